@@ -36,12 +36,16 @@
 //! [`NodeCliques`] and [`GroupPools`] are about nodes, not `ComputeDomains`: which label a node's clique
 //! gives it, and which channels can be allocated to the pods of a group in one clique.
 //!
+//! [`CliqueMembers`] is for the driver-managed mode, which the controller does not have yet: which node has
+//! which index in the node list of its clique's IMEX daemons. Only tests use it so far.
+//!
 //! This is the host-managed mode, in which the operator runs `nvidia-imex` on the hosts. The
 //! driver-managed mode of the Go driver runs it in pods instead and creates `DaemonSets` and
 //! further templates. Such objects are recognised and reported, never changed.
 
 mod channel_lease;
 mod channels;
+mod clique_members;
 mod cliques;
 mod content;
 mod decide;
@@ -69,6 +73,7 @@ mod waiting;
 
 pub use channel_lease::{ChannelLease, channel_of_lease};
 pub use channels::{ChannelCounts, ObservedChannels};
+pub use clique_members::{CliqueMembers, DaemonPod, MemberCounts, MemberStep, Surplus};
 pub use cliques::{Clique, CliqueFinding, Cliques};
 pub use content::{Content, leaves_out_only};
 pub use decide::{Decision, Findings, Outcome, Request, decide};

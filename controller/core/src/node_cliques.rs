@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::cliques::Clique;
 
-use self::slice::Said;
+pub(crate) use self::slice::Said;
 pub use self::slice::{NodeSlice, is_without_clique};
 
 /// After how long a label that somebody else owns is tried again: the owner may have been uninstalled.

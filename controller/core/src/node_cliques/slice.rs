@@ -18,7 +18,8 @@ pub struct NodeSlice {
 
 /// What a slice says of its node's clique.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(crate) enum Said {
+    /// Nothing is known of it.
     Nothing,
     NoClique,
     Clique(Clique),
@@ -45,6 +46,21 @@ impl NodeSlice {
     /// The node's name.
     pub fn node(&self) -> &str {
         &self.node
+    }
+
+    /// The node's UID.
+    pub(crate) fn node_uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// The slice's name.
+    pub(crate) fn slice(&self) -> &str {
+        &self.slice
+    }
+
+    /// What it says of the clique.
+    pub(crate) fn said(&self) -> &Said {
+        &self.said
     }
 }
 
@@ -73,7 +89,7 @@ impl Said {
         clique.map_or(Self::Nothing, Self::Clique)
     }
 
-    pub(super) fn into_clique(self) -> Option<Clique> {
+    pub(crate) fn into_clique(self) -> Option<Clique> {
         match self {
             Self::Clique(clique) => Some(clique),
             Self::Nothing | Self::NoClique => None,

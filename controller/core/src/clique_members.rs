@@ -1,0 +1,490 @@
+//! The members of the cliques: which node's IMEX daemon has which index in the node list of its NVLink
+//! clique, where one `nvidia-imex` runs on each node for good.
+//!
+//! ```text
+//! watch of the driver's slices ─> Nodes ─┐
+//! watch of daemons' pods ───────> Pods ──┼─> what each member is ─> Members ─> MemberStep
+//! watch of ComputeDomainCliques ─────────┘          ^                              │
+//!                                                   └──────── answers <────────────┘
+//! ```
+//!
+//! There is one `ComputeDomainClique` for each clique. A node is in the clique that its slice says, and
+//! becomes a member when its daemon's pod has an address. An index is the member's for as long as its Node
+//! object lives and stays in the clique. What is not known changes nothing: kubelet wipes slices when it
+//! starts. No two daemons that may run have one index, so one is given away only when
+//!
+//! * its Node does not exist any more, which a request confirms, or is in another clique, and
+//! * no daemon of it is known, or the one that is known is ready in the other clique, and
+//! * that was so for 5 minutes.
+//!
+//! A Node of the same name with another UID is another member; it gets the index of the former one after
+//! the same time, or at once if the same pod has the same address: then it is the same daemon.
+//!
+//! Nothing is remembered that the objects do not have, but since when something is so: after a restart,
+//! the 5 minutes begin again. Changes of a clique are gathered for a moment, so that nodes that come
+//! together cost one write.
+
+mod members;
+mod nodes;
+mod pods;
+mod standing;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use compute_domain_api::clique::ComputeDomainClique;
+use compute_domain_api::crd::ComputeDomainState;
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::cliques::Clique;
+use crate::node_cliques::NodeSlice;
+
+use self::members::{Evaluated, Members};
+use self::nodes::Nodes;
+pub use self::pods::DaemonPod;
+use self::pods::Pods;
+use self::world::World;
+
+/// A clique is written when nothing about it has changed for this long.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// It is written after this long although it still changes.
+const LONGEST_BURST: Duration = Duration::from_millis(250);
+
+/// After how long a request that has failed is made again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The members of all cliques, as far as the watches and the answers to requests have told.
+#[derive(Debug)]
+pub struct CliqueMembers {
+    /// How many lines a node list has.
+    max_nodes: u32,
+    nodes: Nodes,
+    pods: Pods,
+    cliques: BTreeMap<Clique, Members>,
+    /// The cliques in which a node has an entry.
+    entries_of: HashMap<Box<str>, BTreeSet<Clique>>,
+    /// Which cliques are to be looked at, and when.
+    due: BTreeSet<(Instant, Clique)>,
+    /// The cliques that change at the moment.
+    bursts: HashMap<Clique, Burst>,
+    /// Nodes without an index that nobody was told of yet.
+    news: Vec<Surplus>,
+    /// The objects that the list which is going on has told of.
+    listing: Option<HashSet<Box<str>>>,
+}
+
+/// Changes of one clique.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    ends: Instant,
+    /// It ends then at the latest.
+    latest: Instant,
+}
+
+/// What a clique needs next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MemberStep {
+    /// To know the UID of this Node, or that there is none. Answered by [`CliqueMembers::node_is`].
+    FindNode {
+        /// Its name.
+        node: Box<str>,
+    },
+    /// This object, which does not exist.
+    Create(Box<ComputeDomainClique>),
+    /// This object in place of the one of its name, if that has still this version.
+    Replace(Box<ComputeDomainClique>),
+    /// That the object goes, if it has still this version.
+    Delete {
+        /// Its UID.
+        uid: Box<str>,
+        /// Its version.
+        resource_version: Box<str>,
+    },
+}
+
+/// A node for which no index is free.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surplus {
+    /// The node's name.
+    pub node: Box<str>,
+    /// Its clique.
+    pub clique: Clique,
+    /// How many members the clique may have.
+    pub max_nodes: u32,
+    /// The object of the clique, if there is one.
+    pub object_uid: Option<Box<str>>,
+}
+
+/// How many members there are, of all cliques.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberCounts {
+    /// Members whose daemon is ready.
+    pub ready: usize,
+    /// Members whose daemon is not.
+    pub not_ready: usize,
+    /// Nodes for which no index is free.
+    pub surplus: usize,
+}
+
+// === impl CliqueMembers ===
+
+impl CliqueMembers {
+    /// Nothing is known yet. A clique may have this many members.
+    pub fn new(max_nodes: u32) -> Self {
+        Self {
+            max_nodes,
+            nodes: Nodes::default(),
+            pods: Pods::default(),
+            cliques: BTreeMap::new(),
+            entries_of: HashMap::new(),
+            due: BTreeSet::new(),
+            bursts: HashMap::new(),
+            news: Vec::new(),
+            listing: None,
+        }
+    }
+
+    // --- slices ---
+
+    /// The watch begins to list all slices.
+    pub fn begin_slices(&mut self) {
+        self.nodes.begin();
+    }
+
+    /// The watch has listed all slices.
+    pub fn finish_slices(&mut self, now: Instant) {
+        for node in self.nodes.finish() {
+            self.touch_node(&node, now);
+            self.forget_if_gone(&node);
+        }
+    }
+
+    /// The watch has this slice.
+    pub fn apply_slice(&mut self, told: &NodeSlice, now: Instant) {
+        let (was_in, is_news) = self.nodes.apply(told);
+        if is_news {
+            if let Some(clique) = was_in {
+                self.touch(&clique, now);
+            }
+            self.touch_node(told.node(), now);
+        }
+    }
+
+    /// The watch does not have this slice any more.
+    pub fn remove_slice(&mut self, told: &NodeSlice, now: Instant) {
+        if self.nodes.remove(told) {
+            self.touch_node(told.node(), now);
+            self.forget_if_gone(told.node());
+        }
+    }
+
+    // --- pods ---
+
+    /// The watch begins to list all pods.
+    pub fn begin_pods(&mut self) {
+        self.pods.begin();
+    }
+
+    /// The watch has listed all pods.
+    pub fn finish_pods(&mut self, now: Instant) {
+        for node in self.pods.finish() {
+            self.touch_node(&node, now);
+            self.forget_if_gone(&node);
+        }
+    }
+
+    /// The watch has this pod.
+    pub fn apply_pod(&mut self, pod: &Pod, now: Instant) {
+        match DaemonPod::new(pod) {
+            Some(pod) => {
+                let node = pod.node.clone();
+                if self.pods.apply(pod) {
+                    self.touch_node(&node, now);
+                }
+            }
+            None => self.remove_pod(pod.metadata.uid.as_deref().unwrap_or_default(), now),
+        }
+    }
+
+    /// The watch does not have the pod of this UID any more.
+    pub fn remove_pod(&mut self, uid: &str, now: Instant) {
+        if let Some(node) = self.pods.remove(uid) {
+            self.touch_node(&node, now);
+            self.forget_if_gone(&node);
+        }
+    }
+
+    // --- objects ---
+
+    /// The watch begins to list all objects.
+    pub fn begin_cliques(&mut self) {
+        self.listing = Some(HashSet::new());
+    }
+
+    /// The watch has listed all objects.
+    pub fn finish_cliques(&mut self, now: Instant) {
+        let Some(listed) = self.listing.take() else {
+            return;
+        };
+        let mut gone = Vec::new();
+        for (clique, members) in &mut self.cliques {
+            if !listed.contains(&**clique) && members.observed.take().is_some() {
+                gone.push(clique.clone());
+            }
+        }
+        for clique in gone {
+            self.touch(&clique, now);
+        }
+    }
+
+    /// An object, as the watch or an answer has it.
+    pub fn apply_clique(&mut self, object: &ComputeDomainClique, now: Instant) {
+        let Some(name) = object.metadata.name.as_deref() else {
+            return;
+        };
+        if let Some(listed) = &mut self.listing {
+            listed.insert(name.into());
+        }
+        let clique = Clique::from(name);
+        let members = self.cliques.entry(clique.clone()).or_default();
+        let before = names(members);
+        if members.merge(object) {
+            let after = names(members);
+            self.note_entries(&clique, &before, &after);
+            self.touch(&clique, now);
+            self.touch_others(&clique, &after, now);
+        }
+    }
+
+    /// The object of this UID is gone.
+    pub fn remove_clique(&mut self, clique: &str, uid: &str, now: Instant) {
+        let Some((name, members)) = self.cliques.get_key_value(clique) else {
+            return;
+        };
+        let observed = members.observed.as_ref();
+        let is_it = observed.is_some_and(|it| it.metadata.uid.as_deref() == Some(uid));
+        let name = name.clone();
+        if is_it {
+            if let Some(members) = self.cliques.get_mut(clique) {
+                members.observed = None;
+            }
+            self.touch(&name, now);
+        }
+    }
+
+    // --- answers ---
+
+    /// The Node of this name has this UID, or does not exist.
+    pub fn node_is(&mut self, clique: &Clique, node: &str, uid: Option<&str>, now: Instant) {
+        let members = self.cliques.get_mut(clique);
+        if let Some(entry) = members.and_then(|members| members.entries.get_mut(node)) {
+            entry.looked(uid, now);
+        }
+        self.due.insert((now, clique.clone()));
+    }
+
+    /// The request of the clique's step has failed. It is made again, unless an answer of another one or the
+    /// watch changes what is wanted before.
+    pub fn failed(&mut self, clique: &Clique, step: &MemberStep, now: Instant) {
+        if let MemberStep::FindNode { node } = step {
+            let members = self.cliques.get_mut(clique);
+            if let Some(entry) = members.and_then(|members| members.entries.get_mut(node)) {
+                entry.look_again(now);
+            }
+        }
+        self.due.insert((now + RETRY_AFTER, clique.clone()));
+    }
+
+    // --- what is to be done ---
+
+    /// When [`next`](Self::next) may have something; `None`: not before something changes.
+    pub fn due(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// What is to be done next, and for which clique. To be called only when all watches have listed.
+    // req: DM-1
+    pub fn next(&mut self, now: Instant) -> Option<(Clique, MemberStep)> {
+        while self.due()? <= now {
+            let (_, clique) = self.due.pop_first()?;
+            if self
+                .bursts
+                .get(&clique)
+                .is_some_and(|burst| burst.ends > now)
+            {
+                continue;
+            }
+            self.bursts.remove(&clique);
+            if let Some(step) = self.step(&clique, now) {
+                return Some((clique, step));
+            }
+        }
+        None
+    }
+
+    /// The nodes for which no index is free since the last call.
+    pub fn take_news(&mut self) -> Vec<Surplus> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// How many members there are.
+    pub fn counts(&self) -> MemberCounts {
+        let mut counts = MemberCounts::default();
+        for members in self.cliques.values() {
+            let daemons = members.entries.values().map(|entry| &entry.daemon);
+            let ready = daemons
+                .filter(|it| it.status == ComputeDomainState::Ready)
+                .count();
+            counts.ready += ready;
+            counts.not_ready += members.entries.len().saturating_sub(ready);
+            counts.surplus += members.surplus.len();
+        }
+        counts
+    }
+
+    fn step(&mut self, clique: &Clique, now: Instant) -> Option<MemberStep> {
+        let evaluated = self.evaluate(clique, now);
+        if let Some(at) = evaluated.again {
+            self.due.insert((at.max(now), clique.clone()));
+        }
+        if let Some(node) = evaluated.look {
+            return Some(MemberStep::FindNode { node });
+        }
+        let members = self.cliques.get(clique)?;
+        let Some(observed) = &members.observed else {
+            if members.entries.is_empty() {
+                self.cliques.remove(clique);
+                return None;
+            }
+            let wanted = members.wanted(clique, self.max_nodes, false);
+            return Some(MemberStep::Create(Box::new(wanted)));
+        };
+        if members.is_to_go(now) {
+            let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+            return Some(MemberStep::Delete {
+                uid: text(&observed.metadata.uid),
+                resource_version: text(&observed.metadata.resource_version),
+            });
+        }
+        let is_idle = self.world().is_idle(clique, members);
+        let wanted = members.wanted(clique, self.max_nodes, is_idle);
+        (wanted != *observed).then(|| MemberStep::Replace(Box::new(wanted)))
+    }
+
+    /// Finds out what each member is, and who else becomes one.
+    fn evaluate(&mut self, clique: &Clique, now: Instant) -> Evaluated {
+        if self.nodes.of(clique).next().is_some() {
+            self.cliques.entry(clique.clone()).or_default();
+        }
+        let world = self.world();
+        let Some(members) = self.cliques.get(clique) else {
+            return Evaluated::default();
+        };
+        let entries = members.entries.iter();
+        let standings =
+            entries.map(|(node, entry)| (node.clone(), world.standing(clique, &entry.daemon)));
+        let standings = standings.collect();
+        let candidates = world.candidates(clique, members);
+        let is_idle = world.is_idle(clique, members);
+        let before = names(members);
+        let Some(members) = self.cliques.get_mut(clique) else {
+            return Evaluated::default();
+        };
+        let evaluated = members.update(standings, now);
+        let length = members.length(self.max_nodes, is_idle);
+        let surplus = members.admit(clique, candidates, length);
+        let object_uid = members
+            .observed
+            .as_ref()
+            .and_then(|it| it.metadata.uid.as_deref());
+        let told = surplus.into_iter().map(|node| Surplus {
+            node,
+            clique: clique.clone(),
+            max_nodes: length,
+            object_uid: object_uid.map(Box::from),
+        });
+        self.news.extend(told);
+        let after = names(members);
+        self.note_entries(clique, &before, &after);
+        evaluated
+    }
+
+    fn world(&self) -> World<'_> {
+        World {
+            nodes: &self.nodes,
+            pods: &self.pods,
+            cliques: &self.cliques,
+            entries_of: &self.entries_of,
+        }
+    }
+
+    fn note_entries(
+        &mut self,
+        clique: &Clique,
+        before: &BTreeSet<Box<str>>,
+        after: &BTreeSet<Box<str>>,
+    ) {
+        for node in after.difference(before) {
+            let cliques = self.entries_of.entry(node.clone()).or_default();
+            cliques.insert(clique.clone());
+        }
+        for node in before.difference(after) {
+            if let Some(cliques) = self.entries_of.get_mut(node) {
+                cliques.remove(clique);
+                if cliques.is_empty() {
+                    self.entries_of.remove(node);
+                }
+            }
+            self.forget_if_gone(node);
+        }
+    }
+
+    /// Something about the node has changed: its cliques are looked at.
+    fn touch_node(&mut self, node: &str, now: Instant) {
+        let said = self
+            .nodes
+            .get(node)
+            .and_then(|node| node.said.clone().into_clique());
+        let entered = self.entries_of.get(node).into_iter().flatten().cloned();
+        let cliques: BTreeSet<_> = entered.chain(said).collect();
+        for clique in cliques {
+            self.touch(&clique, now);
+        }
+    }
+
+    /// A member of this clique may have settled here now, and be none of another one any more.
+    fn touch_others(&mut self, clique: &Clique, nodes: &BTreeSet<Box<str>>, now: Instant) {
+        let of_nodes = nodes.iter().filter_map(|node| self.entries_of.get(node));
+        let others = of_nodes.flatten().filter(|other| *other != clique);
+        for other in others.cloned().collect::<BTreeSet<_>>() {
+            self.touch(&other, now);
+        }
+    }
+
+    fn touch(&mut self, clique: &Clique, now: Instant) {
+        let burst = self.bursts.entry(clique.clone()).or_insert(Burst {
+            ends: now,
+            latest: now + LONGEST_BURST,
+        });
+        self.due.remove(&(burst.ends, clique.clone()));
+        burst.ends = (now + QUIET).min(burst.latest);
+        self.due.insert((burst.ends, clique.clone()));
+    }
+
+    /// A node without slice, daemon and entry is none of ours.
+    fn forget_if_gone(&mut self, node: &str) {
+        if !self.pods.may_run_on(node) && !self.entries_of.contains_key(node) {
+            self.nodes.forget(node);
+        }
+    }
+}
+
+/// The nodes that have an entry.
+fn names(members: &Members) -> BTreeSet<Box<str>> {
+    members.entries.keys().cloned().collect()
+}
+
+#[cfg(test)]
+mod tests;

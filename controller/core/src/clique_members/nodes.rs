@@ -1,0 +1,122 @@
+//! What the slices have said of nodes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::cliques::Clique;
+use crate::node_cliques::{NodeSlice, Said};
+
+/// The nodes that have a slice, or had one and still matter.
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    known: HashMap<Box<str>, Node>,
+    /// The nodes of each clique: at least one.
+    of_clique: BTreeMap<Clique, BTreeSet<Box<str>>>,
+    /// The nodes that the list which is going on has told of.
+    listing: Option<HashSet<Box<str>>>,
+}
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) uid: Box<str>,
+    /// The name of its slice; `None` while there is none.
+    pub(super) slice: Option<Box<str>>,
+    /// What a slice has said last.
+    pub(super) said: Said,
+}
+
+// === impl Nodes ===
+
+impl Nodes {
+    pub(super) fn begin(&mut self) {
+        self.listing = Some(HashSet::new());
+    }
+
+    /// Returns the nodes whose slice is gone.
+    pub(super) fn finish(&mut self) -> Vec<Box<str>> {
+        let Some(listed) = self.listing.take() else {
+            return Vec::new();
+        };
+        let mut gone = Vec::new();
+        for (name, node) in &mut self.known {
+            if !listed.contains(name) && node.slice.take().is_some() {
+                gone.push(name.clone());
+            }
+        }
+        gone
+    }
+
+    /// Returns the clique in which it was, and whether the slice says anything new.
+    pub(super) fn apply(&mut self, told: &NodeSlice) -> (Option<Clique>, bool) {
+        let name: Box<str> = told.node().into();
+        if let Some(listed) = &mut self.listing {
+            listed.insert(name.clone());
+        }
+        let before = self.known.get(&name).cloned();
+        let was_in = before
+            .as_ref()
+            .and_then(|node| node.said.clone().into_clique());
+        let same = before.as_ref().filter(|node| *node.uid == *told.node_uid());
+        // A slice that says nothing changes nothing, unless it is another node's.
+        let said = match (told.said(), same) {
+            (Said::Nothing, Some(node)) => node.said.clone(),
+            (said, _) => said.clone(),
+        };
+        let node = Node {
+            uid: told.node_uid().into(),
+            slice: Some(told.slice().into()),
+            said,
+        };
+        let is_news = before.as_ref() != Some(&node);
+        if let Some(clique) = &was_in {
+            self.leave(clique, &name);
+        }
+        if let Said::Clique(clique) = &node.said {
+            let nodes = self.of_clique.entry(clique.clone()).or_default();
+            nodes.insert(name.clone());
+        }
+        self.known.insert(name, node);
+        (was_in, is_news)
+    }
+
+    /// Returns whether the node has no slice from now on. A new one may have been told of before.
+    pub(super) fn remove(&mut self, told: &NodeSlice) -> bool {
+        let Some(node) = self.known.get_mut(told.node()) else {
+            return false;
+        };
+        let was_this = node.slice.as_deref() == Some(told.slice());
+        if was_this {
+            node.slice = None;
+        }
+        was_this
+    }
+
+    /// The node does not matter any more, if it has no slice.
+    pub(super) fn forget(&mut self, name: &str) {
+        let Some(node) = self.known.get(name).filter(|node| node.slice.is_none()) else {
+            return;
+        };
+        if let Some(clique) = node.said.clone().into_clique() {
+            self.leave(&clique, name);
+        }
+        self.known.remove(name);
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Node> {
+        self.known.get(name)
+    }
+
+    /// The nodes that are in this clique, by what was said last.
+    pub(super) fn of(&self, clique: &str) -> impl Iterator<Item = &Box<str>> {
+        self.of_clique.get(clique).into_iter().flatten()
+    }
+
+    fn leave(&mut self, clique: &Clique, name: &str) {
+        if let Some(nodes) = self.of_clique.get_mut(clique) {
+            nodes.remove(name);
+            if nodes.is_empty() {
+                self.of_clique.remove(clique);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The pods of IMEX daemons: one for each node, as a rule.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::jiff::Timestamp;
+
+/// A daemon's pod whose containers run, or may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DaemonPod {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its UID.
+    pub uid: Box<str>,
+    /// The name of its node.
+    pub node: Box<str>,
+    /// Its address; empty: none yet.
+    pub address: Box<str>,
+    /// Whether the daemon is ready.
+    pub ready: bool,
+    /// Whether it is being deleted.
+    pub ending: bool,
+    created: Option<Timestamp>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Pods {
+    by_uid: HashMap<Box<str>, DaemonPod>,
+    of_node: HashMap<Box<str>, BTreeSet<Box<str>>>,
+    /// The UIDs that the list which is going on has told of.
+    listing: Option<HashSet<Box<str>>>,
+}
+
+// === impl DaemonPod ===
+
+impl DaemonPod {
+    /// What this pod says; `None` if none of its containers runs and none ever will, or if it has no node.
+    pub fn new(pod: &Pod) -> Option<Self> {
+        let text = |text: &Option<String>| Box::<str>::from(text.as_deref().unwrap_or_default());
+        let (metadata, status) = (&pod.metadata, pod.status.as_ref());
+        let phase = status.and_then(|status| status.phase.as_deref());
+        let node = pod.spec.as_ref()?.node_name.as_deref()?;
+        if node.is_empty() || matches!(phase, Some("Failed" | "Succeeded")) {
+            return None;
+        }
+        let ending = metadata.deletion_timestamp.is_some();
+        Some(Self {
+            name: text(&metadata.name),
+            uid: text(&metadata.uid),
+            node: node.into(),
+            address: status.map(|it| text(&it.pod_ip)).unwrap_or_default(),
+            ready: !ending && status.is_some_and(is_ready),
+            ending,
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+        })
+    }
+}
+
+fn is_ready(status: &PodStatus) -> bool {
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.any(|it| it.type_ == "Ready" && it.status == "True")
+}
+
+// === impl Pods ===
+
+impl Pods {
+    pub(super) fn begin(&mut self) {
+        self.listing = Some(HashSet::new());
+    }
+
+    /// Returns the nodes of the pods that are gone.
+    pub(super) fn finish(&mut self) -> Vec<Box<str>> {
+        let Some(listed) = self.listing.take() else {
+            return Vec::new();
+        };
+        let uids = self.by_uid.keys().filter(|uid| !listed.contains(*uid));
+        let gone: Vec<_> = uids.cloned().collect();
+        gone.iter().filter_map(|uid| self.remove(uid)).collect()
+    }
+
+    /// Returns whether it says anything new.
+    pub(super) fn apply(&mut self, pod: DaemonPod) -> bool {
+        if let Some(listed) = &mut self.listing {
+            listed.insert(pod.uid.clone());
+        }
+        if self.by_uid.get(&pod.uid) == Some(&pod) {
+            return false;
+        }
+        let of_node = self.of_node.entry(pod.node.clone()).or_default();
+        of_node.insert(pod.uid.clone());
+        self.by_uid.insert(pod.uid.clone(), pod);
+        true
+    }
+
+    /// Returns its node, if it was known.
+    pub(super) fn remove(&mut self, uid: &str) -> Option<Box<str>> {
+        let pod = self.by_uid.remove(uid)?;
+        if let Some(of_node) = self.of_node.get_mut(&pod.node) {
+            of_node.remove(uid);
+            if of_node.is_empty() {
+                self.of_node.remove(&pod.node);
+            }
+        }
+        Some(pod.node)
+    }
+
+    /// Whether a daemon may run on the node.
+    pub(super) fn may_run_on(&self, node: &str) -> bool {
+        self.of_node.contains_key(node)
+    }
+
+    /// The pod that is the node's member: it has an address and is not being deleted. Of several, the
+    /// newest one.
+    pub(super) fn member_on(&self, node: &str) -> Option<&DaemonPod> {
+        let able = self
+            .on(node)
+            .filter(|it| !it.ending && !it.address.is_empty());
+        able.max_by_key(|pod| (pod.created, pod.uid.clone()))
+    }
+
+    /// All pods of the node.
+    pub(super) fn on(&self, node: &str) -> impl Iterator<Item = &DaemonPod> {
+        let uids = self.of_node.get(node).into_iter().flatten();
+        uids.filter_map(|uid| self.by_uid.get(uid))
+    }
+}

@@ -1,0 +1,369 @@
+use compute_domain_api::clique::CliqueDaemon;
+use serde_json::{Value, json};
+
+use super::*;
+
+const A: &str = "aaaaaaaa-0000-0000-0000-000000000001.7";
+const B: &str = "bbbbbbbb-0000-0000-0000-000000000001.0";
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The members, and an API server that does what it is asked.
+struct Cluster {
+    members: CliqueMembers,
+    now: Instant,
+    objects: BTreeMap<String, ComputeDomainClique>,
+    writes: usize,
+    looks: Vec<Box<str>>,
+    /// The Nodes that do not exist any more.
+    gone: BTreeSet<String>,
+}
+
+impl Cluster {
+    fn new(max_nodes: u32) -> Self {
+        Self {
+            members: CliqueMembers::new(max_nodes),
+            now: Instant::now(),
+            objects: BTreeMap::new(),
+            writes: 0,
+            looks: Vec::new(),
+            gone: BTreeSet::new(),
+        }
+    }
+
+    /// A controller that starts and knows the objects only.
+    fn restart(&mut self, max_nodes: u32) {
+        self.members = CliqueMembers::new(max_nodes);
+        for object in self.objects.values() {
+            self.members.apply_clique(object, self.now);
+        }
+    }
+
+    fn slice(&mut self, node: &str, clique: &str) {
+        let slice = mk_slice(node, &json!({ "clique": { "string": clique } }));
+        self.members.apply_slice(&slice, self.now);
+    }
+
+    fn slice_without_clique(&mut self, node: &str) {
+        self.members
+            .apply_slice(&mk_slice(node, &json!({})), self.now);
+    }
+
+    fn wipe(&mut self, node: &str) {
+        self.members
+            .remove_slice(&mk_slice(node, &json!({})), self.now);
+    }
+
+    fn pod(&mut self, node: &str, patch: &Value) {
+        self.members.apply_pod(&mk_pod(node, patch), self.now);
+    }
+
+    fn join(&mut self, node: &str, clique: &str) {
+        self.slice(node, clique);
+        self.pod(node, &json!({ "ready": "True" }));
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(at) = self.members.due().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            while let Some((clique, step)) = self.members.next(self.now) {
+                self.make(&clique, step);
+            }
+        }
+        self.now = end;
+    }
+
+    fn make(&mut self, clique: &Clique, step: MemberStep) {
+        match step {
+            MemberStep::FindNode { node } => {
+                let uid = format!("uid-{node}");
+                let uid = (!self.gone.contains(&*node)).then_some(uid.as_str());
+                self.members.node_is(clique, &node, uid, self.now);
+                self.looks.push(node);
+                return;
+            }
+            MemberStep::Delete { uid, .. } => {
+                self.objects.remove(&**clique);
+                self.members.remove_clique(clique, &uid, self.now);
+            }
+            MemberStep::Create(object) | MemberStep::Replace(object) => {
+                let mut object = *object;
+                object.metadata.uid = Some(format!("uid-{clique}"));
+                object.metadata.resource_version = Some((self.writes + 1).to_string());
+                self.members.apply_clique(&object, self.now);
+                self.objects.insert(clique.to_string(), object);
+            }
+        }
+        self.writes += 1;
+    }
+
+    fn entry(&self, clique: &str, node: &str) -> Option<&CliqueDaemon> {
+        let mut daemons = self.objects.get(clique)?.spec.daemons.iter();
+        daemons.find(|daemon| daemon.node_name == node)
+    }
+
+    fn index(&self, clique: &str, node: &str) -> Option<i64> {
+        self.entry(clique, node).map(|daemon| daemon.index)
+    }
+}
+
+fn mk_slice(node: &str, attributes: &Value) -> NodeSlice {
+    let slice = json!({
+        "metadata": { "name": format!("slice-{node}"), "ownerReferences": [
+            { "apiVersion": "v1", "kind": "Node", "name": node, "uid": format!("uid-{node}") },
+        ] },
+        "spec": {
+            "driver": "compute-domain.nvidia.com", "nodeName": node,
+            "devices": [{ "name": "channel-0", "attributes": attributes }],
+            "pool": { "name": node, "generation": 1, "resourceSliceCount": 1 },
+        },
+    });
+    NodeSlice::new(&serde_json::from_value(slice).unwrap()).unwrap()
+}
+
+/// A pod of this node; `patch` may have `uid`, `ip`, `ready`, `phase` and `deleted`.
+fn mk_pod(node: &str, patch: &Value) -> Pod {
+    let text = |field: &str, default: &str| patch[field].as_str().unwrap_or(default).to_owned();
+    let mut pod = json!({
+        "metadata": { "name": format!("pod-{node}"), "uid": text("uid", &format!("pod-{node}")) },
+        "spec": { "nodeName": node, "containers": [] },
+        "status": {
+            "phase": text("phase", "Running"), "podIP": text("ip", &format!("ip-{node}")),
+            "conditions": [{ "type": "Ready", "status": text("ready", "False") }],
+        },
+    });
+    if patch["deleted"] == true {
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+    }
+    serde_json::from_value(pod).unwrap()
+}
+
+// req: DM-1
+#[test]
+fn eighteen_nodes_that_come_together_cost_at_most_thirty_six_writes_and_one_at_once_costs_two() {
+    for gap in [0, 30, 90, 300, 2000] {
+        let mut cluster = Cluster::new(18);
+        for number in 0..18 {
+            let node = format!("n{number:02}");
+            cluster.slice(&node, A);
+            cluster.pod(&node, &json!({}));
+            cluster.pass(gap * MS);
+        }
+        cluster.pass(500 * MS);
+        for number in 0..18 {
+            cluster.pod(&format!("n{number:02}"), &json!({ "ready": "True" }));
+            cluster.pass(gap * MS);
+        }
+        cluster.pass(MINUTE);
+        assert!(cluster.writes <= 36, "{gap}: {}", cluster.writes);
+        assert!(gap > 0 || cluster.writes == 2, "{}", cluster.writes);
+        let daemons = &cluster.objects[A].spec.daemons;
+        assert!(
+            daemons
+                .iter()
+                .all(|it| it.status == ComputeDomainState::Ready)
+        );
+        let indices: Vec<_> = daemons.iter().map(|it| it.index).collect();
+        assert_eq!(indices, (0..18).collect::<Vec<_>>());
+        let writes = cluster.writes;
+        cluster.pass(60 * MINUTE);
+        assert_eq!((cluster.writes, cluster.looks.len()), (writes, 0));
+    }
+}
+
+#[test]
+fn a_member_that_leaves_costs_two_writes_and_one_look_and_its_index_is_free_after_five_minutes() {
+    let mut cluster = Cluster::new(2);
+    cluster.join("a", A);
+    cluster.join("b", A);
+    cluster.pass(MINUTE);
+    let before = cluster.writes;
+    cluster.pod("a", &json!({ "deleted": true, "ready": "True" }));
+    cluster.pass(2 * MINUTE);
+    let entry = cluster.entry(A, "a").unwrap().clone();
+    assert_eq!(entry.status, ComputeDomainState::NotReady);
+    assert_eq!(
+        (entry.ip_address.as_str(), entry.pod_uid.as_str()),
+        ("", "")
+    );
+    cluster.members.remove_pod("pod-a", cluster.now);
+    cluster.wipe("a");
+    cluster.gone.insert("a".to_owned());
+    cluster.join("c", A);
+    cluster.pass(299 * SECOND);
+    assert_eq!(cluster.index(A, "c"), None);
+    cluster.pass(2 * SECOND);
+    assert_eq!(
+        (cluster.index(A, "a"), cluster.index(A, "c")),
+        (None, Some(0))
+    );
+    assert_eq!((cluster.writes - before, cluster.looks.len()), (2, 1));
+}
+
+// req: DM-4
+#[test]
+fn a_node_without_slice_and_daemon_keeps_its_index_while_its_node_object_lives() {
+    let mut cluster = Cluster::new(18);
+    cluster.join("a", A);
+    cluster.pass(MINUTE);
+    cluster.wipe("a");
+    cluster.members.remove_pod("pod-a", cluster.now);
+    cluster.pass(24 * 60 * MINUTE);
+    assert_eq!(cluster.index(A, "a"), Some(0));
+    // Once an hour at last.
+    assert!(
+        (4..40).contains(&cluster.looks.len()),
+        "{:?}",
+        cluster.looks
+    );
+}
+
+// req: DM-4
+#[test]
+fn an_absent_slice_or_attribute_changes_nothing_also_for_a_controller_that_starts() {
+    let mut cluster = Cluster::new(18);
+    cluster.join("a", A);
+    cluster.pass(MINUTE);
+    let before = cluster.writes;
+    cluster.slice_without_clique("a");
+    cluster.pass(60 * MINUTE);
+    cluster.wipe("a");
+    cluster.pass(60 * MINUTE);
+    cluster.restart(18);
+    cluster.pod("a", &json!({ "ready": "True" }));
+    cluster.pass(60 * MINUTE);
+    assert_eq!((cluster.writes, cluster.looks.len()), (before, 0));
+    // Its daemon is followed all the same.
+    cluster.pod("a", &json!({ "ready": "False" }));
+    cluster.pass(MINUTE);
+    assert_eq!(
+        cluster.entry(A, "a").unwrap().status,
+        ComputeDomainState::NotReady
+    );
+}
+
+// req: DM-6
+#[test]
+fn a_node_beyond_the_last_index_is_told_once_by_name_and_the_others_work() {
+    let mut cluster = Cluster::new(2);
+    for node in ["a", "b", "c"] {
+        cluster.join(node, A);
+        cluster.pass(MINUTE);
+    }
+    let news = cluster.members.take_news();
+    let told: Vec<_> = news
+        .iter()
+        .map(|it| (&*it.node, &*it.clique, it.max_nodes))
+        .collect();
+    assert_eq!(told, [("c", A, 2)]);
+    assert!(news[0].object_uid.is_some());
+    let counts = MemberCounts {
+        ready: 2,
+        not_ready: 0,
+        surplus: 1,
+    };
+    assert_eq!(cluster.members.counts(), counts);
+    cluster.pod("c", &json!({ "ready": "False" }));
+    cluster.pass(60 * MINUTE);
+    assert_eq!(cluster.members.take_news(), []);
+    assert_eq!(cluster.index(A, "c"), None);
+}
+
+// req: DM-3
+#[test]
+fn a_node_that_changes_its_clique_is_a_member_of_the_new_one_at_once_and_frees_its_index_later() {
+    let mut cluster = Cluster::new(18);
+    cluster.join("a", A);
+    cluster.pass(MINUTE);
+    cluster.slice("a", B);
+    cluster.pass(MINUTE);
+    assert_eq!(cluster.index(B, "a"), Some(0));
+    let left = cluster.entry(A, "a").unwrap().clone();
+    assert_eq!(
+        (left.ip_address.as_str(), left.status),
+        ("", ComputeDomainState::NotReady)
+    );
+    // Its daemon may still run with the former list.
+    cluster.pod("a", &json!({ "ready": "False" }));
+    cluster.pass(60 * MINUTE);
+    assert_eq!(cluster.index(A, "a"), Some(0));
+    cluster.pod("a", &json!({ "ready": "True" }));
+    cluster.pass(6 * MINUTE);
+    assert_eq!(
+        (cluster.index(A, "a"), cluster.index(B, "a")),
+        (None, Some(0))
+    );
+    // The object goes, since it has no member any more.
+    cluster.pass(10 * MINUTE);
+    assert!(!cluster.objects.contains_key(A));
+}
+
+// req: DM-2
+#[test]
+fn the_index_that_was_free_for_the_longest_time_is_given_first() {
+    let mut cluster = Cluster::new(4);
+    for node in ["a", "b", "c", "d"] {
+        cluster.join(node, A);
+        cluster.pass(MINUTE);
+    }
+    for node in ["c", "a"] {
+        cluster
+            .members
+            .remove_pod(&format!("pod-{node}"), cluster.now);
+        cluster.wipe(node);
+        cluster.gone.insert(node.to_owned());
+        cluster.pass(10 * MINUTE);
+    }
+    cluster.join("e", A);
+    cluster.pass(MINUTE);
+    cluster.join("f", A);
+    cluster.pass(MINUTE);
+    assert_eq!(
+        (cluster.index(A, "e"), cluster.index(A, "f")),
+        (Some(2), Some(0))
+    );
+}
+
+// req: DM-5
+#[test]
+fn the_length_of_the_lists_changes_only_while_no_daemon_of_the_clique_runs() {
+    let mut cluster = Cluster::new(18);
+    cluster.join("a", A);
+    cluster.pass(MINUTE);
+    cluster.restart(36);
+    cluster.join("a", A);
+    cluster.pass(60 * MINUTE);
+    assert_eq!(cluster.objects[A].spec.list_length, Some(18));
+    cluster.pod("a", &json!({ "deleted": true }));
+    cluster.pass(60 * MINUTE);
+    assert_eq!(cluster.objects[A].spec.list_length, Some(18));
+    cluster.members.remove_pod("pod-a", cluster.now);
+    cluster.pass(MINUTE);
+    assert_eq!(cluster.objects[A].spec.list_length, Some(36));
+}
+
+#[test]
+fn an_object_that_somebody_deletes_is_created_again_with_the_same_indices() {
+    let mut cluster = Cluster::new(18);
+    cluster.join("b", A);
+    cluster.pass(MINUTE);
+    cluster.join("a", A);
+    cluster.pass(MINUTE);
+    let before = cluster.objects.remove(A).unwrap();
+    cluster
+        .members
+        .remove_clique(A, &format!("uid-{A}"), cluster.now);
+    cluster.pass(MINUTE);
+    assert_eq!(cluster.objects[A].spec, before.spec);
+}
+
+#[test]
+fn a_pod_whose_containers_have_ended_is_no_daemon() {
+    assert!(DaemonPod::new(&mk_pod("a", &json!({ "phase": "Failed" }))).is_none());
+    assert!(DaemonPod::new(&mk_pod("", &json!({}))).is_none());
+    let ending = mk_pod("a", &json!({ "deleted": true, "ready": "True" }));
+    assert!(!DaemonPod::new(&ending).unwrap().ready);
+}

@@ -1,0 +1,135 @@
+//! The controller: the code under test, with watches that are late and requests that get lost.
+
+use std::time::Instant;
+
+use compute_domain_core::{Clique, CliqueMembers, MemberStep, NodeSlice};
+use fastrand::Rng;
+
+use crate::server::{Event, Server};
+
+pub(crate) const MAX_NODES: u32 = 4;
+
+/// What becomes of a request.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Luck {
+    Good,
+    RequestLost,
+    AnswerLost,
+}
+
+pub(crate) struct Controller {
+    pub(crate) members: CliqueMembers,
+}
+
+impl Controller {
+    /// One that starts: its watches list what there is now.
+    pub(crate) fn start(server: &mut Server, now: Instant) -> Self {
+        server.watches = Default::default();
+        let mut members = CliqueMembers::new(MAX_NODES);
+        members.begin_slices();
+        for slice in server.slices.values() {
+            members.apply_slice(&NodeSlice::new(&slice.object()).unwrap(), now);
+        }
+        members.finish_slices(now);
+        members.begin_pods();
+        for pod in server.pods.values() {
+            members.apply_pod(&pod.object(), now);
+        }
+        members.finish_pods(now);
+        members.begin_cliques();
+        for object in server.cliques.values() {
+            members.apply_clique(object, now);
+        }
+        members.finish_cliques(now);
+        Self { members }
+    }
+
+    /// A watch delivers what has happened first.
+    pub(crate) fn hear(&mut self, server: &mut Server, watch: usize, now: Instant) {
+        if server.watches[watch].is_empty() {
+            return;
+        }
+        let members = &mut self.members;
+        match server.watches[watch].remove(0) {
+            Event::Slice(slice) => {
+                members.apply_slice(&NodeSlice::new(&slice.object()).unwrap(), now);
+            }
+            Event::SliceGone(slice) => {
+                members.remove_slice(&NodeSlice::new(&slice.object()).unwrap(), now);
+            }
+            Event::Pod(pod) => members.apply_pod(&pod.object(), now),
+            Event::PodGone(uid) => members.remove_pod(&uid, now),
+            Event::Clique(object) => members.apply_clique(&object, now),
+            Event::CliqueGone(name, uid) => members.remove_clique(&name, &uid, now),
+        }
+    }
+
+    /// Makes one request, if one is due. Returns whether it was.
+    pub(crate) fn act(
+        &mut self,
+        server: &mut Server,
+        node_uid: impl Fn(&str) -> Option<String>,
+        luck: Luck,
+        now: Instant,
+    ) -> bool {
+        let Some((clique, step)) = self.members.next(now) else {
+            return false;
+        };
+        if luck == Luck::RequestLost {
+            self.members.failed(&clique, &step, now);
+            return true;
+        }
+        let done = self.make(server, &clique, &step, node_uid, luck, now);
+        if !done || luck == Luck::AnswerLost {
+            self.members.failed(&clique, &step, now);
+        }
+        true
+    }
+
+    fn make(
+        &mut self,
+        server: &mut Server,
+        clique: &Clique,
+        step: &MemberStep,
+        node_uid: impl Fn(&str) -> Option<String>,
+        luck: Luck,
+        now: Instant,
+    ) -> bool {
+        let (object, create) = match step {
+            MemberStep::FindNode { node } => {
+                if luck == Luck::Good {
+                    self.members
+                        .node_is(clique, node, node_uid(node).as_deref(), now);
+                }
+                return true;
+            }
+            MemberStep::Delete {
+                uid,
+                resource_version,
+            } => {
+                let deleted = server.delete_clique(clique, resource_version);
+                if deleted && luck == Luck::Good {
+                    self.members.remove_clique(clique, uid, now);
+                }
+                return deleted;
+            }
+            MemberStep::Create(object) => (object, true),
+            MemberStep::Replace(object) => (object, false),
+        };
+        let written = server.write(object, create);
+        if let (Some(written), Luck::Good) = (&written, luck) {
+            self.members.apply_clique(written, now);
+        }
+        written.is_some()
+    }
+}
+
+impl Luck {
+    pub(crate) fn random(rng: &mut Rng) -> Self {
+        match rng.u8(..20) {
+            0 => Self::RequestLost,
+            1 => Self::AnswerLost,
+            _ => Self::Good,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The objects of the API server.
+
+use std::collections::BTreeMap;
+
+use compute_domain_api::clique::ComputeDomainClique;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::resource::v1::ResourceSlice;
+use serde_json::json;
+
+/// A slice of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Slice {
+    pub(crate) node: String,
+    pub(crate) uid: String,
+    /// `None`: the attribute is missing.
+    pub(crate) said: Option<Said>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Said {
+    NoClique,
+    Clique(String),
+}
+
+/// A pod of a daemon.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DaemonPod {
+    pub(crate) uid: String,
+    pub(crate) node: String,
+    pub(crate) address: String,
+    pub(crate) ready: bool,
+    pub(crate) ending: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Slice(Slice),
+    SliceGone(Slice),
+    Pod(DaemonPod),
+    PodGone(String),
+    Clique(Box<ComputeDomainClique>),
+    CliqueGone(String, String),
+}
+
+#[derive(Default)]
+pub(crate) struct Server {
+    pub(crate) slices: BTreeMap<String, Slice>,
+    pub(crate) pods: BTreeMap<String, DaemonPod>,
+    pub(crate) cliques: BTreeMap<String, ComputeDomainClique>,
+    /// What the watches have not delivered yet: each in its order.
+    pub(crate) watches: [Vec<Event>; 3],
+    revision: u64,
+    pub(crate) writes: usize,
+}
+
+impl Server {
+    pub(crate) fn set_slice(&mut self, slice: Slice) {
+        if self.slices.get(&slice.node) != Some(&slice) {
+            self.slices.insert(slice.node.clone(), slice.clone());
+            self.watches[0].push(Event::Slice(slice));
+        }
+    }
+
+    pub(crate) fn delete_slice(&mut self, node: &str) {
+        if let Some(slice) = self.slices.remove(node) {
+            self.watches[0].push(Event::SliceGone(slice));
+        }
+    }
+
+    pub(crate) fn set_pod(&mut self, pod: DaemonPod) {
+        if self.pods.get(&pod.uid) != Some(&pod) {
+            self.pods.insert(pod.uid.clone(), pod.clone());
+            self.watches[1].push(Event::Pod(pod));
+        }
+    }
+
+    pub(crate) fn delete_pod(&mut self, uid: &str) {
+        if self.pods.remove(uid).is_some() {
+            self.watches[1].push(Event::PodGone(uid.to_owned()));
+        }
+    }
+
+    /// Creates it, or replaces it if it has still this version. Returns what is stored.
+    pub(crate) fn write(
+        &mut self,
+        object: &ComputeDomainClique,
+        create: bool,
+    ) -> Option<ComputeDomainClique> {
+        let name = object.metadata.name.clone().unwrap();
+        let stored = self.cliques.get(&name);
+        let fits = match stored {
+            None => create,
+            Some(stored) => {
+                !create && stored.metadata.resource_version == object.metadata.resource_version
+            }
+        };
+        if !fits {
+            return None;
+        }
+        self.revision += 1;
+        self.writes += 1;
+        let mut object = object.clone();
+        object.metadata.resource_version = Some(self.revision.to_string());
+        if create {
+            object.metadata.uid = Some(format!("object-{}", self.revision));
+        }
+        self.cliques.insert(name, object.clone());
+        self.watches[2].push(Event::Clique(Box::new(object.clone())));
+        Some(object)
+    }
+
+    pub(crate) fn delete_clique(&mut self, name: &str, version: &str) -> bool {
+        let fits =
+            |it: &&ComputeDomainClique| it.metadata.resource_version.as_deref() == Some(version);
+        if !self.cliques.get(name).as_ref().is_some_and(fits) {
+            return false;
+        }
+        self.writes += 1;
+        let object = self.cliques.remove(name).unwrap();
+        let uid = object.metadata.uid.unwrap();
+        self.watches[2].push(Event::CliqueGone(name.to_owned(), uid));
+        true
+    }
+}
+
+impl Slice {
+    pub(crate) fn object(&self) -> ResourceSlice {
+        let mut device = json!({ "name": "channel-0", "attributes": { "id": { "int": 0 } } });
+        match &self.said {
+            None => {}
+            Some(Said::NoClique) => {
+                device["taints"] = json!([{ "key": "compute-domain.nvidia.com/no-clique", "effect": "NoSchedule" }]);
+            }
+            Some(Said::Clique(clique)) => {
+                device["attributes"]["clique"] = json!({ "string": clique });
+            }
+        }
+        serde_json::from_value(json!({
+            "metadata": { "name": format!("slice-{}-{}", self.node, self.uid), "ownerReferences": [
+                { "apiVersion": "v1", "kind": "Node", "name": self.node, "uid": self.uid },
+            ] },
+            "spec": {
+                "driver": "compute-domain.nvidia.com", "nodeName": self.node, "devices": [device],
+                "pool": { "name": self.node, "generation": 1, "resourceSliceCount": 1 },
+            },
+        }))
+        .unwrap()
+    }
+}
+
+impl DaemonPod {
+    pub(crate) fn object(&self) -> Pod {
+        let ready = if self.ready { "True" } else { "False" };
+        let mut pod = json!({
+            "metadata": { "name": self.uid, "uid": self.uid },
+            "spec": { "nodeName": self.node, "containers": [] },
+            "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": ready }] },
+        });
+        if !self.address.is_empty() {
+            pod["status"]["podIP"] = json!(self.address);
+        }
+        if self.ending {
+            pod["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+        }
+        serde_json::from_value(pod).unwrap()
+    }
+}

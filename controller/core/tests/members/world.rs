@@ -1,0 +1,518 @@
+//! Machines and their daemons, and what must always be true.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use compute_domain_api::crd::ComputeDomainState;
+use fastrand::Rng;
+
+use crate::controller::{Controller, Luck, MAX_NODES};
+use crate::server::{DaemonPod, Said, Server, Slice};
+
+const NAMES: [&str; 7] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6"];
+const CLIQUES: [&str; 2] = [
+    "aaaaaaaa-0000-0000-0000-000000000001.7",
+    "bbbbbbbb-0000-0000-0000-000000000001.0",
+];
+/// How long daemons and controller may not have heard of a change.
+const LONGEST_LAG: Duration = Duration::from_secs(60);
+/// How long a daemon may run whose pod is gone from the API server.
+const LONGEST_GHOST: Duration = Duration::from_secs(4 * 60);
+
+/// A machine that is a node.
+#[derive(Debug)]
+struct Machine {
+    uid: String,
+    clique: Option<String>,
+    /// Whether its device is tainted where it has no clique.
+    taints: bool,
+}
+
+/// A daemon that runs.
+#[derive(Debug)]
+struct Daemon {
+    pod: String,
+    node: String,
+    address: String,
+    /// The clique and the index that its `nvidia-imex` runs with.
+    runs: Option<(String, i64)>,
+    heard: Instant,
+    /// Its pod is gone, and it ends then.
+    ends: Option<Instant>,
+}
+
+pub(crate) struct World {
+    seed: u64,
+    rng: Rng,
+    now: Instant,
+    server: Server,
+    controller: Controller,
+    machines: BTreeMap<String, Machine>,
+    daemons: Vec<Daemon>,
+    /// The UID and the clique that were published last of each name.
+    told: BTreeMap<String, (String, Option<String>)>,
+    /// Which index a node had in a clique, while it is in it.
+    indices: BTreeMap<(String, String), i64>,
+    made: usize,
+    /// When the watches had told everything.
+    heard_all: Instant,
+    calm: bool,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let (now, mut server) = (Instant::now(), Server::default());
+        let controller = Controller::start(&mut server, now);
+        Self {
+            seed,
+            rng: Rng::with_seed(seed),
+            now,
+            server,
+            controller,
+            machines: BTreeMap::new(),
+            daemons: Vec::new(),
+            told: BTreeMap::new(),
+            indices: BTreeMap::new(),
+            made: 0,
+            heard_all: now,
+            calm: false,
+        }
+    }
+
+    pub(crate) fn writes(&self) -> usize {
+        self.server.writes
+    }
+
+    /// One random thing.
+    pub(crate) fn disturb(&mut self) {
+        let name = NAMES[self.rng.usize(..NAMES.len())];
+        match self.rng.u8(..24) {
+            0..=2 => self.start_machine(name),
+            3..=5 => self.publish(name),
+            6 => self.server.delete_slice(name),
+            7..=9 => self.start_pod(name),
+            10 => self.end_pod(name),
+            11 => self.force_delete_pod(name),
+            12 => self.remove_machine(name),
+            13 => self.move_machine(name),
+            14 if self.rng.u8(..4) == 0 => {
+                self.controller = Controller::start(&mut self.server, self.now);
+            }
+            15 => {
+                if let Some(pod) = self
+                    .server
+                    .pods
+                    .values()
+                    .find(|pod| pod.node == name)
+                    .cloned()
+                {
+                    self.server.set_pod(DaemonPod {
+                        ready: false,
+                        ..pod
+                    });
+                }
+            }
+            16..=18 => self.daemons_hear(0.5),
+            _ => {}
+        }
+        let pause = match self.rng.u8(..6) {
+            0 => 30_000,
+            1 => 5_000,
+            _ => 200,
+        };
+        let pause = Duration::from_millis(self.rng.u64(1..pause));
+        self.pass(pause);
+    }
+
+    /// From now on nothing goes wrong, and each machine is a complete node.
+    pub(crate) fn settle(&mut self) {
+        self.calm = true;
+        for machine in self.machines.values_mut() {
+            machine.taints = true;
+        }
+    }
+
+    /// Time passes, and things take their course.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now += time;
+        let now = self.now;
+        self.daemons
+            .retain(|daemon| daemon.ends.is_none_or(|at| at > now));
+        if self.calm {
+            self.repair();
+        }
+        let share = if self.calm { 1.0 } else { 0.3 };
+        self.daemons_hear(share);
+        let hears_all = self.calm || self.heard_all + LONGEST_LAG <= now;
+        if hears_all {
+            self.heard_all = now;
+        }
+        for watch in 0..3 {
+            let count = if hears_all { 1000 } else { self.rng.usize(..4) };
+            for _ in 0..count.min(self.server.watches[watch].len()) {
+                self.controller.hear(&mut self.server, watch, now);
+            }
+        }
+        for _ in 0..20 {
+            let luck = if self.calm {
+                Luck::Good
+            } else {
+                Luck::random(&mut self.rng)
+            };
+            let machines = &self.machines;
+            let uid = |name: &str| machines.get(name).map(|machine| machine.uid.clone());
+            if !self.controller.act(&mut self.server, uid, luck, now) {
+                break;
+            }
+            self.check();
+        }
+    }
+
+    /// A node comes, or a machine takes the place of the one that had its name.
+    fn start_machine(&mut self, name: &str) {
+        if self.machines.contains_key(name) && self.rng.u8(..6) != 0 {
+            return;
+        }
+        self.made += 1;
+        let uid = format!("node-{}", self.made);
+        let clique = self.any_clique();
+        self.forget_indices(name);
+        // A machine that still ran could not be replaced under its name.
+        self.daemons.retain(|daemon| daemon.node != name);
+        // Some pods are still there, and run on the new machine, at another address.
+        for pod in self.pods_of(name) {
+            if self.rng.bool() {
+                self.server.delete_pod(&pod.uid);
+            } else {
+                let address = self.new_address();
+                self.start_daemon(&DaemonPod {
+                    address,
+                    ready: false,
+                    ..pod
+                });
+            }
+        }
+        let taints = self.rng.bool();
+        self.machines.insert(
+            name.to_owned(),
+            Machine {
+                uid,
+                clique,
+                taints,
+            },
+        );
+    }
+
+    fn any_clique(&mut self) -> Option<String> {
+        let index = self.rng.usize(..9);
+        CLIQUES.get(index / 4).map(|clique| (*clique).to_owned())
+    }
+
+    fn publish(&mut self, name: &str) {
+        let Some(machine) = self.machines.get(name) else {
+            return;
+        };
+        let said = match &machine.clique {
+            Some(clique) => Some(Said::Clique(clique.clone())),
+            None if machine.taints => Some(Said::NoClique),
+            None => None,
+        };
+        // The attribute is missing for a moment.
+        let said = said.filter(|_| self.calm || self.rng.u8(..8) > 0);
+        let uid = machine.uid.clone();
+        if let Some(said) = &said {
+            let clique = match said {
+                Said::Clique(clique) => Some(clique.clone()),
+                Said::NoClique => None,
+            };
+            let told = (uid.clone(), clique);
+            if self.told.insert(name.to_owned(), told.clone()) != Some(told) {
+                self.forget_indices(name);
+            }
+        }
+        self.server.set_slice(Slice {
+            node: name.to_owned(),
+            uid,
+            said,
+        });
+    }
+
+    fn start_pod(&mut self, name: &str) {
+        if !self.machines.contains_key(name) {
+            return;
+        }
+        match self.pods_of(name).first() {
+            None => {
+                self.made += 1;
+                let uid = format!("pod-{}", self.made);
+                self.server.set_pod(DaemonPod {
+                    uid,
+                    node: name.to_owned(),
+                    address: String::new(),
+                    ready: false,
+                    ending: false,
+                });
+            }
+            Some(pod) if pod.address.is_empty() && !pod.ending => {
+                let address = self.new_address();
+                self.start_daemon(&DaemonPod {
+                    address,
+                    ..pod.clone()
+                });
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Addresses are used again as soon as they are free.
+    fn new_address(&self) -> String {
+        let used: BTreeSet<_> = self
+            .server
+            .pods
+            .values()
+            .map(|pod| pod.address.clone())
+            .collect();
+        let all = (1..).map(|number| format!("10.0.0.{number}"));
+        all.into_iter()
+            .find(|address| !used.contains(address))
+            .unwrap()
+    }
+
+    fn start_daemon(&mut self, pod: &DaemonPod) {
+        self.server.set_pod(pod.clone());
+        self.daemons.push(Daemon {
+            pod: pod.uid.clone(),
+            node: pod.node.clone(),
+            address: pod.address.clone(),
+            runs: None,
+            heard: self.now,
+            ends: None,
+        });
+    }
+
+    fn end_pod(&mut self, name: &str) {
+        let Some(pod) = self.pods_of(name).into_iter().next() else {
+            return;
+        };
+        if pod.ending {
+            self.daemons.retain(|daemon| daemon.pod != pod.uid);
+            self.server.delete_pod(&pod.uid);
+        } else {
+            self.server.set_pod(DaemonPod {
+                ending: true,
+                ..pod
+            });
+        }
+    }
+
+    fn force_delete_pod(&mut self, name: &str) {
+        for pod in self.pods_of(name) {
+            let ends = self.now + LONGEST_GHOST;
+            for daemon in self
+                .daemons
+                .iter_mut()
+                .filter(|daemon| daemon.pod == pod.uid)
+            {
+                daemon.ends = Some(ends);
+            }
+            self.server.delete_pod(&pod.uid);
+        }
+    }
+
+    /// The Node object is deleted; its machine may run on for a while.
+    fn remove_machine(&mut self, name: &str) {
+        self.forget_indices(name);
+        if self.machines.remove(name).is_some() {
+            self.server.delete_slice(name);
+            self.force_delete_pod(name);
+        }
+    }
+
+    fn move_machine(&mut self, name: &str) {
+        let clique = self.any_clique();
+        if let Some(machine) = self.machines.get_mut(name)
+            && machine.clique != clique
+        {
+            machine.clique = clique;
+            self.forget_indices(name);
+        }
+    }
+
+    fn pods_of(&self, name: &str) -> Vec<DaemonPod> {
+        self.server
+            .pods
+            .values()
+            .filter(|pod| pod.node == name)
+            .cloned()
+            .collect()
+    }
+
+    fn forget_indices(&mut self, name: &str) {
+        if let Some(machine) = self.machines.get(name) {
+            let uid = machine.uid.clone();
+            self.indices.retain(|(_, of), _| *of != uid);
+        }
+    }
+
+    /// Some daemons, and all that have not for long, read the object of their clique.
+    fn daemons_hear(&mut self, share: f64) {
+        for number in 0..self.daemons.len() {
+            let late = self.daemons[number].heard + LONGEST_LAG <= self.now;
+            if late || self.rng.f64() < share {
+                self.daemon_hears(number);
+            }
+        }
+    }
+
+    fn daemon_hears(&mut self, number: usize) {
+        let daemon = &self.daemons[number];
+        // The session of a machine's driver is one process's.
+        let mut others = self
+            .daemons
+            .iter()
+            .filter(|it| it.node == daemon.node && it.pod != daemon.pod);
+        let is_alone = others.all(|other| other.runs.is_none());
+        let machine = self.machines.get(&daemon.node);
+        let clique = match machine {
+            Some(machine) => machine.clique.clone(),
+            None => daemon.runs.clone().map(|(clique, _)| clique),
+        };
+        let object = clique
+            .as_ref()
+            .and_then(|clique| self.server.cliques.get(clique));
+        let mut entries = object.into_iter().flat_map(|object| &object.spec.daemons);
+        let own = entries.find(|it| {
+            it.node_name == daemon.node
+                && it.pod_uid == daemon.pod
+                && it.ip_address == daemon.address
+        });
+        let runs = match (&clique, own) {
+            (None, _) => None,
+            (Some(clique), Some(own)) if is_alone => Some((clique.clone(), own.index)),
+            _ => daemon.runs.clone(),
+        };
+        let ready = is_alone && (clique.is_none() || (own.is_some() && runs.is_some()));
+        let pod = daemon.pod.clone();
+        let daemon = &mut self.daemons[number];
+        (daemon.runs, daemon.heard) = (runs, self.now);
+        if let Some(pod) = self
+            .server
+            .pods
+            .get(&pod)
+            .filter(|pod| !pod.ending)
+            .cloned()
+        {
+            self.server.set_pod(DaemonPod { ready, ..pod });
+        }
+    }
+
+    /// What others repair: each machine has a slice and a pod, and nobody else has.
+    fn repair(&mut self) {
+        for pod in self.server.pods.values().cloned().collect::<Vec<_>>() {
+            if pod.ending || !self.machines.contains_key(&pod.node) {
+                self.daemons.retain(|daemon| daemon.pod != pod.uid);
+                self.server.delete_pod(&pod.uid);
+            }
+        }
+        for name in NAMES {
+            if self.machines.contains_key(name) {
+                self.publish(name);
+                self.start_pod(name);
+            } else {
+                self.server.delete_slice(name);
+            }
+        }
+    }
+
+    // --- what must be true ---
+
+    /// Always.
+    pub(crate) fn check(&mut self) {
+        let seed = self.seed;
+        let mut running = BTreeMap::new();
+        for daemon in &self.daemons {
+            if let Some(runs) = &daemon.runs {
+                let other = running.insert(runs.clone(), daemon);
+                assert!(
+                    other.is_none(),
+                    "seed {seed}: one index: {daemon:?} {other:?}"
+                );
+            }
+        }
+        for (clique, object) in &self.server.cliques {
+            let length = i64::from(object.spec.list_length.unwrap());
+            let mut taken = BTreeSet::new();
+            for entry in &object.spec.daemons {
+                assert!((0..length).contains(&entry.index), "seed {seed}: {entry:?}");
+                assert!(taken.insert(entry.index), "seed {seed}: twice: {entry:?}");
+                let lives = self.machines.get(&entry.node_name);
+                let told = (entry.node_uid.clone(), Some(clique.clone()));
+                let lives = lives.is_some_and(|machine| {
+                    machine.uid == entry.node_uid
+                        && machine.clique.as_ref() == Some(clique)
+                        && self.told.get(&entry.node_name) == Some(&told)
+                });
+                if lives {
+                    let key = (clique.clone(), entry.node_uid.clone());
+                    let first = *self.indices.entry(key).or_insert(entry.index);
+                    assert_eq!(first, entry.index, "seed {seed}: index changed: {entry:?}");
+                }
+            }
+        }
+        for (clique, uid) in self.indices.keys() {
+            let object = self.server.cliques.get(clique);
+            let mut entries = object.into_iter().flat_map(|object| &object.spec.daemons);
+            assert!(
+                entries.any(|it| it.node_uid == *uid),
+                "seed {seed}: {uid} has lost its index in {clique}"
+            );
+        }
+    }
+
+    /// When the disorder has ended.
+    pub(crate) fn check_settled(&self) {
+        let seed = self.seed;
+        for clique in CLIQUES {
+            let in_it = |machine: &&Machine| machine.clique.as_deref() == Some(clique);
+            let wanted = self.machines.values().filter(in_it).count();
+            let most = usize::try_from(MAX_NODES).unwrap();
+            let object = self.server.cliques.get(clique);
+            let entries = object.map_or(&[][..], |object| &object.spec.daemons);
+            let (members, kept): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| {
+                let machine = self.machines.get(&entry.node_name);
+                machine.is_some_and(|machine| in_it(&machine))
+            });
+            assert!(
+                members.len() == wanted.min(most - kept.len()),
+                "seed {seed}: {entries:?}"
+            );
+            assert_eq!(object.is_some(), !entries.is_empty(), "seed {seed}");
+            for entry in members {
+                let machine = &self.machines[&entry.node_name];
+                assert_eq!(
+                    machine.uid, entry.node_uid,
+                    "seed {seed}: {entry:?} {:?}",
+                    self.server.pods
+                );
+                let pod = &self.server.pods[&entry.pod_uid];
+                let place = (&entry.node_name, &entry.ip_address);
+                assert_eq!((&pod.node, &pod.address), place, "seed {seed}");
+                assert_eq!(
+                    entry.status,
+                    ComputeDomainState::Ready,
+                    "seed {seed}: {entry:?}"
+                );
+            }
+            // Its daemon has found no place in its new clique, and may run in the former one.
+            for entry in kept {
+                let pod = self.server.pods.get(&entry.pod_uid);
+                assert!(pod.is_some_and(|pod| !pod.ready), "seed {seed}: {entry:?}");
+            }
+            let surplus = wanted.saturating_sub(most);
+            assert!(
+                self.controller.members.counts().surplus >= surplus,
+                "seed {seed}"
+            );
+        }
+    }
+}
