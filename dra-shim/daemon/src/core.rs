@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The process goes through [`Process`]: down, up, ending. What decides whether it is started anew is its
-//! [`Seat`] alone; a peer's new address is a signal. What becomes unknown (NVML hangs, the API server is
+//! `Seat` alone; a peer's new address is a signal. What becomes unknown (NVML hangs, the API server is
 //! away, the object is gone) changes nothing of a process that runs: programs that import memory die with it.
 
 pub(crate) mod action;
