@@ -55,7 +55,7 @@ pub struct Settings {
     /// Whether claims of a group of pods can be allocated a channel of a clique.
     pub group_claims: bool,
     /// Control socket of the host IMEX daemon, as a path on the host; `None`: its state is not
-    /// probed.
+    /// probed. Always `None` in the driver-managed mode, whose daemon is asked in any case.
     pub host_socket_path: Option<PathBuf>,
     /// What becomes of the device of a node that definitely has no clique.
     pub without_clique: Placement,
@@ -76,6 +76,8 @@ pub struct Settings {
 pub enum Mode {
     /// The operator runs `nvidia-imex` on the hosts.
     HostManaged,
+    /// The driver runs it: one on each node, for good, whose peers are the nodes of the clique.
+    DriverManaged,
 }
 
 /// What isolates `ComputeDomains` of one fabric from each other.
@@ -137,7 +139,7 @@ pub const GROUP_CHANNELS: RangeInclusive<u32> = 1..=127;
 /// The driver's default for its module parameter `NVreg_ImexChannelCount`.
 const DEFAULT_CHANNEL_COUNT: u32 = 2048;
 
-/// Both gates are about IMEX daemons in pods, which the host-managed mode does not have.
+/// Forced off in the host-managed mode: both gates are about IMEX daemons in pods, which it does not have.
 // req: MODE-2
 const FORCED_OFF: [Gate; 2] = [Gate::IMEXDaemonsWithDNSNames, Gate::ComputeDomainCliques];
 
@@ -155,26 +157,17 @@ impl ImexOptions<'_> {
     pub fn resolve(&self) -> Result<Settings, SettingsError> {
         let mut gates: FeatureGates = self.feature_gates.parse()?;
         let mode = resolve_mode(self.mode, gates.enabled(Gate::HostManagedIMEX))?;
-        let (isolation, warnings) = resolve_isolation(self.isolation)?;
+        let (isolation, warnings) = resolve_isolation(self.isolation, mode)?;
         let sharing = resolve_sharing(self.sharing, isolation, resolve_slots(self.slots)?)?;
         let channel_count = resolve_channel_count(self.channel_count)?;
         let group_claims = resolve_group_claims(self.group_claims)?;
-        let host_socket_path = resolve_socket(self.host_socket_path)?;
-        // Where channels isolate, a pod without one has no business on the node's fabric.
-        let without_clique = match isolation {
-            Isolation::None => Placement::Publish,
-            Isolation::Channel => Placement::Taint,
-        };
-        let without_clique = resolve_placement(self.without_clique, without_clique)
-            .map_err(|value| SettingsError::UnknownWithoutClique { value })?;
+        let host_socket_path = resolve_socket(self.host_socket_path, mode)?;
+        let without_clique =
+            resolve_placement(self.without_clique, default_without_clique(mode, isolation))
+                .map_err(|value| SettingsError::UnknownWithoutClique { value })?;
         let degraded_fabric = resolve_placement(self.degraded_fabric, Placement::Publish)
             .map_err(|value| SettingsError::UnknownDegradedFabric { value })?;
-        let forced = FORCED_OFF
-            .into_iter()
-            .filter(|gate| gates.force(*gate, false))
-            .map(|gate| ForcedGate { gate, value: false })
-            .collect();
-        gates.validate()?;
+        let forced = settle_gates(mode, &mut gates)?;
         let settings = Settings {
             mode,
             isolation,
@@ -224,28 +217,67 @@ impl Settings {
     }
 }
 
-// req: MODE-1, MODE-7, MODE-12
+// req: MODE-1, MODE-7, MODE-11, MODE-12
 fn resolve_mode(mode: &str, host_managed_gate: bool) -> Result<Mode, SettingsError> {
     match (mode, host_managed_gate) {
         ("" | "hostManaged", true) => Ok(Mode::HostManaged),
+        ("" | "driverManaged", false) => Ok(Mode::DriverManaged),
         ("hostManaged", false) => Err(SettingsError::ModeNeedsGate),
-        ("" | "driverManaged", _) => Err(SettingsError::DriverManagedNotImplemented),
+        ("driverManaged", true) => Err(SettingsError::ModeExcludesGate),
         (other, _) => Err(SettingsError::UnknownMode {
             value: other.to_owned(),
         }),
     }
 }
 
-// req: MODE-8
-fn resolve_isolation(isolation: &str) -> Result<(Isolation, Vec<SettingsWarning>), SettingsError> {
-    match isolation {
-        "" | "none" => Ok((Isolation::None, Vec::new())),
-        "domain" => Ok((Isolation::None, vec![SettingsWarning::IsolationDomain])),
-        "channel" => Ok((Isolation::Channel, Vec::new())),
-        other => Err(SettingsError::UnknownIsolation {
+// req: MODE-8, MODE-14
+fn resolve_isolation(
+    isolation: &str,
+    mode: Mode,
+) -> Result<(Isolation, Vec<SettingsWarning>), SettingsError> {
+    match (isolation, mode) {
+        // `domain` of the driver-managed mode is Go's name for what channels do here: pods reach the
+        // memory of their own ComputeDomain only.
+        ("channel", _) | ("" | "domain", Mode::DriverManaged) => {
+            Ok((Isolation::Channel, Vec::new()))
+        }
+        ("none", Mode::DriverManaged) => Err(SettingsError::DriverManagedWithoutIsolation),
+        ("" | "none", Mode::HostManaged) => Ok((Isolation::None, Vec::new())),
+        ("domain", Mode::HostManaged) => {
+            Ok((Isolation::None, vec![SettingsWarning::IsolationDomain]))
+        }
+        (other, _) => Err(SettingsError::UnknownIsolation {
             value: other.to_owned(),
         }),
     }
+}
+
+/// Where channels isolate on hosts that run `nvidia-imex`, a pod without one has no business on the
+/// node's fabric. In the driver-managed mode, it runs there without a channel, as with the Go driver.
+fn default_without_clique(mode: Mode, isolation: Isolation) -> Placement {
+    match (mode, isolation) {
+        (Mode::HostManaged, Isolation::Channel) => Placement::Taint,
+        (Mode::HostManaged, Isolation::None) | (Mode::DriverManaged, _) => Placement::Publish,
+    }
+}
+
+/// Forces what the mode forces, and checks the gates by what the mode needs and against each other.
+// req: MODE-2, MODE-15
+fn settle_gates(mode: Mode, gates: &mut FeatureGates) -> Result<Vec<ForcedGate>, SettingsError> {
+    let forced = match mode {
+        Mode::HostManaged => FORCED_OFF
+            .into_iter()
+            .filter(|gate| gates.force(*gate, false))
+            .map(|gate| ForcedGate { gate, value: false })
+            .collect(),
+        // The members of a clique are told to its daemons in one object, and in no other way.
+        Mode::DriverManaged if !gates.enabled(Gate::ComputeDomainCliques) => {
+            return Err(SettingsError::DriverManagedNeedsCliques);
+        }
+        Mode::DriverManaged => Vec::new(),
+    };
+    gates.validate()?;
+    Ok(forced)
 }
 
 fn resolve_sharing(
@@ -296,15 +328,16 @@ fn parse_at_least(text: &str, least: u32) -> Option<u32> {
     (least..=1_000_000).contains(&number).then_some(number)
 }
 
-fn resolve_socket(path: &str) -> Result<Option<PathBuf>, SettingsError> {
+// req: MODE-16
+fn resolve_socket(path: &str, mode: Mode) -> Result<Option<PathBuf>, SettingsError> {
     if path.is_empty() {
         return Ok(None);
     }
     let path = PathBuf::from(path);
-    if path.is_absolute() {
-        Ok(Some(path))
-    } else {
-        Err(SettingsError::RelativeSocketPath { path })
+    match mode {
+        Mode::DriverManaged => Err(SettingsError::DriverManagedHostSocket { path }),
+        Mode::HostManaged if path.is_absolute() => Ok(Some(path)),
+        Mode::HostManaged => Err(SettingsError::RelativeSocketPath { path }),
     }
 }
 
@@ -324,6 +357,7 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HostManaged => f.write_str("hostManaged"),
+            Self::DriverManaged => f.write_str("driverManaged"),
         }
     }
 }

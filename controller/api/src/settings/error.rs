@@ -13,11 +13,29 @@ pub enum SettingsError {
     /// `hostManaged` without its gate.
     #[error("imex.mode=\"hostManaged\" requires the HostManagedIMEX feature gate")]
     ModeNeedsGate,
-    /// The driver-managed mode, explicitly or by default.
+    /// `driverManaged` with the gate of the other mode.
     #[error(
-        "imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate) is not implemented"
+        "imex.mode=\"driverManaged\" and the HostManagedIMEX feature gate contradict each other: the gate says that the hosts run nvidia-imex"
     )]
-    DriverManagedNotImplemented,
+    ModeExcludesGate,
+    /// `driverManaged` without isolation.
+    #[error(
+        "imex.isolation=\"none\" is not for imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate): all ComputeDomains of a clique share one IMEX domain there, and only channels of their own keep them apart"
+    )]
+    DriverManagedWithoutIsolation,
+    /// `driverManaged` without the gate that it goes by.
+    #[error(
+        "imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate) requires the ComputeDomainCliques feature gate: IMEX daemons learn their peers from ComputeDomainCliques"
+    )]
+    DriverManagedNeedsCliques,
+    /// The socket of a daemon on the host, which there is none of.
+    #[error(
+        "imex.hostSocketPath {path:?} is not for imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate): claims wait for the IMEX daemon that the driver runs on the node, on its own socket"
+    )]
+    DriverManagedHostSocket {
+        /// As the user wrote it.
+        path: PathBuf,
+    },
     /// An unknown mode.
     #[error("unknown imex.mode {value:?}")]
     UnknownMode {
@@ -88,7 +106,10 @@ impl SettingsError {
         match self {
             Self::Gates(source) => source.code(),
             Self::ModeNeedsGate => "imex-mode-needs-gate",
-            Self::DriverManagedNotImplemented => "driver-managed-not-built",
+            Self::ModeExcludesGate => "imex-mode-excludes-gate",
+            Self::DriverManagedWithoutIsolation => "driver-managed-without-isolation",
+            Self::DriverManagedNeedsCliques => "driver-managed-needs-cliques",
+            Self::DriverManagedHostSocket { .. } => "driver-managed-host-socket",
             Self::UnknownMode { .. } => "unknown-imex-mode",
             Self::UnknownIsolation { .. } => "unknown-imex-isolation",
             Self::UnknownSharing { .. } => "unknown-imex-sharing",
@@ -109,11 +130,20 @@ impl SettingsError {
             Self::ModeNeedsGate => {
                 "set featureGates.HostManagedIMEX=true (--feature-gates or FEATURE_GATES: HostManagedIMEX=true)"
             }
-            Self::DriverManagedNotImplemented => {
-                "set featureGates.HostManagedIMEX=true (--feature-gates or FEATURE_GATES: HostManagedIMEX=true) and leave resources.computeDomains.imex.mode (--imex-mode, IMEX_MODE) empty"
+            Self::ModeExcludesGate => {
+                "remove featureGates.HostManagedIMEX (--feature-gates, FEATURE_GATES) for IMEX daemons that the driver runs, or leave resources.computeDomains.imex.mode (--imex-mode, IMEX_MODE) empty for those of the hosts"
+            }
+            Self::DriverManagedWithoutIsolation => {
+                "leave resources.computeDomains.imex.isolation (--imex-isolation, IMEX_ISOLATION) empty, or set it to channel"
+            }
+            Self::DriverManagedNeedsCliques => {
+                "remove featureGates.ComputeDomainCliques=false or AllBeta=false (--feature-gates, FEATURE_GATES)"
+            }
+            Self::DriverManagedHostSocket { .. } => {
+                "leave resources.computeDomains.imex.hostSocketPath (--imex-host-socket-path, IMEX_HOST_SOCKET_PATH) empty, or set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex"
             }
             Self::UnknownMode { .. } => {
-                "set resources.computeDomains.imex.mode (--imex-mode, IMEX_MODE) to hostManaged, or leave it empty"
+                "set resources.computeDomains.imex.mode (--imex-mode, IMEX_MODE) to hostManaged or driverManaged, or leave it empty"
             }
             Self::UnknownIsolation { .. } => {
                 "set resources.computeDomains.imex.isolation (--imex-isolation, IMEX_ISOLATION) to none or channel, or leave it empty"

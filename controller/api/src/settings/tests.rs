@@ -33,6 +33,25 @@ fn the_host_socket_is_optional_and_must_be_absolute() {
     assert_eq!(err.code(), "relative-imex-socket-path");
 }
 
+// req: MODE-16
+#[test]
+fn a_socket_of_the_host_is_refused_where_the_driver_runs_the_daemons() {
+    let options = ImexOptions {
+        host_socket_path: "/etc/nvidia-imex/imex_ctrl.sock",
+        ..ImexOptions::default()
+    };
+    let err = options.resolve().unwrap_err();
+    assert_eq!(err.code(), "driver-managed-host-socket");
+    let line = format!("{err}; {}", err.hint());
+    for part in [
+        "driverManaged",
+        "imex.hostSocketPath \"/etc/nvidia-imex/imex_ctrl.sock\"",
+        "IMEX_HOST_SOCKET_PATH",
+    ] {
+        assert!(line.contains(part), "{line:?} lacks {part}");
+    }
+}
+
 #[test]
 fn nodes_with_a_fault_are_published_unless_the_option_for_that_fault_says_taint() {
     let options = ImexOptions {
@@ -72,10 +91,26 @@ fn nodes_with_a_fault_are_published_unless_the_option_for_that_fault_says_taint(
 fn every_error_is_one_line_and_says_what_to_set_in_the_chart_and_on_the_process() {
     for (gates, mode, isolation, chart, flag, env) in [
         (
+            GATE,
+            "driverManaged",
+            "",
+            "featureGates.HostManagedIMEX",
+            "--feature-gates",
+            "FEATURE_GATES",
+        ),
+        (
             "",
             "",
+            "none",
+            "resources.computeDomains.imex.isolation",
+            "--imex-isolation",
+            "IMEX_ISOLATION",
+        ),
+        (
+            "ComputeDomainCliques=false",
             "",
-            "featureGates.HostManagedIMEX=true",
+            "",
+            "featureGates.ComputeDomainCliques",
             "--feature-gates",
             "FEATURE_GATES",
         ),

@@ -10,7 +10,7 @@ use crate::Answer;
 use crate::table::Row;
 
 /// How the chart begins its line about each error.
-const REFUSALS: [(&str, &str); 23] = [
+const REFUSALS: [(&str, &str); 26] = [
     (
         "unknown-feature-gate",
         "unrecognized feature gate featureGates.",
@@ -40,12 +40,20 @@ const REFUSALS: [(&str, &str); 23] = [
         "featureGates.DeviceMetadata needs featureGates.PassthroughSupport: set both to the same value",
     ),
     (
-        "driver-managed-not-built",
-        "resources.computeDomains.imex.mode=driverManaged is not implemented: leave it empty and set featureGates.HostManagedIMEX=true, on hosts that run nvidia-imex",
+        "incompatible-feature-gates",
+        "featureGates.ComputeDomainCliques needs featureGates.IMEXDaemonsWithDNSNames: set both to the same value",
     ),
     (
-        "driver-managed-not-built",
-        "only host-managed IMEX is implemented: on hosts that run nvidia-imex, add --set featureGates.HostManagedIMEX=true",
+        "imex-mode-excludes-gate",
+        "resources.computeDomains.imex.mode=driverManaged and featureGates.HostManagedIMEX=true contradict each other: remove the one that is not meant",
+    ),
+    (
+        "driver-managed-without-isolation",
+        "resources.computeDomains.imex.isolation=none is not for driver-managed IMEX, where all ComputeDomains of a clique share one IMEX domain: leave it empty, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex",
+    ),
+    (
+        "driver-managed-needs-cliques",
+        "driver-managed IMEX needs featureGates.ComputeDomainCliques, by which daemons learn their peers: remove ComputeDomainCliques=false or AllBeta=false, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex",
     ),
     (
         "imex-mode-needs-gate",
@@ -53,11 +61,15 @@ const REFUSALS: [(&str, &str); 23] = [
     ),
     (
         "unknown-imex-mode",
-        "unknown resources.computeDomains.imex.mode \"foo\": leave it empty or set hostManaged",
+        "unknown resources.computeDomains.imex.mode \"foo\": leave it empty or set hostManaged or driverManaged",
     ),
     (
         "unknown-imex-mode",
-        "unknown resources.computeDomains.imex.mode \"HostManaged\": leave it empty or set hostManaged",
+        "unknown resources.computeDomains.imex.mode \"HostManaged\": leave it empty or set hostManaged or driverManaged",
+    ),
+    (
+        "unknown-imex-mode",
+        "unknown resources.computeDomains.imex.mode \"DriverManaged\": leave it empty or set hostManaged or driverManaged",
     ),
     (
         "unknown-imex-isolation",
@@ -122,16 +134,29 @@ impl Chart {
             Ok(documents) => documents,
             Err(line) => return vec![("chart".to_owned(), Answer::refused(&code_of(&line)))],
         };
-        ["Deployment", "DaemonSet"]
-            .map(|kind| {
-                let workload = documents.iter().find(|document| document["kind"] == kind);
-                let answer = answer_in_pods(workload.unwrap());
-                (format!("{kind} of the chart"), answer)
-            })
-            .into()
+        let programs = ["controller", "kubelet-plugin"].map(|name| {
+            let is_it = |document: &&Value| {
+                let kind = &document["kind"];
+                (kind == "Deployment" || kind == "DaemonSet")
+                    && document["metadata"]["name"] == format!("imex-dra-{name}")
+            };
+            let workload = documents.iter().find(is_it);
+            let answer = answer_in_pods(workload.unwrap());
+            (format!("{name} of the chart"), answer)
+        });
+        programs.into()
     }
 
-    /// Isolation and sharing as the notes tell them that an operator reads after the installation.
+    /// Whether the chart starts IMEX daemons.
+    pub(crate) fn starts_daemons(&self, row: &Row) -> bool {
+        let documents = self.render(row).unwrap();
+        let is_it = |document: &Value| document["metadata"]["name"] == "imex-dra-imex-daemon";
+        documents
+            .iter()
+            .any(|document| document["kind"] == "DaemonSet" && is_it(document))
+    }
+
+    /// Mode, isolation and sharing as the notes tell them that an operator reads after the installation.
     pub(crate) fn notes(&self, row: &Row) -> String {
         let release = ["install", "test", "--dry-run=client"];
         let text = self.helm(row, &release).unwrap();
@@ -146,7 +171,15 @@ impl Chart {
             (None, true) => "one".to_owned(),
             _ => panic!("{notes}"),
         };
-        format!("{isolation} {sharing}")
+        let mode = match (
+            notes.contains("You run nvidia-imex on the hosts."),
+            notes.contains("The driver runs nvidia-imex on every node."),
+        ) {
+            (true, false) => "hostManaged",
+            (false, true) => "driverManaged",
+            _ => panic!("{notes}"),
+        };
+        format!("{mode} {isolation} {sharing}")
     }
 
     fn render(&self, row: &Row) -> Result<Vec<Value>, String> {

@@ -37,7 +37,10 @@ const WARNING: &str = "imex.isolation=\"domain\" means \"none\": in host-managed
 
 const HOST: &str = "hostManaged none one 2048 publish publish";
 const CHANNEL: &str = "hostManaged channel many (64 slots) 2048 taint publish";
-const NOT_BUILT: &str = "driver-managed-not-built";
+const DRIVER: &str = "driverManaged channel many (64 slots) 2048 publish publish";
+const EXCLUDES_GATE: &str = "imex-mode-excludes-gate";
+const WITHOUT_ISOLATION: &str = "driver-managed-without-isolation";
+const NEEDS_CLIQUES: &str = "driver-managed-needs-cliques";
 const NEEDS_GATE: &str = "imex-mode-needs-gate";
 const CONTRADICTION: &str = "contradicting-feature-gates";
 const INCOMPATIBLE: &str = "incompatible-feature-gates";
@@ -64,7 +67,7 @@ const fn row(
     }
 }
 
-/// Of the one mode that there is.
+/// Of the host-managed mode.
 const fn shared(
     isolation: &'static str,
     [sharing, slots, channel_count]: [&'static str; 3],
@@ -97,7 +100,7 @@ const fn grouped(
     }
 }
 
-/// Of the mode and isolation that are the default.
+/// Of the host-managed mode, without isolation.
 const fn placed(
     without_clique: &'static str,
     degraded_fabric: &'static str,
@@ -121,6 +124,24 @@ const fn placed_wrongly(
     }
 }
 
+/// Of the driver-managed mode: sharing, slots, number of channels; group claims; placements.
+const fn driver(
+    [sharing, slots, channel_count]: [&'static str; 3],
+    group_claims: &'static str,
+    [without_clique, degraded_fabric]: [&'static str; 2],
+    result: &'static str,
+) -> Row {
+    Row {
+        sharing,
+        slots,
+        channel_count,
+        group_claims,
+        without_clique,
+        degraded_fabric,
+        ..row("", "", "", result, &[])
+    }
+}
+
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Row] = &[
     //  gates, mode, isolation, result, said
@@ -133,8 +154,9 @@ pub(crate) const TABLE: &[Row] = &[
     row(GATE, "hostManaged", "channel", CHANNEL, &[DNS, CLIQUES]),
     row(GATE, "", "foo", "unknown-imex-isolation", &[]),
     row(GATE, "", "Domain", "unknown-imex-isolation", &[]),
-    row(GATE, "driverManaged", "", NOT_BUILT, &[]),
-    row(GATE, "driverManaged", "domain", NOT_BUILT, &[]),
+    row(GATE, "driverManaged", "", EXCLUDES_GATE, &[]),
+    row(GATE, "driverManaged", "domain", EXCLUDES_GATE, &[]),
+    row(GATE, "driverManaged", "foo", EXCLUDES_GATE, &[]),
     row(GATE, "foo", "channel", "unknown-imex-mode", &[]),
     row(GATE, "HostManaged", "", "unknown-imex-mode", &[]),
 
@@ -170,34 +192,55 @@ pub(crate) const TABLE: &[Row] = &[
     Row { said: &[], ..grouped("", "yes", "", "bad-imex-group-claims") },
 
     // Without the gate. Its default is off, and the mode is checked before the isolation.
-    row("", "", "", NOT_BUILT, &[]),
-    row(OFF, "", "", NOT_BUILT, &[]),
-    row("", "", "domain", NOT_BUILT, &[]),
-    row(OFF, "", "channel", NOT_BUILT, &[]),
-    row("", "driverManaged", "", NOT_BUILT, &[]),
-    row("", "driverManaged", "domain", NOT_BUILT, &[]),
+    row("", "", "", DRIVER, &[]),
+    row(OFF, "", "", DRIVER, &[]),
+    row("", "", "domain", DRIVER, &[]),
+    row(OFF, "", "channel", DRIVER, &[]),
+    row("", "driverManaged", "", DRIVER, &[]),
+    row("", "driverManaged", "domain", DRIVER, &[]),
+    row(OFF, "driverManaged", "channel", DRIVER, &[]),
+    row("", "", "none", WITHOUT_ISOLATION, &[]),
+    row("", "driverManaged", "none", WITHOUT_ISOLATION, &[]),
+    row("", "driverManaged", "foo", "unknown-imex-isolation", &[]),
     row("", "hostManaged", "", NEEDS_GATE, &[]),
     row(OFF, "hostManaged", "channel", NEEDS_GATE, &[]),
     row("", "foo", "", "unknown-imex-mode", &[]),
+    row("", "DriverManaged", "", "unknown-imex-mode", &[]),
+
+    // The driver's daemons do with the other options as those of hosts do.
+    driver(["one", "", ""], "", ["", ""], "driverManaged channel one 2048 publish publish"),
+    driver(["many", "8", "256"], "", ["", ""], "driverManaged channel many (8 slots) 256 publish publish"),
+    driver(["", "", ""], "true", ["", ""], "driverManaged channel many (64 slots) 2048 groups publish publish"),
+    driver(["", "", "128"], "true", ["", ""], "no-imex-channels-for-domains"),
+    driver(["", "", ""], "", ["taint", "taint"], "driverManaged channel many (64 slots) 2048 taint taint"),
+    driver(["", "", ""], "", ["Taint", ""], "unknown-imex-without-clique"),
+
+    // They learn their peers from cliques.
+    row("ComputeDomainCliques=false", "", "", NEEDS_CLIQUES, &[]),
+    row("ComputeDomainCliques=0,IMEXDaemonsWithDNSNames=false", "driverManaged", "", NEEDS_CLIQUES, &[]),
+    row("AllBeta=false", "", "", NEEDS_CLIQUES, &[]),
+    row("IMEXDaemonsWithDNSNames=false", "", "", INCOMPATIBLE, &[]),
+    row("AllBeta=false,ComputeDomainCliques=true", "", "", INCOMPATIBLE, &[]),
+    row("AllBeta=false,ComputeDomainCliques=true,IMEXDaemonsWithDNSNames=true", "", "", DRIVER, &[]),
 
     // The gate has two names.
     row(ALIAS, "", "", HOST, &[DNS, CLIQUES]),
     row(ALIAS, "hostManaged", "none", HOST, &[DNS, CLIQUES]),
-    row("HostManagedIMEXDaemon=false", "", "", NOT_BUILT, &[]),
+    row("HostManagedIMEXDaemon=false", "", "", DRIVER, &[]),
     row("HostManagedIMEXDaemon=false", "hostManaged", "", NEEDS_GATE, &[]),
     row("HostManagedIMEX=true,HostManagedIMEXDaemon=true", "", "", HOST, &[DNS, CLIQUES]),
-    row("HostManagedIMEX=false,HostManagedIMEXDaemon=0", "", "", NOT_BUILT, &[]),
+    row("HostManagedIMEX=false,HostManagedIMEXDaemon=0", "", "", DRIVER, &[]),
     row("HostManagedIMEX=true,HostManagedIMEXDaemon=false", "", "", CONTRADICTION, &[]),
     row("HostManagedIMEXDaemon=true,HostManagedIMEX=false", "foo", "foo", CONTRADICTION, &[]),
 
     // Its value is one of Go's booleans, and the last of several wins.
     row("HostManagedIMEX=1", "", "", HOST, &[DNS, CLIQUES]),
     row("HostManagedIMEXDaemon=T", "", "", HOST, &[DNS, CLIQUES]),
-    row("HostManagedIMEX=F", "", "", NOT_BUILT, &[]),
+    row("HostManagedIMEX=F", "", "", DRIVER, &[]),
     row("HostManagedIMEX=yes", "", "", "bad-feature-gate-value", &[]),
     row("HostManagedIMEX=true,MPSSupport=on", "", "", "bad-feature-gate-value", &[]),
     row("HostManagedIMEX=false,HostManagedIMEX=true", "", "", HOST, &[DNS, CLIQUES]),
-    row("HostManagedIMEX=true,HostManagedIMEX=false", "", "", NOT_BUILT, &[]),
+    row("HostManagedIMEX=true,HostManagedIMEX=false", "", "", DRIVER, &[]),
 
     // Every gate of the Go driver is known, and no other.
     row(EVERY_GATE_OF_GO, "", "", HOST, &[DNS, CLIQUES]),
@@ -220,12 +263,13 @@ pub(crate) const TABLE: &[Row] = &[
     row("HostManagedIMEX=true,PassthroughSupport=true,NVMLDeviceHealthCheck=true", "", "", INCOMPATIBLE, &[]),
     row("HostManagedIMEX=true,DeviceMetadata=true", "", "", INCOMPATIBLE, &[]),
     row("HostManagedIMEX=true,DeviceMetadata=true,PassthroughSupport=true", "", "", HOST, &[DNS, CLIQUES]),
-    row("DynamicMIG=true,MPSSupport=true", "", "", NOT_BUILT, &[]),
+    row("DynamicMIG=true,MPSSupport=true", "", "", INCOMPATIBLE, &[]),
     row("HostManagedIMEX=true,DynamicMIG=true,MPSSupport=true", "", "channel", INCOMPATIBLE, &[]),
 
     // AllAlpha turns on whatever is not set, the gate of this mode as well.
     row("AllAlpha=true", "", "", INCOMPATIBLE, &[]),
-    row("AllAlpha=true,HostManagedIMEX=false", "", "", NOT_BUILT, &[]),
+    row("AllAlpha=true,HostManagedIMEX=false", "", "", INCOMPATIBLE, &[]),
+    row("AllAlpha=true,HostManagedIMEX=false,DynamicMIG=false,NVMLDeviceHealthCheck=false", "", "", DRIVER, &[]),
     row("AllAlpha=true,HostManagedIMEXDaemon=false", "hostManaged", "", NEEDS_GATE, &[]),
     row("AllAlpha=true,DynamicMIG=false", "", "", INCOMPATIBLE, &[]),
     row("AllAlpha=true,DynamicMIG=false,NVMLDeviceHealthCheck=false", "", "", HOST, &[DNS, CLIQUES]),
