@@ -7,6 +7,7 @@ use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
 use crate::guard::Guard;
+use crate::imex_daemon::NeededDaemon;
 use crate::lifecycle::{Step, Transaction};
 use crate::moment::{FenceClock, Moment};
 use crate::node_claims::steps;
@@ -20,11 +21,13 @@ pub(crate) struct Beginning {
     pub(crate) status: ClaimStatus,
     pub(crate) request: ChannelRequest,
     /// For a claim that is prepared already.
-    pub(crate) major: Option<Major>,
+    pub(crate) known_major: Option<Major>,
     /// For any other: the channel that it opens, or why the domain does not allow it.
     pub(crate) channel: Result<ChannelId, PrepareError>,
-    /// And the major, or why the hardware does not allow it.
-    pub(crate) allowed: Result<Major, PrepareError>,
+    /// And the major, or why the hardware does not allow it; `None`: the claim goes without a device.
+    pub(crate) allowed: Result<Option<Major>, PrepareError>,
+    /// What it waits for besides.
+    pub(crate) daemon: Option<NeededDaemon>,
     pub(crate) now: Moment,
 }
 
@@ -33,8 +36,9 @@ pub(crate) struct Beginning {
 pub(crate) enum Begun {
     /// Not at all: the claim was prepared already, and its spec is in place.
     Prepared(Vec<KubeletDevice>),
-    /// The record is Started; the device is to be this channel, with this major.
-    Started(ChannelId, Major),
+    /// The record is Started; the device is to be this channel, with this major. Without a
+    /// major, there is to be none.
+    Started(ChannelId, Option<Major>),
 }
 
 // === impl Beginning ===
@@ -48,12 +52,15 @@ impl Beginning {
         fences: &FenceClock,
         guard: Guard,
     ) -> Result<Begun, PrepareError> {
-        if let Some(devices) = answer_if_prepared(claims, specs, &self.uid, self.major)? {
+        if let Some(devices) = answer_if_prepared(claims, specs, &self.uid, self.known_major)? {
             return Ok(Begun::Prepared(devices));
         }
         let channel = self.channel.as_ref().ok().copied();
         guard.check(claims, &self.uid, &self.request, channel)?;
         let (channel, major) = (self.channel?, self.allowed?);
+        if let Some(daemon) = &self.daemon {
+            daemon.require_ready()?;
+        }
         let uid = self.uid.as_str();
         let now = match claims.get(uid) {
             Some(record) => fences.now(uid, record, self.now),

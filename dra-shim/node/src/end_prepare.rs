@@ -6,6 +6,7 @@ use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
 use crate::guard::Guard;
+use crate::imex_daemon::NeededDaemon;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::steps;
 use crate::request::ChannelRequest;
@@ -17,7 +18,10 @@ pub(crate) struct Ending {
     pub(crate) status: ClaimStatus,
     pub(crate) request: ChannelRequest,
     pub(crate) channel: ChannelId,
-    pub(crate) major: Major,
+    /// `None`: the claim goes without a device.
+    pub(crate) major: Option<Major>,
+    /// What decides besides.
+    pub(crate) daemon: Option<NeededDaemon>,
     pub(crate) group: DeviceGroup,
 }
 
@@ -39,10 +43,7 @@ impl Ending {
                 Step::RecordCompleted => {
                     claims.complete(uid.as_str(), &self.status, vec![self.group.clone()])?;
                 }
-                Step::RemoveSpec => {
-                    let removed = specs.remove(uid);
-                    removed.map_err(|source| PrepareError::Cdi { source })?;
-                }
+                Step::RemoveSpec => remove(specs, uid)?,
                 _ => {} // no other step ends a Prepare
             }
         }
@@ -57,9 +58,13 @@ impl Ending {
     fn write_spec(&self, view: &View<DeviceGroup>, specs: &ClaimSpecs) -> Result<(), PrepareError> {
         let record = view.get(self.uid.as_str());
         if let Some(record) = record.filter(|record| record.is_completed()) {
-            return rewrite(specs, &self.uid, record, Some(self.major)).map(drop);
+            return rewrite(specs, &self.uid, record, self.major).map(drop);
         }
-        ensure(specs, &self.uid, self.channel, self.major).map(drop)
+        match self.major {
+            Some(major) => ensure(specs, &self.uid, self.channel, major).map(drop),
+            // That of an earlier attempt, when the node had a clique.
+            None => remove(specs, &self.uid),
+        }
     }
 
     /// Which end it is, and why the claim does not get the device.
@@ -75,9 +80,26 @@ impl Ending {
             return (Transaction::EndPrepareSuperseded, Some(error));
         }
         let channel = Some(self.channel);
-        match guard.check(view, &self.uid, &self.request, channel) {
+        let free = guard.check(view, &self.uid, &self.request, channel);
+        match free.and_then(|()| self.check_daemon()) {
             Ok(()) => (Transaction::EndPrepare, None),
             Err(error) => (Transaction::EndPrepareRefused, Some(error)),
         }
     }
+
+    /// Read here, under the lock, so that no record becomes Completed once
+    /// [`NodeClaims::drained`](crate::NodeClaims::drained) has said that there is none.
+    fn check_daemon(&self) -> Result<(), PrepareError> {
+        match &self.daemon {
+            Some(daemon) => Ok(daemon.require_ready()?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn remove(specs: &ClaimSpecs, uid: &ClaimUid) -> Result<(), PrepareError> {
+    let removed = specs.remove(uid);
+    removed
+        .map_err(|source| PrepareError::Cdi { source })
+        .map(drop)
 }

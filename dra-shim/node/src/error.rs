@@ -5,6 +5,7 @@ use compute_domain_api::{ConfigError, DomainUid, GROUP_CHANNELS};
 use dra_checkpoint::{ClaimName, Refused, StoreError};
 use imex_cdi::{ChannelId, ChannelIdError, ClaimSpecsError};
 
+use crate::imex_daemon::ImexDaemonError;
 use crate::text::error_chain;
 
 /// Whether another attempt may help, without anybody's changing anything.
@@ -190,6 +191,9 @@ pub enum PrepareError {
         /// What NVML reports.
         reason: String,
     },
+    /// The driver's own IMEX daemon on this node does not let claims pass.
+    #[error(transparent)]
+    Daemon(#[from] ImexDaemonError),
     /// The kernel has no major for IMEX channels.
     #[error("this node has no IMEX channels: {reason}")]
     NoMajor {
@@ -273,6 +277,7 @@ impl PrepareError {
             Self::NoClique { .. } => "no-clique",
             Self::OtherClique { .. } => "other-clique",
             Self::FabricNotReady { .. } => "fabric-not-ready",
+            Self::Daemon(source) => source.code(),
             Self::NoMajor { .. } => "no-channel-major",
             Self::Aborted => "aborted",
             Self::NeedsRecovery => "holders-unknown",
@@ -308,6 +313,7 @@ impl PrepareError {
             | Self::NoChannelYet { .. }
             | Self::OtherClique { .. }
             | Self::FabricNotReady { .. }
+            | Self::Daemon(_)
             | Self::NoMajor { .. }
             | Self::Aborted
             | Self::NeedsRecovery

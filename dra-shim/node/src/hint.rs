@@ -74,6 +74,7 @@ impl PrepareError {
             Self::OtherClique { .. } => {
                 "delete the pod, so that it is scheduled on a node of its claim's clique; see the node's label nvidia.com/gpu.clique"
             }
+            Self::Daemon(source) => source.hint(),
             Self::FabricNotReady { .. } => "see the plugin's /readyz on this node",
             Self::NoMajor { .. } => {
                 "load the nvidia driver with NVreg_ImexChannelCount above 0 on this node"

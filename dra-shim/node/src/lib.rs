@@ -129,6 +129,7 @@ mod guard_model_tests;
 mod hardware;
 mod held_channels;
 mod hint;
+mod imex_daemon;
 pub mod lifecycle;
 mod moment;
 mod node_claims;
@@ -160,6 +161,7 @@ pub use explained::{
 };
 pub use guard::{DomainState, Guard, Holding};
 pub use hardware::Hardware;
+pub use imex_daemon::{ImexDaemon, ImexDaemonError};
 pub use moment::Moment;
 pub use node_claims::{NodeClaims, WriterError};
 pub use prepare::{PrepareInput, Prepared};

@@ -8,6 +8,7 @@ use imex_cdi::ClaimSpecs;
 
 use crate::device_group::DeviceGroup;
 use crate::guard::Guard;
+use crate::imex_daemon::ImexDaemon;
 use crate::lifecycle::{ClaimState, Step, Transaction};
 use crate::moment::FenceClock;
 
@@ -28,6 +29,8 @@ pub struct NodeClaims {
     pub(crate) specs: Arc<ClaimSpecs>,
     pub(crate) fences: Arc<FenceClock>,
     pub(crate) guard: Guard,
+    /// In the driver-managed mode.
+    pub(crate) daemon: Option<Arc<ImexDaemon>>,
 }
 
 /// Why the checkpoint cannot be changed now.

@@ -13,10 +13,12 @@ use crate::begin_prepare::{Beginning, Begun, answer_if_prepared};
 use crate::device_group::KubeletDevice;
 use crate::end_prepare::Ending;
 use crate::error::PrepareError;
-use crate::guard::{DomainState, Guard};
+use crate::guard::DomainState;
 use crate::hardware::Hardware;
+use crate::imex_daemon::NeededDaemon;
 use crate::moment::Moment;
 use crate::node_claims::NodeClaims;
+use crate::policy::PrepareAnswer;
 use crate::request::ChannelRequest;
 use crate::spec::ensure;
 use crate::text::error_chain;
@@ -48,6 +50,9 @@ pub struct Prepared {
     pub devices: Vec<KubeletDevice>,
     /// What is wrong with the fabric, where it works but not well.
     pub degraded: Option<String>,
+    /// Why the claim was prepared without a device: the node has no clique, in the
+    /// driver-managed mode.
+    pub without_device: Option<String>,
 }
 
 /// The last transaction of a Prepare, or the answer that needs none.
@@ -89,6 +94,7 @@ impl NodeClaims {
         Ok(devices.map(|devices| Prepared {
             devices,
             degraded: None,
+            without_device: None,
         }))
     }
 
@@ -119,6 +125,9 @@ impl NodeClaims {
             Ok(Prepared {
                 devices: devices?,
                 degraded: input.hardware.warning(),
+                without_device: self
+                    .goes_without(input)
+                    .then(|| input.hardware.fabric.to_string()),
             })
         });
         answers.collect()
@@ -131,7 +140,7 @@ impl NodeClaims {
         inputs: &[PrepareInput<'_>],
     ) -> Vec<Result<Begun, PrepareError>> {
         let guard = self.guard;
-        let beginnings = inputs.iter().map(|input| Beginning::new(input, guard));
+        let beginnings = inputs.iter().map(|input| self.beginning(input));
         let beginnings: Vec<_> = beginnings.collect();
         let changes = beginnings.into_iter().map(|beginning| {
             let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
@@ -141,7 +150,7 @@ impl NodeClaims {
     }
 
     /// Writes a begun claim's spec. The lock is not held: the record announces it.
-    fn write_spec(
+    pub(crate) fn write_spec(
         &self,
         input: &PrepareInput<'_>,
         begun: Begun,
@@ -151,16 +160,72 @@ impl NodeClaims {
             Begun::Started(channel, major) => (channel, major),
         };
         let uid = claim_uid(&input.claim.uid)?;
-        let written = ensure(&self.specs, &uid, channel, major)?;
-        let ids = written.ids.iter().map(ToString::to_string).collect();
+        let ids = match major {
+            Some(major) => {
+                let written = ensure(&self.specs, &uid, channel, major)?;
+                written.ids.iter().map(ToString::to_string).collect()
+            }
+            None => Vec::new(),
+        };
         Ok(Continued::Ends(Box::new(Ending {
             uid,
             status: input.status.clone(),
             request: input.request.clone(),
             channel,
             major,
+            daemon: self.needed_daemon(input),
             group: input.request.device_group(channel, ids),
         })))
+    }
+
+    fn beginning(&self, input: &PrepareInput<'_>) -> Result<Beginning, PrepareError> {
+        Ok(Beginning {
+            uid: claim_uid(&input.claim.uid)?,
+            claim: input.claim.clone(),
+            status: input.status.clone(),
+            request: input.request.clone(),
+            known_major: input.hardware.major.as_ref().ok().copied(),
+            channel: self.channel_of(input),
+            allowed: self.allowed(input),
+            daemon: self.needed_daemon(input),
+            now: input.now,
+        })
+    }
+
+    /// Whether the claim is prepared without a device, as the Go driver does.
+    // req: MODE-20
+    fn goes_without(&self, input: &PrepareInput<'_>) -> bool {
+        self.daemon.is_some() && input.hardware.policy().prepare == PrepareAnswer::NoClique
+    }
+
+    /// The channel that the claim opens, if it may.
+    fn channel_of(&self, input: &PrepareInput<'_>) -> Result<ChannelId, PrepareError> {
+        input.request.check_pool(input.node)?;
+        let namespace = &input.claim.namespace;
+        let channel = self.guard.channel(input.request, input.domain, namespace)?;
+        input.request.check_label(input.domain)?;
+        if self.goes_without(input) {
+            return Ok(channel);
+        }
+        input.hardware.require_channel(channel)
+    }
+
+    /// The major of channels, if the hardware allows one; `None` if the claim goes without a device.
+    fn allowed(&self, input: &PrepareInput<'_>) -> Result<Option<Major>, PrepareError> {
+        let major = if self.goes_without(input) {
+            None
+        } else {
+            Some(input.hardware.require_major()?)
+        };
+        input.hardware.require_clique(&input.request.pool)?;
+        Ok(major)
+    }
+
+    /// The daemon that the claim needs: none where hosts manage it, or on a node without a clique.
+    fn needed_daemon(&self, input: &PrepareInput<'_>) -> Option<NeededDaemon> {
+        let daemon = self.daemon.clone()?;
+        let clique = input.hardware.fabric.clique()?.to_string();
+        Some(NeededDaemon { daemon, clique })
     }
 
     /// The deciding checks and the records that they guard, in one commit. Of two
@@ -179,38 +244,6 @@ impl NodeClaims {
         });
         self.commit_all(changes.collect())
     }
-}
-
-// === impl Beginning ===
-
-impl Beginning {
-    fn new(input: &PrepareInput<'_>, guard: Guard) -> Result<Self, PrepareError> {
-        Ok(Self {
-            uid: claim_uid(&input.claim.uid)?,
-            claim: input.claim.clone(),
-            status: input.status.clone(),
-            request: input.request.clone(),
-            major: input.hardware.major.as_ref().ok().copied(),
-            channel: channel(input, guard),
-            allowed: allowed(input),
-            now: input.now,
-        })
-    }
-}
-
-/// The channel that the claim opens, if it may.
-fn channel(input: &PrepareInput<'_>, guard: Guard) -> Result<ChannelId, PrepareError> {
-    input.request.check_pool(input.node)?;
-    let channel = guard.channel(input.request, input.domain, &input.claim.namespace)?;
-    input.request.check_label(input.domain)?;
-    input.hardware.require_channel(channel)
-}
-
-/// The major of channels, if the hardware allows one.
-fn allowed(input: &PrepareInput<'_>) -> Result<Major, PrepareError> {
-    let major = input.hardware.require_major()?;
-    input.hardware.require_clique(&input.request.pool)?;
-    Ok(major)
 }
 
 fn claim_uid(uid: &str) -> Result<ClaimUid, PrepareError> {

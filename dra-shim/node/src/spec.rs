@@ -40,6 +40,9 @@ pub(crate) fn rewrite(
     record: &ClaimRecord<DeviceGroup>,
     major: Option<Major>,
 ) -> Result<bool, PrepareError> {
+    if has_no_device(record) {
+        return Ok(false);
+    }
     match (own_channel(record), major) {
         (Some(channel), Some(major)) => Ok(ensure(specs, uid, channel, major)?.written),
         (own, _) => {
@@ -94,8 +97,23 @@ pub(crate) fn kubelet_devices(record: &ClaimRecord<DeviceGroup>) -> Vec<KubeletD
         .collect()
 }
 
+/// Whether the claim was prepared without a device, on a node without a clique: there is no
+/// spec of it. As the Go driver writes it, too.
+pub(crate) fn has_no_device(record: &ClaimRecord<DeviceGroup>) -> bool {
+    let mut devices = record
+        .devices()
+        .iter()
+        .flat_map(DeviceGroup::kubelet_devices)
+        .peekable();
+    devices.peek().is_some()
+        && devices.all(|device| device.cdi_device_ids.as_ref().is_none_or(Vec::is_empty))
+}
+
 /// The channel of a record that this driver wrote: one channel, one CDI device.
 pub(crate) fn own_channel(record: &ClaimRecord<DeviceGroup>) -> Option<ChannelId> {
+    if has_no_device(record) {
+        return None;
+    }
     let [group] = record.devices() else {
         return None;
     };

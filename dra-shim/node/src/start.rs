@@ -87,6 +87,7 @@ impl NodeClaims {
             specs,
             fences: Arc::default(),
             guard,
+            daemon: None,
         };
         let removed_records = claims.end_earlier_boot()?;
         let specs = match damage {

@@ -155,7 +155,8 @@ pub(crate) fn end(
         status: input.status.clone(),
         request: input.request.clone(),
         channel: opened(node, input),
-        major: *input.hardware.major.as_ref().unwrap(),
+        major: Some(*input.hardware.major.as_ref().unwrap()),
+        daemon: None,
         group: input
             .request
             .device_group(opened(node, input), vec!["id".to_owned()]),

@@ -1,0 +1,230 @@
+//! The IMEX daemon that the driver runs on this node (driver-managed mode), by what it says of
+//! itself in a file. Whether `nvidia-imex` answers at the same time is for the caller to ask.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use compute_domain_api::resident::{DaemonPhase, DaemonState, STATE_FILE};
+use dra_checkpoint::BootId;
+
+use crate::node_claims::NodeClaims;
+
+/// More than any state has.
+const MAX_STATE: u64 = 64 * 1024;
+
+/// Where the daemon of this node says what it is.
+#[derive(Debug, Clone)]
+pub struct ImexDaemon {
+    state_file: PathBuf,
+    boot: BootId,
+}
+
+/// Why no claim is prepared by what the daemon says. All may change by themselves.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImexDaemonError {
+    /// It has said nothing.
+    #[error("no IMEX daemon of the driver has started on this node: {} is missing", file.display())]
+    Missing {
+        /// Where it would.
+        file: PathBuf,
+    },
+    /// What it says cannot be read.
+    #[error("the state of this node's IMEX daemon cannot be read from {}: {reason}", file.display())]
+    Unreadable {
+        /// Where it is.
+        file: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// It has said nothing since the node was started.
+    #[error(
+        "the IMEX daemon of the driver has not started on this node since the node did: {} is of an earlier boot",
+        file.display()
+    )]
+    FormerBoot {
+        /// Where it would.
+        file: PathBuf,
+    },
+    /// `nvidia-imex` is not ready.
+    #[error("the IMEX daemon of this node is starting: {reason}")]
+    Starting {
+        /// The daemon's reason.
+        reason: String,
+    },
+    /// The daemon is about to be replaced.
+    #[error("the IMEX daemon of this node is about to be replaced: {reason}")]
+    Draining {
+        /// The daemon's reason.
+        reason: String,
+    },
+    /// It is in another clique than the node's GPUs: one of the two is about to change.
+    #[error(
+        "the IMEX daemon of this node is a member of NVLink clique {daemon}, and the GPUs are in {node}"
+    )]
+    OtherClique {
+        /// The clique of the daemon, or that it has none.
+        daemon: String,
+        /// The clique of the node.
+        node: String,
+    },
+}
+
+/// A daemon that a claim of this clique needs.
+#[derive(Debug, Clone)]
+pub(crate) struct NeededDaemon {
+    pub(crate) daemon: Arc<ImexDaemon>,
+    pub(crate) clique: String,
+}
+
+// === impl ImexDaemon ===
+
+impl ImexDaemon {
+    /// The daemon that keeps its files in `dir`. `boot` is the current boot's id.
+    pub fn new(dir: &Path, boot: BootId) -> Self {
+        Self {
+            state_file: dir.join(STATE_FILE),
+            boot,
+        }
+    }
+
+    /// What it has said since the node was started. Reads one small file.
+    ///
+    /// # Errors
+    /// [`ImexDaemonError`]: it has said nothing, or nothing that can be read.
+    // req: MODE-18
+    pub fn state(&self) -> Result<DaemonState, ImexDaemonError> {
+        let file = || self.state_file.clone();
+        let text = read_bounded(&self.state_file).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => ImexDaemonError::Missing { file: file() },
+            _ => self.unreadable(&error),
+        })?;
+        let state: DaemonState =
+            serde_json::from_slice(&text).map_err(|error| self.unreadable(&error))?;
+        if state.boot_id != self.boot.as_str() {
+            return Err(ImexDaemonError::FormerBoot { file: file() });
+        }
+        Ok(state)
+    }
+
+    /// Whether claims on a node of this clique may be prepared. Reads one small file.
+    ///
+    /// # Errors
+    /// [`ImexDaemonError`]: not now.
+    // req: MODE-17
+    pub fn require_ready(&self, clique: &str) -> Result<(), ImexDaemonError> {
+        let DaemonState {
+            phase,
+            reason,
+            clique: daemon,
+            ..
+        } = self.state()?;
+        match phase {
+            DaemonPhase::Starting => Err(ImexDaemonError::Starting { reason }),
+            DaemonPhase::Draining => Err(ImexDaemonError::Draining { reason }),
+            DaemonPhase::Ready if daemon == clique => Ok(()),
+            DaemonPhase::Ready => Err(ImexDaemonError::OtherClique {
+                daemon: if daemon.is_empty() {
+                    "none".to_owned()
+                } else {
+                    daemon
+                },
+                node: clique.to_owned(),
+            }),
+        }
+    }
+
+    fn unreadable(&self, error: &dyn std::error::Error) -> ImexDaemonError {
+        ImexDaemonError::Unreadable {
+            file: self.state_file.clone(),
+            reason: error.to_string(),
+        }
+    }
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?
+        .take(MAX_STATE)
+        .read_to_end(&mut content)?;
+    Ok(content)
+}
+
+// === impl NeededDaemon ===
+
+impl NeededDaemon {
+    pub(crate) fn require_ready(&self) -> Result<(), ImexDaemonError> {
+        self.daemon.require_ready(&self.clique)
+    }
+}
+
+// === impl ImexDaemonError ===
+
+impl ImexDaemonError {
+    /// A stable word: event reason, metric label.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "imex-daemon-missing",
+            Self::Unreadable { .. } => "imex-daemon-unreadable",
+            Self::FormerBoot { .. } => "imex-daemon-of-former-boot",
+            Self::Starting { .. } => "imex-daemon-starting",
+            Self::Draining { .. } => "imex-daemon-draining",
+            Self::OtherClique { .. } => "imex-daemon-of-other-clique",
+        }
+    }
+
+    /// What to do about it; empty where there is nothing but to wait.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } | Self::FormerBoot { .. } => {
+                "see why the imex-daemon pod of this node does not run (kubectl describe pod); it needs the labels by which imexDaemon.affinity finds nodes"
+            }
+            Self::Unreadable { .. } => "see the log of the imex-daemon pod of this node",
+            Self::Starting { .. } | Self::OtherClique { .. } => {
+                "see the log of the imex-daemon pod of this node if that lasts"
+            }
+            Self::Draining { .. } => "",
+        }
+    }
+}
+
+// === impl NodeClaims ===
+
+impl NodeClaims {
+    /// The claims of a node in the driver-managed mode: they need this daemon, and are asked
+    /// of it in the commits of their Prepare. On a node that definitely has no clique, claims
+    /// are prepared without a device, and need no daemon.
+    #[must_use]
+    pub fn with_daemon(mut self, daemon: ImexDaemon) -> Self {
+        self.daemon = Some(Arc::new(daemon));
+        self
+    }
+
+    /// The UID of the daemon's pod, if that is about to be replaced and no claim is prepared on
+    /// this node. None is prepared from then on until the daemon says otherwise: both are read
+    /// in one commit, as they are where a record becomes Completed. Records that are Started do
+    /// not count: they hold nothing, and their pods wait for the next daemon.
+    ///
+    /// `None` while it is not known which claims are prepared, or what the daemon says. Takes the
+    /// checkpoint's lock, and writes nothing.
+    // req: MODE-19
+    pub fn drained(&self) -> Option<String> {
+        let daemon = self.daemon.clone()?;
+        let drained = self.store.commit(move |claims| {
+            let state = daemon.state().ok();
+            let draining = state.filter(|state| state.phase == DaemonPhase::Draining);
+            let prepared = claims
+                .records()
+                .map(|mut records| records.any(|(_, record)| record.is_completed()));
+            let drained = draining.filter(|_| matches!(prepared, Ok(false)));
+            Ok::<_, std::convert::Infallible>(drained.map(|state| state.pod_uid))
+        });
+        drained.ok().flatten()
+    }
+}
+
+#[cfg(test)]
+#[path = "imex_daemon_tests.rs"]
+mod tests;
