@@ -13,7 +13,7 @@ use nvml_clique::NodeFabricState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::device::{Placements, channel_health};
+use crate::device::{Placements, channel_health, mark_drained};
 use crate::device_form::DeviceForm;
 use crate::dropped::Dropped;
 use crate::metrics::Metrics;
@@ -29,6 +29,8 @@ pub(crate) struct Advertiser {
     pub(crate) dropped: watch::Receiver<Dropped>,
     /// Whether the device is for one claim or for many.
     pub(crate) form: watch::Receiver<DeviceForm>,
+    /// The UID of the pod of the node's IMEX daemon, while it can be replaced.
+    pub(crate) drained: watch::Receiver<Option<String>>,
     pub(crate) desired: watch::Sender<DesiredPool>,
     pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
     pub(crate) fabric_ready: ReadinessCondition,
@@ -51,7 +53,8 @@ impl Advertiser {
             };
             let dropped = *self.dropped.borrow_and_update();
             let form = *self.form.borrow_and_update();
-            self.publish(&hardware, form, dropped);
+            let drained = self.drained.borrow_and_update().clone();
+            self.publish(&hardware, form, dropped, drained.as_deref());
             self.metrics.gpus(&monitor.gpus());
             let state = self.placements.describe(&hardware, form, dropped);
             let is_read = hardware.state != NodeFabricState::NotReadYet;
@@ -65,15 +68,26 @@ impl Advertiser {
                 // The sender lives as long as the program.
                 Ok(()) = self.dropped.changed() => {}
                 Ok(()) = self.form.changed() => {}
+                // There is none in the host-managed mode.
+                Ok(()) = self.drained.changed() => {}
             }
         }
     }
 
-    fn publish(&self, hardware: &Hardware, form: DeviceForm, dropped: Dropped) {
+    fn publish(
+        &self,
+        hardware: &Hardware,
+        form: DeviceForm,
+        dropped: Dropped,
+        drained: Option<&str>,
+    ) {
         set(&self.fabric_ready, hardware.check_fabric());
         set(&self.major_ready, hardware.check_major());
         self.desired.send_if_modified(|desired| {
-            let wanted = self.placements.desired_slice(hardware, form, dropped);
+            let mut wanted = self.placements.desired_slice(hardware, form, dropped);
+            if let Some(pod) = drained {
+                mark_drained(&mut wanted, pod);
+            }
             replace(desired, wanted)
         });
         let health = vec![channel_health(&self.pool, hardware)];

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use compute_domain_api::names::DRIVER_NAME;
+use compute_domain_api::resident::IMEXD_DIR;
 use imex_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs};
 
 use crate::nri_guard::Mode;
@@ -57,6 +58,9 @@ pub(crate) struct PathArgs {
     /// Where the host's root is in this container; only for imex.hostSocketPath.
     #[arg(long, env = "HOST_ROOT_CTR_PATH", default_value = "/host-root")]
     container_host_root: PathBuf,
+    /// Where the IMEX daemon of this node keeps its files; only for the driver-managed mode.
+    #[arg(long, env = "IMEXD_DIR", default_value = IMEXD_DIR)]
+    imexd_dir: PathBuf,
     /// A file to read instead of /proc/devices; empty: none.
     #[arg(long, env = "ALT_PROC_DEVICES_PATH", default_value = "")]
     alt_proc_devices_path: String,
@@ -98,6 +102,7 @@ pub(crate) struct Paths {
     pub(crate) cdi_root: PathBuf,
     pub(crate) driver_root: PathBuf,
     pub(crate) host_root: PathBuf,
+    pub(crate) imexd_dir: PathBuf,
     pub(crate) proc_devices: PathBuf,
 }
 
@@ -133,6 +138,7 @@ impl PathArgs {
             cdi_root: self.cdi_root,
             driver_root: self.container_driver_root,
             host_root: self.container_host_root,
+            imexd_dir: self.imexd_dir,
             proc_devices: or(self.alt_proc_devices_path, imex_cdi::PROC_DEVICES.into()),
         }
     }

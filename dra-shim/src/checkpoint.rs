@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_node::{Guard, NodeClaims, SpecReport, StartReport};
+use compute_domain_node::{Guard, ImexDaemon, NodeClaims, SpecReport, StartReport};
 use dra_checkpoint::{BootId, Damage};
 use durable_file::OsDir;
 use imex_runtime::{Events, Heartbeat, ReadinessCondition, error_chain};
@@ -33,6 +33,8 @@ pub(crate) const CDI_MODE: u32 = 0o755;
 pub(crate) struct CheckpointTask {
     pub(crate) paths: Paths,
     pub(crate) guard: Guard,
+    /// In the driver-managed mode.
+    pub(crate) daemon: Option<ImexDaemon>,
     pub(crate) shared_claims: SharedClaims,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) hardware: Arc<HardwareMonitor>,
@@ -77,8 +79,8 @@ impl CheckpointTask {
         loop {
             self.heartbeat.beat();
             let (paths, hardware) = (self.paths.clone(), Arc::clone(&self.hardware));
-            let guard = self.guard;
-            let opened = spawn_blocking(move || open(&paths, &hardware, guard)).await;
+            let (guard, daemon) = (self.guard, self.daemon.clone());
+            let opened = spawn_blocking(move || open(&paths, &hardware, guard, daemon)).await;
             let reason = match opened {
                 Ok(Ok((claims, report))) => {
                     info!(
@@ -145,13 +147,19 @@ fn open(
     paths: &Paths,
     hardware: &HardwareMonitor,
     guard: Guard,
+    daemon: Option<ImexDaemon>,
 ) -> Result<(NodeClaims, StartReport), String> {
     let dir = |path: &Path, mode| OsDir::create(path, mode).map_err(|error| error_chain(&error));
     let checkpoint = Arc::new(dir(&paths.data_dir, DATA_MODE)?);
     let cdi = Arc::new(dir(&paths.cdi_root, CDI_MODE)?);
     let boot = BootId::current().map_err(|error| error_chain(&error))?;
-    NodeClaims::start(checkpoint, cdi, boot, hardware.major(), guard)
-        .map_err(|error| error_chain(&error))
+    let (claims, report) = NodeClaims::start(checkpoint, cdi, boot, hardware.major(), guard)
+        .map_err(|error| error_chain(&error))?;
+    let claims = match daemon {
+        Some(daemon) => claims.with_daemon(daemon),
+        None => claims,
+    };
+    Ok((claims, report))
 }
 
 fn warn_of_failures(specs: &SpecReport) {

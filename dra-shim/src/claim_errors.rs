@@ -74,6 +74,7 @@ mod tests {
         codes.extend(set_below(&root.join("kubelet/src")));
         for file in [
             "node/src/error.rs",
+            "node/src/imex_daemon.rs",
             "kubelet/src/claim.rs",
             "kubelet/src/claim_source.rs",
             "clique/src/host_imex.rs",

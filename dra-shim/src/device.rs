@@ -6,6 +6,7 @@ use compute_domain_api::names::{
     self, CLIQUE_ATTRIBUTE, DEGRADED_FABRIC_TAINT, DEVICE_ID_ATTRIBUTE, DEVICE_TYPE_ATTRIBUTE,
     DEVICE_TYPE_CHANNEL, NO_CLIQUE_TAINT, SHARING_ENDS_TAINT, SLOTS_CAPACITY,
 };
+use compute_domain_api::resident::DRAINED_ATTRIBUTE;
 use compute_domain_api::{Isolation, Placement, Settings};
 use compute_domain_node::Hardware;
 use compute_domain_node::policy::{Fault, PrepareAnswer, Slice};
@@ -162,10 +163,6 @@ fn no_schedule(key: &str, value: Option<&str>) -> DeviceTaint {
 /// A channel with the attributes that the Go driver publishes, and that of the clique.
 // req: NODE-30
 fn channel(id: u32, hardware: &Hardware) -> Device {
-    let text = |text: String| DeviceAttribute {
-        string: Some(text),
-        ..DeviceAttribute::default()
-    };
     let number = DeviceAttribute {
         int: Some(i64::from(id)),
         ..DeviceAttribute::default()
@@ -183,6 +180,26 @@ fn channel(id: u32, hardware: &Hardware) -> Device {
         name: names::channel_device_name(id),
         attributes: Some(as_go.into_iter().chain(own).collect()),
         ..Device::default()
+    }
+}
+
+/// Says that no claim is prepared on the node, and none will be before its IMEX daemon, the pod with
+/// this UID, is replaced or stays after all.
+// req: MODE-19
+pub(crate) fn mark_drained(pool: &mut DesiredPool, pod: &str) {
+    let DesiredPool::Devices(devices) = pool else {
+        return;
+    };
+    for device in devices {
+        let attributes = device.attributes.get_or_insert_default();
+        attributes.insert(DRAINED_ATTRIBUTE.to_owned(), text(pod.to_owned()));
+    }
+}
+
+fn text(text: String) -> DeviceAttribute {
+    DeviceAttribute {
+        string: Some(text),
+        ..DeviceAttribute::default()
     }
 }
 

@@ -242,7 +242,7 @@ async fn without_the_marker_nothing_is_published_until_the_records_are_known() {
         running.stays(UNDECIDED, Duration::from_secs(3600)).await;
 
         fs::write(node.data_dir().join("checkpoint.json"), "torn").unwrap();
-        let claims = open(node.root.path());
+        let claims = open(node.root.path(), None);
         node.driver.shared_claims.set_available(Arc::clone(&claims));
         running.stays(UNDECIDED, Duration::from_secs(3600)).await;
 

@@ -330,3 +330,20 @@ fn a_driver_with_fewer_channels_than_there_are_numbers_is_named_with_both() {
         );
     }
 }
+
+// req: MODE-19
+#[test]
+fn a_drained_node_says_so_in_its_device_and_a_node_without_a_device_nowhere() {
+    let hardware = mk_gpus(&[(completed(), 0)]);
+    let mut pool = PUBLISH.desired_slice(&hardware, ONE, NOTHING);
+    mark_drained(&mut pool, "pod-7");
+    let DesiredPool::Devices(devices) = pool else {
+        panic!("the channel is published");
+    };
+    let attributes = devices[0].attributes.as_ref().unwrap();
+    assert_eq!(attributes["drained"].string.as_deref(), Some("pod-7"));
+
+    let mut nothing = DesiredPool::Withdrawn;
+    mark_drained(&mut nothing, "pod-7");
+    assert_eq!(nothing, DesiredPool::Withdrawn);
+}

@@ -20,6 +20,7 @@ use crate::claim_status::{ClaimStatusWriter, DeviceReport, Reported, reported};
 use crate::domain_lookup::DomainLookup;
 use crate::held_since;
 use crate::host_imex::HostImexGate;
+use crate::imex_daemon::{DaemonWatch, Waited};
 use crate::in_flight::{InFlight, Step};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
@@ -35,6 +36,9 @@ pub(crate) struct ComputeDomainDriver {
     pub(crate) domains: DomainLookup,
     /// Is told who has a device that a claim was refused for.
     pub(crate) holders: ReportedHolders,
+    /// The driver's own daemon on this node, in the driver-managed mode.
+    pub(crate) imex_daemon: Option<DaemonWatch>,
+    /// The `nvidia-imex` of the host or of that daemon.
     pub(crate) host_imex: HostImexGate,
     pub(crate) prepares: PrepareQueue,
     pub(crate) events: Events,
@@ -56,6 +60,9 @@ impl Driver for ComputeDomainDriver {
         let prepared = self.prepare_once(context, claim).await?;
         if let Some(reason) = &prepared.degraded {
             self.warn_of_degraded_fabric(&claim.id, reason);
+        }
+        if let Some(reason) = &prepared.without_device {
+            self.tell_without_channel(&claim.id, reason);
         }
         self.report(claim)?;
         Ok(prepared.devices.into_iter().map(to_device).collect())
@@ -135,10 +142,9 @@ impl ComputeDomainDriver {
         let label = claim.labels.get(DOMAIN_LABEL).map(String::as_str);
         let request = request.with_label(label);
         self.in_flight.step(&claim.id, Step::LookingUpDomain);
-        let domain = self.domains.state(claim, &request.domain).await?;
-        if self.host_imex.is_asked() {
-            self.in_flight.step(&claim.id, Step::AskingHostImex);
-            self.host_imex.require_ready(context.remaining()).await?;
+        let mut domain = self.domains.state(claim, &request.domain).await?;
+        if self.wait_for_imex(context, claim).await? == Waited::Yes {
+            domain = self.domains.state(claim, &request.domain).await?;
         }
         Ok(ReadyClaim {
             claims: Arc::clone(claims),
@@ -148,6 +154,24 @@ impl ComputeDomainDriver {
             domain,
             node: Arc::clone(&self.node),
         })
+    }
+
+    /// Returns when the IMEX daemon that serves this node is ready, if claims need one.
+    async fn wait_for_imex(&self, context: &Context, claim: &Claim) -> Result<Waited, ClaimError> {
+        let mut waited = Waited::No;
+        if let Some(daemon) = &self.imex_daemon {
+            // Without a clique, claims need no daemon, or wait for the fabric.
+            let Some(clique) = self.hardware.clique() else {
+                return Ok(Waited::No);
+            };
+            self.in_flight.step(&claim.id, Step::WaitingForImexDaemon);
+            waited = daemon.require_ready(context, &clique).await?;
+        }
+        if self.host_imex.is_asked() {
+            self.in_flight.step(&claim.id, Step::AskingImex);
+            self.host_imex.require_ready(context.remaining()).await?;
+        }
+        Ok(waited)
     }
 
     async fn already_prepared(
@@ -191,6 +215,16 @@ impl ComputeDomainDriver {
             has_others: reported == Reported::Others,
         });
         Ok(())
+    }
+
+    // req: MODE-20
+    fn tell_without_channel(&self, claim: &ClaimRef, reason: &str) {
+        let note = format!(
+            "prepared without an IMEX channel, since this node belongs to no NVLink clique: {reason}"
+        );
+        let claim = claim_reference(claim);
+        self.events
+            .warning(&claim, "NoIMEXChannel", "Prepare", &note);
     }
 
     fn warn_of_degraded_fabric(&self, claim: &ClaimRef, reason: &str) {

@@ -1,4 +1,5 @@
-//! Prepare waits for the host IMEX daemon, if `imex.hostSocketPath` is set.
+//! Prepare waits for the host IMEX daemon, if `imex.hostSocketPath` is set, or for `nvidia-imex` of
+//! the driver's own daemon.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use compute_domain_node::with_hint;
 use dra_kubelet::ClaimError;
 use imex_runtime::error_chain;
-use nvml_clique::HostImex;
+use nvml_clique::{HostImex, HostImexError};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -33,12 +34,21 @@ impl HostImexGate {
     /// `None`: nothing is asked, and every claim passes.
     // req: NODE-14
     pub(crate) fn new(host_imex: Option<HostImex>) -> Self {
-        let Some(host_imex) = host_imex else {
-            return Self::default();
-        };
+        host_imex.map_or_else(Self::default, |imex| {
+            Self::asking(imex, HostImexError::hint)
+        })
+    }
+
+    /// The `nvidia-imex` that the driver runs on this node.
+    // req: MODE-17
+    pub(crate) fn of_daemon(imex: HostImex) -> Self {
+        Self::asking(imex, |_| "see the log of the imex-daemon pod of this node")
+    }
+
+    fn asking(imex: HostImex, hint: fn(&HostImexError) -> &'static str) -> Self {
         Self::with_check(move |limit| {
-            host_imex.check_ready(limit).map_err(|error| {
-                let message = with_hint(&error_chain(&error), error.hint());
+            imex.check_ready(limit).map_err(|error| {
+                let message = with_hint(&error_chain(&error), hint(&error));
                 ClaimError::retry(message).with_code(error.code())
             })
         })
@@ -69,7 +79,7 @@ impl HostImexGate {
         let mut answer = gate.join();
         let answered = timeout(limit, answer.wait_for(Option::is_some)).await;
         let unanswered = |code| {
-            let message = "the host's IMEX daemon was not asked in time";
+            let message = "nvidia-imex was not asked in time";
             ClaimError::retry(message).with_code(code)
         };
         match answered {

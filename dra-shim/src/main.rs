@@ -53,6 +53,7 @@ mod dropped;
 mod get_object;
 mod held_since;
 mod host_imex;
+mod imex_daemon;
 mod in_flight;
 mod kubelet;
 mod list_pages;

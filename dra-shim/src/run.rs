@@ -4,8 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_api::Settings;
-use compute_domain_node::Guard;
+use compute_domain_api::resident::SOCKET_FILE;
+use compute_domain_api::{Mode, Settings};
+use compute_domain_node::{Guard, ImexDaemon};
+use dra_checkpoint::BootId;
 use dra_kubelet::{DesiredPool, DeviceHealth};
 use imex_runtime::{
     Events, HttpArgs, HttpServer, Liveness, Readiness, ReadinessCondition, StartError,
@@ -31,11 +33,12 @@ use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
 use crate::dropped::Dropped;
 use crate::host_imex::HostImexGate;
+use crate::imex_daemon::{DaemonTask, DaemonWatch};
 use crate::in_flight::{InFlight, dump_on_signal};
 use crate::kubelet::{KubeletConditions, KubeletServer, NOT_REGISTERED};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
-use crate::nri_guard::{Connection, HostDevices, Mode, NriGuard, PodClaims, Reports};
+use crate::nri_guard::{self, Connection, HostDevices, NriGuard, PodClaims, Reports};
 use crate::pod_lookup::PodLookup;
 use crate::prepare_queue::PrepareQueue;
 use crate::reconciler::Reconciler;
@@ -69,6 +72,8 @@ struct Parts {
     in_flight: InFlight,
     hardware: Arc<HardwareMonitor>,
     shared_claims: SharedClaims,
+    /// In the driver-managed mode.
+    imex_daemon: Option<ImexDaemon>,
     holders: ReportedHolders,
     claim_status: ClaimStatusWriter,
 }
@@ -120,6 +125,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
             paths.proc_devices.clone(),
         )?),
         shared_claims: SharedClaims::new(),
+        imex_daemon: imex_daemon(settings.mode, &paths)?,
         holders: ReportedHolders::default(),
         claim_status: ClaimStatusWriter::new(client.clone(), Arc::clone(&metrics)),
         node_name,
@@ -135,6 +141,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let (health, device_health) = watch::channel(Vec::new());
     let (dropped, seen_to_drop) = watch::channel(Dropped::default());
     let (form, device_form) = watch::channel(DeviceForm::Undecided);
+    let (drained_sender, drained) = watch::channel(None);
     let hardware = Arc::clone(&parts.hardware);
     let heartbeat = parts.liveness.add("prepare-worker", WRITES_LIMIT);
     let prepares = PrepareQueue::start(move || hardware.snapshot_for_claim(), heartbeat);
@@ -151,12 +158,14 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         ),
         tokio::spawn(
             parts
-                .advertiser(desired, health, seen_to_drop, device_form)
+                .advertiser(desired, health, (seen_to_drop, device_form, drained))
                 .run(Arc::clone(&parts.hardware), shutdown.clone()),
         ),
     ];
+    let daemon_watch = parts.watch_daemon(drained_sender, &shutdown);
+    let driver = parts.driver(prepares, daemon_watch);
     let guard = parts.start_guard(&nri)?;
-    let kubelet = parts.kubelet_server(prepares, desired_slice, device_health, dropped);
+    let kubelet = parts.kubelet_server(driver, desired_slice, device_health, dropped);
     let ended = kubelet.serve(&shutdown).await;
     shutdown.cancel();
     if let Some(guard) = guard {
@@ -170,6 +179,15 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     parts.claim_status.finish().await;
     info!("shutdown");
     ended
+}
+
+/// The node's daemon, in the mode that has one.
+fn imex_daemon(mode: Mode, paths: &Paths) -> Result<Option<ImexDaemon>, StartError> {
+    if mode == Mode::HostManaged {
+        return Ok(None);
+    }
+    let boot = BootId::current().map_err(|error| StartError::new(&error, error.hint()))?;
+    Ok(Some(ImexDaemon::new(&paths.imexd_dir, boot)))
 }
 
 /// All metrics but those of conditions, which [`HttpServer::serve`] adds.
@@ -220,6 +238,7 @@ impl Parts {
         CheckpointTask {
             paths: self.paths.clone(),
             guard: Guard::new(&self.settings),
+            daemon: self.imex_daemon.clone(),
             shared_claims: self.shared_claims.clone(),
             heartbeat: self.liveness.add("checkpoint-keeper", REQUESTS_LIMIT),
             hardware: Arc::clone(&self.hardware),
@@ -243,7 +262,7 @@ impl Parts {
         // The data directory is made by this process, in one that is mounted.
         let plugins = data_dir.parent().unwrap_or(data_dir);
         let mut mounts = vec![cdi_root.clone(), registry_dir.clone(), plugins.to_owned()];
-        if nri.nri_guard_mode != Mode::Off {
+        if nri.nri_guard_mode != nri_guard::Mode::Off {
             mounts.extend(nri.nri_guard_cdi_directories.iter().cloned());
         }
         RemovedMounts {
@@ -312,8 +331,11 @@ impl Parts {
         &self,
         desired: watch::Sender<DesiredPool>,
         health: watch::Sender<Vec<DeviceHealth>>,
-        dropped: watch::Receiver<Dropped>,
-        form: watch::Receiver<DeviceForm>,
+        (dropped, form, drained): (
+            watch::Receiver<Dropped>,
+            watch::Receiver<DeviceForm>,
+            watch::Receiver<Option<String>>,
+        ),
     ) -> Advertiser {
         let condition = |name, reason| self.readiness.add_condition(name, reason);
         Advertiser {
@@ -322,6 +344,7 @@ impl Parts {
             placements: Placements::new(&self.settings),
             dropped,
             form,
+            drained,
             metrics: Arc::clone(&self.metrics),
             desired,
             health,
@@ -335,7 +358,7 @@ impl Parts {
     // req: NODE-34
     fn kubelet_server(
         &self,
-        prepares: PrepareQueue,
+        driver: ComputeDomainDriver,
         desired: watch::Receiver<DesiredPool>,
         health: watch::Receiver<Vec<DeviceHealth>>,
         dropped: watch::Sender<Dropped>,
@@ -345,7 +368,7 @@ impl Parts {
             node_name: self.node_name.clone(),
             paths: self.paths.clone(),
             client: self.client.clone(),
-            driver: self.driver(prepares),
+            driver,
             metrics: Arc::clone(&self.metrics),
             in_flight: self.in_flight.clone(),
             events: self.events.clone(),
@@ -369,7 +392,7 @@ impl Parts {
     /// `None` if there is to be no guard.
     fn start_guard(&self, nri: &NriArgs) -> Result<Option<nri_plugin::Service>, StartError> {
         let mode = nri.nri_guard_mode;
-        if mode == Mode::Off {
+        if mode == nri_guard::Mode::Off {
             return Ok(None);
         }
         let pods = PodLookup::new(self.client.clone(), &self.node_name);
@@ -393,22 +416,62 @@ impl Parts {
         let ready = || self.readiness.add_condition("nri", reason);
         let connection = Connection {
             metrics: Arc::clone(&self.metrics),
-            ready: (mode == Mode::Enforce).then(ready),
+            ready: (mode == nri_guard::Mode::Enforce).then(ready),
         };
         tokio::spawn(connection.follow(service.state()));
         Ok(Some(service))
     }
 
-    fn driver(&self, prepares: PrepareQueue) -> ComputeDomainDriver {
-        let socket = self.settings.host_socket_path.clone();
-        let host_imex =
-            |socket| HostImex::new(DriverRoot::new(self.paths.host_root.clone()), socket);
+    /// Looks at what the node's daemon says, in the mode that has one.
+    fn watch_daemon(
+        &self,
+        drained: watch::Sender<Option<String>>,
+        shutdown: &CancellationToken,
+    ) -> Option<DaemonWatch> {
+        let watch = DaemonWatch::new(self.imex_daemon.clone()?);
+        let task = DaemonTask {
+            watch: watch.clone(),
+            shared_claims: self.shared_claims.clone(),
+            drained,
+            heartbeat: self.liveness.add("imex-daemon", WRITES_LIMIT),
+        };
+        tokio::spawn(task.run(shutdown.clone()));
+        Some(watch)
+    }
+
+    /// The `nvidia-imex` that a claim asks before it is prepared, if it asks one.
+    fn imex_gate(&self) -> HostImexGate {
+        let Paths {
+            host_root,
+            driver_root,
+            imexd_dir,
+            ..
+        } = &self.paths;
+        match self.settings.mode {
+            Mode::HostManaged => {
+                let socket = self.settings.host_socket_path.clone();
+                let root = || DriverRoot::new(host_root.clone());
+                HostImexGate::new(socket.map(|socket| HostImex::new(root(), socket)))
+            }
+            Mode::DriverManaged => {
+                let root = DriverRoot::new(driver_root.clone());
+                HostImexGate::of_daemon(HostImex::outside(root, imexd_dir.join(SOCKET_FILE)))
+            }
+        }
+    }
+
+    fn driver(
+        &self,
+        prepares: PrepareQueue,
+        imex_daemon: Option<DaemonWatch>,
+    ) -> ComputeDomainDriver {
         ComputeDomainDriver {
             shared_claims: self.shared_claims.clone(),
             hardware: Arc::clone(&self.hardware),
             domains: DomainLookup::new(self.client.clone(), self.settings.isolation),
             holders: self.holders.clone(),
-            host_imex: HostImexGate::new(socket.map(host_imex)),
+            imex_daemon,
+            host_imex: self.imex_gate(),
             prepares,
             events: self.events.clone(),
             metrics: Arc::clone(&self.metrics),

@@ -72,7 +72,6 @@ pub struct Settings {
 
 /// Who runs the IMEX daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Mode {
     /// The operator runs `nvidia-imex` on the hosts.
     HostManaged,

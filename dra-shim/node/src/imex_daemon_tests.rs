@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::test_objects::*;
-use crate::{Class, DomainState, Hardware, PrepareError, PrepareInput, Prepared};
+use crate::{Class, DomainState, Hardware, NodeClaims, PrepareError, PrepareInput, Prepared};
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use imex_cdi::ChannelId;
 

@@ -120,6 +120,7 @@ mod conformance_tests;
 #[cfg(test)]
 mod crash_tests;
 mod device_group;
+mod drained;
 mod end_prepare;
 mod error;
 mod explained;

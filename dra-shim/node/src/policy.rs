@@ -50,7 +50,8 @@ pub enum PrepareAnswer {
     Prepared,
     /// The claim is prepared, and an event warns about the fabric.
     PreparedWithWarning,
-    /// Permanent error: the node belongs to no clique.
+    /// Permanent error: the node belongs to no clique. In the driver-managed mode, the claim is
+    /// prepared without a device.
     NoClique,
     /// Repeated within kubelet's call: the fabric may become ready.
     FabricNotReady,
@@ -150,7 +151,9 @@ impl PrepareAnswer {
         match self {
             Self::Prepared => "prepared",
             Self::PreparedWithWarning => "prepared, warning event",
-            Self::NoClique => "permanent error: no clique",
+            Self::NoClique => {
+                "permanent error: no clique (driver-managed: prepared without a device)"
+            }
             Self::FabricNotReady => "retried: fabric not ready",
             Self::NoMajor => "retried: no channel major",
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use compute_domain_api::Isolation;
-use compute_domain_node::NodeClaims;
+use compute_domain_node::{ImexDaemon, NodeClaims};
 use dra_checkpoint::BootId;
 use dra_kubelet::{
     Claim, ClaimRef, ClaimSource as _, Context, Driver as _, KubeClaims, PreparedDevice,
@@ -81,7 +81,7 @@ impl TestNode {
         while hardware.snapshot().check_fabric().is_err() {
             std::thread::yield_now(); // until the first reading
         }
-        let claims = open(root.path());
+        let claims = open(root.path(), None);
         let shared_claims = SharedClaims::new();
         shared_claims.set_available(Arc::clone(&claims));
         let client = server.client();
@@ -93,6 +93,7 @@ impl TestNode {
             hardware,
             domains: DomainLookup::new(client.clone(), Isolation::None),
             holders: ReportedHolders::default(),
+            imex_daemon: None,
             host_imex: HostImexGate::default(),
             prepares: PrepareQueue::start(
                 move || monitor.snapshot_for_claim(),
@@ -154,12 +155,17 @@ impl TestNode {
     }
 }
 
-/// The claims in the directories below `root`.
-pub(crate) fn open(root: &Path) -> Arc<NodeClaims> {
+/// The claims in the directories below `root`; in the driver-managed mode, if there is a directory of
+/// its daemon.
+pub(crate) fn open(root: &Path, daemon: Option<&Path>) -> Arc<NodeClaims> {
     let dir = |name: &str| Arc::new(OsDir::create(root.join(name), 0o755).unwrap());
     let boot = BootId::new("boot-1").unwrap();
-    let (claims, _) = NodeClaims::start(dir("data"), dir("cdi"), boot, None, EXCLUSIVE).unwrap();
-    Arc::new(claims)
+    let (data, cdi) = (dir("data"), dir("cdi"));
+    let (claims, _) = NodeClaims::start(data, cdi, boot.clone(), None, EXCLUSIVE).unwrap();
+    Arc::new(match daemon {
+        Some(dir) => claims.with_daemon(ImexDaemon::new(dir, boot)),
+        None => claims,
+    })
 }
 
 /// A claim whose name is its UID.

@@ -256,7 +256,7 @@ async fn damage_costs_pages_of_claims_only_if_a_claim_can_be_lost() {
             node.prepare("ns", "a").await.unwrap();
         }
         std::fs::write(&checkpoint, "scribble").unwrap();
-        let damaged = open(node.root.path());
+        let damaged = open(node.root.path(), None);
         server.requests();
         let lost = damaged.lost_claims().unwrap();
         let allocated = node.lookup.find_allocated(&lost).await.unwrap();

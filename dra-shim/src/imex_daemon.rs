@@ -1,0 +1,214 @@
+//! The IMEX daemon that the driver runs on this node (driver-managed mode): claims wait for it,
+//! and the node's device tells when it can be replaced.
+//!
+//! ```text
+//! state.json ──► DaemonTask ──► claims that wait: it is worth asking again
+//!                    └────────► Advertiser: the daemon drains, and no claim is prepared
+//! ```
+//!
+//! The file is looked at once a second, and every 50 ms while a claim waits: there is no library of
+//! inotify among the dependencies, and a look costs some microseconds. What is seen here decides
+//! nothing: the commits of a Prepare read the file themselves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use compute_domain_api::resident::{DaemonPhase, DaemonState};
+use compute_domain_node::{ImexDaemon, ImexDaemonError, PrepareError};
+use dra_kubelet::{ClaimError, Context};
+use imex_runtime::{Heartbeat, error_chain};
+use tokio::sync::{Notify, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::claim_errors::prepare_failed;
+use crate::shared_claims::SharedClaims;
+
+/// How late a daemon that drains is noticed, and the end of the last claim there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How late a claim that waits notices that the daemon is ready.
+const LOOK_EVERY_WHILE_WAITED_FOR: Duration = Duration::from_millis(50);
+
+/// A claim's wait ends so long before its attempt does, so that it is the daemon's reason that
+/// kubelet is told.
+const MARGIN: Duration = Duration::from_millis(500);
+
+type Said = Result<DaemonState, ImexDaemonError>;
+
+/// What the daemon says, for claims that wait for it. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct DaemonWatch(Arc<Shared>);
+
+struct Shared {
+    daemon: ImexDaemon,
+    /// Has a receiver for each claim that waits.
+    said: watch::Sender<Option<Said>>,
+    /// A claim has begun to wait.
+    asked: Notify,
+}
+
+/// Looks at the file, for as long as the plugin runs.
+pub(crate) struct DaemonTask {
+    pub(crate) watch: DaemonWatch,
+    pub(crate) shared_claims: SharedClaims,
+    /// The UID of the daemon's pod while it drains and no claim is prepared.
+    pub(crate) drained: watch::Sender<Option<String>>,
+    pub(crate) heartbeat: Heartbeat,
+}
+
+/// Whether a claim had to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waited {
+    No,
+    /// So that what was looked up before may have changed.
+    Yes,
+}
+
+// === impl DaemonWatch ===
+
+impl DaemonWatch {
+    pub(crate) fn new(daemon: ImexDaemon) -> Self {
+        Self(Arc::new(Shared {
+            daemon,
+            said: watch::Sender::new(None),
+            asked: Notify::new(),
+        }))
+    }
+
+    /// Returns as soon as the daemon says that it is ready in this clique.
+    ///
+    /// # Errors
+    /// It does not, for nearly as long as the attempt may take: try again.
+    // req: MODE-17
+    pub(crate) async fn require_ready(
+        &self,
+        context: &Context,
+        clique: &str,
+    ) -> Result<Waited, ClaimError> {
+        let mut said = self.0.said.subscribe();
+        let Err(mut reason) = self.ask(clique).await else {
+            return Ok(Waited::No);
+        };
+        self.0.asked.notify_one();
+        let ready = async {
+            loop {
+                // Also after a second: the file may have changed and changed back between two looks.
+                let _ = timeout(LOOK_EVERY, said.changed()).await;
+                match self.ask(clique).await {
+                    Ok(()) => return,
+                    Err(error) => reason = error,
+                }
+            }
+        };
+        let limit = context.remaining().saturating_sub(MARGIN);
+        let is_ready = tokio::select! {
+            () = ready => true,
+            () = sleep(limit) => false,
+            () = context.cancellation().cancelled() => false,
+        };
+        if is_ready {
+            Ok(Waited::Yes)
+        } else {
+            Err(reason)
+        }
+    }
+
+    async fn ask(&self, clique: &str) -> Result<(), ClaimError> {
+        let (shared, clique) = (Arc::clone(&self.0), clique.to_owned());
+        let asked = spawn_blocking(move || shared.daemon.require_ready(&clique)).await;
+        match asked {
+            Ok(answer) => answer.map_err(|error| prepare_failed(&PrepareError::Daemon(error))),
+            Err(_) => Err(ClaimError::retry(
+                "the plugin failed internally; its log has the details",
+            )
+            .with_code("panic")),
+        }
+    }
+}
+
+// === impl DaemonTask ===
+
+impl DaemonTask {
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        shutdown.run_until_cancelled(self.look()).await;
+    }
+
+    async fn look(&self) {
+        let shared = &self.watch.0;
+        loop {
+            self.heartbeat.beat();
+            let reader = Arc::clone(shared);
+            // A panic was logged by the hook.
+            if let Ok(said) = spawn_blocking(move || reader.daemon.state()).await {
+                let drained = self.drained_as(&said).await;
+                self.drained.send_if_modified(|before| {
+                    std::mem::replace(before, drained.clone()) != drained
+                });
+                shared.said.send_if_modified(|before| {
+                    let changed = before.as_ref() != Some(&said);
+                    if changed {
+                        log(&said);
+                        *before = Some(said);
+                    }
+                    changed
+                });
+            }
+            let pause = if shared.said.receiver_count() > 0 {
+                LOOK_EVERY_WHILE_WAITED_FOR
+            } else {
+                LOOK_EVERY
+            };
+            self.heartbeat.idle();
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = shared.asked.notified() => {}
+            }
+        }
+    }
+
+    /// The UID of the daemon's pod, if it drains and no claim is prepared.
+    // req: MODE-19
+    async fn drained_as(&self, said: &Said) -> Option<String> {
+        let is_draining = matches!(said, Ok(state) if state.phase == DaemonPhase::Draining);
+        if !is_draining {
+            return None;
+        }
+        let claims = self.shared_claims.get().ok()?;
+        spawn_blocking(move || claims.drained()).await.ok()?
+    }
+}
+
+fn log(said: &Said) {
+    match said {
+        Ok(state) => {
+            let DaemonState {
+                pod_uid,
+                clique,
+                index,
+                phase,
+                reason,
+                ..
+            } = state;
+            info!(
+                pod_uid,
+                clique,
+                index,
+                ?phase,
+                reason,
+                "the node's IMEX daemon"
+            );
+        }
+        Err(error) => info!(
+            code = error.code(),
+            "no IMEX daemon on this node: {}",
+            error_chain(error)
+        ),
+    }
+}
+
+#[cfg(test)]
+#[path = "imex_daemon_tests.rs"]
+mod tests;

@@ -1,0 +1,117 @@
+use std::path::Path;
+use std::time::Instant;
+
+use compute_domain_api::resident::STATE_FILE;
+use dra_checkpoint::BootId;
+use imex_runtime::Liveness;
+use tempfile::TempDir;
+
+use super::*;
+use crate::tests::node::open;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const CLIQUE: &str = "07070707-0707-0707-0707-070707070707.0";
+
+/// A node's daemon, and the task that looks at its file.
+struct Watched {
+    watch: DaemonWatch,
+    drained: watch::Receiver<Option<String>>,
+    shutdown: CancellationToken,
+    root: TempDir,
+}
+
+impl Watched {
+    fn start() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let boot = BootId::new("boot-1").unwrap();
+        let watch = DaemonWatch::new(ImexDaemon::new(root.path(), boot));
+        let (sender, drained) = watch::channel(None);
+        let shared_claims = SharedClaims::new();
+        shared_claims.set_available(open(root.path(), Some(root.path())));
+        let task = DaemonTask {
+            watch: watch.clone(),
+            shared_claims,
+            drained: sender,
+            heartbeat: Liveness::default().add("imex-daemon", PATIENCE),
+        };
+        let shutdown = CancellationToken::new();
+        tokio::spawn(task.run(shutdown.clone()));
+        Self {
+            watch,
+            drained,
+            shutdown,
+            root,
+        }
+    }
+
+    fn daemon_says(&self, phase: &str) {
+        let state = format!(
+            r#"{{"bootId":"boot-1","podUID":"pod-7","clique":"{CLIQUE}","index":0,
+                "address":"10.0.0.1","phase":"{phase}","reason":"as the test says"}}"#
+        );
+        let at = |name: &str| Path::new(self.root.path()).join(name);
+        std::fs::write(at("new"), state).unwrap();
+        std::fs::rename(at("new"), at(STATE_FILE)).unwrap();
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+fn mk_context(limit: Duration) -> Context {
+    Context::new(Instant::now() + limit, CancellationToken::new())
+}
+
+// req: MODE-17
+#[tokio::test]
+async fn a_claim_that_waits_goes_on_as_soon_as_the_daemon_is_ready() {
+    let node = Watched::start();
+    let context = mk_context(PATIENCE);
+    let mut waits = Box::pin(node.watch.require_ready(&context, CLIQUE));
+    let polled = timeout(Duration::ZERO, waits.as_mut()).await;
+    assert!(polled.is_err(), "there is no daemon yet");
+    node.daemon_says("starting");
+    node.daemon_says("ready");
+    // Whether its first question came before the answer is for the threads to decide.
+    waits.await.unwrap();
+    let again = node.watch.require_ready(&context, CLIQUE).await;
+    assert_eq!(again, Ok(Waited::No));
+}
+
+// req: MODE-17
+#[tokio::test]
+async fn a_claim_that_may_not_wait_any_longer_gets_the_daemons_own_reason() {
+    let node = Watched::start();
+    node.daemon_says("starting");
+    let no_time = mk_context(Duration::ZERO);
+    let refused = node.watch.require_ready(&no_time, CLIQUE).await;
+    let error = refused.unwrap_err();
+    assert_eq!(error.code(), "imex-daemon-starting");
+    assert!(error.message().contains("as the test says"), "{error:?}");
+
+    let cancelled = CancellationToken::new();
+    cancelled.cancel();
+    let context = Context::new(Instant::now() + PATIENCE, cancelled);
+    let error = node
+        .watch
+        .require_ready(&context, CLIQUE)
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "imex-daemon-starting");
+}
+
+// req: MODE-19
+#[tokio::test]
+async fn a_node_tells_that_it_has_drained_and_that_it_drains_no_longer() {
+    let mut node = Watched::start();
+    node.daemon_says("draining");
+    let told = node.drained.wait_for(Option::is_some);
+    let told = timeout(PATIENCE, told).await.unwrap().unwrap().clone();
+    assert_eq!(told.as_deref(), Some("pod-7"));
+    node.daemon_says("ready");
+    let told = node.drained.wait_for(Option::is_none);
+    assert_eq!(*timeout(PATIENCE, told).await.unwrap().unwrap(), None);
+}
