@@ -96,3 +96,25 @@ fn integer_schema(_: &mut SchemaGenerator) -> Schema {
 fn state_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": ["Ready", "NotReady"], "default": "NotReady" })
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::CustomResourceExt as _;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_reference_has_every_field() {
+        let crd = json!(ComputeDomainClique::crd());
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let page = format!(
+            "# ComputeDomainClique\n\n`{}`, namespaced, in the driver's namespace; its name is the clique's. {}, which the controller \
+             alone writes. It has neither spec nor status.\n\n## Fields\n\n{}",
+            crate::names::API_VERSION,
+            schema["description"].as_str().unwrap(),
+            reference::fields_table(schema),
+        );
+        reference::assert_page("computedomainclique.md", env!("CARGO_PKG_NAME"), &page);
+    }
+}

@@ -97,3 +97,16 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     }
     Ok(Duration::from_secs_f64(seconds))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_reference_has_every_option() {
+        let text = reference::program_page(Args::command());
+        reference::assert_page("compute-domain-daemon.md", env!("CARGO_PKG_NAME"), &text);
+    }
+}
