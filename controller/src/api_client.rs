@@ -3,6 +3,7 @@ mod cliques;
 mod group_lease;
 mod group_pools;
 mod leases;
+mod members;
 
 use std::sync::Arc;
 

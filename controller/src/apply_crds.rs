@@ -1,4 +1,4 @@
-//! The subcommand `apply-crds`: makes the CRD that the program contains the API server's.
+//! The subcommand `apply-crds`: makes the CRDs that the program contains the API server's, one after the other.
 //!
 //! ```text
 //! read the CRD ── versions, fields and objects that ours would lose? ──> refused
@@ -21,17 +21,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
-use compute_domain_api::crd::ComputeDomain;
 use compute_domain_core::WRITER;
 use imex_runtime::{KubeArgs, Part, Readiness, StartError, for_each_page};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::core::DynamicObject;
-use kube::{Client, CustomResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use self::fields::{Field, dropped};
+use crate::crd_kind::CrdKind;
 use crate::refused::{REFUSED, print};
 
 /// How long the API server may take to serve an applied CRD.
@@ -48,7 +48,7 @@ const NAMED: usize = 5;
 
 #[derive(ClapArgs, Debug)]
 pub(crate) struct ApplyCrdsArgs {
-    /// Also if `ComputeDomains` have fields that are lost then.
+    /// Also if objects have fields that are lost then.
     #[arg(long)]
     allow_older: bool,
     #[command(flatten)]
@@ -67,24 +67,25 @@ pub(crate) enum Outcome {
 /// Why the CRD was not applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CrdError {
-    #[error(
-        "cannot {action} the CustomResourceDefinition {}",
-        ComputeDomain::crd_name()
-    )]
+    #[error("cannot {action} the CustomResourceDefinition {name}")]
     Request {
+        name: &'static str,
         action: &'static str,
         #[source]
         source: Box<kube::Error>,
     },
-    #[error("cannot list the ComputeDomains")]
-    List(#[source] Box<kube::Error>),
+    #[error("cannot list the {objects}")]
+    List {
+        objects: &'static str,
+        #[source]
+        source: Box<kube::Error>,
+    },
     #[error(
-        "the CustomResourceDefinition {} was changed by others {ATTEMPTS} times in between",
-        ComputeDomain::crd_name()
+        "the CustomResourceDefinition {name} was changed by others {ATTEMPTS} times in between"
     )]
-    Changing,
-    #[error("the CustomResourceDefinition {} is applied, and not served after {} s", ComputeDomain::crd_name(), GIVE_UP.as_secs())]
-    NotServed,
+    Changing { name: &'static str },
+    #[error("the CustomResourceDefinition {name} is applied, and not served after {} s", GIVE_UP.as_secs())]
+    NotServed { name: &'static str },
 }
 
 /// Exit code 0 if the CRD is applied and served, 3 if that is refused.
@@ -97,10 +98,9 @@ pub(crate) async fn run(args: ApplyCrdsArgs) -> Result<ExitCode, StartError> {
         .map_err(|err| StartError::new(&err, "run it again: what it did so far stays valid"))?;
     match outcome {
         Outcome::Applied => {
-            print(&format!(
-                "{} is applied and served",
-                ComputeDomain::crd_name()
-            ))?;
+            for kind in CrdKind::ALL {
+                print(&format!("{} is applied and served", kind.name()))?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Outcome::Refused(why) => {
@@ -110,49 +110,56 @@ pub(crate) async fn run(args: ApplyCrdsArgs) -> Result<ExitCode, StartError> {
     }
 }
 
-/// Applies the CRD, unless `ComputeDomains` would lose something.
+/// Applies all CRDs, up to the first of whose objects one would lose something.
 pub(crate) async fn apply(client: &Client, allow_older: bool) -> Result<Outcome, CrdError> {
+    for kind in CrdKind::ALL {
+        let outcome = apply_one(client, kind, allow_older).await?;
+        if outcome != Outcome::Applied {
+            return Ok(outcome);
+        }
+    }
+    Ok(Outcome::Applied)
+}
+
+async fn apply_one(client: &Client, kind: CrdKind, allow_older: bool) -> Result<Outcome, CrdError> {
+    let name = kind.name();
     // Of any content: what others have written need not be what k8s-openapi knows.
     let resource = kube::core::ApiResource::erase::<CustomResourceDefinition>(&());
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     for _ in 0..ATTEMPTS {
-        let found = api
-            .get_opt(ComputeDomain::crd_name())
-            .await
-            .map_err(failed_to("read"))?;
+        let found = api.get_opt(name).await.map_err(failed_to(name, "read"))?;
         if let Some(found) = &found
-            && let Some(why) = refusal(client, &found.data, allow_older).await?
+            && let Some(why) = refusal(client, kind, &found.data, allow_older).await?
         {
             return Ok(Outcome::Refused(why));
         }
-        let mut wanted = json!(ComputeDomain::crd());
+        let mut wanted = json!(kind.crd());
         // One that has changed since is looked at again.
         if let Some(version) = found.and_then(|found| found.metadata.resource_version) {
             wanted["metadata"]["resourceVersion"] = json!(version);
         }
         let forced = PatchParams::apply(WRITER).force();
-        let applied = api
-            .patch(ComputeDomain::crd_name(), &forced, &Patch::Apply(&wanted))
-            .await;
+        let applied = api.patch(name, &forced, &Patch::Apply(&wanted)).await;
         match applied {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             applied => {
-                applied.map_err(failed_to("apply"))?;
-                return until_served(&api).await.map(|()| Outcome::Applied);
+                applied.map_err(failed_to(name, "apply"))?;
+                return until_served(&api, name).await.map(|()| Outcome::Applied);
             }
         }
     }
-    Err(CrdError::Changing)
+    Err(CrdError::Changing { name })
 }
 
 /// Why the CRD that is there must not be replaced.
 // req: CD-4
 async fn refusal(
     client: &Client,
+    kind: CrdKind,
     found: &Value,
     allow_older: bool,
 ) -> Result<Option<String>, CrdError> {
-    let ours = json!(ComputeDomain::crd());
+    let ours = json!(kind.crd());
     let versions = |crd: &Value| -> Vec<Value> {
         crd["spec"]["versions"]
             .as_array()
@@ -167,8 +174,9 @@ async fn refusal(
         .flatten()
         .find(|name| named(name).is_none());
     if let Some(name) = unknown {
+        let (objects, _) = kind.plural();
         return Ok(Some(format!(
-            "ComputeDomains are stored in the version {name}, which this CustomResourceDefinition lacks: install a newer chart, or write all of them in another version and take {name} from status.storedVersions"
+            "{objects} are stored in the version {name}, which this CustomResourceDefinition lacks: install a newer chart, or write all of them in another version and take {name} from status.storedVersions"
         )));
     }
     if allow_older {
@@ -182,7 +190,7 @@ async fn refusal(
         };
         let fields = dropped(&schema(version), &schema(own));
         if !fields.is_empty()
-            && let Some(why) = losing(client, &version["name"], &fields).await?
+            && let Some(why) = losing(client, kind, &version["name"], &fields).await?
         {
             return Ok(Some(why));
         }
@@ -190,14 +198,16 @@ async fn refusal(
     Ok(None)
 }
 
-/// Which `ComputeDomains` have one of these fields, as a refusal.
+/// Which objects have one of these fields, as a refusal.
 async fn losing(
     client: &Client,
+    kind: CrdKind,
     version: &Value,
     fields: &[Field],
 ) -> Result<Option<String>, CrdError> {
+    let (objects, plural) = kind.plural();
     let url_path = format!(
-        "/apis/resource.nvidia.com/{}/computedomains",
+        "/apis/resource.nvidia.com/{}/{plural}",
         version.as_str().unwrap_or_default()
     );
     let mut domains = Vec::new();
@@ -219,7 +229,10 @@ async fn losing(
     match listed {
         // Not served, and so there are none to be seen.
         Err(kube::Error::Api(status)) if status.code == 404 => {}
-        listed => listed.map_err(|err| CrdError::List(Box::new(err)))?,
+        listed => listed.map_err(|err| CrdError::List {
+            objects,
+            source: Box::new(err),
+        })?,
     }
     if domains.is_empty() {
         return Ok(None);
@@ -227,7 +240,7 @@ async fn losing(
     let fields = fields.iter().zip(lost).filter(|(_, lost)| *lost);
     let fields: Vec<_> = fields.map(|(field, _)| field.to_string()).collect();
     Ok(Some(format!(
-        "the CustomResourceDefinition on the API server is a newer one, and {} ComputeDomains ({}) have fields that this one lacks ({}): install a newer chart, or lose these fields knowingly (crds.allowOlder=true, --allow-older)",
+        "the CustomResourceDefinition on the API server is a newer one, and {} {objects} ({}) have fields that this one lacks ({}): install a newer chart, or lose these fields knowingly (crds.allowOlder=true, --allow-older)",
         domains.len(),
         first(&domains),
         first(&fields),
@@ -240,28 +253,26 @@ fn first(names: &[String]) -> String {
     shown.join(", ") + more
 }
 
-/// Waits until `ComputeDomains` can be read.
-async fn until_served(api: &Api<DynamicObject>) -> Result<(), CrdError> {
+/// Waits until objects can be read.
+async fn until_served(api: &Api<DynamicObject>, name: &'static str) -> Result<(), CrdError> {
     let end = Instant::now() + GIVE_UP;
     loop {
-        let crd = api
-            .get(ComputeDomain::crd_name())
-            .await
-            .map_err(failed_to("read"))?;
+        let crd = api.get(name).await.map_err(failed_to(name, "read"))?;
         let conditions = crd.data["status"]["conditions"].as_array();
         let served = |it: &Value| it["type"] == "Established" && it["status"] == "True";
         if conditions.into_iter().flatten().any(served) {
             return Ok(());
         }
         if Instant::now() >= end {
-            return Err(CrdError::NotServed);
+            return Err(CrdError::NotServed { name });
         }
         sleep(POLL).await;
     }
 }
 
-fn failed_to(action: &'static str) -> impl Fn(kube::Error) -> CrdError {
+fn failed_to(name: &'static str, action: &'static str) -> impl Fn(kube::Error) -> CrdError {
     move |source| CrdError::Request {
+        name,
         action,
         source: Box::new(source),
     }

@@ -1,9 +1,11 @@
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use compute_domain_api::Settings;
+use compute_domain_api::resident::DEFAULT_MAX_NODES;
 use imex_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs, StartError};
 use kube::core::Duration;
 
 use crate::apply_crds::ApplyCrdsArgs;
+use crate::crd_kind::CrdKind;
 use crate::preflight::PreflightArgs;
 
 /// Creates a claim template for each ComputeDomain, and deletes it with the domain.
@@ -24,6 +26,8 @@ pub(crate) struct Args {
     pub(crate) imex: ImexArgs,
     #[command(flatten)]
     pub(crate) clique_label: CliqueLabelArgs,
+    #[command(flatten)]
+    pub(crate) daemons: DaemonArgs,
     #[command(flatten)]
     pub(crate) http: HttpArgs,
     #[command(flatten)]
@@ -69,12 +73,40 @@ pub(crate) struct CliqueLabelArgs {
     gpu_clique_label_enabled: bool,
 }
 
+/// The IMEX daemons, where the driver runs them.
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "IMEX")]
+pub(crate) struct DaemonArgs {
+    /// How many nodes of an `NVLink` clique may run an IMEX daemon: 1 to 2048. Cliques that run keep theirs until
+    /// none of their daemons does.
+    #[arg(
+        long = "max-nodes-per-imex-domain",
+        env = "MAX_NODES_PER_IMEX_DOMAIN",
+        default_value_t = DEFAULT_MAX_NODES,
+        value_name = "COUNT",
+        value_parser = parse_max_nodes
+    )]
+    pub(crate) max_nodes: u32,
+    /// Selects the pods of the IMEX daemons in the own namespace, by a label.
+    #[arg(
+        long = "imex-daemon-selector",
+        env = "IMEX_DAEMON_SELECTOR",
+        default_value = "imex-dra-component=imex-daemon",
+        value_name = "SELECTOR"
+    )]
+    pub(crate) selector: String,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Print the CRD, of which the chart has a copy, and exit.
+    /// Print a CRD, of which the chart has a copy, and exit.
     #[command(hide = true)]
-    Crd,
-    /// Apply the CRD that this program contains, and wait until it is served.
+    Crd {
+        /// Of which objects.
+        #[arg(value_enum, default_value_t)]
+        kind: CrdKind,
+    },
+    /// Apply the CRDs that this program contains, and wait until they are served.
     ///
     /// Takes over the one of another driver. Exit code 0: it is served; 3: refused, because a ComputeDomain
     /// would lose versions or fields; 1: it could not be done, run it again.
@@ -147,9 +179,9 @@ impl NamespaceArgs {
     }
 
     /// Each of them once.
-    pub(crate) fn of_driver(self) -> Vec<String> {
-        let mut namespaces = self.additional;
-        namespaces.push(self.own);
+    pub(crate) fn of_driver(&self) -> Vec<String> {
+        let mut namespaces = self.additional.clone();
+        namespaces.push(self.own.clone());
         namespaces.retain(|namespace| !namespace.is_empty());
         namespaces.sort();
         namespaces.dedup();
@@ -176,6 +208,17 @@ impl CliqueLabelArgs {
 #[derive(Debug, thiserror::Error)]
 #[error("imex.groupClaims requires the label of nodes for their NVLink clique")]
 struct LabelNeeded;
+
+/// An unset value of the chart arrives as the empty string.
+fn parse_max_nodes(text: &str) -> Result<u32, String> {
+    if text.is_empty() {
+        return Ok(DEFAULT_MAX_NODES);
+    }
+    let count = text.parse().ok().filter(|count| (1..=2048).contains(count));
+    count.ok_or_else(|| {
+        "must be from 1 to 2048: resources.computeDomains.imex.maxNodesPerIMEXDomain is the number of nodes of the largest NVLink clique".to_owned()
+    })
+}
 
 /// An unset value of the chart arrives as the empty string.
 fn parse_bool(text: &str) -> Result<bool, &'static str> {

@@ -33,6 +33,9 @@
 //! `clique_keeper` runs beside the worker if the operator wants nodes to have a label for their NVLink
 //! clique. It is about nodes and `ResourceSlices`, and shares nothing with the rest but the lease.
 //!
+//! `clique_members` runs beside the worker where the driver runs one `nvidia-imex` on each node: it keeps the
+//! objects from which the daemons learn their peers. Like `clique_keeper`, it shares nothing but the lease.
+//!
 //! Two subcommands are for the chart's Jobs and for scripts: `apply_crds` and `preflight`.
 //!
 //! Logs, health, the Kubernetes client and events come from `imex-runtime`.
@@ -42,6 +45,8 @@ mod apply_crds;
 mod args;
 mod backoff;
 mod clique_keeper;
+mod clique_members;
+mod crd_kind;
 #[cfg(test)]
 mod fake_api;
 mod fence;

@@ -7,11 +7,14 @@ use std::process::ExitCode;
 use clap::{Args as ClapArgs, ValueEnum};
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_api::names::{DOMAIN_LABEL, TARGET_DAEMON, TARGET_LABEL};
+use compute_domain_api::resident::RESIDENT_LABEL;
+use compute_domain_api::{Mode, Settings};
 use compute_domain_core::{DriverChange, LiveDomain, Preflight};
 use imex_runtime::{ImexArgs, KubeArgs, Part, Readiness, StartError, for_each_page};
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::api::ListParams;
-use kube::{Client, Resource as _};
+use kube::{Api, Client, Resource as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -29,6 +32,9 @@ pub(crate) struct PreflightArgs {
     /// How the answer is printed: as a sentence, or as a JSON object.
     #[arg(long, default_value = "text")]
     output: Output,
+    /// Namespace of the driver.
+    #[arg(long = "namespace", env = "NAMESPACE", default_value = "default")]
+    namespace: String,
     #[command(flatten)]
     imex: ImexArgs,
     #[command(flatten)]
@@ -74,19 +80,21 @@ pub(crate) async fn run(args: PreflightArgs) -> Result<ExitCode, StartError> {
         step,
         overridden,
         output,
+        namespace,
         imex,
         kube,
     } = args;
-    let change = match step {
-        // The settings are those of a driver that is there no more.
-        Step::Uninstall => DriverChange::Uninstall,
-        Step::Install | Step::Upgrade | Step::Rollback => {
-            DriverChange::Run(imex.resolve()?.isolation)
-        }
-    };
+    // The settings are those of a driver that is there no more.
+    let settings = (step != Step::Uninstall)
+        .then(|| imex.resolve())
+        .transpose()?;
     let condition = Readiness::default().add_condition("api-server", "not reached yet");
     let client = kube.client(&condition).await?;
-    let preflight = check(&client, change).await.map_err(|err| {
+    let checked = async {
+        let change = change(&client, &namespace, step, settings.as_ref()).await?;
+        check(&client, change).await
+    };
+    let preflight = checked.await.map_err(|err| {
         StartError::new(
             &err,
             "nothing was decided: try again when the API server answers and these objects may be listed",
@@ -109,6 +117,41 @@ pub(crate) struct ListError {
     what: &'static str,
     #[source]
     source: kube::Error,
+}
+
+/// What is about to happen; without settings, an uninstallation.
+async fn change(
+    client: &Client,
+    namespace: &str,
+    step: Step,
+    settings: Option<&Settings>,
+) -> Result<DriverChange, ListError> {
+    let Some(settings) = settings else {
+        return Ok(DriverChange::Uninstall);
+    };
+    // Where nothing is installed, there is no mode.
+    let changes_mode =
+        step != Step::Install && running_mode(client, namespace).await? != settings.mode;
+    Ok(DriverChange::Run {
+        isolation: settings.isolation,
+        changes_mode,
+    })
+}
+
+/// The mode of the installation that is there: in one of them, it has a `DaemonSet` of IMEX daemons.
+async fn running_mode(client: &Client, namespace: &str) -> Result<Mode, ListError> {
+    let api: Api<DaemonSet> = Api::namespaced(client.clone(), namespace);
+    let resident = ListParams::default().labels(RESIDENT_LABEL).limit(1);
+    let found = api.list_metadata(&resident).await;
+    let found = found.map_err(|source| ListError {
+        what: "the DaemonSets of IMEX daemons",
+        source,
+    })?;
+    Ok(if found.items.is_empty() {
+        Mode::HostManaged
+    } else {
+        Mode::DriverManaged
+    })
 }
 
 /// Reads what is there and decides.

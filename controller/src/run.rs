@@ -2,18 +2,18 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use compute_domain_api::crd::ComputeDomain;
-use compute_domain_api::{Isolation, Placement};
+use compute_domain_api::{Isolation, Mode, Placement, Settings};
 use compute_domain_core::Index;
 use imex_runtime::{Events, Readiness, StartError, log_settings, signals};
 use k8s_openapi::jiff::Timestamp;
-use kube::CustomResourceExt as _;
 use prometheus_client::registry::Registry;
 use tracing::info;
 
 use crate::api_client::{ApiClient, CONTROLLER_NAME};
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, NamespaceArgs};
 use crate::clique_keeper::{CliqueKeeper, CliqueMetrics};
+use crate::clique_members::{MemberKeeper, MemberMetrics};
+use crate::crd_kind::CrdKind;
 use crate::fence::Fence;
 use crate::lease::{Elector, LeaseConfig};
 use crate::metrics::Metrics;
@@ -37,13 +37,14 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         namespaces,
         imex,
         clique_label,
+        daemons,
         http,
         kube,
         log,
         command,
     } = args;
     match command {
-        Some(Command::Crd) => return print_crd(),
+        Some(Command::Crd { kind }) => return print_crd(kind),
         Some(Command::ApplyCrds(args)) => return apply_crds::run(args).await,
         Some(Command::Preflight(args)) => return preflight::run(*args).await,
         None => {}
@@ -71,7 +72,9 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         &pod_name
     };
     let events = Events::new(client.clone(), CONTROLLER_NAME, instance);
-    let (registry, metrics, clique_metrics) = register_metrics(&index, channels.is_some(), &events);
+    let runs_daemons = settings.mode == Mode::DriverManaged;
+    let (registry, metrics, clique_metrics, member_metrics) =
+        register_metrics(&index, channels.is_some(), runs_daemons, &events);
     if let Some(server) = server {
         tokio::spawn(server.serve(readiness.clone(), registry, shutdown.clone()));
     }
@@ -87,23 +90,21 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         channels: settings.group_channels(),
         isolates: channels.is_some(),
     });
-    let context = Context {
-        api,
-        reports: Reports::new(events),
-        index,
-        refusals: Refusals::default(),
-        schema: Schema::default(),
-        stored: StoredContents::default(),
-        waiting: WaitingClaims::new(settings.without_clique == Placement::Taint),
-        releasing: Mutex::default(),
-        sharing: settings.sharing,
-        driver_namespaces: namespaces.of_driver(),
-        now: Timestamp::now,
-    };
+    let member_keeper = member_metrics.map(|metrics| MemberKeeper {
+        client: client.clone(),
+        api: api.clone(),
+        events: events.clone(),
+        readiness: readiness.clone(),
+        metrics,
+        namespace: namespaces.own().into(),
+        daemons: daemons.selector,
+        max_nodes: daemons.max_nodes,
+    });
     let worker = Worker {
         client: client.clone(),
-        context,
+        context: context(api, Reports::new(events), index, &settings, &namespaces),
         clique_keeper,
+        member_keeper,
         metrics,
         readiness,
         shutdown,
@@ -121,20 +122,46 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All metrics but those of conditions, which the server adds. With `isolates`, those of the channels, too.
+/// What reconciles share.
+fn context(
+    api: ApiClient,
+    reports: Reports,
+    index: SharedIndex,
+    settings: &Settings,
+    namespaces: &NamespaceArgs,
+) -> Context {
+    Context {
+        api,
+        reports,
+        index,
+        refusals: Refusals::default(),
+        schema: Schema::default(),
+        stored: StoredContents::default(),
+        waiting: WaitingClaims::new(settings.without_clique == Placement::Taint),
+        releasing: Mutex::default(),
+        sharing: settings.sharing,
+        driver_namespaces: namespaces.of_driver(),
+        now: Timestamp::now,
+    }
+}
+
+/// All metrics but those of conditions, which the server adds. With `isolates`, those of the channels, too, and
+/// with `runs_daemons` those of the members of cliques.
 pub(crate) fn register_metrics(
     index: &SharedIndex,
     isolates: bool,
+    runs_daemons: bool,
     events: &Events,
-) -> (Registry, Metrics, CliqueMetrics) {
+) -> (Registry, Metrics, CliqueMetrics, Option<MemberMetrics>) {
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry, index.clone());
     if isolates {
         Metrics::register_channels(&mut registry, index.clone(), Timestamp::now);
     }
     let clique_metrics = CliqueMetrics::new(&mut registry);
+    let member_metrics = runs_daemons.then(|| MemberMetrics::new(&mut registry));
     events.register_metrics(&mut registry);
-    (registry, metrics, clique_metrics)
+    (registry, metrics, clique_metrics, member_metrics)
 }
 
 /// Reconciles only while holding the lease, and releases it at the end. When the lease is lost, the
@@ -158,10 +185,9 @@ pub(crate) async fn run_while_leader(elector: &mut Elector, worker: &Worker) {
     }
 }
 
-fn print_crd() -> Result<ExitCode, StartError> {
+fn print_crd(kind: CrdKind) -> Result<ExitCode, StartError> {
     let hint = "report this as a bug: the program contains the CustomResourceDefinition";
-    let yaml = serde_saphyr::to_string(&ComputeDomain::crd())
-        .map_err(|err| StartError::new(&err, hint))?;
+    let yaml = serde_saphyr::to_string(&kind.crd()).map_err(|err| StartError::new(&err, hint))?;
     std::io::stdout()
         .write_all(yaml.as_bytes())
         .map_err(|err| StartError::new(&err, "make standard output writable"))?;

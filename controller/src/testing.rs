@@ -68,6 +68,7 @@ pub(crate) fn mk_worker_with(
         client,
         context,
         clique_keeper: None,
+        member_keeper: None,
         metrics,
         readiness: Readiness::default(),
         shutdown: CancellationToken::new(),

@@ -29,6 +29,7 @@ use lost_labels::LostLabels;
 
 use crate::backoff::Backoff;
 use crate::clique_keeper::CliqueKeeper;
+use crate::clique_members::MemberKeeper;
 use crate::leftovers;
 use crate::metrics::Metrics;
 use crate::queue::Queue;
@@ -56,6 +57,8 @@ pub(crate) struct Worker {
     pub(crate) context: Context,
     /// Labels nodes, if the operator wants that.
     pub(crate) clique_keeper: Option<CliqueKeeper>,
+    /// Keeps the members of cliques, where the driver runs the IMEX daemons.
+    pub(crate) member_keeper: Option<MemberKeeper>,
     pub(crate) metrics: Metrics,
     pub(crate) readiness: Readiness,
     pub(crate) shutdown: CancellationToken,
@@ -125,6 +128,7 @@ impl Worker {
         tokio::select! {
             () = run.until_shutdown() => {}
             () = self.keep_cliques() => {}
+            () = self.keep_members() => {}
         }
         let rest = async { while run.jobs.next().await.is_some() {} };
         if timeout(SHUTDOWN_GRACE, rest).await.is_err() {
@@ -140,8 +144,19 @@ impl Worker {
         }
     }
 
+    /// Never ends.
+    async fn keep_members(&self) {
+        match &self.member_keeper {
+            Some(keeper) => keeper.run().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// The lease is lost: nothing is watched any more.
     pub(crate) fn stopped(&self) {
+        if let Some(keeper) = &self.member_keeper {
+            keeper.stopped();
+        }
         if let Some(keeper) = &self.clique_keeper {
             keeper.stopped();
         }

@@ -99,19 +99,26 @@ fn help_and_version_succeed() {
 
 // req: CD-1
 #[test]
-fn the_crd_that_the_chart_ships_is_the_one_that_the_program_prints() {
-    let output = run(&["crd"], &[]);
-    assert_eq!(output.status.code(), Some(0));
-    let printed = String::from_utf8(output.stdout).unwrap();
-    let chart = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../deployments/helm/imex-dra/crd/resource.nvidia.com_computedomains.yaml"
-    );
-    let expected = std::fs::read_to_string(chart).unwrap();
-    assert!(
-        printed == expected,
-        "compute-domain-controller crd > {chart}\n{printed}"
-    );
+fn the_crds_that_the_chart_ships_are_those_that_the_program_prints() {
+    for kind in ["domains", "cliques"] {
+        let output = run(&["crd", kind], &[]);
+        assert_eq!(output.status.code(), Some(0));
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let chart = format!(
+            "{}/../deployments/helm/imex-dra/crd/resource.nvidia.com_compute{}.yaml",
+            env!("CARGO_MANIFEST_DIR"),
+            if kind == "domains" {
+                kind
+            } else {
+                "domaincliques"
+            }
+        );
+        let expected = std::fs::read_to_string(&chart).unwrap();
+        assert!(
+            printed == expected,
+            "compute-domain-controller crd {kind} > {chart}\n{printed}"
+        );
+    }
 }
 
 #[test]

@@ -11,7 +11,12 @@ const NAMED: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverChange {
     /// It is installed, upgraded or rolled back, and then isolates `ComputeDomains` like this.
-    Run(Isolation),
+    Run {
+        /// How.
+        isolation: Isolation,
+        /// Whether an installation is there that is in another mode.
+        changes_mode: bool,
+    },
     /// It is uninstalled.
     Uninstall,
 }
@@ -36,8 +41,11 @@ pub enum Obstacle {
     LiveDomains,
     /// `ComputeDomains` have channels of their own, which end with the isolation.
     OwnChannels,
-    /// IMEX daemons of the driver-managed mode run for `ComputeDomains`.
+    /// IMEX daemons of the Go driver's driver-managed mode run for `ComputeDomains`.
     ImexDaemons,
+    /// Another `nvidia-imex` is to run on the nodes: programs that import memory end with the one
+    /// that runs.
+    ModeChanges,
 }
 
 /// Whether a change may happen, with the reason.
@@ -68,14 +76,19 @@ impl Preflight {
         };
         let found = match change {
             DriverChange::Uninstall => named(Obstacle::LiveDomains, &|_| true),
-            DriverChange::Run(isolation) => {
+            DriverChange::Run {
+                isolation,
+                changes_mode,
+            } => {
                 let daemons = named(Obstacle::ImexDaemons, &|domain| domain.has_daemons);
-                daemons.or_else(|| {
-                    let ends = isolation == Isolation::None;
+                let mode = || named(Obstacle::ModeChanges, &|_| changes_mode);
+                let ends = isolation == Isolation::None;
+                let channels = || {
                     named(Obstacle::OwnChannels, &|domain| {
                         ends && domain.channel.is_some_and(|channel| channel > 0)
                     })
-                })
+                };
+                daemons.or_else(mode).or_else(channels)
             }
         };
         found.unwrap_or(Self {
@@ -104,7 +117,11 @@ impl fmt::Display for Preflight {
             ),
             Obstacle::ImexDaemons => write!(
                 f,
-                "{count} {domains} {have} IMEX daemons of the driver-managed mode, which this driver does not run"
+                "{count} {domains} {have} IMEX daemons of NVIDIA's driver-managed mode, which this driver does not run"
+            ),
+            Obstacle::ModeChanges => write!(
+                f,
+                "{count} {domains} would lose the nvidia-imex that serves them: the hosts run it in one mode, the driver in the other"
             ),
         }?;
         let named: Vec<_> = self
@@ -130,6 +147,7 @@ impl Obstacle {
             Self::LiveDomains => "live-domains",
             Self::OwnChannels => "own-channels",
             Self::ImexDaemons => "imex-daemons",
+            Self::ModeChanges => "mode-changes",
         }
     }
 
@@ -141,6 +159,9 @@ impl Obstacle {
             }
             Self::OwnChannels => {
                 "delete them and their pods first, keep imex.isolation=channel, or go on knowingly (guard.override=true)"
+            }
+            Self::ModeChanges => {
+                "delete them and their pods first, keep the mode (featureGates.HostManagedIMEX), or go on knowingly (guard.override=true)"
             }
             Self::ImexDaemons => {
                 "delete them and their pods first, with the driver that made them, or go on knowingly (guard.override=true)"
@@ -169,12 +190,23 @@ mod tests {
         }
     }
 
+    const fn to(isolation: Isolation) -> DriverChange {
+        DriverChange::Run {
+            isolation,
+            changes_mode: false,
+        }
+    }
+
     #[test]
     fn without_domains_everything_may_happen() {
         for change in [
             DriverChange::Uninstall,
-            DriverChange::Run(Isolation::None),
-            DriverChange::Run(Isolation::Channel),
+            to(Isolation::None),
+            to(Isolation::Channel),
+            DriverChange::Run {
+                isolation: Isolation::Channel,
+                changes_mode: true,
+            },
         ] {
             let preflight = Preflight::of(change, &[]);
             assert_eq!(preflight.obstacle, None, "{change:?}");
@@ -204,12 +236,12 @@ mod tests {
             with_channel("shared", 0),
             with_channel("own", 5),
         ];
-        let to = |isolation| Preflight::of(DriverChange::Run(isolation), &domains);
-        assert_eq!(to(Isolation::Channel).obstacle, None);
-        let refused = to(Isolation::None);
+        let of = |isolation| Preflight::of(to(isolation), &domains);
+        assert_eq!(of(Isolation::Channel).obstacle, None);
+        let refused = of(Isolation::None);
         assert_eq!(refused.obstacle, Some(Obstacle::OwnChannels));
         assert_eq!(refused.domains, ["team/own"]);
-        let without = Preflight::of(DriverChange::Run(Isolation::None), &domains[..2]);
+        let without = Preflight::of(to(Isolation::None), &domains[..2]);
         assert_eq!(without.obstacle, None);
     }
 
@@ -221,10 +253,27 @@ mod tests {
             ..with_channel("managed", 3)
         };
         for isolation in [Isolation::None, Isolation::Channel] {
-            let preflight =
-                Preflight::of(DriverChange::Run(isolation), std::slice::from_ref(&managed));
+            let preflight = Preflight::of(to(isolation), std::slice::from_ref(&managed));
             assert_eq!(preflight.obstacle, Some(Obstacle::ImexDaemons));
         }
+    }
+
+    // req: MODE-13
+    #[test]
+    fn every_domain_is_in_the_way_of_another_mode() {
+        let change = DriverChange::Run {
+            isolation: Isolation::Channel,
+            changes_mode: true,
+        };
+        let domains = [mk_live("new"), with_channel("own", 5)];
+        let refused = Preflight::of(change, &domains);
+        assert_eq!(refused.obstacle, Some(Obstacle::ModeChanges));
+        assert_eq!(refused.domains, ["team/new", "team/own"]);
+        let sentence = refused.to_string();
+        assert!(
+            sentence.contains("featureGates.HostManagedIMEX"),
+            "{sentence}"
+        );
     }
 
     #[test]

@@ -1,3 +1,7 @@
+use compute_domain_api::clique::ComputeDomainClique;
+use compute_domain_api::crd::ComputeDomain;
+use kube::CustomResourceExt as _;
+
 use super::*;
 use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::objects::*;
@@ -6,6 +10,10 @@ const GO_CRD: &str = include_str!("../../api/fixtures/computedomains-go.yaml");
 
 fn crd(api: &FakeApi) -> Option<Value> {
     api.get(Resource::Crds, "", ComputeDomain::crd_name())
+}
+
+fn clique_crd(api: &FakeApi) -> Option<Value> {
+    api.get(Resource::Crds, "", ComputeDomainClique::crd_name())
 }
 
 /// The Go driver's, as Helm has created it.
@@ -32,6 +40,10 @@ async fn applies(api: &FakeApi) {
     assert_eq!(
         crd(api).unwrap()["spec"],
         json!(ComputeDomain::crd())["spec"]
+    );
+    assert_eq!(
+        clique_crd(api).unwrap()["spec"],
+        json!(ComputeDomainClique::crd())["spec"]
     );
 }
 
@@ -88,11 +100,12 @@ async fn one_that_somebody_changes_in_between_is_looked_at_again() {
     create_go_crd(&api);
     api.break_with(Rule::once(Call::ApplyCrd, Fault::Conflict).times(2));
     applies(&api).await;
-    assert_eq!(api.count(Call::ApplyCrd), 3);
+    // Three times that one, and once the other.
+    assert_eq!(api.count(Call::ApplyCrd), 4);
     api.break_with(Rule::always(Call::ApplyCrd, Fault::Conflict));
     assert!(matches!(
         apply(&api.client(), false).await,
-        Err(CrdError::Changing)
+        Err(CrdError::Changing { .. })
     ));
 }
 
@@ -119,6 +132,34 @@ async fn a_newer_one_is_replaced_only_while_no_domain_needs_it() {
     applies(&api).await;
 }
 
+// req: CD-4
+#[tokio::test(start_paused = true)]
+async fn a_newer_one_of_cliques_is_replaced_only_while_no_clique_needs_it() {
+    let api = FakeApi::new();
+    let mut newer = json!(ComputeDomainClique::crd());
+    newer["status"] = json!({ "storedVersions": ["v1beta1"] });
+    newer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["newer"] =
+        json!({ "type": "string" });
+    api.create(newer);
+    api.create(json!({
+        "kind": "ComputeDomainClique",
+        "metadata": { "name": "a.0", "namespace": "imex-dra" },
+        "newer": "x",
+    }));
+    let before = clique_crd(&api);
+    match apply(&api.client(), false).await.unwrap() {
+        Outcome::Refused(why) => assert!(
+            why.contains("1 ComputeDomainCliques (imex-dra/a.0) have fields")
+                && why.contains("(newer)"),
+            "{why}"
+        ),
+        Outcome::Applied => panic!("applied"),
+    }
+    assert_eq!(clique_crd(&api), before);
+    api.delete(Resource::Cliques, "imex-dra", "a.0");
+    applies(&api).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_with_a_stored_version_that_is_unknown_is_never_replaced() {
     let api = FakeApi::new();
@@ -139,6 +180,10 @@ async fn one_that_is_never_served_is_an_error() {
         crd["status"]["conditions"] = json!([{ "type": "Established", "status": "False" }]);
     });
     let resource = kube::core::ApiResource::erase::<CustomResourceDefinition>(&());
-    let served = until_served(&Api::all_with(api.client(), &resource)).await;
-    assert!(matches!(served, Err(CrdError::NotServed)));
+    let served = until_served(
+        &Api::all_with(api.client(), &resource),
+        ComputeDomain::crd_name(),
+    )
+    .await;
+    assert!(matches!(served, Err(CrdError::NotServed { .. })));
 }

@@ -54,18 +54,29 @@ pub(crate) enum Call {
     GetCrd,
     ApplyCrd,
     ListDaemonTemplates,
+    ListDaemonPods,
+    WatchDaemonPods,
+    ListCliques,
+    ListAllCliques,
+    WatchCliques,
+    CreateClique,
+    ReplaceClique,
+    DeleteClique,
+    GetNode,
 }
 
 impl Call {
     /// `None` for what the controller has no business to ask.
     pub(super) fn of(request: &Request) -> Option<Self> {
         use Resource::{
-            Claims, Crds, DaemonSets, Domains, Events, Leases, Nodes, Slices, Templates,
+            Claims, Cliques, Crds, DaemonSets, Domains, Events, Leases, Nodes, Pods, Slices,
+            Templates,
         };
 
         let all = request.namespace.is_empty();
         let named = !request.name.is_empty();
         let unlabelled = request.query("labelSelector").starts_with('!');
+        let selected = !request.query("labelSelector").is_empty();
         let dry = request.is_dry_run();
         let status = request.subresource == "status";
         Some(match (request.method.clone(), request.resource) {
@@ -97,6 +108,7 @@ impl Call {
             (Method::GET, Nodes) if request.query("labelSelector") == CLIQUE_LABEL => {
                 Self::ListNodeLabels
             }
+            (Method::GET, Nodes) if named && request.metadata_only => Self::GetNode,
             (Method::GET, Nodes) if !named => Self::ListNodes,
             // Of every driver, it would be the whole cluster's.
             (Method::GET, Slices) if !named && !request.query("fieldSelector").is_empty() => {
@@ -129,6 +141,25 @@ impl Call {
             (Method::POST, Slices) => Self::CreateSlice,
             (Method::PUT, Slices) => Self::ReplaceSlice,
             (Method::DELETE, Slices) => Self::DeleteSlice,
+            // Of one namespace and with a label: not the cluster's.
+            (Method::GET, Pods) if !named && !all && selected => {
+                if request.is_watch() {
+                    Self::WatchDaemonPods
+                } else {
+                    Self::ListDaemonPods
+                }
+            }
+            (Method::GET, Cliques) if !named && !all && selected => {
+                if request.is_watch() {
+                    Self::WatchCliques
+                } else {
+                    Self::ListCliques
+                }
+            }
+            (Method::GET, Cliques) if !named && all && !request.is_watch() => Self::ListAllCliques,
+            (Method::POST, Cliques) => Self::CreateClique,
+            (Method::PUT, Cliques) => Self::ReplaceClique,
+            (Method::DELETE, Cliques) => Self::DeleteClique,
             (Method::GET, Crds) if named => Self::GetCrd,
             (Method::PATCH, Crds) => Self::ApplyCrd,
             _ => return None,
@@ -154,6 +185,9 @@ impl Call {
                 | Self::ReplaceSlice
                 | Self::DeleteSlice
                 | Self::ApplyCrd
+                | Self::CreateClique
+                | Self::ReplaceClique
+                | Self::DeleteClique
         )
     }
 
@@ -173,6 +207,9 @@ impl Call {
                 | Self::FindDomain
                 | Self::ListChannels
                 | Self::ListDaemonTemplates
+                | Self::ListDaemonPods
+                | Self::ListCliques
+                | Self::ListAllCliques
         )
     }
 
@@ -185,6 +222,8 @@ impl Call {
                 | Self::WatchOtherTemplates
                 | Self::WatchChannels
                 | Self::WatchSlices
+                | Self::WatchDaemonPods
+                | Self::WatchCliques
         )
     }
 }

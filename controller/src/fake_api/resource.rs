@@ -10,10 +10,12 @@ pub(crate) enum Resource {
     Nodes,
     Slices,
     Crds,
+    Pods,
+    Cliques,
 }
 
 impl Resource {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Domains,
         Self::Templates,
         Self::Claims,
@@ -23,6 +25,8 @@ impl Resource {
         Self::Nodes,
         Self::Slices,
         Self::Crds,
+        Self::Pods,
+        Self::Cliques,
     ];
 
     /// `apiVersion`, `kind` and the name in paths.
@@ -44,6 +48,12 @@ impl Resource {
             Self::DaemonSets => ["apps/v1", "DaemonSet", "daemonsets"],
             Self::Nodes => ["v1", "Node", "nodes"],
             Self::Slices => ["resource.k8s.io/v1", "ResourceSlice", "resourceslices"],
+            Self::Pods => ["v1", "Pod", "pods"],
+            Self::Cliques => [
+                "resource.nvidia.com/v1beta1",
+                "ComputeDomainClique",
+                "computedomaincliques",
+            ],
             Self::Crds => [
                 "apiextensions.k8s.io/v1",
                 "CustomResourceDefinition",

@@ -90,7 +90,16 @@ impl State {
             return Err(Answer::conflict(request.resource, &request.name, why));
         }
         let mut after = before;
-        after["spec"] = request.body["spec"].clone();
+        if request.resource == Resource::Cliques {
+            // Its fields are beside the metadata, and none stays that the new object lacks.
+            let mut replaced = request.body.clone();
+            let labels = replaced["metadata"]["labels"].take();
+            replaced["metadata"] = after["metadata"].take();
+            replaced["metadata"]["labels"] = labels;
+            after = replaced;
+        } else {
+            after["spec"] = request.body["spec"].clone();
+        }
         self.store.update(id(request), after, updater(request))
     }
 

@@ -5,7 +5,10 @@ use super::*;
 use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::objects::*;
 
-const TO_NONE: DriverChange = DriverChange::Run(Isolation::None);
+const TO_NONE: DriverChange = DriverChange::Run {
+    isolation: Isolation::None,
+    changes_mode: false,
+};
 
 async fn check_on(api: &FakeApi, change: DriverChange) -> Preflight {
     let preflight = check(&api.client(), change).await.unwrap();
@@ -64,7 +67,11 @@ async fn a_channel_of_its_own_is_in_the_way_of_isolation_none() {
     let refused = check_on(&api, TO_NONE).await;
     assert_eq!(refused.obstacle, Some(Obstacle::OwnChannels));
     assert_eq!(refused.domains, ["team/own"]);
-    let kept = check_on(&api, DriverChange::Run(Isolation::Channel)).await;
+    let to_channel = DriverChange::Run {
+        isolation: Isolation::Channel,
+        changes_mode: false,
+    };
+    let kept = check_on(&api, to_channel).await;
     assert_eq!(kept.obstacle, None);
 }
 
@@ -81,6 +88,45 @@ async fn daemons_count_for_the_domain_that_they_belong_to() {
     // Those of a domain that is gone hold nobody up.
     api.delete(Resource::Domains, TEAM, "a");
     assert_eq!(check_on(&api, TO_NONE).await.obstacle, None);
+}
+
+// req: MODE-13
+#[tokio::test(start_paused = true)]
+async fn the_mode_changes_where_the_installation_has_daemons_and_the_next_one_has_none_or_the_reverse()
+ {
+    let api = FakeApi::new();
+    let settings = |feature_gates| {
+        let options = compute_domain_api::ImexOptions {
+            feature_gates,
+            ..Default::default()
+        };
+        options.resolve().unwrap()
+    };
+    let (hosts, driver) = (settings("HostManagedIMEX=true"), settings(""));
+    let client = api.client();
+    let changes =
+        async |step, settings: &Settings| match change(&client, "imex-dra", step, Some(settings))
+            .await
+            .unwrap()
+        {
+            DriverChange::Run { changes_mode, .. } => changes_mode,
+            DriverChange::Uninstall => panic!("it is none"),
+        };
+    assert!(!changes(Step::Upgrade, &hosts).await);
+    assert!(changes(Step::Upgrade, &driver).await);
+    assert!(!changes(Step::Install, &driver).await, "nothing is there");
+    api.create(json!({
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {
+            "name": "imex-daemon",
+            "namespace": "imex-dra",
+            "labels": { RESIDENT_LABEL: "true" },
+        },
+    }));
+    assert!(!changes(Step::Upgrade, &driver).await);
+    assert!(changes(Step::Rollback, &hosts).await);
+    assert_eq!(api.writes(), 0);
 }
 
 #[tokio::test(start_paused = true)]

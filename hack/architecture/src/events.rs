@@ -25,7 +25,7 @@ const PROGRAMS: [&str; 6] = [
 ];
 
 /// Kinds of objects, words of other APIs, and types of conditions that come without an event.
-const NO_REASONS: [&str; 29] = [
+const NO_REASONS: [&str; 30] = [
     "CDIDeviceIDs",
     "ClaimWaits",
     "ComputeDomain",
@@ -45,6 +45,7 @@ const NO_REASONS: [&str; 29] = [
     "NotFound",
     "NotIn",
     "NotIsolated",
+    "NotReady",
     "PascalCase",
     "PoolName",
     "ReadyBeforeIsolation",

@@ -1,0 +1,71 @@
+//! The objects of cliques where one `nvidia-imex` runs on each node for good, and whether a Node exists.
+
+use compute_domain_api::clique::ComputeDomainClique;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::PostParams;
+
+use super::{ApiClient, CONTROLLER_NAME, RequestError, delete_only, failed_to};
+
+// === impl ApiClient ===
+
+impl ApiClient {
+    /// The UID of the Node of this name; `None` if there is none. Read from the storage, not from a cache
+    /// of the API server.
+    pub(crate) async fn node_uid(&self, node: &str) -> Result<Option<String>, RequestError> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let found = nodes.get_metadata_opt(node).await;
+        let found = found.map_err(failed_to("read the Node"))?;
+        Ok(found.and_then(|node| node.metadata.uid))
+    }
+
+    /// Creates the object of a clique. One of its name that exists is an error.
+    pub(crate) async fn create_clique(
+        &self,
+        clique: &ComputeDomainClique,
+    ) -> Result<ComputeDomainClique, RequestError> {
+        let action = "create the ComputeDomainClique";
+        self.check_fence(action)?;
+        let created = self.cliques().create(&written(), clique).await;
+        created.map_err(failed_to(action))
+    }
+
+    /// Replaces the object of this name, if it has still this version.
+    pub(crate) async fn replace_clique(
+        &self,
+        clique: &ComputeDomainClique,
+    ) -> Result<ComputeDomainClique, RequestError> {
+        let action = "replace the ComputeDomainClique";
+        self.check_fence(action)?;
+        let name = clique.metadata.name.as_deref().unwrap_or_default();
+        let replaced = self.cliques().replace(name, &written(), clique).await;
+        replaced.map_err(failed_to(action))
+    }
+
+    /// Deletes this object, if it has still this version. One that is gone is no error.
+    pub(crate) async fn delete_clique(
+        &self,
+        clique: &str,
+        uid: &str,
+        resource_version: &str,
+    ) -> Result<(), RequestError> {
+        let action = "delete the ComputeDomainClique";
+        self.check_fence(action)?;
+        let params = delete_only(uid, Some(resource_version));
+        match self.cliques().delete(clique, &params).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            deleted => deleted.map(drop).map_err(failed_to(action)),
+        }
+    }
+
+    fn cliques(&self) -> Api<ComputeDomainClique> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+}
+
+fn written() -> PostParams {
+    PostParams {
+        field_manager: Some(CONTROLLER_NAME.to_owned()),
+        ..PostParams::default()
+    }
+}

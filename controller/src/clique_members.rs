@@ -1,0 +1,262 @@
+//! What the leader does where one `nvidia-imex` runs on each node for good: it keeps one
+//! `ComputeDomainClique` for each NVLink clique, from which the IMEX daemons learn who their peers are.
+//!
+//! ```text
+//! watch of the driver's slices ─┐
+//! watch of the daemons' pods ───┼─> CliqueMembers ──> one request after the other
+//! watch of resident cliques ────┘        ^                       │
+//!                                        └──────── answers <─────┘
+//! ```
+//!
+//! What it costs the API server: at the start three lists, then three watches. The watch of slices is one
+//! more than the `clique_keeper`'s, if that runs, too: one list of the driver's slices when a leader
+//! starts, and what changes in them, to one process. A node that joins costs one or two writes of its
+//! clique's object, one that leaves two and one read of its Node; nodes that change within a quarter of a
+//! second share them. There is one request at a time, and there are at most 50 a second.
+
+mod metrics;
+mod steps;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use compute_domain_api::clique::ComputeDomainClique;
+use compute_domain_api::names::DRIVER_NAME;
+use compute_domain_api::resident::RESIDENT_LABEL;
+use compute_domain_core::{Clique, CliqueMembers, NodeSlice};
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
+use imex_runtime::{Events, RawObject, Readiness, ReadinessCondition, error_chain, observe_watch};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::resource::v1::ResourceSlice;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource as _};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+pub(crate) use self::metrics::MemberMetrics;
+use crate::api_client::ApiClient;
+use crate::wake::wake_at;
+use crate::watches::Pauses;
+
+/// The readiness conditions of the leader: the three watches, and that the CRD has all fields.
+const CONDITIONS: [&str; 4] = ["member-slices", "daemon-pods", "cliques", "clique-crd"];
+
+/// Keeps the objects. It can run several times, each time with new watches.
+pub(crate) struct MemberKeeper {
+    pub(crate) client: Client,
+    pub(crate) api: ApiClient,
+    pub(crate) events: Events,
+    pub(crate) readiness: Readiness,
+    pub(crate) metrics: MemberMetrics,
+    /// Where daemons and objects are: the driver's own.
+    pub(crate) namespace: Arc<str>,
+    /// Selects the daemons' pods.
+    pub(crate) daemons: String,
+    /// How many members a clique may have.
+    pub(crate) max_nodes: u32,
+}
+
+type RawClique = RawObject<ComputeDomainClique>;
+
+/// What the watches tell, or why they cannot at the moment.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one exists at a time, and is taken at once"
+)]
+enum Told {
+    Slice(watcher::Result<Event<RawObject<ResourceSlice>>>),
+    Pod(watcher::Result<Event<RawObject<Pod>>>),
+    Clique(watcher::Result<Event<RawClique>>),
+}
+
+/// One run of it.
+struct Run<'a> {
+    keeper: &'a MemberKeeper,
+    told: BoxStream<'static, Told>,
+    /// The watches that have not listed yet. Nothing is written before.
+    unlisted: HashSet<&'static str>,
+    members: CliqueMembers,
+    /// Objects that nobody can read: they stay as they are.
+    unreadable: HashSet<Clique>,
+    crd: ReadinessCondition,
+    /// When the next request may be made.
+    not_before: Instant,
+}
+
+// === impl MemberKeeper ===
+
+impl MemberKeeper {
+    /// Never ends by itself.
+    pub(crate) async fn run(&self) {
+        let [slices, pods, cliques, crd] =
+            CONDITIONS.map(|name| self.readiness.add_condition(name, "not listed yet"));
+        crd.set_met();
+        let ours = watcher::Config::default().fields(&format!("spec.driver={DRIVER_NAME}"));
+        let slices = Api::all(observe_watch(&self.client, &slices));
+        let slices = watcher(slices, ours).backoff(Pauses::default());
+        let daemons = watcher::Config::default().labels(&self.daemons);
+        let pods = Api::namespaced(observe_watch(&self.client, &pods), &self.namespace);
+        let pods = watcher(pods, daemons).backoff(Pauses::default());
+        let resident = watcher::Config::default().labels(&format!("{RESIDENT_LABEL}=true"));
+        let cliques = Api::namespaced(observe_watch(&self.client, &cliques), &self.namespace);
+        let cliques = watcher(cliques, resident).backoff(Pauses::default());
+        let told = futures_util::stream::select(
+            slices.map(Told::Slice),
+            futures_util::stream::select(pods.map(Told::Pod), cliques.map(Told::Clique)),
+        );
+        let mut run = Run {
+            keeper: self,
+            told: told.boxed(),
+            unlisted: HashSet::from(["slices", "pods", "cliques"]),
+            members: CliqueMembers::new(self.max_nodes),
+            unreadable: HashSet::new(),
+            crd,
+            not_before: Instant::now(),
+        };
+        run.forever().await;
+    }
+
+    /// The lease is lost: nothing is watched any more.
+    pub(crate) fn stopped(&self) {
+        for name in CONDITIONS {
+            self.readiness.remove_condition(name);
+        }
+        self.metrics
+            .set_counts(&compute_domain_core::MemberCounts::default());
+    }
+}
+
+// === impl Run ===
+
+impl Run<'_> {
+    async fn forever(&mut self) {
+        loop {
+            let due = wake_at(self.due());
+            tokio::select! {
+                // What is known is heard before anything is written.
+                biased;
+                Some(told) = self.told.next() => self.take(told),
+                () = due => self.write_next().await,
+            }
+        }
+    }
+
+    /// When there may be something to write; `None`: not before something changes.
+    fn due(&self) -> Option<Instant> {
+        let at = self.members.due().filter(|_| self.unlisted.is_empty())?;
+        Some(Instant::from_std(at).max(self.not_before))
+    }
+
+    fn take(&mut self, told: Told) {
+        match told {
+            Told::Slice(event) => {
+                if let Some(event) = checked("ResourceSlices", event) {
+                    self.take_slice(event);
+                }
+            }
+            Told::Pod(event) => {
+                if let Some(event) = checked("pods of IMEX daemons", event) {
+                    self.take_pod(event);
+                }
+            }
+            Told::Clique(event) => {
+                if let Some(event) = checked("ComputeDomainCliques", event) {
+                    self.take_clique(event);
+                }
+            }
+        }
+    }
+
+    fn take_slice(&mut self, event: Event<RawObject<ResourceSlice>>) {
+        let now = Instant::now().into_std();
+        match event {
+            Event::Init => self.members.begin_slices(),
+            Event::InitApply(slice) | Event::Apply(slice) => {
+                // One that cannot be decoded is not the plugin's.
+                if let Some(told) = slice.0.ok().as_ref().and_then(NodeSlice::new) {
+                    self.members.apply_slice(&told, now);
+                }
+            }
+            Event::InitDone => {
+                self.members.finish_slices(now);
+                self.unlisted.remove("slices");
+            }
+            Event::Delete(slice) => {
+                if let Some(told) = slice.0.ok().as_ref().and_then(NodeSlice::new) {
+                    self.members.remove_slice(&told, now);
+                }
+            }
+        }
+    }
+
+    fn take_pod(&mut self, event: Event<RawObject<Pod>>) {
+        let now = Instant::now().into_std();
+        match event {
+            Event::Init => self.members.begin_pods(),
+            Event::InitApply(pod) | Event::Apply(pod) => match pod.0 {
+                Ok(pod) => self.members.apply_pod(&pod, now),
+                Err(err) => debug!(error = err.error, "a pod is not readable"),
+            },
+            Event::InitDone => {
+                self.members.finish_pods(now);
+                self.unlisted.remove("pods");
+            }
+            Event::Delete(pod) => {
+                let uid = pod.meta().uid.clone().unwrap_or_default();
+                self.members.remove_pod(&uid, now);
+            }
+        }
+    }
+
+    fn take_clique(&mut self, event: Event<RawClique>) {
+        let now = Instant::now().into_std();
+        match event {
+            Event::Init => {
+                self.unreadable.clear();
+                self.members.begin_cliques();
+            }
+            Event::InitApply(object) | Event::Apply(object) => self.apply_clique(object),
+            Event::InitDone => {
+                self.members.finish_cliques(now);
+                self.unlisted.remove("cliques");
+            }
+            Event::Delete(object) => {
+                let text = |text: &Option<String>| text.clone().unwrap_or_default();
+                let meta = object.meta();
+                let (name, uid) = (text(&meta.name), text(&meta.uid));
+                self.unreadable.remove(&*name);
+                self.members.remove_clique(&name, &uid, now);
+            }
+        }
+        self.keeper.metrics.set_counts(&self.members.counts());
+    }
+
+    fn apply_clique(&mut self, object: RawClique) {
+        let name = Clique::from(object.meta().name.as_deref().unwrap_or_default());
+        match object.0 {
+            Ok(object) => {
+                self.unreadable.remove(&name);
+                let now = Instant::now().into_std();
+                self.members.apply_clique(&object, now);
+            }
+            Err(err) => {
+                if self.unreadable.insert(name.clone()) {
+                    warn!(
+                        clique = %name,
+                        error = err.error,
+                        "the ComputeDomainClique is not readable and stays as it is: it was written by a newer version; upgrade this one, or delete the object while no daemon of the clique runs"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The event, unless it is an error: that is the readiness condition's, too.
+fn checked<T>(what: &str, event: watcher::Result<Event<T>>) -> Option<Event<T>> {
+    event
+        .inspect_err(|err| warn!(what, error = error_chain(err), "watch failed; retrying"))
+        .ok()
+}

@@ -1,0 +1,156 @@
+//! The requests, one after the other.
+
+use std::time::Duration;
+
+use compute_domain_api::clique::ComputeDomainClique;
+use compute_domain_core::{Clique, MemberStep, Surplus};
+use imex_runtime::error_chain;
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use super::Run;
+use crate::api_client::RequestError;
+
+/// From the end of one request to the next: at most 50 a second.
+const PACE: Duration = Duration::from_millis(20);
+
+/// After a request that has failed: the API server may be away.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// After the API server has dropped fields: somebody has to apply the CRD.
+const CRD_PAUSE: Duration = Duration::from_secs(20);
+
+impl Run<'_> {
+    /// Makes the next request, if one is needed.
+    pub(super) async fn write_next(&mut self) {
+        let Some((clique, step)) = self.members.next(Instant::now().into_std()) else {
+            return;
+        };
+        self.tell_of_surplus();
+        if self.unreadable.contains(&clique) {
+            return;
+        }
+        let made = self.make(&clique, &step).await;
+        let pause = match made {
+            Ok(pause) => pause,
+            Err(err) => {
+                let now = Instant::now().into_std();
+                self.members.failed(&clique, &step, now);
+                self.failed(&clique, &err)
+            }
+        };
+        self.not_before = Instant::now() + pause;
+        self.keeper.metrics.set_counts(&self.members.counts());
+    }
+
+    /// Returns how long there is no other request.
+    async fn make(&mut self, clique: &Clique, step: &MemberStep) -> Result<Duration, RequestError> {
+        let api = &self.keeper.api;
+        match step {
+            MemberStep::FindNode { node } => {
+                let uid = api.node_uid(node).await?;
+                let now = Instant::now().into_std();
+                self.members.node_is(clique, node, uid.as_deref(), now);
+                return Ok(PACE);
+            }
+            MemberStep::Create(wanted) => {
+                let written = api.create_clique(wanted).await?;
+                return Ok(self.written(wanted, &written));
+            }
+            MemberStep::Replace(wanted) => {
+                let written = api.replace_clique(wanted).await?;
+                return Ok(self.written(wanted, &written));
+            }
+            MemberStep::Delete {
+                uid,
+                resource_version,
+            } => {
+                api.delete_clique(clique, uid, resource_version).await?;
+                let now = Instant::now().into_std();
+                self.members.remove_clique(clique, uid, now);
+            }
+        }
+        self.keeper.metrics.wrote("written");
+        Ok(PACE)
+    }
+
+    /// A CRD without our fields lets the API server drop them: daemons could not know their lists.
+    fn written(&mut self, wanted: &ComputeDomainClique, written: &ComputeDomainClique) -> Duration {
+        self.keeper.metrics.wrote("written");
+        let now = Instant::now().into_std();
+        self.members.apply_clique(written, now);
+        if wanted.spec == written.spec {
+            if !self.crd.is_met() {
+                self.crd.set_met();
+            }
+            return PACE;
+        }
+        self.crd.set_unmet(
+            "the CustomResourceDefinition of ComputeDomainCliques on the API server lacks fields (listLength, nameScheme, nodeUID, podUID, draining), so that no IMEX daemon can start; apply the one of this chart (crd/), nothing else has to follow",
+        );
+        CRD_PAUSE
+    }
+
+    fn failed(&self, clique: &Clique, err: &RequestError) -> Duration {
+        if err.is_outdated() {
+            // The watch tells what it is now.
+            debug!(%clique, "the ComputeDomainClique was changed by somebody else");
+            self.keeper.metrics.wrote("conflict");
+            return PACE;
+        }
+        self.keeper.metrics.wrote("failed");
+        let fix = if err.is_already_exists() {
+            "; there is one without the label imex-dra/resident=true: delete it"
+        } else {
+            ""
+        };
+        warn!(%clique, error = error_chain(err), "the members of the clique are written later{fix}");
+        PAUSE
+    }
+
+    // req: DM-6
+    fn tell_of_surplus(&mut self) {
+        for surplus in self.members.take_news() {
+            let Surplus {
+                node,
+                clique,
+                max_nodes,
+                object_uid,
+            } = surplus;
+            let note = format!(
+                "node {node} is in NVLink clique {clique}, whose IMEX domain has {max_nodes} members already, so no claim of a ComputeDomain is prepared on it; raise resources.computeDomains.imex.maxNodesPerIMEXDomain (--max-nodes-per-imex-domain, MAX_NODES_PER_IMEX_DOMAIN) and restart the daemons of the whole clique, or remove nodes from it"
+            );
+            warn!(%node, %clique, "{note}");
+            let events = &self.keeper.events;
+            let reason = "TooManyNodesInClique";
+            events.warning(&node_reference(&node), reason, "Join", &note);
+            if let Some(uid) = object_uid {
+                let object = clique_reference(&self.keeper.namespace, &clique, &uid);
+                events.warning(&object, reason, "Join", &note);
+            }
+        }
+    }
+}
+
+/// The node as kubelet names it in its events: by its name in place of the UID.
+fn node_reference(node: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(node.to_owned()),
+        uid: Some(node.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+fn clique_reference(namespace: &str, clique: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(compute_domain_api::names::API_VERSION.to_owned()),
+        kind: Some("ComputeDomainClique".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        name: Some(clique.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}

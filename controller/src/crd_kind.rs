@@ -1,0 +1,47 @@
+//! The CRDs that the program contains.
+
+use clap::ValueEnum;
+use compute_domain_api::clique::ComputeDomainClique;
+use compute_domain_api::crd::ComputeDomain;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt as _;
+
+/// The objects that are defined by CRDs of this program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CrdKind {
+    /// `ComputeDomain`
+    #[default]
+    Domains,
+    /// `ComputeDomainClique`
+    Cliques,
+}
+
+// === impl CrdKind ===
+
+impl CrdKind {
+    /// In the order in which they are applied.
+    pub(crate) const ALL: [Self; 2] = [Self::Domains, Self::Cliques];
+
+    pub(crate) fn crd(self) -> CustomResourceDefinition {
+        match self {
+            Self::Domains => ComputeDomain::crd(),
+            Self::Cliques => ComputeDomainClique::crd(),
+        }
+    }
+
+    /// The name of the CRD.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Domains => ComputeDomain::crd_name(),
+            Self::Cliques => ComputeDomainClique::crd_name(),
+        }
+    }
+
+    /// The objects in words, and in paths of the API.
+    pub(crate) fn plural(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Domains => ("ComputeDomains", "computedomains"),
+            Self::Cliques => ("ComputeDomainCliques", "computedomaincliques"),
+        }
+    }
+}
