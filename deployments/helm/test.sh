@@ -79,6 +79,8 @@ undocumented=$(tool documented | cut -d: -f1)
 # req: CHART-1
 golden default "${gate[@]}"
 golden everything -f "$here/golden/everything.values.yaml"
+# Without the gate: the driver-managed mode.
+golden driver
 
 # What host-managed mode needs, whatever the golden files contain.
 # req: CHART-2
@@ -88,7 +90,7 @@ contains 'value: "HostManagedIMEX=true"' default
 [ "$(grep -c 'name: FEATURE_GATES' "$scratch/default.yaml")" = "$(grep -c 'command: \[compute-domain-' "$scratch/default.yaml")" ] || fail "FEATURE_GATES is not in every program's environment"
 for rendering in default everything; do
     # req: CHART-2
-    lacks 'name: compute-domain-daemon|computedomaincliques' $rendering
+    lacks 'name: compute-domain-daemon|resources: .computedomaincliques|imex-daemon|imexd' $rendering
 done
 contains "system:serviceaccount:imex-dra:$(sed -n 's/^ *serviceAccountName: \(.*kubeletplugin\)$/\1/p' "$scratch/default.yaml")\"" default
 
@@ -100,6 +102,37 @@ renders_as_default() {
 renders_as_default --set-string featureGates.HostManagedIMEX=true
 renders_as_default --set-string featureGates.HostManagedIMEX=1
 renders_as_default "${gate[@]}" --set-string resources.gpus.enabled=false
+
+# The driver-managed mode: one IMEX daemon on each node, which the plugin reads and the controller replaces.
+# req: CHART-21
+for text in 'command: [compute-domain-daemon]' 'type: OnDelete' 'path: /run/imex-dra/imexd' 'name: IMEXD_DIR' 'name: IMEX_DAEMONSET' \
+    'resources: [computedomaincliques]' '# To count the nodes without a clique' 'name: resourceclaims-policy-imex-dra'; do contains "$text" driver; done
+[ "$(grep -c 'port: 50000' "$scratch/driver.yaml")" = 1 ] || fail "not one rule lets IMEX daemons reach each other"
+lacks 'compute-domain-daemon.nvidia.com|MAX_NODES_PER_IMEX_DOMAIN' driver
+# template_of NAME ARGUMENT...: what a pod is compared with: one value, in the DaemonSet and in its pods.
+template_of() {
+    local name=$1 hash
+    shift
+    render "$@" >"$scratch/$name.yaml"
+    hash=$(sed -n 's|^ *imex-dra/template: ||p' "$scratch/$name.yaml" | sort | uniq -c | sed -n 's/^ *2 //p')
+    [ ${#hash} = 64 ] || fail "$name has no one template of IMEX daemons"
+    echo "$hash"
+}
+before=$(template_of before)
+[ "$before" = "$(template_of sharing --set resources.computeDomains.imex.sharing=one --set controller.replicas=1)" ] || fail "daemons are replaced for what does not concern them"
+for value in image.tag=v9 imexDaemon.podAnnotations.image=b imexDaemon.resources.requests.cpu=1 nvidiaDriverRoot=/run/nvidia/driver; do
+    [ "$before" != "$(template_of after --set "$value")" ] || fail "daemons are not replaced for another $value"
+done
+render --set resources.computeDomains.imex.maxNodesPerIMEXDomain=36 --set 'imexDaemon.networkPolicy.egressPorts={443}' >"$scratch/rack.yaml"
+contains 'value: "36"' rack
+[ "$(grep -c 'port: 50000' "$scratch/rack.yaml")" = 2 ] || fail "IMEX daemons may not connect to each other"
+render --set openshift.scc=true >"$scratch/rack.yaml"
+contains 'name: imex-dra-role-binding-scc-imexdaemon' rack
+render --set kubeletPlugin.hostService.enabled=true >"$scratch/rack.yaml"
+contains 'name: imex-dra-imex-daemon' rack
+refuses 'imexDaemon.metrics.httpEndpoint has no port: a daemon serves there that it is ready, such as :8082' --set imexDaemon.metrics.httpEndpoint=
+refuses 'resources.computeDomains.imex.maxNodesPerIMEXDomain is "0": leave it empty or set a number from 1 to 2048' --set resources.computeDomains.imex.maxNodesPerIMEXDomain=0
+refuses 'resources.computeDomains.imex.hostSocketPath is not for driver-managed IMEX, whose own daemons have their own socket: leave it empty, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex' --set resources.computeDomains.imex.hostSocketPath=/run/imex.sock
 
 # A channel of its own for each ComputeDomain: rights for Leases, and nodes without a clique are tainted.
 render "${gate[@]}" --set resources.computeDomains.imex.isolation=channel >"$scratch/isolation.yaml"
@@ -161,6 +194,7 @@ all=("${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims=
     --set monitoring.podMonitor.enabled=true --set monitoring.prometheusRule.enabled=true)
 render "${all[@]}" >"$scratch/all.yaml"
 names "$scratch/all.yaml" >"$scratch/ours.txt"
+names "$scratch/driver.yaml" | grep imex-\\?daemon >>"$scratch/ours.txt"
 if [ "${NVIDIA_CHART:-}" ]; then
     "$HELM" template gpu "$NVIDIA_CHART" --namespace imex-dra --kube-version 1.34.0 --set resources.computeDomains.enabled=false \
         --set gpuResourcesEnabledOverride=true >"$scratch/theirs.yaml"
@@ -304,7 +338,6 @@ render "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=ADDIT
 
 imex=resources.computeDomains.imex
 # Gates, imex.mode and imex.isolation: controller/api/tests/modes. Here, what only a chart has.
-refuses "only host-managed IMEX is implemented: on hosts that run nvidia-imex, add --set featureGates.HostManagedIMEX=true" --set-string featureGates.HostManagedIMEX=false
 refuses "unrecognized feature gate featureGates.HostManagedImex: remove it, or set one of AllAlpha, AllBeta, ComputeDomainCliques, ConsumableShares, ContextualLogging, CrashOnNVLinkFabricErrors, DRAListTypeAttributes, DeviceMetadata, DynamicMIG, FabricManagerPartitioning, HostManagedIMEX, HostManagedIMEXDaemon, IMEXDaemonsWithDNSNames, LoggingAlphaOptions, LoggingBetaOptions, MPSSupport, NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings" --set featureGates.HostManagedImex=true
 refuses "resources.computeDomains.enabled=false leaves nothing to install: this chart contains ComputeDomains only; uninstall it instead" "${gate[@]}" --set resources.computeDomains.enabled=false
 refuses "resources.gpus.enabled=true is not for this chart: install NVIDIA's dra-driver-nvidia-gpu beside it, with resources.computeDomains.enabled=false there" "${gate[@]}" --set resources.gpus.enabled=true
@@ -313,7 +346,7 @@ refuses "the namespace is default: add --namespace imex-dra --create-namespace, 
 # req: CHART-7
 refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: without it, all replicas would write" "${gate[@]}" --set controller.leaderElection.enabled=false
 refuses "controller.pdb.minAvailable=2: with controller.replicas=2 no node of them could be drained; take a smaller one" "${gate[@]}" --set controller.pdb.minAvailable=2
-refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin must exist, and NAME-crds and NAME-guard unless crds.apply and guard.enabled are false" "${gate[@]}" --set serviceAccount.create=false
+refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin (and NAME-imexdaemon, unless hosts manage IMEX) must exist, and NAME-crds and NAME-guard unless crds.apply and guard.enabled are false" "${gate[@]}" --set serviceAccount.create=false
 refuses 'kubeletPlugin.kubeletRoot="kubelet" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set kubeletPlugin.kubeletRoot=kubelet
 refuses 'resources.computeDomains.imex.hostSocketPath="imex.sock" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set $imex.hostSocketPath=imex.sock
 refuses "resources.computeDomains.imex.groupClaims=true needs kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled=true: claims of groups find their nodes by that label" "${gate[@]}" --set $imex.groupClaims=true

@@ -43,6 +43,31 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "imex-dra.name" $root }}-component: {{ index . 1 }}
 {{- end }}
 
+{{/* "true" or "": whether hosts manage IMEX, by the gate's two names (validation.yaml says if they contradict), and
+whether the driver does. */}}
+{{- define "imex-dra.hostManaged" -}}
+{{- $gates := .Values.featureGates | default dict -}}
+{{- include "imex-dra.alphaGate" (list $gates (ternary "HostManagedIMEXDaemon" "HostManagedIMEX" (hasKey $gates "HostManagedIMEXDaemon"))) -}}
+{{- end }}
+
+{{- define "imex-dra.driverManaged" -}}
+{{- if not (include "imex-dra.hostManaged" .) -}}
+true
+{{- end -}}
+{{- end }}
+
+{{/* "true" or "": whether each ComputeDomain has a channel of its own. */}}
+{{- define "imex-dra.isolates" -}}
+{{- if or (include "imex-dra.driverManaged" .) (eq (toString .Values.resources.computeDomains.imex.isolation) "channel") -}}
+true
+{{- end -}}
+{{- end }}
+
+{{/* The DaemonSet of the IMEX daemons. */}}
+{{- define "imex-dra.imexDaemon" -}}
+{{ include "imex-dra.name" . }}-imex-daemon
+{{- end }}
+
 {{/* off, warn or enforce. Unquoted, off is false in YAML. */}}
 {{- define "imex-dra.nriGuard" -}}
 {{ .Values.nriGuard.mode | default "off" }}
@@ -70,6 +95,7 @@ true
 {{- define "imex-dra.components" -}}
 {{- $components := dict "controller" "controller" -}}
 {{- if not (include "imex-dra.hostService" .) -}}{{- $_ := set $components "kubelet-plugin" "kubeletPlugin" -}}{{- end -}}
+{{- if include "imex-dra.driverManaged" . -}}{{- $_ := set $components "imex-daemon" "imexDaemon" -}}{{- end -}}
 {{- toJson $components -}}
 {{- end }}
 
@@ -165,10 +191,16 @@ NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings]
 {{- end }}
 
 {{/* (list GATES NAME): "true" or "", for a gate that is off by default: as it is
-set, or as AllAlpha is. */}}
+set, or as AllAlpha is. betaGate: one that is on by default, likewise with AllBeta. */}}
 {{- define "imex-dra.alphaGate" -}}
 {{- $gates := index . 0 -}}
 {{- $value := dig (index . 1) (dig "AllAlpha" false $gates) $gates -}}
+{{- include "imex-dra.bool" (list (printf "featureGates.%s" (index . 1)) $value) -}}
+{{- end }}
+
+{{- define "imex-dra.betaGate" -}}
+{{- $gates := index . 0 -}}
+{{- $value := dig (index . 1) (dig "AllBeta" true $gates) $gates -}}
 {{- include "imex-dra.bool" (list (printf "featureGates.%s" (index . 1)) $value) -}}
 {{- end }}
 
@@ -186,7 +218,7 @@ server rejects a variable that is set twice, and the IMEX settings must be the
 same in both programs. No GPUs, unless the user's list asks NVIDIA's runtime for them. */}}
 {{- define "imex-dra.env" -}}
 {{- $key := index . 0 -}}
-{{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_SHARING" "IMEX_SLOTS" "IMEX_CHANNEL_COUNT" "IMEX_GROUP_CLAIMS" "IMEX_HOST_SOCKET_PATH" "IMEX_WITHOUT_CLIQUE" "IMEX_DEGRADED_FABRIC" "GPU_CLIQUE_LABEL_ENABLED" -}}
+{{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_SHARING" "IMEX_SLOTS" "IMEX_CHANNEL_COUNT" "IMEX_GROUP_CLAIMS" "IMEX_HOST_SOCKET_PATH" "IMEX_WITHOUT_CLIQUE" "IMEX_DEGRADED_FABRIC" "GPU_CLIQUE_LABEL_ENABLED" "MAX_NODES_PER_IMEX_DOMAIN" "IMEX_DAEMONSET" "IMEX_DAEMON_SELECTOR" "IMEXD_DIR" -}}
 {{- range fromYamlArray (index . 1) }}{{ $ours = append $ours .name }}{{ end -}}
 {{- $devices := false -}}
 {{- range index . 2 -}}
@@ -234,7 +266,7 @@ readinessProbe:
 {{- end }}
 {{- end }}
 
-{{/* (list $ VALUES): the port of the metrics of controller or kubeletPlugin; nothing if it serves none. */}}
+{{/* (list $ VALUES): the port of the metrics of controller, kubeletPlugin or imexDaemon; nothing if it serves none. */}}
 {{- define "imex-dra.metricsPortNumber" -}}
 {{- $metrics := (get (index . 0).Values (index . 1)).metrics -}}
 {{- if include "imex-dra.on" (list (index . 0) (print (index . 1) ".metrics.enabled")) -}}
