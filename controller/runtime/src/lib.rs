@@ -13,7 +13,8 @@
 //!                 ├─ Readiness ───────────> a ReadinessCondition for each thing that must work;
 //!                 │                         together they are /readyz
 //!                 ├─ KubeArgs::client ────> Client, see below
-//!                 │    └─ observe_watch ──> a Client for one watch, which sets its condition
+//!                 │    └─ observe_watch ──> a Client for one watch, which sets its condition; WatchPauses are
+//!                 │                         those between its attempts
 //!                 ├─ Events ──────────────> a queue, and a task that writes to events.k8s.io,
 //!                 │                         without repetitions
 //!                 ├─ Liveness ────────────> a Heartbeat for each long-lived task; together they are
@@ -83,6 +84,7 @@ pub mod signals;
 mod start_error;
 mod terminating;
 mod watch;
+mod watch_pauses;
 
 pub use args::{HttpArgs, ImexArgs, KubeArgs, LogArgs, log_settings};
 pub use client::KubeError;
@@ -102,3 +104,4 @@ pub use readiness::{Readiness, ReadinessCondition};
 pub use start_error::StartError;
 pub use terminating::is_namespace_terminating;
 pub use watch::observe_watch;
+pub use watch_pauses::WatchPauses;
