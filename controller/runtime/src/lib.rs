@@ -29,7 +29,7 @@
 //!     │         condition of the API server
 //! retry_after   429 with `Retry-After`: waits as told, with jitter, at most twice; all other
 //!     │         answers are the caller's
-//! credentials   read again when they are renewed
+//! credentials   read again when they are renewed: a token once a minute
 //!     │
 //! connection    HTTP/1.1 over TLS; the kernel ends a connection 30 to 40 s after its peer vanished
 //! ```
@@ -83,6 +83,7 @@ mod retry_after;
 pub mod signals;
 mod start_error;
 mod terminating;
+mod token_file;
 mod watch;
 mod watch_pauses;
 
