@@ -34,7 +34,8 @@
 # IMEX_CLUSTER_DIR       the state directory ($IMEX_CACHE/cluster/state)
 # IMEX_CLUSTER_DEADLINE  seconds after which `up` gives up (120)
 # IMEX_CLUSTER_KUBERNETES  another Kubernetes, of those that hack/cluster/other-kubernetes.sh
-#                        builds: 1.34 or 1.37, for a run by hand
+#                        builds: 1.34 or 1.37, for a run by hand; with the gates in its file
+#                        `gates`, which the usual one has by default
 # IMEX_CLUSTER_KUBELET   another program as the nodes' kubelet, as with an older kubelet:
 #                        IMEX_CLUSTER_KUBELET=$(hack/cluster/other-kubernetes.sh 1.34)/kubelet
 # IMEX_CLUSTER_GATES     the kubelets' feature gates, such as "A: true, B: false"
@@ -113,6 +114,10 @@ up() {
     else
         programs=$("$here/build.sh")/bin
     fi
+    local version_gates=
+    if [ -n "${IMEX_CLUSTER_KUBERNETES-}" ] && [ -e "$here/other-kubernetes/$IMEX_CLUSTER_KUBERNETES/gates" ]; then
+        version_gates=$(<"$here/other-kubernetes/$IMEX_CLUSTER_KUBERNETES/gates")
+    fi
     local kubelet=${IMEX_CLUSTER_KUBELET:-$programs/kubelet}
     [[ $kubelet = /* && -x $kubelet ]] || die "IMEX_CLUSTER_KUBELET is '$kubelet', which is no absolute path of a program"
     local policy=${IMEX_CLUSTER_AUDIT-}
@@ -134,7 +139,10 @@ up() {
     echo "$nodes" >"$state/nodes"
     echo "$programs" >"$state/programs"
     echo "$kubelet" >"$state/kubelet"
-    printf %s "${IMEX_CLUSTER_GATES-}" >"$state/gates"
+    echo "$version_gates" >"$state/version-gates"
+    # A=true,B=false as YAML.
+    local kubelet_gates=${version_gates//=/: }
+    printf %s "${kubelet_gates//,/, }${kubelet_gates:+, }${IMEX_CLUSTER_GATES-}" >"$state/gates"
     [ -z "$policy" ] || cp -- "$policy" "$state/audit-policy"
     setsid unshare --fork --kill-child=SIGKILL \
         --pid --mount --net --uts --ipc --propagation private \

@@ -72,6 +72,7 @@ all=(
     killed_and_restarted_components_recover
     the_guard_survives_its_runtime_and_itself
     the_guard_sees_what_later_plugins_add
+    a_node_that_requires_the_guard_starts_nothing_without_it
     without_consumable_capacity_one_claim_has_the_device
     the_plugin_starts_while_the_api_server_is_down
 )

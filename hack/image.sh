@@ -235,6 +235,14 @@ add_programs() {
     done
 }
 
+# No shell, no package manager: whoever gets into a container finds our programs to start, and nothing else.
+check_programs() {
+    local found
+    found=$(find "$rootfs" -path "$rootfs/usr/lib" -prune -o -type f -perm /111 -printf '%P\n' | sort)
+    # shellcheck disable=SC2086 # a list of words on purpose
+    [ "$found" = "$(printf 'usr/bin/%s\n' $programs | sort)" ] || die "the image has other programs than ours: $found"
+}
+
 plain_tar() { tar --sort=name --format=gnu --mtime="@$epoch" --owner=0 --group=0 --numeric-owner -cf "$@"; }
 
 digest() { sha256sum "$1" | cut -d' ' -f1; }
@@ -342,6 +350,7 @@ layout=$scratch/layout
 build_programs
 make_base
 add_programs
+check_programs
 pack
 say "$reference $image_digest ($(($(stat -c %s "$out") / 1024)) KiB, $profile, $architecture)"
 [ -z "$twice" ] || compare_with_second

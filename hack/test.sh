@@ -100,6 +100,9 @@ fast() {
     export HELM=$programs/bin/helm
     deployments/helm/test.sh
 
+    step "Containerfile"
+    deployments/container/test.sh
+
     step "alerts and dashboard"
     deployments/monitoring/test.sh
 

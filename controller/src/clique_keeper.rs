@@ -38,7 +38,7 @@ use tracing::{debug, info, warn};
 pub(crate) use self::metrics::CliqueMetrics;
 use crate::api_client::ApiClient;
 use crate::wake::wake_at;
-use crate::watches::Pauses;
+use crate::watches::pauses;
 
 /// How long the labels of nodes are left alone after their list has failed.
 const LIST_AGAIN: Duration = Duration::from_secs(5);
@@ -103,7 +103,7 @@ impl CliqueKeeper {
         let ours = watcher::Config::default().fields(&format!("spec.driver={DRIVER_NAME}"));
         let mut run = Run {
             keeper: self,
-            slices: watcher(api, ours).backoff(Pauses::default()).boxed(),
+            slices: watcher(api, ours).backoff(pauses()).boxed(),
             listed: false,
             watch_error: None,
             nodes: NodeCliques::new(labels),

@@ -38,7 +38,7 @@ use tracing::{debug, warn};
 pub(crate) use self::metrics::MemberMetrics;
 use crate::api_client::ApiClient;
 use crate::wake::wake_at;
-use crate::watches::Pauses;
+use crate::watches::pauses;
 
 /// The readiness conditions of the leader: the three watches, and that the CRD has all fields.
 const CONDITIONS: [&str; 4] = ["member-slices", "daemon-pods", "cliques", "clique-crd"];
@@ -95,13 +95,13 @@ impl MemberKeeper {
         crd.set_met();
         let ours = watcher::Config::default().fields(&format!("spec.driver={DRIVER_NAME}"));
         let slices = Api::all(observe_watch(&self.client, &slices));
-        let slices = watcher(slices, ours).backoff(Pauses::default());
+        let slices = watcher(slices, ours).backoff(pauses());
         let daemons = watcher::Config::default().labels(&self.daemons);
         let pods = Api::namespaced(observe_watch(&self.client, &pods), &self.namespace);
-        let pods = watcher(pods, daemons).backoff(Pauses::default());
+        let pods = watcher(pods, daemons).backoff(pauses());
         let resident = watcher::Config::default().labels(&format!("{RESIDENT_LABEL}=true"));
         let cliques = Api::namespaced(observe_watch(&self.client, &cliques), &self.namespace);
-        let cliques = watcher(cliques, resident).backoff(Pauses::default());
+        let cliques = watcher(cliques, resident).backoff(pauses());
         let told = futures_util::stream::select(
             slices.map(Told::Slice),
             futures_util::stream::select(pods.map(Told::Pod), cliques.map(Told::Clique)),

@@ -7,17 +7,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use backon::ExponentialBuilder;
 use compute_domain_api::names::{CHANNEL_LABEL, DOMAIN_LABEL};
 use futures_util::stream::{BoxStream, SelectAll};
 use futures_util::{Stream, StreamExt as _};
-use imex_runtime::{Readiness, observe_watch};
+use imex_runtime::{Readiness, WatchPauses, observe_watch};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
-use tokio::time::Instant;
 
 use crate::api_client::{RawDomain, RawLease, RawMetadata, RawTemplate};
 
@@ -67,15 +64,12 @@ impl Watches {
         let leases = channels.map(|namespace| {
             let leases: Api<RawLease> = Api::namespaced(observed(CHANNELS), namespace);
             let watch = watcher(leases, watcher::Config::default().labels(CHANNEL_LABEL));
-            watch.backoff(Pauses::default()).map(Told::Lease).boxed()
+            watch.backoff(pauses()).map(Told::Lease).boxed()
         });
         let told = [
-            domains.backoff(Pauses::default()).map(Told::Domain).boxed(),
-            templates
-                .backoff(Pauses::default())
-                .map(Told::Template)
-                .boxed(),
-            claims.backoff(Pauses::default()).map(Told::Claim).boxed(),
+            domains.backoff(pauses()).map(Told::Domain).boxed(),
+            templates.backoff(pauses()).map(Told::Template).boxed(),
+            claims.backoff(pauses()).map(Told::Claim).boxed(),
         ];
         Self {
             client: client.clone(),
@@ -94,7 +88,7 @@ impl Watches {
             let others: Api<RawMetadata<ResourceClaimTemplate>> = Api::all(self.client.clone());
             let unlabelled = watcher::Config::default().labels(&format!("!{DOMAIN_LABEL}"));
             let watch = watcher(others, unlabelled);
-            watch.backoff(Pauses::default()).map(Told::Other).boxed()
+            watch.backoff(pauses()).map(Told::Other).boxed()
         });
     }
 }
@@ -114,47 +108,8 @@ impl Stream for Watches {
     }
 }
 
-/// How long a watch has to do without a pause before the next one is short again.
-const STEADY: Duration = Duration::from_secs(60);
-
-/// The pauses between attempts to watch. kube's default is up to a minute, and two in a row if the
-/// server has lost its history during an outage; one client may well ask more often. They grow while
-/// one attempt after the other fails: kube would begin anew with each of them, since its watcher tells of
-/// the beginning of every list.
-pub(crate) struct Pauses {
-    growing: watcher::ExponentialBackoff,
-    last: Option<Instant>,
-}
-
-// === impl Pauses ===
-
-impl Default for Pauses {
-    fn default() -> Self {
-        let growing = ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(500))
-            .with_max_delay(Duration::from_secs(2))
-            // Up to twice as long.
-            .with_jitter()
-            .without_max_times();
-        Self {
-            growing: growing.into(),
-            last: None,
-        }
-    }
-}
-
-impl Iterator for Pauses {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let last = self.last.replace(Instant::now());
-        if last.is_some_and(|last| last.elapsed() > STEADY) {
-            self.growing.reset();
-        }
-        self.growing.next()
-    }
-}
-
-impl Backoff for Pauses {
-    fn reset(&mut self) {}
+/// One client may well ask more often than kube's default, which is up to a minute, and two in a row if the
+/// server has lost its history during an outage.
+pub(crate) fn pauses() -> WatchPauses {
+    WatchPauses::up_to(Duration::from_secs(2))
 }

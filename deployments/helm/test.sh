@@ -5,7 +5,8 @@
 #   deployments/helm/test.sh [--update]
 #
 # --update rewrites the golden files. HELM is the helm to use; without it, the
-# one of the test cluster is built (once) and used.
+# one of the test cluster is built (once) and used. With a Helm 3, which has no
+# notes without a cluster, all but those is tested.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -30,7 +31,8 @@ golden() {
     shift
     render "$@" >"$scratch/$name.yaml"
     if [ "${update:-}" ]; then cp "$scratch/$name.yaml" "$here/golden/$name.yaml"; fi
-    diff -u "$here/golden/$name.yaml" "$scratch/$name.yaml" >&2 || fail "$name does not render as golden/$name.yaml (if it should differ: $0 --update)"
+    # -B: Helm 3 leaves other empty lines than Helm 4.
+    diff -uB "$here/golden/$name.yaml" "$scratch/$name.yaml" >&2 || fail "$name does not render as golden/$name.yaml (if it should differ: $0 --update)"
 }
 
 # refuses LINE ARGUMENT...: rendering fails with that one line.
@@ -43,6 +45,7 @@ refuses() {
     fi
     # Before the line, helm prints where in the template it failed, and after it a hint.
     said=${said#level=INFO msg=*$'\n'}
+    said=${said#coalesce.go:*$'\n'}
     said=${said#Error: }
     said=${said#execution error at (imex-*/templates/*): }
     said=${said%$'\n\nUse --debug flag to render out invalid YAML'}
@@ -278,27 +281,34 @@ lacks 'interval:|runbook_url' monitored
 refuses "monitoring.podMonitor.enabled=true finds no metrics: set controller.metrics.enabled or kubeletPlugin.metrics.enabled to true, with an endpoint" \
     "${gate[@]}" "${monitored[@]}" --set controller.metrics.enabled=false --set kubeletPlugin.metrics.computeDomainHttpEndpoint=
 
-# What an operator reads after the installation: claims of groups only where there are any.
+# What an operator reads after the installation.
 notes() { "$HELM" install test "$chart" --namespace imex-dra --dry-run=client "$@" | sed '1,/^NOTES:$/d'; }
-notes "${gate[@]}" "${label[@]}" >"$scratch/label-notes.yaml"
-notes "${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims=true >"$scratch/groups-notes.yaml"
-contains 'A claim of the DeviceClass compute-domain-clique-channel.nvidia.com' groups-notes
-contains 'A node has one pod with a channel at a time' label-notes
-lacks 'clique-channel' label-notes
-lacks 'metricsFrom' label-notes
-notes "${gate[@]}" "${monitored[@]}" --set 'controller.networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus' >"$scratch/monitored-notes.yaml"
-contains '* kubeletPlugin.networkPolicy.metricsFrom is empty' monitored-notes
-lacks 'controller.networkPolicy.metricsFrom' monitored-notes
+notes_are_right() {
+    # Claims of groups only where there are any.
+    notes "${gate[@]}" "${label[@]}" >"$scratch/label-notes.yaml"
+    notes "${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims=true >"$scratch/groups-notes.yaml"
+    contains 'A claim of the DeviceClass compute-domain-clique-channel.nvidia.com' groups-notes
+    contains 'A node has one pod with a channel at a time' label-notes
+    lacks 'clique-channel' label-notes
+    lacks 'metricsFrom' label-notes
+    notes "${gate[@]}" "${monitored[@]}" --set 'controller.networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus' >"$scratch/monitored-notes.yaml"
+    contains '* kubeletPlugin.networkPolicy.metricsFrom is empty' monitored-notes
+    lacks 'controller.networkPolicy.metricsFrom' monitored-notes
 
+    notes -f "$here/golden/nvidia.values.yaml" >"$scratch/nvidia-notes.yaml"
+    contains "* Set, but without meaning here: webhook.tls (there is no webhook)." nvidia-notes
+    contains "* Set, but without meaning here: kubeletPlugin.containers.gpus (GPUs are another chart's)." nvidia-notes
+    [ "$(grep -c 'without meaning here' "$scratch/nvidia-notes.yaml")" = 11 ] || fail "the notes do not name every key of NVIDIA's that has no meaning here"
+    lacks 'without meaning here' label-notes
+}
 # NVIDIA's values files need no editing; what they say that has no meaning here is told.
 # req: CHART-6
 render -f "$here/golden/nvidia.values.yaml" >"$scratch/nvidia.yaml" || fail "NVIDIA's keys are refused"
 lacks maxSurge nvidia
-notes -f "$here/golden/nvidia.values.yaml" >"$scratch/nvidia-notes.yaml"
-contains "* Set, but without meaning here: webhook.tls (there is no webhook)." nvidia-notes
-contains "* Set, but without meaning here: kubeletPlugin.containers.gpus (GPUs are another chart's)." nvidia-notes
-[ "$(grep -c 'without meaning here' "$scratch/nvidia-notes.yaml")" = 11 ] || fail "the notes do not name every key of NVIDIA's that has no meaning here"
-lacks 'without meaning here' label-notes
+case $("$HELM" version --template '{{.Version}}') in
+    v3.*) printf 'not tested: the notes, for which Helm 3 needs a cluster\n' >&2 ;;
+    *) notes_are_right ;;
+esac
 
 # Keys that are none. Those of a chart that contains this one are its business.
 # req: CHART-7

@@ -69,8 +69,11 @@ identity() {
 
 # The option of a program of the control plane for its feature gates, where any are set.
 gates_option() {
-    local gates=
-    if [ -e "$state/control-plane-gates" ]; then gates=$(<"$state/control-plane-gates"); fi
+    local gates more=
+    gates=$(<"$state/version-gates")
+    if [ -e "$state/control-plane-gates" ]; then more=$(<"$state/control-plane-gates"); fi
+    # Of one that is named twice the last counts.
+    gates+=${gates:+${more:+,}}$more
     if [ "$gates" ]; then echo "--feature-gates=$gates"; fi
 }
 

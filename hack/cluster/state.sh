@@ -8,7 +8,8 @@
 #   supervisor.pid    the supervisor's pid on the host, written by itself
 #   nodes, programs   the number of nodes; the directory of the programs
 #   kubelet, gates    the program that is the nodes' kubelet; its feature gates
-#   control-plane-gates  those of API server, scheduler and controller manager, if any
+#   version-gates     gates of all components that this Kubernetes needs for the tests, or empty
+#   control-plane-gates  more of them, of API server, scheduler and controller manager, if any
 #   audit-policy      which requests the API server writes to log/audit.log; without it, none
 #   progress          what `up` waits for, one line each
 #   ready             exists once `up` is done

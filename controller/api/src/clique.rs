@@ -15,7 +15,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::crd::ComputeDomainState;
+use crate::crd::{ComputeDomainState, integer_schema, state_schema};
 use crate::resident::NameScheme;
 
 /// The fields of a `ComputeDomainClique` other than metadata. It has neither spec nor status.
@@ -87,14 +87,6 @@ fn length_schema(_: &mut SchemaGenerator) -> Schema {
 
 fn scheme_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string" })
-}
-
-fn integer_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "integer" })
-}
-
-fn state_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "enum": ["Ready", "NotReady"], "default": "NotReady" })
 }
 
 #[cfg(test)]

@@ -249,7 +249,7 @@ fn channel_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "minimum": 0, "maximum": 1_000_000 })
 }
 
-fn integer_schema(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn integer_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer" })
 }
 
@@ -257,7 +257,7 @@ fn allocation_mode_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": ["All", "Single"], "default": "Single" })
 }
 
-fn state_schema(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn state_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": ["Ready", "NotReady"], "default": "NotReady" })
 }
 

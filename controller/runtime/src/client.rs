@@ -1,5 +1,6 @@
 //! The Kubernetes client: every request ends in time, and its result is reported.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
@@ -9,6 +10,7 @@ use kube::{Client, Config};
 
 use crate::connection;
 use crate::readiness::ReadinessCondition;
+use crate::token_file::TokenFile;
 
 /// Why a client cannot be built. Every one is a configuration error.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +38,15 @@ pub enum KubeError {
         /// The proxy.
         proxy: Uri,
     },
+    /// The file with the token cannot be used.
+    #[error("cannot use the token file {path:?}")]
+    TokenFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The credentials or certificates cannot be used.
     #[error("cannot build a client from the configuration")]
     Build {
@@ -52,6 +63,7 @@ impl KubeError {
             Self::Kubeconfig { .. } => "bad-kubeconfig",
             Self::InCluster { .. } => "no-service-account",
             Self::Proxy { .. } => "proxy",
+            Self::TokenFile { .. } => "bad-token-file",
             Self::Build { .. } => "bad-credentials",
         }
     }
@@ -65,6 +77,9 @@ impl KubeError {
             }
             Self::Proxy { .. } => {
                 "remove proxy-url from the kubeconfig, or unset HTTPS_PROXY: proxies are not supported"
+            }
+            Self::TokenFile { .. } => {
+                "write a token of the API server into the file, as kubectl create token prints it"
             }
             Self::Build { .. } => {
                 "check the certificates and tokens of the kubeconfig or service account"
@@ -80,7 +95,7 @@ pub(crate) async fn build(
     api_server: &ReadinessCondition,
 ) -> Result<Client, KubeError> {
     install_tls_provider();
-    let config = if kubeconfig.as_os_str().is_empty() {
+    let mut config = if kubeconfig.as_os_str().is_empty() {
         Config::incluster().map_err(|source| KubeError::InCluster { source })?
     } else {
         let bad_kubeconfig = |source| KubeError::Kubeconfig {
@@ -95,7 +110,26 @@ pub(crate) async fn build(
     if let Some(proxy) = config.proxy_url {
         return Err(KubeError::Proxy { proxy });
     }
-    connection::client(config, api_server).map_err(|source| KubeError::Build { source })
+    let token = token_file(&mut config)?;
+    connection::client(config, token, api_server).map_err(|source| KubeError::Build { source })
+}
+
+/// The token file of the configuration, if kube would use that. The configuration does not have it any more.
+fn token_file(config: &mut Config) -> Result<Option<TokenFile>, KubeError> {
+    let auth = &mut config.auth_info;
+    if auth.auth_provider.is_some() || auth.username.is_some() || auth.token.is_some() {
+        return Ok(None);
+    }
+    let Some(path) = auth.token_file.take() else {
+        return Ok(None);
+    };
+    // kube prefers the file to the program.
+    auth.exec = None;
+    let path = PathBuf::from(path);
+    match TokenFile::open(path.clone()) {
+        Ok(file) => Ok(Some(file)),
+        Err(source) => Err(KubeError::TokenFile { path, source }),
+    }
 }
 
 /// Chooses the crypto provider of the process. Without one, rustls panics at its first connection.

@@ -12,11 +12,13 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
+use tower::filter::FilterLayer;
 use tower::{BoxError, ServiceBuilder};
 
 use crate::deadline::DeadlineLayer;
 use crate::readiness::ReadinessCondition;
 use crate::retry_after::RetryAfter;
+use crate::token_file::TokenFile;
 
 /// The time for a connection's TCP and TLS handshakes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,13 +42,14 @@ const READ_TIMEOUT: Duration = Duration::from_secs(300);
 /// one that it is just closing would fail.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A client with this configuration, which does not connect yet. From the outside: the deadline of a
+/// A client with this configuration and the token of this file, which does not connect yet. From the outside: the deadline of a
 /// request, its URL, the pauses that the server asks for, credentials, the connection.
 ///
 /// # Errors
 /// If the credentials or certificates cannot be used.
 pub(crate) fn client(
     config: Config,
+    token: Option<TokenFile>,
     api_server: &ReadinessCondition,
 ) -> Result<Client, kube::Error> {
     let https = config.rustls_https_connector_with_connector(tcp_connector())?;
@@ -62,6 +65,7 @@ pub(crate) fn client(
         .layer(config.base_uri_layer())
         .layer_fn(RetryAfter::new)
         .option_layer(config.auth_layer()?)
+        .option_layer(token.map(FilterLayer::new))
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
         .service(http);

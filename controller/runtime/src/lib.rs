@@ -13,7 +13,8 @@
 //!                 ├─ Readiness ───────────> a ReadinessCondition for each thing that must work;
 //!                 │                         together they are /readyz
 //!                 ├─ KubeArgs::client ────> Client, see below
-//!                 │    └─ observe_watch ──> a Client for one watch, which sets its condition
+//!                 │    └─ observe_watch ──> a Client for one watch, which sets its condition; WatchPauses are
+//!                 │                         those between its attempts
 //!                 ├─ Events ──────────────> a queue, and a task that writes to events.k8s.io,
 //!                 │                         without repetitions
 //!                 ├─ Liveness ────────────> a Heartbeat for each long-lived task; together they are
@@ -28,7 +29,7 @@
 //!     │         condition of the API server
 //! retry_after   429 with `Retry-After`: waits as told, with jitter, at most twice; all other
 //!     │         answers are the caller's
-//! credentials   read again when they are renewed
+//! credentials   read again when they are renewed: a token once a minute
 //!     │
 //! connection    HTTP/1.1 over TLS; the kernel ends a connection 30 to 40 s after its peer vanished
 //! ```
@@ -82,7 +83,9 @@ mod retry_after;
 pub mod signals;
 mod start_error;
 mod terminating;
+mod token_file;
 mod watch;
+mod watch_pauses;
 
 pub use args::{HttpArgs, ImexArgs, KubeArgs, LogArgs, log_settings};
 pub use client::KubeError;
@@ -102,3 +105,4 @@ pub use readiness::{Readiness, ReadinessCondition};
 pub use start_error::StartError;
 pub use terminating::is_namespace_terminating;
 pub use watch::observe_watch;
+pub use watch_pauses::WatchPauses;

@@ -1,18 +1,19 @@
 //! The watch of one `ComputeDomainClique`, that of this node.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use backon::ExponentialBuilder;
 use compute_domain_api::clique::{ComputeDomainClique, ComputeDomainCliqueRoot};
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
-use imex_runtime::RawObject;
+use imex_runtime::{RawObject, WatchPauses};
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 
 type Raw = RawObject<ComputeDomainClique>;
+
+/// Of ten thousand daemons that have lost their API server, each asks every 15 to 30 s in the end.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// What the API server has.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +43,9 @@ impl CliqueWatch {
         let one = watcher::Config::default().fields(&format!("metadata.name={clique}"));
         Self {
             clique: clique.to_owned(),
-            events: watcher(api, one).backoff(Pauses::default()).boxed(),
+            events: watcher(api, one)
+                .backoff(WatchPauses::up_to(LONGEST_PAUSE))
+                .boxed(),
             listed: Seen::Absent,
         }
     }
@@ -71,48 +74,4 @@ impl From<Raw> for Seen {
             Err(invalid) => Self::Unreadable(invalid.error),
         }
     }
-}
-
-/// How long a watch has to do without a pause before the next one is short again.
-const STEADY: Duration = Duration::from_secs(60);
-
-/// The pauses between attempts to watch: of ten thousand daemons that have lost their API server, each asks
-/// every 15 to 30 s in the end. They grow while one attempt after the other fails, unlike kube's, which begin
-/// anew with each list.
-struct Pauses {
-    growing: watcher::ExponentialBackoff,
-    last: Option<Instant>,
-}
-
-// === impl Pauses ===
-
-impl Default for Pauses {
-    fn default() -> Self {
-        let growing = ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(500))
-            .with_max_delay(Duration::from_secs(15))
-            // Up to twice as long.
-            .with_jitter()
-            .without_max_times();
-        Self {
-            growing: growing.into(),
-            last: None,
-        }
-    }
-}
-
-impl Iterator for Pauses {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let last = self.last.replace(Instant::now());
-        if last.is_some_and(|last| last.elapsed() > STEADY) {
-            self.growing.reset();
-        }
-        self.growing.next()
-    }
-}
-
-impl Backoff for Pauses {
-    fn reset(&mut self) {}
 }

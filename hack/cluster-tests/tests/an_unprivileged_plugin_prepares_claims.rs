@@ -1,13 +1,11 @@
 //! The plugin of the chart's `unprivileged.values.yaml` has no privilege and no capability, and gives pods their
 //! channels all the same. With `unprivileged-cdi.values.yaml` it may open the device nodes of a CDI spec of its node.
 
-use std::process::{Child, Command, Stdio};
-
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
 use cluster_tests::plugin::{NAMESPACE, PluginPod};
 use cluster_tests::release::{CHART, upgrade};
-use cluster_tests::{Cluster, Namespace, wait_until};
+use cluster_tests::{Cluster, Injector, Namespace};
 use serde_json::json;
 
 const CONTAINER: &str = "kubeletPlugin.containers.computeDomains";
@@ -17,7 +15,6 @@ const DEVICE: &str = "/dev/nvidiactl";
 const NO_DRIVER: &str = "No such device or address";
 /// On each node.
 const SPEC: &str = "/etc/cdi/nvidia.yaml";
-const LOG: &str = "/run/device-injector.log";
 
 /// Sets the chart's values back.
 struct Privileged(Cluster);
@@ -82,10 +79,10 @@ fn a_pod_gets_its_channel_and_loses_it() -> Result<()> {
     prepares(&cluster, &namespace)
 }
 
-/// Each node with NVIDIA's CDI spec, and with a stand-in for containerd's device-injector, until this is dropped.
+/// Each node with NVIDIA's CDI spec, and with what containerd's `device-injector` does, until this is dropped.
 struct CdiHosts {
     cluster: Cluster,
-    injectors: Vec<Child>,
+    injectors: Vec<Injector>,
 }
 
 impl CdiHosts {
@@ -97,21 +94,11 @@ impl CdiHosts {
         let node = json!({"path": DEVICE, "type": "c", "major": 195, "minor": 255});
         let device = json!({"name": "all", "containerEdits": {"deviceNodes": [node]}});
         let spec = json!({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [device]});
-        let injector = env!("CARGO_BIN_EXE_device-injector");
         for node in NODES {
-            let write = format!("mkdir -p /etc/cdi && echo '{spec}' >{SPEC} && rm -f {LOG}");
-            cluster.on_node(node, &write)?;
-            let run = format!("exec '{injector}' /run/nri/nri.sock >{LOG}");
-            let child = Command::new(cluster.script_path())
-                .args(["exec", "--node", &node.to_string(), "sh", "-c", &run])
-                .stdin(Stdio::null())
-                .spawn()?;
-            hosts.injectors.push(child);
-            wait_until(cluster, "the runtime knows the injector", || {
-                let log = cluster.on_node(node, &format!("cat {LOG}"))?;
-                ensure!(log == "registered\n", "it says {log:?}");
-                Ok(())
-            })?;
+            cluster.on_node(node, &format!("mkdir -p /etc/cdi && echo '{spec}' >{SPEC}"))?;
+            let program = env!("CARGO_BIN_EXE_injector");
+            let injector = Injector::start(cluster, program, node, 10)?;
+            hosts.injectors.push(injector);
         }
         Ok(hosts)
     }
@@ -119,13 +106,9 @@ impl CdiHosts {
 
 impl Drop for CdiHosts {
     fn drop(&mut self) {
-        for injector in &mut self.injectors {
-            drop(injector.kill()); // ignored: the cluster's end is the process's
-            drop(injector.wait());
-        }
         for node in NODES {
-            let remove = format!("rm -f {SPEC} {LOG}");
-            drop(self.cluster.on_node(node, &remove)); // ignored: so is the files'
+            // ignored: it ends with the cluster
+            drop(self.cluster.on_node(node, &format!("rm -f {SPEC}")));
         }
     }
 }

@@ -1,20 +1,18 @@
 //! A plugin of the runtime that comes after the guard adds a channel to a container that the guard
 //! has let pass: it is refused before it starts.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
-
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue};
 use cluster_tests::plugin::PluginPod;
-use cluster_tests::{Cluster, Namespace, wait_until};
+use cluster_tests::{Cluster, Injector, Namespace, wait_until};
 use serde_json::json;
 
 /// A kind that says nothing, with a channel.
 const SPEC: &str = "/etc/cdi/example-late.json";
 
-/// The plugin on node 1. It ends with its standard input.
-struct Late(Child);
+/// What the later plugin gives one device node for, and what a list of CDI devices.
+const NODE: &str = "injector.example.com/node";
+const CDI: &str = "cdi-devices.noderesource.dev/container.main";
 
 // req: NRI-12
 #[test]
@@ -36,19 +34,23 @@ fn a_channel_that_a_later_plugin_adds_is_refused_before_the_start() -> Result<()
     let _enforce = ChartValue::set(&cluster, "nriGuard.mode", "enforce")?;
     let plugin = PluginPod::on(&cluster, 1)?;
     let namespace = Namespace::create(&cluster, "guard-late")?;
-    let _late = Late::start(&cluster)?;
-    for (pod, what, asked) in [
-        ("node", "node", format!("{major}:9")),
-        ("cdi", "cdi", "example.com/late=channel".to_owned()),
+    let _late = Injector::start(&cluster, env!("CARGO_BIN_EXE_injector"), 1, 95)?;
+    for (pod, what, asked, path) in [
+        ("node", NODE, format!("{major}:9"), "/dev/injected"),
+        (
+            "cdi",
+            CDI,
+            "- example.com/late=channel".to_owned(),
+            "/dev/late",
+        ),
     ] {
+        let why = format!("the container asks for IMEX channel 9 (device {path})");
         let before = refused_at_start(&plugin)?;
         cluster.apply(&pod_with(&namespace, pod, what, &asked))?;
         wait_until(&cluster, &format!("{pod} is refused at its start"), || {
             let events = cluster.events_about(&namespace.name, pod)?;
             let refused = events.iter().any(|event| {
-                event.starts_with("Failed: ")
-                    && event.contains("start")
-                    && event.contains("the container asks for IMEX channel 9 (device /dev/late)")
+                event.starts_with("Failed: ") && event.contains("start") && event.contains(&why)
             });
             ensure!(refused, "its events: {events:#?}");
             Ok(())
@@ -63,8 +65,8 @@ fn a_channel_that_a_later_plugin_adds_is_refused_before_the_start() -> Result<()
     cluster.apply(&pod_with(
         &namespace,
         "light",
-        "cdi",
-        "example.com/late=light",
+        CDI,
+        "- example.com/late=light",
     ))?;
     fixtures::wait_until_running(&cluster, &namespace, "light")?;
     let (_, light) = cluster.in_pod(&namespace.name, "light", "echo light is $LIGHT")?;
@@ -103,7 +105,7 @@ fn pod_with(namespace: &Namespace, name: &str, what: &str, asked: &str) -> Strin
         "metadata": {
             "name": name,
             "namespace": namespace.name,
-            "annotations": {format!("late.example.com/{what}"): asked},
+            "annotations": {what: asked},
         },
         "spec": {
             "terminationGracePeriodSeconds": 1,
@@ -117,31 +119,4 @@ fn pod_with(namespace: &Namespace, name: &str, what: &str, asked: &str) -> Strin
         },
     })
     .to_string()
-}
-
-// === impl Late ===
-
-impl Late {
-    fn start(cluster: &Cluster) -> Result<Self> {
-        let program = env!("CARGO_BIN_EXE_late-plugin");
-        let mut child = Command::new(cluster.script_path())
-            .args(["exec", "--node", "1", program, "/var/run/nri/nri.sock"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("late-plugin does not start")?;
-        let output = child.stdout.take().context("no standard output")?;
-        let late = Self(child);
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line)?;
-        ensure!(line == "registered\n", "late-plugin says {line:?}");
-        Ok(late)
-    }
-}
-
-impl Drop for Late {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        drop(self.0.wait());
-    }
 }
