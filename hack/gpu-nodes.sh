@@ -2,7 +2,10 @@
 # Makes every node of the running cluster of hack/cluster.sh a GPU host with the image on it, as an operator
 # finds them before the chart is installed.
 #
-#   hack/gpu-nodes.sh
+#   hack/gpu-nodes.sh [--mode hostManaged|driverManaged]
+#
+# hostManaged, the default: each node runs a nvidia-imex of its own. driverManaged: its driver has the programs
+# (the stand-ins of hack/nvml-mock/imex), and nothing runs them.
 #
 # The driver is the mock, see hack/mock-node.sh.
 #
@@ -12,7 +15,11 @@ set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$root"
-[ $# = 0 ] || die "unknown argument $1; usage: hack/gpu-nodes.sh"
+mode=hostManaged
+if [ "${1-}" = --mode ]; then mode=${2-} && shift $(($# < 2 ? $# : 2)); fi
+if [ $# != 0 ] || [[ $mode != hostManaged && $mode != driverManaged ]]; then
+    die "usage: hack/gpu-nodes.sh [--mode hostManaged|driverManaged]"
+fi
 
 cluster=hack/cluster.sh
 image=${IMEX_CLUSTER_IMAGE:-out/imex-dra-image.tar}
@@ -21,12 +28,14 @@ image=${IMEX_CLUSTER_IMAGE:-out/imex-dra-image.tar}
 need_tools cargo cc
 nodes=$($cluster kubectl get nodes -o name | sed 's,^node/node,,')
 say "building the mock NVML and the image"
-cargo build --quiet --locked -p nvml-mock
+cargo build --quiet --locked -p nvml-mock -p imex-mock
+programs=()
+[ "$mode" = hostManaged ] || programs=(--imex-programs "$target_dir/debug")
 [ "${IMEX_CLUSTER_IMAGE-}" ] || hack/image.sh --profile dev --out "$image"
 
 for node in $nodes; do
     say "node$node: laying out a mock driver"
-    hack/mock-node.sh "$node" >/dev/null
+    hack/mock-node.sh "$node" "${programs[@]}" >/dev/null
     $cluster kubectl label --overwrite "node/node$node" nvidia.com/gpu.present=true >/dev/null
 done
 

@@ -2,7 +2,9 @@
 # Installs imex-dra on the running cluster of hack/cluster.sh, as an operator
 # would: a driver and the image on every node (hack/gpu-nodes.sh), the chart.
 #
-#   hack/install.sh [OPTION]...    options as of helm upgrade --install
+#   hack/install.sh [--mode hostManaged|driverManaged] [OPTION]...    options as of helm upgrade --install
+#
+# hostManaged is the default, as in hack/gpu-nodes.sh.
 #
 # IMEX_CLUSTER_IMAGE: as for hack/gpu-nodes.sh.
 set -euo pipefail
@@ -15,6 +17,17 @@ driver_root=/run/nvidia/driver
 namespace=imex-dra
 image=${IMEX_CLUSTER_IMAGE:-out/imex-dra-image.tar}
 
+mode=hostManaged
+if [ "${1-}" = --mode ]; then
+    mode=${2-}
+    shift $(($# < 2 ? $# : 2))
+fi
+case $mode in
+    hostManaged) gate=true ;;
+    driverManaged) gate=false ;;
+    *) die "--mode is hostManaged or driverManaged, not '$mode'" ;;
+esac
+
 explain() {
     {
         $cluster kubectl get pods -A -o wide
@@ -24,7 +37,7 @@ explain() {
     die "the chart's pods did not become ready; their state is above"
 }
 
-hack/gpu-nodes.sh
+hack/gpu-nodes.sh --mode "$mode"
 
 # The image's name does not change with its content; an annotation that does
 # makes the pods new when the image is.
@@ -33,9 +46,10 @@ digest=$(sha256sum "$image" | cut -c1-16)
 say "installing the chart and waiting until its pods are ready"
 $cluster helm upgrade --install imex-dra deployments/helm/imex-dra \
     --namespace "$namespace" --create-namespace --wait --timeout 120s \
-    --set featureGates.HostManagedIMEX=true \
+    --set featureGates.HostManagedIMEX="$gate" \
     --set nvidiaDriverRoot="$driver_root" \
     --set altProcDevices="$driver_root/proc-devices" \
     --set-string controller.podAnnotations.image="$digest" \
-    --set-string kubeletPlugin.podAnnotations.image="$digest" "$@" >/dev/null ||
+    --set-string kubeletPlugin.podAnnotations.image="$digest" \
+    --set-string imexDaemon.podAnnotations.image="$digest" "$@" >/dev/null ||
     explain

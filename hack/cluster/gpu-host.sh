@@ -41,6 +41,16 @@ make_capability() {
     mknod -m 400 "$node" c "$major" "$minor"
 }
 
+# Whether the driver's root has a nvidia-imex, for others than the operator to run: then the host runs none.
+is_driver_managed() { [ -e "$driver_root/usr/bin/nvidia-imex" ]; }
+
+stop_imex() {
+    local pid
+    pid=$(cat /run/nvidia-imex.pid 2>/dev/null) || return 0
+    [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != nvidia-imex ] || kill -- "-$pid"
+    rm -f /run/nvidia-imex.pid
+}
+
 # A process of the daemon's name, and its configuration, which all nodes share.
 start_imex() {
     local pid k
@@ -54,4 +64,4 @@ start_imex() {
 
 lay_out "$@"
 make_capability
-start_imex
+if is_driver_managed; then stop_imex; else start_imex; fi
