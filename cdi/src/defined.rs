@@ -4,16 +4,22 @@
 //! Which file wins is not asked: directories and their order are the other's setting. The
 //! device nodes of all files that define a name count.
 //!
-//! A file that is no valid spec defines nothing for runtimes either. One that cannot be read *here*
-//! (a link that leads out of the directory, one that is longer than any spec of devices, one of a
-//! newer version of CDI) may be read by the runtime: then it is not known what a name is.
+//! What cannot be read *here* may be read by the runtime: then it is not known what a name is.
+//!
+//! | file | names that are not known |
+//! |---|---|
+//! | a link that leads out of the directory, one that is longer than any spec, one of a newer version of CDI | all |
+//! | one that is no valid spec, or that CDI's libraries in Go read in two ways | those of each kind that is written in it; all if it may hide its kind (escapes, tags, UTF-16) |
+//! | one without devices or of too low a version, which all readers refuse; a pipe, a directory | none |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
+use std::io;
 
 use crate::edits::DeviceNode;
 use crate::names::{DeviceName, Kind, QualifiedName};
-use crate::registry::{DirError, DirState, LoadError, Registry, SpecDir};
+use crate::one_line::OneLine;
+use crate::registry::{DirError, DirState, LoadError, Registry, SpecDir, SpecFile, Unread};
 
 /// Names of CDI devices whose devices their kind does not tell: of all kinds but that of
 /// claims, whose devices have their channel in their name.
@@ -24,8 +30,8 @@ pub struct OpenNames(BTreeMap<Kind, BTreeSet<DeviceName>>);
 #[derive(Debug, Clone, Default)]
 pub struct DefinedNodes {
     nodes: BTreeMap<QualifiedName, Vec<DeviceNode>>,
-    /// Why a name may be more than `nodes` says.
-    open: Option<String>,
+    /// Of which names there may be more than `nodes` says, and why.
+    open: Vec<(Unread, String)>,
 }
 
 // === impl OpenNames ===
@@ -60,25 +66,28 @@ impl DefinedNodes {
     /// Nothing is known, for this reason.
     pub fn unknown(reason: impl Into<String>) -> Self {
         Self {
-            open: Some(reason.into()),
+            open: vec![(Unread::Anything, reason.into())],
             ..Self::default()
         }
     }
 
     /// What the files of `registry` say of these names.
-    // req: NRI-16
+    // req: NRI-16, NRI-21
     pub fn read(registry: &Registry, names: &OpenNames) -> Self {
+        let unlisted = registry.dirs().iter().filter_map(unlisted);
         let mut found = Self {
-            open: registry.dirs().iter().find_map(unlisted),
+            open: unlisted.map(|reason| (Unread::Anything, reason)).collect(),
             ..Self::default()
         };
         for file in registry.files() {
-            let spec = match &file.spec {
-                Ok(spec) => spec,
-                Err(error) => {
-                    found.open = found.open.or_else(|| readable_elsewhere(error));
-                    continue;
-                }
+            if file.unread != Unread::Nothing {
+                let reason = read_elsewhere(file);
+                found
+                    .open
+                    .extend(reason.map(|it| (file.unread.clone(), it)));
+            }
+            let Ok(spec) = &file.spec else {
+                continue;
             };
             let Some(asked) = names.0.get(spec.kind()) else {
                 continue;
@@ -103,7 +112,10 @@ impl DefinedNodes {
     /// Why these names may be more than was read: a file or directory, the reason, and what
     /// to do. Nothing is open where there is no name.
     pub fn open(&self, names: &OpenNames) -> Option<&str> {
-        self.open.as_deref().filter(|_| !names.is_empty())
+        let may_be_more = |unread: &Unread| names.0.keys().any(|kind| unread.may_have(kind));
+        let mut open = self.open.iter();
+        let (_, reason) = open.find(|(unread, _)| may_be_more(unread))?;
+        Some(reason)
     }
 }
 
@@ -117,17 +129,33 @@ fn unlisted(dir: &SpecDir) -> Option<String> {
     }
 }
 
-/// Why a runtime may have a file that is not read here.
-fn readable_elsewhere(error: &LoadError) -> Option<String> {
-    // One that declares less than it has is refused by runtimes, too.
-    let is_newer = error.code() == "cdi-version-unknown";
-    let is_nothing = match error {
-        LoadError::Invalid { .. } => !is_newer,
-        // Opening it would do something, or wait: Go's library reads none of them to an end.
-        LoadError::NotAFile { .. } => true,
-        _ => false,
-    };
-    (!is_nothing).then(|| format!("{} ({})", chain(error), error.hint()))
+/// Why a runtime may have a file, or have more of it, and what to do.
+fn read_elsewhere(file: &SpecFile) -> Option<String> {
+    Some(match (&file.spec, file.two_ways) {
+        (Err(error @ LoadError::Invalid { .. }), _) => format!(
+            "{}, and a runtime may read it otherwise ({})",
+            chain(error),
+            error.hint()
+        ),
+        // The link's target may be there for the runtime, whose root is the host's.
+        (Err(error @ LoadError::Read { source, .. }), _)
+            if source.kind() == io::ErrorKind::NotFound =>
+        {
+            format!(
+                "{}: it is a link, whose target may be there on the host, outside of what this program \
+                 sees (put a copy of the file in place of the link, or mount the target's directory \
+                 at the same path; remove the link if the host has no target)",
+                chain(error)
+            )
+        }
+        (Err(error), _) => format!("{} ({})", chain(error), error.hint()),
+        (Ok(_), Some(two_ways)) => format!(
+            "CDI spec {} is read in two ways: {two_ways} ({})",
+            OneLine(file.path.display()),
+            two_ways.hint()
+        ),
+        (Ok(_), None) => return None,
+    })
 }
 
 /// An error and all its sources, outermost first.

@@ -18,10 +18,22 @@ mod reader;
 mod scalar;
 mod text;
 mod tree;
+mod two_ways;
 mod yaml;
 
+pub(crate) use two_ways::TwoWays;
+
+use self::tree::Tree;
 use crate::spec::{RawSpec, SpecFault};
 use crate::{Spec, SpecError};
+
+/// A text that was read.
+pub(crate) struct Reading {
+    /// The spec, or at least one fault.
+    pub(crate) spec: Result<Spec, Vec<SpecError>>,
+    /// Why CDI's library in Go, in another of its versions, may hold something else.
+    pub(crate) two_ways: Option<TwoWays>,
+}
 
 impl Spec {
     /// Feature `inject`. Parses a spec in JSON or YAML as Go's CDI library 1.1.0 does,
@@ -39,12 +51,7 @@ impl Spec {
     /// all of them.
     // req: CDI-16, CDI-18
     pub fn parse(text: &[u8]) -> Result<Self, SpecError> {
-        Self::parse_all(text).map_err(|faults| {
-            let mut faults = faults.into_iter();
-            // There is always one, which the type does not guarantee.
-            let first = faults.next();
-            first.unwrap_or_else(|| SpecError::new(SpecFault::NoDevices))
-        })
+        Self::parse_all(text).map_err(first)
     }
 
     /// Feature `inject`. Like [`parse`](Self::parse).
@@ -54,25 +61,53 @@ impl Spec {
     /// Every reason to refuse the spec: at least one, at most about 1 000. A text
     /// that does not fit the model has exactly one.
     pub fn parse_all(text: &[u8]) -> Result<Self, Vec<SpecError>> {
-        if is_plain_json(text)
-            && let Ok(raw) = serde_json::from_slice::<RawSpec>(text)
-            && let Ok(spec) = Self::from(raw).checked()
-        {
-            return Ok(spec);
-        }
-        let tree = yaml::read(text).map_err(|error| vec![error])?;
-        let raw: RawSpec = reader::read(&tree).map_err(|error| vec![error])?;
-        let spec = Self::from(raw);
-        let faults = spec.faults();
-        if faults.is_empty() {
-            return Ok(spec);
-        }
-        let located = faults.into_iter().map(|fault| {
-            let position = fault.field().map(|field| tree.locate(field));
-            fault.at(position)
-        });
-        Err(located.collect())
+        read(text).spec
     }
+}
+
+/// Reads a text, as [`Spec::parse_all`], and says what other readers may make of it.
+pub(crate) fn read(text: &[u8]) -> Reading {
+    if is_plain_json(text)
+        && let Ok(raw) = serde_json::from_slice::<RawSpec>(text)
+        && let Ok(spec) = Spec::from(raw).checked()
+    {
+        return Reading {
+            spec: Ok(spec),
+            two_ways: None,
+        };
+    }
+    let of_text = TwoWays::of_text(text);
+    match yaml::read(text) {
+        Err(error) => Reading {
+            spec: Err(vec![error]),
+            two_ways: of_text,
+        },
+        Ok(tree) => Reading {
+            spec: of_tree(&tree),
+            two_ways: of_text.or_else(|| TwoWays::of_tree(&tree)),
+        },
+    }
+}
+
+fn of_tree(tree: &Tree<'_>) -> Result<Spec, Vec<SpecError>> {
+    let raw: RawSpec = reader::read(tree).map_err(|error| vec![error])?;
+    let spec = Spec::from(raw);
+    let faults = spec.faults();
+    if faults.is_empty() {
+        return Ok(spec);
+    }
+    let located = faults.into_iter().map(|fault| {
+        let position = fault.field().map(|field| tree.locate(field));
+        fault.at(position)
+    });
+    Err(located.collect())
+}
+
+/// The first of some faults.
+pub(crate) fn first(faults: Vec<SpecError>) -> SpecError {
+    // There is always one, which the type does not guarantee.
+    let first = faults.into_iter().next();
+    first.unwrap_or_else(|| SpecError::new(SpecFault::NoDevices))
 }
 
 /// Whether `text`, if it is JSON, means the same in YAML 1.1. They differ in

@@ -4,6 +4,8 @@
 //!  dir ── file ──► index (Registry) ──► resolution: the device that a name stands for
 //!                        │
 //!                        └──► explain: why that one ◄── ignored, suggestion, text_search
+//!
+//!  unread: what a file may define to other readers
 //! ```
 
 mod dir;
@@ -15,6 +17,7 @@ mod limits;
 mod resolution;
 mod suggestion;
 mod text_search;
+mod unread;
 
 pub use dir::{DirError, DirState, SpecDir};
 pub use explain::{Candidate, Evidence, Explanation, Verdict};
@@ -24,6 +27,7 @@ pub use index::Registry;
 pub use limits::{LimitExceeded, LoadLimits};
 pub use resolution::{Conflict, ResolveError, Resolved};
 pub use suggestion::Suggestion;
+pub(crate) use unread::Unread;
 
 /// The directories that runtimes read unless they are configured otherwise,
 /// lowest priority first.

@@ -11,34 +11,17 @@
 
 #[path = "support/go_tool.rs"]
 mod go_tool;
+#[path = "support/verdicts.rs"]
+mod verdicts;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use imex_cdi::{ContainerEdits, Device, DeviceName, Spec, SpecError};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::go_tool::Go;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Case {
-    name: String,
-    text: String,
-    go: Option<Value>,
-    go_refuses: Option<String>,
-    differs: Option<String>,
-}
-
-fn cases() -> Vec<Case> {
-    read_cases(include_str!("fixtures/yaml/verdicts.jsonl"))
-}
-
-fn read_cases(text: &str) -> Vec<Case> {
-    let cases = text.lines().map(|line| serde_json::from_str(line).unwrap());
-    cases.collect()
-}
+use crate::verdicts::{Case, VERDICTS, cases, read_cases};
 
 /// Without what Go cannot tell from absent, and with our one spelling of
 /// versions and permissions.
@@ -74,8 +57,8 @@ fn strip_fields(fields: &mut Map<String, Value>) {
     }
 }
 
-fn ours(text: &str) -> Result<Value, SpecError> {
-    let spec = Spec::parse(text.as_bytes())?;
+fn ours(text: &[u8]) -> Result<Value, SpecError> {
+    let spec = Spec::parse(text)?;
     Ok(as_go_sees_it(
         serde_json::from_slice(&spec.to_json()).unwrap(),
     ))
@@ -94,7 +77,7 @@ fn every_text_is_read_or_refused_as_go_does_or_the_case_says_why_not() {
             case.name
         );
         let go = case.go.clone().map(as_go_sees_it);
-        let ours = ours(&case.text);
+        let ours = ours(&case.bytes());
         let same = ours.as_ref().ok() == go.as_ref();
         if same == case.differs.is_some() {
             let go = go.map_or_else(|| case.go_refuses.clone().unwrap(), |go| go.to_string());
@@ -121,7 +104,7 @@ fn ask_go(cases: &str) -> Option<Vec<Case>> {
 // req: CDI-18
 #[test]
 fn the_verdicts_are_what_go_says() {
-    let Some(now) = ask_go(include_str!("fixtures/yaml/verdicts.jsonl")) else {
+    let Some(now) = ask_go(VERDICTS) else {
         return;
     };
     assert_eq!(now.len(), cases().len());

@@ -18,10 +18,13 @@ pub(super) struct Tree<'t> {
     /// Children before their parents.
     pub(super) nodes: Vec<Node<'t>>,
     pub(super) root: NodeId,
+    /// The scalars that are spelled otherwise than the text of their value, ascending: few, or
+    /// none.
+    pub(super) respelled: Vec<NodeId>,
 }
 
 /// A node's index in its own tree; never one of another tree.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NodeId(pub(super) usize);
 
 #[derive(Debug)]
@@ -52,6 +55,10 @@ impl<'t> Tree<'t> {
     )]
     pub(super) fn node(&self, id: NodeId) -> &Node<'t> {
         &self.nodes[id.0]
+    }
+
+    pub(super) fn is_respelled(&self, id: NodeId) -> bool {
+        self.respelled.binary_search(&id).is_ok()
     }
 
     /// Line and column of the field at `path` (`devices[3].containerEdits`), or

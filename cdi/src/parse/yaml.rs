@@ -16,6 +16,7 @@ struct Builder<'t> {
     text: &'t str,
     events: Parser<'t, StrInput<'t>>,
     nodes: Vec<Node<'t>>,
+    respelled: Vec<NodeId>,
     /// How many nodes and aliases were begun so far.
     values: usize,
     /// The complete nodes that have an anchor: an alias within its own anchor
@@ -37,12 +38,14 @@ pub(super) fn read(text: &[u8]) -> Result<Tree<'_>> {
         text,
         events: Parser::new_from_str_with_options(text, options),
         nodes: Vec::new(),
+        respelled: Vec::new(),
         values: 0,
         anchors: BTreeMap::new(),
     };
     let root = builder.document()?;
     Ok(Tree {
         nodes: builder.nodes,
+        respelled: builder.respelled,
         root,
     })
 }
@@ -99,8 +102,13 @@ impl<'t> Builder<'t> {
                 {
                     return Err(syntax(reason, span));
                 }
-                let scalar = Scalar::resolve(text, plain, tag.as_deref());
-                Value::Scalar(scalar.map_err(|reason| syntax(reason, span))?)
+                let scalar = Scalar::resolve(text.clone(), plain, tag.as_deref());
+                let scalar = scalar.map_err(|reason| syntax(reason, span))?;
+                if scalar.to_text().is_some_and(|value| value != text) {
+                    // It has no children, so it is the next node.
+                    self.respelled.push(NodeId(self.nodes.len()));
+                }
+                Value::Scalar(scalar)
             }
             Event::SequenceStart(..) => Value::Sequence(self.sequence(depth)?),
             Event::MappingStart(..) => Value::Mapping(self.mapping(depth)?),

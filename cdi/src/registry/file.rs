@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::limits::Budget;
+use super::unread::Unread;
 use crate::bounded_read::{self, FileKind, ReadError};
 use crate::one_line::OneLine;
+use crate::parse::{self, Reading, TwoWays};
 use crate::{Spec, SpecError};
 
 /// The longest spec file that is read, in bytes: 1 MiB. The longest that are known,
@@ -26,6 +28,10 @@ pub struct SpecFile {
     pub priority: usize,
     /// Its spec, or why it has none.
     pub spec: Result<Arc<Spec>, LoadError>,
+    /// Of what else it may define devices, to another reader.
+    pub(crate) unread: Unread,
+    /// Why it may, although it is a spec.
+    pub(crate) two_ways: Option<TwoWays>,
 }
 
 /// Why a spec file was not loaded.
@@ -73,17 +79,43 @@ impl SpecFile {
     pub(super) fn load(path: PathBuf, priority: usize, budget: &mut Budget) -> Self {
         let text = read(&path);
         budget.spend(text.as_ref().map_or(0, Vec::len));
-        let spec = text.and_then(|text| match Spec::parse(&text) {
-            Ok(spec) => Ok(Arc::new(spec)),
-            Err(source) => Err(LoadError::Invalid {
-                path: path.clone(),
-                source,
-            }),
-        });
+        let text = match text {
+            Ok(text) => text,
+            Err(error) => {
+                // What is no file nobody reads to its end.
+                let is_nothing = matches!(error, LoadError::NotAFile { .. });
+                return Self {
+                    path,
+                    priority,
+                    spec: Err(error),
+                    unread: if is_nothing {
+                        Unread::Nothing
+                    } else {
+                        Unread::Anything
+                    },
+                    two_ways: None,
+                };
+            }
+        };
+        let Reading { spec, two_ways } = parse::read(&text);
+        let spec = spec.map_err(parse::first);
+        let unread = match &spec {
+            _ if two_ways.is_some() => Unread::of(&text),
+            Ok(_) => Unread::Nothing,
+            Err(error) => Unread::of_refused(&text, error),
+        };
         Self {
+            spec: match spec {
+                Ok(spec) => Ok(Arc::new(spec)),
+                Err(source) => Err(LoadError::Invalid {
+                    path: path.clone(),
+                    source,
+                }),
+            },
             path,
             priority,
-            spec,
+            unread,
+            two_ways,
         }
     }
 

@@ -3,8 +3,8 @@
 use imex_cdi::Kind;
 
 /// A part of a kind that has one letter. Go's CDI library up to 1.1.0, the newest that a
-/// runtime has, panics when it loads such a spec, and the runtime with it
-/// (`pkg/parser/parser.go`).
+/// containerd has (2.3), panics when it loads such a spec, and the runtime with it
+/// (`pkg/parser/parser.go`); 1.1.1, which NVIDIA's container toolkit 1.20.1 has, reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OneLetter<'a> {
     /// `vendor` or `class`.

@@ -68,4 +68,6 @@ fn read(specs: &mut Specs, names: &OpenNames) -> DefinedNodes {
 }
 
 #[cfg(test)]
+mod other_readers_tests;
+#[cfg(test)]
 mod tests;

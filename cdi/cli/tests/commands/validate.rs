@@ -11,12 +11,16 @@ fn spec(kind: &str, version: &str) -> String {
 }
 
 #[test]
-fn a_kind_of_one_letter_is_a_warning_and_an_error_for_the_runtimes_that_panic() {
+fn a_kind_of_one_letter_is_an_error_as_runtimes_panic_on_it() {
     let place = Place::new();
     for kind in ["a/sign", "example.com/s"] {
         place.write("x.json", &spec(kind, "0.3.0"));
-        let said = place.out("validate x.json", 1);
-        assert!(said.contains("warn: ") && said.contains("[cdi-kind-one-letter]"));
+        let said = place.out("validate x.json --level error", 1);
+        assert!(
+            said.contains("panics up to 1.1.0, and a runtime with it")
+                && said.contains("[cdi-kind-one-letter]"),
+            "{said}"
+        );
         let said = place.out("validate x.json --for containerd-2.2.1 --level error", 1);
         assert!(
             said.contains("panics up to 1.1.0, and containerd-2.2.1 with it"),

@@ -1,12 +1,14 @@
 // Asks the Go library what it reads in a CDI spec.
 //
-// Standard input has a JSON object with a `text` on each line; standard output
-// the same object with `go`, the spec that the library holds after reading and
-// checking the text, or `goRefuses`, its error. Other keys are kept.
+// Standard input has a JSON object on each line, with the `text`, or with its bytes
+// in `hex` where they are no UTF-8; standard output the same object with `go`, the
+// spec that the library holds after reading and checking it, or `goRefuses`, its
+// error. Other keys are kept.
 package main
 
 import (
 	"bufio"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -35,11 +37,7 @@ func main() {
 		}
 		delete(asked, "go")
 		delete(asked, "goRefuses")
-		text, ok := asked["text"].(string)
-		if !ok {
-			fail(fmt.Errorf("no text in %s", lines.Text()))
-		}
-		spec, err := read("spec.yaml", text)
+		spec, err := read("spec.yaml", textOf(asked))
 		if err != nil {
 			asked["goRefuses"] = err.Error()
 		} else {
@@ -54,15 +52,27 @@ func main() {
 	}
 }
 
+func textOf(asked map[string]any) []byte {
+	if text, ok := asked["text"].(string); ok {
+		return []byte(text)
+	}
+	digits, _ := asked["hex"].(string)
+	text, err := hex.DecodeString(digits)
+	if err != nil || len(text) == 0 {
+		fail(fmt.Errorf("no text in %v", asked))
+	}
+	return text
+}
+
 // read is the library's own reading of a file. Where it panics, a nil list
 // entry being one case, the text is as good as refused.
-func read(path, text string) (spec *cdi.Spec, err error) {
+func read(path string, text []byte) (spec *cdi.Spec, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
 			err = fmt.Errorf("panic: %v", problem)
 		}
 	}()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		fail(err)
 	}
 	return cdi.ReadSpec(path, 0)

@@ -32,8 +32,9 @@ fn a_peer_that_joins_is_connected_after_one_signal_and_no_restart() {
     api.put(CLIQUE, &[entry(&first, 0), entry(&third, 1)]);
     third.until_ready();
     first.until("connected", |node| node.link(0, 1) == "CONNECTED");
-    assert_eq!(first.imex_pids().len(), 1);
-    assert!(!first.log().contains("SIGUSR1 ignored"), "{}", first.log());
+    let log = first.log();
+    assert_eq!(first.imex_pids().len(), 1, "{log}");
+    assert!(!log.contains("SIGUSR1 ignored"), "{log}");
 }
 
 // req: DAEMON-3

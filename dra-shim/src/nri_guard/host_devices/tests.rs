@@ -21,7 +21,7 @@ fn spec(kind: &str, edits: &str) -> String {
 }
 
 /// With a channel that its path does not show.
-fn with_channel(kind: &str) -> String {
+pub(super) fn with_channel(kind: &str) -> String {
     spec(
         kind,
         r#"{"deviceNodes": [{"path": "/dev/x", "type": "c", "major": 235, "minor": 1}]}"#,
@@ -113,6 +113,7 @@ fn a_file_that_is_no_spec_defines_nothing_and_one_that_is_read_elsewhere_may_def
     fs::remove_file(&file).unwrap();
     symlink("/somewhere/on/the/host.json", &file).unwrap();
     may_define("No such file");
+    may_define("put a copy of the file in place of the link");
     fs::remove_dir_all(dir.path()).unwrap();
     assert_eq!(
         found(dir.path(), "a.com/b=c"),
@@ -202,7 +203,7 @@ async fn who_waits_for_a_reader_that_hangs_is_told_so_in_time() {
 }
 
 /// Each way to name a device to NVIDIA's runtime.
-fn asking(name: &str) -> Vec<(nri_plugin::api::PodSandbox, nri_plugin::api::Container)> {
+pub(super) fn asking(name: &str) -> Vec<(nri_plugin::api::PodSandbox, nri_plugin::api::Container)> {
     let mut annotated = mk_pod("outsider");
     annotated
         .annotations

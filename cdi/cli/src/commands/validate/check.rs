@@ -153,17 +153,14 @@ fn valid(file: &str, spec: &Spec, criteria: &Criteria<'_>, findings: &mut Findin
 fn one_letter(file: &str, spec: &Spec, targets: &[RuntimeRelease]) -> Option<Finding> {
     let one_letter = OneLetter::of(spec.kind())?;
     let names: Vec<&str> = targets.iter().map(RuntimeRelease::name).collect();
-    let (level, who) = if names.is_empty() {
-        (Level::Warn, "a runtime".to_owned())
+    let who = if names.is_empty() {
+        "a runtime".to_owned()
     } else {
-        (Level::Error, names.join(", "))
+        names.join(", ")
     };
     let message = one_letter.message(&who);
-    Some(Finding {
-        level,
-        field: Some("kind".to_owned()),
-        ..Finding::error(file, OneLetter::CODE, message, OneLetter::FIX)
-    })
+    let finding = Finding::error(file, OneLetter::CODE, message, OneLetter::FIX);
+    Some(finding.in_field("kind".to_owned()))
 }
 
 /// The major of a channel's node that is not the driver's on this host.

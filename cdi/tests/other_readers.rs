@@ -1,0 +1,331 @@
+//! No reader of specs on a host has devices that are not known here.
+//!
+//! Each text of `fixtures/yaml/verdicts.jsonl` is a spec file, and somebody asks for every device that
+//! CDI's library in Go has in it, in any of the versions that runtimes have: its nodes are known,
+//! or that it is not known what the device is.
+//!
+//! | library | who has it |
+//! |---|---|
+//! | 0.8.1 | containerd 1.7 (2.0 has 0.8.0) |
+//! | 1.1.0 | containerd 2.3 (2.1 and 2.2 have 1.0.1, which reads as this one) |
+//! | 1.1.1 | NVIDIA's container toolkit 1.20.1 |
+//!
+//! `fixtures/yaml/others.jsonl` has what the first and the last hold where 1.1.0 holds something
+//! else, or nothing.
+#![cfg(feature = "inject")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a failed unwrap outside a test function fails the test too"
+)]
+
+#[path = "support/go_tool.rs"]
+mod go_tool;
+#[path = "support/verdicts.rs"]
+mod verdicts;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use imex_cdi::{DefinedNodes, DeviceNode, OpenNames, QualifiedName, Registry};
+use serde_json::{Value, json};
+
+use crate::go_tool::Go;
+use crate::verdicts::{Case, VERDICTS, cases, read_cases};
+
+/// The library's versions beside 1.1.0, and the modules of the program.
+const OTHERS: [(&str, &str); 2] = [("0.8.1", "cdi-0.8.1.mod"), ("1.1.1", "cdi-1.1.1.mod")];
+const OTHERS_FILE: &str = "tests/fixtures/yaml/others.jsonl";
+
+/// What a node is to one who looks for channels.
+type Node = (String, Option<String>, Option<String>, i64, i64);
+/// The nodes of each device that a spec defines.
+type Devices = BTreeMap<String, BTreeSet<Node>>;
+
+/// What Go holds.
+fn devices_of(spec: &Value) -> Devices {
+    let nodes = |edits: &Value| -> Vec<Node> {
+        let nodes = edits["deviceNodes"].as_array().into_iter().flatten();
+        nodes.map(node_of).collect()
+    };
+    let common = nodes(&spec["containerEdits"]);
+    let devices = spec["devices"].as_array().into_iter().flatten();
+    devices
+        .map(|device| {
+            let kind = spec["kind"].as_str().unwrap();
+            let name = format!("{kind}={}", device["name"].as_str().unwrap());
+            let own = nodes(&device["containerEdits"]).into_iter();
+            (name, own.chain(common.clone()).collect())
+        })
+        .collect()
+}
+
+fn node_of(node: &Value) -> Node {
+    let text = |field: &str| node[field].as_str().map(str::to_owned);
+    let number = |field: &str| device_number(node[field].as_i64());
+    (
+        text("path").unwrap_or_default(),
+        text("hostPath"),
+        text("type"),
+        number("major"),
+        number("minor"),
+    )
+}
+
+/// A number that no device has is as good as any other.
+fn device_number(number: Option<i64>) -> i64 {
+    let number = number.filter(|number| u32::try_from(*number).is_ok());
+    number.unwrap_or_default()
+}
+
+fn our_node(node: &DeviceNode) -> Node {
+    let device_type = serde_json::to_value(node.device_type).unwrap();
+    (
+        node.path.clone(),
+        node.host_path.clone(),
+        device_type.as_str().map(str::to_owned),
+        device_number(node.major),
+        device_number(node.minor),
+    )
+}
+
+/// The devices among `devices` that are taken for less than they are, with `text` as a spec
+/// file of the host.
+fn unknown_devices(dir: &Path, text: &[u8], devices: &Devices) -> Vec<String> {
+    fs::write(dir.join("spec.yaml"), text).unwrap();
+    let registry = Registry::load(&[dir]);
+    let is_unknown = |(name, nodes): &(&String, &BTreeSet<Node>)| {
+        // A name that Go reads in a file and that nobody can ask for.
+        let Ok(name) = name.parse::<QualifiedName>() else {
+            return false;
+        };
+        let mut names = OpenNames::default();
+        names.add(&name);
+        let found = DefinedNodes::read(&registry, &names);
+        let known = found.nodes(&name).unwrap_or_default();
+        let known: BTreeSet<Node> = known.iter().map(our_node).collect();
+        found.open(&names).is_none() && !nodes.is_subset(&known)
+    };
+    let unknown = devices.iter().filter(is_unknown);
+    unknown.map(|(name, _)| name.clone()).collect()
+}
+
+/// `1.1.1`, the case's name and what that version holds, of all cases that others read otherwise.
+fn others() -> Vec<(String, String, Value)> {
+    let text = fs::read_to_string(format!("{}/{OTHERS_FILE}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let line = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let text = |field: &str| line[field].as_str().unwrap().to_owned();
+        (text("library"), text("name"), line["go"].clone())
+    };
+    text.lines().map(line).collect()
+}
+
+// req: NRI-21
+#[test]
+fn what_any_version_of_the_library_reads_is_known_or_known_to_be_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut wrong = Vec::new();
+    let mut devices = 0;
+    let mut look = |library: &str, case: &Case, go: &Value| {
+        let read = devices_of(go);
+        devices += read.len();
+        for name in unknown_devices(dir.path(), &case.bytes(), &read) {
+            wrong.push(format!("{library}, {}: {name}", case.name));
+        }
+    };
+    let cases = cases();
+    for case in &cases {
+        if let Some(go) = &case.go {
+            look("1.1.0", case, go);
+        }
+    }
+    for (library, name, go) in others() {
+        let case = cases.iter().find(|case| case.name == name).unwrap();
+        look(&library, case, &go);
+    }
+    assert!(devices > 500, "{devices}");
+    assert!(
+        wrong.is_empty(),
+        "{} are not seen:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// What is open for one kind is not open for another: one bad file stops nobody else.
+// req: NRI-21
+#[test]
+fn a_file_that_others_may_read_opens_the_kinds_that_are_written_in_it_and_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |text: &str, name: &str| {
+        fs::write(dir.path().join("spec.yaml"), text).unwrap();
+        let mut names = OpenNames::default();
+        names.add(&name.parse().unwrap());
+        let found = DefinedNodes::read(&Registry::load(&[dir.path()]), &names);
+        found.open(&names).map(str::to_owned)
+    };
+    let spec =
+        "cdiVersion: 0.5.0\nkind: a.com/b\ndevices:\n- name: x\n  containerEdits: {env: [A=B]}\n";
+    assert_eq!(open(spec, "a.com/b=x"), None);
+    let cut_off = &spec[..spec.len() - 3];
+    for (text, said) in [
+        (cut_off.to_owned(), "is not valid"),
+        (spec.replace("name: x", "name: 0x10"), "line 4, column 9"),
+        (spec.replace("kind", "Kind: a.com/b\nkind"), "repeated"),
+        (format!("# \u{2028}\n{spec}"), "U+2028"),
+    ] {
+        let reason = open(&text, "a.com/b=0x10").unwrap();
+        assert!(
+            reason.contains(said) && reason.contains("spec.yaml"),
+            "{reason}"
+        );
+        assert_eq!(open(&text, "c.com/d=0x10"), None, "{text}");
+    }
+    // As some write them, and all read them.
+    for text in [
+        spec.replace("name: x", "name: \"0x10\""),
+        spec.replace("name: x", "name: 16"),
+        spec.replace(
+            "env: [A=B]",
+            "deviceNodes: [{path: /dev/x, fileMode: 0666}]",
+        ),
+        spec.replace("env: [A=B]", "env: [A=yes]")
+            .replace("0.5.0", "0.6.0")
+            + "annotations: {a: yes}\n",
+    ] {
+        assert_eq!(open(&text, "a.com/b=x"), None, "{text}");
+    }
+}
+
+/// What the library of these modules answers to cases, one of JSON on each line.
+fn ask(go: &Go, modules: &str, cases: &str) -> Vec<Case> {
+    let modules = format!("-modfile={modules}");
+    read_cases(&go.ask("oracle", &[&modules, "./verdict"], cases))
+}
+
+/// Skipped where there is no Go. `UPDATE_OTHERS=1` writes the file.
+// req: NRI-21
+#[test]
+fn what_the_other_versions_hold_is_what_go_says() {
+    let Some(go) = Go::find("no text was shown to the other versions of the Go library") else {
+        return;
+    };
+    let mut found = String::new();
+    for (library, modules) in OTHERS {
+        let answers = ask(&go, modules, VERDICTS);
+        assert_eq!(answers.len(), cases().len());
+        for (case, answer) in cases().into_iter().zip(answers) {
+            let Some(held) = answer.go else { continue };
+            let known = case.go.as_ref().map(devices_of).unwrap_or_default();
+            if devices_of(&held) != known {
+                let line = json!({"go": held, "library": library, "name": case.name});
+                writeln!(found, "{line}").unwrap();
+            }
+        }
+    }
+    let path = format!("{}/{OTHERS_FILE}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("UPDATE_OTHERS").is_some() {
+        fs::write(&path, &found).unwrap();
+    }
+    let kept = fs::read_to_string(&path).unwrap();
+    let (kept, found): (BTreeSet<_>, BTreeSet<_>) =
+        (kept.lines().collect(), found.lines().collect());
+    let changed: Vec<_> = kept.symmetric_difference(&found).collect();
+    assert!(changed.is_empty(), "{changed:#?}");
+}
+
+/// How many texts are made of the cases.
+const MUTANTS: usize = 2_000;
+
+/// Skipped where there is no Go.
+// req: NRI-21
+#[test]
+fn what_is_read_in_damaged_and_mixed_texts_is_known_or_known_to_be_unknown() {
+    let Some(go) = Go::find("no damaged text was shown to the Go library") else {
+        return;
+    };
+    let texts: Vec<Vec<u8>> = mutants(MUTANTS);
+    let mut asked = String::new();
+    for (at, text) in texts.iter().enumerate() {
+        let hex = text.iter().fold(String::new(), |mut hex, byte| {
+            write!(hex, "{byte:02x}").unwrap();
+            hex
+        });
+        writeln!(asked, "{}", json!({"name": at.to_string(), "hex": hex})).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut wrong = Vec::new();
+    let mut read = 0;
+    for modules in ["go.mod", "cdi-1.1.1.mod"] {
+        for (text, answer) in texts.iter().zip(ask(&go, modules, &asked)) {
+            let devices = answer.go.as_ref().map(devices_of).unwrap_or_default();
+            read += usize::from(!devices.is_empty());
+            for name in unknown_devices(dir.path(), text, &devices) {
+                let text = String::from_utf8_lossy(text);
+                wrong.push(format!("{modules}: {name} in {text:?}"));
+            }
+        }
+    }
+    // Texts that nobody reads would show nothing.
+    assert!(read > MUTANTS / 4, "{read} were read");
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Texts of the cases with pieces that YAML's readers may take differently.
+fn mutants(count: usize) -> Vec<Vec<u8>> {
+    const PIECES: [&str; 36] = [
+        "#",
+        " #",
+        "\t",
+        "\n",
+        " ",
+        "\u{2028}",
+        "\u{2029}",
+        "\u{85}",
+        "\u{feff}",
+        "\r",
+        "- ",
+        ": ",
+        ":",
+        ",",
+        "?",
+        "? ",
+        "!",
+        "!!str ",
+        "!!binary ",
+        "&a ",
+        "*a",
+        "<<: ",
+        "0",
+        "0x",
+        "1e",
+        "_",
+        ".",
+        "'",
+        "\"",
+        "\\",
+        "{",
+        "}",
+        "[",
+        "]",
+        "---\n",
+        "...\n",
+    ];
+    let mut random = fastrand::Rng::with_seed(16);
+    let read = cases().into_iter().filter(|case| case.go.is_some());
+    let sources: Vec<Vec<u8>> = read.map(|case| case.bytes()).collect();
+    let mutant = |_| {
+        let mut text = random.choice(&sources).unwrap().clone();
+        let ends_word = |at: &usize| !text[*at].is_ascii_alphanumeric();
+        let ends: Vec<usize> = (0..text.len()).filter(ends_word).collect();
+        let start = random.choice(ends).unwrap() + random.usize(..2);
+        let end = text.len().min(start + random.usize(..4) / 3);
+        let piece = random.choice(PIECES).unwrap();
+        text.splice(start..end, piece.bytes());
+        text
+    };
+    (0..count).map(mutant).collect()
+}

@@ -1,0 +1,44 @@
+//! Specs that a runtime's library reads otherwise than the guard does.
+
+use super::super::Mode;
+use super::super::tests::Guarded;
+use super::tests::{asking, with_channel};
+
+/// A channel in a device that is named `10` or `0x10`, by the reader.
+fn in_two_ways(kind: &str) -> String {
+    format!(
+        "cdiVersion: 0.5.0\nkind: {kind}\ndevices:\n- name: 0x10\n  containerEdits:\n    deviceNodes:\n    \
+         - {{path: /dev/x, type: c, major: 235, minor: 1}}\n"
+    )
+}
+
+// req: NRI-15, NRI-21
+#[tokio::test]
+async fn a_spec_that_is_read_in_two_ways_or_only_elsewhere_makes_its_kind_unknown_and_no_other() {
+    let both =
+        with_channel("example.com/fabric").replace("\"kind\"", "\"Kind\": \"a.com/b\", \"kind\"");
+    let more = with_channel("example.com/fabric") + "}";
+    for (spec, said) in [
+        (in_two_ways("example.com/fabric"), "is read in two ways"),
+        (both, "a runtime may read it otherwise"),
+        (more, "a runtime may read it otherwise"),
+    ] {
+        for mode in [Mode::Enforce, Mode::Warn] {
+            let guarded = Guarded::start(mode).await;
+            guarded.write_spec("odd.yaml", &spec);
+            for name in ["example.com/fabric=0x10", "example.com/fabric=all"] {
+                for (pod, container) in asking(name) {
+                    let created = guarded.create(&pod, &container).await;
+                    assert_eq!(created.is_err(), mode == Mode::Enforce, "{spec}");
+                }
+            }
+            // One event for all of them, which ask for the same.
+            let event = guarded.event().await;
+            let is_told = event.contains("ChannelNotChecked") && event.contains(said);
+            assert!(is_told && event.contains("odd.yaml"), "{event}");
+            for (pod, container) in asking("nobodys.com/a=b") {
+                guarded.create(&pod, &container).await.unwrap();
+            }
+        }
+    }
+}
