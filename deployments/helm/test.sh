@@ -197,7 +197,7 @@ all=("${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims=
     --set monitoring.podMonitor.enabled=true --set monitoring.prometheusRule.enabled=true)
 render "${all[@]}" >"$scratch/all.yaml"
 names "$scratch/all.yaml" >"$scratch/ours.txt"
-names "$scratch/driver.yaml" | grep imex-\\?daemon >>"$scratch/ours.txt"
+names "$scratch/driver.yaml" | grep "imex-\\?daemon" >>"$scratch/ours.txt"
 if [ "${NVIDIA_CHART:-}" ]; then
     "$HELM" template gpu "$NVIDIA_CHART" --namespace imex-dra --kube-version 1.34.0 --set resources.computeDomains.enabled=false \
         --set gpuResourcesEnabledOverride=true >"$scratch/theirs.yaml"
