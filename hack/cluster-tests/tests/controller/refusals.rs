@@ -84,6 +84,17 @@ fn a_policy_that_refuses_the_deletion_is_named_and_its_end_lets_the_domain_go() 
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_policy_that_changes_the_template_is_named_leaves_none_and_its_end_heals() -> Result<()> {
     run(async |on| {
+        let group = [
+            "api-resources",
+            "--api-group=admissionregistration.k8s.io",
+            "-o=name",
+        ];
+        if !kubectl(&group)?.contains("mutatingadmissionpolicies") {
+            return Ok(
+                "not run: this Kubernetes has no MutatingAdmissionPolicy, which is since 1.36"
+                    .to_owned(),
+            );
+        }
         let policy = Applied::new(&mutation(&on.namespace))?;
         on.start().await?;
         until("the server changes templates", async || {
