@@ -35,7 +35,8 @@
 # IMEX_CLUSTER_DEADLINE  seconds after which `up` gives up (120)
 # IMEX_CLUSTER_KUBERNETES  another Kubernetes, of those that hack/cluster/other-kubernetes.sh
 #                        builds: 1.34 or 1.37, for a run by hand; with the gates in its file
-#                        `gates`, which the usual one has by default
+#                        `gates`, which the usual one has by default, and the APIs in
+#                        `apis`, without which a gate's informers never start
 # IMEX_CLUSTER_KUBELET   another program as the nodes' kubelet, as with an older kubelet:
 #                        IMEX_CLUSTER_KUBELET=$(hack/cluster/other-kubernetes.sh 1.34)/kubelet
 # IMEX_CLUSTER_GATES     the kubelets' feature gates, such as "A: true, B: false"
@@ -114,9 +115,10 @@ up() {
     else
         programs=$("$here/build.sh")/bin
     fi
-    local version_gates=
-    if [ -n "${IMEX_CLUSTER_KUBERNETES-}" ] && [ -e "$here/other-kubernetes/$IMEX_CLUSTER_KUBERNETES/gates" ]; then
-        version_gates=$(<"$here/other-kubernetes/$IMEX_CLUSTER_KUBERNETES/gates")
+    local version_gates="" version_apis="" pins=$here/other-kubernetes/${IMEX_CLUSTER_KUBERNETES-}
+    if [ -n "${IMEX_CLUSTER_KUBERNETES-}" ]; then
+        [ ! -e "$pins/gates" ] || version_gates=$(<"$pins/gates")
+        [ ! -e "$pins/apis" ] || version_apis=$(<"$pins/apis")
     fi
     local kubelet=${IMEX_CLUSTER_KUBELET:-$programs/kubelet}
     [[ $kubelet = /* && -x $kubelet ]] || die "IMEX_CLUSTER_KUBELET is '$kubelet', which is no absolute path of a program"
@@ -140,6 +142,7 @@ up() {
     echo "$programs" >"$state/programs"
     echo "$kubelet" >"$state/kubelet"
     echo "$version_gates" >"$state/version-gates"
+    echo "$version_apis" >"$state/version-apis"
     # A=true,B=false as YAML.
     local kubelet_gates=${version_gates//=/: }
     printf %s "${kubelet_gates//,/, }${kubelet_gates:+, }${IMEX_CLUSTER_GATES-}" >"$state/gates"

@@ -88,8 +88,9 @@ run_etcd() {
 # pods verify it with the root that the controller manager gives them.
 # Its audit log is never rotated, so that every request in it can be counted.
 run_apiserver() {
-    local audit=() gates
+    local audit=() gates apis
     gates=$(gates_option)
+    apis=$(<"$state/version-apis")
     if [ -e "$state/audit-policy" ]; then
         audit=(--audit-policy-file="$state/audit-policy" --audit-log-path="$state/log/audit.log" --audit-log-maxsize=100000)
     fi
@@ -106,7 +107,7 @@ run_apiserver() {
         --service-account-key-file="$state/api/service-accounts.key" \
         --service-account-signing-key-file="$state/api/service-accounts.key" \
         --kubelet-preferred-address-types=InternalIP \
-        --allow-privileged=true "${audit[@]}" ${gates:+"$gates"}
+        --allow-privileged=true "${audit[@]}" ${gates:+"$gates"} ${apis:+--runtime-config="$apis"}
 }
 
 run_scheduler() {
