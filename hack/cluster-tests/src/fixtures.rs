@@ -293,11 +293,24 @@ pub struct ChartValue {
 }
 
 impl ChartValue {
-    /// Upgrades the release, and waits until its pods are ready.
+    /// Upgrades the release, and waits until its pods are ready: after the namespaces of tests
+    /// that have ended are gone, since the chart's guard counts the channels of their domains.
     ///
     /// # Errors
     /// If they are not.
     pub fn set(cluster: &Cluster, key: &'static str, value: &str) -> Result<Self> {
+        wait_until(cluster, "no namespace is being deleted", || {
+            let namespaces = cluster.items(&["namespaces"])?;
+            let leaving =
+                |namespace: &&Value| namespace.pointer("/metadata/deletionTimestamp").is_some();
+            let names = namespaces
+                .iter()
+                .filter(leaving)
+                .map(|leaving| leaving.pointer("/metadata/name"));
+            let names: Vec<_> = names.collect();
+            ensure!(names.is_empty(), "{names:?}");
+            Ok(())
+        })?;
         let chart_value = Self {
             cluster: cluster.clone(),
             key,
