@@ -1,23 +1,24 @@
+mod claims;
 pub(crate) mod clique_labels;
-mod cliques;
 mod group_lease;
 mod group_pools;
 mod leases;
 mod members;
+mod status;
+
+pub(crate) use self::claims::ClaimsSeen;
 
 use std::sync::Arc;
 
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME};
 use compute_domain_core::{
-    Admission, ChannelLease, Domain, NodeCount, Notice, StatusSchema, TemplateRef,
-    UnidentifiedError, WRITER, is_without_clique, may_have_lost_label, restored_label,
-    status_patch,
+    ChannelLease, Domain, NodeCount, TemplateRef, UnidentifiedError, WRITER, is_without_clique,
+    may_have_lost_label, restored_label,
 };
 use imex_runtime::{Part, RawObject, for_each_page};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::resource::v1::{ResourceClaimTemplate, ResourceSlice};
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::error_boundary::InvalidObject;
 use kube::core::{PartialObjectMeta, Status};
@@ -237,50 +238,6 @@ impl ApiClient {
         let domains = self.domains(domain.namespace());
         let patched = domains.patch(domain.name(), &writer(), &patch).await;
         identify(patched.map_err(failed_to(action))?)
-    }
-
-    /// Writes the status: only the fields that are ours.
-    pub(crate) async fn write_status(
-        &self,
-        domain: &Domain,
-        admission: &Admission,
-        notice: Option<&Notice>,
-        schema: StatusSchema,
-    ) -> Result<Domain, RequestError> {
-        self.apply_status(domain, admission, notice, schema, false)
-            .await
-    }
-
-    /// Finds out whether a status of this schema could be written. Writes nothing.
-    pub(crate) async fn try_status(
-        &self,
-        domain: &Domain,
-        schema: StatusSchema,
-    ) -> Result<(), RequestError> {
-        let any = Admission::Assigned(1);
-        let tried = self.apply_status(domain, &any, None, schema, true).await;
-        tried.map(drop)
-    }
-
-    async fn apply_status(
-        &self,
-        domain: &Domain,
-        admission: &Admission,
-        notice: Option<&Notice>,
-        schema: StatusSchema,
-        dry_run: bool,
-    ) -> Result<Domain, RequestError> {
-        let action = "write the status of the ComputeDomain";
-        self.check_fence(action)?;
-        let status = status_patch(domain, admission, notice, schema, Timestamp::now());
-        let patch = Patch::Apply(status);
-        let params = PatchParams {
-            dry_run,
-            ..PatchParams::apply(CONTROLLER_NAME).force()
-        };
-        let domains = self.domains(domain.namespace());
-        let written = domains.patch_status(domain.name(), &params, &patch).await;
-        identify(written.map_err(failed_to(action))?)
     }
 
     /// Creates a template. Not an apply, which would take over one that somebody else has created

@@ -4,8 +4,9 @@
 //! ```text
 //! watch of the driver's slices ─┐
 //! watch of the daemons' pods ───┼─> CliqueMembers ──> one request after the other
-//! watch of resident cliques ────┘        ^                       │
-//!                                        └──────── answers <─────┘
+//! watch of resident cliques ────┘     │  ^                       │
+//!                                     │  └──────── answers <─────┘
+//!                                     └─> NodesOfDomains: what has changed of a node
 //! ```
 //!
 //! What it costs the API server: at the start three lists, then three watches. The watch of slices is one
@@ -37,6 +38,7 @@ use tracing::{debug, warn};
 
 pub(crate) use self::metrics::MemberMetrics;
 use crate::api_client::ApiClient;
+use crate::domain_nodes::NodesOfDomains;
 use crate::wake::wake_at;
 use crate::watches::pauses;
 
@@ -48,6 +50,8 @@ pub(crate) struct MemberKeeper {
     pub(crate) client: Client,
     pub(crate) api: ApiClient,
     pub(crate) events: Events,
+    /// Who has to know how the nodes are.
+    pub(crate) nodes: Arc<NodesOfDomains>,
     pub(crate) readiness: Readiness,
     pub(crate) metrics: MemberMetrics,
     /// Where daemons and objects are: the driver's own.
@@ -81,6 +85,8 @@ struct Run<'a> {
     /// Objects that nobody can read: they stay as they are.
     unreadable: HashSet<Clique>,
     crd: ReadinessCondition,
+    /// Whether the domains were told of all nodes.
+    domains_know: bool,
     /// When the next request may be made.
     not_before: Instant,
 }
@@ -113,6 +119,7 @@ impl MemberKeeper {
             members: CliqueMembers::new(self.max_nodes),
             unreadable: HashSet::new(),
             crd,
+            domains_know: false,
             not_before: Instant::now(),
         };
         run.forever().await;
@@ -140,6 +147,23 @@ impl Run<'_> {
                 Some(told) = self.told.next() => self.take(told),
                 () = due => self.write_next().await,
             }
+            self.tell_domains();
+        }
+    }
+
+    /// The domains learn what has changed of nodes, once all are known.
+    // req: MODE-23, MODE-24
+    fn tell_domains(&mut self) {
+        if !self.unlisted.is_empty() {
+            return;
+        }
+        let nodes = &self.keeper.nodes;
+        let changed = self.members.take_changed_nodes();
+        if !changed.is_empty() {
+            nodes.set_nodes(changed.iter().map(|name| self.members.node(name)));
+        }
+        if !std::mem::replace(&mut self.domains_know, true) {
+            nodes.all_nodes_known();
         }
     }
 

@@ -58,8 +58,8 @@ struct State {
     store: Store,
     faults: Faults,
     requests: Vec<Recorded>,
-    /// The types of the conditions that each manager applied last, by the object's UID.
-    applied: HashMap<(String, String), Vec<String>>,
+    /// The conditions and nodes that each manager applied last, by the object's UID.
+    applied: HashMap<(String, String), Vec<patch::Item>>,
     /// Which managers have applied a label of a node, by the node's name and the label.
     label_owners: HashMap<(String, String), BTreeSet<String>>,
     /// The requests that no rule of [`Call`] knows.

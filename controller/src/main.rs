@@ -47,6 +47,7 @@ mod backoff;
 mod clique_keeper;
 mod clique_members;
 mod crd_kind;
+mod domain_nodes;
 #[cfg(test)]
 mod fake_api;
 mod fence;

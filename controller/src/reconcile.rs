@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use compute_domain_api::Sharing;
 use compute_domain_core::{
-    Admission, Decision, Domain, Findings, Index, Key, Observed, Outcome, Rejection, decide,
+    Admission, Decision, Domain, Findings, Index, Key, Nodes, Observed, Outcome, Rejection, decide,
 };
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
@@ -20,6 +20,7 @@ use tracing::{Instrument as _, debug, info_span};
 use pass::Kept;
 
 use crate::api_client::{ApiClient, RequestError};
+use crate::domain_nodes::NodesOfDomains;
 use crate::refusals::Refusals;
 use crate::reports::{Reports, name};
 use crate::schema::Schema;
@@ -45,6 +46,8 @@ pub(crate) struct Context {
     pub(crate) schema: Schema,
     pub(crate) stored: StoredContents,
     pub(crate) waiting: WaitingClaims,
+    /// The nodes of the domains, where the driver runs IMEX.
+    pub(crate) nodes: Arc<NodesOfDomains>,
     /// UIDs of the templates from which our finalizer is being removed: the watch may tell that they are
     /// gone before the response does.
     pub(crate) releasing: Mutex<HashSet<Box<str>>>,
@@ -148,6 +151,7 @@ impl Context {
         for _ in 0..MAX_REQUESTS {
             let observed = self.index.lock().observe(key, (self.now)());
             findings.schema = self.schema.current();
+            findings.nodes = self.nodes_of(key, observed.domain.as_deref());
             findings.channel_tried = self.schema.is_channel_tried();
             if let Some(domain) = observed.domain.as_deref() {
                 findings.stored = self.stored.get(domain);
@@ -174,6 +178,15 @@ impl Context {
         Err(ReconcileError::TooManyRequests)
     }
 
+    /// What is known of the domain's nodes.
+    fn nodes_of(&self, key: &Key, domain: Option<&Domain>) -> Nodes {
+        let Some(domain) = domain else {
+            return Nodes::Unmanaged;
+        };
+        let has_claims = self.index.lock().claims(domain).next().is_some();
+        self.nodes.of(key, has_claims)
+    }
+
     /// Before the template goes: who deletes a domain that is in use learns of it.
     // req: CD-21
     fn report_claims_in_use(&self, domain: &Domain) {
@@ -192,8 +205,8 @@ impl Context {
             // Its status is not written, so that only an event reports it.
             Outcome::Rejected(rejection @ Rejection::Unreadable { .. }) => {
                 if let Some(domain) = &observed.domain {
-                    let admission = Admission::Rejected(rejection);
-                    self.reports.admission(domain, &admission);
+                    let report = Admission::Rejected(rejection).into();
+                    self.reports.admission(domain, &report);
                 }
                 None
             }

@@ -3,7 +3,7 @@
 use compute_domain_api::names::API_VERSION;
 use std::collections::BTreeSet;
 
-use compute_domain_core::{Admission, Clique, Domain, NodeCount, TemplateRef};
+use compute_domain_core::{Admission, Clique, Domain, NodeCount, Report, TemplateRef};
 use imex_runtime::Events;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::{info, warn};
@@ -23,9 +23,10 @@ impl Reports {
     }
 
     /// The status says this now.
-    pub(crate) fn admission(&self, domain: &Domain, admission: &Admission) {
-        let (reason, message) = (admission.reason(), admission.message());
-        info!(status = admission.state().as_str(), reason, "{message}");
+    pub(crate) fn admission(&self, domain: &Domain, report: &Report) {
+        let admission = &report.admission;
+        let (reason, message) = (admission.reason(), report.message());
+        info!(status = report.state(domain).as_str(), reason, "{message}");
         let object = reference(domain);
         match admission {
             Admission::Admitted | Admission::NotIsolated => {

@@ -1,6 +1,6 @@
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use compute_domain_api::{Isolation, Mode, Placement, Settings};
 use compute_domain_core::Index;
@@ -14,6 +14,7 @@ use crate::args::{Args, Command, NamespaceArgs};
 use crate::clique_keeper::{CliqueKeeper, CliqueMetrics};
 use crate::clique_members::{MemberKeeper, MemberMetrics};
 use crate::crd_kind::CrdKind;
+use crate::domain_nodes::NodesOfDomains;
 use crate::fence::Fence;
 use crate::lease::{Elector, LeaseConfig};
 use crate::metrics::Metrics;
@@ -90,10 +91,18 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         channels: settings.group_channels(),
         isolates: channels.is_some(),
     });
+    let context = context(
+        api.clone(),
+        Reports::new(events.clone()),
+        index,
+        &settings,
+        &namespaces,
+    );
     let member_keeper = member_metrics.map(|metrics| MemberKeeper {
         client: client.clone(),
-        api: api.clone(),
-        events: events.clone(),
+        api,
+        events,
+        nodes: context.nodes.clone(),
         readiness: readiness.clone(),
         metrics,
         namespace: namespaces.own().into(),
@@ -102,7 +111,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
     });
     let worker = Worker {
         client: client.clone(),
-        context: context(api, Reports::new(events), index, &settings, &namespaces),
+        context,
         clique_keeper,
         member_keeper,
         metrics,
@@ -138,6 +147,7 @@ fn context(
         schema: Schema::default(),
         stored: StoredContents::default(),
         waiting: WaitingClaims::new(settings.without_clique == Placement::Taint),
+        nodes: Arc::new(NodesOfDomains::new(settings.mode == Mode::DriverManaged)),
         releasing: Mutex::default(),
         sharing: settings.sharing,
         driver_namespaces: namespaces.of_driver(),

@@ -3,7 +3,7 @@
 pub(crate) mod logs;
 pub(crate) mod objects;
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use compute_domain_core::Index;
@@ -60,6 +60,7 @@ pub(crate) fn mk_worker_with(
         sharing: Sharing::One,
         stored: StoredContents::default(),
         waiting: WaitingClaims::default(),
+        nodes: Arc::default(),
         releasing: Mutex::default(),
         driver_namespaces: vec![DRIVER_NAMESPACE.into()],
         now,

@@ -123,6 +123,7 @@ impl Worker {
         self.context.index.lock().clear();
         self.context.releasing().clear();
         self.context.waiting.clear();
+        self.context.nodes.clear();
         self.metrics.set_cliques(0, 0);
         let mut run = Run::new(self);
         tokio::select! {
@@ -208,6 +209,7 @@ impl<'a> Run<'a> {
                 () = self.group_numbers.wait() => self.start_look_at_groups(),
                 () = self.lost_labels.wait(), if self.unlisted.is_empty() => {}
                 () = self.cliques.wait(), if self.unlisted.is_empty() => {}
+                () = self.worker.context.nodes.wait() => self.nodes_changed(),
                 () = self.worker.context.waiting.wait() => {
                     let due = self.worker.context.waiting.take_due();
                     self.add(&due);
@@ -376,6 +378,7 @@ impl<'a> Run<'a> {
     /// Everything that existed at the start is known.
     fn all_listed(&mut self) {
         self.add_all();
+        self.check_reported_nodes();
         let context = &self.worker.context;
         let client = self.worker.client.clone();
         let look = async move {

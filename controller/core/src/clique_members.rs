@@ -28,6 +28,7 @@ mod members;
 mod nodes;
 mod pods;
 mod standing;
+mod told;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -71,6 +72,8 @@ pub struct CliqueMembers {
     bursts: HashMap<Clique, Burst>,
     /// Nodes without an index that nobody was told of yet.
     news: Vec<Surplus>,
+    /// The nodes of which `ComputeDomains` may have to be told something new.
+    changed_nodes: BTreeSet<Box<str>>,
     /// The objects that the list which is going on has told of.
     listing: Option<HashSet<Box<str>>>,
 }
@@ -142,6 +145,7 @@ impl CliqueMembers {
             due: BTreeSet::new(),
             bursts: HashMap::new(),
             news: Vec::new(),
+            changed_nodes: BTreeSet::new(),
             listing: None,
         }
     }
@@ -230,11 +234,14 @@ impl CliqueMembers {
         };
         let mut gone = Vec::new();
         for (clique, members) in &mut self.cliques {
-            if !listed.contains(&**clique) && members.observed.take().is_some() {
-                gone.push(clique.clone());
+            if !listed.contains(&**clique)
+                && let Some(object) = members.observed.take()
+            {
+                gone.push((clique.clone(), object));
             }
         }
-        for clique in gone {
+        for (clique, object) in gone {
+            self.note_object(Some(&object), None);
             self.touch(&clique, now);
         }
     }
@@ -250,8 +257,10 @@ impl CliqueMembers {
         let clique = Clique::from(name);
         let members = self.cliques.entry(clique.clone()).or_default();
         let before = names(members);
+        let object_before = members.observed.clone();
         if members.merge(object) {
             let after = names(members);
+            self.note_object(object_before.as_ref(), Some(object));
             self.note_entries(&clique, &before, &after);
             self.touch(&clique, now);
             self.touch_others(&clique, &after, now);
@@ -267,9 +276,9 @@ impl CliqueMembers {
         let is_it = observed.is_some_and(|it| it.metadata.uid.as_deref() == Some(uid));
         let name = name.clone();
         if is_it {
-            if let Some(members) = self.cliques.get_mut(clique) {
-                members.observed = None;
-            }
+            let members = self.cliques.get_mut(clique);
+            let object = members.and_then(|members| members.observed.take());
+            self.note_object(object.as_ref(), None);
             self.touch(&name, now);
         }
     }
@@ -443,6 +452,7 @@ impl CliqueMembers {
 
     /// Something about the node has changed: its cliques are looked at.
     fn touch_node(&mut self, node: &str, now: Instant) {
+        self.changed_nodes.insert(node.into());
         let said = self
             .nodes
             .get(node)

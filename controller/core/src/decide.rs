@@ -193,13 +193,14 @@ fn report(domain: &Domain, admission: Admission, findings: &Findings) -> Decisio
     if admission.is_admitted() && findings.waiting.needs_count(domain) {
         return Decision::Send(Request::CountNodes);
     }
-    let notice = findings.notice(domain, &admission).is_some();
+    let report = findings.report(domain, admission);
+    let notice = report.notice.is_some();
     let noticed = !findings.schema.conditions || notice == domain.reports_nodes_without_clique();
-    let is_reported = noticed && admission.is_reported_in(domain, findings.schema);
+    let is_reported = noticed && report.is_reported_in(domain, findings.schema);
     if !unreadable && !is_reported {
-        return Decision::Send(Request::WriteStatus(admission));
+        return Decision::Send(Request::WriteStatus(report.admission));
     }
-    Decision::Done(match admission {
+    Decision::Done(match report.admission {
         Admission::Admitted | Admission::NotIsolated | Admission::Assigned(_) => Outcome::Admitted,
         Admission::Rejected(rejection) => Outcome::Rejected(rejection),
     })

@@ -35,6 +35,7 @@ pub struct Domain {
 pub(crate) struct WantedTemplate {
     pub(crate) name: Box<str>,
     pub(crate) allocation_mode: AllocationMode,
+    num_nodes: i64,
 }
 
 /// An object without the metadata that the API server gives to every object.
@@ -143,16 +144,22 @@ impl Domain {
         reported.is_some_and(|it| it.nodes_without_clique.is_some())
     }
 
+    /// Whether its status has nodes.
+    pub fn reports_nodes(&self) -> bool {
+        let of_nodes = self.reported.as_ref().and_then(|it| it.of_nodes.as_ref());
+        of_nodes.is_some_and(|it| !it.nodes.is_empty())
+    }
+
     /// The IMEX channel that its status says; 0: that of all which were Ready before each got its own.
     pub fn channel(&self) -> Option<u32> {
         self.reported.as_ref()?.channel
     }
 
-    /// Whether it is to get a channel: not if it is Ready without one, since its pods may use channel 0.
+    /// Whether it is to get a channel: not if it was admitted without one, since its pods may use channel 0.
     pub(crate) fn wants_channel(&self) -> bool {
-        let ready = self.reported_state() == Some(ComputeDomainState::Ready);
+        let admitted = self.reported.as_ref().is_some_and(Reported::was_admitted);
         let usable = !self.deleting && self.has_finalizer() && self.wanted.is_ok();
-        usable && !ready && self.channel().is_none()
+        usable && !admitted && self.channel().is_none()
     }
 
     /// Whether its status has a reason to reject it that is not about channels.
@@ -181,6 +188,11 @@ impl Domain {
         Some(&self.wanted.as_ref().ok()?.allocation_mode)
     }
 
+    /// How many nodes it is to have before it is Ready, where the driver runs IMEX.
+    pub(crate) fn num_nodes(&self) -> i64 {
+        self.wanted.as_ref().map_or(0, |wanted| wanted.num_nodes)
+    }
+
     pub(crate) fn wanted(&self) -> Result<&WantedTemplate, Rejection> {
         self.wanted
             .as_ref()
@@ -192,7 +204,8 @@ impl Domain {
 
 impl WantedTemplate {
     fn new(spec: Option<&ComputeDomainSpec>) -> Result<Self, Rejection> {
-        let channel = &spec.ok_or(Rejection::SpecMissing)?.channel;
+        let spec = spec.ok_or(Rejection::SpecMissing)?;
+        let channel = &spec.channel;
         let name = &channel.resource_claim_template.name;
         template_name::validate(name).map_err(|source| Rejection::InvalidTemplateName {
             name: name.clone(),
@@ -205,6 +218,7 @@ impl WantedTemplate {
                 AllocationMode::Unset => AllocationMode::Single,
                 mode => mode.clone(),
             },
+            num_nodes: spec.num_nodes,
         })
     }
 }

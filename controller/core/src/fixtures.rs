@@ -87,7 +87,12 @@ pub(crate) fn with_mode(mode: &str) -> Value {
 /// The patch with the status that the controller writes into such a domain.
 pub(crate) fn reported(schema: StatusSchema, patch: Value, admission: &Admission) -> Value {
     let domain = mk_domain(patch.clone());
-    let written = status_patch(&domain, admission, None, schema, Timestamp::UNIX_EPOCH);
+    let written = status_patch(
+        &domain,
+        &admission.clone().into(),
+        schema,
+        Timestamp::UNIX_EPOCH,
+    );
     merged(patch, json!({ "status": written["status"] }))
 }
 

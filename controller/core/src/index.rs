@@ -152,6 +152,14 @@ impl Index {
         told.map(|domain| key_of(domain)).collect()
     }
 
+    /// The `ComputeDomains` that have claims and whose status has nodes.
+    pub fn with_nodes(&self) -> Vec<Key> {
+        let domains = self.domains.values();
+        let told = domains.filter(|domain| domain.reports_nodes());
+        let with_claims = told.filter(|domain| self.claims(domain).next().is_some());
+        with_claims.map(|domain| key_of(domain)).collect()
+    }
+
     /// How many `ComputeDomains` report this state.
     pub fn count(&self, state: ComputeDomainState) -> usize {
         let domains = self.domains.values();

@@ -36,12 +36,12 @@
 //! [`NodeCliques`] and [`GroupPools`] are about nodes, not `ComputeDomains`: which label a node's clique
 //! gives it, and which channels can be allocated to the pods of a group in one clique.
 //!
-//! [`CliqueMembers`] is for the driver-managed mode, which the controller does not have yet: which node has
-//! which index in the node list of its clique's IMEX daemons. Only tests use it so far.
+//! Two are for the driver-managed mode, in which the driver runs one `nvidia-imex` on each node for good:
+//! [`CliqueMembers`] says which node has which index in the node list of its clique's IMEX daemons, and
+//! [`DomainNodes`] which nodes each ComputeDomain has, for its status.
 //!
-//! This is the host-managed mode, in which the operator runs `nvidia-imex` on the hosts. The
-//! driver-managed mode of the Go driver runs it in pods instead and creates `DaemonSets` and
-//! further templates. Such objects are recognised and reported, never changed.
+//! The driver-managed mode of the Go driver runs `nvidia-imex` once for each ComputeDomain instead, and
+//! creates `DaemonSets` and further templates. Such objects are recognised and reported, never changed.
 
 mod channel_lease;
 mod channels;
@@ -50,6 +50,7 @@ mod cliques;
 mod content;
 mod decide;
 mod domain;
+mod domain_nodes;
 mod finalizer;
 #[cfg(test)]
 mod fixtures;
@@ -60,6 +61,7 @@ mod index;
 pub mod lifecycle;
 mod lost_label;
 mod node_cliques;
+mod nodes;
 mod observed_template;
 mod preflight;
 mod rejection;
@@ -78,15 +80,17 @@ pub use cliques::{Clique, CliqueFinding, Cliques};
 pub use content::{Content, leaves_out_only};
 pub use decide::{Decision, Findings, Outcome, Request, decide};
 pub use domain::{Domain, UnidentifiedError};
+pub use domain_nodes::DomainNodes;
 pub use group_lease::{GROUP_LEASE, GroupLease, GroupStep, GroupUse};
 pub use group_pools::{GroupPools, PoolStep, cliques_of_pools};
 pub use index::{Change, ClaimName, Index, Key, Observed};
 pub use lost_label::{may_have_lost_label, restored_label};
 pub use node_cliques::{CliqueChange, LabelWrite, NodeCliques, NodeSlice, is_without_clique};
+pub use nodes::{Nodes, without_stray_nodes};
 pub use observed_template::ObservedTemplate;
 pub use preflight::{DriverChange, LiveDomain, Obstacle, Preflight};
 pub use rejection::Rejection;
-pub use status::{Admission, StatusSchema, status_patch};
+pub use status::{Admission, Report, StatusSchema, status_patch};
 pub use template::WRITER;
 pub use template_name::TemplateNameError;
 pub use template_ref::TemplateRef;

@@ -1,6 +1,6 @@
 //! What the status of a ComputeDomain reports already.
 
-use compute_domain_api::crd::{ComputeDomainState, ComputeDomainStatus};
+use compute_domain_api::crd::{ComputeDomainNode, ComputeDomainState, ComputeDomainStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 
@@ -13,6 +13,9 @@ pub(crate) const NODES_WITHOUT_CLIQUE: &str = "NodesWithoutClique";
 /// Type of the condition of a ComputeDomain that was Ready before each got a channel of its own.
 pub(crate) const NOT_ISOLATED: &str = "NotIsolated";
 
+/// Type of the condition about the nodes of a ComputeDomain, where the driver runs IMEX.
+pub(crate) const NODES_READY: &str = "NodesReady";
+
 /// What a status reports already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reported {
@@ -23,6 +26,16 @@ pub(crate) struct Reported {
     pub(crate) channel: Option<u32>,
     /// Since when it has the condition that says it is not isolated.
     pub(crate) not_isolated: Option<Timestamp>,
+    /// `None` where nobody has written of nodes: thousands of domains are kept in memory.
+    pub(crate) of_nodes: Option<Box<ReportedNodes>>,
+}
+
+/// What a status reports of nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReportedNodes {
+    /// In the order in which the object has them.
+    pub(crate) nodes: Box<[ComputeDomainNode]>,
+    pub(crate) ready: Option<ReportedCondition>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +62,14 @@ impl Reported {
             nodes_without_clique: condition(NODES_WITHOUT_CLIQUE).map(Box::new),
             channel: status.channel,
             not_isolated: condition(NOT_ISOLATED).map(|condition| condition.since),
+            of_nodes: ReportedNodes::new(&status.nodes, condition(NODES_READY)),
         }
+    }
+
+    /// Whether the ComputeDomain was admitted once: where the driver runs IMEX, one that lacks nodes is
+    /// admitted, and not Ready.
+    pub(crate) fn was_admitted(&self) -> bool {
+        self.state == ComputeDomainState::Ready || self.admission() == Some(true)
     }
 
     /// Whether it reports that the ComputeDomain is admitted; `None` if only a status without
@@ -60,6 +80,16 @@ impl Reported {
             "False" => Some(false),
             _ => None,
         }
+    }
+}
+
+// === impl ReportedNodes ===
+
+impl ReportedNodes {
+    fn new(nodes: &[ComputeDomainNode], ready: Option<ReportedCondition>) -> Option<Box<Self>> {
+        let says_nothing = nodes.is_empty() && ready.is_none();
+        let nodes = nodes.into();
+        (!says_nothing).then(|| Box::new(Self { nodes, ready }))
     }
 }
 

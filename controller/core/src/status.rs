@@ -4,12 +4,16 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::domain::Domain;
+use crate::nodes::{Nodes, Readiness};
 use crate::rejection::{CHANNEL_ASSIGNED_REASON, Rejection};
 use crate::reported::{NOT_ISOLATED, READY_CONDITION, time};
 use crate::waiting::Notice;
 
 /// Reason of the condition and the event of an admitted ComputeDomain.
 const ADMITTED_REASON: &str = "Admitted";
+
+/// Message of the same where the driver runs IMEX.
+const ADMITTED_MESSAGE: &str = "the ResourceClaimTemplate for the workload exists; status.nodes and the condition NodesReady say how the nodes of its claims are";
 
 /// Reason of the condition of a ComputeDomain that keeps channel 0.
 const NOT_ISOLATED_REASON: &str = "ReadyBeforeIsolation";
@@ -28,6 +32,17 @@ pub enum Admission {
     Assigned(u32),
     /// It gets no template, for this reason.
     Rejected(Rejection),
+}
+
+/// What a status is to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Whether the ComputeDomain is admitted.
+    pub admission: Admission,
+    /// That claims of it wait.
+    pub notice: Option<Notice>,
+    /// Its nodes.
+    pub nodes: Nodes,
 }
 
 /// Which optional fields of the status the CRD on the API server has. The CRD of the Go driver has
@@ -80,14 +95,6 @@ impl StatusSchema {
 // === impl Admission ===
 
 impl Admission {
-    /// The value of `status.status`.
-    pub fn state(&self) -> ComputeDomainState {
-        match self {
-            Self::Admitted | Self::NotIsolated => ComputeDomainState::Ready,
-            Self::Assigned(_) | Self::Rejected(_) => ComputeDomainState::NotReady,
-        }
-    }
-
     /// Reason of the condition and the event. Stable.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -119,7 +126,7 @@ impl Admission {
 
     /// Whether the domain's template exists.
     pub fn is_admitted(&self) -> bool {
-        self.state() == ComputeDomainState::Ready
+        matches!(self, Self::Admitted | Self::NotIsolated)
     }
 
     /// The channel that the status has to say: once it says one, for ever.
@@ -131,52 +138,137 @@ impl Admission {
             Self::Admitted | Self::Rejected(_) => None,
         })
     }
+}
 
-    /// Whether the domain's status reports exactly this already, as far as the CRD allows.
+// === impl Report ===
+
+impl From<Admission> for Report {
+    /// Without anything else.
+    fn from(admission: Admission) -> Self {
+        Self {
+            admission,
+            notice: None,
+            nodes: Nodes::Unmanaged,
+        }
+    }
+}
+
+impl Report {
+    /// The value of `status.status`.
+    // req: MODE-22
+    pub fn state(&self, domain: &Domain) -> ComputeDomainState {
+        if self.admission.is_admitted() {
+            self.nodes.state(domain)
+        } else {
+            ComputeDomainState::NotReady
+        }
+    }
+
+    /// Message of the condition and the event about the admission: one line for a person.
+    pub fn message(&self) -> String {
+        if self.admission.is_admitted() && self.nodes.is_managed() {
+            return ADMITTED_MESSAGE.to_owned();
+        }
+        self.admission.message()
+    }
+
+    /// Whether the domain's status reports exactly this already but for the notice, as far as the CRD
+    /// allows.
     pub fn is_reported_in(&self, domain: &Domain, schema: StatusSchema) -> bool {
+        let state = domain.reported_state();
+        let readiness = self.readiness(domain).filter(|_| schema.conditions);
+        self.is_admission_reported_in(domain, schema)
+            && state == Some(self.state(domain))
+            && self.nodes.are_reported_in(domain)
+            && readiness.is_none_or(|readiness| readiness.is_reported_in(domain))
+    }
+
+    /// Whether the domain's status reports the admission already, whatever it says of nodes.
+    pub fn is_admission_reported_in(&self, domain: &Domain, schema: StatusSchema) -> bool {
         let Some(reported) = &domain.reported else {
             return false;
         };
+        let admission = &self.admission;
         let condition_says_so = || {
             reported.ready.as_ref().is_some_and(|ready| {
-                *ready.status == *self.condition_status()
-                    && *ready.reason == *self.reason()
+                *ready.status == *admission.condition_status()
+                    && *ready.reason == *admission.reason()
                     && *ready.message == *self.message()
             })
         };
-        let not_isolated = *self == Self::NotIsolated;
-        reported.state == self.state()
+        // With nodes, the condition alone tells.
+        let state_says_so = || {
+            (self.nodes.is_managed() && schema.conditions) || reported.state == self.state(domain)
+        };
+        let not_isolated = *admission == Admission::NotIsolated;
+        state_says_so()
             && (!schema.conditions || condition_says_so())
             && (!schema.conditions || reported.not_isolated.is_some() == not_isolated)
-            && (!schema.channel || reported.channel == self.channel(domain))
+            && (!schema.channel || reported.channel == admission.channel(domain))
             && (!schema.observed_generation || reported.observed_generation == domain.generation)
+    }
+
+    /// A domain that gets no template has no claims to wait for.
+    fn readiness(&self, domain: &Domain) -> Option<Readiness> {
+        let admitted = self.admission.is_admitted();
+        self.nodes.readiness(domain).filter(|_| admitted)
+    }
+
+    fn conditions(&self, domain: &Domain, now: Timestamp) -> Value {
+        let notice = self.notice.as_ref();
+        let readiness = self.readiness(domain);
+        let not_isolated = self.admission == Admission::NotIsolated;
+        let conditions = [
+            Some(self.admission_condition(domain, now)),
+            readiness.map(|readiness| readiness.condition(domain, now)),
+            notice.map(|notice| notice.condition(domain, now)),
+            not_isolated.then(|| not_isolated_condition(domain, now)),
+        ];
+        conditions.into_iter().flatten().collect()
+    }
+
+    fn admission_condition(&self, domain: &Domain, now: Timestamp) -> Value {
+        let status = self.admission.condition_status();
+        let reported = domain.reported.as_ref();
+        let before = reported.and_then(|reported| reported.ready.as_ref());
+        let since = before
+            .filter(|condition| *condition.status == *status)
+            .map_or(now, |condition| condition.since);
+        json!({
+            "type": READY_CONDITION,
+            "status": status,
+            "reason": self.admission.reason(),
+            "message": self.message(),
+            "observedGeneration": domain.generation,
+            "lastTransitionTime": time(since),
+        })
     }
 }
 
 /// The status as a server-side apply patch. It contains the fields that the controller owns and no
 /// others, so that what other writers add stays. `lastTransitionTime` is `now` only if the
-/// condition's status changes. Without `notice`, a condition that had it goes. It applies only to the object with this UID.
-// req: CD-8
+/// condition's status changes. A condition or a node that it had and is not in the report goes. It applies only
+/// to the object with this UID.
+// req: CD-8, MODE-21
 pub fn status_patch(
     domain: &Domain,
-    admission: &Admission,
-    notice: Option<&Notice>,
+    report: &Report,
     schema: StatusSchema,
     now: Timestamp,
 ) -> Value {
-    let mut status = Map::from_iter([("status".to_owned(), json!(admission.state()))]);
+    let state = json!(report.state(domain));
+    let mut status = Map::from_iter([("status".to_owned(), state)]);
+    if let Some(nodes) = report.nodes.of(domain).filter(|nodes| !nodes.is_empty()) {
+        status.insert("nodes".to_owned(), json!(nodes));
+    }
     if schema.conditions {
-        let ready = condition(domain, admission, now);
-        let notice = notice.map(|notice| notice.condition(domain, now));
-        let not_isolated = *admission == Admission::NotIsolated;
-        let not_isolated = not_isolated.then(|| not_isolated_condition(domain, now));
-        let conditions = [ready].into_iter().chain(notice).chain(not_isolated);
-        let conditions = conditions.collect();
+        let conditions = report.conditions(domain, now);
         status.insert("conditions".to_owned(), conditions);
     }
     if schema.observed_generation {
         status.insert("observedGeneration".to_owned(), json!(domain.generation));
     }
+    let admission = &report.admission;
     if let Some(channel) = admission.channel(domain).filter(|_| schema.channel) {
         status.insert("channel".to_owned(), json!(channel));
     }
@@ -190,22 +282,6 @@ pub fn status_patch(
             "uid": domain.uid().as_str(),
         },
         "status": status,
-    })
-}
-
-fn condition(domain: &Domain, admission: &Admission, now: Timestamp) -> Value {
-    let reported = domain.reported.as_ref();
-    let before = reported.and_then(|reported| reported.ready.as_ref());
-    let since = before
-        .filter(|condition| *condition.status == *admission.condition_status())
-        .map_or(now, |condition| condition.since);
-    json!({
-        "type": READY_CONDITION,
-        "status": admission.condition_status(),
-        "reason": admission.reason(),
-        "message": admission.message(),
-        "observedGeneration": domain.generation,
-        "lastTransitionTime": time(since),
     })
 }
 

@@ -30,6 +30,7 @@ impl Running {
         let keeper = MemberKeeper {
             api: ApiClient::new(client.clone(), Fence::default(), NAMESPACE),
             events: Events::new(client.clone(), CONTROLLER_NAME, "pod-1"),
+            nodes: Arc::default(),
             readiness: readiness.clone(),
             metrics: MemberMetrics::new(&mut registry),
             client,

@@ -31,6 +31,7 @@ pub(crate) enum Call {
     AddFinalizer,
     RemoveFinalizer,
     WriteStatus,
+    RemoveNodes,
     TryStatus,
     CreateTemplate,
     DryRunTemplate,
@@ -126,6 +127,7 @@ impl Call {
             (Method::DELETE, Leases) => Self::DeleteChannel,
             (Method::POST, Leases) if is_channel(request.name_in_body()) => Self::CreateChannel,
             (Method::PATCH, Domains) if status && dry => Self::TryStatus,
+            (Method::PATCH, Domains) if status && request.body.is_array() => Self::RemoveNodes,
             (Method::PATCH, Domains) if status => Self::WriteStatus,
             (Method::PATCH, Domains) if adds(&request.body) => Self::AddFinalizer,
             (Method::PATCH, Domains) => Self::RemoveFinalizer,
@@ -173,6 +175,7 @@ impl Call {
             Self::AddFinalizer
                 | Self::RemoveFinalizer
                 | Self::WriteStatus
+                | Self::RemoveNodes
                 | Self::CreateTemplate
                 | Self::DeleteTemplate
                 | Self::ReleaseTemplate

@@ -66,47 +66,63 @@ fn apply(object: &mut Value, operation: &Value) -> Option<()> {
     Some(())
 }
 
-/// Merges an applied status: fields replace those of their name, and each condition that of its type.
-/// Conditions of the types that the same manager applied `before`, and does not now, go.
-pub(super) fn apply_status(object: &mut Value, applied: &Value, before: &[String]) {
-    let now = condition_types(applied);
-    let conditions = object.pointer_mut("/status/conditions");
-    if let Some(conditions) = conditions.and_then(Value::as_array_mut) {
-        let is_type = |it: &Value, kind: &String| it["type"] == **kind;
-        conditions.retain(|it| {
-            now.iter().any(|kind| is_type(it, kind)) || !before.iter().any(|kind| is_type(it, kind))
-        });
-    }
+/// The lists of a status whose items are merged, each with the field that tells them apart.
+const MAP_LISTS: [(&str, &str); 2] = [("conditions", "type"), ("nodes", "name")];
+
+/// Merges an applied status: fields replace those of their name, and each condition or node that of its
+/// type or name. Those that the same manager applied `before`, and does not now, go.
+pub(super) fn apply_status(object: &mut Value, applied: &Value, before: &[Item]) {
+    let now = applied_items(applied);
     let applied = applied["status"].as_object().unwrap();
     if !object["status"].is_object() {
         object["status"] = Value::Object(Map::new());
     }
     for (field, value) in applied {
-        if field == "conditions" {
-            for condition in value.as_array().unwrap() {
-                apply_condition(&mut object["status"][field], condition);
-            }
-        } else {
+        if MAP_LISTS.iter().all(|(list, _)| list != field) {
             object["status"][field] = value.clone();
+        }
+    }
+    for (list, key) in MAP_LISTS {
+        let items = object["status"].get_mut(list).and_then(Value::as_array_mut);
+        if let Some(items) = items {
+            items.retain(|it| {
+                let item = item(list, key, it);
+                now.contains(&item) || !before.contains(&item)
+            });
+        }
+        for wanted in applied
+            .get(list)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            apply_item(&mut object["status"][list], key, wanted);
         }
     }
 }
 
-/// The types of the conditions that are applied.
-pub(super) fn condition_types(applied: &Value) -> Vec<String> {
-    let conditions = applied["status"]["conditions"].as_array();
-    let types = conditions.into_iter().flatten().map(|it| &it["type"]);
-    types
-        .filter_map(|it| Some(it.as_str()?.to_owned()))
-        .collect()
+/// An item of a list: the list, and what tells it from the others.
+pub(super) type Item = (&'static str, String);
+
+/// The items of lists that are applied.
+pub(super) fn applied_items(applied: &Value) -> Vec<Item> {
+    let items = |(list, key)| {
+        let items = applied["status"][list].as_array().into_iter().flatten();
+        items.map(move |it| item(list, key, it))
+    };
+    MAP_LISTS.into_iter().flat_map(items).collect()
 }
 
-fn apply_condition(conditions: &mut Value, applied: &Value) {
-    if !conditions.is_array() {
-        *conditions = Value::Array(Vec::new());
+fn item(list: &'static str, key: &str, item: &Value) -> Item {
+    (list, item[key].as_str().unwrap_or_default().to_owned())
+}
+
+fn apply_item(items: &mut Value, key: &str, applied: &Value) {
+    if !items.is_array() {
+        *items = Value::Array(Vec::new());
     }
-    let list = conditions.as_array_mut().unwrap();
-    match list.iter_mut().find(|it| it["type"] == applied["type"]) {
+    let list = items.as_array_mut().unwrap();
+    match list.iter_mut().find(|it| it[key] == applied[key]) {
         Some(before) => *before = applied.clone(),
         None => list.push(applied.clone()),
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::State;
 use super::answer::Answer;
-use super::patch::{apply_status, condition_types, json_patch, merge_patch};
+use super::patch::{applied_items, apply_status, json_patch, merge_patch};
 use super::request::Request;
 use super::resource::Resource;
 use super::store::{Id, Writer};
@@ -115,6 +115,9 @@ impl State {
     }
 
     fn patch_status(&mut self, request: &Request) -> Result<Value, Answer> {
+        if request.body.is_array() {
+            return self.patch(request);
+        }
         let mut object = self.get(request)?;
         let (wanted, found) = (&request.body["metadata"]["uid"], &object["metadata"]["uid"]);
         if !wanted.is_null() && wanted != found {
@@ -147,7 +150,7 @@ impl State {
         if request.is_dry_run() {
             return Ok(object);
         }
-        self.applied.insert(owner, condition_types(&request.body));
+        self.applied.insert(owner, applied_items(&request.body));
         let writer = Writer {
             manager: request.manager(),
             operation: "Apply",

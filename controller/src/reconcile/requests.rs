@@ -100,15 +100,12 @@ impl Context {
         admission: Admission,
         findings: &Findings,
     ) -> Result<Flow, RequestError> {
-        let notice = findings.notice(domain, &admission);
-        let written = self
-            .api
-            .write_status(domain, &admission, notice.as_ref(), findings.schema)
-            .await;
-        match written {
+        let report = findings.report(domain, admission);
+        let schema = findings.schema;
+        match self.api.write_status(domain, &report, schema).await {
             Ok(written) => {
-                if !admission.is_reported_in(domain, findings.schema) {
-                    self.reports.admission(domain, &admission);
+                if !report.is_admission_reported_in(domain, schema) {
+                    self.reports.admission(domain, &report);
                 }
                 self.index.lock().learn_domain(written);
             }

@@ -1,8 +1,10 @@
-//! In which cliques the domains hold prepared claims, as the nodes report it in the claims.
+//! In which cliques the domains hold prepared claims, as the nodes report it in the claims; and, where the
+//! driver runs IMEX, to which nodes their claims are allocated.
 //!
 //! The watch of claims has their metadata only, but these name the field manager of a report: so a claim
 //! without one, of an older plugin, costs nothing. When reports of a domain have come, and then none for
 //! a while, its claims are listed: once for each burst, one domain after the other, never all together.
+//! Allocations are told of by a finalizer. Somebody waits for the nodes, so their bursts are shorter.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -10,7 +12,7 @@ use std::time::Duration;
 use compute_domain_core::{Cliques, Key};
 use tokio::time::Instant;
 
-use crate::api_client::RequestError;
+use crate::api_client::{ClaimsSeen, RequestError};
 use crate::wake::wake_at;
 
 /// Claims are listed when none of the domain has changed for this long. The nodes write the reports of a
@@ -19,6 +21,13 @@ pub(super) const QUIET: Duration = Duration::from_secs(15);
 
 /// They are listed after this long although they still change.
 pub(super) const LONGEST_BURST: Duration = Duration::from_secs(60);
+
+/// The same after a claim was allocated, or is allocated no more: the scheduler needs a few milliseconds
+/// for each pod of a job.
+pub(super) const QUIET_ALLOCATIONS: Duration = Duration::from_secs(1);
+
+/// The same while allocations still change.
+pub(super) const LONGEST_ALLOCATIONS: Duration = Duration::from_secs(3);
 
 /// The least time between two lists, each of one domain. A controller that starts with 10 000 domains in
 /// use has looked at all after 17 minutes, with 10 requests a second.
@@ -44,18 +53,20 @@ pub(super) struct ClaimCliques {
     not_before: Option<Instant>,
 }
 
-/// Reports of one domain that change.
+/// Claims of one domain that change.
 struct Burst {
     /// In [`ClaimCliques::ends`].
     ends: Instant,
     /// It ends then at the latest.
     latest: Instant,
+    /// It ends when nothing has changed for this long: what is urgent does not wait for what is not.
+    quiet: Duration,
 }
 
 /// What a list of a domain's claims has found.
 pub(super) struct Listed {
     pub(super) key: Key,
-    pub(super) cliques: Result<BTreeSet<Box<str>>, RequestError>,
+    pub(super) seen: Result<ClaimsSeen, RequestError>,
 }
 
 // === impl ClaimCliques ===
@@ -66,24 +77,33 @@ impl ClaimCliques {
         self.watch_lists = watch_lists;
     }
 
-    /// A claim of this domain has changed.
+    /// A node has reported a claim of this domain, or something like it.
     pub(super) fn changed(&mut self, key: &Key) {
-        let now = Instant::now();
-        self.ends_at(key, now + QUIET, now + LONGEST_BURST);
+        self.add(key, QUIET, LONGEST_BURST);
     }
 
-    /// The domain's burst ends at this time, but not after `latest`, or what it was before.
-    fn ends_at(&mut self, key: &Key, ends: Instant, latest: Instant) {
-        let latest = match self.bursts.remove(key) {
-            Some(before) => {
-                self.ends.remove(&(before.ends, key.clone()));
-                before.latest
-            }
-            None => latest,
+    /// A claim of this domain was allocated, or is allocated no more.
+    pub(super) fn allocations_changed(&mut self, key: &Key) {
+        self.add(key, QUIET_ALLOCATIONS, LONGEST_ALLOCATIONS);
+    }
+
+    /// The domain's burst ends after this time without a change, and after `longest` at the latest, or
+    /// earlier if it was to before.
+    fn add(&mut self, key: &Key, quiet: Duration, longest: Duration) {
+        let now = Instant::now();
+        let mut burst = Burst {
+            ends: now,
+            latest: now + longest,
+            quiet,
         };
-        let ends = ends.min(latest);
-        self.ends.insert((ends, key.clone()));
-        self.bursts.insert(key.clone(), Burst { ends, latest });
+        if let Some(before) = self.bursts.remove(key) {
+            self.ends.remove(&(before.ends, key.clone()));
+            burst.latest = burst.latest.min(before.latest);
+            burst.quiet = burst.quiet.min(before.quiet);
+        }
+        burst.ends = (now + burst.quiet).min(burst.latest);
+        self.ends.insert((burst.ends, key.clone()));
+        self.bursts.insert(key.clone(), burst);
     }
 
     /// When the next list is due.
@@ -115,7 +135,7 @@ impl ClaimCliques {
             self.not_before = Some(now + PACE);
         } else {
             self.not_before = Some(now + PACE_AFTER_FAILURE);
-            self.ends_at(key, now + RETRY, now + RETRY);
+            self.add(key, RETRY, RETRY);
         }
     }
 

@@ -1,4 +1,5 @@
-//! What the watches and lists tell of claims, into the cliques, and what users are told of it.
+//! What the watches and lists tell of claims, into the cliques and nodes of the domains, and what users
+//! are told of it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tracing::warn;
 
 use super::claim_cliques::Listed;
+use super::take::is_allocated;
 use super::{Finished, Run};
 use crate::reports::name;
 
@@ -26,7 +28,8 @@ impl<'a> Run<'a> {
     /// The watch has listed all claims. Those of before that are gone were not among them.
     pub(super) fn claims_listed(&mut self) {
         self.cliques.set_watch_lists(false);
-        let known: Vec<_> = self.cliques.known.holders().cloned().collect();
+        let mut known = self.worker.context.nodes.domains();
+        known.extend(self.cliques.known.holders().cloned());
         for key in known {
             self.claim_gone(&key);
         }
@@ -34,29 +37,65 @@ impl<'a> Run<'a> {
 
     /// The watch has a claim of this domain.
     pub(super) fn claim_applied(&mut self, key: &Key, claim: &ObjectMeta) {
-        // One without a report may have had one.
+        let nodes = &self.worker.context.nodes;
+        // One without a report may have had one, and one that is not allocated may have been.
         if is_reported(claim) || self.cliques.known.holds_any(key) {
             self.cliques.changed(key);
+        }
+        let is_news = !is_reported(claim) && is_allocated(claim);
+        if nodes.is_enabled() && (is_news || nodes.has_any(key)) {
+            self.cliques.allocations_changed(key);
         }
     }
 
     /// A claim of this domain is gone. If it was the last one, others must not be told that they share
     /// a clique with it.
     pub(super) fn claim_gone(&mut self, key: &Key) {
-        if !self.cliques.known.holds_any(key) {
+        let holds = self.cliques.known.holds_any(key);
+        let has_nodes = self.worker.context.nodes.has_any(key);
+        if self.domain_with_claims(key).is_none() {
+            self.no_claims(key);
             return;
         }
-        if self.domain_with_claims(key).is_some() {
+        if holds {
             self.cliques.changed(key);
-        } else {
-            self.set_cliques(key, BTreeSet::new());
+        }
+        if has_nodes {
+            self.cliques.allocations_changed(key);
         }
     }
 
     /// The domain is gone: it has no name under which others could be told of it.
     pub(super) fn domain_gone(&mut self, key: &Key) {
+        self.no_claims(key);
+    }
+
+    /// The domain has no claims, or is gone.
+    fn no_claims(&mut self, key: &Key) {
         if self.cliques.known.holds_any(key) {
             self.set_cliques(key, BTreeSet::new());
+        }
+        let context = &self.worker.context;
+        let domain = context.index.lock().domain(key);
+        let says_nodes = domain.is_some_and(|domain| domain.reports_nodes());
+        if context.nodes.forget_domain(key) || says_nodes {
+            self.add([key]);
+        }
+    }
+
+    /// Domains whose nodes have changed: their status is to say so.
+    pub(super) fn nodes_changed(&mut self) {
+        let due = self.worker.context.nodes.take_due();
+        self.add(&due);
+    }
+
+    /// What the status says of nodes was written by somebody who knew the claims. Who has some is looked at.
+    pub(super) fn check_reported_nodes(&mut self) {
+        if !self.worker.context.nodes.is_enabled() {
+            return;
+        }
+        for key in self.worker.context.index.lock().with_nodes() {
+            self.cliques.allocations_changed(&key);
         }
     }
 
@@ -65,33 +104,36 @@ impl<'a> Run<'a> {
         loop {
             let key = self.cliques.pop()?;
             let Some(domain) = self.domain_with_claims(&key) else {
-                self.set_cliques(&key, BTreeSet::new());
+                self.no_claims(&key);
                 continue;
             };
             self.cliques.start();
             let api = &self.worker.context.api;
             let list = async move {
-                let cliques = api.reported_cliques(&domain).await;
-                Finished::Cliques(Listed { key, cliques })
+                let seen = api.look_at_claims(&domain).await;
+                Finished::Cliques(Listed { key, seen })
             };
             return Some(list.boxed());
         }
     }
 
     /// The claims of a domain are listed, or could not be.
-    pub(super) fn finish_list(&mut self, Listed { key, cliques }: Listed) {
-        self.cliques.finish(&key, cliques.is_ok());
-        match cliques {
+    pub(super) fn finish_list(&mut self, Listed { key, seen }: Listed) {
+        self.cliques.finish(&key, seen.is_ok());
+        match seen {
             // It may have gone meanwhile.
-            Ok(cliques) if self.domain_with_claims(&key).is_some() => {
-                self.set_cliques(&key, cliques);
+            Ok(seen) if self.domain_with_claims(&key).is_some() => {
+                self.set_cliques(&key, seen.cliques);
+                if self.worker.context.nodes.set_domain(&key, seen.nodes) {
+                    self.add([&key]);
+                }
             }
             Ok(_) => {}
             Err(err) => {
                 let (uid, error) = (&*key, error_chain(&err));
                 warn!(
                     uid,
-                    error, "the cliques of a ComputeDomain are not known yet"
+                    error, "the cliques and nodes of a ComputeDomain are not known yet"
                 );
             }
         }

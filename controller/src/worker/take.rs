@@ -286,7 +286,8 @@ fn add_in_turn(queue: &mut Queue, index: &Index, key: &Key) {
     }
 }
 
-fn is_allocated(claim: &ObjectMeta) -> bool {
+/// Whether the scheduler has allocated a device for the claim, or is about to.
+pub(super) fn is_allocated(claim: &ObjectMeta) -> bool {
     let finalizers = claim.finalizers.iter().flatten();
     finalizers.into_iter().any(|it| it == ALLOCATED_FINALIZER)
 }

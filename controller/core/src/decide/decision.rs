@@ -39,7 +39,7 @@ pub enum Request {
     RemoveFinalizer(Value),
     /// Count the nodes that publish devices of our driver, and those of them without a clique.
     CountNodes,
-    /// Write this into the status, with [`Findings::notice`](crate::Findings::notice).
+    /// Write this into the status, as [`Findings::report`](crate::Findings::report) has it.
     WriteStatus(Admission),
     /// Read whether this namespace has the ComputeDomain: the one of that name, or if there is no
     /// name, any with the UID.

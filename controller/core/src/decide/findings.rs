@@ -6,11 +6,12 @@ use compute_domain_api::Sharing;
 
 use crate::content::Content;
 use crate::domain::Domain;
+use crate::nodes::Nodes;
 use crate::observed_template::ObservedTemplate;
 use crate::rejection::Rejection;
-use crate::status::{Admission, StatusSchema};
+use crate::status::{Admission, Report, StatusSchema};
 use crate::template_ref::TemplateRef;
-use crate::waiting::{Notice, Waiting};
+use crate::waiting::Waiting;
 
 /// What one reconcile has found out by its requests, and the watches do not tell.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct Findings {
     pub channel_tried: bool,
     /// The claims that wait.
     pub waiting: Waiting,
+    /// The nodes of its claims.
+    pub nodes: Nodes,
 }
 
 // === impl Findings ===
@@ -53,15 +56,21 @@ impl Findings {
             sharing: Sharing::One,
             channel_tried: false,
             waiting: Waiting::default(),
+            nodes: Nodes::default(),
         }
     }
 
-    /// The condition that the domain should have beside that of its admission.
-    pub fn notice(&self, domain: &Domain, admission: &Admission) -> Option<Notice> {
-        match admission {
+    /// What the status is to say, when this is the admission.
+    pub fn report(&self, domain: &Domain, admission: Admission) -> Report {
+        // No claim is made from a template that does not exist.
+        let notice = match admission {
             Admission::Admitted | Admission::NotIsolated => self.waiting.notice(domain),
-            // No claim is made from a template that does not exist.
             Admission::Assigned(_) | Admission::Rejected(_) => None,
+        };
+        Report {
+            admission,
+            notice,
+            nodes: self.nodes.clone(),
         }
     }
 

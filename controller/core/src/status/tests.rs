@@ -36,8 +36,7 @@ fn the_status_patch_has_our_fields_and_no_others() {
     let domain = mk_domain(finalized());
     let patch = status_patch(
         &domain,
-        &Admission::Admitted,
-        None,
+        &Admission::Admitted.into(),
         StatusSchema::FULL,
         now(),
     );
@@ -67,7 +66,7 @@ fn the_status_patch_has_our_fields_and_no_others() {
 fn what_the_crd_lacks_is_left_out() {
     let domain = mk_domain(finalized());
     let status =
-        |schema| status_patch(&domain, &Admission::Admitted, None, schema, now())["status"].take();
+        |schema| status_patch(&domain, &Admission::Admitted.into(), schema, now())["status"].take();
     assert_eq!(status(MINIMAL), json!({ "status": "Ready" }));
     assert_eq!(
         status(WITHOUT_CONDITIONS),
@@ -80,9 +79,10 @@ fn a_written_status_is_not_written_again_whatever_the_crd_lacks() {
     for schema in [StatusSchema::FULL, WITHOUT_CONDITIONS, MINIMAL] {
         for admission in [Admission::Admitted, rejected("x")] {
             let before = mk_domain(finalized());
-            assert!(!admission.is_reported_in(&before, schema), "{schema:?}");
+            let report = Report::from(admission.clone());
+            assert!(!report.is_reported_in(&before, schema), "{schema:?}");
             let after = mk_domain(reported(schema, finalized(), &admission));
-            assert!(admission.is_reported_in(&after, schema), "{schema:?}");
+            assert!(report.is_reported_in(&after, schema), "{schema:?}");
         }
     }
 }
@@ -91,7 +91,7 @@ fn a_written_status_is_not_written_again_whatever_the_crd_lacks() {
 fn a_status_that_an_older_crd_cut_is_completed_when_the_crd_has_all_fields() {
     for schema in [WITHOUT_CONDITIONS, MINIMAL] {
         let cut = mk_domain(reported(schema, finalized(), &Admission::Admitted));
-        assert!(!Admission::Admitted.is_reported_in(&cut, StatusSchema::FULL));
+        assert!(!Report::from(Admission::Admitted).is_reported_in(&cut, StatusSchema::FULL));
     }
 }
 
@@ -116,7 +116,7 @@ fn each_part_of_a_status_that_differs_is_reason_to_write_it() {
     ] {
         let domain = mk_domain(patch.clone());
         assert!(
-            !Admission::Admitted.is_reported_in(&domain, StatusSchema::FULL),
+            !Report::from(Admission::Admitted).is_reported_in(&domain, StatusSchema::FULL),
             "{patch}"
         );
     }
@@ -126,7 +126,12 @@ fn each_part_of_a_status_that_differs_is_reason_to_write_it() {
 fn the_transition_time_changes_only_when_the_condition_does() {
     let domain = with_reported_status(finalized(), &rejected("x"));
     let since = |admission: &Admission| {
-        let patch = status_patch(&domain, admission, None, StatusSchema::FULL, now());
+        let patch = status_patch(
+            &domain,
+            &admission.clone().into(),
+            StatusSchema::FULL,
+            now(),
+        );
         patch["status"]["conditions"][0]["lastTransitionTime"].clone()
     };
     assert_eq!(since(&rejected("y")), "1970-01-01T00:00:00Z");
@@ -172,7 +177,8 @@ fn a_channel_that_a_status_says_is_in_every_status_after_and_never_another() {
         rejected("x"),
     ] {
         let channel = |schema| {
-            status_patch(&domain, &admission, None, schema, now())["status"]["channel"].take()
+            status_patch(&domain, &admission.clone().into(), schema, now())["status"]["channel"]
+                .take()
         };
         assert_eq!(channel(StatusSchema::FULL), 7, "{admission:?}");
         assert_eq!(channel(MINIMAL), Value::Null, "{admission:?}");
@@ -182,8 +188,8 @@ fn a_channel_that_a_status_says_is_in_every_status_after_and_never_another() {
 #[test]
 fn the_first_status_with_a_channel_says_not_ready_and_what_comes_next() {
     let domain = mk_domain(finalized());
-    let assigned = Admission::Assigned(7);
-    let patch = status_patch(&domain, &assigned, None, StatusSchema::FULL, now());
+    let assigned = Report::from(Admission::Assigned(7));
+    let patch = status_patch(&domain, &assigned, StatusSchema::FULL, now());
     let status = &patch["status"];
     assert_eq!(
         (&status["status"], &status["channel"]),
@@ -200,10 +206,15 @@ fn the_first_status_with_a_channel_says_not_ready_and_what_comes_next() {
 fn a_domain_that_is_not_isolated_says_so_until_it_is_admitted_otherwise() {
     let not_isolated = with_reported_status(finalized(), &Admission::NotIsolated);
     assert_eq!(not_isolated.channel(), Some(0));
-    assert!(Admission::NotIsolated.is_reported_in(&not_isolated, StatusSchema::FULL));
-    assert!(!Admission::Admitted.is_reported_in(&not_isolated, StatusSchema::FULL));
+    assert!(Report::from(Admission::NotIsolated).is_reported_in(&not_isolated, StatusSchema::FULL));
+    assert!(!Report::from(Admission::Admitted).is_reported_in(&not_isolated, StatusSchema::FULL));
     let conditions = |admission: &Admission| {
-        let patch = status_patch(&not_isolated, admission, None, StatusSchema::FULL, now());
+        let patch = status_patch(
+            &not_isolated,
+            &admission.clone().into(),
+            StatusSchema::FULL,
+            now(),
+        );
         patch["status"]["conditions"].clone()
     };
     let again = conditions(&Admission::NotIsolated);
@@ -211,5 +222,5 @@ fn a_domain_that_is_not_isolated_says_so_until_it_is_admitted_otherwise() {
     assert_eq!(again[1]["lastTransitionTime"], "1970-01-01T00:00:00Z");
     assert_eq!(conditions(&Admission::Admitted)[1], Value::Null);
     let before = with_reported_status(finalized(), &Admission::Admitted);
-    assert!(!Admission::NotIsolated.is_reported_in(&before, StatusSchema::FULL));
+    assert!(!Report::from(Admission::NotIsolated).is_reported_in(&before, StatusSchema::FULL));
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixtures::{finalized, merged, mk_domain};
-use crate::{Admission, StatusSchema, status_patch};
+use crate::{Admission, Report, StatusSchema, status_patch};
 
 const COUNT: NodeCount = NodeCount {
     without_clique: 3,
@@ -27,9 +27,11 @@ fn all() -> [Waiting; 6] {
 }
 
 fn status(domain: &Domain, waiting: Waiting, now: Timestamp) -> Value {
-    let notice = waiting.notice(domain);
-    let (admission, schema) = (Admission::Admitted, StatusSchema::FULL);
-    status_patch(domain, &admission, notice.as_ref(), schema, now)["status"].take()
+    let report = Report {
+        notice: waiting.notice(domain),
+        ..Admission::Admitted.into()
+    };
+    status_patch(domain, &report, StatusSchema::FULL, now)["status"].take()
 }
 
 /// A domain that was told.

@@ -317,7 +317,7 @@ fn call_of(request: &Request, domain: Option<&Arc<Domain>>, findings: &Findings)
         }
         Request::WriteStatus(admission) => {
             let now = Timestamp::UNIX_EPOCH;
-            let patch = status_patch(domain.unwrap(), &admission, None, findings.schema, now);
+            let patch = status_patch(domain.unwrap(), &admission.into(), findings.schema, now);
             Call::WriteStatus(at(), patch)
         }
         // No claim waits in the simulation.
@@ -333,8 +333,8 @@ fn call_of(request: &Request, domain: Option<&Arc<Domain>>, findings: &Findings)
         Request::LookUpTemplate { name } => Call::ReadTemplate((namespace(), name.into())),
         Request::TryChannel => {
             let (now, schema) = (Timestamp::UNIX_EPOCH, StatusSchema::CHANNEL_ONLY);
-            let any = Admission::Assigned(1);
-            Call::TryStatus(at(), status_patch(domain.unwrap(), &any, None, schema, now))
+            let any = Admission::Assigned(1).into();
+            Call::TryStatus(at(), status_patch(domain.unwrap(), &any, schema, now))
         }
         Request::CreateLease(_, lease) | Request::RestoreLease(lease) => Call::CreateLease(lease),
         Request::ChangeLease(lease, patch) => Call::ChangeLease(lease, patch),

@@ -352,8 +352,8 @@ fn a_second_lease_of_a_domain_is_released_once_nothing_else_is_to_do() {
 
 /// What is written into the domain when it is admitted.
 fn status_of(domain: &Domain) -> Value {
-    let (admission, schema) = (Admission::Admitted, StatusSchema::FULL);
-    let patch = crate::status_patch(domain, &admission, None, schema, now());
+    let (report, schema) = (Admission::Admitted.into(), StatusSchema::FULL);
+    let patch = crate::status_patch(domain, &report, schema, now());
     json!({ "status": patch["status"] })
 }
 

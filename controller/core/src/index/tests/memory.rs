@@ -7,7 +7,7 @@ use std::mem::size_of;
 use super::*;
 
 /// Bytes of a ComputeDomain.
-const DOMAIN: usize = 320;
+const DOMAIN: usize = 336;
 
 /// Bytes of a template.
 const TEMPLATE: usize = 136;

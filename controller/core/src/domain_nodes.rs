@@ -1,0 +1,153 @@
+//! Which nodes each ComputeDomain has, where the driver runs `nvidia-imex`, and how the IMEX daemons of
+//! these nodes are.
+//!
+//! ```text
+//! list of a domain's claims ─> the domain's nodes ─┐
+//!                                                  ├─> Nodes, for its status
+//! CliqueMembers ─> how each node is ───────────────┘
+//!        └─> a node has changed ─> the domains that have it
+//! ```
+//!
+//! A change of a node concerns the `ComputeDomains` that have it, and costs nothing for the others.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use compute_domain_api::crd::{ComputeDomainNode, ComputeDomainState};
+
+use crate::index::Key;
+use crate::nodes::Nodes;
+
+/// The nodes of all `ComputeDomains`. Synchronous, without I/O.
+#[derive(Debug, Default)]
+pub struct DomainNodes {
+    /// The names of the nodes of each ComputeDomain whose claims are known. They may be none.
+    of_domain: HashMap<Key, BTreeSet<NodeName>>,
+    /// The `ComputeDomains` of each node: at least one.
+    domains_on: HashMap<NodeName, BTreeSet<Key>>,
+    /// How the nodes are of which anything is known.
+    known: HashMap<NodeName, ComputeDomainNode>,
+    /// Whether all of these are known.
+    all_known: bool,
+}
+
+type NodeName = Arc<str>;
+
+// === impl DomainNodes ===
+
+impl DomainNodes {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Claims of this ComputeDomain are allocated to these nodes, and to no others. Returns whether it was
+    /// otherwise before.
+    pub fn set_domain(&mut self, key: &Key, nodes: impl IntoIterator<Item = Box<str>>) -> bool {
+        let nodes: BTreeSet<_> = nodes.into_iter().map(|it| self.shared_name(&it)).collect();
+        if self.of_domain.get(key) == Some(&nodes) {
+            return false;
+        }
+        self.leave(key);
+        for node in &nodes {
+            let domains = self.domains_on.entry(node.clone()).or_default();
+            domains.insert(key.clone());
+        }
+        self.of_domain.insert(key.clone(), nodes);
+        true
+    }
+
+    /// The ComputeDomain has no claims, or is gone. Returns whether it had nodes.
+    pub fn forget_domain(&mut self, key: &Key) -> bool {
+        self.leave(key)
+    }
+
+    /// Whether the ComputeDomain is known to have a node.
+    pub fn has_any(&self, key: &str) -> bool {
+        let nodes = self.of_domain.get(key);
+        nodes.is_some_and(|nodes| !nodes.is_empty())
+    }
+
+    /// The `ComputeDomains` whose nodes are known.
+    pub fn domains(&self) -> impl Iterator<Item = &Key> {
+        self.of_domain.keys()
+    }
+
+    /// The node is so now. Returns the `ComputeDomains` whose status says otherwise.
+    // req: MODE-23
+    pub fn set_node(&mut self, node: ComputeDomainNode) -> Vec<Key> {
+        let before = self.node(&node.name);
+        if before == node {
+            return Vec::new();
+        }
+        let name = self.shared_name(&node.name);
+        let domains = self.domains_on.get(&name).into_iter().flatten();
+        let domains = domains.cloned().collect();
+        if node == unknown(&node.name) {
+            self.known.remove(&name);
+        } else {
+            self.known.insert(name, node);
+        }
+        domains
+    }
+
+    /// From now on, a node of which nothing is known is none of the driver's, and not one that was not
+    /// heard of yet. Returns the `ComputeDomains` that have nodes.
+    pub fn all_nodes_known(&mut self) -> Vec<Key> {
+        self.all_known = true;
+        self.of_domain.keys().cloned().collect()
+    }
+
+    /// The nodes of this ComputeDomain, which has claims or none.
+    // req: MODE-21, MODE-24
+    pub fn of(&self, key: &str, has_claims: bool) -> Nodes {
+        match self.of_domain.get(key) {
+            None if !has_claims => Nodes::Known(Vec::new()),
+            Some(names) if self.all_known => {
+                Nodes::Known(names.iter().map(|name| self.node(name)).collect())
+            }
+            _ => Nodes::Unknown,
+        }
+    }
+
+    fn node(&self, name: &str) -> ComputeDomainNode {
+        let known = self.known.get(name);
+        known.cloned().unwrap_or_else(|| unknown(name))
+    }
+
+    fn leave(&mut self, key: &Key) -> bool {
+        let Some(nodes) = self.of_domain.remove(key) else {
+            return false;
+        };
+        for node in &nodes {
+            if let Some(domains) = self.domains_on.get_mut(node) {
+                domains.remove(key);
+                if domains.is_empty() {
+                    self.domains_on.remove(node);
+                }
+            }
+        }
+        !nodes.is_empty()
+    }
+
+    /// The name as it is kept already.
+    fn shared_name(&self, name: &str) -> NodeName {
+        let known = self.known.get_key_value(name).map(|(name, _)| name);
+        let held = || self.domains_on.get_key_value(name).map(|(name, _)| name);
+        known.or_else(held).cloned().unwrap_or_else(|| name.into())
+    }
+}
+
+/// A node of which nothing is known.
+fn unknown(name: &str) -> ComputeDomainNode {
+    ComputeDomainNode {
+        name: name.to_owned(),
+        ip_address: String::new(),
+        clique_id: String::new(),
+        index: Some(-1),
+        status: ComputeDomainState::NotReady,
+    }
+}
+
+#[cfg(test)]
+mod tests;

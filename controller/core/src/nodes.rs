@@ -1,0 +1,189 @@
+//! What the status of a ComputeDomain says of its nodes, where the driver runs `nvidia-imex`: which
+//! they are, and whether they are enough.
+
+use compute_domain_api::crd::{ComputeDomainNode, ComputeDomainState};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::domain::Domain;
+use crate::reported::{NODES_READY, ReportedNodes, time};
+
+/// How many nodes a message names.
+const NAMED: usize = 5;
+
+/// The nodes to which claims of a ComputeDomain are allocated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Nodes {
+    /// The operator runs IMEX on the hosts: nobody says anything of nodes.
+    #[default]
+    Unmanaged,
+    /// They are not known yet: what the status says of them stays.
+    Unknown,
+    /// These, each once, in the order of their names.
+    Known(Vec<ComputeDomainNode>),
+}
+
+/// Whether the nodes are enough, and all ready: the condition `NodesReady`.
+#[derive(Debug)]
+pub(crate) struct Readiness {
+    status: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+// === impl Nodes ===
+
+impl Nodes {
+    /// Whether the driver runs IMEX, so that the status says something of nodes.
+    pub fn is_managed(&self) -> bool {
+        *self != Self::Unmanaged
+    }
+
+    /// What `status.nodes` of this domain is to be; `None`: nobody's business.
+    pub(crate) fn of<'a>(&'a self, domain: &'a Domain) -> Option<&'a [ComputeDomainNode]> {
+        match self {
+            Self::Unmanaged => None,
+            Self::Unknown => Some(reported(domain)),
+            Self::Known(nodes) => Some(nodes),
+        }
+    }
+
+    /// What an admitted domain is with these nodes.
+    // req: MODE-22
+    pub(crate) fn state(&self, domain: &Domain) -> ComputeDomainState {
+        match self.of(domain) {
+            Some(nodes) if !are_enough(nodes, domain) || !are_ready(nodes) => {
+                ComputeDomainState::NotReady
+            }
+            Some(_) | None => ComputeDomainState::Ready,
+        }
+    }
+
+    /// Whether the domain's status has these nodes, and no others. It is no matter in which order.
+    pub(crate) fn are_reported_in(&self, domain: &Domain) -> bool {
+        let Some(wanted) = self.of(domain) else {
+            return true;
+        };
+        let reported = reported(domain);
+        wanted.len() == reported.len() && wanted.iter().all(|node| reported.contains(node))
+    }
+
+    /// The condition that an admitted domain has for them.
+    pub(crate) fn readiness(&self, domain: &Domain) -> Option<Readiness> {
+        let nodes = self.of(domain)?;
+        let (status, reason) = match (are_enough(nodes, domain), are_ready(nodes)) {
+            (false, _) => ("False", "NodesMissing"),
+            (true, false) => ("False", "NodesNotReady"),
+            (true, true) => ("True", "NodesReady"),
+        };
+        Some(Readiness {
+            status,
+            reason,
+            message: message(nodes, domain),
+        })
+    }
+}
+
+/// A JSON patch that removes from the status that was written the nodes that are not to be there: an
+/// apply removes only what the same manager has applied before, and the Go driver's controller and
+/// daemons have not. `None`: there is none.
+// req: MODE-21
+pub fn without_stray_nodes(written: &Domain, nodes: &Nodes) -> Option<Value> {
+    let wanted = nodes.of(written)?;
+    let is_stray = |node: &ComputeDomainNode| wanted.iter().all(|it| it.name != node.name);
+    let all = reported(written).iter().enumerate();
+    let strays: Vec<_> = all.filter(|(_, node)| is_stray(node)).collect();
+    if strays.is_empty() {
+        return None;
+    }
+    let mut patch = vec![json!({
+        "op": "test", "path": "/metadata/uid", "value": written.uid().as_str(),
+    })];
+    // From the last one on, so that the places of the others stay.
+    for (place, node) in strays.into_iter().rev() {
+        let path = format!("/status/nodes/{place}");
+        patch.push(json!({ "op": "test", "path": format!("{path}/name"), "value": node.name }));
+        patch.push(json!({ "op": "remove", "path": path }));
+    }
+    Some(Value::Array(patch))
+}
+
+fn reported(domain: &Domain) -> &[ComputeDomainNode] {
+    of_nodes(domain).map_or(&[], |reported| &reported.nodes)
+}
+
+fn of_nodes(domain: &Domain) -> Option<&ReportedNodes> {
+    domain.reported.as_ref()?.of_nodes.as_deref()
+}
+
+fn are_enough(nodes: &[ComputeDomainNode], domain: &Domain) -> bool {
+    i64::try_from(nodes.len()).is_ok_and(|count| count >= domain.num_nodes())
+}
+
+fn are_ready(nodes: &[ComputeDomainNode]) -> bool {
+    nodes.iter().all(is_ready)
+}
+
+fn is_ready(node: &ComputeDomainNode) -> bool {
+    node.status == ComputeDomainState::Ready
+}
+
+/// One line for a person.
+fn message(nodes: &[ComputeDomainNode], domain: &Domain) -> String {
+    let count = nodes.len();
+    let mut parts = vec![match domain.num_nodes() {
+        0 => format!("nodes to which claims are allocated: {count}"),
+        wanted => {
+            format!("nodes to which claims are allocated: {count} of {wanted} (spec.numNodes)")
+        }
+    }];
+    let mut name = |what: &str, is_one: &dyn Fn(&ComputeDomainNode) -> bool| {
+        let those: Vec<_> = nodes.iter().filter(|it| is_one(it)).collect();
+        if !those.is_empty() {
+            parts.push(format!("{what}: {}", enumerate(&those)));
+        }
+    };
+    name("IMEX daemon not ready", &|node| !is_ready(node));
+    name(
+        "in no NVLink clique, so that pods there get no IMEX channel",
+        &|node| node.clique_id.is_empty() && is_ready(node),
+    );
+    parts.join("; ")
+}
+
+fn enumerate(nodes: &[&ComputeDomainNode]) -> String {
+    let names = nodes.iter().take(NAMED).map(|node| node.name.as_str());
+    let names = names.collect::<Vec<_>>().join(", ");
+    match nodes.len().saturating_sub(NAMED) {
+        0 => names,
+        more => format!("{names} and {more} more"),
+    }
+}
+
+// === impl Readiness ===
+
+impl Readiness {
+    /// Whether the domain's status has this condition.
+    pub(crate) fn is_reported_in(&self, domain: &Domain) -> bool {
+        let condition = of_nodes(domain).and_then(|reported| reported.ready.as_ref());
+        condition.is_some_and(|it| {
+            *it.status == *self.status && *it.reason == *self.reason && *it.message == *self.message
+        })
+    }
+
+    pub(crate) fn condition(&self, domain: &Domain, now: Timestamp) -> Value {
+        let before = of_nodes(domain).and_then(|reported| reported.ready.as_ref());
+        let same = before.filter(|before| *before.status == *self.status);
+        json!({
+            "type": NODES_READY,
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+            "observedGeneration": domain.generation,
+            "lastTransitionTime": time(same.map_or(now, |before| before.since)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

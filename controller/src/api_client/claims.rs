@@ -1,0 +1,248 @@
+//! What the claims of one domain say: to which nodes they are allocated, and in which cliques the nodes
+//! have prepared them, from the reports in `status.devices`.
+
+use std::collections::BTreeSet;
+
+use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME, clique_of_pool};
+use compute_domain_core::Domain;
+use imex_runtime::{Part, for_each_page};
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use kube::Resource as _;
+use kube::api::ListParams;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{ApiClient, RequestError, failed_to};
+
+/// Whoever may write the status of claims may report anything. A clique of a node is shorter: a UUID, a
+/// dot and a number.
+const LONGEST_CLIQUE: usize = 64;
+
+/// The claims of one domain, taken together.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClaimsSeen {
+    /// In which it holds prepared claims.
+    pub(crate) cliques: BTreeSet<Box<str>>,
+    /// To which claims are allocated.
+    pub(crate) nodes: BTreeSet<Box<str>>,
+}
+
+/// Of a claim nothing is decoded but its devices: there are thousands, and what others have written in
+/// them must not fail the list.
+#[derive(Deserialize)]
+struct Claim {
+    status: Option<ClaimStatus>,
+}
+
+#[derive(Deserialize)]
+struct ClaimStatus {
+    #[serde(default)]
+    devices: Vec<Device>,
+    /// As the scheduler writes it; any JSON, so that nothing in it fails the list.
+    #[serde(default)]
+    allocation: Value,
+}
+
+#[derive(Deserialize)]
+struct Device {
+    driver: String,
+    #[serde(default)]
+    conditions: Vec<Condition>,
+    /// Any JSON, of any driver.
+    #[serde(default)]
+    data: Value,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    r#type: String,
+    status: String,
+}
+
+// === impl ApiClient ===
+
+impl ApiClient {
+    /// What the claims with this domain's label in its namespace say. One list.
+    pub(crate) async fn look_at_claims(&self, domain: &Domain) -> Result<ClaimsSeen, RequestError> {
+        let url_path = ResourceClaim::url_path(&(), Some(domain.namespace()));
+        let uid = domain.uid().as_str();
+        let labelled = ListParams::default().labels(&format!("{DOMAIN_LABEL}={uid}"));
+        let mut found = ClaimsSeen::default();
+        let visit = |page: Vec<Claim>| {
+            for status in page.into_iter().filter_map(|claim| claim.status) {
+                found.nodes.extend(status.nodes(uid).map(Box::from));
+                found.cliques.extend(status.cliques(uid).map(Box::from));
+            }
+            true
+        };
+        for_each_page(&self.client, &url_path, Part::Whole, labelled, visit)
+            .await
+            .map_err(failed_to("list the ResourceClaims of the ComputeDomain"))?;
+        Ok(found)
+    }
+}
+
+// === impl ClaimStatus ===
+
+impl ClaimStatus {
+    /// The label alone proves nothing: anybody can make a claim with it.
+    fn cliques(&self, uid: &str) -> impl Iterator<Item = &str> {
+        let devices = self.devices.iter();
+        devices.filter_map(move |device| device.clique(uid))
+    }
+
+    /// The nodes whose device is allocated to a claim of this domain: a node's pool has its name. The
+    /// configuration says whose claim it is, which the scheduler has copied from the claim's spec.
+    // req: MODE-21
+    fn nodes(&self, uid: &str) -> impl Iterator<Item = &str> {
+        let devices = &self.allocation["devices"];
+        let is_of = list(&devices["config"]).any(|config| {
+            let opaque = &config["opaque"];
+            opaque["driver"] == DRIVER_NAME && opaque["parameters"]["domainID"] == uid
+        });
+        let ours = list(&devices["results"])
+            .filter(move |result| is_of && result["driver"] == DRIVER_NAME);
+        let pools = ours.filter_map(|result| result["pool"].as_str());
+        // Those of a clique belong to claims of groups.
+        pools.filter(|pool| clique_of_pool(pool).is_none())
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+// === impl Device ===
+
+impl Device {
+    fn clique(&self, uid: &str) -> Option<&str> {
+        let is_prepared = |it: &Condition| it.r#type == "Ready" && it.status == "True";
+        let is_of = self.driver == DRIVER_NAME
+            && self.text("computeDomain") == Some(uid)
+            && self.conditions.iter().any(is_prepared);
+        let clique = self.text("clique").filter(|_| is_of);
+        clique.filter(|it| !it.is_empty() && it.len() <= LONGEST_CLIQUE)
+    }
+
+    fn text(&self, field: &str) -> Option<&str> {
+        self.data.get(field)?.as_str()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mk_device() -> Value {
+        json!({
+            "driver": "compute-domain.nvidia.com", "pool": "node1", "device": "channel-0",
+            "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": "9999-12-31T23:59:59Z" }],
+            "data": { "computeDomain": "uid", "clique": "x.1", "channel": 0 },
+        })
+    }
+
+    fn statuses(claims: &Value) -> Vec<ClaimStatus> {
+        let claims: Vec<Claim> = serde_json::from_value(claims.clone()).unwrap();
+        claims
+            .into_iter()
+            .filter_map(|claim| claim.status)
+            .collect()
+    }
+
+    fn cliques(claims: &Value) -> Vec<String> {
+        let statuses = statuses(claims).into_iter();
+        let cliques =
+            |status: ClaimStatus| -> Vec<_> { status.cliques("uid").map(String::from).collect() };
+        statuses.flat_map(cliques).collect()
+    }
+
+    fn of_device(path: &str, value: Value) -> Vec<String> {
+        let mut device = mk_device();
+        *device.pointer_mut(path).unwrap() = value;
+        cliques(&json!([{ "status": { "devices": [device] } }]))
+    }
+
+    #[test]
+    fn a_clique_is_read_from_each_prepared_device_of_the_driver() {
+        let mut other = mk_device();
+        other["data"]["clique"] = json!("x.2");
+        let claims = json!([
+            { "metadata": 5, "spec": 7 },
+            { "status": {} },
+            { "status": { "allocation": 3, "devices": [mk_device(), other] } },
+            { "status": { "devices": [{ "driver": "gpu.nvidia.com", "pool": "a", "device": "b" }] } },
+        ]);
+        assert_eq!(cliques(&claims), ["x.1", "x.2"]);
+    }
+
+    #[test]
+    fn what_is_no_report_of_the_driver_about_this_domain_counts_for_nothing() {
+        for (path, value) in [
+            ("/driver", json!("gpu.nvidia.com")),
+            ("/data", json!(null)),
+            ("/data", json!("text")),
+            ("/data/computeDomain", json!("another")),
+            ("/data/clique", json!(null)),
+            ("/data/clique", json!(1)),
+            ("/data/clique", json!("")),
+            ("/data/clique", json!("x".repeat(65))),
+            ("/conditions/0/status", json!("False")),
+            ("/conditions/0/type", json!("Healthy")),
+        ] {
+            let found = of_device(path, value.clone());
+            assert!(found.is_empty(), "{path} {value}: {found:?}");
+        }
+        assert_eq!(of_device("/data/clique", json!("x".repeat(64))).len(), 1);
+    }
+
+    fn mk_allocation() -> Value {
+        json!({ "devices": {
+            "results": [
+                { "request": "gpu", "driver": "gpu.nvidia.com", "pool": "other", "device": "gpu-0" },
+                { "request": "channel", "driver": "compute-domain.nvidia.com", "pool": "node1", "device": "channel-0" },
+            ],
+            "config": [{ "source": "FromClaim", "requests": ["channel"], "opaque": {
+                "driver": "compute-domain.nvidia.com", "parameters": { "domainID": "uid" },
+            } }],
+        } })
+    }
+
+    fn nodes(allocation: &Value) -> Vec<String> {
+        let claims = json!([{ "status": { "allocation": allocation } }]);
+        let statuses = statuses(&claims).into_iter();
+        let nodes =
+            |status: ClaimStatus| -> Vec<_> { status.nodes("uid").map(String::from).collect() };
+        statuses.flat_map(nodes).collect()
+    }
+
+    // req: MODE-21
+    #[test]
+    fn an_allocated_claim_of_the_domain_has_the_node_of_its_device() {
+        assert_eq!(nodes(&mk_allocation()), ["node1"]);
+    }
+
+    // req: MODE-21
+    #[test]
+    fn what_is_no_allocation_of_the_driver_for_this_domain_is_on_no_node() {
+        for (path, value) in [
+            ("/devices", json!(null)),
+            ("/devices", json!("text")),
+            ("/devices/config", json!(null)),
+            ("/devices/config/0/opaque/driver", json!("gpu.nvidia.com")),
+            (
+                "/devices/config/0/opaque/parameters/domainID",
+                json!("another"),
+            ),
+            ("/devices/config/0/opaque/parameters", json!(7)),
+            ("/devices/results", json!({})),
+            ("/devices/results/1/driver", json!("gpu.nvidia.com")),
+            ("/devices/results/1/pool", json!(1)),
+        ] {
+            let mut allocation = mk_allocation();
+            *allocation.pointer_mut(path).unwrap() = value.clone();
+            assert_eq!(nodes(&allocation), [""; 0], "{path} {value}");
+        }
+    }
+}
