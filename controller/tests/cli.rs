@@ -37,8 +37,11 @@ fn a_configuration_error_is_one_line_that_names_the_fix() {
         // By environment, as the chart does it; flags are in the table of modes.
         (
             &[][..],
-            &[("IMEX_MODE", "")][..],
-            ["not implemented", "featureGates.HostManagedIMEX=true"],
+            &[("IMEX_MODE", "hostManaged")][..],
+            [
+                "requires the HostManagedIMEX feature gate",
+                "featureGates.HostManagedIMEX=true",
+            ],
         ),
         (
             &[],
@@ -130,6 +133,8 @@ fn a_subcommand_that_cannot_ask_the_api_server_has_decided_nothing() {
         assert!(refusal(args, &[]).contains("/nonexistent"));
     }
     // What an uninstalled driver isolated is no matter, but what an upgraded one will is.
-    assert!(refusal(&["preflight", "upgrade"], &[]).contains("HostManagedIMEX"));
+    let host_managed = [("IMEX_MODE", "hostManaged")];
+    let upgrade = refusal(&["preflight", "upgrade"], &host_managed);
+    assert!(upgrade.contains("HostManagedIMEX"), "{upgrade}");
     assert!(refusal(&["preflight", "reinstall"], &[]).contains("reinstall"));
 }

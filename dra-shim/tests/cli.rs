@@ -25,8 +25,11 @@ fn a_configuration_error_is_one_line_that_names_the_fix() {
         (&[][..], &[][..], ["--node-name", "--help"]),
         (
             &[],
-            &[node, ("IMEX_MODE", "")],
-            ["not implemented", "featureGates.HostManagedIMEX=true"],
+            &[node, ("IMEX_MODE", "hostManaged")],
+            [
+                "requires the HostManagedIMEX feature gate",
+                "featureGates.HostManagedIMEX=true",
+            ],
         ),
         (
             &["--imex-mode=foo"],
