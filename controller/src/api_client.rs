@@ -1,12 +1,10 @@
-mod claims;
+pub(crate) mod claims;
 pub(crate) mod clique_labels;
 mod group_lease;
 mod group_pools;
 mod leases;
 mod members;
 mod status;
-
-pub(crate) use self::claims::ClaimsSeen;
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! A controller that runs in a test, and what it meets there.
 
 pub(crate) mod logs;
+pub(crate) mod nodes;
 pub(crate) mod objects;
 
 use std::sync::{Arc, Mutex, OnceLock};
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use compute_domain_api::Sharing;
 
 use crate::api_client::{ApiClient, CONTROLLER_NAME};
+use crate::domain_nodes::NodesOfDomains;
 use crate::fake_api::{Call, FakeApi};
 use crate::fence::Fence;
 use crate::lease::{Elector, LeaseConfig};
@@ -98,45 +100,51 @@ pub(crate) struct Controller {
 impl Controller {
     /// Starts one without leader election.
     pub(crate) fn start(api: &FakeApi) -> Self {
-        Self::start_with(api, None, WaitingClaims::default())
+        Self::start_as(api, None, None, |_| {})
     }
 
     /// Starts one with `imex.withoutClique=taint`.
     pub(crate) fn start_with_taints(api: &FakeApi) -> Self {
-        Self::start_with(api, None, WaitingClaims::new(true))
+        Self::start_as(api, None, None, |worker| {
+            worker.context.waiting = WaitingClaims::new(true);
+        })
+    }
+
+    /// Starts one in the driver-managed mode.
+    pub(crate) fn start_driver_managed(api: &FakeApi) -> Self {
+        Self::start_as(api, None, Some(64), |worker| {
+            worker.context.nodes = Arc::new(NodesOfDomains::new(true));
+            worker.member_keeper = Some(nodes::mk_keeper(worker));
+        })
     }
 
     /// Starts one that reconciles while it has the lease.
     pub(crate) fn start_candidate(api: &FakeApi, identity: &str) -> Self {
         let lease = Some(mk_lease_config(identity));
-        Self::start_with(api, lease, WaitingClaims::default())
+        Self::start_as(api, lease, None, |_| {})
     }
 
     /// Starts one that gives every domain a channel of its own, of this many less one.
     pub(crate) fn start_with_channels(api: &FakeApi, count: u32) -> Self {
-        Self::start_as(api, None, WaitingClaims::default(), Some(count))
+        Self::start_as(api, None, Some(count), |_| {})
     }
 
     /// Starts one that does so while it has the lease.
     pub(crate) fn start_candidate_with_channels(api: &FakeApi, identity: &str, count: u32) -> Self {
         let lease = Some(mk_lease_config(identity));
-        Self::start_as(api, lease, WaitingClaims::default(), Some(count))
-    }
-
-    fn start_with(api: &FakeApi, lease: Option<LeaseConfig>, waiting: WaitingClaims) -> Self {
-        Self::start_as(api, lease, waiting, None)
+        Self::start_as(api, lease, Some(count), |_| {})
     }
 
     fn start_as(
         api: &FakeApi,
         lease: Option<LeaseConfig>,
-        waiting: WaitingClaims,
         channel_count: Option<u32>,
+        adapt: impl FnOnce(&mut Worker),
     ) -> Self {
         let mut registry = Registry::default();
         let fence = Fence::default();
         let mut worker = mk_worker_with(api, fence.clone(), &mut registry, channel_count);
-        worker.context.waiting = waiting;
+        adapt(&mut worker);
         let (readiness, shutdown) = (worker.readiness.clone(), worker.shutdown.clone());
         let client = worker.client.clone();
         let task = tokio::spawn(async move {

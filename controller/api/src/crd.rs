@@ -68,7 +68,8 @@ pub struct ComputeDomainRoot {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainSpec {
-    /// Deprecated: how many nodes take part. Ignored where the operator runs IMEX on the hosts.
+    /// Deprecated: how many nodes it has to have to be Ready, where the driver runs IMEX; nothing else waits
+    /// for them. Ignored where the operator runs IMEX on the hosts.
     // req: CD-9
     #[serde(default)]
     #[schemars(schema_with = "num_nodes_schema")]
@@ -100,10 +101,11 @@ pub struct ComputeDomainTemplateRef {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainStatus {
-    /// Ready means admitted, and the claim template exists. It says nothing about IMEX on any node.
+    /// Ready means admitted, and the claim template exists; where the driver runs IMEX, also that there are
+    /// `numNodes` nodes and all are ready. Where the operator runs it, it says nothing about any node.
     #[schemars(schema_with = "state_schema")]
     pub status: ComputeDomainState,
-    /// Nodes of a driver-managed ComputeDomain. Where the operator runs IMEX nobody writes it.
+    /// The nodes to which claims of it are allocated, where the driver runs IMEX. Elsewhere nobody writes it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub nodes: Vec<ComputeDomainNode>,
@@ -132,16 +134,16 @@ pub struct ComputeDomainStatus {
 pub struct ComputeDomainNode {
     /// Name of the node.
     pub name: String,
-    /// Address of its IMEX daemon.
+    /// Address of its IMEX daemon; empty while it has none.
     pub ip_address: String,
-    /// NVLink fabric and clique; empty without a fabric.
+    /// NVLink fabric and clique; empty without one.
     #[serde(rename = "cliqueID")]
     pub clique_id: String,
-    /// Number of its daemon within the clique; -1 without a fabric.
+    /// Number of its daemon within the clique; -1 if it is no member of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "integer_schema")]
     pub index: Option<i64>,
-    /// Whether its daemon is ready.
+    /// Whether its IMEX daemon is ready.
     #[serde(default)]
     #[schemars(schema_with = "state_schema")]
     pub status: ComputeDomainState,

@@ -96,16 +96,17 @@ pub fn without_stray_nodes(written: &Domain, nodes: &Nodes) -> Option<Value> {
     if strays.is_empty() {
         return None;
     }
-    let mut patch = vec![json!({
+    let mut operations = vec![json!({
         "op": "test", "path": "/metadata/uid", "value": written.uid().as_str(),
     })];
     // From the last one on, so that the places of the others stay.
     for (place, node) in strays.into_iter().rev() {
         let path = format!("/status/nodes/{place}");
-        patch.push(json!({ "op": "test", "path": format!("{path}/name"), "value": node.name }));
-        patch.push(json!({ "op": "remove", "path": path }));
+        operations
+            .push(json!({ "op": "test", "path": format!("{path}/name"), "value": node.name }));
+        operations.push(json!({ "op": "remove", "path": path }));
     }
-    Some(Value::Array(patch))
+    Some(Value::Array(operations))
 }
 
 fn reported(domain: &Domain) -> &[ComputeDomainNode] {

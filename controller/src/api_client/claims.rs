@@ -95,21 +95,25 @@ impl ClaimStatus {
     /// configuration says whose claim it is, which the scheduler has copied from the claim's spec.
     // req: MODE-21
     fn nodes(&self, uid: &str) -> impl Iterator<Item = &str> {
-        let devices = &self.allocation["devices"];
-        let is_of = list(&devices["config"]).any(|config| {
-            let opaque = &config["opaque"];
-            opaque["driver"] == DRIVER_NAME && opaque["parameters"]["domainID"] == uid
+        let is_of = list(&self.allocation, "/devices/config").any(|config| {
+            text(config, "/opaque/driver") == Some(DRIVER_NAME)
+                && text(config, "/opaque/parameters/domainID") == Some(uid)
         });
-        let ours = list(&devices["results"])
-            .filter(move |result| is_of && result["driver"] == DRIVER_NAME);
-        let pools = ours.filter_map(|result| result["pool"].as_str());
-        // Those of a clique belong to claims of groups.
+        let ours = list(&self.allocation, "/devices/results")
+            .filter(move |result| is_of && text(result, "/driver") == Some(DRIVER_NAME));
+        // The pool of a clique belongs to claims of groups.
+        let pools = ours.filter_map(|result| text(result, "/pool"));
         pools.filter(|pool| clique_of_pool(pool).is_none())
     }
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
+fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
+    let list = value.pointer(path).and_then(Value::as_array);
+    list.into_iter().flatten()
+}
+
+fn text<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
+    value.pointer(path)?.as_str()
 }
 
 // === impl Device ===

@@ -12,7 +12,8 @@ use std::time::Duration;
 use compute_domain_core::{Cliques, Key};
 use tokio::time::Instant;
 
-use crate::api_client::{ClaimsSeen, RequestError};
+use crate::api_client::RequestError;
+use crate::api_client::claims::ClaimsSeen;
 use crate::wake::wake_at;
 
 /// Claims are listed when none of the domain has changed for this long. The nodes write the reports of a

@@ -12,6 +12,7 @@ mod leftovers;
 mod life;
 mod load;
 mod names;
+mod nodes;
 mod orphans;
 mod outages;
 mod refused;

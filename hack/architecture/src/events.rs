@@ -25,7 +25,7 @@ const PROGRAMS: [&str; 6] = [
 ];
 
 /// Kinds of objects, words of other APIs, and types of conditions that come without an event.
-const NO_REASONS: [&str; 30] = [
+const NO_REASONS: [&str; 33] = [
     "CDIDeviceIDs",
     "ClaimWaits",
     "ComputeDomain",
@@ -42,6 +42,9 @@ const NO_REASONS: [&str; 30] = [
     "FromClass",
     "NamespaceTerminating",
     "NoSchedule",
+    "NodesMissing",
+    "NodesNotReady",
+    "NodesReady",
     "NotFound",
     "NotIn",
     "NotIsolated",

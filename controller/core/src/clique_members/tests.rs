@@ -367,3 +367,5 @@ fn a_pod_whose_containers_have_ended_is_no_daemon() {
     let ending = mk_pod("a", &json!({ "deleted": true, "ready": "True" }));
     assert!(!DaemonPod::new(&ending).unwrap().ready);
 }
+
+mod told;

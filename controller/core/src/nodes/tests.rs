@@ -25,7 +25,7 @@ fn without_clique(name: &str) -> ComputeDomainNode {
 }
 
 /// A domain that wants this many nodes, and has this status.
-fn wants(num_nodes: i64, status: Value) -> Domain {
+fn wants(num_nodes: i64, status: &Value) -> Domain {
     let patch = json!({ "spec": { "numNodes": num_nodes }, "status": status });
     mk_domain(merged(finalized(), patch))
 }
@@ -72,7 +72,7 @@ fn a_domain_is_ready_when_it_has_as_many_nodes_as_it_wants_and_all_are_ready() {
         (1, vec![without_clique("n1")], "Ready", "NodesReady"),
         (i64::MAX, ready(&["n1"]), "NotReady", "NodesMissing"),
     ] {
-        let status = written(&wants(num_nodes, Value::Null), &admitted(nodes));
+        let status = written(&wants(num_nodes, &Value::Null), &admitted(nodes));
         assert_eq!(status["status"], expected, "{num_nodes} {status}");
         let told = condition(&status);
         assert_eq!(
@@ -93,21 +93,21 @@ fn a_domain_without_spec_num_nodes_waits_for_none() {
 // req: MODE-22
 #[test]
 fn one_that_lacks_nodes_says_so_and_is_admitted_all_the_same() {
-    let status = written(&wants(2, Value::Null), &admitted(vec![]));
+    let status = written(&wants(2, &Value::Null), &admitted(vec![]));
     assert_eq!(status["conditions"][0]["type"], "Ready");
     assert_eq!(status["conditions"][0]["status"], "True");
     assert_eq!(
         condition(&status)["message"],
         "nodes to which claims are allocated: 0 of 2 (spec.numNodes)"
     );
-    let domain = wants(2, status);
+    let domain = wants(2, &status);
     assert!(domain.reported.as_ref().unwrap().was_admitted());
     assert!(!domain.wants_channel());
 }
 
 #[test]
 fn a_rejected_domain_is_not_ready_and_has_no_condition_about_its_nodes() {
-    let status = written(&wants(0, Value::Null), &rejected());
+    let status = written(&wants(0, &Value::Null), &rejected());
     assert_eq!(
         (&status["status"], condition(&status)),
         (&json!("NotReady"), &Value::Null)
@@ -120,7 +120,7 @@ fn the_message_names_who_is_not_ready_and_who_has_no_clique() {
     let names: Vec<_> = (1..8).map(|number| format!("n{number}")).collect();
     let mut nodes: Vec<_> = names.iter().map(|name| node(name, "NotReady")).collect();
     nodes.push(without_clique("n8"));
-    let status = written(&wants(0, Value::Null), &admitted(nodes));
+    let status = written(&wants(0, &Value::Null), &admitted(nodes));
     assert_eq!(
         condition(&status)["message"],
         "nodes to which claims are allocated: 8; IMEX daemon not ready: n1, n2, n3, n4, n5 and 2 more; in no NVLink clique, so that pods there get no IMEX channel: n8"
@@ -133,7 +133,7 @@ fn the_status_has_every_field_of_each_node_also_those_that_are_empty() {
     let mut bare = without_clique("n1");
     bare.ip_address.clear();
     let status = written(
-        &wants(0, Value::Null),
+        &wants(0, &Value::Null),
         &admitted(vec![bare, node("n2", "NotReady")]),
     );
     assert_eq!(
@@ -148,7 +148,7 @@ fn the_status_has_every_field_of_each_node_also_those_that_are_empty() {
 #[test]
 fn where_the_operator_runs_imex_no_node_is_written_read_or_removed() {
     let theirs = json!({ "status": "Ready", "nodes": [node("n1", "NotReady")] });
-    let domain = wants(2, theirs);
+    let domain = wants(2, &theirs);
     let report = Report::from(Admission::Admitted);
     let status = written(&domain, &report);
     assert_eq!(
@@ -162,8 +162,8 @@ fn where_the_operator_runs_imex_no_node_is_written_read_or_removed() {
 // req: MODE-24
 #[test]
 fn nodes_that_are_not_known_yet_stay_as_the_status_says() {
-    let before = written(&wants(2, Value::Null), &admitted(ready(&["n1", "n2"])));
-    let domain = wants(2, before.clone());
+    let before = written(&wants(2, &Value::Null), &admitted(ready(&["n1", "n2"])));
+    let domain = wants(2, &before.clone());
     let report = Report {
         nodes: Nodes::Unknown,
         ..Admission::Admitted.into()
@@ -176,7 +176,7 @@ fn nodes_that_are_not_known_yet_stay_as_the_status_says() {
 #[test]
 fn what_was_written_is_not_written_again_and_what_differs_is() {
     for report in [admitted(vec![]), admitted(ready(&["n2", "n1"])), rejected()] {
-        let domain = wants(2, written(&wants(2, Value::Null), &report));
+        let domain = wants(2, &written(&wants(2, &Value::Null), &report));
         assert!(report.is_reported_in(&domain, FULL), "{report:?}");
         let mut other = report.clone();
         other.nodes = Nodes::Known(ready(&["n1", "n3"]));
@@ -191,9 +191,9 @@ fn what_was_written_is_not_written_again_and_what_differs_is() {
 #[test]
 fn the_order_of_nodes_is_no_reason_to_write_them_and_each_field_is() {
     let report = admitted(vec![node("n1", "Ready"), node("n2", "Ready")]);
-    let mut status = written(&wants(2, Value::Null), &report);
+    let mut status = written(&wants(2, &Value::Null), &report);
     status["nodes"].as_array_mut().unwrap().reverse();
-    assert!(report.is_reported_in(&wants(2, status.clone()), FULL));
+    assert!(report.is_reported_in(&wants(2, &status), FULL));
     for (field, value) in [
         ("ipAddress", json!("10.0.0.9")),
         ("cliqueID", json!("")),
@@ -201,15 +201,15 @@ fn the_order_of_nodes_is_no_reason_to_write_them_and_each_field_is() {
     ] {
         let mut status = status.clone();
         status["nodes"][0][field] = value;
-        assert!(!report.is_reported_in(&wants(2, status), FULL), "{field}");
+        assert!(!report.is_reported_in(&wants(2, &status), FULL), "{field}");
     }
     status["conditions"].as_array_mut().unwrap().pop();
-    assert!(!report.is_reported_in(&wants(2, status), FULL));
+    assert!(!report.is_reported_in(&wants(2, &status), FULL));
 }
 
 #[test]
 fn the_condition_keeps_its_time_until_its_status_changes() {
-    let domain = wants(2, written(&wants(2, Value::Null), &admitted(vec![])));
+    let domain = wants(2, &written(&wants(2, &Value::Null), &admitted(vec![])));
     let now = "2026-01-02T03:04:05Z".parse().unwrap();
     let since = |nodes| {
         let status = status_patch(&domain, &admitted(nodes), FULL, now)["status"].take();
@@ -227,7 +227,7 @@ fn nodes_that_others_have_left_are_removed_one_by_one_and_only_if_they_are_where
         node("n1", "Ready"),
         node("n8", "NotReady"),
     ];
-    let domain = wants(0, json!({ "status": "Ready", "nodes": nodes }));
+    let domain = wants(0, &json!({ "status": "Ready", "nodes": nodes }));
     let known = |names: &[&str]| Nodes::Known(ready(names));
     assert_eq!(
         without_stray_nodes(&domain, &known(&["n1"])),
