@@ -167,6 +167,7 @@ impl Worker {
         self.metrics.set_queue_depth(0);
         self.metrics.set_cliques(0, 0);
         self.context.index.lock().clear();
+        self.context.nodes.clear();
     }
 }
 
