@@ -247,23 +247,25 @@ async fn a_controller_that_starts_writes_no_status_and_corrects_what_has_changed
 // req: MODE-24
 #[tokio::test(start_paused = true)]
 async fn while_the_daemons_are_not_known_the_nodes_stay_as_the_status_says() {
-    let (api, controller, [a]) = fixture(1, [("a", 1)]).await;
-    create_allocated(&api, "one", &a, "n1");
-    api.until("ready", |api| is_ready(api, "a")).await;
-    controller.kill().await;
-    api.break_with(Rule::always(Call::ListDaemonPods, Fault::Unavailable));
-    set_ready(&api, "n1", "False");
-    api.forget_requests();
-    let second = Controller::start_driver_managed(&api);
-    let domain = mk_domain_of("b", 0);
-    api.create(domain);
-    api.until("another one is ready", |api| is_ready(api, "b"))
-        .await;
-    api.after(LONG).await;
-    assert!(is_ready(&api, "a"));
-    api.heal();
-    api.until("not ready", |api| !is_ready(api, "a")).await;
-    second.stop().await;
+    for unknown in [Call::ListDaemonPods, Call::ListCliques, Call::ListSlices] {
+        let (api, controller, [a]) = fixture(1, [("a", 1)]).await;
+        create_allocated(&api, "one", &a, "n1");
+        api.until("ready", |api| is_ready(api, "a")).await;
+        controller.kill().await;
+        api.break_with(Rule::always(unknown, Fault::Unavailable));
+        set_ready(&api, "n1", "False");
+        let second = Controller::start_driver_managed(&api);
+        api.create(mk_domain_of("b", 0));
+        api.until("another one is ready", |api| is_ready(api, "b"))
+            .await;
+        api.after(LONG).await;
+        let as_before = [is("n1", "10.0.0.1", 0, "Ready")];
+        assert_eq!(nodes_of(&api, "a"), as_before, "{unknown:?}");
+        assert!(is_ready(&api, "a"));
+        api.heal();
+        api.until("not ready", |api| !is_ready(api, "a")).await;
+        second.stop().await;
+    }
 }
 
 // req: MODE-21
