@@ -112,7 +112,7 @@ impl Controller {
 
     /// Starts one in the driver-managed mode.
     pub(crate) fn start_driver_managed(api: &FakeApi) -> Self {
-        Self::start_as(api, None, Some(64), |worker| {
+        Self::start_as(api, None, Some(256), |worker| {
             worker.context.nodes = Arc::new(NodesOfDomains::new(true));
             worker.member_keeper = Some(nodes::mk_keeper(worker));
         })

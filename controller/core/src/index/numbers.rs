@@ -301,7 +301,7 @@ impl Numbers {
         let Some(channels) = &self.channels else {
             return false;
         };
-        let mut assigned = self.assigned.range(channels.clone());
+        let mut assigned = within(&self.assigned, channels);
         assigned.any(|(number, domains)| {
             let oldest = domains.values().next();
             !self.leases.contains_key(number)
@@ -352,7 +352,7 @@ impl Numbers {
             return ChannelCounts::default();
         }
         let free = self.free(now).count();
-        let given = self.leases.range(channels.clone());
+        let given = within(&self.leases, channels);
         let cooling = given.filter(|(_, lease)| lease.is_released()).count();
         ChannelCounts {
             used: self.all().count().saturating_sub(free + cooling),
@@ -360,6 +360,16 @@ impl Numbers {
             cooling,
         }
     }
+}
+
+/// The entries of these channels, which may be none: the first may be beyond the last.
+fn within<'a, T>(
+    all: &'a BTreeMap<u32, T>,
+    channels: &RangeInclusive<u32>,
+) -> impl Iterator<Item = (&'a u32, &'a T)> {
+    let last = *channels.end();
+    let from_first = all.range(channels.start()..);
+    from_first.take_while(move |(number, _)| **number <= last)
 }
 
 fn place(domain: &Domain) -> Place {

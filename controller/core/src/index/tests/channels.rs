@@ -367,3 +367,18 @@ fn channels_below_the_first_are_given_to_nobody_until_it_is_lowered_and_then_all
     index.apply_lease(lease_at("a", 2, 1));
     assert_eq!(offer(&index, "new"), Offer::Channel(1));
 }
+
+#[test]
+fn while_the_first_is_beyond_the_last_none_is_given_and_those_that_are_stay() {
+    let mut index = mk_index();
+    index.apply_lease(lease_at("a", 2, 1));
+    index.apply_domain(with_channel("a", 1, 2));
+    index.set_first_channel(128);
+    index.apply_domain(waiting("new", 2));
+    assert_eq!(offer(&index, "new"), Offer::NoneFree(None));
+    assert_eq!(index.channel_counts(now()), ChannelCounts::default());
+    let assigned = index.observe("a", now()).channels.unwrap().assigned;
+    assert!(matches!(assigned, Some(Assigned::Holder(_))));
+    index.set_first_channel(1);
+    assert_eq!(offer(&index, "new"), Offer::Channel(1));
+}
