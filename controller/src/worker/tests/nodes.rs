@@ -244,6 +244,25 @@ async fn a_controller_that_starts_writes_no_status_and_corrects_what_has_changed
     third.stop().await;
 }
 
+// req: MODE-21
+#[tokio::test(start_paused = true)]
+async fn the_last_claim_takes_the_nodes_along_also_before_the_claims_were_listed() {
+    let (api, controller, [a]) = fixture(1, [("a", 0)]).await;
+    create_allocated(&api, "one", &a, "n1");
+    api.until("one", |api| nodes_of(api, "a").len() == 1).await;
+    controller.kill().await;
+    api.break_with(Rule::always(Call::ListClaimsOfDomain, Fault::Unavailable));
+    let second = Controller::start_driver_managed(&api);
+    second.settle().await;
+    api.after(LONG).await;
+    assert_eq!(nodes_of(&api, "a").len(), 1);
+    strip_claim(&api, "one");
+    let gone = Instant::now();
+    api.until("none", |api| nodes_of(api, "a").is_empty()).await;
+    assert_within(SECOND, gone);
+    second.stop().await;
+}
+
 // req: MODE-24
 #[tokio::test(start_paused = true)]
 async fn while_the_daemons_are_not_known_the_nodes_stay_as_the_status_says() {
