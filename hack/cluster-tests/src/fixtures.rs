@@ -293,22 +293,24 @@ pub struct ChartValue {
 }
 
 impl ChartValue {
-    /// Upgrades the release, and waits until its pods are ready: after the namespaces of tests
-    /// that have ended are gone, since the chart's guard counts the channels of their domains.
+    /// Upgrades the release, and waits until its pods are ready: after the domains of tests that have
+    /// ended are gone, since the chart's guard counts their channels.
     ///
     /// # Errors
     /// If they are not.
     pub fn set(cluster: &Cluster, key: &'static str, value: &str) -> Result<Self> {
-        wait_until(cluster, "no namespace is being deleted", || {
+        wait_until(cluster, "no domain is left of an ended test", || {
             let namespaces = cluster.items(&["namespaces"])?;
-            let leaving =
+            let is_ending =
                 |namespace: &&Value| namespace.pointer("/metadata/deletionTimestamp").is_some();
-            let names = namespaces
-                .iter()
-                .filter(leaving)
-                .map(|leaving| leaving.pointer("/metadata/name"));
-            let names: Vec<_> = names.collect();
-            ensure!(names.is_empty(), "{names:?}");
+            let ending = namespaces.iter().filter(is_ending);
+            let ending: Vec<_> = ending
+                .map(|namespace| namespace.pointer("/metadata/name"))
+                .collect();
+            let domains = cluster.items(&[DOMAINS, "--all-namespaces"])?;
+            let mut of_domains = domains.iter().map(|it| it.pointer("/metadata/namespace"));
+            let left = of_domains.find(|namespace| ending.contains(namespace));
+            ensure!(left.is_none(), "one in {left:?}");
             Ok(())
         })?;
         let chart_value = Self {
