@@ -133,7 +133,7 @@ impl Pair {
         let before = self.known(rival(n));
         let plugin = random.usize(..2);
         // Not held any more when it is locked again: who kills waits in between.
-        let answer = { self.plugins[plugin].read().await.prepare(&claim(uid)).await };
+        let answer = self.plugins[plugin].read().await.prepare(&claim(uid)).await;
         match answer {
             Ok(devices) => {
                 assert_eq!(devices[0].device, format!("channel-{}", channel(n)));

@@ -299,20 +299,7 @@ impl ChartValue {
     /// # Errors
     /// If they are not.
     pub fn set(cluster: &Cluster, key: &'static str, value: &str) -> Result<Self> {
-        wait_until(cluster, "no domain is left of an ended test", || {
-            let namespaces = cluster.items(&["namespaces"])?;
-            let is_ending =
-                |namespace: &&Value| namespace.pointer("/metadata/deletionTimestamp").is_some();
-            let ending = namespaces.iter().filter(is_ending);
-            let ending: Vec<_> = ending
-                .map(|namespace| namespace.pointer("/metadata/name"))
-                .collect();
-            let domains = cluster.items(&[DOMAINS, "--all-namespaces"])?;
-            let mut of_domains = domains.iter().map(|it| it.pointer("/metadata/namespace"));
-            let left = of_domains.find(|namespace| ending.contains(namespace));
-            ensure!(left.is_none(), "one in {left:?}");
-            Ok(())
-        })?;
+        wait_for_domains_of_ended_tests(cluster)?;
         let chart_value = Self {
             cluster: cluster.clone(),
             key,
@@ -347,6 +334,22 @@ impl Drop for ChartValue {
     fn drop(&mut self) {
         drop(self.upgrade("", true)); // ignored: if it fails, the next test does, too
     }
+}
+
+/// They go when their pods have gone, long before their namespaces do.
+fn wait_for_domains_of_ended_tests(cluster: &Cluster) -> Result<()> {
+    fn name_at<'a>(objects: &'a [Value], pointer: &str) -> Vec<Option<&'a Value>> {
+        objects.iter().map(|it| it.pointer(pointer)).collect()
+    }
+    wait_until(cluster, "no domain is left of an ended test", || {
+        let ending = cluster.items(&["namespaces", "--field-selector=status.phase=Terminating"])?;
+        let ending = name_at(&ending, "/metadata/name");
+        let domains = cluster.items(&[DOMAINS, "--all-namespaces"])?;
+        let mut namespaces = name_at(&domains, "/metadata/namespace").into_iter();
+        let left = namespaces.find(|namespace| ending.contains(namespace));
+        ensure!(left.is_none(), "one in {left:?}");
+        Ok(())
+    })
 }
 
 /// Breaks the mock driver of one node until this is dropped.
