@@ -132,7 +132,9 @@ impl Pair {
         self.know(n, true);
         let before = self.known(rival(n));
         let plugin = random.usize(..2);
-        match self.plugins[plugin].read().await.prepare(&claim(uid)).await {
+        // Not held any more when it is locked again: who kills waits in between.
+        let answer = self.plugins[plugin].read().await.prepare(&claim(uid)).await;
+        match answer {
             Ok(devices) => {
                 assert_eq!(devices[0].device, format!("channel-{}", channel(n)));
                 self.check_prepared(n, uid).await;

@@ -293,24 +293,13 @@ pub struct ChartValue {
 }
 
 impl ChartValue {
-    /// Upgrades the release, and waits until its pods are ready: after the namespaces of tests
-    /// that have ended are gone, since the chart's guard counts the channels of their domains.
+    /// Upgrades the release, and waits until its pods are ready: after the domains of tests that have
+    /// ended are gone, since the chart's guard counts their channels.
     ///
     /// # Errors
     /// If they are not.
     pub fn set(cluster: &Cluster, key: &'static str, value: &str) -> Result<Self> {
-        wait_until(cluster, "no namespace is being deleted", || {
-            let namespaces = cluster.items(&["namespaces"])?;
-            let leaving =
-                |namespace: &&Value| namespace.pointer("/metadata/deletionTimestamp").is_some();
-            let names = namespaces
-                .iter()
-                .filter(leaving)
-                .map(|leaving| leaving.pointer("/metadata/name"));
-            let names: Vec<_> = names.collect();
-            ensure!(names.is_empty(), "{names:?}");
-            Ok(())
-        })?;
+        wait_for_domains_of_ended_tests(cluster)?;
         let chart_value = Self {
             cluster: cluster.clone(),
             key,
@@ -345,6 +334,22 @@ impl Drop for ChartValue {
     fn drop(&mut self) {
         drop(self.upgrade("", true)); // ignored: if it fails, the next test does, too
     }
+}
+
+/// They go when their pods have gone, long before their namespaces do.
+fn wait_for_domains_of_ended_tests(cluster: &Cluster) -> Result<()> {
+    fn name_at<'a>(objects: &'a [Value], pointer: &str) -> Vec<Option<&'a Value>> {
+        objects.iter().map(|it| it.pointer(pointer)).collect()
+    }
+    wait_until(cluster, "no domain is left of an ended test", || {
+        let ending = cluster.items(&["namespaces", "--field-selector=status.phase=Terminating"])?;
+        let ending = name_at(&ending, "/metadata/name");
+        let domains = cluster.items(&[DOMAINS, "--all-namespaces"])?;
+        let mut namespaces = name_at(&domains, "/metadata/namespace").into_iter();
+        let left = namespaces.find(|namespace| ending.contains(namespace));
+        ensure!(left.is_none(), "one in {left:?}");
+        Ok(())
+    })
 }
 
 /// Breaks the mock driver of one node until this is dropped.
