@@ -32,10 +32,11 @@ must=(
     allocation_mode_all_is_refused
     echo_driver_serves_a_pod
     doctor_finds_a_healthy_node_healthy
-    each_domain_has_a_channel_of_its_own
     no_channel_without_a_claim
     a_missing_driver_is_reported_and_retried
     killed_and_restarted_components_recover
+    # After it, nodes keep new claims away for a minute or two: sharing ends.
+    each_domain_has_a_channel_of_its_own
 )
 all=(
     the_crd_is_enforced_by_the_api_server
