@@ -81,15 +81,15 @@ run_block() {
 
 # need_cluster KIND WORDS: what the page begins with.
 need_cluster() {
-    local options=()
+    local options
     [ "$1" != shared ] || [ "$shared" != "$2" ] || return 0
     shared=
     hack/cluster.sh down
-    hack/cluster.sh up --nodes "${2%% *}"
+    read -ra options <<<"$2"
+    hack/cluster.sh up --nodes "${options[0]}"
     if [ "$1" = cluster ]; then
-        hack/gpu-nodes.sh
+        hack/gpu-nodes.sh "${options[@]:1}"
     else
-        read -ra options <<<"$2"
         hack/install.sh "${options[@]:1}"
     fi
     [ "$1" != shared ] || shared=$2

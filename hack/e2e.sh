@@ -78,10 +78,22 @@ all=(
     the_plugin_starts_while_the_api_server_is_down
 )
 
+# On a cluster of their own, where the driver runs nvidia-imex.
+driver_managed=(
+    domains_form_on_imex_daemons_that_run_already
+    a_node_without_a_ready_imex_daemon_prepares_no_claim
+    a_job_does_not_notice_what_happens_to_imex_daemons
+)
+
 # Of the kubelet scenarios, with --must: seconds each.
 must_kubelet=(
     a_passing_fault_costs_the_pod_no_resync
     a_slice_deleted_by_hand_is_back_within_a_second
+)
+
+# Of those where the driver runs nvidia-imex, with --must.
+must_driver_managed=(
+    domains_form_on_imex_daemons_that_run_already
 )
 
 # Of the controller's tests, with --must: a minute together.
@@ -153,17 +165,30 @@ namespaces_are_gone() {
     done
 }
 
+# chart_tests MODE NAME...: with the chart in that mode. One by one: cargo would run them in alphabetical order.
+chart_tests() {
+    local mode=$1 name
+    shift
+    hack/install.sh --mode "$mode"
+    cargo build --quiet --locked -p dra-kubelet --example echo
+    cargo build --quiet --locked -p cdi-gen
+    for name in "$@"; do
+        cargo test --locked -p cluster-tests --test="$name" -- --ignored --test-threads=1 --nocapture
+    done
+}
+
 keep=
 suite=all
 tests=("${all[@]}")
+resident=("${driver_managed[@]}")
 filters=()
 nodes=2
 for argument in "$@"; do
     case $argument in
         --keep) keep=1 ;;
-        --must) tests=("${must[@]}") suite=must ;;
-        kubelet) tests=() suite=kubelet ;;
-        controller) tests=() suite=controller nodes=1 ;;
+        --must) tests=("${must[@]}") resident=("${must_driver_managed[@]}") suite=must ;;
+        kubelet) tests=() resident=() suite=kubelet ;;
+        controller) tests=() resident=() suite=controller nodes=1 ;;
         -*) die "unknown argument $argument; usage: hack/e2e.sh [--must|NAME|kubelet [FILTER]|controller [FILTER]] [--keep]" ;;
         *)
             case $suite in
@@ -174,13 +199,15 @@ for argument in "$@"; do
             esac
             suite=named
             mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -F -- "$argument" || true)
-            [ ${#tests[@]} -gt 0 ] || die "no cluster test has $argument in its name; there are: ${all[*]}"
+            mapfile -t resident < <(printf '%s\n' "${driver_managed[@]}" | grep -F -- "$argument" || true)
+            [ $((${#tests[@]} + ${#resident[@]})) -gt 0 ] ||
+                die "no cluster test has $argument in its name; there are: ${all[*]} ${driver_managed[*]}"
             ;;
     esac
 done
 for file in hack/cluster-tests/tests/*.rs; do
     name=$(basename "$file" .rs)
-    [[ " ${all[*]} " == *" $name "* ]] || die "$file is not listed in hack/e2e.sh"
+    [[ " ${all[*]} ${driver_managed[*]} " == *" $name "* ]] || die "$file is not listed in hack/e2e.sh"
 done
 for name in "${must_kubelet[@]}" "${must_controller[@]}"; do
     grep -rqF "fn $name()" hack/cluster-tests/tests/kubelet hack/cluster-tests/tests/controller ||
@@ -197,19 +224,16 @@ case $suite in
     controller | all) controller_suite "${filters[@]}" ;;
     must) controller_suite "${must_controller[@]}" ;;
 esac
-if [ ${#tests[@]} -gt 0 ]; then
-    hack/install.sh
-    cargo build --quiet --locked -p dra-kubelet --example echo
-    cargo build --quiet --locked -p cdi-gen
-    # One by one: cargo would run them in alphabetical order.
-    for name in "${tests[@]}"; do
-        cargo test --locked -p cluster-tests --test="$name" -- --ignored --test-threads=1 --nocapture
-    done
-fi
+[ ${#tests[@]} = 0 ] || chart_tests hostManaged "${tests[@]}"
 case $suite in
     kubelet | all) kubelet_suite "${filters[@]}" ;;
     must) kubelet_suite "${must_kubelet[@]}" ;;
 esac
+if [ ${#resident[@]} -gt 0 ]; then
+    # Its mode is not changed under what other tests have left.
+    if [ ${#tests[@]} -gt 0 ]; then hack/cluster.sh down && hack/cluster.sh up --nodes "$nodes"; fi
+    chart_tests driverManaged "${resident[@]}"
+fi
 if [ "$suite" = all ]; then
     hack/cluster.sh down
     hack/docs.sh

@@ -7,10 +7,11 @@
 #
 # A comment says what, on a line of its own before the block:
 #
-#   run: cluster NODES             before the first block: the page has a fresh cluster of so many GPU nodes
-#   run: installed NODES [--set A=B]...   likewise, and the chart is installed
-#   run: shared NODES [--set A=B]...      likewise; pages with the same comment that follow each other share
-#                                  one cluster, and leave nothing on it
+#   run: cluster NODES [--mode M]  before the first block: the page has a fresh cluster of so many GPU nodes
+#                                  (options of hack/gpu-nodes.sh)
+#   run: installed NODES [--mode M] [--set A=B]...   likewise, and the chart is installed (hack/install.sh)
+#   run: shared NODES [--mode M] [--set A=B]...      likewise; pages with the same comment that follow each other
+#                                  share one cluster, and leave nothing on it
 #   run: none REASON               the next block cannot be run here
 #   run: prints WORDS              it succeeds, and prints these words
 #   run: refused WORDS             it fails, and prints these words

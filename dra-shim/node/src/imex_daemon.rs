@@ -70,11 +70,12 @@ pub enum ImexDaemonError {
     },
 }
 
-/// A daemon that a claim of this clique needs.
+/// What a claim needs of the node's daemon.
 #[derive(Debug, Clone)]
 pub(crate) struct NeededDaemon {
     pub(crate) daemon: Arc<ImexDaemon>,
-    pub(crate) clique: String,
+    /// The clique of the node's GPUs; `None`: they are in none, and the claim goes without a device.
+    pub(crate) clique: Option<String>,
 }
 
 // === impl ImexDaemon ===
@@ -134,6 +135,23 @@ impl ImexDaemon {
         }
     }
 
+    /// Whether claims on a node without a clique may be prepared, without a device. The daemon reads the
+    /// clique at other times: while it knows one, the caller's reading is of before, or it is the daemon's
+    /// that is. A daemon that says nothing is none to wait for. Reads one small file.
+    ///
+    /// # Errors
+    /// [`ImexDaemonError::OtherClique`]: not now.
+    // req: MODE-20
+    pub fn require_no_clique(&self) -> Result<(), ImexDaemonError> {
+        match self.state() {
+            Ok(state) if !state.clique.is_empty() => Err(ImexDaemonError::OtherClique {
+                daemon: state.clique,
+                node: "none".to_owned(),
+            }),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     fn unreadable(&self, error: &dyn std::error::Error) -> ImexDaemonError {
         ImexDaemonError::Unreadable {
             file: self.state_file.clone(),
@@ -154,7 +172,10 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 
 impl NeededDaemon {
     pub(crate) fn require_ready(&self) -> Result<(), ImexDaemonError> {
-        self.daemon.require_ready(&self.clique)
+        match &self.clique {
+            Some(clique) => self.daemon.require_ready(clique),
+            None => self.daemon.require_no_clique(),
+        }
     }
 }
 

@@ -185,6 +185,24 @@ fn a_prepared_claim_keeps_its_device_and_its_daemon_until_it_is_unprepared() {
 
 // req: MODE-20
 #[test]
+fn while_the_daemon_knows_a_clique_no_claim_goes_without_a_device() {
+    let node = DrivenNode::new();
+    for phase in [DaemonPhase::Starting, DaemonPhase::Ready] {
+        node.daemon_says(|state| state.phase = phase);
+        let error = node.prepare_on("a", &no_clique()).unwrap_err();
+        assert_eq!(error.code(), "imex-daemon-of-other-clique");
+        assert_eq!(error.class(), Class::Retry);
+    }
+    assert_eq!(node.claims.recorded_claims(), []);
+
+    node.daemon_says(|state| state.boot_id = "boot-0".to_owned());
+    node.prepare_on("a", &no_clique()).unwrap();
+    node.daemon_says(|state| state.clique.clear());
+    node.prepare_on("b", &no_clique()).unwrap();
+}
+
+// req: MODE-20
+#[test]
 fn a_node_without_a_clique_prepares_claims_without_a_device_as_the_go_driver_does() {
     let node = DrivenNode::new();
     let prepared = node.prepare_on("a", &no_clique()).unwrap();

@@ -221,11 +221,14 @@ impl NodeClaims {
         Ok(major)
     }
 
-    /// The daemon that the claim needs: none where hosts manage it, or on a node without a clique.
+    /// What the claim needs of the daemon, where the driver runs one.
     fn needed_daemon(&self, input: &PrepareInput<'_>) -> Option<NeededDaemon> {
         let daemon = self.daemon.clone()?;
-        let clique = input.hardware.fabric.clique()?.to_string();
-        Some(NeededDaemon { daemon, clique })
+        let clique = input.hardware.fabric.clique();
+        let clique = clique.map(|clique| clique.to_string());
+        // Without either, the hardware allows no device.
+        let is_known = clique.is_some() || self.goes_without(input);
+        is_known.then_some(NeededDaemon { daemon, clique })
     }
 
     /// The deciding checks and the records that they guard, in one commit. Of two

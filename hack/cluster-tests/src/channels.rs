@@ -1,11 +1,23 @@
 //! Which IMEX channels the containers of a pod see and may open.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 
+use crate::fixtures::DOMAINS;
 use crate::{Cluster, Namespace, fixtures};
 
 /// Where the device nodes of channels are in a container.
 pub const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
+
+/// The channel that the status of a ComputeDomain says.
+///
+/// # Errors
+/// If it says none.
+pub fn of_domain(cluster: &Cluster, namespace: &Namespace, domain: &str) -> Result<u64> {
+    let domain = cluster.json(&["get", DOMAINS, domain, "-n", &namespace.name])?;
+    let channel = domain.pointer("/status/channel").and_then(Value::as_u64);
+    channel.with_context(|| format!("no channel: {domain}"))
+}
 
 /// The pod has the device node of this channel alone, and may open it.
 ///

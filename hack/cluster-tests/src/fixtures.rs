@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
-use crate::{Cluster, Namespace, output_of, wait_until};
+use crate::{Cluster, Namespace, output_of, program_path, wait_until};
 
 /// The resource of `ComputeDomain`s, for kubectl. In full: it remembers for hours a kind that another group had.
 pub const DOMAINS: &str = "computedomains.resource.nvidia.com";
@@ -35,6 +35,32 @@ impl TestDomain {
         name: &str,
         allocation_mode: &str,
     ) -> Result<Self> {
+        let domain = Self::apply(cluster, namespace, name, (allocation_mode, 0))?;
+        wait_until(cluster, &format!("ComputeDomain {name} is Ready"), || {
+            domain.is(cluster, namespace, "Ready")
+        })?;
+        Ok(domain)
+    }
+
+    /// Creates a domain that wants this many nodes.
+    ///
+    /// # Errors
+    /// As [`Cluster::script`].
+    pub fn create_for_nodes(
+        cluster: &Cluster,
+        namespace: &Namespace,
+        name: &str,
+        num_nodes: u32,
+    ) -> Result<Self> {
+        Self::apply(cluster, namespace, name, ("Single", num_nodes))
+    }
+
+    fn apply(
+        cluster: &Cluster,
+        namespace: &Namespace,
+        name: &str,
+        (allocation_mode, num_nodes): (&str, u32),
+    ) -> Result<Self> {
         let domain = Self {
             name: name.to_owned(),
             template: format!("{name}-channel"),
@@ -44,7 +70,7 @@ impl TestDomain {
             "kind": "ComputeDomain",
             "metadata": {"name": name, "namespace": namespace.name},
             "spec": {
-                "numNodes": 0,
+                "numNodes": num_nodes,
                 "channel": {
                     "resourceClaimTemplate": {"name": domain.template},
                     "allocationMode": allocation_mode,
@@ -52,20 +78,18 @@ impl TestDomain {
             },
         });
         cluster.apply(&manifest.to_string())?;
-        wait_until(cluster, &format!("ComputeDomain {name} is Ready"), || {
-            let status = cluster.kubectl(&[
-                "get",
-                DOMAINS,
-                name,
-                "-n",
-                &namespace.name,
-                "-o",
-                "jsonpath={.status.status}",
-            ])?;
-            ensure!(status == "Ready", "its status is {status:?}");
-            Ok(())
-        })?;
         Ok(domain)
+    }
+
+    /// Its `status.status` is this.
+    ///
+    /// # Errors
+    /// If it is another.
+    pub fn is(&self, cluster: &Cluster, namespace: &Namespace, expected: &str) -> Result<()> {
+        let of = ["get", DOMAINS, &self.name, "-n", &namespace.name];
+        let status = cluster.kubectl(&[&of[..], &["-o", "jsonpath={.status.status}"]].concat())?;
+        ensure!(status == expected, "its status is {status:?}");
+        Ok(())
     }
 
     /// Deletes the domain and waits until it is gone.
@@ -356,6 +380,8 @@ fn wait_for_domains_of_ended_tests(cluster: &Cluster) -> Result<()> {
 #[derive(Debug)]
 pub struct BrokenDriver {
     node: u8,
+    /// Options that the intact one has, too.
+    intact: Vec<String>,
 }
 
 impl BrokenDriver {
@@ -365,8 +391,23 @@ impl BrokenDriver {
     /// # Errors
     /// If the script fails.
     pub fn install(node: u8, options: &[&str]) -> Result<Self> {
-        install_mock_driver(node, options)?;
-        Ok(Self { node })
+        Self::with_intact(node, Vec::new(), options)
+    }
+
+    /// The same where the driver runs `nvidia-imex`, whose stand-in the driver root has.
+    ///
+    /// # Errors
+    /// If the script fails.
+    pub fn install_with_imex(node: u8, options: &[&str]) -> Result<Self> {
+        let programs = program_path("")?;
+        let intact = vec!["--imex-programs".to_owned(), programs];
+        Self::with_intact(node, intact, options)
+    }
+
+    fn with_intact(node: u8, intact: Vec<String>, options: &[&str]) -> Result<Self> {
+        let broken = Self { node, intact };
+        broken.install_mock_driver(options)?;
+        Ok(broken)
     }
 
     /// Reinstalls the intact mock driver.
@@ -374,7 +415,14 @@ impl BrokenDriver {
     /// # Errors
     /// If the script fails.
     pub fn repair(&self) -> Result<()> {
-        install_mock_driver(self.node, &[])
+        self.install_mock_driver(&[])
+    }
+
+    fn install_mock_driver(&self, options: &[&str]) -> Result<()> {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../mock-node.sh");
+        let mut command = Command::new(script);
+        let command = command.arg(self.node.to_string()).args(&self.intact);
+        output_of(command.args(options), "").map(drop)
     }
 }
 
@@ -382,12 +430,6 @@ impl Drop for BrokenDriver {
     fn drop(&mut self) {
         drop(self.repair()); // ignored: if it fails, the next test does, too
     }
-}
-
-fn install_mock_driver(node: u8, options: &[&str]) -> Result<()> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../mock-node.sh");
-    let mut command = Command::new(script);
-    output_of(command.arg(node.to_string()).args(options), "").map(drop)
 }
 
 /// The major number of IMEX channels in the file that replaces `/proc/devices` on the node.

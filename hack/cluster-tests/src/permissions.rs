@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::Cluster;
-use crate::plugin::NAMESPACE;
+use crate::node_pod::NAMESPACE;
 
 /// The driver's name in slices and claims.
 pub const DRIVER: &str = "compute-domain.nvidia.com";

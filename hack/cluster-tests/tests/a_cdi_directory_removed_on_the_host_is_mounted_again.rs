@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 
 #[test]
@@ -14,7 +14,7 @@ fn the_specs_of_prepared_claims_are_in_the_new_directory_and_new_pods_run() -> R
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     fixtures::run_pod(&cluster, &namespace, "before", 1, Some(&domain))?;
     let uid = fixtures::only_claim_uid(&cluster, &namespace)?;
-    let plugin = PluginPod::on(&cluster, 1)?;
+    let plugin = NodePod::plugin(&cluster, 1)?;
     let restarts = plugin.restarts()?;
 
     cluster.on_node(1, "rm -rf /var/run/cdi && mkdir /var/run/cdi")?;

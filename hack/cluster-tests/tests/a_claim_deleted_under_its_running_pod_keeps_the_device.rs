@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 
 #[test]
@@ -58,7 +58,7 @@ fn of_a_shared_claim_the_pod_that_came_last_keeps_it_too() -> Result<()> {
 
 /// Waits until the plugin has looked for pods that have the claim, and found one.
 fn stays_held(cluster: &Cluster, uid: &str) -> Result<()> {
-    let plugin = PluginPod::on(cluster, 1)?;
+    let plugin = NodePod::plugin(cluster, 1)?;
     wait_until(cluster, "the plugin has looked for the pods", || {
         let log = plugin.log()?;
         let mut lines = log.lines().filter(|line| line.contains(uid));

@@ -4,7 +4,7 @@
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 
 const CHECKPOINT: &str = "/var/lib/kubelet/plugins/compute-domain.nvidia.com/checkpoint.json";
@@ -22,7 +22,7 @@ fn the_holder_is_known_again_and_its_pod_goes_without_trace() -> Result<()> {
     cluster.on_node(1, &format!("echo garbage > {CHECKPOINT}"))?;
     is_rebuilt(&cluster, &claim)?;
     // A live plugin knows its records; the next one does not.
-    let plugin = PluginPod::on(&cluster, 1)?;
+    let plugin = NodePod::plugin(&cluster, 1)?;
     cluster.on_node(
         1,
         &format!("rm {CHECKPOINT} {CHECKPOINT}.*; {}", plugin.kill_command()?),

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::BrokenDriver;
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, wait_until};
 
 const NODE: u8 = 2;
@@ -27,7 +27,7 @@ fn without_channel_major_the_plugin_stays_unready_says_so_and_recovers() -> Resu
 fn broken_and_repaired(how: &str, named: &str) -> Result<()> {
     let cluster = Cluster::connect()?;
     let driver = BrokenDriver::install(NODE, &[how])?;
-    let pod = PluginPod::on(&cluster, NODE)?.replace(NODE)?;
+    let pod = NodePod::plugin(&cluster, NODE)?.replace(NODE)?;
 
     wait_until(
         &cluster,

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, BrokenDriver, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 
 // req: NODE-9
@@ -15,7 +15,7 @@ fn the_pod_gets_the_missing_clique_as_an_event_and_runs_when_the_clique_is_there
     let domain = TestDomain::create(&cluster, &namespace, "lonely", "Single")?;
     let driver = BrokenDriver::install(2, &["--state", "not-supported"])?;
     // A good clique is read again after minutes only; a plugin that starts reads at once.
-    let plugin = PluginPod::on(&cluster, 2)?.replace(2)?;
+    let plugin = NodePod::plugin(&cluster, 2)?.replace(2)?;
     wait_until(&cluster, "the plugin has noticed", || {
         let log = plugin.log()?;
         let last = log

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::cliques::CLIQUE;
 use cluster_tests::fixtures::{self, BrokenDriver, ChartValue, DOMAINS, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ fn pods_go_to_the_node_with_a_clique_and_the_domain_is_told_when_it_is_full() ->
     })?;
 
     driver.repair()?;
-    PluginPod::on(&cluster, 2)?.replace(2)?;
+    NodePod::plugin(&cluster, 2)?.replace(2)?;
     fixtures::wait_until_running(&cluster, &namespace, "second")?;
     ensure!(node_of(&cluster, &namespace, "second")? == "node2");
     wait_until(&cluster, "what the domain was told is gone", || {

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, ChartValue, TestDomain};
+use cluster_tests::node_pod::{NAMESPACE, NodePod};
 use cluster_tests::permissions::{DRIVER, plugin_token};
-use cluster_tests::plugin::{NAMESPACE, PluginPod};
 use cluster_tests::{Cluster, Namespace, program_path, wait_until};
 use serde_json::Value;
 
@@ -222,7 +222,7 @@ fn it_takes_over_survives_its_death_and_gives_back() -> Result<()> {
     // The pod takes over while the service still runs.
     drop(chart);
     wait_until(&cluster, "the plugin's pod is ready", || {
-        let is_ready = PluginPod::on(&cluster, NODE)?.is_ready()?;
+        let is_ready = NodePod::plugin(&cluster, NODE)?.is_ready()?;
         ensure!(is_ready, "not yet");
         Ok(())
     })?;

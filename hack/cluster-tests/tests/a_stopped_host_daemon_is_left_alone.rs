@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, throughout, wait_until};
 
 const NODE: u8 = 1;
@@ -62,7 +62,7 @@ fn a_workload_keeps_its_device_and_can_end_while_the_daemon_is_down() -> Result<
         cluster.in_pod(&namespace.name, "worker", &stat)
     };
     let before = device()?;
-    let plugin = PluginPod::on(&cluster, NODE)?;
+    let plugin = NodePod::plugin(&cluster, NODE)?;
     let (restarts, log) = (plugin.restarts()?, plugin.log()?);
 
     let daemon = StoppedDaemon::stop(&cluster)?;

@@ -8,7 +8,7 @@ use std::thread;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use cluster_tests::channels::CHANNELS;
 use cluster_tests::fixtures::{self, CHANNEL_PATH, ChartValue, TestDomain};
-use cluster_tests::plugin::{NAMESPACE, PluginPod};
+use cluster_tests::node_pod::{NAMESPACE, NodePod};
 use cluster_tests::release::{helm, helm_refuses, install, revision, roll_back, upgrade, values};
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::Value;
@@ -71,9 +71,9 @@ impl Workload {
 }
 
 /// The plugin's pod on this node, once it is not the one of before.
-fn another_plugin(cluster: &Cluster, node: u8, before: &PluginPod) -> Result<PluginPod> {
+fn another_plugin(cluster: &Cluster, node: u8, before: &NodePod) -> Result<NodePod> {
     wait_until(cluster, "the node has a new plugin alone", || {
-        let plugin = PluginPod::on(cluster, node)?;
+        let plugin = NodePod::plugin(cluster, node)?;
         ensure!(plugin.name != before.name, "{} is there", plugin.name);
         Ok(plugin)
     })
@@ -140,7 +140,7 @@ fn an_upgrade_and_a_rollback_meet_no_pod() -> Result<()> {
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let workload = Workload::run(&cluster, &namespace, &domain)?;
     let (former, given) = (revision(&cluster)?, values(&cluster)?);
-    let plugin = |node| PluginPod::on(&cluster, node);
+    let plugin = |node| NodePod::plugin(&cluster, node);
     let (first, second) = (plugin(1)?, plugin(2)?);
 
     let pods = short_pods(&cluster, &namespace, &domain, "upgrade", || {
@@ -176,13 +176,13 @@ fn a_rollback_to_isolation_none_waits_for_the_last_channel() -> Result<()> {
     let _isolation = ChartValue::set(&cluster, ISOLATION, "channel")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let workload = Workload::run(&cluster, &namespace, &domain)?;
-    let plugin = PluginPod::on(&cluster, 1)?;
+    let plugin = NodePod::plugin(&cluster, 1)?;
 
     let back = [&[with_none.as_str()][..], &WAIT].concat();
     let said = helm_refuses(&cluster, "rollback", &back)?;
     let words = "1 ComputeDomain has an IMEX channel of their own, which isolation none ends (back-to-none/train)";
     ensure!(said.contains(words), "helm says: {said}");
-    let now = PluginPod::on(&cluster, 1)?;
+    let now = NodePod::plugin(&cluster, 1)?;
     ensure!(now.name == plugin.name, "{} is a new plugin", now.name);
     workload.goes_on("a refused rollback")?;
 
@@ -264,7 +264,7 @@ fn an_uninstallation_meets_no_pod_and_leaves_the_crd() -> Result<()> {
 
     install(&cluster, &values)?;
     workload.goes_on("the installation")?;
-    let show = ["exec", "-n", NAMESPACE, &PluginPod::on(&cluster, 1)?.name];
+    let show = ["exec", "-n", NAMESPACE, &NodePod::plugin(&cluster, 1)?.name];
     let show = [&show[..], &["--", "cdi-gen", "checkpoint", "show"]].concat();
     let known = cluster.kubectl(&show)?;
     ensure!(known.contains(&claim), "{claim} is not known: {known}");

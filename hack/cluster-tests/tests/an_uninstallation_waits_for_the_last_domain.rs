@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::release::{helm, helm_refuses, install, revision, roll_back, upgrade, values};
 use cluster_tests::{Cluster, Namespace};
 
@@ -28,7 +28,7 @@ fn the_chart_is_uninstalled_after_the_last_domain_and_installed_again() -> Resul
     ensure!(traces.is_empty(), "left by an upgrade: {traces}");
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
-    let plugin = PluginPod::on(&cluster, 1)?;
+    let plugin = NodePod::plugin(&cluster, 1)?;
 
     let said = helm_refuses(&cluster, "uninstall", &["--wait", "--timeout=120s"])?;
     ensure!(

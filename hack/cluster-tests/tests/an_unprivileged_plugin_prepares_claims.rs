@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
-use cluster_tests::plugin::{NAMESPACE, PluginPod};
+use cluster_tests::node_pod::{NAMESPACE, NodePod};
 use cluster_tests::release::{CHART, upgrade};
 use cluster_tests::{Cluster, Injector, Namespace};
 use serde_json::json;
@@ -115,7 +115,7 @@ impl Drop for CdiHosts {
 
 /// What the kernel says to the plugin's container when it opens the device.
 fn opening(cluster: &Cluster, node: u8) -> Result<String> {
-    let pod = PluginPod::on(cluster, node)?.name;
+    let pod = NodePod::plugin(cluster, node)?.name;
     // A program of the image that opens any file, since it has no shell.
     let open = ["cdi-gen", "validate", DEVICE];
     let exec = ["exec", "-n", NAMESPACE, &pod, "--"];

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 
 // req: NODE-22
@@ -13,7 +13,7 @@ fn a_killed_plugin_serves_the_next_pod_and_cleans_up_the_last() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "killed-plugin")?;
     survives(&cluster, &namespace, || {
-        let pod = PluginPod::on(&cluster, 1)?;
+        let pod = NodePod::plugin(&cluster, 1)?;
         let before = pod.restarts()?;
         pod.kill(1)?;
         wait_until(&cluster, "kubelet has restarted the plugin", || {
@@ -39,7 +39,7 @@ fn both_dead_at_once_come_back() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "both-dead")?;
     survives(&cluster, &namespace, || {
-        let plugin = PluginPod::on(&cluster, 1)?;
+        let plugin = NodePod::plugin(&cluster, 1)?;
         cluster.script(&["kill", "kubelet-1"], "")?;
         plugin.kill(1)?;
         cluster.script(&["start", "kubelet-1"], "").map(drop)

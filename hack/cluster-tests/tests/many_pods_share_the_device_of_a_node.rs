@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, ChartValue, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
@@ -143,7 +143,7 @@ struct Frozen {
 
 impl Frozen {
     fn plugin_on(cluster: &Cluster, node: u8) -> Result<Self> {
-        let kill = PluginPod::on(cluster, node)?.kill_command()?;
+        let kill = NodePod::plugin(cluster, node)?.kill_command()?;
         cluster.on_node(node, &kill.replace("SIGKILL", "SIGSTOP"))?;
         Ok(Self {
             cluster: cluster.clone(),

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, BrokenDriver, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn a_gpu_that_is_lost_is_told_of_its_node_and_of_the_claims_that_are_prepared() 
         ensure!(named, "its events: {events:#?}");
         Ok(())
     })?;
-    let plugin = PluginPod::on(&cluster, NODE)?;
+    let plugin = NodePod::plugin(&cluster, NODE)?;
     ensure!(plugin.is_ready()?, "the plugin is not ready");
     let slices = cluster.items(&["resourceslices", "--field-selector=spec.nodeName=node2"])?;
     let clique = slices

@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use cluster_tests::cliques::{self, CLIQUE, LABEL, LABEL_ENABLED, OTHER_CLIQUE};
 use cluster_tests::fixtures::{self, BrokenDriver, ChartValue, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 
 /// A label of the GPU operator's feature discovery, with a value that this driver would not write.
@@ -90,7 +90,7 @@ fn wait_until_told(cluster: &Cluster, node: u8, from: &str, to: &str) -> Result<
 /// Which pods the plugins are, and how often each was restarted.
 fn starts_of_plugins(cluster: &Cluster) -> Result<Vec<(String, u64)>> {
     let start = |node| {
-        let plugin = PluginPod::on(cluster, node)?;
+        let plugin = NodePod::plugin(cluster, node)?;
         let restarts = plugin.restarts()?;
         Ok((plugin.name, restarts))
     };

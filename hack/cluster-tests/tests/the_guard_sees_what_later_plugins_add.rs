@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Injector, Namespace, wait_until};
 use serde_json::json;
 
@@ -32,7 +32,7 @@ fn a_channel_that_a_later_plugin_adds_is_refused_before_the_start() -> Result<()
     });
     cluster.on_node(1, &format!("mkdir -p /etc/cdi && echo '{spec}' >{SPEC}"))?;
     let _enforce = ChartValue::set(&cluster, "nriGuard.mode", "enforce")?;
-    let plugin = PluginPod::on(&cluster, 1)?;
+    let plugin = NodePod::plugin(&cluster, 1)?;
     let namespace = Namespace::create(&cluster, "guard-late")?;
     let _late = Injector::start(&cluster, env!("CARGO_BIN_EXE_injector"), 1, 95)?;
     for (pod, what, asked, path) in [
@@ -91,7 +91,7 @@ fn never_ran(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> 
 }
 
 /// The count of the plugin's metric.
-fn refused_at_start(plugin: &PluginPod) -> Result<u64> {
+fn refused_at_start(plugin: &NodePod) -> Result<u64> {
     let metrics = plugin.metrics()?;
     let series = "imex_dra_guarded_containers_total{moment=\"start\",outcome=\"refused\"} ";
     let line = metrics.lines().find_map(|line| line.strip_prefix(series));

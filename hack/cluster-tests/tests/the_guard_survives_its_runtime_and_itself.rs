@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use cluster_tests::fixtures::{self, ChartValue, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn a_runtime_that_restarts_has_its_guard_again_within_two_seconds() -> Result<()
     let cluster = Cluster::connect()?;
     let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
     let namespace = Namespace::create(&cluster, "guard-runtime")?;
-    let plugin = PluginPod::on(&cluster, 1)?;
+    let plugin = NodePod::plugin(&cluster, 1)?;
     for round in 0..3 {
         let before = connections(&plugin)?;
         cluster.script(&["kill", "containerd-1"], "")?;
@@ -55,7 +55,7 @@ fn a_guard_that_is_killed_while_pods_start_fails_none_of_them() -> Result<()> {
     let namespace = Namespace::create(&cluster, "guard-killed")?;
     // kubelet waits longer before each restart of a container: a few rounds, and more pods in each.
     for round in 0..3_u32 {
-        let plugin = PluginPod::on(&cluster, 1)?;
+        let plugin = NodePod::plugin(&cluster, 1)?;
         let kill = plugin.kill_command()?;
         let restarts = plugin.restarts()?;
         let pods: Vec<String> = (0..10).map(|pod| format!("pod-{round}-{pod}")).collect();
@@ -141,7 +141,7 @@ fn two_guards_in_an_update_refuse_whom_one_refuses_and_nobody_else() -> Result<(
     let daemon_set = [
         "daemonset/imex-dra-kubelet-plugin",
         "-n",
-        cluster_tests::plugin::NAMESPACE,
+        cluster_tests::node_pod::NAMESPACE,
     ];
     let rollout = |verb: &str| cluster.kubectl(&[&["rollout", verb], &daemon_set[..]].concat());
     rollout("restart")?;
@@ -187,7 +187,7 @@ fn two_hundred_containers_of_twenty_pods_at_once_start_and_are_told() -> Result<
     let cluster = Cluster::connect()?;
     let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
     let namespace = Namespace::create(&cluster, "guard-many")?;
-    let plugin = PluginPod::on(&cluster, 1)?;
+    let plugin = NodePod::plugin(&cluster, 1)?;
     let pods: Vec<String> = (0..PODS).map(|pod| format!("pod-{pod}")).collect();
     let manifests: Vec<_> = pods
         .iter()
@@ -207,13 +207,18 @@ fn two_hundred_containers_of_twenty_pods_at_once_start_and_are_told() -> Result<
     Ok(())
 }
 
-fn connections(plugin: &PluginPod) -> Result<usize> {
+fn connections(plugin: &NodePod) -> Result<usize> {
     Ok(plugin.log()?.matches(CONNECTED).count())
 }
 
 /// From the first line of the log to the connection.
-fn start_to_connection(cluster: &Cluster, plugin: &PluginPod) -> Result<Duration> {
-    let logs = ["logs", "-n", cluster_tests::plugin::NAMESPACE, &plugin.name];
+fn start_to_connection(cluster: &Cluster, plugin: &NodePod) -> Result<Duration> {
+    let logs = [
+        "logs",
+        "-n",
+        cluster_tests::node_pod::NAMESPACE,
+        &plugin.name,
+    ];
     let log = cluster.kubectl(&logs)?;
     let time_of = |word: &str| {
         let line = log.lines().find(|line| line.contains(word));

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
-use cluster_tests::plugin::PluginPod;
+use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 
 // req: NODE-34
@@ -13,7 +13,7 @@ fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "no-api")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
-    let plugin = PluginPod::on(&cluster, 1)?;
+    let plugin = NodePod::plugin(&cluster, 1)?;
     let before = plugin.restarts()?;
 
     let kill = plugin.kill_command()?;

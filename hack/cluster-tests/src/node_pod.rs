@@ -1,4 +1,5 @@
-//! The kubelet plugin's pods: their state, and ways to kill them.
+//! The pods that the chart has on each node, of the kubelet plugin and of the IMEX daemon: their state, and
+//! ways to kill them.
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
@@ -8,29 +9,60 @@ use crate::{Cluster, wait_until};
 /// The namespace in which the chart is installed.
 pub const NAMESPACE: &str = "imex-dra";
 
-/// One plugin pod.
+/// One of them.
 #[derive(Debug, Clone)]
-pub struct PluginPod {
+pub struct NodePod {
     cluster: Cluster,
+    component: Component,
     /// Its name.
     pub name: String,
 }
 
-impl PluginPod {
+#[derive(Debug, Clone, Copy)]
+enum Component {
+    Plugin,
+    ImexDaemon,
+}
+
+impl Component {
+    /// As the pod's label has it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plugin => "kubelet-plugin",
+            Self::ImexDaemon => "imex-daemon",
+        }
+    }
+
+    /// Where it serves its metrics.
+    fn port(self) -> u16 {
+        match self {
+            Self::Plugin => 8081,
+            Self::ImexDaemon => 8082,
+        }
+    }
+}
+
+impl NodePod {
     /// The plugin pod on node `node` that is not being deleted.
     ///
     /// # Errors
     /// If there is none, or more than one.
-    pub fn on(cluster: &Cluster, node: u8) -> Result<Self> {
+    pub fn plugin(cluster: &Cluster, node: u8) -> Result<Self> {
+        Self::on(cluster, Component::Plugin, node)
+    }
+
+    /// The same of the IMEX daemon.
+    ///
+    /// # Errors
+    /// If there is none, or more than one.
+    pub fn imex_daemon(cluster: &Cluster, node: u8) -> Result<Self> {
+        Self::on(cluster, Component::ImexDaemon, node)
+    }
+
+    fn on(cluster: &Cluster, component: Component, node: u8) -> Result<Self> {
+        let label = format!("imex-dra-component={}", component.name());
         let selector = format!("--field-selector=spec.nodeName=node{node}");
-        let pods = cluster.items(&[
-            "pods",
-            "-n",
-            NAMESPACE,
-            "-l",
-            "imex-dra-component=kubelet-plugin",
-            &selector,
-        ])?;
+        let pods = cluster.items(&["pods", "-n", NAMESPACE, "-l", &label, &selector])?;
         let names: Vec<&str> = pods
             .iter()
             .filter(|pod| pod.pointer("/metadata/deletionTimestamp").is_none())
@@ -39,9 +71,10 @@ impl PluginPod {
         match names.as_slice() {
             [name] => Ok(Self {
                 cluster: cluster.clone(),
+                component,
                 name: (*name).to_owned(),
             }),
-            names => bail!("node{node} has the plugin pods {names:?}"),
+            names => bail!("node{node} has the pods {names:?} of {component:?}"),
         }
     }
 
@@ -52,8 +85,8 @@ impl PluginPod {
     pub fn replace(self, node: u8) -> Result<Self> {
         self.cluster
             .kubectl(&["delete", "pod", "-n", NAMESPACE, &self.name, "--wait"])?;
-        wait_until(&self.cluster, "a new plugin pod is running", || {
-            let pod = Self::on(&self.cluster, node)?;
+        wait_until(&self.cluster, "its successor is running", || {
+            let pod = Self::on(&self.cluster, self.component, node)?;
             pod.container_status()?
                 .pointer("/state/running")
                 .context("its container does not run yet")?;
@@ -93,12 +126,12 @@ impl PluginPod {
     /// # Errors
     /// If it does not answer.
     pub fn metrics(&self) -> Result<String> {
-        let name = &self.name;
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}:8081/proxy/metrics");
+        let (name, port) = (&self.name, self.component.port());
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}:{port}/proxy/metrics");
         self.cluster.kubectl(&["get", "--raw", &path])
     }
 
-    /// Kills the plugin's process on its node with SIGKILL.
+    /// Kills its process on its node with SIGKILL.
     ///
     /// # Errors
     /// If it is not running.
@@ -106,18 +139,25 @@ impl PluginPod {
         self.cluster.on_node(node, &self.kill_command()?).map(drop)
     }
 
-    /// The command with which [`Cluster::on_node`] kills the plugin's process with SIGKILL,
+    /// The command with which [`Cluster::on_node`] kills its process with SIGKILL,
     /// even while the API server is down.
     ///
     /// # Errors
     /// If the pod has no container.
     pub fn kill_command(&self) -> Result<String> {
+        let id = self.container_id()?;
+        Ok(format!("ctr -n k8s.io task kill --signal SIGKILL {id}"))
+    }
+
+    /// The id of its container, as containerd has it.
+    ///
+    /// # Errors
+    /// If the pod has no container.
+    pub fn container_id(&self) -> Result<String> {
         let status = self.container_status()?;
         let id = status.get("containerID").and_then(Value::as_str);
-        let id = id
-            .and_then(|id| id.strip_prefix("containerd://"))
-            .context("no container id")?;
-        Ok(format!("ctr -n k8s.io task kill --signal SIGKILL {id}"))
+        let id = id.and_then(|id| id.strip_prefix("containerd://"));
+        id.map(str::to_owned).context("no container id")
     }
 
     fn container_status(&self) -> Result<Value> {

@@ -1,0 +1,126 @@
+//! Where the driver runs `nvidia-imex`: a pod waits until that of its node is ready, and is told why. On a
+//! node without a clique there is nothing to wait for.
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::cliques::{CLIQUE, OTHER_CLIQUE};
+use cluster_tests::fixtures::{self, BrokenDriver, DOMAINS, TestDomain};
+use cluster_tests::node_pod::NodePod;
+use cluster_tests::{Cluster, Namespace, channels, imex_members, wait_until};
+use serde_json::{Value, json};
+
+const NODE: u8 = 2;
+
+// req: DAEMON-6, MODE-17
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_pod_waits_while_another_nvidia_imex_has_the_session() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "in-use")?;
+    imex_members::wait_until_ready(&cluster)?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let driver = BrokenDriver::install_with_imex(NODE, &["--imex-fault", "IN_USE=1"])?;
+    let daemon = NodePod::imex_daemon(&cluster, NODE)?.replace(NODE)?;
+    wait_until(&cluster, "the daemon says who has the session", || {
+        let events = cluster.events_about("imex-dra", &daemon.name)?;
+        let told = events.iter().any(|it| it.starts_with("ImexSessionInUse: "));
+        ensure!(told, "its events: {events:#?}");
+        Ok(())
+    })?;
+
+    fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
+    wait_until(&cluster, "the pod is told what it waits for", || {
+        let events = cluster.events_about(&namespace.name, "worker")?;
+        let told = events.iter().any(|it| it.contains("NV_ERR_IN_USE"));
+        ensure!(told, "its events: {events:#?}");
+        let domain = cluster.json(&["get", DOMAINS, "train", "-n", &namespace.name])?;
+        let status = domain.pointer("/status/nodes/0/status");
+        ensure!(status == Some(&json!("NotReady")), "{domain:#}");
+        Ok(())
+    })?;
+
+    driver.repair()?;
+    fixtures::wait_until_running(&cluster, &namespace, "worker")
+}
+
+// req: DAEMON-1, MODE-20
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_pod_on_a_node_without_a_clique_runs_without_a_channel_and_its_claim_says_so() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "no-clique")?;
+    imex_members::wait_until_ready(&cluster)?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let driver = BrokenDriver::install_with_imex(NODE, &["--state", "not-supported"])?;
+    let now = reread(&cluster)?;
+    wait_until(
+        &cluster,
+        "the daemon has nothing to run, and is ready",
+        || {
+            ensure!(now.is_ready()?, "not ready");
+            Ok(())
+        },
+    )?;
+    fixtures::run_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
+    let look = format!("ls {}", channels::CHANNELS);
+    let (found, text) = cluster.in_pod(&namespace.name, "worker", &look)?;
+    ensure!(!found, "it has {text}");
+    let claims = cluster.items(&["resourceclaims", "-n", &namespace.name])?;
+    let claim = claims.first().and_then(|it| it.pointer("/metadata/name"));
+    let claim = claim.and_then(Value::as_str).context("no claim")?;
+    wait_until(&cluster, "its claim is told of", || {
+        let events = cluster.events_about(&namespace.name, claim)?;
+        let told = events.iter().any(|it| it.starts_with("NoIMEXChannel: "));
+        ensure!(told, "its events: {events:#?}");
+        Ok(())
+    })?;
+
+    driver.repair()?;
+    reread(&cluster)?;
+    imex_members::wait_until_ready(&cluster).map(drop)
+}
+
+// req: DAEMON-1
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_node_in_another_clique_is_a_member_there_and_comes_back_to_its_place() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "moved")?;
+    let before = imex_members::wait_until_ready(&cluster)?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let driver = BrokenDriver::install_with_imex(NODE, &["--clique", OTHER_CLIQUE])?;
+    reread(&cluster)?;
+    wait_until(&cluster, "node2 is a member of the other clique", || {
+        let members = imex_members::of(&cluster, OTHER_CLIQUE)?;
+        let names: Vec<_> = members.iter().map(|it| &*it.node).collect();
+        ensure!(names == ["node2"], "{members:?}");
+        ensure!(members.iter().all(|it| it.is_ready), "{members:?}");
+        let left = imex_members::of(&cluster, CLIQUE)?;
+        let is_gone = |it: &imex_members::Member| it.node == "node2" && it.is_ready;
+        ensure!(!left.iter().any(is_gone), "{left:?}");
+        Ok(())
+    })?;
+    fixtures::run_pod(&cluster, &namespace, "there", NODE, Some(&domain))?;
+    wait_until(&cluster, "the domain says where its node is", || {
+        let domain = cluster.json(&["get", DOMAINS, "train", "-n", &namespace.name])?;
+        let clique = domain.pointer("/status/nodes/0/cliqueID");
+        let clique = clique.and_then(Value::as_str);
+        ensure!(clique == Some(OTHER_CLIQUE), "{domain:#}");
+        Ok(())
+    })?;
+    cluster.kubectl(&["delete", "pod", "there", "-n", &namespace.name, "--wait"])?;
+
+    driver.repair()?;
+    reread(&cluster)?;
+    let after = imex_members::wait_until_ready(&cluster)?;
+    let place = |members: &[imex_members::Member]| -> Vec<_> {
+        members.iter().map(|it| it.index).collect()
+    };
+    ensure!(place(&before) == place(&after), "{before:?}, {after:?}");
+    Ok(())
+}
+
+/// A good clique is read again after minutes only; programs that start read at once.
+fn reread(cluster: &Cluster) -> Result<NodePod> {
+    NodePod::plugin(cluster, NODE)?.replace(NODE)?;
+    NodePod::imex_daemon(cluster, NODE)?.replace(NODE)
+}
