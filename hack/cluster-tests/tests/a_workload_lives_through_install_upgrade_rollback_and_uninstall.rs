@@ -277,17 +277,19 @@ fn an_uninstallation_meets_no_pod_and_leaves_the_crd() -> Result<()> {
 
     helm(&cluster, "uninstall", &WAIT)?;
     // The garbage collector, and kubelet, which waits before it deletes slices of a driver that has gone.
-    wait_until(&cluster, "the cluster has the CRD and no more", || {
+    wait_until(&cluster, "the cluster has the CRDs and no more", || {
         let left = ours(&cluster)?;
         // Of hack/install.sh, not of the chart; what is in it, Kubernetes makes in every namespace.
         let namespace = format!("Namespace/{NAMESPACE}");
         // The Leases: whoever held that of the controllers has given it back, and may not delete it; those of
-        // channels are kept for ten minutes after their last use, here by another test.
+        // channels are kept for ten minutes after their last use, here by another test, and that of groups'
+        // channels for good.
         let stays = [
+            "CustomResourceDefinition/computedomaincliques.resource.nvidia.com",
             "CustomResourceDefinition/computedomains.resource.nvidia.com",
             "Lease/imex-dra-controller",
         ];
-        let keeps = |it: &&String| **it == namespace || it.starts_with("Lease/imex-channel-");
+        let keeps = |it: &&String| **it == namespace || it.starts_with("Lease/imex-channel");
         let left: Vec<_> = left.iter().filter(|it| !keeps(it)).collect();
         ensure!(left == stays, "left: {left:?}");
         Ok(())
