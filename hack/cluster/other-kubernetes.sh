@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the programs of another Kubernetes than build.sh's, from the pinned modules of
 # other-kubernetes/MINOR/, once, into $IMEX_CACHE/cluster/kubernetes-MINOR-<hash of the pins>/bin,
-# with build.sh's containerd, etcd, CNI plugins and Helm beside them, and prints that directory.
+# with build.sh's kubectl, containerd, etcd, CNI plugins and Helm beside them, and prints that directory:
+# the tests use options of kubectl that 1.34's does not have.
 #
 #   hack/cluster/other-kubernetes.sh 1.34
 #
@@ -35,7 +36,7 @@ build() {
     done
     say "building Kubernetes $version into $out: once, 12 minutes on 2 cores"
     mkdir -p "$scratch/done/bin"
-    for program in kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl; do
+    for program in kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet; do
         say "  $program"
         GOTOOLCHAIN=local CGO_ENABLED=0 GOMODCACHE=$scratch/mod GOCACHE=$scratch/cache GOTMPDIR=$scratch \
             go -C "$module" build -mod=readonly -trimpath -buildvcs=false -ldflags "$ldflags" \

@@ -34,6 +34,23 @@ fn every_fabric_state_has_its_own_code() {
     assert_eq!(driver.fabric().code(), "fabric-not-supported");
 }
 
+/// An H200 that is in no fabric, by driver 580.159.04: the call succeeds in each of the three versions, with
+/// a struct of 40, 36 or 28 bytes that is zero after the version word.
+#[test]
+fn a_gpu_of_which_all_is_zero_supports_no_fabric() {
+    for version in 1..=3 {
+        let h200 =
+            r#"{"name": "NVIDIA H200", "uuid": "GPU-0", "fabric": {"state": "not-supported"}}"#;
+        let version = format!(r#", "fabric_info_version": {version}"#);
+        let driver = MockDriver::new(&devices(&[h200.to_owned()], &version));
+        assert_eq!(driver.gpus()[0].fabric, GpuFabricState::NotSupported);
+        assert_eq!(
+            driver.fabric().to_string(),
+            "this node is in no clique: none of its 1 GPUs supports an NVLink fabric"
+        );
+    }
+}
+
 #[test]
 fn a_failed_registration_keeps_its_status() {
     let failed = device(0, r#""state": "completed", "status": 18"#);

@@ -9,6 +9,9 @@ use serde_json::json;
 
 use crate::support::{ScriptedDriver, run, seconds};
 
+/// No kubelet runs for it that could wipe its slices meanwhile.
+const ANOTHER_NODE: &str = "another-node";
+
 // req: KUBELET-37
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
@@ -18,10 +21,10 @@ fn kubelets_start_wipes_the_slices_of_its_own_node_which_are_back_within_two_sec
         let _running = on.serve(&ScriptedDriver::default()).await?;
         on.until_published().await;
         let foreign = serde_json::from_value::<ResourceSlice>(json!({
-            "metadata": {"name": format!("{}-node2", on.namespace)},
+            "metadata": {"name": format!("{}-{ANOTHER_NODE}", on.namespace)},
             "spec": {
-                "driver": on.driver, "nodeName": "node2", "devices": [],
-                "pool": {"name": "node2", "generation": 1, "resourceSliceCount": 1},
+                "driver": on.driver, "nodeName": ANOTHER_NODE, "devices": [],
+                "pool": {"name": ANOTHER_NODE, "generation": 1, "resourceSliceCount": 1},
             },
         }))?;
         let foreign = on
@@ -56,8 +59,8 @@ fn a_node_whose_slice_has_a_name_that_another_nodes_has_publishes_under_another_
         let foreign = serde_json::from_value::<ResourceSlice>(json!({
             "metadata": {"name": plain},
             "spec": {
-                "driver": on.driver, "nodeName": "node2", "devices": [],
-                "pool": {"name": "node2", "generation": 1, "resourceSliceCount": 1},
+                "driver": on.driver, "nodeName": ANOTHER_NODE, "devices": [],
+                "pool": {"name": ANOTHER_NODE, "generation": 1, "resourceSliceCount": 1},
             },
         }))?;
         let slices = on.all_slices();
