@@ -93,7 +93,7 @@ pub fn asked_channels(
         if below(key, RUNTIMES_ANNOTATION).is_some() {
             names.add_nvidias_list(list, by, &mut found);
         } else if is_for(key, container.name) {
-            names.add_list(list, by, &mut found);
+            names.add_yaml_list(list, by, &mut found);
         }
     }
     for name in &container.cdi_names {

@@ -180,7 +180,10 @@ impl NriGuard {
         let finding = timeout(limit, self.find(pod, asked, limit)).await;
         let finding = finding.unwrap_or_else(|_| {
             let waited = limit.as_secs_f32();
-            Finding::Unknown(format!("no answer within {waited:.1} s"))
+            Finding::Unknown(format!(
+                "the checkpoint and the CDI specs were not read within {waited:.1} s (does \
+                 another process hold the checkpoint's lock, or is the disk slow?)"
+            ))
         });
         let refuses = self.mode == Mode::Enforce;
         self.reports

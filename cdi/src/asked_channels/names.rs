@@ -33,6 +33,15 @@ impl<R: Fn(&QualifiedName) -> Option<Vec<DeviceNode>>> Names<R> {
         }
     }
 
+    /// The same of a list in YAML, as `device-injector` reads its annotation: names are never
+    /// in brackets or quotes, nor begin with a dash, so what YAML has around them is dropped.
+    pub(super) fn add_yaml_list(&self, list: &str, by: impl Fn() -> AskedBy, found: &mut Found) {
+        for item in list.split(['\n', ',']) {
+            let around = |c: char| c.is_whitespace() || "-[]\"'".contains(c);
+            self.add_list(item.trim_matches(around), &by, found);
+        }
+    }
+
     /// The same of a list that NVIDIA's runtime reads: devices without a kind are GPUs.
     pub(super) fn add_nvidias_list(&self, list: &str, by: impl Fn() -> AskedBy, found: &mut Found) {
         for name in list.split(',').map(str::trim) {

@@ -223,12 +223,18 @@ fn names_of_cdi_devices_are_known_wherever_they_stand() {
     ] {
         let visible = format!("NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=0,{name}");
         let list = format!("nvidia.com/gpu=0, {name}");
+        let (block, flow) = (
+            format!("- a/b=c\n- '{name}'\n"),
+            format!("[a/b=c, \"{name}\"]"),
+        );
         for container in [
             env(&visible),
             annotation("cdi.k8s.io/any", &list),
             annotation("nvidia.cdi.k8s.io", name),
             annotation("nvidia.cdi.k8s.io/container.main", name),
             annotation("cdi-devices.noderesource.dev/pod", name),
+            annotation("cdi-devices.noderesource.dev/container.main", &block),
+            annotation("cdi-devices.noderesource.dev/pod", &flow),
             ContainerView {
                 cdi_names: vec![name],
                 ..ContainerView::default()

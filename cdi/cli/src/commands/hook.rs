@@ -93,6 +93,14 @@ fn asked(container: &Container, specs: &HostSpecs, host: &Host) -> (AskedChannel
         None
     });
     let names = names.into_inner();
+    // A device by its numbers alone is a channel only by the major, which a host without
+    // the list does not tell.
+    let by_major = view.rules.iter().any(|rule| rule.major.is_some());
+    if host.majors().is_none() && (by_major || !view.devices.is_empty()) {
+        let reason = "the majors of its devices are not known: /proc/devices of this host (below \
+                      --root) cannot be read";
+        return (asked, Some(reason.to_owned()));
+    }
     if names.is_empty() {
         return (asked, None);
     }

@@ -124,6 +124,21 @@ fn a_channel_by_annotation_is_the_pods() {
 }
 
 #[test]
+fn a_host_without_its_majors_knows_no_channel_by_its_number_and_says_so() {
+    let config = |devices: Value| json!({"ociVersion": "1.2.0", "process": {"env": []}, "linux": {"devices": devices}});
+    let by_number = json!([{"path": "/dev/x", "type": "c", "major": 235, "minor": 5}]);
+    let place = place(&config(by_number));
+    assert_eq!(judge(&place, HOOK).0, Some(1));
+    std::fs::remove_file(place.at("host/proc/devices")).unwrap();
+    let (code, said) = judge(&place, HOOK);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("/proc/devices"), "{said}");
+    // Who has no device at all needs no major.
+    place.write("bundle/config.json", &config(json!([])).to_string());
+    assert_eq!(judge(&place, HOOK), (Some(0), String::new()));
+}
+
+#[test]
 fn allow_is_for_containers_that_are_of_no_pod() {
     let place = place(&with_channel(&json!({})));
     for (allow, code) in [

@@ -45,6 +45,14 @@ impl Node {
         gate.context("kubelet's metrics do not name its gate ResourceHealthStatus")
     }
 
+    /// Whether a pod with two shares of a device gets a status. A kubelet that shows health and
+    /// knows no shares (1.34 and 1.35 with that gate) names the device twice in it, and the API
+    /// server refuses each attempt: `Duplicate value`.
+    pub(crate) async fn shows_pods_of_two_shares(&self) -> Result<bool> {
+        let shares = self.gate("DRAConsumableCapacity").await? == Some(true);
+        Ok(shares || !self.shows_health().await?)
+    }
+
     /// The health of the pod's only device in its status.
     pub(crate) async fn health_of(&self, pod: &str) -> Result<String> {
         let pod = self.pods().get(pod).await?;

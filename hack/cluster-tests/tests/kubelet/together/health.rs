@@ -103,6 +103,9 @@ fn a_device_of_two_shares_shows_its_health() -> Result<()> {
         if !on.shows_health().await? {
             return Ok(NO_HEALTH.to_owned());
         }
+        if !on.shows_pods_of_two_shares().await? {
+            return Ok("not run: this kubelet knows no shares".to_owned());
+        }
         let running = on.serve(&ScriptedDriver::default()).await?;
         let share = |n: u8| AllocationResult {
             share: Some(format!("0d2d3ec0-6e0c-4f5a-9c5f-2f0e5a4d1b0{n}")),
