@@ -10,6 +10,8 @@ use super::{NODE, Node, ScriptedDriver, until};
 
 /// The remark of a scenario that this kubelet cannot run.
 pub(crate) const NO_HEALTH: &str = "not applicable: kubelet's gate ResourceHealthStatus is off";
+/// The same of one that [names a device twice](Node::shows_health_twice).
+pub(crate) const TWICE: &str = "not run: this kubelet's ResourceHealthStatus is of its first stage";
 
 /// One device's health.
 pub(crate) fn health(device: &str, health: Health, message: &str) -> DeviceHealth {
@@ -45,12 +47,13 @@ impl Node {
         gate.context("kubelet's metrics do not name its gate ResourceHealthStatus")
     }
 
-    /// Whether a pod with two shares of a device gets a status. A kubelet that shows health and
-    /// knows no shares (1.34 and 1.35 with that gate) names the device twice in it, and the API
-    /// server refuses each attempt: `Duplicate value`.
-    pub(crate) async fn shows_pods_of_two_shares(&self) -> Result<bool> {
-        let shares = self.gate("DRAConsumableCapacity").await? == Some(true);
-        Ok(shares || !self.shows_health().await?)
+    /// Whether kubelet shows health as it first did (1.34, where the gate is off unless somebody
+    /// switches it on): a pod with two shares of a device, or with a claim of two drivers of
+    /// which one had to prepare twice, has a device twice in its status. The API server refuses
+    /// that each time (`Duplicate value`), and the pod that runs stays `Pending`.
+    pub(crate) async fn shows_health_twice(&self) -> Result<bool> {
+        let alpha = r#"ResourceHealthStatus",stage="ALPHA"#;
+        Ok(self.gate(alpha).await? == Some(true))
     }
 
     /// The health of the pod's only device in its status.

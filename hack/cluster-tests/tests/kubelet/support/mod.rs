@@ -17,7 +17,7 @@ use kube::api::{Api, DeleteParams};
 
 pub(crate) use cluster_tests::{seconds, throughout, until, within};
 pub(crate) use driver::{Behavior, FAILURE, ScriptedDriver};
-pub(crate) use health::{NO_HEALTH, health};
+pub(crate) use health::{NO_HEALTH, TWICE, health};
 pub(crate) use kubelet::Kubelet;
 pub(crate) use pods::{AllocationResult, allocated};
 pub(crate) use scenario::run;

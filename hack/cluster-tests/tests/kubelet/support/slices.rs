@@ -9,7 +9,7 @@ use k8s_openapi::api::resource::v1::ResourceSlice;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use tokio::task::JoinHandle;
 
-use super::{Node, until};
+use super::{NODE, Node, until};
 
 impl Node {
     pub(crate) fn all_slices(&self) -> Api<ResourceSlice> {
@@ -26,10 +26,12 @@ impl Node {
         Ok(self.all_slices().list(&params).await?.items)
     }
 
-    /// The one slice of the driver, once there is one.
+    /// The driver's one slice of this node, once there is one.
     pub(crate) async fn until_published(&self) -> ResourceSlice {
         until("the slice is published", async || {
-            self.slices().await?.pop().context("there is none")
+            let slices = self.slices().await?;
+            let of_node = |it: &ResourceSlice| it.spec.node_name.as_deref() == Some(NODE);
+            slices.into_iter().find(of_node).context("there is none")
         })
         .await
     }

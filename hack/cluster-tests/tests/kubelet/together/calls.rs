@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use dra_kubelet::Method::{Prepare, Unprepare};
 
 use crate::support::{
-    AllocationResult, Behavior, FAILURE, ScriptedDriver, allocated, run, seconds, throughout,
+    AllocationResult, Behavior, FAILURE, ScriptedDriver, TWICE, allocated, run, seconds, throughout,
 };
 
 #[test]
@@ -124,6 +124,9 @@ fn a_deleted_pod_is_unprepared_until_that_works() -> Result<()> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_claim_of_two_drivers_is_prepared_by_both_although_one_fails_first() -> Result<()> {
     run("18", async |on| {
+        if on.shows_health_twice().await? {
+            return Ok(TWICE.to_owned());
+        }
         let (mine, theirs) = (
             ScriptedDriver::default(),
             ScriptedDriver::preparing(Behavior::Fail),
@@ -168,9 +171,11 @@ fn share_ids_prepare_fine_none_and_one_and_two_of_the_same_device() -> Result<()
             ("one", vec![Some(one)]),
             ("two", vec![Some(one), Some(two)]),
         ];
-        // Where kubelet keeps them, it has them from the driver.
-        let kept = on.gate("DRAConsumableCapacity").await? == Some(true);
-        let two_run = on.shows_pods_of_two_shares().await?;
+        // Where kubelet keeps them, it has them from the driver. In the gate's first stage it
+        // does not (seen with 1.34, where somebody has to switch it on).
+        let mut kept = on.gate("DRAConsumableCapacity").await? == Some(true);
+        kept &= on.gate(r#"DRAConsumableCapacity",stage="ALPHA"#).await? != Some(true);
+        let two_run = !on.shows_health_twice().await?;
         cases.truncate(if two_run { 3 } else { 2 });
         for (pod, shares) in &cases {
             let share = |share: Option<&str>| AllocationResult {
@@ -182,7 +187,7 @@ fn share_ids_prepare_fine_none_and_one_and_two_of_the_same_device() -> Result<()
             on.until_running(pod).await;
         }
         let state = std::fs::read_to_string("/var/lib/kubelet/dra_manager_state")?;
-        for id in [one, two] {
+        for id in cases.iter().flat_map(|(_, shares)| shares).flatten() {
             ensure!(state.contains(id) == kept, "share id {id}, kept: {kept}");
         }
         for (pod, _) in &cases {
@@ -190,7 +195,7 @@ fn share_ids_prepare_fine_none_and_one_and_two_of_the_same_device() -> Result<()
         }
         let calls = (script.started(Prepare), script.started(Unprepare));
         ensure!(calls == (cases.len(), cases.len()), "{calls:?}");
-        let not_run = if two_run { "" } else { "; two: not run" };
-        Ok(format!("kept in kubelet's checkpoint: {kept}{not_run}"))
+        let two = if two_run { "ok" } else { TWICE };
+        Ok(format!("kept in kubelet's checkpoint: {kept}; two: {two}"))
     })
 }
