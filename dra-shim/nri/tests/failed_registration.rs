@@ -89,6 +89,7 @@ async fn a_plugin_that_fails_before_its_registration_hears_that_it_was_the_plugi
             let socket = directory.path().join("nri.sock");
             let options = Options {
                 request_timeout: Duration::from_millis(500),
+                patience: Duration::from_secs(60),
                 ..Default::default()
             };
             let runtime = FakeRuntime::start(&socket, options).unwrap();

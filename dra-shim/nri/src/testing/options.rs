@@ -19,8 +19,11 @@ pub struct Options {
     pub containers: Vec<Container>,
     /// How many pods, and how many containers, one message of the synchronization has.
     pub objects_per_message: usize,
-    /// How long it waits for each answer.
+    /// How long it says that it waits for each answer.
     pub request_timeout: Duration,
+    /// How much longer than that it waits while a plugin registers; real runtimes: not at all. For tests of what a
+    /// late plugin says, which else depend on which of two timers is first.
+    pub patience: Duration,
     /// Ids of containers whose updates fail when [`Updates::update`](crate::Updates::update)
     /// asks for them.
     pub failing_updates: Vec<String>,
@@ -52,6 +55,7 @@ impl Default for Options {
             containers: Vec::new(),
             objects_per_message: usize::MAX,
             request_timeout: Duration::from_secs(2),
+            patience: Duration::ZERO,
             failing_updates: Vec::new(),
         }
     }

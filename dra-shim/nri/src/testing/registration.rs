@@ -64,7 +64,10 @@ pub(super) async fn register(
         ..
     } = request;
     // Fact: the time-out is one for all parts.
-    let synchronized = timeout(options.request_timeout, synchronize(&trunk, options));
+    let synchronized = timeout(
+        options.request_timeout + options.patience,
+        synchronize(&trunk, options),
+    );
     let updates = synchronized
         .await
         .map_err(|_| "synchronization timed out")??;
@@ -79,10 +82,13 @@ pub(super) async fn register(
 
 async fn configure(trunk: &Trunk, options: &Options) -> Result<Events, String> {
     let request = options.configuration();
-    let limit = options.request_timeout;
-    let configured = trunk
-        .calls()
-        .call(PLUGIN_SERVICE, "Configure", &request, limit);
+    let configured = trunk.calls().call_patiently(
+        PLUGIN_SERVICE,
+        "Configure",
+        &request,
+        options.request_timeout,
+        options.patience,
+    );
     let configured: ConfigureResponse = configured.await.map_err(|error| error.to_string())?;
     // Fact: no event at all means every event.
     let known = options.release.known_events();
@@ -103,10 +109,13 @@ async fn synchronize(trunk: &Trunk, options: &Options) -> Result<Vec<ContainerUp
             containers: containers.next().unwrap_or_default().to_vec(),
             more: pods.len() > 0 || containers.len() > 0,
         };
-        let limit = options.request_timeout;
-        let answer = trunk
-            .calls()
-            .call(PLUGIN_SERVICE, "Synchronize", &request, limit);
+        let answer = trunk.calls().call_patiently(
+            PLUGIN_SERVICE,
+            "Synchronize",
+            &request,
+            options.request_timeout,
+            options.patience,
+        );
         let answer: SynchronizeResponse = answer.await.map_err(|error| error.to_string())?;
         if !request.more {
             return Ok(answer.update);

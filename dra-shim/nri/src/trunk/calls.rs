@@ -73,13 +73,26 @@ impl Calls {
         request: &impl prost::Message,
         limit: Duration,
     ) -> Result<A, CallError> {
+        self.call_patiently(service, method, request, limit, Duration::ZERO)
+            .await
+    }
+
+    /// As [`Calls::call`], but waits longer than `limit`, of which it tells the peer, by `patience`.
+    pub(crate) async fn call_patiently<A: Name + Default>(
+        &self,
+        service: &str,
+        method: &str,
+        request: &impl prost::Message,
+        limit: Duration,
+        patience: Duration,
+    ) -> Result<A, CallError> {
         let request = Request {
             service: service.to_owned(),
             method: method.to_owned(),
             payload: request.encode_to_vec(),
             timeout_nano: i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX),
         };
-        let answer = timeout(limit, self.send(request.encode_to_vec()));
+        let answer = timeout(limit + patience, self.send(request.encode_to_vec()));
         let answer = answer.await.map_err(|_| CallError::TimedOut(limit))??;
         let response = Response::decode(answer.as_slice()).map_err(CallError::Decode)?;
         let payload = response.into_answer().map_err(CallError::Refused)?;
