@@ -274,6 +274,14 @@ fn an_uninstallation_meets_no_pod_and_leaves_the_crd() -> Result<()> {
     let traces = fixtures::traces_on_node(&cluster, 1, &claim)?;
     ensure!(traces.is_empty(), "left of the claim: {traces}");
     domain.delete(&cluster, &namespace)?;
+    // Isolation channel, of an earlier test, had them shared; plugins ask a minute or two later who still has them.
+    for node in [1, 2] {
+        wait_until(&cluster, "the node's device is not shared any more", || {
+            let files = files(&cluster, node)?;
+            ensure!(!files.contains("device-is-shared"), "{files}");
+            Ok(())
+        })?;
+    }
 
     helm(&cluster, "uninstall", &WAIT)?;
     // The garbage collector, and kubelet, which waits before it deletes slices of a driver that has gone.
