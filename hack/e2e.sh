@@ -83,6 +83,7 @@ driver_managed=(
     domains_form_on_imex_daemons_that_run_already
     a_node_without_a_ready_imex_daemon_prepares_no_claim
     a_job_does_not_notice_what_happens_to_imex_daemons
+    an_update_of_imex_daemons_waits_for_jobs
 )
 
 # Of the kubelet scenarios, with --must: seconds each.

@@ -87,6 +87,17 @@ pub(crate) struct DaemonArgs {
         value_parser = parse_max_nodes
     )]
     pub(crate) max_nodes: u32,
+    /// After how long an IMEX daemon that is out of date is replaced although claims of its node need it, which end
+    /// with it: 12h. Unset: never.
+    #[arg(
+        long = "force-after",
+        env = "IMEX_FORCE_AFTER",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "DURATION",
+        value_parser = parse_force_after
+    )]
+    pub(crate) force_after: ForceAfter,
     /// Selects the pods of the IMEX daemons in the own namespace, by a label.
     #[arg(
         long = "imex-daemon-selector",
@@ -96,6 +107,10 @@ pub(crate) struct DaemonArgs {
     )]
     pub(crate) selector: String,
 }
+
+/// After how long an update does not wait for claims any more, if ever.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForceAfter(pub(crate) Option<std::time::Duration>);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -218,6 +233,20 @@ fn parse_max_nodes(text: &str) -> Result<u32, String> {
     count.ok_or_else(|| {
         "must be from 1 to 2048: resources.computeDomains.imex.maxNodesPerIMEXDomain is the number of nodes of the largest NVLink clique".to_owned()
     })
+}
+
+/// An unset value of the chart arrives as the empty string.
+fn parse_force_after(text: &str) -> Result<ForceAfter, String> {
+    if text.is_empty() {
+        return Ok(ForceAfter(None));
+    }
+    let after = text.parse::<Duration>().ok();
+    let after = after.filter(|after| !after.is_negative());
+    let after = after.map(std::time::Duration::from);
+    match after.filter(|after| !after.is_zero()) {
+        Some(after) => Ok(ForceAfter(Some(after))),
+        None => Err("must be a time as 90m or 12h: resources.computeDomains.imex.forceAfter is how long the update of an IMEX daemon waits for the claims that need it; leave it empty to wait for as long as they do".to_owned()),
+    }
 }
 
 /// An unset value of the chart arrives as the empty string.

@@ -4,30 +4,38 @@
 //! ```text
 //! watch of the driver's slices ─┐
 //! watch of the daemons' pods ───┼─> CliqueMembers ──> one request after the other
-//! watch of resident cliques ────┘     │  ^                       │
+//! watch of their DaemonSet ──────┤     │  ^                       │
+//! watch of resident cliques ────┤     │  │                       │
+//! NodesOfDomains: nodes in use ─┘     │  │                       │
 //!                                     │  └──────── answers <─────┘
 //!                                     └─> NodesOfDomains: what has changed of a node
 //! ```
 //!
-//! What it costs the API server: at the start three lists, then three watches. The watch of slices is one
+//! What it costs the API server: at the start four lists, then four watches, one of them of the metadata of one
+//! object. The watch of slices is one
 //! more than the `clique_keeper`'s, if that runs, too: one list of the driver's slices when a leader
 //! starts, and what changes in them, to one process. A node that joins costs one or two writes of its
 //! clique's object, one that leaves two and one read of its Node; nodes that change within a quarter of a
-//! second share them. There is one request at a time, and there are at most 50 a second.
+//! second share them. A daemon that is replaced costs four writes of that object, one deletion, and a list of the
+//! cluster's claims, of which there is one in 2 seconds at most, for all that wait then. There is one request at a
+//! time, and there are at most 50 a second.
 
 mod metrics;
+mod rollout;
 mod steps;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use compute_domain_api::clique::ComputeDomainClique;
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_api::resident::RESIDENT_LABEL;
-use compute_domain_core::{Clique, CliqueMembers, NodeSlice};
+use compute_domain_core::{Clique, CliqueMembers, MemberCounts, NodeSlice, RolloutCounts};
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use imex_runtime::{Events, RawObject, Readiness, ReadinessCondition, error_chain, observe_watch};
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceSlice;
 use kube::runtime::WatchStreamExt as _;
@@ -37,13 +45,20 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 pub(crate) use self::metrics::MemberMetrics;
-use crate::api_client::ApiClient;
+use crate::api_client::claims::ClaimsOfNodes;
+use crate::api_client::{ApiClient, RawMetadata};
 use crate::domain_nodes::NodesOfDomains;
 use crate::wake::wake_at;
 use crate::watches::pauses;
 
-/// The readiness conditions of the leader: the three watches, and that the CRD has all fields.
-const CONDITIONS: [&str; 4] = ["member-slices", "daemon-pods", "cliques", "clique-crd"];
+/// The readiness conditions of the leader: the watches, and that the CRD has all fields.
+const CONDITIONS: [&str; 5] = [
+    "member-slices",
+    "daemon-pods",
+    "daemon-sets",
+    "cliques",
+    "clique-crd",
+];
 
 /// Keeps the objects. It can run several times, each time with new watches.
 pub(crate) struct MemberKeeper {
@@ -60,6 +75,8 @@ pub(crate) struct MemberKeeper {
     pub(crate) daemons: String,
     /// How many members a clique may have.
     pub(crate) max_nodes: u32,
+    /// After how long a daemon that is out of date is replaced although claims need it.
+    pub(crate) force_after: Option<Duration>,
 }
 
 type RawClique = RawObject<ComputeDomainClique>;
@@ -72,6 +89,7 @@ type RawClique = RawObject<ComputeDomainClique>;
 enum Told {
     Slice(watcher::Result<Event<RawObject<ResourceSlice>>>),
     Pod(watcher::Result<Event<RawObject<Pod>>>),
+    DaemonSet(watcher::Result<Event<RawMetadata<DaemonSet>>>),
     Clique(watcher::Result<Event<RawClique>>),
 }
 
@@ -82,6 +100,8 @@ struct Run<'a> {
     /// The watches that have not listed yet. Nothing is written before.
     unlisted: HashSet<&'static str>,
     members: CliqueMembers,
+    /// The claims of all nodes, as they were read last.
+    claims: Option<Arc<ClaimsList>>,
     /// Objects that nobody can read: they stay as they are.
     unreadable: HashSet<Clique>,
     crd: ReadinessCondition,
@@ -91,12 +111,18 @@ struct Run<'a> {
     not_before: Instant,
 }
 
+/// A list of the claims of all nodes.
+struct ClaimsList {
+    began: Instant,
+    claims: ClaimsOfNodes,
+}
+
 // === impl MemberKeeper ===
 
 impl MemberKeeper {
     /// Never ends by itself.
     pub(crate) async fn run(&self) {
-        let [slices, pods, cliques, crd] =
+        let [slices, pods, sets, cliques, crd] =
             CONDITIONS.map(|name| self.readiness.add_condition(name, "not listed yet"));
         crd.set_met();
         let ours = watcher::Config::default().fields(&format!("spec.driver={DRIVER_NAME}"));
@@ -105,18 +131,25 @@ impl MemberKeeper {
         let daemons = watcher::Config::default().labels(&self.daemons);
         let pods = Api::namespaced(observe_watch(&self.client, &pods), &self.namespace);
         let pods = watcher(pods, daemons).backoff(pauses());
-        let resident = watcher::Config::default().labels(&format!("{RESIDENT_LABEL}=true"));
+        let resident = || watcher::Config::default().labels(&format!("{RESIDENT_LABEL}=true"));
+        let sets: Api<RawMetadata<DaemonSet>> =
+            Api::namespaced(observe_watch(&self.client, &sets), &self.namespace);
+        let sets = watcher(sets, resident()).backoff(pauses());
         let cliques = Api::namespaced(observe_watch(&self.client, &cliques), &self.namespace);
-        let cliques = watcher(cliques, resident).backoff(pauses());
+        let cliques = watcher(cliques, resident()).backoff(pauses());
         let told = futures_util::stream::select(
             slices.map(Told::Slice),
-            futures_util::stream::select(pods.map(Told::Pod), cliques.map(Told::Clique)),
+            futures_util::stream::select(
+                pods.map(Told::Pod),
+                futures_util::stream::select(sets.map(Told::DaemonSet), cliques.map(Told::Clique)),
+            ),
         );
         let mut run = Run {
             keeper: self,
             told: told.boxed(),
-            unlisted: HashSet::from(["slices", "pods", "cliques"]),
-            members: CliqueMembers::new(self.max_nodes),
+            unlisted: HashSet::from(["slices", "pods", "daemon sets", "cliques"]),
+            members: CliqueMembers::new(self.max_nodes).with_force_after(self.force_after),
+            claims: None,
             unreadable: HashSet::new(),
             crd,
             domains_know: false,
@@ -130,8 +163,8 @@ impl MemberKeeper {
         for name in CONDITIONS {
             self.readiness.remove_condition(name);
         }
-        self.metrics
-            .set_counts(&compute_domain_core::MemberCounts::default());
+        self.metrics.set_counts(&MemberCounts::default());
+        self.metrics.set_rollout(&RolloutCounts::default());
     }
 }
 
@@ -145,6 +178,7 @@ impl Run<'_> {
                 // What is known is heard before anything is written.
                 biased;
                 Some(told) = self.told.next() => self.take(told),
+                () = self.keeper.nodes.uses_changed() => self.take_uses(),
                 () = due => self.write_next().await,
             }
             self.tell_domains();
@@ -183,6 +217,11 @@ impl Run<'_> {
             Told::Pod(event) => {
                 if let Some(event) = checked("pods of IMEX daemons", event) {
                     self.take_pod(event);
+                }
+            }
+            Told::DaemonSet(event) => {
+                if let Some(event) = checked("DaemonSets of IMEX daemons", event) {
+                    self.take_daemon_set(event);
                 }
             }
             Told::Clique(event) => {

@@ -26,6 +26,8 @@ pub(crate) struct NodesOfDomains {
     state: Mutex<State>,
     /// Something may be due earlier.
     woken: Notify,
+    /// Claims have come to nodes, or left them.
+    uses: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -61,19 +63,32 @@ impl NodesOfDomains {
 
     /// Forgets everything: the watches begin anew.
     pub(crate) fn clear(&self) {
-        *self.state() = State::default();
+        let mut state = self.state();
+        state.nodes.clear();
+        state.burst = None;
+        drop(state);
+        self.uses.notify_one();
     }
 
     // === claims ===
 
     /// Claims of the domain are allocated to these nodes, and no others. Returns whether that is news.
     pub(crate) fn set_domain(&self, key: &Key, nodes: BTreeSet<Box<str>>) -> bool {
-        self.enabled && self.state().nodes.set_domain(key, nodes)
+        if !self.enabled {
+            return false;
+        }
+        let is_news = self.state().nodes.set_domain(key, nodes);
+        self.uses.notify_one();
+        is_news
     }
 
     /// The domain has no claims, or is gone. Returns whether it had nodes.
     pub(crate) fn forget_domain(&self, key: &Key) -> bool {
-        self.state().nodes.forget_domain(key)
+        let had_nodes = self.state().nodes.forget_domain(key);
+        if had_nodes {
+            self.uses.notify_one();
+        }
+        had_nodes
     }
 
     /// Whether the domain is known to have a node.
@@ -92,6 +107,16 @@ impl NodesOfDomains {
             return Nodes::Unmanaged;
         }
         self.state().nodes.of(key, has_claims)
+    }
+
+    /// Returns when [`take_uses`](Self::take_uses) may have something.
+    pub(crate) async fn uses_changed(&self) {
+        self.uses.notified().await;
+    }
+
+    /// The nodes to which claims have come, or that have none any more, since the last call.
+    pub(crate) fn take_uses(&self) -> Vec<(Box<str>, bool)> {
+        self.state().nodes.take_uses()
     }
 
     // === nodes ===

@@ -108,6 +108,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         namespace: namespaces.own().into(),
         daemons: daemons.selector,
         max_nodes: daemons.max_nodes,
+        force_after: daemons.force_after.0,
     });
     let worker = Worker {
         client: client.clone(),

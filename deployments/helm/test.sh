@@ -129,6 +129,10 @@ done
 render --set resources.computeDomains.imex.maxNodesPerIMEXDomain=36 --set 'imexDaemon.networkPolicy.egressPorts={443}' >"$scratch/rack.yaml"
 contains 'value: "36"' rack
 [ "$(grep -c 'port: 50000' "$scratch/rack.yaml")" = 2 ] || fail "IMEX daemons may not connect to each other"
+render --set resources.computeDomains.imex.forceAfter=12h >"$scratch/rack.yaml"
+contains 'value: "12h"' rack
+refuses 'resources.computeDomains.imex.forceAfter is "never": leave it empty, so that updates wait for jobs, or set a time such as 12h' --set resources.computeDomains.imex.forceAfter=never
+refuses 'resources.computeDomains.imex.forceAfter is for driver-managed IMEX: on hosts that run nvidia-imex, nobody but their operator updates it; leave it empty' "${gate[@]}" --set resources.computeDomains.imex.forceAfter=12h
 render --set openshift.scc=true >"$scratch/rack.yaml"
 contains 'name: imex-dra-role-binding-scc-imexdaemon' rack
 render --set kubeletPlugin.hostService.enabled=true >"$scratch/rack.yaml"

@@ -18,6 +18,10 @@ pub const RESIDENT_LABEL: &str = "imex-dra/resident";
 /// The label of `ComputeDomainCliques`, as the Go driver has it: the clique's name.
 pub const CLIQUE_ID_LABEL: &str = "resource.nvidia.com/computeDomain.cliqueID";
 
+/// The annotation of the `DaemonSet` of the daemons and of its pods that says what they are made from, as any
+/// text. The controller replaces a pod that has another one than its `DaemonSet`.
+pub const TEMPLATE_ANNOTATION: &str = "imex-dra/template";
+
 /// Where the daemon of a node keeps what others on the node read, on the host and in the pods.
 pub const IMEXD_DIR: &str = "/run/imex-dra/imexd";
 

@@ -20,14 +20,19 @@
 //! A Node of the same name with another UID is another member; it gets the index of the former one after
 //! the same time, or at once if the same pod has the same address: then it is the same daemon.
 //!
+//! A daemon that is out of date is replaced when nobody needs it: see [`rollout`].
+//!
 //! Nothing is remembered that the objects do not have, but since when something is so: after a restart,
 //! the 5 minutes begin again. Changes of a clique are gathered for a moment, so that nodes that come
 //! together cost one write.
 
+mod drains;
 mod members;
 mod nodes;
 mod pods;
+mod rollout;
 mod standing;
+mod step;
 mod told;
 mod world;
 
@@ -43,8 +48,13 @@ use crate::node_cliques::NodeSlice;
 
 use self::members::{Evaluated, Members};
 use self::nodes::Nodes;
-pub use self::pods::DaemonPod;
 use self::pods::Pods;
+pub use self::pods::{DaemonPod, template};
+
+use self::drains::Rollout;
+pub use self::drains::{Replacement, RolloutCounts, RolloutNews};
+pub use self::step::MemberStep;
+use self::step::Turn;
 use self::world::World;
 
 /// A clique is written when nothing about it has changed for this long.
@@ -72,6 +82,7 @@ pub struct CliqueMembers {
     bursts: HashMap<Clique, Burst>,
     /// Nodes without an index that nobody was told of yet.
     news: Vec<Surplus>,
+    rollout: Rollout,
     /// The nodes of which `ComputeDomains` may have to be told something new.
     changed_nodes: BTreeSet<Box<str>>,
     /// The objects that the list which is going on has told of.
@@ -84,27 +95,6 @@ struct Burst {
     ends: Instant,
     /// It ends then at the latest.
     latest: Instant,
-}
-
-/// What a clique needs next.
-#[derive(Clone, Debug, PartialEq)]
-pub enum MemberStep {
-    /// To know the UID of this Node, or that there is none. Answered by [`CliqueMembers::node_is`].
-    FindNode {
-        /// Its name.
-        node: Box<str>,
-    },
-    /// This object, which does not exist.
-    Create(Box<ComputeDomainClique>),
-    /// This object in place of the one of its name, if that has still this version.
-    Replace(Box<ComputeDomainClique>),
-    /// That the object goes, if it has still this version.
-    Delete {
-        /// Its UID.
-        uid: Box<str>,
-        /// Its version.
-        resource_version: Box<str>,
-    },
 }
 
 /// A node for which no index is free.
@@ -145,6 +135,7 @@ impl CliqueMembers {
             due: BTreeSet::new(),
             bursts: HashMap::new(),
             news: Vec::new(),
+            rollout: Rollout::default(),
             changed_nodes: BTreeSet::new(),
             listing: None,
         }
@@ -204,8 +195,10 @@ impl CliqueMembers {
         match DaemonPod::new(pod) {
             Some(pod) => {
                 let node = pod.node.clone();
+                let noted = pod.clone();
                 if self.pods.apply(pod) {
                     self.touch_node(&node, now);
+                    self.note_pod(&noted, now);
                 }
             }
             None => self.remove_pod(pod.metadata.uid.as_deref().unwrap_or_default(), now),
@@ -215,6 +208,7 @@ impl CliqueMembers {
     /// The watch does not have the pod of this UID any more.
     pub fn remove_pod(&mut self, uid: &str, now: Instant) {
         if let Some(node) = self.pods.remove(uid) {
+            self.rollout.forget(uid);
             self.touch_node(&node, now);
             self.forget_if_gone(&node);
         }
@@ -261,7 +255,7 @@ impl CliqueMembers {
         if members.merge(object) {
             let after = names(members);
             self.note_object(object_before.as_ref(), Some(object));
-            self.note_entries(&clique, &before, &after);
+            self.note_entries(&clique, &before, &after, now);
             self.touch(&clique, now);
             self.touch_others(&clique, &after, now);
         }
@@ -302,6 +296,9 @@ impl CliqueMembers {
             if let Some(entry) = members.and_then(|members| members.entries.get_mut(node)) {
                 entry.look_again(now);
             }
+        }
+        if let MemberStep::DeletePod { uid, .. } = step {
+            self.replacing_failed(uid);
         }
         self.due.insert((now + RETRY_AFTER, clique.clone()));
     }
@@ -354,6 +351,10 @@ impl CliqueMembers {
     }
 
     fn step(&mut self, clique: &Clique, now: Instant) -> Option<MemberStep> {
+        // The nodes without one.
+        if clique.is_empty() {
+            return self.replacing_others(now);
+        }
         let evaluated = self.evaluate(clique, now);
         if let Some(at) = evaluated.again {
             self.due.insert((at.max(now), clique.clone()));
@@ -379,7 +380,21 @@ impl CliqueMembers {
         }
         let is_idle = self.world().is_idle(clique, members);
         let wanted = members.wanted(clique, self.max_nodes, is_idle);
-        (wanted != *observed).then(|| MemberStep::Replace(Box::new(wanted)))
+        if wanted != *observed {
+            return Some(MemberStep::Replace(Box::new(wanted)));
+        }
+        match self.replacing(clique, now) {
+            Turn::Marks => {
+                let wanted = self.cliques.get(clique)?;
+                let wanted = wanted.wanted(clique, self.max_nodes, is_idle);
+                Some(MemberStep::Replace(Box::new(wanted)))
+            }
+            Turn::Step(step) => Some(step),
+            Turn::Later(at) => {
+                self.due.extend(at.map(|at| (at, clique.clone())));
+                None
+            }
+        }
     }
 
     /// Finds out what each member is, and who else becomes one.
@@ -416,7 +431,7 @@ impl CliqueMembers {
         });
         self.news.extend(told);
         let after = names(members);
-        self.note_entries(clique, &before, &after);
+        self.note_entries(clique, &before, &after, now);
         evaluated
     }
 
@@ -434,7 +449,11 @@ impl CliqueMembers {
         clique: &Clique,
         before: &BTreeSet<Box<str>>,
         after: &BTreeSet<Box<str>>,
+        now: Instant,
     ) {
+        if before != after {
+            self.members_changed(now);
+        }
         for node in after.difference(before) {
             let cliques = self.entries_of.entry(node.clone()).or_default();
             cliques.insert(clique.clone());
@@ -458,7 +477,10 @@ impl CliqueMembers {
             .get(node)
             .and_then(|node| node.said.clone().into_clique());
         let entered = self.entries_of.get(node).into_iter().flatten().cloned();
-        let cliques: BTreeSet<_> = entered.chain(said).collect();
+        let mut cliques: BTreeSet<_> = entered.chain(said).collect();
+        if !self.entries_of.contains_key(node) {
+            cliques.insert(Clique::from(""));
+        }
         for clique in cliques {
             self.touch(&clique, now);
         }

@@ -29,6 +29,8 @@ pub struct DomainNodes {
     known: HashMap<NodeName, ComputeDomainNode>,
     /// Whether all of these are known.
     all_known: bool,
+    /// The nodes that have got a ComputeDomain or lost one since somebody has asked.
+    changed_uses: BTreeSet<NodeName>,
 }
 
 type NodeName = Arc<str>;
@@ -38,7 +40,20 @@ type NodeName = Arc<str>;
 impl DomainNodes {
     /// Forgets everything.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        let mut changed_uses = std::mem::take(&mut self.changed_uses);
+        changed_uses.extend(self.domains_on.keys().cloned());
+        *self = Self {
+            changed_uses,
+            ..Self::default()
+        };
+    }
+
+    /// Whether a ComputeDomain has claims on these nodes, for each node of which that may have changed since the
+    /// last call.
+    pub fn take_uses(&mut self) -> Vec<(Box<str>, bool)> {
+        let changed = std::mem::take(&mut self.changed_uses).into_iter();
+        let in_use = |name: NodeName| (Box::from(&*name), self.domains_on.contains_key(&name));
+        changed.map(in_use).collect()
     }
 
     /// Claims of this ComputeDomain are allocated to these nodes, and to no others. Returns whether it was
@@ -52,6 +67,7 @@ impl DomainNodes {
         for node in &nodes {
             let domains = self.domains_on.entry(node.clone()).or_default();
             domains.insert(key.clone());
+            self.changed_uses.insert(node.clone());
         }
         self.of_domain.insert(key.clone(), nodes);
         true
@@ -124,6 +140,7 @@ impl DomainNodes {
                 domains.remove(key);
                 if domains.is_empty() {
                     self.domains_on.remove(node);
+                    self.changed_uses.insert(node.clone());
                 }
             }
         }

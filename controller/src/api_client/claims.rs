@@ -1,7 +1,7 @@
 //! What the claims of one domain say: to which nodes they are allocated, and in which cliques the nodes
 //! have prepared them, from the reports in `status.devices`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME, clique_of_pool};
 use compute_domain_core::Domain;
@@ -27,10 +27,15 @@ pub(crate) struct ClaimsSeen {
     pub(crate) nodes: BTreeSet<Box<str>>,
 }
 
+/// The claims of each node to which a device of the driver is allocated, as `NAMESPACE/NAME`.
+pub(crate) type ClaimsOfNodes = HashMap<Box<str>, Vec<String>>;
+
 /// Of a claim nothing is decoded but its devices: there are thousands, and what others have written in
 /// them must not fail the list.
 #[derive(Deserialize)]
 struct Claim {
+    #[serde(default)]
+    metadata: Value,
     status: Option<ClaimStatus>,
 }
 
@@ -80,6 +85,27 @@ impl ApiClient {
             .map_err(failed_to("list the ResourceClaims of the ComputeDomain"))?;
         Ok(found)
     }
+
+    /// The claims of all nodes, whoever has made them. One list of the cluster's claims, from the storage.
+    pub(crate) async fn claims_of_nodes(&self) -> Result<ClaimsOfNodes, RequestError> {
+        let url_path = ResourceClaim::url_path(&(), None);
+        let mut found = ClaimsOfNodes::new();
+        let visit = |page: Vec<Claim>| {
+            for claim in page {
+                for node in claim.status.iter().flat_map(ClaimStatus::pools) {
+                    let name = |path| text(&claim.metadata, path).unwrap_or("?");
+                    let claims = found.entry(node.into()).or_default();
+                    claims.push(format!("{}/{}", name("/namespace"), name("/name")));
+                }
+            }
+            true
+        };
+        let all = ListParams::default();
+        for_each_page(&self.client, &url_path, Part::Whole, all, visit)
+            .await
+            .map_err(failed_to("list the ResourceClaims of all nodes"))?;
+        Ok(found)
+    }
 }
 
 // === impl ClaimStatus ===
@@ -99,11 +125,16 @@ impl ClaimStatus {
             text(config, "/opaque/driver") == Some(DRIVER_NAME)
                 && text(config, "/opaque/parameters/domainID") == Some(uid)
         });
-        let ours = list(&self.allocation, "/devices/results")
-            .filter(move |result| is_of && text(result, "/driver") == Some(DRIVER_NAME));
         // The pool of a clique belongs to claims of groups.
-        let pools = ours.filter_map(|result| text(result, "/pool"));
+        let pools = self.pools().filter(move |_| is_of);
         pools.filter(|pool| clique_of_pool(pool).is_none())
+    }
+
+    /// The pools of the driver of which a device is allocated.
+    fn pools(&self) -> impl Iterator<Item = &str> {
+        let results = list(&self.allocation, "/devices/results");
+        let ours = results.filter(|result| text(result, "/driver") == Some(DRIVER_NAME));
+        ours.filter_map(|result| text(result, "/pool"))
     }
 }
 

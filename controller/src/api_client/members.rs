@@ -1,7 +1,7 @@
 //! The objects of cliques where one `nvidia-imex` runs on each node for good, and whether a Node exists.
 
 use compute_domain_api::clique::ComputeDomainClique;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::PostParams;
 
@@ -53,6 +53,21 @@ impl ApiClient {
         self.check_fence(action)?;
         let params = delete_only(uid, Some(resource_version));
         match self.cliques().delete(clique, &params).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            deleted => deleted.map(drop).map_err(failed_to(action)),
+        }
+    }
+
+    /// Deletes the pod of a daemon, if it has still this UID. One that is gone is no error.
+    pub(crate) async fn delete_daemon_pod(
+        &self,
+        name: &str,
+        uid: &str,
+    ) -> Result<(), RequestError> {
+        let action = "delete the pod of the IMEX daemon";
+        self.check_fence(action)?;
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        match pods.delete(name, &delete_only(uid, None)).await {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             deleted => deleted.map(drop).map_err(failed_to(action)),
         }

@@ -13,7 +13,7 @@ use super::Run;
 use crate::api_client::RequestError;
 
 /// From the end of one request to the next: at most 50 a second.
-const PACE: Duration = Duration::from_millis(20);
+pub(super) const PACE: Duration = Duration::from_millis(20);
 
 /// After a request that has failed: the API server may be away.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -28,6 +28,7 @@ impl Run<'_> {
             return;
         };
         self.tell_of_surplus();
+        self.tell_of_rollout();
         if self.unreadable.contains(&clique) {
             return;
         }
@@ -37,11 +38,12 @@ impl Run<'_> {
             Err(err) => {
                 let now = Instant::now().into_std();
                 self.members.failed(&clique, &step, now);
-                self.failed(&clique, &err)
+                self.failed(&clique, &step, &err)
             }
         };
         self.not_before = Instant::now() + pause;
         self.keeper.metrics.set_counts(&self.members.counts());
+        self.tell_of_rollout();
     }
 
     /// Returns how long there is no other request.
@@ -54,6 +56,10 @@ impl Run<'_> {
                 self.members.node_is(clique, node, uid.as_deref(), now);
                 return Ok(PACE);
             }
+            MemberStep::ReadClaims { node, pod, since } => {
+                return self.read_claims(clique, (node, pod), *since).await;
+            }
+            MemberStep::DeletePod { .. } => return self.replace_daemon(clique, step).await,
             MemberStep::Create(wanted) => {
                 let written = api.create_clique(wanted).await?;
                 return Ok(self.written(wanted, &written));
@@ -92,7 +98,14 @@ impl Run<'_> {
         CRD_PAUSE
     }
 
-    fn failed(&self, clique: &Clique, err: &RequestError) -> Duration {
+    fn failed(&self, clique: &Clique, step: &MemberStep, err: &RequestError) -> Duration {
+        if matches!(
+            step,
+            MemberStep::ReadClaims { .. } | MemberStep::DeletePod { .. }
+        ) {
+            warn!(%clique, error = error_chain(err), "the IMEX daemon is replaced later");
+            return PAUSE;
+        }
         if err.is_outdated() {
             // The watch tells what it is now.
             debug!(%clique, "the ComputeDomainClique was changed by somebody else");
@@ -134,7 +147,7 @@ impl Run<'_> {
 }
 
 /// The node as kubelet names it in its events: by its name in place of the UID.
-fn node_reference(node: &str) -> ObjectReference {
+pub(super) fn node_reference(node: &str) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Node".to_owned()),

@@ -24,19 +24,24 @@ struct Running {
 
 impl Running {
     async fn start(api: &FakeApi, max_nodes: u32) -> Self {
+        Self::start_with(api, max_nodes, Arc::default()).await
+    }
+
+    async fn start_with(api: &FakeApi, max_nodes: u32, nodes: Arc<NodesOfDomains>) -> Self {
         logs::install();
         let (client, readiness) = (api.client(), Readiness::default());
         let mut registry = Registry::default();
         let keeper = MemberKeeper {
             api: ApiClient::new(client.clone(), Fence::default(), NAMESPACE),
             events: Events::new(client.clone(), CONTROLLER_NAME, "pod-1"),
-            nodes: Arc::default(),
+            nodes,
             readiness: readiness.clone(),
             metrics: MemberMetrics::new(&mut registry),
             client,
             namespace: NAMESPACE.into(),
             daemons: "imex-dra-component=imex-daemon".to_owned(),
             max_nodes,
+            force_after: None,
         };
         let task = tokio::spawn(async move { keeper.run().await });
         let running = Self {
@@ -45,7 +50,12 @@ impl Running {
             task,
         };
         api.until("everything is watched", |api| {
-            let watches = [Call::WatchSlices, Call::WatchDaemonPods, Call::WatchCliques];
+            let watches = [
+                Call::WatchSlices,
+                Call::WatchDaemonPods,
+                Call::WatchTemplatesOfDaemons,
+                Call::WatchCliques,
+            ];
             watches.iter().all(|call| api.open_watches(*call) == 1)
         })
         .await;
@@ -288,3 +298,5 @@ async fn a_crd_that_drops_the_fields_is_told_and_recovered_from_without_a_restar
     assert_eq!(members(&api), [is("n1", 0, "10.0.0.1", "Ready")]);
     running.kill().await;
 }
+
+mod rollout;

@@ -64,9 +64,13 @@ pub(crate) enum Call {
     ReplaceClique,
     DeleteClique,
     GetNode,
+    ListTemplatesOfDaemons,
+    WatchTemplatesOfDaemons,
+    DeleteDaemonPod,
 }
 
 impl Call {
+    #[expect(clippy::too_many_lines, reason = "it is a table")]
     /// `None` for what the controller has no business to ask.
     pub(super) fn of(request: &Request) -> Option<Self> {
         use Resource::{
@@ -104,6 +108,18 @@ impl Call {
             (Method::GET, Claims) if !named && all => Self::ListClaims,
             (Method::GET, Claims) if !named && request.query("labelSelector").contains('=') => {
                 Self::ListClaimsOfDomain
+            }
+            (Method::GET, DaemonSets)
+                if !all
+                    && request
+                        .query("labelSelector")
+                        .starts_with("imex-dra/resident=") =>
+            {
+                if request.is_watch() {
+                    Self::WatchTemplatesOfDaemons
+                } else {
+                    Self::ListTemplatesOfDaemons
+                }
             }
             (Method::GET, DaemonSets) if !named && !all => Self::ListDaemonSets,
             (Method::GET, Nodes) if request.query("labelSelector") == CLIQUE_LABEL => {
@@ -151,6 +167,7 @@ impl Call {
                     Self::ListDaemonPods
                 }
             }
+            (Method::DELETE, Pods) if named && !all => Self::DeleteDaemonPod,
             (Method::GET, Cliques) if !named && !all && selected => {
                 if request.is_watch() {
                     Self::WatchCliques
@@ -191,6 +208,7 @@ impl Call {
                 | Self::CreateClique
                 | Self::ReplaceClique
                 | Self::DeleteClique
+                | Self::DeleteDaemonPod
         )
     }
 
@@ -213,6 +231,7 @@ impl Call {
                 | Self::ListDaemonPods
                 | Self::ListCliques
                 | Self::ListAllCliques
+                | Self::ListTemplatesOfDaemons
         )
     }
 
@@ -227,6 +246,7 @@ impl Call {
                 | Self::WatchSlices
                 | Self::WatchDaemonPods
                 | Self::WatchCliques
+                | Self::WatchTemplatesOfDaemons
         )
     }
 }

@@ -26,6 +26,7 @@ pub(crate) fn mk_keeper(worker: &Worker) -> MemberKeeper {
         namespace: DRIVER_NAMESPACE.into(),
         daemons: "imex-dra-component=imex-daemon".to_owned(),
         max_nodes: 18,
+        force_after: None,
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Node {
     pub(super) slice: Option<Box<str>>,
     /// What a slice has said last.
     pub(super) said: Said,
+    /// The daemon's pod with which its slice says that no claim is prepared.
+    pub(super) drained: Option<Box<str>>,
 }
 
 // === impl Nodes ===
@@ -40,6 +42,7 @@ impl Nodes {
         let mut gone = Vec::new();
         for (name, node) in &mut self.known {
             if !listed.contains(name) && node.slice.take().is_some() {
+                node.drained = None;
                 gone.push(name.clone());
             }
         }
@@ -66,6 +69,7 @@ impl Nodes {
             uid: told.node_uid().into(),
             slice: Some(told.slice().into()),
             said,
+            drained: told.drained().map(Box::from),
         };
         let is_news = before.as_ref() != Some(&node);
         if let Some(clique) = &was_in {
@@ -86,7 +90,7 @@ impl Nodes {
         };
         let was_this = node.slice.as_deref() == Some(told.slice());
         if was_this {
-            node.slice = None;
+            (node.slice, node.drained) = (None, None);
         }
         was_this
     }

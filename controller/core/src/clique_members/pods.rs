@@ -1,7 +1,8 @@
 //! The pods of IMEX daemons: one for each node, as a rule.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use compute_domain_api::resident::TEMPLATE_ANNOTATION;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::jiff::Timestamp;
 
@@ -20,6 +21,12 @@ pub struct DaemonPod {
     pub ready: bool,
     /// Whether it is being deleted.
     pub ending: bool,
+    /// Whether its container runs.
+    pub(super) running: bool,
+    /// The UID of the `DaemonSet` that has made it; empty: none has.
+    pub(super) daemon_set: Box<str>,
+    /// What it was made from; empty: it does not say.
+    pub(super) template: Box<str>,
     created: Option<Timestamp>,
 }
 
@@ -52,9 +59,34 @@ impl DaemonPod {
             address: status.map(|it| text(&it.pod_ip)).unwrap_or_default(),
             ready: !ending && status.is_some_and(is_ready),
             ending,
+            running: status.is_some_and(runs),
+            daemon_set: daemon_set(pod),
+            template: template(metadata.annotations.as_ref()).unwrap_or_default(),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
         })
     }
+}
+
+/// What the annotation of a `DaemonSet`, and of the pods that it has made since, says that they are made from.
+pub fn template(annotations: Option<&BTreeMap<String, String>>) -> Option<Box<str>> {
+    Some(annotations?.get(TEMPLATE_ANNOTATION)?.as_str().into())
+}
+
+fn daemon_set(pod: &Pod) -> Box<str> {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    let owner = owners.find(|it| it.kind == "DaemonSet" && it.controller == Some(true));
+    owner
+        .map(|owner| owner.uid.as_str().into())
+        .unwrap_or_default()
+}
+
+fn runs(status: &PodStatus) -> bool {
+    let mut containers = status.container_statuses.iter().flatten();
+    containers.any(|it| {
+        it.state
+            .as_ref()
+            .is_some_and(|state| state.running.is_some())
+    })
 }
 
 fn is_ready(status: &PodStatus) -> bool {
@@ -117,6 +149,11 @@ impl Pods {
             .on(node)
             .filter(|it| !it.ending && !it.address.is_empty());
         able.max_by_key(|pod| (pod.created, pod.uid.clone()))
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &DaemonPod> {
+        self.by_uid.values()
     }
 
     /// All pods of the node.

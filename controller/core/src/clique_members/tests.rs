@@ -89,6 +89,9 @@ impl Cluster {
                 self.objects.remove(&**clique);
                 self.members.remove_clique(clique, &uid, self.now);
             }
+            step @ (MemberStep::ReadClaims { .. } | MemberStep::DeletePod { .. }) => {
+                panic!("no daemon is out of date: {step:?}")
+            }
             MemberStep::Create(object) | MemberStep::Replace(object) => {
                 let mut object = *object;
                 object.metadata.uid = Some(format!("uid-{clique}"));
@@ -368,4 +371,5 @@ fn a_pod_whose_containers_have_ended_is_no_daemon() {
     assert!(!DaemonPod::new(&ending).unwrap().ready);
 }
 
+mod rollout;
 mod told;

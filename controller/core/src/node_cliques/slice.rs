@@ -1,6 +1,7 @@
 //! What the slice of a node says of its clique.
 
 use compute_domain_api::names::{CLIQUE_ATTRIBUTE, DRIVER_NAME, NO_CLIQUE_TAINT, is_clique};
+use compute_domain_api::resident::DRAINED_ATTRIBUTE;
 use k8s_openapi::api::resource::v1::{Device, ResourceSlice};
 
 use crate::cliques::Clique;
@@ -14,6 +15,8 @@ pub struct NodeSlice {
     /// The slice's name.
     pub(super) slice: Box<str>,
     pub(super) said: Said,
+    /// The pod of the node's IMEX daemon with which no claim is prepared any more.
+    pub(super) drained: Option<Box<str>>,
 }
 
 /// What a slice says of its node's clique.
@@ -40,6 +43,7 @@ impl NodeSlice {
             uid: owner.uid.as_str().into(),
             slice: slice.metadata.name.as_deref().unwrap_or_default().into(),
             said: Said::of(spec.devices.as_deref().unwrap_or_default()),
+            drained: drained(spec.devices.as_deref().unwrap_or_default()),
         })
     }
 
@@ -58,6 +62,11 @@ impl NodeSlice {
         &self.slice
     }
 
+    /// The UID of the pod of the node's IMEX daemon, if no claim has a record on the node since that drains.
+    pub(crate) fn drained(&self) -> Option<&str> {
+        self.drained.as_deref()
+    }
+
     /// What it says of the clique.
     pub(crate) fn said(&self) -> &Said {
         &self.said
@@ -72,6 +81,14 @@ pub fn is_without_clique(slice: &ResourceSlice) -> bool {
 fn has_no_clique(device: &Device) -> bool {
     let mut taints = device.taints.iter().flatten();
     taints.any(|taint| taint.key == NO_CLIQUE_TAINT)
+}
+
+fn drained(devices: &[Device]) -> Option<Box<str>> {
+    let drained = |device: &Device| {
+        let attribute = device.attributes.as_ref()?.get(DRAINED_ATTRIBUTE)?;
+        Some(attribute.string.as_deref()?.into())
+    };
+    devices.iter().find_map(drained)
 }
 
 impl Said {

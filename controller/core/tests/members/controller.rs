@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use compute_domain_core::{Clique, CliqueMembers, MemberStep, NodeSlice};
+use compute_domain_core::{Clique, CliqueMembers, MemberStep, NodeSlice, Replacement};
 use fastrand::Rng;
 
 use crate::server::{Event, Server};
@@ -36,6 +36,7 @@ impl Controller {
             members.apply_pod(&pod.object(), now);
         }
         members.finish_pods(now);
+        members.apply_template("set", Some(&server.template.to_string()), now);
         members.begin_cliques();
         for object in server.cliques.values() {
             members.apply_clique(object, now);
@@ -60,6 +61,9 @@ impl Controller {
             Event::Pod(pod) => members.apply_pod(&pod.object(), now),
             Event::PodGone(uid) => members.remove_pod(&uid, now),
             Event::Clique(object) => members.apply_clique(&object, now),
+            Event::Template(template) => {
+                members.apply_template("set", Some(&template.to_string()), now);
+            }
             Event::CliqueGone(name, uid) => members.remove_clique(&name, &uid, now),
         }
     }
@@ -110,6 +114,25 @@ impl Controller {
                 let deleted = server.delete_clique(clique, resource_version);
                 if deleted && luck == Luck::Good {
                     self.members.remove_clique(clique, uid, now);
+                }
+                return deleted;
+            }
+            MemberStep::ReadClaims { node, pod, .. } => {
+                let allocated = server.allocated.get(&**node).copied().unwrap_or_default();
+                if luck == Luck::Good {
+                    let claims = vec!["ns/claim".to_owned(); allocated];
+                    self.members.claims_are(clique, pod, claims, now);
+                }
+                return true;
+            }
+            MemberStep::DeletePod { uid, node, how, .. } => {
+                // Whatever the controller knows and has missed: nobody imports memory there.
+                let prepared = server.prepared.get(&**node).copied().unwrap_or_default();
+                let is_member = *how != Replacement::NoMember;
+                assert!(prepared == 0 || !is_member, "{node} has {prepared} claims");
+                let deleted = server.replace_pod(uid);
+                if luck == Luck::Good {
+                    self.members.pod_deleted(clique, node, uid, now);
                 }
                 return deleted;
             }

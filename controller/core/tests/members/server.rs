@@ -14,6 +14,8 @@ pub(crate) struct Slice {
     pub(crate) uid: String,
     /// `None`: the attribute is missing.
     pub(crate) said: Option<Said>,
+    /// The daemon's pod with which no claim is prepared.
+    pub(crate) drained: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +32,8 @@ pub(crate) struct DaemonPod {
     pub(crate) address: String,
     pub(crate) ready: bool,
     pub(crate) ending: bool,
+    /// What it was made from.
+    pub(crate) template: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -38,6 +42,7 @@ pub(crate) enum Event {
     SliceGone(Slice),
     Pod(DaemonPod),
     PodGone(String),
+    Template(usize),
     Clique(Box<ComputeDomainClique>),
     CliqueGone(String, String),
 }
@@ -48,12 +53,25 @@ pub(crate) struct Server {
     pub(crate) pods: BTreeMap<String, DaemonPod>,
     pub(crate) cliques: BTreeMap<String, ComputeDomainClique>,
     /// What the watches have not delivered yet: each in its order.
-    pub(crate) watches: [Vec<Event>; 3],
+    pub(crate) watches: [Vec<Event>; 4],
     revision: u64,
     pub(crate) writes: usize,
+    /// What daemons are made from now.
+    pub(crate) template: usize,
+    /// How many claims are allocated to each node, and how many of them are prepared there.
+    pub(crate) allocated: BTreeMap<String, usize>,
+    pub(crate) prepared: BTreeMap<String, usize>,
+    /// The pods that the controller has deleted, and that still run.
+    pub(crate) deleted: Vec<String>,
 }
 
 impl Server {
+    /// The daemons are to be made from something else.
+    pub(crate) fn update(&mut self) {
+        self.template += 1;
+        self.watches[3].push(Event::Template(self.template));
+    }
+
     pub(crate) fn set_slice(&mut self, slice: Slice) {
         if self.slices.get(&slice.node) != Some(&slice) {
             self.slices.insert(slice.node.clone(), slice.clone());
@@ -72,6 +90,20 @@ impl Server {
             self.pods.insert(pod.uid.clone(), pod.clone());
             self.watches[1].push(Event::Pod(pod));
         }
+    }
+
+    /// The controller replaces this daemon.
+    pub(crate) fn replace_pod(&mut self, uid: &str) -> bool {
+        let Some(pod) = self.pods.get(uid).cloned() else {
+            return true;
+        };
+        self.set_pod(DaemonPod {
+            ending: true,
+            ready: false,
+            ..pod
+        });
+        self.deleted.push(uid.to_owned());
+        true
     }
 
     pub(crate) fn delete_pod(&mut self, uid: &str) {
@@ -135,6 +167,9 @@ impl Slice {
                 device["attributes"]["clique"] = json!({ "string": clique });
             }
         }
+        if let Some(pod) = &self.drained {
+            device["attributes"]["drained"] = json!({ "string": pod });
+        }
         serde_json::from_value(json!({
             "metadata": { "name": format!("slice-{}-{}", self.node, self.uid), "ownerReferences": [
                 { "apiVersion": "v1", "kind": "Node", "name": self.node, "uid": self.uid },
@@ -152,9 +187,20 @@ impl DaemonPod {
     pub(crate) fn object(&self) -> Pod {
         let ready = if self.ready { "True" } else { "False" };
         let mut pod = json!({
-            "metadata": { "name": self.uid, "uid": self.uid },
+            "metadata": {
+                "name": self.uid, "uid": self.uid,
+                "annotations": { "imex-dra/template": self.template.to_string() },
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "set", "uid": "set", "controller": true,
+                }],
+            },
             "spec": { "nodeName": self.node, "containers": [] },
-            "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": ready }] },
+            "status": {
+                "phase": "Running", "conditions": [{ "type": "Ready", "status": ready }],
+                "containerStatuses": [{
+                    "name": "c", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": { "running": {} },
+                }],
+            },
         });
         if !self.address.is_empty() {
             pod["status"]["podIP"] = json!(self.address);

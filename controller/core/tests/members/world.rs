@@ -37,6 +37,8 @@ struct Daemon {
     /// The clique and the index that its `nvidia-imex` runs with.
     runs: Option<(String, i64)>,
     heard: Instant,
+    /// It has heard that it is to be replaced, and lets no claim become prepared.
+    draining: bool,
     /// Its pod is gone, and it ends then.
     ends: Option<Instant>,
 }
@@ -86,7 +88,7 @@ impl World {
     /// One random thing.
     pub(crate) fn disturb(&mut self) {
         let name = NAMES[self.rng.usize(..NAMES.len())];
-        match self.rng.u8(..24) {
+        match self.rng.u8(..26) {
             0..=2 => self.start_machine(name),
             3..=5 => self.publish(name),
             6 => self.server.delete_slice(name),
@@ -113,6 +115,9 @@ impl World {
                 }
             }
             16..=18 => self.daemons_hear(0.5),
+            19 if self.rng.u8(..3) == 0 => self.server.update(),
+            20 | 21 => self.allocate_and_prepare(name),
+            22 => self.end_claim(name),
             _ => {}
         }
         let pause = match self.rng.u8(..6) {
@@ -130,6 +135,8 @@ impl World {
         for machine in self.machines.values_mut() {
             machine.taints = true;
         }
+        self.server.allocated.clear();
+        self.server.prepared.clear();
     }
 
     /// Time passes, and things take their course.
@@ -147,7 +154,7 @@ impl World {
         if hears_all {
             self.heard_all = now;
         }
-        for watch in 0..3 {
+        for watch in 0..4 {
             let count = if hears_all { 1000 } else { self.rng.usize(..4) };
             for _ in 0..count.min(self.server.watches[watch].len()) {
                 self.controller.hear(&mut self.server, watch, now);
@@ -159,12 +166,58 @@ impl World {
             } else {
                 Luck::random(&mut self.rng)
             };
+            if !self.calm {
+                self.claims_meet_marks();
+            }
             let machines = &self.machines;
             let uid = |name: &str| machines.get(name).map(|machine| machine.uid.clone());
             if !self.controller.act(&mut self.server, uid, luck, now) {
                 break;
             }
+            for pod in std::mem::take(&mut self.server.deleted) {
+                self.daemons.retain(|daemon| daemon.pod != pod);
+            }
             self.check();
+        }
+    }
+
+    /// The scheduler allocates a claim, and kubelet has it prepared, or tries that for one of before.
+    fn allocate_and_prepare(&mut self, name: &str) {
+        let count =
+            |claims: &BTreeMap<String, usize>| claims.get(name).copied().unwrap_or_default();
+        if count(&self.server.allocated) == count(&self.server.prepared) || self.rng.bool() {
+            *self.server.allocated.entry(name.to_owned()).or_default() += 1;
+        }
+        if self.rng.bool() {
+            return;
+        }
+        let of_node = |daemon: &&Daemon| daemon.node == name && daemon.ends.is_none();
+        let mut daemons = self.daemons.iter().filter(of_node);
+        let accepts = daemons
+            .next()
+            .is_some_and(|it| it.runs.is_some() && !it.draining);
+        if accepts && daemons.next().is_none() {
+            *self.server.prepared.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Kubelet prepares claims on nodes that are about to be drained, between any two requests.
+    fn claims_meet_marks(&mut self) {
+        let daemons = self.server.cliques.values().flat_map(|it| &it.spec.daemons);
+        let marked = daemons.filter(|daemon| !daemon.draining.is_empty());
+        for node in marked.map(|it| it.node_name.clone()).collect::<Vec<_>>() {
+            if self.rng.u8(..4) == 0 {
+                self.allocate_and_prepare(&node);
+            }
+        }
+    }
+
+    /// One that is prepared, if there is one: kubelet unprepares it, and then its allocation goes.
+    fn end_claim(&mut self, name: &str) {
+        for claims in [&mut self.server.prepared, &mut self.server.allocated] {
+            if let Some(count) = claims.get_mut(name) {
+                *count = count.saturating_sub(1);
+            }
         }
     }
 
@@ -192,6 +245,9 @@ impl World {
                 });
             }
         }
+        // It has none of what ran on the former one.
+        self.server.prepared.remove(name);
+        self.server.allocated.remove(name);
         let taints = self.rng.bool();
         self.machines.insert(
             name.to_owned(),
@@ -220,6 +276,12 @@ impl World {
         // The attribute is missing for a moment.
         let said = said.filter(|_| self.calm || self.rng.u8(..8) > 0);
         let uid = machine.uid.clone();
+        let drains = self
+            .daemons
+            .iter()
+            .find(|it| it.node == name && it.draining);
+        let prepared = self.server.prepared.get(name).copied().unwrap_or_default();
+        let drained = drains.filter(|_| prepared == 0).map(|it| it.pod.clone());
         if let Some(said) = &said {
             let clique = match said {
                 Said::Clique(clique) => Some(clique.clone()),
@@ -234,6 +296,7 @@ impl World {
             node: name.to_owned(),
             uid,
             said,
+            drained,
         });
     }
 
@@ -251,6 +314,7 @@ impl World {
                     address: String::new(),
                     ready: false,
                     ending: false,
+                    template: self.server.template,
                 });
             }
             Some(pod) if pod.address.is_empty() && !pod.ending => {
@@ -286,6 +350,7 @@ impl World {
             address: pod.address.clone(),
             runs: None,
             heard: self.now,
+            draining: false,
             ends: None,
         });
     }
@@ -391,10 +456,16 @@ impl World {
             (Some(clique), Some(own)) if is_alone => Some((clique.clone(), own.index)),
             _ => daemon.runs.clone(),
         };
-        let ready = is_alone && (clique.is_none() || (own.is_some() && runs.is_some()));
+        let draining = match own {
+            Some(own) => own.draining == daemon.pod,
+            None => daemon.draining,
+        };
+        let ready =
+            is_alone && !draining && (clique.is_none() || (own.is_some() && runs.is_some()));
         let pod = daemon.pod.clone();
         let daemon = &mut self.daemons[number];
         (daemon.runs, daemon.heard) = (runs, self.now);
+        daemon.draining = draining;
         if let Some(pod) = self
             .server
             .pods
@@ -472,6 +543,11 @@ impl World {
     /// When the disorder has ended.
     pub(crate) fn check_settled(&self) {
         let seed = self.seed;
+        for pod in self.server.pods.values() {
+            // One that has found no place in its new clique may still run in the former one.
+            let is_up_to_date = pod.template == self.server.template || !pod.ready;
+            assert!(is_up_to_date, "seed {seed}: not replaced: {pod:?}");
+        }
         for clique in CLIQUES {
             let in_it = |machine: &&Machine| machine.clique.as_deref() == Some(clique);
             let wanted = self.machines.values().filter(in_it).count();

@@ -218,7 +218,7 @@ server rejects a variable that is set twice, and the IMEX settings must be the
 same in both programs. No GPUs, unless the user's list asks NVIDIA's runtime for them. */}}
 {{- define "imex-dra.env" -}}
 {{- $key := index . 0 -}}
-{{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_SHARING" "IMEX_SLOTS" "IMEX_CHANNEL_COUNT" "IMEX_GROUP_CLAIMS" "IMEX_HOST_SOCKET_PATH" "IMEX_WITHOUT_CLIQUE" "IMEX_DEGRADED_FABRIC" "GPU_CLIQUE_LABEL_ENABLED" "MAX_NODES_PER_IMEX_DOMAIN" "IMEX_DAEMONSET" "IMEX_DAEMON_SELECTOR" "IMEXD_DIR" -}}
+{{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_SHARING" "IMEX_SLOTS" "IMEX_CHANNEL_COUNT" "IMEX_GROUP_CLAIMS" "IMEX_HOST_SOCKET_PATH" "IMEX_WITHOUT_CLIQUE" "IMEX_DEGRADED_FABRIC" "GPU_CLIQUE_LABEL_ENABLED" "MAX_NODES_PER_IMEX_DOMAIN" "IMEX_FORCE_AFTER" "IMEX_DAEMONSET" "IMEX_DAEMON_SELECTOR" "IMEXD_DIR" -}}
 {{- range fromYamlArray (index . 1) }}{{ $ours = append $ours .name }}{{ end -}}
 {{- $devices := false -}}
 {{- range index . 2 -}}

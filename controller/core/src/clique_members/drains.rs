@@ -1,0 +1,152 @@
+//! What is remembered of daemons that are out of date, and what is told of them.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use crate::cliques::Clique;
+
+use super::pods::DaemonPod;
+
+/// How long a node is left alone whose mark was withdrawn. Twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The longest of these times.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
+
+/// What decides about replacing daemons, beside what the clique's members are.
+#[derive(Debug, Default)]
+pub(super) struct Rollout {
+    /// A daemon that is out of date for this long is replaced although claims need it.
+    pub(super) force_after: Option<Duration>,
+    /// What the pods of each `DaemonSet`, by its UID, are to be made from.
+    pub(super) templates: HashMap<Box<str>, Box<str>>,
+    /// The `DaemonSets` that the list which is going on has told of.
+    pub(super) listing: Option<HashSet<Box<str>>>,
+    /// By the UID of the pod.
+    pub(super) drains: HashMap<Box<str>, Drain>,
+    /// The nodes to which claims are known to be allocated. It may be late, and lack some.
+    pub(super) in_use: HashSet<Box<str>>,
+    /// The nodes whose daemon was replaced, and is not ready again.
+    pub(super) under_way: HashSet<Box<str>>,
+    /// The cliques in which a new daemon is waited for.
+    pub(super) stops: HashMap<Clique, Stop>,
+    /// The cliques that wait until one daemon of the whole cluster has shown that the new ones work.
+    pub(super) waiting: BTreeSet<Clique>,
+    pub(super) news: Vec<RolloutNews>,
+}
+
+/// A daemon that is out of date.
+#[derive(Debug)]
+pub(super) struct Drain {
+    pub(super) since: Instant,
+    /// When its node was marked, or was first seen marked.
+    pub(super) marked: Option<Instant>,
+    /// Since when its node is known to have no prepared claim.
+    pub(super) drained: Option<Instant>,
+    /// The claims that were read after that.
+    pub(super) claims: Option<Vec<String>>,
+    /// How often the mark was withdrawn, and how long none is made.
+    pub(super) withdrawn: u32,
+    pub(super) not_before: Option<Instant>,
+    pub(super) told: bool,
+    pub(super) deleted: bool,
+}
+
+/// A new daemon that is waited for.
+#[derive(Debug)]
+pub(super) struct Stop {
+    pub(super) node: Box<str>,
+    pub(super) since: Instant,
+    pub(super) told: bool,
+}
+
+/// Why a daemon may be replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// Its node has no claim, and gets none.
+    Drained,
+    /// It does not run.
+    NotRunning,
+    /// Its node is a member of no clique, so that it runs no `nvidia-imex`.
+    NoMember,
+    /// The operator has said that it is not to wait any longer, for these claims.
+    Forced(Vec<String>),
+}
+
+/// What operators have to know of replacing daemons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RolloutNews {
+    /// The daemon of this node cannot be replaced yet.
+    Waits {
+        /// The node.
+        node: Box<str>,
+        /// The claims that are allocated to it, as `NAMESPACE/NAME`; none: its plugin has not said that no
+        /// claim is prepared.
+        claims: Vec<String>,
+    },
+    /// The new daemon of this node is not ready, so that no other one of its clique is replaced.
+    Stopped {
+        /// The node.
+        node: Box<str>,
+        /// Its clique.
+        clique: Clique,
+    },
+}
+
+/// How far replacing daemons is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RolloutCounts {
+    /// Daemons that are out of date.
+    pub outdated: usize,
+    /// Nodes that are marked.
+    pub draining: usize,
+    /// Cliques in which a new daemon has not become ready in time.
+    pub stopped: usize,
+}
+
+// === impl Rollout ===
+
+impl Rollout {
+    pub(super) fn is_outdated(&self, pod: &DaemonPod) -> bool {
+        let wanted = self.templates.get(&pod.daemon_set);
+        wanted.is_some_and(|wanted| *wanted != pod.template)
+    }
+
+    /// Whether its `DaemonSet` would make it like this now.
+    pub(super) fn is_current(&self, pod: &DaemonPod) -> bool {
+        self.templates.get(&pod.daemon_set) == Some(&pod.template)
+    }
+
+    pub(super) fn drain(&mut self, pod: &str, now: Instant) -> &mut Drain {
+        let drains = self.drains.entry(pod.into());
+        drains.or_insert_with(|| Drain {
+            since: now,
+            marked: None,
+            drained: None,
+            claims: None,
+            withdrawn: 0,
+            not_before: None,
+            told: false,
+            deleted: false,
+        })
+    }
+
+    pub(super) fn forget(&mut self, pod: &str) {
+        self.drains.remove(pod);
+    }
+
+    pub(super) fn is_forced(&self, since: Instant, now: Instant) -> bool {
+        self.force_after.is_some_and(|after| since + after <= now)
+    }
+}
+
+// === impl Drain ===
+
+impl Drain {
+    pub(super) fn withdraw(&mut self, now: Instant) {
+        let pause = FIRST_PAUSE * 2_u32.saturating_pow(self.withdrawn);
+        self.withdrawn = self.withdrawn.saturating_add(1).min(8);
+        self.not_before = Some(now + pause.min(LONGEST_PAUSE));
+        (self.marked, self.drained, self.claims) = (None, None, None);
+    }
+}

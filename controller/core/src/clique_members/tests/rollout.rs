@@ -1,0 +1,439 @@
+//! Replacing daemons that are out of date.
+
+use super::*;
+
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+
+/// A cluster with daemons of one `DaemonSet`, which makes a new pod for each that goes.
+struct Rollout {
+    cluster: Cluster,
+    template: &'static str,
+    /// How many pods each node has had.
+    pods: HashMap<String, usize>,
+    /// Whether new daemons become ready.
+    works: bool,
+    /// Nodes with a prepared claim, and those with an allocated one.
+    prepared: BTreeSet<String>,
+    allocated: BTreeSet<String>,
+    /// What was deleted, and why, in this order.
+    deleted: Vec<(String, Replacement)>,
+    reads: usize,
+    /// By node.
+    objects: BTreeMap<String, Pod>,
+}
+
+impl Rollout {
+    /// Three nodes of one clique, whose daemons are from the template `old`.
+    fn new() -> Self {
+        let mut rollout = Self {
+            cluster: Cluster::new(18),
+            template: "old",
+            pods: HashMap::new(),
+            works: true,
+            prepared: BTreeSet::new(),
+            allocated: BTreeSet::new(),
+            deleted: Vec::new(),
+            reads: 0,
+            objects: BTreeMap::new(),
+        };
+        rollout.update("old");
+        for node in NODES {
+            rollout.add(node, A);
+        }
+        rollout.pass(MINUTE);
+        rollout
+    }
+
+    fn add(&mut self, node: &str, clique: &str) {
+        self.cluster.slice(node, clique);
+        self.start_pod(node);
+    }
+
+    fn update(&mut self, template: &'static str) {
+        self.template = template;
+        let now = self.cluster.now;
+        self.cluster
+            .members
+            .apply_template("set", Some(template), now);
+    }
+
+    fn pod_of(&self, node: &str) -> String {
+        format!(
+            "{node}-{}",
+            self.pods.get(node).copied().unwrap_or_default()
+        )
+    }
+
+    fn start_pod(&mut self, node: &str) {
+        *self.pods.entry(node.to_owned()).or_default() += 1;
+        self.set_pod(node, &json!({ "ready": self.works }));
+    }
+
+    fn set_pod(&mut self, node: &str, patch: &Value) {
+        let uid = self.pod_of(node);
+        let ready = if patch["ready"] == true {
+            "True"
+        } else {
+            "False"
+        };
+        let state = if patch["crashes"] == true {
+            "waiting"
+        } else {
+            "running"
+        };
+        let template = patch["template"].as_str().unwrap_or(self.template);
+        let pod = json!({
+            "metadata": {
+                "name": uid, "uid": uid,
+                "annotations": { "imex-dra/template": template },
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "set", "uid": "set", "controller": true,
+                }],
+            },
+            "spec": { "nodeName": node, "containers": [] },
+            "status": {
+                "phase": "Running", "podIP": format!("ip-{uid}"),
+                "conditions": [{ "type": "Ready", "status": ready }],
+                "containerStatuses": [{
+                    "name": "c", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": { state: {} },
+                }],
+            },
+        });
+        let now = self.cluster.now;
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        self.cluster.members.apply_pod(&pod, now);
+        self.objects.insert(node.to_owned(), pod);
+    }
+
+    /// The nodes that are marked.
+    fn marked(&self) -> Vec<String> {
+        let daemons = self
+            .cluster
+            .objects
+            .values()
+            .flat_map(|it| &it.spec.daemons);
+        let marked = daemons.filter(|it| !it.draining.is_empty());
+        marked.map(|it| it.node_name.clone()).collect()
+    }
+
+    /// What the plugins of all nodes say.
+    fn plugins_tell(&mut self) {
+        for object in self.cluster.objects.clone().values() {
+            for daemon in &object.spec.daemons {
+                let mut attributes = json!({ "clique": { "string": daemon.clique_id } });
+                let node = &daemon.node_name;
+                if !daemon.draining.is_empty() && !self.prepared.contains(node) {
+                    attributes["drained"] = json!({ "string": daemon.draining });
+                }
+                let slice = mk_slice(node, &attributes);
+                self.cluster.members.apply_slice(&slice, self.cluster.now);
+            }
+        }
+    }
+
+    /// A second at a time, so that plugins answer, or ten if it is long.
+    fn pass(&mut self, time: Duration) {
+        let end = self.cluster.now + time;
+        while self.cluster.now < end {
+            self.turn();
+            self.plugins_tell();
+            let is_long = self.cluster.now + 2 * MINUTE < end;
+            self.cluster.now += if is_long { 10 * SECOND } else { SECOND };
+        }
+    }
+
+    fn turn(&mut self) {
+        let now = self.cluster.now;
+        while let Some((clique, step)) = self.cluster.members.next(now) {
+            match step {
+                MemberStep::ReadClaims { node, pod, .. } => {
+                    self.reads += 1;
+                    let in_use = self.allocated.contains(&*node);
+                    let claims = in_use.then(|| "ns/claim".to_owned());
+                    let claims = claims.into_iter().collect();
+                    self.cluster.members.claims_are(&clique, &pod, claims, now);
+                }
+                MemberStep::DeletePod {
+                    name,
+                    uid,
+                    node,
+                    how,
+                } => {
+                    assert_eq!(*uid, *self.pod_of(&node), "{name}");
+                    self.deleted.push((node.to_string(), how));
+                    self.cluster.members.pod_deleted(&clique, &node, &uid, now);
+                    self.cluster.members.remove_pod(&uid, now);
+                    self.start_pod(&node);
+                }
+                step => self.cluster.make(&clique, step),
+            }
+        }
+    }
+
+    fn news(&mut self) -> Vec<RolloutNews> {
+        self.cluster.members.take_rollout_news()
+    }
+
+    fn replaced(&self) -> Vec<&str> {
+        self.deleted.iter().map(|(node, _)| node.as_str()).collect()
+    }
+
+    /// Another controller takes over, with what the watches list.
+    fn restart(&mut self) {
+        self.cluster.restart(18);
+        let (template, now) = (self.template, self.cluster.now);
+        self.cluster
+            .members
+            .apply_template("set", Some(template), now);
+        for pod in self.objects.values() {
+            self.cluster.members.apply_pod(pod, now);
+        }
+        self.plugins_tell();
+    }
+}
+
+// req: MODE-25
+#[test]
+fn daemons_without_claims_are_replaced_one_after_the_other_and_then_nothing_is_written() {
+    let mut rollout = Rollout::new();
+    rollout.pass(60 * MINUTE);
+    assert_eq!((rollout.deleted.len(), rollout.reads), (0, 0));
+    rollout.update("new");
+    assert_eq!(rollout.cluster.members.rollout_counts().outdated, 3);
+    rollout.pass(MINUTE);
+    assert_eq!(rollout.replaced(), NODES);
+    assert!(
+        rollout
+            .deleted
+            .iter()
+            .all(|(_, how)| *how == Replacement::Drained)
+    );
+    assert_eq!((rollout.reads, rollout.marked().len()), (3, 0));
+    assert_eq!(
+        rollout.cluster.members.rollout_counts(),
+        RolloutCounts::default()
+    );
+    let writes = rollout.cluster.writes;
+    rollout.pass(60 * MINUTE);
+    assert_eq!((rollout.cluster.writes, rollout.deleted.len()), (writes, 3));
+    assert_eq!(rollout.news(), []);
+}
+
+// req: MODE-26
+#[test]
+fn a_daemon_whose_node_has_a_prepared_claim_stays_until_that_is_gone() {
+    let mut rollout = Rollout::new();
+    for node in NODES {
+        rollout.prepared.insert(node.to_owned());
+    }
+    rollout.update("new");
+    rollout.pass(60 * MINUTE);
+    assert_eq!(rollout.replaced(), [""; 0]);
+    let waits = rollout.news();
+    assert_eq!(waits.len(), 3, "each once: {waits:?}");
+    assert!(matches!(&waits[0], RolloutNews::Waits { claims, .. } if claims.is_empty()));
+    rollout.prepared.clear();
+    rollout.pass(60 * MINUTE);
+    assert_eq!(rollout.deleted.len(), 3);
+}
+
+// req: MODE-26
+#[test]
+fn a_node_that_is_known_to_be_in_use_is_not_even_marked_and_follows_at_once() {
+    let mut rollout = Rollout::new();
+    let now = rollout.cluster.now;
+    rollout.cluster.members.set_in_use("n1", true, now);
+    rollout.update("new");
+    let writes_to_n1 = |rollout: &Rollout| rollout.marked().contains(&"n1".to_owned());
+    for _ in 0..600 {
+        rollout.pass(SECOND);
+        assert!(!writes_to_n1(&rollout));
+    }
+    assert_eq!(rollout.replaced(), ["n2", "n3"]);
+    let now = rollout.cluster.now;
+    rollout.cluster.members.set_in_use("n1", false, now);
+    rollout.pass(5 * SECOND);
+    assert_eq!(rollout.replaced(), ["n2", "n3", "n1"]);
+    assert_eq!(rollout.news(), []);
+}
+
+// req: MODE-26
+#[test]
+fn a_claim_that_was_allocated_meanwhile_has_the_mark_withdrawn() {
+    let mut rollout = Rollout::new();
+    rollout.allocated.insert("n1".to_owned());
+    rollout.update("new");
+    rollout.pass(MINUTE);
+    assert_eq!(rollout.replaced(), ["n2", "n3"]);
+    assert_eq!(rollout.marked(), [""; 0]);
+    let claims = vec!["ns/claim".to_owned()];
+    let node = "n1".into();
+    assert_eq!(rollout.news(), [RolloutNews::Waits { node, claims }]);
+    let reads = rollout.reads;
+    rollout.pass(24 * 60 * MINUTE);
+    // Twice as long each time, up to half an hour.
+    assert!(
+        (48..60).contains(&(rollout.reads - reads)),
+        "{}",
+        rollout.reads - reads
+    );
+    rollout.allocated.clear();
+    rollout.pass(31 * MINUTE);
+    assert_eq!(rollout.replaced(), ["n2", "n3", "n1"]);
+}
+
+// req: MODE-26
+#[test]
+fn what_a_slice_says_of_a_former_mark_is_no_answer_to_a_new_one() {
+    let mut rollout = Rollout::new();
+    rollout.update("new");
+    // The slice of n1 says so already, and nobody corrects it.
+    let stale = json!({ "clique": { "string": A }, "drained": { "string": "n1-1" } });
+    for _ in 0..100 {
+        let now = rollout.cluster.now;
+        rollout
+            .cluster
+            .members
+            .apply_slice(&mk_slice("n1", &stale), now);
+        rollout.turn();
+        assert!(!rollout.marked().contains(&"n1".to_owned()));
+        rollout.cluster.now += SECOND;
+    }
+    rollout.pass(MINUTE);
+    assert_eq!(rollout.deleted.len(), 3);
+}
+
+// req: MODE-27
+#[test]
+fn an_update_that_does_not_start_stops_at_the_first_daemon_of_the_cluster_and_its_correction_goes_on()
+ {
+    let mut rollout = Rollout::new();
+    for node in ["m1", "m2"] {
+        rollout.add(node, B);
+    }
+    rollout.pass(MINUTE);
+    rollout.works = false;
+    rollout.update("broken");
+    rollout.pass(60 * MINUTE);
+    assert_eq!(rollout.deleted.len(), 1, "{:?}", rollout.deleted);
+    let (node, clique) = ("n1".into(), Clique::from(A));
+    assert_eq!(rollout.news(), [RolloutNews::Stopped { node, clique }]);
+    assert_eq!(rollout.cluster.members.rollout_counts().stopped, 1);
+    rollout.works = true;
+    rollout.update("fixed");
+    rollout.pass(5 * MINUTE);
+    let mut replaced = rollout.replaced();
+    replaced.sort_unstable();
+    assert_eq!(replaced, ["m1", "m2", "n1", "n1", "n2", "n3"]);
+    assert_eq!(
+        rollout.cluster.members.rollout_counts(),
+        RolloutCounts::default()
+    );
+}
+
+// req: MODE-27
+#[test]
+fn a_daemon_that_does_not_run_is_replaced_without_an_answer_of_its_node() {
+    let mut rollout = Rollout::new();
+    for node in NODES {
+        rollout.prepared.insert(node.to_owned());
+        rollout.set_pod(node, &json!({ "crashes": true, "template": "old" }));
+    }
+    rollout.update("new");
+    rollout.pass(MINUTE);
+    let how = rollout.deleted.iter().map(|(_, how)| how);
+    assert!(how.clone().all(|how| *how == Replacement::NotRunning));
+    assert_eq!((how.count(), rollout.reads), (3, 0));
+}
+
+// req: MODE-25
+#[test]
+fn an_update_that_is_taken_back_has_the_mark_withdrawn_and_replaces_nothing() {
+    let mut rollout = Rollout::new();
+    for node in NODES {
+        rollout.prepared.insert(node.to_owned());
+    }
+    rollout.update("new");
+    rollout.pass(5 * SECOND);
+    assert_eq!(rollout.marked(), ["n1"]);
+    rollout.update("old");
+    rollout.prepared.clear();
+    rollout.turn();
+    rollout.pass(60 * MINUTE);
+    assert_eq!((rollout.marked().len(), rollout.deleted.len()), (0, 0));
+}
+
+// req: MODE-28
+#[test]
+fn by_force_a_daemon_is_replaced_after_its_time_and_the_claims_are_named() {
+    let mut rollout = Rollout::new();
+    rollout.cluster.members =
+        std::mem::replace(&mut rollout.cluster.members, CliqueMembers::new(18))
+            .with_force_after(Some(60 * MINUTE));
+    let now = rollout.cluster.now;
+    for node in NODES {
+        rollout.prepared.insert(node.to_owned());
+        rollout.allocated.insert(node.to_owned());
+        rollout.cluster.members.set_in_use(node, true, now);
+    }
+    rollout.update("new");
+    rollout.pass(59 * MINUTE);
+    assert_eq!(rollout.deleted.len(), 0);
+    rollout.pass(5 * MINUTE);
+    let forced = Replacement::Forced(vec!["ns/claim".to_owned()]);
+    assert_eq!(
+        rollout.deleted,
+        NODES.map(|node| (node.to_owned(), forced.clone()))
+    );
+}
+
+// req: MODE-29
+#[test]
+fn daemons_of_nodes_without_a_clique_follow_the_first_one_of_a_clique() {
+    let mut rollout = Rollout::new();
+    rollout.start_pod("alone");
+    rollout.works = false;
+    rollout.update("broken");
+    rollout.pass(10 * MINUTE);
+    assert_eq!(rollout.replaced(), ["n1"]);
+    rollout.works = true;
+    rollout.update("new");
+    rollout.pass(5 * MINUTE);
+    let alone = ("alone".to_owned(), Replacement::NoMember);
+    assert!(rollout.deleted.contains(&alone), "{:?}", rollout.deleted);
+    assert_eq!(rollout.deleted.len(), 5);
+}
+
+// req: MODE-25
+#[test]
+fn a_daemon_set_that_does_not_say_what_its_pods_are_made_from_has_none_replaced() {
+    let mut rollout = Rollout::new();
+    let now = rollout.cluster.now;
+    rollout.cluster.members.apply_template("set", None, now);
+    rollout.pass(60 * MINUTE);
+    rollout.cluster.members.remove_template("set");
+    rollout.pass(60 * MINUTE);
+    assert_eq!((rollout.deleted.len(), rollout.marked().len()), (0, 0));
+}
+
+// req: MODE-25, MODE-26
+#[test]
+fn a_controller_that_starts_at_any_moment_goes_on_and_replaces_each_daemon_once() {
+    for died_after in 0..20 {
+        let mut rollout = Rollout::new();
+        rollout.prepared.insert("n2".to_owned());
+        rollout.update("new");
+        for _ in 0..died_after {
+            rollout.turn();
+            rollout.plugins_tell();
+            rollout.cluster.now += 200 * MS;
+        }
+        rollout.restart();
+        rollout.pass(5 * MINUTE);
+        assert_eq!(rollout.replaced(), ["n1", "n3"], "after {died_after}");
+        rollout.prepared.clear();
+        rollout.pass(60 * MINUTE);
+        assert_eq!(rollout.replaced(), ["n1", "n3", "n2"], "after {died_after}");
+        assert_eq!(rollout.marked(), [""; 0]);
+    }
+}

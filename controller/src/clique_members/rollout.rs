@@ -1,0 +1,175 @@
+//! Replacing daemons that are out of date: the requests for it, and what operators are told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use compute_domain_core::{Clique, MemberStep, Replacement, RolloutNews, template};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use kube::Resource as _;
+use kube::runtime::watcher::Event;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::steps::{PACE, node_reference};
+use super::{ClaimsList, Run};
+use crate::api_client::{RawMetadata, RequestError};
+
+/// From one list of the cluster's claims to the next: what it says is for all nodes that wait then, of all
+/// cliques.
+const LIST_PAUSE: Duration = Duration::from_secs(2);
+
+/// How many claims an event names.
+const NAMED: usize = 5;
+
+// === impl Run ===
+
+impl Run<'_> {
+    pub(super) fn take_daemon_set(&mut self, event: Event<RawMetadata<DaemonSet>>) {
+        let now = Instant::now().into_std();
+        match event {
+            Event::Init => self.members.begin_templates(),
+            Event::InitApply(set) | Event::Apply(set) => {
+                let meta = set.meta();
+                let template = template(meta.annotations.as_ref());
+                let uid = meta.uid.as_deref().unwrap_or_default();
+                self.members.apply_template(uid, template.as_deref(), now);
+            }
+            Event::InitDone => {
+                self.members.finish_templates();
+                self.unlisted.remove("daemon sets");
+            }
+            Event::Delete(set) => {
+                let uid = set.meta().uid.as_deref().unwrap_or_default();
+                self.members.remove_template(uid);
+            }
+        }
+    }
+
+    /// Claims of `ComputeDomains` have come to nodes, or left them.
+    pub(super) fn take_uses(&mut self) {
+        let now = Instant::now().into_std();
+        for (node, in_use) in self.keeper.nodes.take_uses() {
+            self.members.set_in_use(&node, in_use, now);
+        }
+    }
+
+    /// Answers with what the last list says, if that is recent enough, or with a new one, or later.
+    pub(super) async fn read_claims(
+        &mut self,
+        clique: &Clique,
+        (node, pod): (&str, &str),
+        since: std::time::Instant,
+    ) -> Result<Duration, RequestError> {
+        let answers = |list: &Arc<ClaimsList>| list.began.into_std() > since;
+        let list = match self.claims.clone() {
+            Some(list) if answers(&list) => list,
+            Some(list) if list.began.elapsed() < LIST_PAUSE => {
+                let at = list.began + LIST_PAUSE;
+                self.members.read_later(clique, at.into_std());
+                return Ok(Duration::ZERO);
+            }
+            _ => {
+                let began = Instant::now();
+                let claims = self.keeper.api.claims_of_nodes().await?;
+                let new = Arc::new(ClaimsList { began, claims });
+                self.claims = Some(new.clone());
+                new
+            }
+        };
+        let claims = list.claims.get(node).cloned().unwrap_or_default();
+        let now = Instant::now().into_std();
+        self.members.claims_are(clique, pod, claims, now);
+        Ok(PACE)
+    }
+
+    /// Deletes the pod of a daemon, and tells that.
+    pub(super) async fn replace_daemon(
+        &mut self,
+        clique: &Clique,
+        step: &MemberStep,
+    ) -> Result<Duration, RequestError> {
+        let MemberStep::DeletePod {
+            name,
+            uid,
+            node,
+            how,
+        } = step
+        else {
+            return Ok(Duration::ZERO);
+        };
+        let keeper = self.keeper;
+        keeper.api.delete_daemon_pod(name, uid).await?;
+        let now = Instant::now().into_std();
+        self.members.pod_deleted(clique, node, uid, now);
+        let events = &keeper.events;
+        let object = node_reference(node);
+        let label = match how {
+            Replacement::Forced(claims) => {
+                let note = format!(
+                    "the IMEX daemon of node {node} is replaced although claims of its pods are allocated ({}), since it is out of date for longer than --force-after: what they have imported is lost",
+                    some_of(claims)
+                );
+                warn!(%node, pod = &**name, "{note}");
+                events.warning(&object, "ImexDaemonForced", "Update", &note);
+                "forced"
+            }
+            how => {
+                let (label, because) = match how {
+                    Replacement::NotRunning => ("not-running", "it does not run"),
+                    Replacement::NoMember => ("no-member", "its node is in no clique"),
+                    _ => ("drained", "no claim needs it"),
+                };
+                let note = format!(
+                    "the IMEX daemon of node {node} is out of date, and is replaced: {because}"
+                );
+                info!(%node, pod = &**name, "{note}");
+                events.normal(&object, "ImexDaemonReplaced", "Update", &note);
+                label
+            }
+        };
+        keeper.metrics.replaced(label);
+        Ok(PACE)
+    }
+
+    // req: MODE-26, MODE-27
+    pub(super) fn tell_of_rollout(&mut self) {
+        let events = &self.keeper.events;
+        for news in self.members.take_rollout_news() {
+            match news {
+                RolloutNews::Waits { node, claims } => {
+                    let why = if claims.is_empty() {
+                        "its kubelet plugin has not said within 30 s that no claim is prepared on it".to_owned()
+                    } else {
+                        format!("claims of its pods are allocated: {}", some_of(&claims))
+                    };
+                    let note = format!(
+                        "the IMEX daemon of node {node} is out of date, and is replaced later: {why}"
+                    );
+                    info!(%node, "{note}");
+                    events.normal(&node_reference(&node), "ImexUpdateWaits", "Update", &note);
+                }
+                RolloutNews::Stopped { node, clique } => {
+                    let note = format!(
+                        "no other IMEX daemon of NVLink clique {clique} is updated: the new one of node {node} is not ready; look at its pod, and correct the update or mend the node"
+                    );
+                    warn!(%node, %clique, "{note}");
+                    events.warning(&node_reference(&node), "ImexUpdateStopped", "Update", &note);
+                }
+            }
+        }
+        self.keeper
+            .metrics
+            .set_rollout(&self.members.rollout_counts());
+    }
+}
+
+fn some_of(claims: &[String]) -> String {
+    let named = claims.iter().take(NAMED).cloned().collect::<Vec<_>>();
+    let more = claims.len().saturating_sub(NAMED);
+    let named = named.join(", ");
+    match (claims.is_empty(), more) {
+        (true, _) => "none is known".to_owned(),
+        (false, 0) => named,
+        (false, more) => format!("{named} and {more} more"),
+    }
+}

@@ -1,0 +1,217 @@
+//! Replacing daemons that are out of date.
+
+use super::*;
+
+/// Daemons of one `DaemonSet` on these nodes, all of them ready and made from `old`.
+fn create_daemons(api: &FakeApi, nodes: &[&str]) {
+    let set = api.create(json!({
+        "kind": "DaemonSet",
+        "metadata": {
+            "name": "imex-daemon", "namespace": NAMESPACE,
+            "labels": { "imex-dra/resident": "true" }, "annotations": { "imex-dra/template": "old" },
+        },
+        "spec": { "updateStrategy": { "type": "OnDelete" } },
+    }));
+    for node in nodes {
+        create_node(api, node);
+        start_daemon(api, node, &uid(&set), "old");
+    }
+}
+
+/// As the `DaemonSet`'s controller and kubelet do.
+fn start_daemon(api: &FakeApi, node: &str, set: &str, template: &str) -> String {
+    let pod = api.create(json!({
+        "kind": "Pod",
+        "metadata": {
+            "name": format!("daemon-{node}"), "namespace": NAMESPACE,
+            "labels": { "imex-dra-component": "imex-daemon" },
+            "annotations": { "imex-dra/template": template },
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "imex-daemon", "uid": set, "controller": true,
+            }],
+        },
+        "spec": { "nodeName": node, "containers": [] },
+        "status": {
+            "phase": "Running", "podIP": format!("10.0.0.{}", &node[1..]),
+            "conditions": [{ "type": "Ready", "status": "True" }],
+            "containerStatuses": [{
+                "name": "c", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": { "running": {} },
+            }],
+        },
+    }));
+    uid(&pod)
+}
+
+fn update(api: &FakeApi) {
+    api.edit(Resource::DaemonSets, NAMESPACE, "imex-daemon", |set| {
+        set["metadata"]["annotations"]["imex-dra/template"] = json!("new");
+    });
+}
+
+/// The UID that the node is marked with.
+fn mark(api: &FakeApi, node: &str) -> Option<String> {
+    let object = api.get(Resource::Cliques, NAMESPACE, A)?;
+    let daemons = object["daemons"].as_array().cloned().unwrap_or_default();
+    let daemon = daemons.into_iter().find(|it| it["nodeName"] == node)?;
+    daemon["draining"].as_str().map(str::to_owned)
+}
+
+/// What the node's plugin does as long as no claim is prepared.
+fn tell_drained(api: &FakeApi, node: &str) {
+    let mark = mark(api, node);
+    api.edit(Resource::Slices, "", &format!("00000-{node}"), |slice| {
+        let attributes = &mut slice["spec"]["devices"][0]["attributes"];
+        match mark {
+            Some(mark) => attributes["drained"] = json!({ "string": mark }),
+            None => drop(attributes.as_object_mut().unwrap().remove("drained")),
+        }
+    });
+}
+
+fn template_of(api: &FakeApi, node: &str) -> Option<String> {
+    let pod = api.get(Resource::Pods, NAMESPACE, &format!("daemon-{node}"))?;
+    let template = &pod["metadata"]["annotations"]["imex-dra/template"];
+    template.as_str().map(str::to_owned)
+}
+
+/// Goes with the node's daemon until it is new.
+async fn follow(api: &FakeApi, node: &str) {
+    api.until("marked", |api| mark(api, node).is_some()).await;
+    tell_drained(api, node);
+    api.until("deleted", |api| template_of(api, node).is_none()).await;
+    let set = api.get(Resource::DaemonSets, NAMESPACE, "imex-daemon").unwrap();
+    start_daemon(api, node, &uid(&set), "new");
+    api.until("told", |api| mark(api, node).is_none()).await;
+    tell_drained(api, node);
+}
+
+fn create_claim(api: &FakeApi, node: &str) {
+    api.create(json!({
+        "kind": "ResourceClaim", "metadata": { "name": "by-hand", "namespace": "train" },
+        "status": { "allocation": { "devices": { "results": [{
+            "request": "channel", "driver": "compute-domain.nvidia.com", "pool": node, "device": "channel-0",
+        }] } } },
+    }));
+}
+
+// req: MODE-25
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_is_replaced_costs_a_mark_a_list_a_deletion_and_its_changes_and_none_costs_nothing() {
+    let api = FakeApi::new();
+    create_daemons(&api, &["n1", "n2"]);
+    let running = Running::start(&api, 18).await;
+    api.until("two members", |api| members(api).len() == 2).await;
+    api.after(SIX_MINUTES).await;
+    api.forget_requests();
+    api.after(10 * SIX_MINUTES).await;
+    assert_eq!(api.calls(), []);
+
+    update(&api);
+    follow(&api, "n1").await;
+    api.until("n2 is the next", |api| mark(api, "n2").is_some()).await;
+    let of_n1 = [
+        Call::ReplaceClique,
+        Call::ListAllocations,
+        Call::DeleteDaemonPod,
+        Call::ReplaceClique,
+        Call::PostEvent,
+    ];
+    let mut calls = api.calls();
+    // The event is on its way while the others are made.
+    calls.sort_unstable_by_key(|call| *call == Call::PostEvent);
+    assert_eq!(calls[..3], of_n1[..3], "{calls:?}");
+    let count = |call| calls.iter().filter(|it| **it == call).count();
+    // The pod that goes and the one that comes may share one; the last is n2's mark.
+    assert!((3..=4).contains(&count(Call::ReplaceClique)), "{calls:?}");
+    assert_eq!(count(Call::ListAllocations) + count(Call::DeleteDaemonPod), 2);
+    assert_eq!(running.metric("imex_dra_imex_daemons_draining"), 1);
+    follow(&api, "n2").await;
+    assert_eq!(running.metric("imex_dra_imex_daemons_replaced_total{how=\"drained\"}"), 2);
+    api.until("counted", |_| running.metric("imex_dra_imex_daemons_outdated") == 0)
+        .await;
+    assert!(api.event_note("ImexDaemonReplaced").unwrap().contains("no claim needs it"));
+    api.after(SIX_MINUTES).await;
+    api.forget_requests();
+    api.after(10 * SIX_MINUTES).await;
+    assert_eq!(api.calls(), []);
+    running.kill().await;
+}
+
+// req: MODE-26
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_nobody_has_told_of_is_found_before_the_pod_is_deleted_and_named() {
+    let api = FakeApi::new();
+    create_daemons(&api, &["n1"]);
+    create_claim(&api, "n1");
+    let running = Running::start(&api, 18).await;
+    api.until("a member", |api| members(api).len() == 1).await;
+    update(&api);
+    api.until("marked", |api| mark(api, "n1").is_some()).await;
+    tell_drained(&api, "n1");
+    api.until("withdrawn", |api| mark(api, "n1").is_none()).await;
+    assert_eq!(template_of(&api, "n1").as_deref(), Some("old"));
+    api.until("told", |api| api.event_note("ImexUpdateWaits").is_some()).await;
+    let note = api.event_note("ImexUpdateWaits").unwrap();
+    assert!(note.contains("node n1") && note.contains("train/by-hand"), "{note}");
+    tell_drained(&api, "n1");
+    api.delete(Resource::Claims, "train", "by-hand");
+    follow(&api, "n1").await;
+    running.kill().await;
+}
+
+// req: MODE-26
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_domain_has_claims_on_it_is_not_marked_before_they_are_gone() {
+    let api = FakeApi::new();
+    create_daemons(&api, &["n1"]);
+    let nodes = Arc::new(NodesOfDomains::new(true));
+    let running = Running::start_with(&api, 18, nodes.clone()).await;
+    api.until("a member", |api| members(api).len() == 1).await;
+    let domain = "uid-of-domain".into();
+    nodes.set_domain(&domain, ["n1".into()].into());
+    api.after(Duration::from_secs(1)).await;
+    update(&api);
+    api.after(10 * SIX_MINUTES).await;
+    assert_eq!((mark(&api, "n1"), api.count(Call::ListAllocations)), (None, 0));
+    nodes.forget_domain(&domain);
+    follow(&api, "n1").await;
+    running.kill().await;
+}
+
+// req: MODE-25
+#[tokio::test(start_paused = true)]
+async fn requests_that_fail_and_a_controller_that_dies_change_nothing_of_the_end() {
+    for call in [Call::ReplaceClique, Call::ListAllocations, Call::DeleteDaemonPod] {
+        for fault in [Fault::RequestLost, Fault::AnswerLost, Fault::Unavailable] {
+            let api = FakeApi::new();
+            create_daemons(&api, &["n1"]);
+            let running = Running::start(&api, 18).await;
+            api.until("a member", |api| members(api).len() == 1).await;
+            api.break_with(Rule::once(call, fault).times(3));
+            update(&api);
+            api.until("marked", |api| mark(api, "n1").is_some()).await;
+            running.kill().await;
+            let running = Running::start(&api, 18).await;
+            follow(&api, "n1").await;
+            running.kill().await;
+        }
+    }
+}
+
+// req: MODE-27
+#[tokio::test(start_paused = true)]
+async fn a_new_daemon_that_does_not_become_ready_is_told() {
+    let api = FakeApi::new();
+    create_daemons(&api, &["n1", "n2"]);
+    let running = Running::start(&api, 18).await;
+    api.until("members", |api| members(api).len() == 2).await;
+    update(&api);
+    api.until("marked", |api| mark(api, "n1").is_some()).await;
+    tell_drained(&api, "n1");
+    api.until("told", |api| api.event_note("ImexUpdateStopped").is_some()).await;
+    let note = api.event_note("ImexUpdateStopped").unwrap();
+    assert!(note.contains("node n1") && note.contains(A), "{note}");
+    assert_eq!(running.metric("imex_dra_imex_updates_stopped"), 1);
+    assert_eq!((mark(&api, "n2"), template_of(&api, "n2").as_deref()), (None, Some("old")));
+    running.kill().await;
+}

@@ -1,0 +1,134 @@
+//! Where the driver runs `nvidia-imex`: an update of the chart replaces the daemon of a node without claims at once,
+//! and that of a node with a job when the job has ended. The job does not notice it.
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::fixtures::{self, TestDomain};
+use cluster_tests::node_pod::{NAMESPACE, NodePod};
+use cluster_tests::release::upgrade;
+use cluster_tests::{Cluster, Namespace, channels, imex_members, wait_until};
+use serde_json::Value;
+
+// req: MODE-25, MODE-26
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_daemon_of_a_running_job_follows_when_the_job_has_ended() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "updated")?;
+    let before = imex_members::wait_until_ready(&cluster)?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let channel = channels::of_domain(&cluster, &namespace, "train")?;
+    fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
+    let container = container(&cluster, &namespace)?;
+
+    update(&cluster, "first")?;
+    let after = wait_until(&cluster, "node 2 has a new daemon, and is ready", || {
+        let members = imex_members::wait_until_ready(&cluster)?;
+        ensure!(members[1].pod_uid != before[1].pod_uid, "{members:?}");
+        ensure!(template(&cluster, 2)? == "first", "it is not new");
+        Ok(members)
+    })?;
+    let places = |members: &[imex_members::Member]| [members[0].index, members[1].index];
+    ensure!(
+        places(&after) == places(&before),
+        "{after:?}, and before: {before:?}"
+    );
+
+    // A job that comes to the node 1 meanwhile starts there.
+    fixtures::run_pod(&cluster, &namespace, "second", 1, Some(&domain))?;
+    channels::sees_only(&cluster, &namespace, "second", channel)?;
+    let now = imex_members::wait_until_ready(&cluster)?;
+    ensure!(now[0] == before[0], "its daemon was replaced: {now:?}");
+    ensure!(
+        self::container(&cluster, &namespace)? == container,
+        "the job has noticed it"
+    );
+    channels::sees_only(&cluster, &namespace, "worker", channel)?;
+
+    let delete = ["delete", "pods", "--all", "-n", &namespace.name, "--wait"];
+    cluster.kubectl(&delete)?;
+    wait_until(&cluster, "node 1 has a new daemon, and is ready", || {
+        let members = imex_members::wait_until_ready(&cluster)?;
+        ensure!(members[0].pod_uid != before[0].pod_uid, "{members:?}");
+        ensure!(template(&cluster, 1)? == "first", "it is not new");
+        Ok(())
+    })?;
+    fixtures::run_pod(&cluster, &namespace, "after", 1, Some(&domain))?;
+    channels::sees_only(&cluster, &namespace, "after", channel)
+}
+
+// req: MODE-27
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn an_update_that_does_not_start_costs_one_daemon_and_its_correction_goes_on() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let before = imex_members::wait_until_ready(&cluster)?;
+    // A command that the image does not have.
+    let set = cluster.json(&["get", DAEMON_SET[0], DAEMON_SET[1], "-n", NAMESPACE])?;
+    let hash = "/metadata/annotations/imex-dra~1template";
+    let hash = set
+        .pointer(hash)
+        .and_then(Value::as_str)
+        .context("no hash")?;
+    patch(&cluster, "broken", "no-such-program")?;
+    wait_until(&cluster, "one daemon does not start", || {
+        let members = imex_members::of(&cluster, cluster_tests::cliques::CLIQUE)?;
+        let lost = members.iter().filter(|it| !before.contains(it));
+        let lost: Vec<_> = lost.collect();
+        ensure!(lost.len() == 1 && !lost[0].is_ready, "{members:?}");
+        let events =
+            cluster.kubectl(&["get", "events", "-A", "-o", "jsonpath={.items[*].reason}"])?;
+        ensure!(events.contains("ImexUpdateStopped"), "nobody is told");
+        Ok(())
+    })?;
+    patch(&cluster, hash, "compute-domain-daemon")?;
+    let after = imex_members::wait_until_ready(&cluster)?;
+    let same = after.iter().filter(|it| before.contains(it)).count();
+    ensure!(same == 1, "{after:?}, and before: {before:?}");
+    Ok(())
+}
+
+const DAEMON_SET: [&str; 2] = ["daemonset", "imex-dra-imex-daemon"];
+
+/// Has daemons made from something else that works as well.
+fn update(cluster: &Cluster, name: &str) -> Result<()> {
+    upgrade(
+        cluster,
+        &[&format!("--set=imexDaemon.podAnnotations.update={name}")],
+    )
+}
+
+/// As `update`, by hand: what the chart cannot do wrong.
+fn patch(cluster: &Cluster, hash: &str, command: &str) -> Result<()> {
+    let annotations = serde_json::json!({ "imex-dra/template": hash });
+    let patch = serde_json::json!({
+        "metadata": { "annotations": annotations },
+        "spec": { "template": {
+            "metadata": { "annotations": annotations },
+            "spec": { "containers": [{ "name": "compute-domain-daemon", "command": [command] }] },
+        } },
+    });
+    let patch = patch.to_string();
+    let [kind, name] = DAEMON_SET;
+    let patch = ["patch", kind, name, "-n", NAMESPACE, "-p", &patch];
+    cluster.kubectl(&patch).map(drop)
+}
+
+/// With which name the node's daemon was updated.
+fn template(cluster: &Cluster, node: u8) -> Result<String> {
+    let pod = NodePod::imex_daemon(cluster, node)?.name;
+    let get = ["get", "pod", &pod, "-n", NAMESPACE];
+    let pod = cluster.json(&get)?;
+    let name = pod
+        .pointer("/metadata/annotations/update")
+        .and_then(Value::as_str);
+    Ok(name.unwrap_or_default().to_owned())
+}
+
+fn container(cluster: &Cluster, namespace: &Namespace) -> Result<Value> {
+    let pod = cluster.json(&["get", "pod", "worker", "-n", &namespace.name])?;
+    let container = pod
+        .pointer("/status/containerStatuses/0")
+        .context("no container")?;
+    let parts = ["containerID", "restartCount", "state"];
+    Ok(parts.iter().map(|part| container[*part].clone()).collect())
+}
