@@ -3,13 +3,14 @@
 #
 #   hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR]
 #   hack/bench.sh controller [--sizes N,N...] [--at-once N] [--controller PROGRAM]
+#   hack/bench.sh modes [--pairs N]
 #   hack/bench.sh node [--rounds N] [--pairs N] [--bursts N] [--guard N] [--plugin PROGRAM]
 #
 # DIR is on a disk (target/ of the repository); the program refuses tmpfs. What
 # is also measured in memory is in /dev/shm.
 # controller and node start a cluster (hack/cluster.sh, as root) without the chart
 # and take it down; the controller's sizes take half an hour, 60,200 three minutes,
-# node a few.
+# node a few. modes starts two with the chart, and takes ten minutes.
 # Run it on a quiet machine: times are those of the hour, the ratio to the
 # floor, which runs beside each call, is what counts.
 set -euo pipefail
@@ -52,8 +53,9 @@ controller() {
 
 # Before the build, which takes minutes.
 case ${1-} in
+    modes) exec "$root/hack/bench/modes.py" "${@:2}" ;;
     checkpoint | cdi | kubelet | controller | node) ;;
-    *) die "no benchmark '${1-}'; usage: hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR], hack/bench.sh controller [--sizes N,N...], or hack/bench.sh node [--rounds N]" ;;
+    *) die "no benchmark '${1-}'; usage: hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR], hack/bench.sh controller [--sizes N,N...], hack/bench.sh modes [--pairs N], or hack/bench.sh node [--rounds N]" ;;
 esac
 need_tools cargo cc
 case $1 in

@@ -80,6 +80,9 @@ fast() {
     need_tools go
     IMEX_REQUIRE_GO=1 cargo test --locked --workspace --exclude imex-cdi
 
+    step "every source file is compiled"
+    every_source_file_is_compiled
+
     step "imex-cdi beside Go's libraries and in runc"
     cdi_beside_others
 
@@ -115,6 +118,17 @@ fast() {
 
     step "packages"
     packaged_crates_build
+}
+
+# A file that no `mod` names is no error for the compiler, and its tests are none that fail. By the files that rustc
+# has read: one that it read for an earlier commit counts in a target directory that is not new.
+every_source_file_is_compiled() {
+    local forgotten
+    forgotten=$(comm -23 <(git ls-files -- '*.rs' ':!hack/fuzz/src' ':!hack/fuzz/targets' | sort) <(
+        find "$target_dir"/debug/{deps,build,examples} -name '*.d' -exec cat {} + | tr ' ' '\n' | grep '\.rs$' | sort -u |
+            xargs realpath -q --relative-to=. | sort -u
+    ))
+    [ -z "$forgotten" ] || die "no module or target has these files: $forgotten"
 }
 
 # Each crate as its users get it, one beside the other: a file that the package

@@ -323,3 +323,6 @@ fn checked<T>(what: &str, event: watcher::Result<Event<T>>) -> Option<Event<T>> 
         .inspect_err(|err| warn!(what, error = error_chain(err), "watch failed; retrying"))
         .ok()
 }
+
+#[cfg(test)]
+mod tests;

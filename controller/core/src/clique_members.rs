@@ -303,6 +303,11 @@ impl CliqueMembers {
         self.due.insert((now + RETRY_AFTER, clique.clone()));
     }
 
+    /// Nothing tells when the clique's request can be made, or made with another result: it is looked at then.
+    pub fn look_again(&mut self, clique: &Clique, at: Instant) {
+        self.due.insert((at, clique.clone()));
+    }
+
     // --- what is to be done ---
 
     /// When [`next`](Self::next) may have something; `None`: not before something changes.

@@ -65,7 +65,7 @@ impl Run<'_> {
             Some(list) if answers(&list) => list,
             Some(list) if list.began.elapsed() < LIST_PAUSE => {
                 let at = list.began + LIST_PAUSE;
-                self.members.read_later(clique, at.into_std());
+                self.members.look_again(clique, at.into_std());
                 return Ok(Duration::ZERO);
             }
             _ => {

@@ -24,11 +24,13 @@ const CRD_PAUSE: Duration = Duration::from_secs(20);
 impl Run<'_> {
     /// Makes the next request, if one is needed.
     pub(super) async fn write_next(&mut self) {
-        let Some((clique, step)) = self.members.next(Instant::now().into_std()) else {
-            return;
-        };
+        let next = self.members.next(Instant::now().into_std());
         self.tell_of_surplus();
         self.tell_of_rollout();
+        let Some((clique, step)) = next else {
+            self.keeper.metrics.set_counts(&self.members.counts());
+            return;
+        };
         if self.unreadable.contains(&clique) {
             return;
         }
@@ -62,11 +64,11 @@ impl Run<'_> {
             MemberStep::DeletePod { .. } => return self.replace_daemon(clique, step).await,
             MemberStep::Create(wanted) => {
                 let written = api.create_clique(wanted).await?;
-                return Ok(self.written(wanted, &written));
+                return Ok(self.written(clique, wanted, &written));
             }
             MemberStep::Replace(wanted) => {
                 let written = api.replace_clique(wanted).await?;
-                return Ok(self.written(wanted, &written));
+                return Ok(self.written(clique, wanted, &written));
             }
             MemberStep::Delete {
                 uid,
@@ -82,7 +84,12 @@ impl Run<'_> {
     }
 
     /// A CRD without our fields lets the API server drop them: daemons could not know their lists.
-    fn written(&mut self, wanted: &ComputeDomainClique, written: &ComputeDomainClique) -> Duration {
+    fn written(
+        &mut self,
+        clique: &Clique,
+        wanted: &ComputeDomainClique,
+        written: &ComputeDomainClique,
+    ) -> Duration {
         self.keeper.metrics.wrote("written");
         let now = Instant::now().into_std();
         self.members.apply_clique(written, now);
@@ -95,6 +102,8 @@ impl Run<'_> {
         self.crd.set_unmet(
             "the CustomResourceDefinition of ComputeDomainCliques on the API server lacks fields (listLength, nameScheme, nodeUID, podUID, draining), so that no IMEX daemon can start; apply the one of this chart (crd/), nothing else has to follow",
         );
+        // No watch tells that the CRD has been applied.
+        self.members.look_again(clique, now + CRD_PAUSE);
         CRD_PAUSE
     }
 

@@ -112,9 +112,14 @@ fn create_daemon(api: &FakeApi, node: &str, ready: &str) -> String {
 }
 
 fn set_ready(api: &FakeApi, node: &str, ready: &str) {
-    api.edit(Resource::Pods, NAMESPACE, &format!("daemon-{node}"), |pod| {
-        pod["status"]["conditions"][0]["status"] = json!(ready);
-    });
+    api.edit(
+        Resource::Pods,
+        NAMESPACE,
+        &format!("daemon-{node}"),
+        |pod| {
+            pod["status"]["conditions"][0]["status"] = json!(ready);
+        },
+    );
 }
 
 fn delete_daemon(api: &FakeApi, node: &str) {
@@ -128,41 +133,72 @@ fn members(api: &FakeApi) -> Vec<(String, u64, String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let member = |it: &Value| {
         let index = it["index"].as_u64().unwrap();
-        (text(&it["nodeName"]), index, text(&it["ipAddress"]), text(&it["status"]))
+        (
+            text(&it["nodeName"]),
+            index,
+            text(&it["ipAddress"]),
+            text(&it["status"]),
+        )
     };
     daemons.iter().map(member).collect()
 }
 
 fn is(node: &str, index: u64, address: &str, status: &str) -> (String, u64, String, String) {
-    (node.to_owned(), index, address.to_owned(), status.to_owned())
+    (
+        node.to_owned(),
+        index,
+        address.to_owned(),
+        status.to_owned(),
+    )
 }
 
 // req: DM-1
 #[tokio::test(start_paused = true)]
-async fn a_node_that_joins_costs_two_writes_and_no_other_request_and_the_daemon_finds_all_it_needs() {
+async fn a_node_that_joins_costs_two_writes_and_no_other_request_and_the_daemon_finds_all_it_needs()
+{
     let api = FakeApi::new();
     let running = Running::start(&api, 18).await;
     api.forget_requests();
     create_node(&api, "n1");
     let pod = create_daemon(&api, "n1", "False");
     let joined = Instant::now();
-    api.until("a member", |api| members(api) == [is("n1", 0, "10.0.0.1", "NotReady")])
-        .await;
-    assert!(joined.elapsed() <= Duration::from_millis(300), "{:?}", joined.elapsed());
+    api.until("a member", |api| {
+        members(api) == [is("n1", 0, "10.0.0.1", "NotReady")]
+    })
+    .await;
+    assert!(
+        joined.elapsed() <= Duration::from_millis(300),
+        "{:?}",
+        joined.elapsed()
+    );
     set_ready(&api, "n1", "True");
-    api.until("ready", |api| members(api) == [is("n1", 0, "10.0.0.1", "Ready")])
-        .await;
+    api.until("ready", |api| {
+        members(api) == [is("n1", 0, "10.0.0.1", "Ready")]
+    })
+    .await;
     api.after(SIX_MINUTES).await;
     assert_eq!(api.calls(), [Call::CreateClique, Call::ReplaceClique]);
     let object = api.get(Resource::Cliques, NAMESPACE, A).unwrap();
     let node = api.get(Resource::Nodes, "", "n1").unwrap();
-    assert_eq!((&object["listLength"], &object["nameScheme"]), (&json!(18), &json!("hash10")));
+    assert_eq!(
+        (&object["listLength"], &object["nameScheme"]),
+        (&json!(18), &json!("hash10"))
+    );
     assert_eq!(object["metadata"]["labels"]["imex-dra/resident"], "true");
     let member = &object["daemons"][0];
-    assert_eq!((&member["podUID"], &member["nodeUID"]), (&json!(pod), &json!(uid(&node))));
+    assert_eq!(
+        (&member["podUID"], &member["nodeUID"]),
+        (&json!(pod), &json!(uid(&node)))
+    );
     assert_eq!(member["cliqueID"], A);
-    assert_eq!(running.metric("imex_dra_clique_members{status=\"Ready\"}"), 1);
-    assert_eq!(running.metric("imex_dra_clique_writes_total{outcome=\"written\"}"), 2);
+    assert_eq!(
+        running.metric("imex_dra_clique_members{status=\"Ready\"}"),
+        1
+    );
+    assert_eq!(
+        running.metric("imex_dra_clique_writes_total{outcome=\"written\"}"),
+        2
+    );
     assert_eq!(running.readiness.unmet(), []);
     running.kill().await;
 }
@@ -176,16 +212,22 @@ async fn a_node_that_leaves_costs_two_writes_and_one_read_of_its_node() {
     create_daemon(&api, "n1", "True");
     create_daemon(&api, "n2", "True");
     let running = Running::start(&api, 18).await;
-    api.until("two members", |api| members(api).len() == 2).await;
+    api.until("two members", |api| members(api).len() == 2)
+        .await;
     api.forget_requests();
     delete_daemon(&api, "n1");
     api.delete(Resource::Slices, "", "00000-n1");
     api.delete(Resource::Nodes, "", "n1");
-    api.until("not ready", |api| members(api)[0] == is("n1", 0, "", "NotReady"))
-        .await;
+    api.until("not ready", |api| {
+        members(api)[0] == is("n1", 0, "", "NotReady")
+    })
+    .await;
     api.after(SIX_MINUTES).await;
     assert_eq!(members(&api), [is("n2", 1, "10.0.0.2", "Ready")]);
-    assert_eq!(api.calls(), [Call::ReplaceClique, Call::GetNode, Call::ReplaceClique]);
+    assert_eq!(
+        api.calls(),
+        [Call::ReplaceClique, Call::GetNode, Call::ReplaceClique]
+    );
     running.kill().await;
 }
 
@@ -205,8 +247,10 @@ async fn kubelets_that_wipe_their_slices_and_a_controller_that_starts_write_noth
     api.after(SIX_MINUTES).await;
     assert_eq!((api.writes(), api.count(Call::GetNode)), (0, 0));
     set_ready(&api, "n1", "False");
-    api.until("followed", |api| members(api) == [is("n1", 0, "10.0.0.1", "NotReady")])
-        .await;
+    api.until("followed", |api| {
+        members(api) == [is("n1", 0, "10.0.0.1", "NotReady")]
+    })
+    .await;
     second.kill().await;
 }
 
@@ -219,16 +263,23 @@ async fn the_node_beyond_the_last_index_is_named_by_events_and_a_metric_and_the_
         create_daemon(&api, node, "True");
     }
     let running = Running::start(&api, 2).await;
-    api.until("two members", |api| members(api).len() == 2).await;
+    api.until("two members", |api| members(api).len() == 2)
+        .await;
     create_node(&api, "n3");
     create_daemon(&api, "n3", "False");
     let told = |api: &FakeApi| api.event_note("TooManyNodesInClique");
     api.until("the event", |api| told(api).is_some()).await;
     let note = told(&api).unwrap();
-    assert!(note.contains("node n3") && note.contains("maxNodesPerIMEXDomain"), "{note}");
+    assert!(
+        note.contains("node n3") && note.contains("maxNodesPerIMEXDomain"),
+        "{note}"
+    );
     api.after(SIX_MINUTES).await;
     assert_eq!(running.metric("imex_dra_clique_surplus_nodes"), 1);
-    let ready = [is("n1", 0, "10.0.0.1", "Ready"), is("n2", 1, "10.0.0.2", "Ready")];
+    let ready = [
+        is("n1", 0, "10.0.0.1", "Ready"),
+        is("n2", 1, "10.0.0.2", "Ready"),
+    ];
     assert_eq!(members(&api), ready);
     // One about the node, one about the object.
     let about = api.read_all(Resource::Events, |event| {
@@ -240,8 +291,18 @@ async fn the_node_beyond_the_last_index_is_named_by_events_and_a_metric_and_the_
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_refused_or_lost_in_any_way_is_made_again_and_no_index_changes() {
-    for call in [Call::CreateClique, Call::ReplaceClique, Call::ListCliques, Call::ListDaemonPods] {
-        for fault in [Fault::RequestLost, Fault::AnswerLost, Fault::Unavailable, Fault::Conflict] {
+    for call in [
+        Call::CreateClique,
+        Call::ReplaceClique,
+        Call::ListCliques,
+        Call::ListDaemonPods,
+    ] {
+        for fault in [
+            Fault::RequestLost,
+            Fault::AnswerLost,
+            Fault::Unavailable,
+            Fault::Conflict,
+        ] {
             let api = FakeApi::new();
             create_node(&api, "n1");
             create_daemon(&api, "n1", "True");
@@ -249,8 +310,12 @@ async fn a_write_that_is_refused_or_lost_in_any_way_is_made_again_and_no_index_c
             let running = Running::start(&api, 18).await;
             create_node(&api, "n2");
             create_daemon(&api, "n2", "True");
-            let both = [is("n1", 0, "10.0.0.1", "Ready"), is("n2", 1, "10.0.0.2", "Ready")];
-            api.until("both are members", |api| members(api) == both).await;
+            let both = [
+                is("n1", 0, "10.0.0.1", "Ready"),
+                is("n2", 1, "10.0.0.2", "Ready"),
+            ];
+            api.until("both are members", |api| members(api) == both)
+                .await;
             running.kill().await;
         }
     }
@@ -268,8 +333,10 @@ async fn a_change_of_somebody_else_is_a_conflict_and_what_he_has_added_stays() {
         object["metadata"]["labels"]["example.com/rack"] = json!("r1");
         object["daemons"][0]["ipAddress"] = json!("10.9.9.9");
     });
-    api.until("right again", |api| members(api) == [is("n1", 0, "10.0.0.1", "Ready")])
-        .await;
+    api.until("right again", |api| {
+        members(api) == [is("n1", 0, "10.0.0.1", "Ready")]
+    })
+    .await;
     let object = api.get(Resource::Cliques, NAMESPACE, A).unwrap();
     assert_eq!(object["metadata"]["labels"]["example.com/rack"], "r1");
     running.kill().await;
@@ -286,7 +353,8 @@ async fn a_crd_that_drops_the_fields_is_told_and_recovered_from_without_a_restar
     create_node(&api, "n1");
     create_daemon(&api, "n1", "True");
     let running = Running::start(&api, 18).await;
-    api.until("not ready", |_| !running.readiness.unmet().is_empty()).await;
+    api.until("not ready", |_| !running.readiness.unmet().is_empty())
+        .await;
     let (name, why) = running.readiness.unmet().remove(0);
     assert_eq!(name, "clique-crd");
     assert!(why.contains("listLength") && why.contains("crd/"), "{why}");
@@ -294,7 +362,8 @@ async fn a_crd_that_drops_the_fields_is_told_and_recovered_from_without_a_restar
     api.after(Duration::from_secs(100)).await;
     assert!(api.writes() <= 6, "{}", api.writes());
     api.change_when_stored(Resource::Cliques, |_| {});
-    api.until("ready", |_| running.readiness.unmet().is_empty()).await;
+    api.until("ready", |_| running.readiness.unmet().is_empty())
+        .await;
     assert_eq!(members(&api), [is("n1", 0, "10.0.0.1", "Ready")]);
     running.kill().await;
 }

@@ -135,11 +135,6 @@ impl CliqueMembers {
         self.due.insert((now, clique.clone()));
     }
 
-    /// The claims can be read from this time on.
-    pub fn read_later(&mut self, clique: &Clique, at: Instant) {
-        self.due.insert((at, clique.clone()));
-    }
-
     /// The pod is being deleted, or gone: the watch tells what follows.
     pub fn pod_deleted(&mut self, clique: &Clique, node: &str, pod: &str, now: Instant) {
         self.rollout.drain(pod, now).deleted = true;

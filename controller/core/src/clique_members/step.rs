@@ -26,7 +26,7 @@ pub enum MemberStep {
         resource_version: Box<str>,
     },
     /// To know which claims are allocated to this node, by a list that began after `since`. Answered by
-    /// [`CliqueMembers::claims_are`], or by [`CliqueMembers::read_later`].
+    /// [`CliqueMembers::claims_are`], or by [`CliqueMembers::look_again`].
     ReadClaims {
         /// Its name.
         node: Box<str>,
