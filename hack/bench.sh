@@ -4,6 +4,7 @@
 #   hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR]
 #   hack/bench.sh controller [--sizes N,N...] [--at-once N] [--controller PROGRAM]
 #   hack/bench.sh modes [--pairs N]
+#   hack/bench.sh cliques [--sizes N,N...]
 #   hack/bench.sh node [--rounds N] [--pairs N] [--bursts N] [--guard N] [--plugin PROGRAM]
 #
 # DIR is on a disk (target/ of the repository); the program refuses tmpfs. What
@@ -51,15 +52,32 @@ controller() {
     hack/cluster.sh exec "$(realpath "$target_dir")/release/bench" controller --audit-log "$state/log/audit.log" "$@"
 }
 
+# As the controller, with daemons that are simulated. Nobody may find out that their nodes are, too.
+cliques() {
+    # shellcheck source=hack/cluster/state.sh
+    . hack/cluster/state.sh
+    no_cluster
+    cargo build --quiet --locked --release -p compute-domain-controller
+    trap 'hack/cluster.sh down' EXIT
+    IMEX_CLUSTER_AUDIT=hack/bench/cliques-audit-policy.yaml hack/cluster.sh up --nodes 1
+    with_crd
+    hack/cluster.sh kubectl create namespace imex-dra >/dev/null
+    hack/cluster.sh kubectl wait --for=create serviceaccount/default -n imex-dra --timeout=60s >/dev/null
+    hack/cluster.sh kubectl wait --for=condition=Established crd/computedomaincliques.resource.nvidia.com >/dev/null
+    hack/cluster.sh stop controller-manager
+    KUBECONFIG=$state/kubeconfig/admin hack/cluster.sh exec "$root/hack/bench/cliques.py" \
+        --controller "$(realpath "$target_dir")/release/compute-domain-controller" --audit-log "$state/log/audit.log" "$@"
+}
+
 # Before the build, which takes minutes.
 case ${1-} in
     modes) exec "$root/hack/bench/modes.py" "${@:2}" ;;
-    checkpoint | cdi | kubelet | controller | node) ;;
+    checkpoint | cdi | kubelet | controller | node | cliques) ;;
     *) die "no benchmark '${1-}'; usage: hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR], hack/bench.sh controller [--sizes N,N...], hack/bench.sh modes [--pairs N], or hack/bench.sh node [--rounds N]" ;;
 esac
 need_tools cargo cc
 case $1 in
-    controller | node)
+    controller | node | cliques)
         "$@"
         exit
         ;;

@@ -179,6 +179,7 @@ impl CliqueMembers {
 
     /// The watch begins to list all pods.
     pub fn begin_pods(&mut self) {
+        self.begin_unscheduled();
         self.pods.begin();
     }
 
@@ -193,7 +194,9 @@ impl CliqueMembers {
     /// The watch has this pod.
     pub fn apply_pod(&mut self, pod: &Pod, now: Instant) {
         match DaemonPod::new(pod) {
+            Some(pod) if pod.node.is_empty() => self.apply_unscheduled(pod, now),
             Some(pod) => {
+                self.forget_unscheduled(&pod.uid);
                 let node = pod.node.clone();
                 let noted = pod.clone();
                 if self.pods.apply(pod) {
@@ -207,6 +210,7 @@ impl CliqueMembers {
 
     /// The watch does not have the pod of this UID any more.
     pub fn remove_pod(&mut self, uid: &str, now: Instant) {
+        self.forget_unscheduled(uid);
         if let Some(node) = self.pods.remove(uid) {
             self.rollout.forget(uid);
             self.touch_node(&node, now);

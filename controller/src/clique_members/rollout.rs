@@ -101,33 +101,23 @@ impl Run<'_> {
         keeper.api.delete_daemon_pod(name, uid).await?;
         let now = Instant::now().into_std();
         self.members.pod_deleted(clique, node, uid, now);
-        let events = &keeper.events;
-        let object = node_reference(node);
-        let label = match how {
-            Replacement::Forced(claims) => {
-                let note = format!(
-                    "the IMEX daemon of node {node} is replaced although claims of its pods are allocated ({}), since it is out of date for longer than --force-after: what they have imported is lost",
-                    some_of(claims)
-                );
-                warn!(%node, pod = &**name, "{note}");
-                events.warning(&object, "ImexDaemonForced", "Update", &note);
-                "forced"
-            }
-            how => {
-                let (label, because) = match how {
-                    Replacement::NotRunning => ("not-running", "it does not run"),
-                    Replacement::NoMember => ("no-member", "its node is in no clique"),
-                    _ => ("drained", "no claim needs it"),
-                };
-                let note = format!(
-                    "the IMEX daemon of node {node} is out of date, and is replaced: {because}"
-                );
-                info!(%node, pod = &**name, "{note}");
-                events.normal(&object, "ImexDaemonReplaced", "Update", &note);
-                label
-            }
-        };
+        let (label, note) = told(node, how);
         keeper.metrics.replaced(label);
+        if label == "forced" {
+            warn!(%node, pod = &**name, "{note}");
+        } else {
+            info!(%node, pod = &**name, "{note}");
+        }
+        // One that has no node yet has nobody who would look for it.
+        if node.is_empty() {
+            return Ok(PACE);
+        }
+        let (events, object) = (&keeper.events, node_reference(node));
+        if label == "forced" {
+            events.warning(&object, "ImexDaemonForced", "Update", &note);
+        } else {
+            events.normal(&object, "ImexDaemonReplaced", "Update", &note);
+        }
         Ok(PACE)
     }
 
@@ -161,6 +151,24 @@ impl Run<'_> {
             .metrics
             .set_rollout(&self.members.rollout_counts());
     }
+}
+
+/// The label of the metric, and the sentence for people.
+fn told(node: &str, how: &Replacement) -> (&'static str, String) {
+    let (label, because) = match how {
+        Replacement::Forced(claims) => {
+            let text = format!(
+                "the IMEX daemon of node {node} is replaced although claims of its pods are allocated ({}), since it is out of date for longer than --force-after: what they have imported is lost",
+                some_of(claims)
+            );
+            return ("forced", text);
+        }
+        Replacement::NotRunning => ("not-running", "it does not run"),
+        Replacement::NoMember => ("no-member", "its node is in no clique"),
+        Replacement::Drained => ("drained", "no claim needs it"),
+    };
+    let text = format!("the IMEX daemon of node {node} is out of date, and is replaced: {because}");
+    (label, text)
 }
 
 fn some_of(claims: &[String]) -> String {

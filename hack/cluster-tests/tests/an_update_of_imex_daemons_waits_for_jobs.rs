@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
 use cluster_tests::node_pod::{NAMESPACE, NodePod};
-use cluster_tests::release::upgrade;
+use cluster_tests::release::{CHART, helm, upgrade};
 use cluster_tests::{Cluster, Namespace, channels, imex_members, wait_until};
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn the_daemon_of_a_running_job_follows_when_the_job_has_ended() -> Result<()> {
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     let container = container(&cluster, &namespace)?;
 
-    update(&cluster, "first")?;
+    upgrade(&cluster, &["--set=imexDaemon.podAnnotations.update=first"])?;
     let after = wait_until(&cluster, "node 2 has a new daemon, and is ready", || {
         let members = imex_members::wait_until_ready(&cluster)?;
         ensure!(members[1].pod_uid != before[1].pod_uid, "{members:?}");
@@ -62,14 +62,12 @@ fn the_daemon_of_a_running_job_follows_when_the_job_has_ended() -> Result<()> {
 fn an_update_that_does_not_start_costs_one_daemon_and_its_correction_goes_on() -> Result<()> {
     let cluster = Cluster::connect()?;
     let before = imex_members::wait_until_ready(&cluster)?;
-    // A command that the image does not have.
-    let set = cluster.json(&["get", DAEMON_SET[0], DAEMON_SET[1], "-n", NAMESPACE])?;
-    let hash = "/metadata/annotations/imex-dra~1template";
-    let hash = set
-        .pointer(hash)
-        .and_then(Value::as_str)
-        .context("no hash")?;
-    patch(&cluster, "broken", "no-such-program")?;
+    // It ends at once, and says why.
+    let option = [
+        "imexDaemon.env[0].name=IMEX_QUERY_TIMEOUT",
+        "imexDaemon.env[0].value=never",
+    ];
+    update(&cluster, &option)?;
     wait_until(&cluster, "one daemon does not start", || {
         let members = imex_members::of(&cluster, cluster_tests::cliques::CLIQUE)?;
         let lost = members.iter().filter(|it| !before.contains(it));
@@ -80,37 +78,38 @@ fn an_update_that_does_not_start_costs_one_daemon_and_its_correction_goes_on() -
         ensure!(events.contains("ImexUpdateStopped"), "nobody is told");
         Ok(())
     })?;
-    patch(&cluster, hash, "compute-domain-daemon")?;
+    // No node has room for it.
+    update(
+        &cluster,
+        &[
+            "imexDaemon.env=null",
+            "imexDaemon.resources.requests.cpu=1k",
+        ],
+    )?;
+    wait_until(&cluster, "the new one is pending", || {
+        let selector = "imex-dra-component=imex-daemon";
+        let pods = cluster.items(&["pods", "-n", NAMESPACE, "-l", selector])?;
+        let phases = pods.iter().filter_map(|pod| pod.pointer("/status/phase"));
+        let phases: Vec<_> = phases.filter_map(Value::as_str).collect();
+        ensure!(phases.contains(&"Pending"), "{phases:?}");
+        Ok(())
+    })?;
+    update(&cluster, &["imexDaemon.resources.requests.cpu=10m"])?;
     let after = imex_members::wait_until_ready(&cluster)?;
     let same = after.iter().filter(|it| before.contains(it)).count();
     ensure!(same == 1, "{after:?}, and before: {before:?}");
     Ok(())
 }
 
-const DAEMON_SET: [&str; 2] = ["daemonset", "imex-dra-imex-daemon"];
-
-/// Has daemons made from something else that works as well.
-fn update(cluster: &Cluster, name: &str) -> Result<()> {
-    upgrade(
-        cluster,
-        &[&format!("--set=imexDaemon.podAnnotations.update={name}")],
-    )
-}
-
-/// As `update`, by hand: what the chart cannot do wrong.
-fn patch(cluster: &Cluster, hash: &str, command: &str) -> Result<()> {
-    let annotations = serde_json::json!({ "imex-dra/template": hash });
-    let patch = serde_json::json!({
-        "metadata": { "annotations": annotations },
-        "spec": { "template": {
-            "metadata": { "annotations": annotations },
-            "spec": { "containers": [{ "name": "compute-domain-daemon", "command": [command] }] },
-        } },
-    });
-    let patch = patch.to_string();
-    let [kind, name] = DAEMON_SET;
-    let patch = ["patch", kind, name, "-n", NAMESPACE, "-p", &patch];
-    cluster.kubectl(&patch).map(drop)
+/// Has daemons made from something else, and does not wait for them.
+fn update(cluster: &Cluster, values: &[&str]) -> Result<()> {
+    let values: Vec<_> = values.iter().map(|it| format!("--set={it}")).collect();
+    let values = values.iter().map(String::as_str);
+    let options: Vec<_> = [CHART, "--reuse-values"]
+        .into_iter()
+        .chain(values)
+        .collect();
+    helm(cluster, "upgrade", &options).map(drop)
 }
 
 /// With which name the node's daemon was updated.

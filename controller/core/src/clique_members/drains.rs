@@ -22,6 +22,8 @@ pub(super) struct Rollout {
     pub(super) templates: HashMap<Box<str>, Box<str>>,
     /// The `DaemonSets` that the list which is going on has told of.
     pub(super) listing: Option<HashSet<Box<str>>>,
+    /// The pods that no node has room for, by UID.
+    pub(super) unscheduled: HashMap<Box<str>, DaemonPod>,
     /// By the UID of the pod.
     pub(super) drains: HashMap<Box<str>, Drain>,
     /// The nodes to which claims are known to be allocated. It may be late, and lack some.
@@ -129,6 +131,12 @@ impl Rollout {
             told: false,
             deleted: false,
         })
+    }
+
+    /// Whether its deletion was asked for.
+    pub(super) fn is_deleted(&self, pod: &DaemonPod) -> bool {
+        let drain = self.drains.get(&pod.uid);
+        pod.ending || drain.is_some_and(|drain| drain.deleted)
     }
 
     pub(super) fn forget(&mut self, pod: &str) {

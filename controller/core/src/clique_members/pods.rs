@@ -13,7 +13,7 @@ pub struct DaemonPod {
     pub name: Box<str>,
     /// Its UID.
     pub uid: Box<str>,
-    /// The name of its node.
+    /// The name of its node; empty: no node has room for it yet.
     pub node: Box<str>,
     /// Its address; empty: none yet.
     pub address: Box<str>,
@@ -42,13 +42,13 @@ pub(super) struct Pods {
 // === impl DaemonPod ===
 
 impl DaemonPod {
-    /// What this pod says; `None` if none of its containers runs and none ever will, or if it has no node.
+    /// What this pod says; `None` if none of its containers runs and none ever will.
     pub fn new(pod: &Pod) -> Option<Self> {
         let text = |text: &Option<String>| Box::<str>::from(text.as_deref().unwrap_or_default());
         let (metadata, status) = (&pod.metadata, pod.status.as_ref());
         let phase = status.and_then(|status| status.phase.as_deref());
-        let node = pod.spec.as_ref()?.node_name.as_deref()?;
-        if node.is_empty() || matches!(phase, Some("Failed" | "Succeeded")) {
+        let node = pod.spec.as_ref()?.node_name.as_deref().unwrap_or_default();
+        if matches!(phase, Some("Failed" | "Succeeded")) {
             return None;
         }
         let ending = metadata.deletion_timestamp.is_some();

@@ -188,12 +188,18 @@ impl CliqueMembers {
     // req: MODE-29
     pub(super) fn replacing_others(&mut self, now: Instant) -> Option<MemberStep> {
         let outdated = |pod: &&DaemonPod| {
-            let drain = self.rollout.drains.get(&pod.uid);
-            !pod.ending
-                && self.rollout.is_outdated(pod)
-                && drain.is_none_or(|drain| !drain.deleted)
+            self.rollout.is_outdated(pod)
+                && !self.rollout.is_deleted(pod)
                 && self.is_no_member(&pod.node)
         };
+        // It has never run, and its DaemonSet makes no other one for that node.
+        let mut waiting = self.rollout.unscheduled.values();
+        let is_due =
+            |pod: &&DaemonPod| self.rollout.is_outdated(pod) && !self.rollout.is_deleted(pod);
+        if let Some(pod) = waiting.find(is_due).cloned() {
+            self.rollout.drain(&pod.uid, now);
+            return Some(delete(&pod, Replacement::NotRunning));
+        }
         let pod = self.pods.all().find(outdated)?.clone();
         if !self.entries_of.is_empty() && !self.first_is_ready() {
             self.rollout.waiting.insert(Clique::from(""));
@@ -408,6 +414,21 @@ impl CliqueMembers {
             self.touch(&clique, now);
         }
     }
+    /// No node has room for this pod.
+    pub(super) fn apply_unscheduled(&mut self, pod: DaemonPod, now: Instant) {
+        self.rollout.unscheduled.insert(pod.uid.clone(), pod);
+        self.touch(&Clique::from(""), now);
+    }
+
+    pub(super) fn forget_unscheduled(&mut self, pod: &str) {
+        self.rollout.unscheduled.remove(pod);
+    }
+
+    /// They are all told again.
+    pub(super) fn begin_unscheduled(&mut self) {
+        self.rollout.unscheduled.clear();
+    }
+
     /// The daemon of this pod may be the one that others wait for.
     pub(super) fn note_pod(&mut self, pod: &DaemonPod, now: Instant) {
         if pod.ready && self.rollout.is_current(pod) {

@@ -437,3 +437,37 @@ fn a_controller_that_starts_at_any_moment_goes_on_and_replaces_each_daemon_once(
         assert_eq!(rollout.marked(), [""; 0]);
     }
 }
+
+// req: MODE-27
+#[test]
+fn a_new_daemon_that_no_node_has_room_for_is_replaced_by_the_correction() {
+    let mut rollout = Rollout::new();
+    let now = rollout.cluster.now;
+    let pending = |template: &str| {
+        let pod = json!({
+            "metadata": {
+                "name": "pending", "uid": "pending", "annotations": { "imex-dra/template": template },
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "set", "uid": "set", "controller": true,
+                }],
+            },
+            "spec": { "containers": [] }, "status": { "phase": "Pending" },
+        });
+        serde_json::from_value::<Pod>(pod).unwrap()
+    };
+    rollout.cluster.members.apply_pod(&pending("old"), now);
+    rollout.cluster.now += MINUTE;
+    assert_eq!(rollout.cluster.members.next(rollout.cluster.now), None);
+    rollout.update("new");
+    rollout.cluster.now += SECOND;
+    let now = rollout.cluster.now;
+    let mut deleted = Vec::new();
+    while let Some((clique, step)) = rollout.cluster.members.next(now) {
+        if let MemberStep::DeletePod { uid, how, node, .. } = &step {
+            deleted.push((uid.to_string(), how.clone()));
+            rollout.cluster.members.pod_deleted(&clique, node, uid, now);
+        }
+    }
+    assert_eq!(deleted, [("pending".to_owned(), Replacement::NotRunning)]);
+    assert_eq!(rollout.cluster.members.next(now + MINUTE), None, "once");
+}
