@@ -370,5 +370,28 @@ fn a_pod_whose_containers_have_ended_is_no_daemon() {
     assert!(!DaemonPod::new(&ending).unwrap().ready);
 }
 
+// req: DM-3
+#[test]
+fn a_pod_that_is_being_deleted_holds_the_index_of_its_node_that_has_left_the_clique() {
+    let mut cluster = Cluster::new(1);
+    cluster.join("a", A);
+    cluster.pass(MINUTE);
+    cluster.pod("a", &json!({ "deleted": true }));
+    cluster.pass(SECOND);
+    cluster.slice("a", B);
+    cluster.join("b", A);
+    cluster.pass(60 * MINUTE);
+    assert_eq!(
+        (cluster.index(A, "a"), cluster.index(A, "b")),
+        (Some(0), None)
+    );
+    cluster.members.remove_pod("pod-a", cluster.now);
+    cluster.pass(6 * MINUTE);
+    assert_eq!(
+        (cluster.index(A, "a"), cluster.index(A, "b")),
+        (None, Some(0))
+    );
+}
+
 mod rollout;
 mod told;

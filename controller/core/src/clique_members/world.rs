@@ -104,11 +104,14 @@ impl World<'_> {
     }
 
     /// Whether the daemon that the entry is about may run: its pod, and not at another address, which
-    /// it has only after a new start.
+    /// it has only after a new start. The entry does not name one that is being deleted.
     fn former_may_run(&self, daemon: &CliqueDaemon) -> bool {
-        let address = daemon.ip_address.as_str();
+        let (uid, address) = (daemon.pod_uid.as_str(), daemon.ip_address.as_str());
         let is_it = |pod: &DaemonPod| {
-            *pod.uid == *daemon.pod_uid && (address.is_empty() || *pod.address == *address)
+            if uid.is_empty() {
+                return pod.ending;
+            }
+            *pod.uid == *uid && (address.is_empty() || *pod.address == *address)
         };
         self.pods.on(&daemon.node_name).any(is_it)
     }
