@@ -468,6 +468,7 @@ impl CliqueMembers {
             cliques.insert(clique.clone());
         }
         for node in before.difference(after) {
+            self.no_member_any_more(node);
             if let Some(cliques) = self.entries_of.get_mut(node) {
                 cliques.remove(clique);
                 if cliques.is_empty() {

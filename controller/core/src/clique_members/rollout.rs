@@ -83,8 +83,6 @@ impl CliqueMembers {
             None => templates.remove(daemon_set),
         };
         if before.as_deref() != template {
-            // The one that is waited for is out of date now, too.
-            self.rollout.under_way.clear();
             let all: Vec<_> = self.cliques.keys().cloned().collect();
             for clique in all.into_iter().chain([Clique::from("")]) {
                 self.touch(&clique, now);
@@ -176,10 +174,16 @@ impl CliqueMembers {
             return self.stop(clique, &daemon.node, now);
         }
         self.rollout.stops.remove(clique);
-        // The first one of the cluster is alone: one that cannot start stops all.
-        if !self.first_is_ready() && self.first_is_under_way() {
-            self.rollout.waiting.insert(clique.clone());
-            return Turn::Later(None);
+        // The first one of the cluster is alone: one that cannot start stops all, and it is the first that a
+        // correction is tried on.
+        if !self.first_is_ready() {
+            if !self.rollout.under_way.is_empty() {
+                outdated.retain(|(daemon, _)| self.rollout.under_way.contains(&daemon.node));
+            }
+            if outdated.is_empty() || self.is_any_marked() {
+                self.rollout.waiting.insert(clique.clone());
+                return Turn::Later(None);
+            }
         }
         self.mark(clique, outdated, now)
     }
@@ -264,15 +268,15 @@ impl CliqueMembers {
         self.withdraw(clique, daemon, pod, now);
         Turn::Marks
     }
-    /// Marks one of these, if one can be. Those that are not ready are the last, so that none of them is taken for
-    /// one that the update has broken.
+    /// Marks one of these, if one can be: those that do not run first, for which nothing is lost. Those that run and
+    /// are not ready are the last, so that none of them is taken for one that the update has broken.
     fn mark(
         &mut self,
         clique: &Clique,
         outdated: Vec<(&Daemon, &DaemonPod)>,
         now: Instant,
     ) -> Turn {
-        let mut best: Option<((bool, bool, i64), &Daemon, &DaemonPod)> = None;
+        let mut best: Option<((bool, bool, bool, i64), &Daemon, &DaemonPod)> = None;
         let mut again: Option<Instant> = None;
         let mut later = |at: Option<Instant>| again = again.into_iter().chain(at).min();
         for (daemon, pod) in outdated {
@@ -286,7 +290,7 @@ impl CliqueMembers {
                 later(forced_at);
             } else if daemon.has_slice && !daemon.is_drained {
                 // A slice that still says what it said of a former mark would be taken for an answer.
-                let rank = (!pod.ready, in_use, daemon.index);
+                let rank = (pod.running, !pod.ready, in_use, daemon.index);
                 if best.as_ref().is_none_or(|(best, ..)| rank < *best) {
                     best = Some((rank, daemon, pod));
                 }
@@ -354,11 +358,11 @@ impl CliqueMembers {
             .any(|pod| pod.ready && self.rollout.is_current(pod))
     }
 
-    /// Whether a daemon is about to be replaced, or has been and is not ready.
-    fn first_is_under_way(&self) -> bool {
+    fn is_any_marked(&self) -> bool {
         let mut entries = self.cliques.values().flat_map(|it| it.entries.values());
-        !self.rollout.under_way.is_empty() || entries.any(|it| !it.daemon.draining.is_empty())
+        entries.any(|it| !it.daemon.draining.is_empty())
     }
+
     fn members_pods(&self) -> impl Iterator<Item = &DaemonPod> {
         let pods = self.pods.all().filter(|pod| !pod.ending);
         pods.filter(|pod| self.entries_of.contains_key(&pod.node))
@@ -442,6 +446,11 @@ impl CliqueMembers {
     pub(super) fn members_changed(&mut self, now: Instant) {
         self.touch_waiting(now);
         self.touch(&Clique::from(""), now);
+    }
+
+    /// Nobody waits for the daemon of a node that is gone.
+    pub(super) fn no_member_any_more(&mut self, node: &str) {
+        self.rollout.under_way.remove(node);
     }
 
     /// A request for replacing this pod has failed: the claims are read again before the next one.

@@ -319,12 +319,16 @@ fn an_update_that_does_not_start_stops_at_the_first_daemon_of_the_cluster_and_it
     let (node, clique) = ("n1".into(), Clique::from(A));
     assert_eq!(rollout.news(), [RolloutNews::Stopped { node, clique }]);
     assert_eq!(rollout.cluster.members.rollout_counts().stopped, 1);
+    // Nor does a correction that does not work cost another one.
+    rollout.update("broken, too");
+    rollout.pass(60 * MINUTE);
+    assert_eq!(rollout.replaced(), ["n1", "n1"]);
     rollout.works = true;
     rollout.update("fixed");
     rollout.pass(5 * MINUTE);
     let mut replaced = rollout.replaced();
     replaced.sort_unstable();
-    assert_eq!(replaced, ["m1", "m2", "n1", "n1", "n2", "n3"]);
+    assert_eq!(replaced, ["m1", "m2", "n1", "n1", "n1", "n2", "n3"]);
     assert_eq!(
         rollout.cluster.members.rollout_counts(),
         RolloutCounts::default()
