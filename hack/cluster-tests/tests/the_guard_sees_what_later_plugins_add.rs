@@ -10,9 +10,9 @@ use serde_json::json;
 /// A kind that says nothing, with a channel.
 const SPEC: &str = "/etc/cdi/example-late.json";
 
-/// What the later plugin gives one device node for, and what a list of CDI devices.
+/// What the later plugin gives a device node for, and what a CDI device: the guard knows neither.
 const NODE: &str = "injector.example.com/node";
-const CDI: &str = "cdi-devices.noderesource.dev/container.main";
+const CDI: &str = "injector.example.com/cdi";
 
 // req: NRI-12
 #[test]
@@ -40,7 +40,7 @@ fn a_channel_that_a_later_plugin_adds_is_refused_before_the_start() -> Result<()
         (
             "cdi",
             CDI,
-            "- example.com/late=channel".to_owned(),
+            "example.com/late=channel".to_owned(),
             "/dev/late",
         ),
     ] {
@@ -66,7 +66,7 @@ fn a_channel_that_a_later_plugin_adds_is_refused_before_the_start() -> Result<()
         &namespace,
         "light",
         CDI,
-        "- example.com/late=light",
+        "example.com/late=light",
     ))?;
     fixtures::wait_until_running(&cluster, &namespace, "light")?;
     let (_, light) = cluster.in_pod(&namespace.name, "light", "echo light is $LIGHT")?;

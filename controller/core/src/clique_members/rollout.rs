@@ -276,7 +276,7 @@ impl CliqueMembers {
         outdated: Vec<(&Daemon, &DaemonPod)>,
         now: Instant,
     ) -> Turn {
-        let mut best: Option<((bool, bool, bool, i64), &Daemon, &DaemonPod)> = None;
+        let mut candidates = Vec::new();
         let mut again: Option<Instant> = None;
         let mut later = |at: Option<Instant>| again = again.into_iter().chain(at).min();
         for (daemon, pod) in outdated {
@@ -291,12 +291,11 @@ impl CliqueMembers {
             } else if daemon.has_slice && !daemon.is_drained {
                 // A slice that still says what it said of a former mark would be taken for an answer.
                 let rank = (pod.running, !pod.ready, in_use, daemon.index);
-                if best.as_ref().is_none_or(|(best, ..)| rank < *best) {
-                    best = Some((rank, daemon, pod));
-                }
+                candidates.push((rank, daemon, pod));
             }
         }
-        let Some((_, daemon, pod)) = best else {
+        let first = candidates.into_iter().min_by_key(|(rank, ..)| *rank);
+        let Some((_, daemon, pod)) = first else {
             return Turn::Later(again);
         };
         self.rollout.drain(&pod.uid, now).marked = Some(now);

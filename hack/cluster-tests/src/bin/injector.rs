@@ -4,6 +4,7 @@
 //! | annotation | what it gives |
 //! |---|---|
 //! | `cdi-devices.noderesource.dev/container.NAME`: a YAML list | CDI devices to the container NAME, as containerd's `device-injector` does |
+//! | `injector.example.com/cdi: DEVICE` | a CDI device to each container, by an annotation that nobody else knows |
 //! | `injector.example.com/node: MAJOR:MINOR` | the device node `/dev/injected` to each container |
 
 use std::io::Write as _;
@@ -34,6 +35,8 @@ impl Plugin for Injector {
             container.name
         ));
         let devices = list.lines().filter_map(|line| line.strip_prefix("- "));
+        let own = Some(asked("injector.example.com/cdi")).filter(|it| !it.is_empty());
+        let devices = devices.chain(own);
         let mut adjustment = devices.fold(ContainerAdjustment::default(), |adjustment, device| {
             adjustment.with_cdi_device(device)
         });
