@@ -64,8 +64,8 @@ fn an_update_that_does_not_start_costs_one_daemon_and_its_correction_goes_on() -
     let before = imex_members::wait_until_ready(&cluster)?;
     // It ends at once, and says why.
     let option = [
-        "imexDaemon.env[0].name=IMEX_QUERY_TIMEOUT",
-        "imexDaemon.env[0].value=never",
+        "--set=imexDaemon.env[0].name=IMEX_QUERY_TIMEOUT",
+        "--set=imexDaemon.env[0].value=never",
     ];
     update(&cluster, &option)?;
     wait_until(&cluster, "one daemon does not start", || {
@@ -79,13 +79,11 @@ fn an_update_that_does_not_start_costs_one_daemon_and_its_correction_goes_on() -
         Ok(())
     })?;
     // No node has room for it.
-    update(
-        &cluster,
-        &[
-            "imexDaemon.env=null",
-            "imexDaemon.resources.requests.cpu=1k",
-        ],
-    )?;
+    let no_room = [
+        "--set-json=imexDaemon.env=[]",
+        "--set=imexDaemon.resources.requests.cpu=1k",
+    ];
+    update(&cluster, &no_room)?;
     wait_until(&cluster, "the new one is pending", || {
         let selector = "imex-dra-component=imex-daemon";
         let pods = cluster.items(&["pods", "-n", NAMESPACE, "-l", selector])?;
@@ -94,7 +92,7 @@ fn an_update_that_does_not_start_costs_one_daemon_and_its_correction_goes_on() -
         ensure!(phases.contains(&"Pending"), "{phases:?}");
         Ok(())
     })?;
-    update(&cluster, &["imexDaemon.resources.requests.cpu=10m"])?;
+    update(&cluster, &["--set=imexDaemon.resources.requests.cpu=10m"])?;
     let after = imex_members::wait_until_ready(&cluster)?;
     let same = after.iter().filter(|it| before.contains(it)).count();
     ensure!(same == 1, "{after:?}, and before: {before:?}");
@@ -103,12 +101,7 @@ fn an_update_that_does_not_start_costs_one_daemon_and_its_correction_goes_on() -
 
 /// Has daemons made from something else, and does not wait for them.
 fn update(cluster: &Cluster, values: &[&str]) -> Result<()> {
-    let values: Vec<_> = values.iter().map(|it| format!("--set={it}")).collect();
-    let values = values.iter().map(String::as_str);
-    let options: Vec<_> = [CHART, "--reuse-values"]
-        .into_iter()
-        .chain(values)
-        .collect();
+    let options = [&[CHART, "--reuse-values"], values].concat();
     helm(cluster, "upgrade", &options).map(drop)
 }
 
