@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
 use cluster_tests::node_pod::{NAMESPACE, NodePod};
-use cluster_tests::release::{CHART, helm, upgrade};
+use cluster_tests::release::{CHART, helm};
 use cluster_tests::{Cluster, Namespace, channels, imex_members, wait_until};
 use serde_json::Value;
 
@@ -20,7 +20,13 @@ fn the_daemon_of_a_running_job_follows_when_the_job_has_ended() -> Result<()> {
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     let container = container(&cluster, &namespace)?;
 
-    upgrade(&cluster, &["--set=imexDaemon.podAnnotations.update=first"])?;
+    // The other way to wait is for the daemons, too, and so for the job.
+    let options = [
+        "--wait=legacy",
+        "--timeout=120s",
+        "--set=imexDaemon.podAnnotations.update=first",
+    ];
+    update(&cluster, &options)?;
     let after = wait_until(&cluster, "node 2 has a new daemon, and is ready", || {
         let members = imex_members::wait_until_ready(&cluster)?;
         ensure!(members[1].pod_uid != before[1].pod_uid, "{members:?}");
@@ -99,7 +105,7 @@ fn an_update_that_does_not_start_costs_one_daemon_and_its_correction_goes_on() -
     Ok(())
 }
 
-/// Has daemons made from something else, and does not wait for them.
+/// Has daemons made from something else.
 fn update(cluster: &Cluster, values: &[&str]) -> Result<()> {
     let options = [&[CHART, "--reuse-values"], values].concat();
     helm(cluster, "upgrade", &options).map(drop)
