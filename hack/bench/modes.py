@@ -5,8 +5,8 @@ Two clusters of two nodes each run side by side with the chart, one host-managed
 driver-managed. A round applies a ComputeDomain with a pod on each node, waits until both pods run, and deletes them; the
 clusters take turns, and each pair gives one difference. What kubectl itself takes is in both times.
 
-The API server of the second cluster logs the requests of the chart's programs: those of a round, of a minute without
-any, and of a daemon that starts anew are counted from it.
+The API servers log the requests of the chart's programs: those of a round, of a minute without any, and of a daemon
+that starts anew are counted from the second one's.
 """
 
 import argparse
@@ -73,9 +73,8 @@ class Cluster:
     def kubectl(self, *arguments, stdin=None):
         return self.run("hack/cluster.sh", "kubectl", *arguments, stdin=stdin)
 
-    def up(self, audit=None):
-        if audit:
-            self.env["IMEX_CLUSTER_AUDIT"] = audit
+    def up(self, audit):
+        self.env["IMEX_CLUSTER_AUDIT"] = audit
         self.run("hack/cluster.sh", "up", "--nodes", 2)
         self.run("hack/install.sh", "--mode", self.mode, *self.options)
 
@@ -172,7 +171,7 @@ def main():
         host = Cluster(directory, "hostManaged", isolation)
         driver = Cluster(directory, "driverManaged", [])
         try:
-            host.up()
+            host.up(str(policy))
             driver.up(str(policy))
             measure(host, driver, pairs)
         finally:
