@@ -58,16 +58,18 @@ impl ApiClient {
         }
     }
 
-    /// Deletes the pod of a daemon, if it has still this UID. One that is gone is no error.
+    /// Deletes the pod of a daemon, if it has still this UID and, if one is given, this version. One that is gone is
+    /// no error.
     pub(crate) async fn delete_daemon_pod(
         &self,
         name: &str,
         uid: &str,
+        version: Option<&str>,
     ) -> Result<(), RequestError> {
         let action = "delete the pod of the IMEX daemon";
         self.check_fence(action)?;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        match pods.delete(name, &delete_only(uid, None)).await {
+        match pods.delete(name, &delete_only(uid, version)).await {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             deleted => deleted.map(drop).map_err(failed_to(action)),
         }

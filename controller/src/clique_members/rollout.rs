@@ -91,6 +91,7 @@ impl Run<'_> {
         let MemberStep::DeletePod {
             name,
             uid,
+            resource_version,
             node,
             how,
         } = step
@@ -98,7 +99,8 @@ impl Run<'_> {
             return Ok(Duration::ZERO);
         };
         let keeper = self.keeper;
-        keeper.api.delete_daemon_pod(name, uid).await?;
+        let version = resource_version.as_deref();
+        keeper.api.delete_daemon_pod(name, uid, version).await?;
         let now = Instant::now().into_std();
         self.members.pod_deleted(clique, node, uid, now);
         let (label, note) = told(node, how);

@@ -23,6 +23,8 @@ pub struct DaemonPod {
     pub ending: bool,
     /// Whether its container runs.
     pub(super) running: bool,
+    /// The version of the object.
+    pub(super) version: Box<str>,
     /// The UID of the `DaemonSet` that has made it; empty: none has.
     pub(super) daemon_set: Box<str>,
     /// What it was made from; empty: it does not say.
@@ -60,6 +62,7 @@ impl DaemonPod {
             ready: !ending && status.is_some_and(is_ready),
             ending,
             running: status.is_some_and(runs),
+            version: text(&metadata.resource_version),
             daemon_set: daemon_set(pod),
             template: template(metadata.annotations.as_ref()).unwrap_or_default(),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),

@@ -226,7 +226,7 @@ impl CliqueMembers {
             self.withdraw(clique, daemon, pod, now);
             return Turn::Marks;
         }
-        // Then nvidia-imex has ended with it. One that starts finds the mark.
+        // Then nvidia-imex has ended with it. One that has started since has another version.
         if !pod.running {
             return Turn::Step(delete(pod, Replacement::NotRunning));
         }
@@ -268,6 +268,7 @@ impl CliqueMembers {
         self.withdraw(clique, daemon, pod, now);
         Turn::Marks
     }
+
     /// Marks one of these, if one can be: those that do not run first, for which nothing is lost. Those that run and
     /// are not ready are the last, so that none of them is taken for one that the update has broken.
     fn mark(
@@ -471,6 +472,7 @@ fn delete(pod: &DaemonPod, how: Replacement) -> MemberStep {
     MemberStep::DeletePod {
         name: pod.name.clone(),
         uid: pod.uid.clone(),
+        resource_version: (how == Replacement::NotRunning).then(|| pod.version.clone()),
         node: pod.node.clone(),
         how,
     }

@@ -42,6 +42,8 @@ pub enum MemberStep {
         name: Box<str>,
         /// Its UID: another one of its name stays.
         uid: Box<str>,
+        /// Its version, if it stays where it has another one: then it may run again.
+        resource_version: Option<Box<str>>,
         /// Its node.
         node: Box<str>,
         /// Why it may go.

@@ -252,3 +252,35 @@ async fn a_new_daemon_that_does_not_become_ready_is_told() {
     );
     running.kill().await;
 }
+
+// req: MODE-27
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_does_not_run_is_deleted_only_as_long_as_it_does_not() {
+    let api = FakeApi::new();
+    create_daemons(&api, &["n1"]);
+    let running = Running::start(&api, 18).await;
+    api.until("a member", |api| members(api).len() == 1).await;
+    // Its container has ended, and is back before the deletion arrives.
+    api.break_with(Rule::once(Call::DeleteDaemonPod, Fault::RequestLost));
+    let set_state = |state: &'static str| {
+        api.edit(Resource::Pods, NAMESPACE, "daemon-n1", |pod| {
+            pod["status"]["containerStatuses"][0]["state"] = json!({ state: {} });
+        });
+    };
+    set_state("waiting");
+    update(&api);
+    api.until("about to be deleted", |api| {
+        api.count(Call::DeleteDaemonPod) == 1
+    })
+    .await;
+    set_state("running");
+    api.after(Duration::from_secs(20)).await;
+    assert_eq!(
+        template_of(&api, "n1").as_deref(),
+        Some("old"),
+        "{:?}",
+        api.calls()
+    );
+    follow(&api, "n1").await;
+    running.kill().await;
+}

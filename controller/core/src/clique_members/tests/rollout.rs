@@ -18,6 +18,8 @@ struct Rollout {
     /// What was deleted, and why, in this order.
     deleted: Vec<(String, Replacement)>,
     reads: usize,
+    /// Which versions they had to have.
+    versions: Vec<Option<Box<str>>>,
     /// By node.
     objects: BTreeMap<String, Pod>,
 }
@@ -34,6 +36,7 @@ impl Rollout {
             allocated: BTreeSet::new(),
             deleted: Vec::new(),
             reads: 0,
+            versions: Vec::new(),
             objects: BTreeMap::new(),
         };
         rollout.update("old");
@@ -84,7 +87,7 @@ impl Rollout {
         let template = patch["template"].as_str().unwrap_or(self.template);
         let pod = json!({
             "metadata": {
-                "name": uid, "uid": uid,
+                "name": uid, "uid": uid, "resourceVersion": "7",
                 "annotations": { "imex-dra/template": template },
                 "ownerReferences": [{
                     "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "set", "uid": "set", "controller": true,
@@ -156,9 +159,11 @@ impl Rollout {
                 MemberStep::DeletePod {
                     name,
                     uid,
+                    resource_version,
                     node,
                     how,
                 } => {
+                    self.versions.push(resource_version);
                     assert_eq!(*uid, *self.pod_of(&node), "{name}");
                     self.deleted.push((node.to_string(), how));
                     self.cluster.members.pod_deleted(&clique, &node, &uid, now);
@@ -345,6 +350,12 @@ fn a_daemon_that_does_not_run_is_replaced_without_an_answer_of_its_node() {
     }
     rollout.update("new");
     rollout.pass(MINUTE);
+    // Not one that runs again, of which the watch has not told yet.
+    assert!(
+        rollout.versions.iter().all(|it| it.as_deref() == Some("7")),
+        "{:?}",
+        rollout.versions
+    );
     let how = rollout.deleted.iter().map(|(_, how)| how);
     assert!(how.clone().all(|how| *how == Replacement::NotRunning));
     assert_eq!((how.count(), rollout.reads), (3, 0));
