@@ -20,7 +20,7 @@
 //! A Node of the same name with another UID is another member; it gets the index of the former one after
 //! the same time, or at once if the same pod has the same address: then it is the same daemon.
 //!
-//! A daemon that is out of date is replaced when nobody needs it: see [`rollout`].
+//! A daemon that is out of date is replaced when nobody needs it: see the module `rollout`.
 //!
 //! Nothing is remembered that the objects do not have, but since when something is so: after a restart,
 //! the 5 minutes begin again. Changes of a clique are gathered for a moment, so that nodes that come

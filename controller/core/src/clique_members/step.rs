@@ -9,7 +9,7 @@ use super::drains::Replacement;
 /// What a clique needs next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MemberStep {
-    /// To know the UID of this Node, or that there is none. Answered by [`CliqueMembers::node_is`].
+    /// To know the UID of this Node, or that there is none. Answered by [`CliqueMembers::node_is`](crate::CliqueMembers::node_is).
     FindNode {
         /// Its name.
         node: Box<str>,
@@ -26,7 +26,7 @@ pub enum MemberStep {
         resource_version: Box<str>,
     },
     /// To know which claims are allocated to this node, by a list that began after `since`. Answered by
-    /// [`CliqueMembers::claims_are`], or by [`CliqueMembers::look_again`].
+    /// [`CliqueMembers::claims_are`](crate::CliqueMembers::claims_are), or by [`CliqueMembers::look_again`](crate::CliqueMembers::look_again).
     ReadClaims {
         /// Its name.
         node: Box<str>,
@@ -36,7 +36,7 @@ pub enum MemberStep {
         since: Instant,
     },
     /// That the pod of a daemon goes, so that a new one takes its place. Answered by
-    /// [`CliqueMembers::pod_deleted`].
+    /// [`CliqueMembers::pod_deleted`](crate::CliqueMembers::pod_deleted).
     DeletePod {
         /// Its name.
         name: Box<str>,
