@@ -200,7 +200,9 @@ impl NriGuard {
         let channels = channels_to_explain(asked);
         let mut answers = BTreeMap::new();
         if !channels.is_empty() {
-            let claims = match self.shared_claims.get() {
+            // Less than the limit, so that the reason is told and not that the time is over.
+            let opened = self.shared_claims.get_within(limit.mul_f32(0.8)).await;
+            let claims = match opened {
                 Ok(claims) => claims,
                 Err(error) => return Finding::Unknown(error.message().to_owned()),
             };
@@ -315,9 +317,19 @@ impl Plugin for NriGuard {
         Events::CREATE_CONTAINER | Events::START_CONTAINER
     }
 
-    async fn configure(&self, _: &Context, _: &str, runtime: &Runtime) -> Result<(), Refusal> {
+    // req: NRI-15
+    async fn configure(
+        &self,
+        context: &Context,
+        _: &str,
+        runtime: &Runtime,
+    ) -> Result<(), Refusal> {
         let (name, version) = (&runtime.name, &runtime.version);
         info!(runtime = %format_args!("{name} {version}"), "the container runtime answers");
+        // The runtime asks about no container before this is answered, and a container that is
+        // refused at its start is not always tried again. What cannot be opened is told then.
+        let limit = context.remaining().mul_f32(0.75);
+        let _ = self.shared_claims.get_within(limit).await;
         Ok(())
     }
 

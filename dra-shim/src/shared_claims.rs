@@ -1,10 +1,12 @@
 //! A shared handle to the node's claims, empty until the checkpoint is open.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use compute_domain_node::NodeClaims;
 use dra_kubelet::ClaimError;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// The node's claims as soon as the checkpoint is open. Until then calls get an
 /// error that `dra-kubelet` retries within kubelet's deadline. Cheap to clone.
@@ -13,25 +15,38 @@ pub(crate) struct SharedClaims(Arc<watch::Sender<Availability>>);
 
 #[derive(Debug)]
 enum Availability {
-    Unavailable { reason: String },
+    /// For the first time: whether it works is known soon.
+    Opening,
+    Unavailable {
+        reason: String,
+    },
     Available(Arc<NodeClaims>),
 }
 
 impl SharedClaims {
     pub(crate) fn new() -> Self {
-        let reason = "the checkpoint is being opened".to_owned();
-        let availability = Availability::Unavailable { reason };
-        Self(Arc::new(watch::Sender::new(availability)))
+        Self(Arc::new(watch::Sender::new(Availability::Opening)))
     }
 
     /// The claims of the node, or why they are not available yet.
     pub(crate) fn get(&self) -> Result<Arc<NodeClaims>, ClaimError> {
-        match &*self.0.borrow() {
-            Availability::Available(claims) => Ok(Arc::clone(claims)),
-            Availability::Unavailable { reason } => {
-                Err(ClaimError::retry(reason).with_code("checkpoint"))
-            }
-        }
+        let availability = self.0.borrow();
+        let reason = match &*availability {
+            Availability::Available(claims) => return Ok(Arc::clone(claims)),
+            Availability::Opening => "the checkpoint is being opened",
+            Availability::Unavailable { reason } => reason,
+        };
+        Err(ClaimError::retry(reason).with_code("checkpoint"))
+    }
+
+    /// The same as [`get`](Self::get), once the first attempt to open the checkpoint is over, or
+    /// `limit` is.
+    pub(crate) async fn get_within(&self, limit: Duration) -> Result<Arc<NodeClaims>, ClaimError> {
+        let mut availability = self.0.subscribe();
+        let tried = availability.wait_for(|now| !matches!(now, Availability::Opening));
+        // What is known then is told below.
+        let _ = timeout(limit, tried).await;
+        self.get()
     }
 
     /// The claims of the node, as soon as the checkpoint is open.
@@ -54,6 +69,11 @@ impl SharedClaims {
         self.set(Availability::Unavailable {
             reason: reason.to_owned(),
         });
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_opening(&self) {
+        self.set(Availability::Opening);
     }
 
     fn set(&self, availability: Availability) {

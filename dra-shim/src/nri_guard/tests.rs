@@ -471,6 +471,35 @@ async fn what_cannot_be_found_out_is_let_through_by_warn_and_refused_by_enforce(
     }
 }
 
+// req: NRI-15
+#[tokio::test]
+async fn what_the_checkpoint_says_is_waited_for_while_it_is_opened_for_the_first_time() {
+    let guarded = Guarded::start(Mode::Enforce).await;
+    guarded.prepare("train-1", &["first"]).await;
+    let shared_claims = guarded.node.driver.shared_claims.clone();
+    let claims = shared_claims.get().unwrap();
+
+    shared_claims.set_opening();
+    let (pod, container) = (mk_pod("first"), of_claim("train-1"));
+    let (created, ()) = tokio::join!(guarded.create(&pod, &container), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        shared_claims.set_available(Arc::clone(&claims));
+    });
+    created.unwrap();
+    assert!(guarded.server.events().is_empty());
+
+    // Nor does the runtime ask the guard about containers before.
+    shared_claims.set_opening();
+    guarded.runtime.restart().await.unwrap();
+    let registered = timeout(
+        Duration::from_millis(300),
+        guarded.runtime.wait_registered(),
+    );
+    registered.await.unwrap_err();
+    shared_claims.set_available(claims);
+    guarded.runtime.wait_registered().await;
+}
+
 // req: NRI-16
 #[tokio::test]
 async fn a_privileged_container_is_told_of_and_not_refused_unless_it_asks_by_name() {
