@@ -1,5 +1,6 @@
 pub(crate) mod claims;
 pub(crate) mod clique_labels;
+mod go_daemons;
 mod group_lease;
 mod group_pools;
 mod leases;

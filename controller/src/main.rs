@@ -51,6 +51,7 @@ mod domain_nodes;
 #[cfg(test)]
 mod fake_api;
 mod fence;
+mod go_daemons;
 mod lease;
 mod leftovers;
 mod metrics;

@@ -132,6 +132,16 @@ impl Reports {
             .warning(&object, "SecondController", "Admit", note);
     }
 
+    /// What becomes of the IMEX daemons that the Go driver runs for the domain.
+    pub(crate) fn go_daemons(&self, domain: &Domain, reason: &str, is_warning: bool, note: &str) {
+        let object = reference(domain);
+        if is_warning {
+            self.events.warning(&object, reason, "Move", note);
+        } else {
+            self.events.normal(&object, reason, "Move", note);
+        }
+    }
+
     /// Requests for the domain keep failing.
     pub(crate) fn keeps_failing(&self, domain: &Domain, error: &str) {
         let note = format!("requests of the controller keep failing: {error}; they are made again");

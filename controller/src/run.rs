@@ -16,6 +16,7 @@ use crate::clique_members::{MemberKeeper, MemberMetrics};
 use crate::crd_kind::CrdKind;
 use crate::domain_nodes::NodesOfDomains;
 use crate::fence::Fence;
+use crate::go_daemons::{GoDaemonMetrics, GoDaemonRemover};
 use crate::lease::{Elector, LeaseConfig};
 use crate::metrics::Metrics;
 use crate::reconcile::{Context, SharedIndex};
@@ -74,8 +75,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
     };
     let events = Events::new(client.clone(), CONTROLLER_NAME, instance);
     let runs_daemons = settings.mode == Mode::DriverManaged;
-    let (registry, metrics, clique_metrics, member_metrics) =
-        register_metrics(&index, channels.is_some(), runs_daemons, &events);
+    let (registry, metrics) = register_metrics(&index, channels.is_some(), runs_daemons, &events);
     if let Some(server) = server {
         tokio::spawn(server.serve(readiness.clone(), registry, shutdown.clone()));
     }
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         api: api.clone(),
         events: events.clone(),
         readiness: readiness.clone(),
-        metrics: clique_metrics,
+        metrics: metrics.cliques,
         channels: settings.group_channels(),
         isolates: channels.is_some(),
     });
@@ -98,6 +98,16 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         &settings,
         &namespaces,
     );
+    let (member_metrics, go_metrics) = metrics.driver_managed.unzip();
+    let go_daemon_remover = go_metrics.map(|metrics| GoDaemonRemover {
+        client: client.clone(),
+        api: api.clone(),
+        reports: context.reports.clone(),
+        index: context.index.clone(),
+        readiness: readiness.clone(),
+        metrics,
+        namespaces: context.driver_namespaces.clone(),
+    });
     let member_keeper = member_metrics.map(|metrics| MemberKeeper {
         client: client.clone(),
         api,
@@ -115,7 +125,8 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         context,
         clique_keeper,
         member_keeper,
-        metrics,
+        go_daemon_remover,
+        metrics: metrics.controller,
         readiness,
         shutdown,
         channels,
@@ -156,23 +167,39 @@ fn context(
     }
 }
 
+/// The metrics, by whose they are.
+pub(crate) struct AllMetrics {
+    pub(crate) controller: Metrics,
+    pub(crate) cliques: CliqueMetrics,
+    /// Of the members of cliques, and of the Go driver's daemons.
+    pub(crate) driver_managed: Option<(MemberMetrics, GoDaemonMetrics)>,
+}
+
 /// All metrics but those of conditions, which the server adds. With `isolates`, those of the channels, too, and
-/// with `runs_daemons` those of the members of cliques.
+/// with `runs_daemons` those of the driver-managed mode.
 pub(crate) fn register_metrics(
     index: &SharedIndex,
     isolates: bool,
     runs_daemons: bool,
     events: &Events,
-) -> (Registry, Metrics, CliqueMetrics, Option<MemberMetrics>) {
+) -> (Registry, AllMetrics) {
     let mut registry = Registry::default();
-    let metrics = Metrics::new(&mut registry, index.clone());
+    let controller = Metrics::new(&mut registry, index.clone());
     if isolates {
         Metrics::register_channels(&mut registry, index.clone(), Timestamp::now);
     }
-    let clique_metrics = CliqueMetrics::new(&mut registry);
-    let member_metrics = runs_daemons.then(|| MemberMetrics::new(&mut registry));
+    let cliques = CliqueMetrics::new(&mut registry);
+    let driver_managed = runs_daemons.then(|| {
+        let members = MemberMetrics::new(&mut registry);
+        (members, GoDaemonMetrics::new(&mut registry))
+    });
     events.register_metrics(&mut registry);
-    (registry, metrics, clique_metrics, member_metrics)
+    let metrics = AllMetrics {
+        controller,
+        cliques,
+        driver_managed,
+    };
+    (registry, metrics)
 }
 
 /// Reconciles only while holding the lease, and releases it at the end. When the lease is lost, the

@@ -72,6 +72,7 @@ pub(crate) fn mk_worker_with(
         context,
         clique_keeper: None,
         member_keeper: None,
+        go_daemon_remover: None,
         metrics,
         readiness: Readiness::default(),
         shutdown: CancellationToken::new(),
@@ -115,6 +116,7 @@ impl Controller {
         Self::start_as(api, None, Some(256), |worker| {
             worker.context.nodes = Arc::new(NodesOfDomains::new(true));
             worker.member_keeper = Some(nodes::mk_keeper(worker));
+            worker.go_daemon_remover = Some(nodes::mk_go_daemon_remover(worker));
         })
     }
 
@@ -170,7 +172,8 @@ impl Controller {
     pub(crate) async fn settle(&self) {
         self.api
             .until("the controller has started", |api| {
-                api.count(Call::ListNodes) > 0 && self.readiness.unmet().is_empty()
+                let looked = api.count(Call::ListNodes) + api.open_watches(Call::WatchGoTemplates);
+                looked > 0 && self.readiness.unmet().is_empty()
             })
             .await;
         self.api.forget_requests();

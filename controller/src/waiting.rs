@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use compute_domain_core::{ClaimName, Key, NodeCount, Waiting};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::time::Instant;
 
 use crate::wake::wake_at;
@@ -22,7 +23,13 @@ pub(crate) const LONG: Duration = Duration::from_secs(30);
 pub(crate) const COUNT_IS_GOOD: Duration = Duration::from_secs(30);
 
 /// The finalizer of claims that are allocated, or are about to be.
-pub(crate) const ALLOCATED_FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+const ALLOCATED_FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+
+/// Whether the scheduler has allocated a device for the claim, or is about to.
+pub(crate) fn is_allocated(claim: &ObjectMeta) -> bool {
+    let finalizers = claim.finalizers.iter().flatten();
+    finalizers.into_iter().any(|it| it == ALLOCATED_FINALIZER)
+}
 
 /// The claims that wait. It knows of none, for good, unless it is enabled.
 #[derive(Debug, Default)]

@@ -30,6 +30,7 @@ use lost_labels::LostLabels;
 use crate::backoff::Backoff;
 use crate::clique_keeper::CliqueKeeper;
 use crate::clique_members::MemberKeeper;
+use crate::go_daemons::GoDaemonRemover;
 use crate::leftovers;
 use crate::metrics::Metrics;
 use crate::queue::Queue;
@@ -59,6 +60,8 @@ pub(crate) struct Worker {
     pub(crate) clique_keeper: Option<CliqueKeeper>,
     /// Keeps the members of cliques, where the driver runs the IMEX daemons.
     pub(crate) member_keeper: Option<MemberKeeper>,
+    /// Removes those that the Go driver has run, there.
+    pub(crate) go_daemon_remover: Option<GoDaemonRemover>,
     pub(crate) metrics: Metrics,
     pub(crate) readiness: Readiness,
     pub(crate) shutdown: CancellationToken,
@@ -130,6 +133,7 @@ impl Worker {
             () = run.until_shutdown() => {}
             () = self.keep_cliques() => {}
             () = self.keep_members() => {}
+            () = self.remove_go_daemons() => {}
         }
         let rest = async { while run.jobs.next().await.is_some() {} };
         if timeout(SHUTDOWN_GRACE, rest).await.is_err() {
@@ -153,8 +157,19 @@ impl Worker {
         }
     }
 
+    /// Never ends.
+    async fn remove_go_daemons(&self) {
+        match &self.go_daemon_remover {
+            Some(remover) => remover.run().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// The lease is lost: nothing is watched any more.
     pub(crate) fn stopped(&self) {
+        if let Some(remover) = &self.go_daemon_remover {
+            remover.stopped();
+        }
         if let Some(keeper) = &self.member_keeper {
             keeper.stopped();
         }
@@ -382,11 +397,14 @@ impl<'a> Run<'a> {
         self.check_reported_nodes();
         let context = &self.worker.context;
         let client = self.worker.client.clone();
-        let look = async move {
-            leftovers::report(&client, context).await;
-            Finished::Looked
-        };
-        self.jobs.push(look.boxed());
+        // Otherwise they are removed.
+        if self.worker.go_daemon_remover.is_none() {
+            let look = async move {
+                leftovers::report(&client, context).await;
+                Finished::Looked
+            };
+            self.jobs.push(look.boxed());
+        }
         self.lost_labels.search();
     }
 }

@@ -41,7 +41,9 @@
 //! [`DomainNodes`] which nodes each ComputeDomain has, for its status.
 //!
 //! The driver-managed mode of the Go driver runs `nvidia-imex` once for each ComputeDomain instead, and
-//! creates `DaemonSets` and further templates. Such objects are recognised and reported, never changed.
+//! creates `DaemonSets` and further templates. Such objects are recognised and reported. Where this driver is
+//! in the driver-managed mode, too, [`GoDaemons`] says when those of a ComputeDomain are removed; otherwise they are
+//! never changed.
 
 mod channel_lease;
 mod channels;
@@ -54,6 +56,7 @@ mod domain_nodes;
 mod finalizer;
 #[cfg(test)]
 mod fixtures;
+mod go_daemons;
 mod go_driver;
 mod group_lease;
 mod group_pools;
@@ -84,6 +87,9 @@ pub use content::{Content, leaves_out_only};
 pub use decide::{Decision, Findings, Outcome, Request, decide};
 pub use domain::{Domain, UnidentifiedError};
 pub use domain_nodes::DomainNodes;
+pub use go_daemons::{
+    GoDaemons, GoKind, GoNews, GoObject, GoStep, is_clique_of, label_removal,
+};
 pub use group_lease::{GROUP_LEASE, GroupLease, GroupStep, GroupUse};
 pub use group_pools::{GroupPools, PoolStep, cliques_of_pools};
 pub use index::{Change, ClaimName, Index, Key, Observed};

@@ -89,6 +89,8 @@ pub enum Rejection {
         object: TemplateRef,
         /// UID of the ComputeDomain.
         uid: String,
+        /// Whether this driver removes them.
+        removes: bool,
     },
     /// Every channel has its Lease, or was released not long ago.
     #[error("all {} IMEX channels are in use, or have been until a short time ago", .count)]
@@ -176,7 +178,10 @@ impl Rejection {
             Self::TemplateChanged { .. } => {
                 "have the mutating policy or webhook leave it as it is; it is tried again every minute".to_owned()
             }
-            Self::DriverManaged { object, uid } => leftovers_hint(object, uid),
+            Self::DriverManaged { removes: true, .. } => {
+                "nothing has to be done: they are removed as soon as no ResourceClaim of the ComputeDomain is allocated; suspend jobs that start pods again".to_owned()
+            }
+            Self::DriverManaged { object, uid, .. } => leftovers_hint(object, uid),
             Self::NoChannelFree { .. } => {
                 "delete a ComputeDomain that nobody needs; its channel is free 10 minutes after its last ResourceClaim is gone, and whoever has waited longest gets it".to_owned()
             }

@@ -138,12 +138,12 @@ impl ClaimStatus {
     }
 }
 
-fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
+pub(super) fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
     let list = value.pointer(path).and_then(Value::as_array);
     list.into_iter().flatten()
 }
 
-fn text<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
+pub(super) fn text<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
     value.pointer(path)?.as_str()
 }
 

@@ -67,6 +67,13 @@ pub(crate) enum Call {
     ListTemplatesOfDaemons,
     WatchTemplatesOfDaemons,
     DeleteDaemonPod,
+    ListGoDaemonSets,
+    WatchGoDaemonSets,
+    WatchGoTemplates,
+    WatchAllClaims,
+    DeleteGoDaemonSet,
+    ReleaseGoDaemonSet,
+    UnlabelNode,
 }
 
 impl Call {
@@ -90,10 +97,12 @@ impl Call {
             (Method::GET, Domains) if all => Self::ListDomains,
             (Method::GET, Domains) => Self::FindDomain,
             (Method::GET, Templates) if named => Self::GetTemplate,
-            (Method::GET, Templates)
-                if !request.is_watch() && request.query("labelSelector").contains('=') =>
-            {
-                Self::ListDaemonTemplates
+            (Method::GET, Templates) if request.query("labelSelector").contains('=') => {
+                if request.is_watch() {
+                    Self::WatchGoTemplates
+                } else {
+                    Self::ListDaemonTemplates
+                }
             }
             (Method::GET, Templates) => match (request.is_watch(), unlabelled) {
                 (true, true) => Self::WatchOtherTemplates,
@@ -101,6 +110,7 @@ impl Call {
                 (false, true) => Self::ListOtherTemplates,
                 (false, false) => Self::ListTemplates,
             },
+            (Method::GET, Claims) if request.is_watch() && !selected => Self::WatchAllClaims,
             (Method::GET, Claims) if request.is_watch() => Self::WatchClaims,
             (Method::GET, Claims) if !named && all && !request.metadata_only => {
                 Self::ListAllocations
@@ -121,7 +131,15 @@ impl Call {
                     Self::ListTemplatesOfDaemons
                 }
             }
-            (Method::GET, DaemonSets) if !named && !all => Self::ListDaemonSets,
+            (Method::GET, DaemonSets) if request.is_watch() && !all && selected => {
+                Self::WatchGoDaemonSets
+            }
+            (Method::GET, DaemonSets) if !named && !all && request.query("limit") == "10" => {
+                Self::ListDaemonSets
+            }
+            (Method::GET, DaemonSets) if !named && !all && selected => Self::ListGoDaemonSets,
+            (Method::DELETE, DaemonSets) if named && !all => Self::DeleteGoDaemonSet,
+            (Method::PATCH, DaemonSets) if !status => Self::ReleaseGoDaemonSet,
             (Method::GET, Nodes) if request.query("labelSelector") == CLIQUE_LABEL => {
                 Self::ListNodeLabels
             }
@@ -155,6 +173,7 @@ impl Call {
             (Method::POST, Events) => Self::PostEvent,
             (Method::POST, Leases) => Self::CreateLease,
             (Method::PUT, Leases) => Self::UpdateLease,
+            (Method::PATCH, Nodes) if !status && request.body.is_array() => Self::UnlabelNode,
             (Method::PATCH, Nodes) if !status => Self::LabelNode,
             (Method::POST, Slices) => Self::CreateSlice,
             (Method::PUT, Slices) => Self::ReplaceSlice,
@@ -209,6 +228,9 @@ impl Call {
                 | Self::ReplaceClique
                 | Self::DeleteClique
                 | Self::DeleteDaemonPod
+                | Self::DeleteGoDaemonSet
+                | Self::ReleaseGoDaemonSet
+                | Self::UnlabelNode
         )
     }
 
@@ -232,6 +254,7 @@ impl Call {
                 | Self::ListCliques
                 | Self::ListAllCliques
                 | Self::ListTemplatesOfDaemons
+                | Self::ListGoDaemonSets
         )
     }
 
@@ -247,6 +270,9 @@ impl Call {
                 | Self::WatchDaemonPods
                 | Self::WatchCliques
                 | Self::WatchTemplatesOfDaemons
+                | Self::WatchGoDaemonSets
+                | Self::WatchGoTemplates
+                | Self::WatchAllClaims
         )
     }
 }

@@ -22,7 +22,11 @@ impl State {
             (Method::POST, "") => self.post(request),
             (Method::PUT, _) => self.put(request),
             (Method::PATCH, _) if request.subresource == "status" => self.patch_status(request),
-            (Method::PATCH, _) if request.resource == Resource::Nodes => self.apply_labels(request),
+            (Method::PATCH, _)
+                if request.resource == Resource::Nodes && !request.body.is_array() =>
+            {
+                self.apply_labels(request)
+            }
             (Method::PATCH, _) if request.resource == Resource::Crds => self.apply_crd(request),
             (Method::PATCH, _) => self.patch(request),
             (Method::DELETE, _) => self.delete(request),

@@ -106,12 +106,11 @@ fn names_and_labels_are_what_dashboards_expect() {
 #[tokio::test]
 async fn the_readme_has_every_metric_and_no_other() {
     let events = Events::new(FakeApi::new().client(), "test", "pod-1");
-    let (registry, metrics, cliques, members) =
-        register_metrics(&SharedIndex::default(), true, true, &events);
+    let (registry, metrics) = register_metrics(&SharedIndex::default(), true, true, &events);
     // A family is served once it has a series.
-    metrics.failed("500");
-    cliques.labelled("written");
-    let members = members.unwrap();
+    metrics.controller.failed("500");
+    metrics.cliques.labelled("written");
+    let (members, _) = metrics.driver_managed.unwrap();
     members.wrote("written");
     members.replaced("drained");
     members.set_counts(&MemberCounts::default());

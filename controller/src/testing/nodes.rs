@@ -8,6 +8,7 @@ use super::DRIVER_NAMESPACE;
 use super::objects::{TEAM, mk_claim, uid};
 use crate::api_client::CONTROLLER_NAME;
 use crate::clique_members::{MemberKeeper, MemberMetrics};
+use crate::go_daemons::{GoDaemonMetrics, GoDaemonRemover};
 use crate::fake_api::{FakeApi, Resource};
 use crate::worker::Worker;
 
@@ -27,6 +28,19 @@ pub(crate) fn mk_keeper(worker: &Worker) -> MemberKeeper {
         daemons: "imex-dra-component=imex-daemon".to_owned(),
         max_nodes: 18,
         force_after: None,
+    }
+}
+
+/// Removes the Go driver's daemons, for the worker.
+pub(crate) fn mk_go_daemon_remover(worker: &Worker) -> GoDaemonRemover {
+    GoDaemonRemover {
+        client: worker.client.clone(),
+        api: worker.context.api.clone(),
+        reports: worker.context.reports.clone(),
+        index: worker.context.index.clone(),
+        readiness: worker.readiness.clone(),
+        metrics: GoDaemonMetrics::new(&mut Registry::default()),
+        namespaces: worker.context.driver_namespaces.clone(),
     }
 }
 

@@ -13,9 +13,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tracing::warn;
 
 use super::claim_cliques::Listed;
-use super::take::is_allocated;
 use super::{Finished, Run};
 use crate::reports::name;
+use crate::waiting::is_allocated;
 
 // === impl Run ===
 

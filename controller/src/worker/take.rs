@@ -16,7 +16,7 @@ use crate::api_client::{RawDomain, RawMetadata, RawTemplate, identify};
 use crate::queue::Queue;
 use crate::reconcile::Context;
 use crate::refusals::TakenName;
-use crate::waiting::ALLOCATED_FINALIZER;
+use crate::waiting::is_allocated;
 use crate::watches::Told;
 
 impl Run<'_> {
@@ -284,12 +284,6 @@ fn add_in_turn(queue: &mut Queue, index: &Index, key: &Key) {
         let namespace = templates.first().map(|it| &*it.reference().namespace);
         queue.add(key, namespace.unwrap_or_default());
     }
-}
-
-/// Whether the scheduler has allocated a device for the claim, or is about to.
-pub(super) fn is_allocated(claim: &ObjectMeta) -> bool {
-    let finalizers = claim.finalizers.iter().flatten();
-    finalizers.into_iter().any(|it| it == ALLOCATED_FINALIZER)
 }
 
 fn identified_claim(claim: &ObjectMeta) -> Option<(Key, ClaimName)> {

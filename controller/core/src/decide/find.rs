@@ -10,6 +10,7 @@ use super::finding::Finding;
 use super::findings::Findings;
 use crate::domain::Domain;
 use crate::index::Observed;
+use crate::nodes::Nodes;
 use crate::observed_template::{ObservedTemplate, Target};
 use crate::rejection::Rejection;
 use crate::template::is_content_of;
@@ -35,7 +36,7 @@ pub(super) fn find(
             None => Finding::TemplateUnseen,
         };
     }
-    match reason_to_reject(domain, observed, driver_namespaces) {
+    match reason_to_reject(domain, observed, findings, driver_namespaces) {
         Some(rejection) => Finding::Rejected(rejection),
         None => {
             channel::find(domain, observed, findings).unwrap_or_else(|| live(domain, own, findings))
@@ -85,6 +86,7 @@ fn is_own(template: &ObservedTemplate, domain: &Domain) -> bool {
 fn reason_to_reject(
     domain: &Domain,
     observed: &Observed,
+    findings: &Findings,
     driver_namespaces: &[String],
 ) -> Option<Rejection> {
     if let Err(rejection) = domain.template_name() {
@@ -95,6 +97,7 @@ fn reason_to_reject(
         return Some(Rejection::DriverManaged {
             object: template.reference().clone(),
             uid: domain.uid().to_string(),
+            removes: findings.nodes != Nodes::Unmanaged,
         });
     }
     let in_the_way = |template: &&ObservedTemplate| {

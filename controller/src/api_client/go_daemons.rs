@@ -1,0 +1,222 @@
+//! What the driver-managed mode of the Go driver has made: removing it, and who still uses it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+
+use compute_domain_api::clique::ComputeDomainClique;
+use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME};
+use compute_domain_core::{GoKind, GoObject, is_clique_of, label_removal};
+use imex_runtime::{Part, for_each_page};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use kube::api::ListParams;
+use kube::core::Status;
+use kube::{Api, Resource};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::claims::{list, text};
+use super::{
+    ApiClient, RawMetadata, RequestError, delete_only, failed_to, json_patch, writer,
+};
+
+/// Kind of the configuration in the claims of the Go driver's daemons.
+const DAEMON_CONFIG: &str = "ComputeDomainDaemonConfig";
+
+/// Any JSON, so that what others have written in a claim does not fail the list.
+#[derive(Deserialize)]
+struct Claim {
+    #[serde(default)]
+    metadata: Value,
+    #[serde(default)]
+    status: Value,
+}
+
+// === impl ApiClient ===
+
+impl ApiClient {
+    /// The allocated claims of these `ComputeDomains`, as `NAMESPACE/NAME`, without those of IMEX daemons. One
+    /// list of the cluster's claims, from the storage: those of the Go driver's templates have no label.
+    // req: MODE-30
+    pub(crate) async fn allocated_claims(
+        &self,
+        domains: &BTreeSet<Box<str>>,
+    ) -> Result<HashMap<Box<str>, Vec<String>>, RequestError> {
+        let mut found: HashMap<Box<str>, Vec<String>> = HashMap::new();
+        let visit = |page: Vec<Claim>| {
+            for claim in &page {
+                for domain in claim.domains().filter(|uid| domains.contains(*uid)) {
+                    let claims = found.entry(domain.into()).or_default();
+                    let name = claim.name();
+                    if claims.last() != Some(&name) {
+                        claims.push(name);
+                    }
+                }
+            }
+            true
+        };
+        let url_path = ResourceClaim::url_path(&(), None);
+        for_each_page(&self.client, &url_path, Part::Whole, ListParams::default(), visit)
+            .await
+            .map_err(failed_to("list the ResourceClaims of all ComputeDomains"))?;
+        Ok(found)
+    }
+
+    /// Deletes this object, and removes the driver's finalizer from it. One that is gone is no error.
+    pub(crate) async fn remove_go_object(&self, object: &GoObject) -> Result<(), RequestError> {
+        match object.kind() {
+            GoKind::DaemonSet => self.remove_as::<DaemonSet>(object).await,
+            GoKind::Template => self.remove_as::<ResourceClaimTemplate>(object).await,
+        }
+    }
+
+    // req: MODE-33
+    async fn remove_as<K>(&self, object: &GoObject) -> Result<(), RequestError>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + fmt::Debug,
+    {
+        // Not decoded: the answer may be the object or a status.
+        let api: Api<RawMetadata<K>> = Api::namespaced(self.client.clone(), object.namespace());
+        if !object.is_being_deleted() {
+            let action = "delete what the Go driver's driver-managed mode has left";
+            self.check_fence(action)?;
+            let params = delete_only(object.uid(), None);
+            if !found(action, api.delete(object.name(), &params).await)? {
+                return Ok(());
+            }
+        }
+        if let Some(patch) = object.finalizer_removal() {
+            let action = "remove the finalizer from what the Go driver's driver-managed mode has left";
+            self.check_fence(action)?;
+            let patch = json_patch(action, patch)?;
+            found(action, api.patch(object.name(), &writer(), &patch).await)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the label of this ComputeDomain from every node that has it.
+    pub(crate) async fn unlabel_nodes(&self, domain: &str) -> Result<(), RequestError> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let labelled = of_domain(domain);
+        let listed = nodes.list_metadata(&labelled).await;
+        let listed = listed.map_err(failed_to("list the nodes with the ComputeDomain's label"))?;
+        let action = "remove the ComputeDomain's label from the node";
+        for name in listed.items.into_iter().filter_map(|node| node.metadata.name) {
+            self.check_fence(action)?;
+            let patch = json_patch(action, label_removal(domain))?;
+            let patched = nodes.patch_metadata(&name, &writer(), &patch).await;
+            match found(action, patched) {
+                // Somebody else has changed the label meanwhile: it is not this one's any more.
+                Err(err) if err.status().is_some_and(Status::is_invalid) => {}
+                done => drop(done?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the objects of this ComputeDomain's cliques in a namespace.
+    pub(crate) async fn delete_go_cliques(
+        &self,
+        namespace: &str,
+        domain: &str,
+    ) -> Result<(), RequestError> {
+        let cliques: Api<ComputeDomainClique> = Api::namespaced(self.client.clone(), namespace);
+        let listed = match cliques.list_metadata(&of_domain(domain)).await {
+            // Without the CRD there are none.
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
+            listed => listed.map_err(failed_to("list the ComputeDomain's cliques"))?,
+        };
+        let action = "delete the object of the ComputeDomain's clique";
+        for clique in listed.items {
+            let (Some(name), Some(uid)) = (clique.metadata.name, clique.metadata.uid) else {
+                continue;
+            };
+            if is_clique_of(&name, domain) {
+                self.check_fence(action)?;
+                let deleted = cliques.delete(&name, &delete_only(&uid, None)).await;
+                found(action, deleted)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the object was there.
+fn found<T>(action: &'static str, answer: kube::Result<T>) -> Result<bool, RequestError> {
+    match answer {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
+        Err(err) => Err(failed_to(action)(err)),
+    }
+}
+
+fn of_domain(uid: &str) -> ListParams {
+    ListParams::default().labels(&format!("{DOMAIN_LABEL}={uid}"))
+}
+
+// === impl Claim ===
+
+impl Claim {
+    /// Those for which a device is allocated to it: the scheduler copies the configuration there.
+    fn domains(&self) -> impl Iterator<Item = &str> {
+        let configs = list(&self.status, "/allocation/devices/config");
+        let ours = configs.filter(|config| {
+            text(config, "/opaque/driver") == Some(DRIVER_NAME)
+                && text(config, "/opaque/parameters/kind") != Some(DAEMON_CONFIG)
+        });
+        ours.filter_map(|config| text(config, "/opaque/parameters/domainID"))
+    }
+
+    fn name(&self) -> String {
+        let part = |path| text(&self.metadata, path).unwrap_or("?");
+        format!("{}/{}", part("/namespace"), part("/name"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mk_claim(kind: &str) -> Value {
+        json!({
+            "metadata": { "namespace": "ns", "name": "x" },
+            "status": { "allocation": { "devices": { "config": [{ "opaque": {
+                "driver": "compute-domain.nvidia.com",
+                "parameters": { "kind": kind, "domainID": "uid" },
+            } }] } } },
+        })
+    }
+
+    fn domains(claim: Value) -> Vec<String> {
+        let claim: Claim = serde_json::from_value(claim).unwrap();
+        claim.domains().map(String::from).collect()
+    }
+
+    // req: MODE-30
+    #[test]
+    fn an_allocated_claim_of_a_channel_is_of_its_domain_and_that_of_a_daemon_is_not() {
+        assert_eq!(domains(mk_claim("ComputeDomainChannelConfig")), ["uid"]);
+        assert_eq!(domains(mk_claim("ComputeDomainDaemonConfig")), [""; 0]);
+    }
+
+    #[test]
+    fn whatever_others_write_into_a_claim_does_not_fail_the_list() {
+        for (path, value) in [
+            ("/status", json!(3)),
+            ("/status/allocation", json!(null)),
+            ("/status/allocation/devices/config", json!({})),
+            ("/status/allocation/devices/config/0/opaque/driver", json!("gpu.nvidia.com")),
+            ("/status/allocation/devices/config/0/opaque/parameters", json!([])),
+            ("/status/allocation/devices/config/0/opaque/parameters/domainID", json!(5)),
+        ] {
+            let mut claim = mk_claim("ComputeDomainChannelConfig");
+            *claim.pointer_mut(path).unwrap() = value;
+            assert_eq!(domains(claim), [""; 0], "{path}");
+        }
+        assert_eq!(domains(json!({})), [""; 0]);
+    }
+}

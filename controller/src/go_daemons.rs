@@ -1,0 +1,387 @@
+//! What the leader does where one `nvidia-imex` runs on each node for good, and the Go driver has run one for each
+//! ComputeDomain: it removes the objects of that, one ComputeDomain after the other, each when no claim of
+//! it is allocated any more.
+//!
+//! ```text
+//! watches of the Go driver's DaemonSets and templates ─┐
+//! watch of claims, while there are any ────────────────┼─> GoDaemons ──> lists and removals, one at a time
+//!                                                      │       ^                      │
+//!                                                      │       └──────── answers <────┘
+//!                                                      └─> events, metrics
+//! ```
+//!
+//! What it costs the API server: two watches for each namespace of the driver, of which nothing comes where the Go
+//! driver has never been. During a move: one watch of the metadata of all claims; a list of them when the last claim
+//! of a ComputeDomain is gone that was known, at most one in 2 seconds; and for each ComputeDomain once, two
+//! deletions and two patches of finalizers, a list of nodes with its label, a list of cliques for each namespace, and
+//! a write for each node and clique.
+
+mod metrics;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashSet};
+
+use compute_domain_api::names::{DOMAIN_LABEL, TARGET_DAEMON, TARGET_LABEL};
+use compute_domain_core::{GoDaemons, GoKind, GoNews, GoObject, GoStep};
+use futures_util::StreamExt as _;
+use futures_util::stream::{BoxStream, SelectAll};
+use imex_runtime::{Readiness, error_chain, observe_watch};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+pub(crate) use self::metrics::GoDaemonMetrics;
+use crate::api_client::{ApiClient, RawMetadata, RequestError};
+use crate::reconcile::SharedIndex;
+use crate::reports::{Reports, enumerate, name};
+use crate::waiting::is_allocated;
+use crate::wake::wake_at;
+use crate::watches::pauses;
+
+/// The readiness conditions of the leader.
+const CONDITIONS: [&str; 3] = ["go-daemon-sets", "go-templates", CLAIMS];
+
+/// That of the watch that there is during a move.
+const CLAIMS: &str = "go-claims";
+
+/// Removes them. It can run several times, each time with new watches.
+pub(crate) struct GoDaemonRemover {
+    pub(crate) client: Client,
+    pub(crate) api: ApiClient,
+    pub(crate) reports: Reports,
+    /// Who is to be told.
+    pub(crate) index: SharedIndex,
+    pub(crate) readiness: Readiness,
+    pub(crate) metrics: GoDaemonMetrics,
+    /// Where the Go driver keeps its objects.
+    pub(crate) namespaces: Vec<String>,
+}
+
+/// An event of the metadata of an object.
+type Told = watcher::Result<Event<ObjectMeta>>;
+
+/// What a watch of the Go driver's objects tells.
+struct ToldOfObject {
+    kind: GoKind,
+    namespace: String,
+    told: Told,
+}
+
+/// One run of it.
+struct Run<'a> {
+    remover: &'a GoDaemonRemover,
+    told: SelectAll<BoxStream<'static, ToldOfObject>>,
+    /// The watch of claims.
+    claims: Option<BoxStream<'static, Told>>,
+    /// The allocated ones, while that watch lists.
+    allocated: BTreeSet<String>,
+    /// The watches that have not listed yet. Nothing is done before.
+    unlisted: HashSet<(GoKind, String)>,
+    claims_listed: bool,
+    daemons: GoDaemons,
+}
+
+// === impl GoDaemonRemover ===
+
+impl GoDaemonRemover {
+    /// Never ends by itself.
+    pub(crate) async fn run(&self) {
+        let mut told = SelectAll::new();
+        let mut unlisted = HashSet::new();
+        let [sets, templates, _] = CONDITIONS;
+        let [sets, templates] = [sets, templates].map(|name| {
+            let condition = self.readiness.add_condition(name, "not listed yet");
+            observe_watch(&self.client, &condition)
+        });
+        for namespace in &self.namespaces {
+            let of_kind = |kind, stream: BoxStream<'static, Told>| {
+                let namespace = namespace.clone();
+                let told = stream.map(move |told| ToldOfObject {
+                    kind,
+                    namespace: namespace.clone(),
+                    told,
+                });
+                told.boxed()
+            };
+            let api = Api::<RawMetadata<DaemonSet>>::namespaced(sets.clone(), namespace);
+            let labelled = watcher::Config::default().labels(DOMAIN_LABEL);
+            let watch = watcher(api, labelled).backoff(pauses()).map(meta_of);
+            told.push(of_kind(GoKind::DaemonSet, watch.boxed()));
+
+            let api =
+                Api::<RawMetadata<ResourceClaimTemplate>>::namespaced(templates.clone(), namespace);
+            let labelled =
+                watcher::Config::default().labels(&format!("{TARGET_LABEL}={TARGET_DAEMON}"));
+            let watch = watcher(api, labelled).backoff(pauses()).map(meta_of);
+            told.push(of_kind(GoKind::Template, watch.boxed()));
+
+            let kinds = [GoKind::DaemonSet, GoKind::Template];
+            unlisted.extend(kinds.map(|kind| (kind, namespace.clone())));
+        }
+        let mut run = Run {
+            remover: self,
+            told,
+            claims: None,
+            allocated: BTreeSet::new(),
+            unlisted,
+            claims_listed: false,
+            daemons: GoDaemons::default(),
+        };
+        run.forever().await;
+    }
+
+    /// The lease is lost: nothing is watched any more.
+    pub(crate) fn stopped(&self) {
+        for name in CONDITIONS {
+            self.readiness.remove_condition(name);
+        }
+        self.metrics.set_waiting(0);
+    }
+}
+
+// === impl Run ===
+
+impl Run<'_> {
+    async fn forever(&mut self) {
+        loop {
+            self.watch_claims();
+            let due = wake_at(self.due());
+            tokio::select! {
+                // What is known is heard before anything is removed.
+                biased;
+                Some(told) = self.told.next() => self.take(told),
+                told = next_of(&mut self.claims) => self.take_claim(told),
+                () = due => self.act().await,
+            }
+            self.tell();
+        }
+    }
+
+    /// Watches the claims, or ends that watch.
+    // req: MODE-35
+    fn watch_claims(&mut self) {
+        let wanted = self.unlisted.is_empty() && self.daemons.is_any();
+        if wanted == self.claims.is_some() || !self.unlisted.is_empty() {
+            return;
+        }
+        let GoDaemonRemover {
+            client, readiness, ..
+        } = self.remover;
+        self.claims_listed = false;
+        self.claims = wanted.then(|| {
+            let condition = readiness.add_condition(CLAIMS, "not listed yet");
+            let api: Api<RawMetadata<ResourceClaim>> = Api::all(observe_watch(client, &condition));
+            let watch = watcher(api, watcher::Config::default()).backoff(pauses());
+            watch.map(meta_of).boxed()
+        });
+        if !wanted {
+            readiness.remove_condition(CLAIMS);
+        }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let ready = self.unlisted.is_empty() && self.claims_listed;
+        self.daemons.due().filter(|_| ready).map(Instant::from_std)
+    }
+
+    fn take(&mut self, told: ToldOfObject) {
+        let ToldOfObject {
+            kind,
+            namespace,
+            told,
+        } = told;
+        let now = Instant::now().into_std();
+        match checked("objects of the Go driver", told) {
+            None => {}
+            Some(Event::Init) => {
+                self.daemons.begin(kind, &namespace);
+                self.unlisted.insert((kind, namespace));
+            }
+            Some(Event::InitApply(meta) | Event::Apply(meta)) => {
+                if let Some((domain, object)) = GoObject::new(kind, &meta) {
+                    self.daemons.apply(domain, object, now);
+                }
+            }
+            Some(Event::InitDone) => {
+                self.unlisted.remove(&(kind, namespace));
+                if self.unlisted.is_empty() {
+                    self.daemons.listed(now);
+                }
+            }
+            Some(Event::Delete(meta)) => {
+                if let Some((domain, object)) = GoObject::new(kind, &meta) {
+                    self.daemons.remove(domain, &object);
+                }
+            }
+        }
+    }
+
+    fn take_claim(&mut self, told: Told) {
+        let now = Instant::now().into_std();
+        let name = |meta: &ObjectMeta| {
+            let part = |part: &Option<String>| part.clone().unwrap_or_default();
+            format!("{}/{}", part(&meta.namespace), part(&meta.name))
+        };
+        match checked("ResourceClaims", told) {
+            None => {}
+            Some(Event::Init) => {
+                self.claims_listed = false;
+                self.allocated.clear();
+            }
+            Some(Event::InitApply(meta)) => {
+                if is_allocated(&meta) {
+                    self.allocated.insert(name(&meta));
+                }
+            }
+            Some(Event::InitDone) => {
+                self.claims_listed = true;
+                let allocated = std::mem::take(&mut self.allocated);
+                self.daemons.allocated_are(&allocated, now);
+            }
+            Some(Event::Apply(meta)) if is_allocated(&meta) => {}
+            Some(Event::Apply(meta) | Event::Delete(meta)) => {
+                self.daemons.claim_released(&name(&meta), now);
+            }
+        }
+    }
+
+    async fn act(&mut self) {
+        match self.daemons.next(Instant::now().into_std()) {
+            None => {}
+            Some(GoStep::ListClaims(domains)) => {
+                let listed = self.remover.api.allocated_claims(&domains).await;
+                let now = Instant::now().into_std();
+                match listed {
+                    Ok(claims) => self.daemons.claims_are(&domains, claims, now),
+                    Err(err) => self.failed(domains.iter().map(|uid| &**uid), &err),
+                }
+            }
+            Some(GoStep::Remove { domain, objects }) => {
+                let removed = self.remover.remove(&domain, &objects).await;
+                match removed {
+                    Ok(()) => self.daemons.removed(&domain, Instant::now().into_std()),
+                    Err(err) => self.failed([&*domain], &err),
+                }
+            }
+        }
+    }
+
+    fn failed<'a>(&mut self, domains: impl IntoIterator<Item = &'a str>, err: &RequestError) {
+        warn!(
+            error = error_chain(err),
+            "what the Go driver's driver-managed mode has left is not removed yet; trying again"
+        );
+        self.daemons.failed(domains, Instant::now().into_std());
+    }
+
+    // req: MODE-30, MODE-34
+    fn tell(&mut self) {
+        let GoDaemonRemover {
+            index,
+            reports,
+            metrics,
+            ..
+        } = self.remover;
+        for news in self.daemons.take_news() {
+            let (GoNews::Waits { domain: uid, .. }
+            | GoNews::Removed { domain: uid }
+            | GoNews::CameBack { domain: uid, .. }) = &news;
+            let domain = index.lock().domain(uid);
+            let of = domain.as_deref().map_or_else(
+                || format!("of a ComputeDomain that does not exist (UID {uid})"),
+                |domain| format!("of {}", name(domain)),
+            );
+            let (reason, note) = match &news {
+                GoNews::Waits { claims, .. } => (
+                    "GoDaemonsInUse",
+                    format!(
+                        "the IMEX daemons of NVIDIA's driver {of} stay until its pods have ended: claims are allocated: {}; no further pod of it starts before, so suspend the job if it starts pods again",
+                        enumerate(claims)
+                    ),
+                ),
+                GoNews::Removed { .. } => {
+                    metrics.removed();
+                    (
+                        "GoDaemonsRemoved",
+                        format!(
+                            "the IMEX daemons of NVIDIA's driver {of} are removed, no claim is allocated: this driver's serve it from now on"
+                        ),
+                    )
+                }
+                GoNews::CameBack { object, .. } => (
+                    "GoDaemonsCameBack",
+                    format!(
+                        "{object} {of} has come back within ten minutes, and is left alone for as long: does the Go driver's controller run? Switch ComputeDomains off there (resources.computeDomains.enabled=false)"
+                    ),
+                ),
+            };
+            info!(reason, "{note}");
+            if let Some(domain) = domain {
+                let is_warning = reason == "GoDaemonsCameBack";
+                reports.go_daemons(&domain, reason, is_warning, &note);
+            }
+        }
+        metrics.set_waiting(self.daemons.waiting());
+    }
+}
+
+impl GoDaemonRemover {
+    /// Removes everything of one ComputeDomain. It may stop anywhere and begin anew: what is gone is no error, and the
+    /// template, for which the ComputeDomain is rejected, goes last.
+    // req: MODE-32
+    async fn remove(&self, domain: &str, objects: &[GoObject]) -> Result<(), RequestError> {
+        let (sets, templates): (Vec<_>, Vec<_>) = objects
+            .iter()
+            .partition(|object| object.kind() == GoKind::DaemonSet);
+        for set in sets {
+            self.api.remove_go_object(set).await?;
+        }
+        self.api.unlabel_nodes(domain).await?;
+        for namespace in &self.namespaces {
+            self.api.delete_go_cliques(namespace, domain).await?;
+        }
+        for template in templates {
+            self.api.remove_go_object(template).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Never returns without a watch.
+async fn next_of(watch: &mut Option<BoxStream<'static, Told>>) -> Told {
+    let told = match watch {
+        Some(watch) => watch.next().await,
+        None => None,
+    };
+    match told {
+        Some(told) => told,
+        // A watch never ends.
+        None => std::future::pending().await,
+    }
+}
+
+fn meta_of<K>(told: watcher::Result<Event<RawMetadata<K>>>) -> Told
+where
+    RawMetadata<K>: Resource,
+{
+    let meta = |object: RawMetadata<K>| object.meta().clone();
+    told.map(|event| match event {
+        Event::Init => Event::Init,
+        Event::InitApply(object) => Event::InitApply(meta(object)),
+        Event::InitDone => Event::InitDone,
+        Event::Apply(object) => Event::Apply(meta(object)),
+        Event::Delete(object) => Event::Delete(meta(object)),
+    })
+}
+
+/// The event, unless it is an error: that is the readiness condition's, too.
+fn checked(what: &str, told: Told) -> Option<Event<ObjectMeta>> {
+    told.inspect_err(|err| warn!(what, error = error_chain(err), "watch failed; retrying"))
+        .ok()
+}
