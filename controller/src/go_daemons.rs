@@ -229,15 +229,13 @@ impl Run<'_> {
             format!("{}/{}", part(&meta.namespace), part(&meta.name))
         };
         match checked("ResourceClaims", told) {
-            None => {}
+            Some(Event::InitApply(meta)) if is_allocated(&meta) => {
+                self.allocated.insert(name(&meta));
+            }
+            None | Some(Event::InitApply(_)) => {}
             Some(Event::Init) => {
                 self.claims_listed = false;
                 self.allocated.clear();
-            }
-            Some(Event::InitApply(meta)) => {
-                if is_allocated(&meta) {
-                    self.allocated.insert(name(&meta));
-                }
             }
             Some(Event::InitDone) => {
                 self.claims_listed = true;

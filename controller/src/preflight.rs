@@ -13,12 +13,14 @@ use compute_domain_core::{DriverChange, LiveDomain, Preflight};
 use imex_runtime::{ImexArgs, KubeArgs, Part, Readiness, StartError, for_each_page};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api_client::RawMetadata;
+use crate::args::NamespaceArgs;
 use crate::refused::{REFUSED, print};
 
 /// What is about to happen, and how the driver will run then.
@@ -32,9 +34,8 @@ pub(crate) struct PreflightArgs {
     /// How the answer is printed: as a sentence, or as a JSON object.
     #[arg(long, default_value = "text")]
     output: Output,
-    /// Namespace of the driver.
-    #[arg(long = "namespace", env = "NAMESPACE", default_value = "default")]
-    namespace: String,
+    #[command(flatten)]
+    namespaces: NamespaceArgs,
     #[command(flatten)]
     imex: ImexArgs,
     #[command(flatten)]
@@ -80,7 +81,7 @@ pub(crate) async fn run(args: PreflightArgs) -> Result<ExitCode, StartError> {
         step,
         overridden,
         output,
-        namespace,
+        namespaces,
         imex,
         kube,
     } = args;
@@ -91,8 +92,11 @@ pub(crate) async fn run(args: PreflightArgs) -> Result<ExitCode, StartError> {
     let condition = Readiness::default().add_condition("api-server", "not reached yet");
     let client = kube.client(&condition).await?;
     let checked = async {
-        let change = change(&client, &namespace, step, settings.as_ref()).await?;
-        check(&client, change).await
+        let change = change(&client, namespaces.own(), step, settings.as_ref()).await?;
+        let removes = |settings: &Settings| settings.mode == Mode::DriverManaged;
+        let removed_in = settings.as_ref().filter(|settings| removes(settings));
+        let removed_in = removed_in.map(|_| namespaces.of_driver());
+        check(&client, change, &removed_in.unwrap_or_default()).await
     };
     let preflight = checked.await.map_err(|err| {
         StartError::new(
@@ -154,13 +158,24 @@ async fn running_mode(client: &Client, namespace: &str) -> Result<Mode, ListErro
     })
 }
 
-/// Reads what is there and decides.
-async fn check(client: &Client, change: DriverChange) -> Result<Preflight, ListError> {
+/// Reads what is there and decides. IMEX daemons of the Go driver in the namespaces `removed_in` are in the way of
+/// nothing: the controller removes them.
+// req: MODE-36
+async fn check(
+    client: &Client,
+    change: DriverChange,
+    removed_in: &[String],
+) -> Result<Preflight, ListError> {
     let mut managed = HashSet::new();
     let url_path = ResourceClaimTemplate::url_path(&(), None);
     let daemons = ListParams::default().labels(&format!("{TARGET_LABEL}={TARGET_DAEMON}"));
     let visit = |page: Vec<RawMetadata<ResourceClaimTemplate>>| {
-        let labels = page.iter().filter_map(|it| it.meta().labels.as_ref());
+        let stays = |meta: &&ObjectMeta| {
+            let is_its = |namespace: &String| removed_in.contains(namespace);
+            !meta.namespace.as_ref().is_some_and(is_its)
+        };
+        let staying = page.iter().map(RawMetadata::meta).filter(stays);
+        let labels = staying.filter_map(|meta| meta.labels.as_ref());
         managed.extend(labels.filter_map(|labels| labels.get(DOMAIN_LABEL).cloned()));
         true
     };

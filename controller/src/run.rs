@@ -6,6 +6,7 @@ use compute_domain_api::{Isolation, Mode, Placement, Settings};
 use compute_domain_core::Index;
 use imex_runtime::{Events, Readiness, StartError, log_settings, signals};
 use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use prometheus_client::registry::Registry;
 use tracing::info;
 
@@ -99,15 +100,8 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         &namespaces,
     );
     let (member_metrics, go_metrics) = metrics.driver_managed.unzip();
-    let go_daemon_remover = go_metrics.map(|metrics| GoDaemonRemover {
-        client: client.clone(),
-        api: api.clone(),
-        reports: context.reports.clone(),
-        index: context.index.clone(),
-        readiness: readiness.clone(),
-        metrics,
-        namespaces: context.driver_namespaces.clone(),
-    });
+    let go_daemon_remover =
+        go_metrics.map(|metrics| go_daemon_remover(&client, &context, &readiness, metrics));
     let member_keeper = member_metrics.map(|metrics| MemberKeeper {
         client: client.clone(),
         api,
@@ -141,6 +135,23 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
     }
     info!("shutdown complete");
     Ok(ExitCode::SUCCESS)
+}
+
+fn go_daemon_remover(
+    client: &Client,
+    context: &Context,
+    readiness: &Readiness,
+    metrics: GoDaemonMetrics,
+) -> GoDaemonRemover {
+    GoDaemonRemover {
+        client: client.clone(),
+        api: context.api.clone(),
+        reports: context.reports.clone(),
+        index: context.index.clone(),
+        readiness: readiness.clone(),
+        metrics,
+        namespaces: context.driver_namespaces.clone(),
+    }
 }
 
 /// What reconciles share.

@@ -160,7 +160,8 @@ impl Worker {
     /// Never ends.
     async fn remove_go_daemons(&self) {
         match &self.go_daemon_remover {
-            Some(remover) => remover.run().await,
+            // It is large, and few have it.
+            Some(remover) => Box::pin(remover.run()).await,
             None => std::future::pending().await,
         }
     }

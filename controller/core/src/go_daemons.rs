@@ -207,7 +207,9 @@ impl GoDaemons {
         let mut due = self.domains.iter().filter(|(_, domain)| {
             !domain.objects.is_empty() && domain.due.is_some_and(|at| at <= now)
         });
-        let unused = due.clone().find(|(_, domain)| domain.state == State::Unused);
+        let unused = due
+            .clone()
+            .find(|(_, domain)| domain.state == State::Unused);
         if let Some((uid, domain)) = unused {
             return Some(GoStep::Remove {
                 domain: uid.clone(),
@@ -218,7 +220,10 @@ impl GoDaemons {
             return None;
         }
         // One list is for all.
-        let unknown = self.domains.iter().filter(|(_, domain)| domain.needs_list());
+        let unknown = self
+            .domains
+            .iter()
+            .filter(|(_, domain)| domain.needs_list());
         Some(GoStep::ListClaims(
             unknown.map(|(uid, _)| uid.clone()).collect(),
         ))

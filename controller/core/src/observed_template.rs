@@ -26,6 +26,8 @@ pub struct ObservedTemplate {
     domain_uid: Box<str>,
     /// Name of the ComputeDomain, which the claims are to carry.
     domain_name: Option<Box<str>>,
+    /// Whether its claims get the ComputeDomain's label.
+    labels_claims: bool,
     deleting: bool,
     home: Home,
     /// Whether a controller has created it, ours or the Go driver's, and not somebody who has copied
@@ -67,6 +69,10 @@ impl ObservedTemplate {
             let name = claims.annotations.as_ref()?.get(DOMAIN_NAME_ANNOTATION)?;
             Some(name.as_str().into())
         });
+        observed.labels_claims = claims.is_some_and(|claims| {
+            let label = claims.labels.as_ref().and_then(|it| it.get(DOMAIN_LABEL));
+            label.is_some_and(|uid| **uid == *observed.domain_uid)
+        });
         observed.content = Some(Content::new(&template.spec.spec, &observed.domain_uid));
         observed
     }
@@ -85,6 +91,7 @@ impl ObservedTemplate {
     pub fn changed_to(self, now: &Self) -> Self {
         Self {
             content: self.content,
+            labels_claims: self.labels_claims,
             ..now.clone()
         }
     }
@@ -104,6 +111,7 @@ impl ObservedTemplate {
             },
             domain_uid: label(DOMAIN_LABEL).unwrap_or_default().into(),
             domain_name: None,
+            labels_claims: false,
             deleting: metadata.deletion_timestamp.is_some(),
             home: match home {
                 None => Home::Unsaid,
@@ -129,6 +137,11 @@ impl ObservedTemplate {
     /// Name of its ComputeDomain, if it says so: those of the Go driver do not.
     pub fn domain_name(&self) -> Option<&str> {
         self.domain_name.as_deref()
+    }
+
+    /// Whether its claims get the label by which nodes know whose channel they are for.
+    pub(crate) fn labels_claims(&self) -> bool {
+        self.labels_claims
     }
 
     /// Whether the Go driver's controller may have made it.

@@ -164,7 +164,7 @@ impl Obstacle {
                 "delete them and their pods first, keep the mode (featureGates.HostManagedIMEX), or go on knowingly (guard.override=true)"
             }
             Self::ImexDaemons => {
-                "delete them and their pods first, with the driver that made them, or go on knowingly (guard.override=true)"
+                "delete them and their pods first, with the driver that made them; where this driver runs nvidia-imex itself, name the namespaces of these daemons instead (ADDITIONAL_NAMESPACES), and it removes them when nobody uses them; or go on knowingly (guard.override=true)"
             }
         }
     }

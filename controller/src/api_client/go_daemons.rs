@@ -18,9 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::claims::{list, text};
-use super::{
-    ApiClient, RawMetadata, RequestError, delete_only, failed_to, json_patch, writer,
-};
+use super::{ApiClient, RawMetadata, RequestError, delete_only, failed_to, json_patch, writer};
 
 /// Kind of the configuration in the claims of the Go driver's daemons.
 const DAEMON_CONFIG: &str = "ComputeDomainDaemonConfig";
@@ -58,9 +56,15 @@ impl ApiClient {
             true
         };
         let url_path = ResourceClaim::url_path(&(), None);
-        for_each_page(&self.client, &url_path, Part::Whole, ListParams::default(), visit)
-            .await
-            .map_err(failed_to("list the ResourceClaims of all ComputeDomains"))?;
+        for_each_page(
+            &self.client,
+            &url_path,
+            Part::Whole,
+            ListParams::default(),
+            visit,
+        )
+        .await
+        .map_err(failed_to("list the ResourceClaims of all ComputeDomains"))?;
         Ok(found)
     }
 
@@ -88,7 +92,8 @@ impl ApiClient {
             }
         }
         if let Some(patch) = object.finalizer_removal() {
-            let action = "remove the finalizer from what the Go driver's driver-managed mode has left";
+            let action =
+                "remove the finalizer from what the Go driver's driver-managed mode has left";
             self.check_fence(action)?;
             let patch = json_patch(action, patch)?;
             found(action, api.patch(object.name(), &writer(), &patch).await)?;
@@ -103,7 +108,11 @@ impl ApiClient {
         let listed = nodes.list_metadata(&labelled).await;
         let listed = listed.map_err(failed_to("list the nodes with the ComputeDomain's label"))?;
         let action = "remove the ComputeDomain's label from the node";
-        for name in listed.items.into_iter().filter_map(|node| node.metadata.name) {
+        for name in listed
+            .items
+            .into_iter()
+            .filter_map(|node| node.metadata.name)
+        {
             self.check_fence(action)?;
             let patch = json_patch(action, label_removal(domain))?;
             let patched = nodes.patch_metadata(&name, &writer(), &patch).await;
@@ -209,9 +218,18 @@ mod tests {
             ("/status", json!(3)),
             ("/status/allocation", json!(null)),
             ("/status/allocation/devices/config", json!({})),
-            ("/status/allocation/devices/config/0/opaque/driver", json!("gpu.nvidia.com")),
-            ("/status/allocation/devices/config/0/opaque/parameters", json!([])),
-            ("/status/allocation/devices/config/0/opaque/parameters/domainID", json!(5)),
+            (
+                "/status/allocation/devices/config/0/opaque/driver",
+                json!("gpu.nvidia.com"),
+            ),
+            (
+                "/status/allocation/devices/config/0/opaque/parameters",
+                json!([]),
+            ),
+            (
+                "/status/allocation/devices/config/0/opaque/parameters/domainID",
+                json!(5),
+            ),
         ] {
             let mut claim = mk_claim("ComputeDomainChannelConfig");
             *claim.pointer_mut(path).unwrap() = value;

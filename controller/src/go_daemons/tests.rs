@@ -136,16 +136,19 @@ async fn daemons_of_a_domain_without_claims_go_and_it_gets_a_channel_of_its_own(
     let templates = api.all(Resource::Templates);
     let names: Vec<_> = templates.iter().map(|it| &it["metadata"]["name"]).collect();
     assert_eq!(names, ["a-channel"]);
+    // Nodes would refuse the claims of the Go driver's.
+    let labels = &templates[0]["spec"]["metadata"]["labels"];
+    assert_eq!(*labels, json!({ DOMAIN_LABEL: a }));
     let note = api.event_note("GoDaemonsRemoved").unwrap();
     assert!(note.contains("team/a are removed"), "{note}");
-    // Two objects, each deleted and released; two nodes; one clique.
+    // Three objects, each deleted and released; two nodes; one clique.
     let writes = [
         (Call::DeleteGoDaemonSet, 1),
         (Call::ReleaseGoDaemonSet, 1),
         (Call::UnlabelNode, 2),
         (Call::DeleteClique, 1),
-        (Call::DeleteTemplate, 1),
-        (Call::ReleaseTemplate, 1),
+        (Call::DeleteTemplate, 2),
+        (Call::ReleaseTemplate, 2),
         (Call::ListAllocations, 1),
     ];
     for (call, times) in writes {
@@ -240,7 +243,11 @@ async fn a_request_that_is_refused_is_made_again_and_the_template_stays_until_al
         Call::UnlabelNode,
         Call::DeleteClique,
     ] {
-        for fault in [Fault::InternalError, Fault::Forbidden("no"), Fault::Unavailable] {
+        for fault in [
+            Fault::InternalError,
+            Fault::Forbidden("no"),
+            Fault::Unavailable,
+        ] {
             let api = FakeApi::new();
             let a = create_managed(&api, "a", &["n1"]);
             api.break_with(Rule::always(call, fault));
@@ -302,7 +309,11 @@ async fn where_the_go_driver_has_never_been_two_watches_are_open_and_nothing_is_
         assert_eq!(api.open_watches(call), 1, "{call:?}");
     }
     assert_eq!(api.open_watches(Call::WatchAllClaims), 0);
-    let asked = [Call::ListAllocations, Call::ListGoDaemonSets, Call::ListNodes];
+    let asked = [
+        Call::ListAllocations,
+        Call::ListGoDaemonSets,
+        Call::ListNodes,
+    ];
     for call in asked {
         assert_eq!(api.count(call), 0, "{call:?}");
     }

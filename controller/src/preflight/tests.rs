@@ -11,7 +11,7 @@ const TO_NONE: DriverChange = DriverChange::Run {
 };
 
 async fn check_on(api: &FakeApi, change: DriverChange) -> Preflight {
-    let preflight = check(&api.client(), change).await.unwrap();
+    let preflight = check(&api.client(), change, &[]).await.unwrap();
     assert_eq!(api.writes(), 0);
     preflight
 }
@@ -90,6 +90,23 @@ async fn daemons_count_for_the_domain_that_they_belong_to() {
     assert_eq!(check_on(&api, TO_NONE).await.obstacle, None);
 }
 
+// req: MODE-36
+#[tokio::test(start_paused = true)]
+async fn daemons_that_the_controller_removes_are_in_the_way_of_nothing_and_others_are() {
+    let api = FakeApi::new();
+    let uid = uid(&api.create(mk_domain("a")));
+    api.create(mk_daemon_template(&uid));
+    let to_channel = DriverChange::Run {
+        isolation: Isolation::Channel,
+        changes_mode: false,
+    };
+    for (namespace, obstacle) in [("nvidia", None), ("imex-dra", Some(Obstacle::ImexDaemons))] {
+        let removed_in = [namespace.to_owned()];
+        let checked = check(&api.client(), to_channel, &removed_in).await.unwrap();
+        assert_eq!(checked.obstacle, obstacle, "{namespace}");
+    }
+}
+
 // req: MODE-13
 #[tokio::test(start_paused = true)]
 async fn the_mode_changes_where_the_installation_has_daemons_and_the_next_one_has_none_or_the_reverse()
@@ -146,7 +163,7 @@ async fn a_list_that_fails_decides_nothing() {
         ] {
             let api = FakeApi::new();
             api.break_with(Rule::always(call, fault));
-            let checked = check(&api.client(), DriverChange::Uninstall).await;
+            let checked = check(&api.client(), DriverChange::Uninstall, &[]).await;
             assert!(checked.is_err(), "{call:?} {fault:?}");
         }
     }

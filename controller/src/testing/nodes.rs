@@ -8,8 +8,8 @@ use super::DRIVER_NAMESPACE;
 use super::objects::{TEAM, mk_claim, uid};
 use crate::api_client::CONTROLLER_NAME;
 use crate::clique_members::{MemberKeeper, MemberMetrics};
-use crate::go_daemons::{GoDaemonMetrics, GoDaemonRemover};
 use crate::fake_api::{FakeApi, Resource};
+use crate::go_daemons::{GoDaemonMetrics, GoDaemonRemover};
 use crate::worker::Worker;
 
 pub(crate) const CLIQUE: &str = "aaaaaaaa-0000-0000-0000-000000000001.7";

@@ -187,11 +187,18 @@ fn has_lost_label(template: &ObservedTemplate, findings: &Findings) -> bool {
 
 /// Whether the template asks for something else than the one that we create, as the API server
 /// stores it. One that cannot be decoded is left alone: nothing is known of it.
-// req: CD-11
+///
+/// Nodes give no channel of a ComputeDomain's own to a claim without its label, as those of the Go driver's
+/// templates are.
+// req: CD-11, MODE-31
 fn is_altered(template: &ObservedTemplate, domain: &Domain, findings: &Findings) -> bool {
     let (Some(content), Ok(wanted)) = (template.content(), domain.wanted()) else {
         return false;
     };
+    let has_own_channel = domain.channel().is_some_and(|number| number > 0);
+    if has_own_channel && !template.labels_claims() {
+        return true;
+    }
     let uid = domain.uid();
     let is = |mode: &AllocationMode| is_content_of(content, uid, mode);
     // The Go driver's controller makes one of `Single` for every domain in the host-managed mode.

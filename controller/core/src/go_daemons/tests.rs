@@ -187,7 +187,9 @@ fn what_finalizers_of_others_keep_is_tried_again_without_another_word() {
     let mut world = World::with(&["a"]);
     world.list(&[]);
     world.daemons.removed("a", world.now);
-    world.daemons.remove("a", &mk_object(GoKind::DaemonSet, "a"));
+    world
+        .daemons
+        .remove("a", &mk_object(GoKind::DaemonSet, "a"));
     assert_eq!(world.daemons.take_news(), [removed("a")]);
     world.assert_idle();
     world.pass(30);

@@ -7,9 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::leases::{check_leases, expected_of_channel};
 use crate::objects::{
-    OF_OTHERS, asked_uid, domain_uid, has_finalizer, has_our_finalizer, is_as_created,
-    is_being_deleted, is_by_controller, is_copied, is_daemon, is_made_for_label, place, uid,
-    wanted_name, wanted_place,
+    OF_OTHERS, asked_uid, domain_uid, has_finalizer, has_our_finalizer, is_being_deleted,
+    is_by_controller, is_copied, is_daemon, is_fit_for, is_made_for_label, place, uid, wanted_name,
+    wanted_place,
 };
 use crate::server::Server;
 
@@ -142,7 +142,7 @@ fn expected_reason(
     match (foreign || !is_own, is_being_deleted(metadata)) {
         (true, _) => "TemplateNameTaken",
         (false, true) => "TemplateHeld",
-        (false, false) if is_as_created(template) => "Admitted",
+        (false, false) if is_fit_for(template, domain) => "Admitted",
         (false, false) => "Admitted, but the template is altered",
     }
 }

@@ -157,6 +157,17 @@ pub(crate) fn note_writer(metadata: &mut ObjectMeta, manager: &str) {
     metadata.managed_fields = serde_json::from_value(write).unwrap();
 }
 
+/// Whether it is as a controller has created it, and its claims get what this domain has: nodes give a channel of its
+/// own to none without the label.
+pub(crate) fn is_fit_for(template: &ResourceClaimTemplate, domain: &ComputeDomain) -> bool {
+    let channel = domain.status.as_ref().and_then(|status| status.channel);
+    let has_own_channel = channel.is_some_and(|number| number > 0);
+    let claims = template.spec.metadata.as_ref();
+    let labels = claims.and_then(|claims| claims.labels.as_ref());
+    let labelled = labels.is_some_and(|labels| labels.contains_key(DOMAIN_LABEL));
+    is_as_created(template) && (labelled || !has_own_channel)
+}
+
 /// Whether a controller has created it, ours or the Go driver's.
 pub(crate) fn is_by_controller(metadata: &ObjectMeta) -> bool {
     metadata.managed_fields.is_some()

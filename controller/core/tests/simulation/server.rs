@@ -17,8 +17,8 @@ use serde_json::Value;
 
 use crate::leases::Channels;
 use crate::objects::{
-    Place, START, channel, domain_uid, is_as_created, is_being_deleted, is_by_controller,
-    is_copied, is_daemon, label, lease_place, note_writer, place, uid, wanted_place,
+    Place, START, channel, domain_uid, is_being_deleted, is_by_controller, is_copied, is_daemon,
+    is_fit_for, label, lease_place, note_writer, place, uid, wanted_place,
 };
 use crate::store::Store;
 
@@ -332,7 +332,7 @@ impl Server {
             if !is_by_controller(&found.metadata) && !former {
                 self.violate("the copy of a live domain is deleted", template);
             }
-        } else if is_as_created(&found) && formerly_wanted.is_none() {
+        } else if is_fit_for(&found, owner) && formerly_wanted.is_none() {
             self.violate("the template of a live domain is deleted", template);
         }
     }

@@ -8,6 +8,7 @@ use crate::fixtures::{
     being_deleted, mk_daemon_template, mk_domain_object, with_device_class, with_target,
     with_template_name,
 };
+use crate::nodes::Nodes;
 
 /// One of each kind that a request or a watch can tell.
 fn every_rejection() -> Vec<Rejection> {
@@ -34,6 +35,7 @@ fn mk_driver_managed() -> Rejection {
     Rejection::DriverManaged {
         object: mk_daemon_template(DRIVER_NAMESPACE).reference().clone(),
         uid: UID.to_owned(),
+        removes: false,
     }
 }
 
@@ -133,7 +135,31 @@ fn a_domain_with_driver_managed_objects_is_rejected_even_when_it_was_ready() {
     let rejection = rejection(decide_first(&observed));
     assert_eq!(rejection.reason(), "DriverManagedLeftovers");
     let object = format!("{DRIVER_NAMESPACE}/computedomain-daemon-{UID}");
-    assert!(rejection.message().contains(&object));
+    let message = rejection.message();
+    assert!(
+        message.contains(&object) && message.contains("kubectl delete"),
+        "{message}"
+    );
+}
+
+// req: MODE-31
+#[test]
+fn where_such_objects_are_removed_the_operator_has_nothing_to_do() {
+    let observed = observe(
+        ready(),
+        [mk_template(json!({})), mk_daemon_template(DRIVER_NAMESPACE)],
+    );
+    let findings = Findings {
+        nodes: Nodes::Unknown,
+        ..mk_findings()
+    };
+    let rejection = rejection(decide(&observed, &findings, &[DRIVER_NAMESPACE.into()]));
+    assert_eq!(rejection.reason(), "DriverManagedLeftovers");
+    let message = rejection.message();
+    assert!(
+        message.contains("nothing has to be done") && !message.contains("kubectl"),
+        "{message}"
+    );
 }
 
 #[test]
