@@ -84,6 +84,7 @@ driver_managed=(
     a_node_without_a_ready_imex_daemon_prepares_no_claim
     a_job_does_not_notice_what_happens_to_imex_daemons
     an_update_of_imex_daemons_waits_for_jobs
+    daemons_of_the_go_driver_go_when_their_domain_is_unused
 )
 
 # Of the kubelet scenarios, with --must: seconds each.

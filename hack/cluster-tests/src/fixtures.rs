@@ -153,6 +153,21 @@ pub fn create_pod_that(
     cluster.apply(&manifest.to_string())
 }
 
+/// As [`create_pod`], with a claim from the template of this name.
+///
+/// # Errors
+/// As [`Cluster::script`].
+pub fn create_pod_of_template(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    name: &str,
+    node: u8,
+    template: &str,
+) -> Result<()> {
+    let claim = json!({"name": "channel", "resourceClaimTemplateName": template});
+    cluster.apply(&manifest(namespace, name, Some(node), Some(claim)))
+}
+
 /// As [`create_pod`], and waits until the pod is running.
 ///
 /// # Errors

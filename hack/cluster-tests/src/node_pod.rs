@@ -149,15 +149,15 @@ impl NodePod {
         Ok(format!("ctr -n k8s.io task kill --signal SIGKILL {id}"))
     }
 
-    /// The id of its container, as containerd has it.
+    /// The id of its container, as the runtime has it.
     ///
     /// # Errors
     /// If the pod has no container.
     pub fn container_id(&self) -> Result<String> {
         let status = self.container_status()?;
         let id = status.get("containerID").and_then(Value::as_str);
-        let id = id.and_then(|id| id.strip_prefix("containerd://"));
-        id.map(str::to_owned).context("no container id")
+        let id = id.and_then(|id| id.split_once("://"));
+        id.map(|(_, id)| id.to_owned()).context("no container id")
     }
 
     fn container_status(&self) -> Result<Value> {

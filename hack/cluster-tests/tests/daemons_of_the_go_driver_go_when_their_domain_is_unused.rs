@@ -1,0 +1,206 @@
+//! Where the driver runs `nvidia-imex`, and the Go driver ran it before: what that has made of a ComputeDomain stays while a
+//! claim of it is allocated, and is removed after that. Then the ComputeDomain has a channel of its own.
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::cliques::CLIQUE;
+use cluster_tests::fixtures;
+use cluster_tests::node_pod::NAMESPACE;
+use cluster_tests::{Cluster, Namespace, channels, imex_members, wait_until};
+use serde_json::{Value, json};
+
+const LABEL: &str = "resource.nvidia.com/computeDomain";
+const TARGET: &str = "resource.nvidia.com/computeDomainTarget";
+
+// req: MODE-30, MODE-31, MODE-32, MODE-36
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_pod_that_runs_keeps_them_and_when_it_has_ended_the_next_one_is_served_by_ours() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "moved")?;
+    imex_members::wait_until_ready(&cluster)?;
+    scale_controller(&cluster, 0)?;
+    let uid = create_domain_of_go(&cluster, &namespace)?;
+    fixtures::create_pod_of_template(&cluster, &namespace, "worker", 1, "train-channel")?;
+    wait_until(
+        &cluster,
+        "a node is the worker's, and a daemon runs there",
+        || {
+            let claims = cluster.items(&["resourceclaims", "-n", &namespace.name])?;
+            ensure!(
+                claims
+                    .iter()
+                    .any(|it| it.pointer("/status/allocation").is_some()),
+                "no claim is allocated"
+            );
+            let daemons = daemon_pods(&cluster, &uid)?;
+            ensure!(daemons.len() == 2, "{daemons:?}");
+            Ok(())
+        },
+    )?;
+
+    scale_controller(&cluster, 2)?;
+    wait_until(&cluster, "the domain's users are told", || {
+        let events = cluster.events_about(&namespace.name, "train")?.join("\n");
+        ensure!(
+            events.contains("GoDaemonsInUse") && events.contains("worker"),
+            "{events}"
+        );
+        ensure!(events.contains("DriverManagedLeftovers"), "{events}");
+        Ok(())
+    })?;
+    ensure!(daemon_pods(&cluster, &uid)?.len() == 2, "they did not stay");
+    // Helm's guard does not mind them, either.
+    cluster_tests::release::upgrade(&cluster, &[])?;
+
+    cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
+    wait_until(&cluster, "nothing of the Go driver's is left", || {
+        let selector = format!("{LABEL}={uid}");
+        for kinds in [
+            "daemonsets,pods,computedomaincliques",
+            "resourceclaimtemplates",
+        ] {
+            let left = cluster.items(&[kinds, "-n", NAMESPACE, "-l", &selector])?;
+            ensure!(left.is_empty(), "{left:?}");
+        }
+        let nodes = cluster.items(&["nodes", "-l", &selector])?;
+        ensure!(nodes.is_empty(), "{nodes:?}");
+        Ok(())
+    })?;
+    let channel = channels::of_domain(&cluster, &namespace, "train")?;
+    wait_until(
+        &cluster,
+        "there is a template whose claims nodes know",
+        || {
+            let template = ["get", "resourceclaimtemplate", "train-channel"];
+            let template = cluster.json(&[&template[..], &["-n", &namespace.name]].concat())?;
+            let labels = template.pointer("/spec/metadata/labels");
+            ensure!(labels == Some(&json!({ LABEL: uid })), "{template}");
+            Ok(())
+        },
+    )?;
+    fixtures::create_pod_of_template(&cluster, &namespace, "next", 1, "train-channel")?;
+    fixtures::wait_until_running(&cluster, &namespace, "next")?;
+    channels::sees_only(&cluster, &namespace, "next", channel)
+}
+
+fn scale_controller(cluster: &Cluster, replicas: u8) -> Result<()> {
+    let replicas_arg = format!("--replicas={replicas}");
+    let scale = ["scale", "deployment", "imex-dra-controller", &replicas_arg];
+    cluster.kubectl(&[&scale[..], &["-n", NAMESPACE]].concat())?;
+    wait_until(cluster, &format!("{replicas} controllers run"), || {
+        let selector = "imex-dra-component=controller";
+        let pods = cluster.items(&["pods", "-n", NAMESPACE, "-l", selector])?;
+        ensure!(pods.len() == usize::from(replicas), "{} run", pods.len());
+        Ok(())
+    })
+}
+
+/// A domain as the Go driver leaves it. Returns its UID.
+fn create_domain_of_go(cluster: &Cluster, namespace: &Namespace) -> Result<String> {
+    let domain = json!({
+        "apiVersion": "resource.nvidia.com/v1beta1",
+        "kind": "ComputeDomain",
+        "metadata": { "name": "train", "namespace": namespace.name, "finalizers": [LABEL] },
+        "spec": { "numNodes": 2, "channel": { "resourceClaimTemplate": { "name": "train-channel" } } },
+    });
+    cluster.apply(&domain.to_string())?;
+    let get = ["get", "computedomain", "train", "-n", &namespace.name];
+    let domain = cluster.json(&get)?;
+    let uid = domain.pointer("/metadata/uid").and_then(Value::as_str);
+    let uid = uid.context("it has no UID")?.to_owned();
+    let daemons = format!("computedomain-daemon-{uid}");
+
+    let template = |name: &str,
+                    namespace: &str,
+                    target: &str,
+                    request: Value,
+                    parameters: Value| {
+        json!({
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {
+                "name": name, "namespace": namespace, "finalizers": [LABEL],
+                "labels": { LABEL: uid, TARGET: target },
+            },
+            "spec": { "spec": { "devices": {
+                "requests": [request],
+                "config": [{ "opaque": { "driver": "compute-domain.nvidia.com", "parameters": parameters } }],
+            } } },
+        })
+    };
+    let request = |name: &str, class: &str| {
+        let class = format!("{class}.nvidia.com");
+        json!({ "name": name, "exactly": { "deviceClassName": class } })
+    };
+    let parameters = |kind: &str| {
+        json!({
+            "apiVersion": "resource.nvidia.com/v1beta1", "kind": kind, "domainID": uid,
+        })
+    };
+    let mut channel = parameters("ComputeDomainChannelConfig");
+    channel["allocationMode"] = json!("Single");
+    let mut workload = template(
+        "train-channel",
+        &namespace.name,
+        "Workload",
+        request("channel", "compute-domain-default-channel"),
+        channel,
+    );
+    workload["spec"]["spec"]["devices"]["config"][0]["requests"] = json!(["channel"]);
+    let of_daemons = template(
+        &daemons,
+        NAMESPACE,
+        "Daemon",
+        request("daemon", "compute-domain-daemon"),
+        parameters("ComputeDomainDaemonConfig"),
+    );
+    let daemon_set = json!({
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {
+            "name": daemons, "namespace": NAMESPACE, "finalizers": [LABEL], "labels": { LABEL: uid },
+        },
+        "spec": {
+            "selector": { "matchLabels": { LABEL: uid } },
+            "template": {
+                "metadata": { "labels": { LABEL: uid } },
+                "spec": {
+                    "nodeSelector": { LABEL: uid },
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{
+                        "name": "compute-domain-daemon", "image": "localhost/busybox:1",
+                        "imagePullPolicy": "Never", "command": ["sleep", "100000"],
+                    }],
+                },
+            },
+        },
+    });
+    let clique = json!({
+        "apiVersion": "resource.nvidia.com/v1beta1",
+        "kind": "ComputeDomainClique",
+        "metadata": {
+            "name": format!("{uid}.{CLIQUE}"), "namespace": NAMESPACE, "labels": { LABEL: uid },
+        },
+        "daemons": [],
+    });
+    for object in [workload, of_daemons, daemon_set, clique] {
+        cluster.apply(&object.to_string())?;
+    }
+    let label = format!("{LABEL}={uid}");
+    cluster.kubectl(&["label", "nodes", "node1", "node2", &label])?;
+    let ready = [
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        r#"{"status":{"status":"Ready"}}"#,
+    ];
+    let patch = ["patch", "computedomain", "train", "-n", &namespace.name];
+    cluster.kubectl(&[&patch[..], &ready].concat())?;
+    Ok(uid)
+}
+
+fn daemon_pods(cluster: &Cluster, uid: &str) -> Result<Vec<Value>> {
+    let selector = format!("{LABEL}={uid}");
+    let running = "--field-selector=status.phase=Running";
+    cluster.items(&["pods", "-n", NAMESPACE, "-l", &selector, running])
+}
