@@ -110,49 +110,41 @@ fn create_domain_of_go(cluster: &Cluster, namespace: &Namespace) -> Result<Strin
     let uid = uid.context("it has no UID")?.to_owned();
     let daemons = format!("computedomain-daemon-{uid}");
 
-    let template = |name: &str,
-                    namespace: &str,
-                    target: &str,
-                    request: Value,
-                    parameters: Value| {
-        json!({
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaimTemplate",
-            "metadata": {
-                "name": name, "namespace": namespace, "finalizers": [LABEL],
-                "labels": { LABEL: uid, TARGET: target },
-            },
-            "spec": { "spec": { "devices": {
-                "requests": [request],
-                "config": [{ "opaque": { "driver": "compute-domain.nvidia.com", "parameters": parameters } }],
-            } } },
-        })
-    };
-    let request = |name: &str, class: &str| {
-        let class = format!("{class}.nvidia.com");
-        json!({ "name": name, "exactly": { "deviceClassName": class } })
-    };
-    let parameters = |kind: &str| {
-        json!({
-            "apiVersion": "resource.nvidia.com/v1beta1", "kind": kind, "domainID": uid,
-        })
-    };
-    let mut channel = parameters("ComputeDomainChannelConfig");
-    channel["allocationMode"] = json!("Single");
-    let mut workload = template(
-        "train-channel",
-        &namespace.name,
+    let template =
+        |(name, namespace): (&str, &str), target: &str, class: &str, parameters: Value| {
+            let class = format!("{class}.nvidia.com");
+            json!({
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaimTemplate",
+                "metadata": {
+                    "name": name, "namespace": namespace, "finalizers": [LABEL],
+                    "labels": { LABEL: uid, TARGET: target },
+                },
+                "spec": { "spec": { "devices": {
+                    "requests": [{ "name": "channel", "exactly": { "deviceClassName": class } }],
+                    "config": [{ "requests": ["channel"], "opaque": {
+                        "driver": "compute-domain.nvidia.com", "parameters": parameters,
+                    } }],
+                } } },
+            })
+        };
+    let workload = template(
+        ("train-channel", &namespace.name),
         "Workload",
-        request("channel", "compute-domain-default-channel"),
-        channel,
+        "compute-domain-default-channel",
+        json!({
+            "apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomainChannelConfig",
+            "domainID": uid, "allocationMode": "Single",
+        }),
     );
-    workload["spec"]["spec"]["devices"]["config"][0]["requests"] = json!(["channel"]);
     let of_daemons = template(
-        &daemons,
-        NAMESPACE,
+        (&daemons, NAMESPACE),
         "Daemon",
-        request("daemon", "compute-domain-daemon"),
-        parameters("ComputeDomainDaemonConfig"),
+        "compute-domain-daemon",
+        json!({
+            "apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomainDaemonConfig",
+            "domainID": uid,
+        }),
     );
     let daemon_set = json!({
         "apiVersion": "apps/v1",
