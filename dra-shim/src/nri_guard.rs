@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Both calls are needed. The first has the clear moment to refuse; the second sees what plugins
-//! after this one have added, and the devices of CDI names that plugins have asked for.
+//! after this one have added, and the devices of CDI names that plugins have asked for. CRI-O starts a container
+//! all the same, so that there the second only tells.
 //!
 //! Containers that run when the guard is connected are told of, and never stopped.
 
@@ -27,6 +28,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use compute_domain_node::{NodeClaims, Whose, channels_to_explain, sentence, unexplained};
@@ -38,7 +40,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use tracing::info;
 
-use self::finding::{Finding, Moment};
+use self::finding::{End, Finding, Moment};
 use crate::monitor::HardwareMonitor;
 use crate::shared_claims::SharedClaims;
 
@@ -51,6 +53,9 @@ pub(crate) use reports::{Connection, Reports};
 /// and before those that only log (99).
 const INDEX: u8 = 90;
 const NAME: &str = "imex-dra";
+
+/// The runtime that only logs what a plugin says about a start: CRI-O 1.34, and every one before.
+const STARTS_ANYWAY: &str = "cri-o";
 
 /// How long a look-up may take for a container that is being created. The runtime drops a plugin
 /// that does not answer within 2 s.
@@ -71,6 +76,8 @@ pub(crate) struct NriGuard {
     /// Where pods that have a channel by annotation are recorded. It need not exist.
     pub(crate) annotated: Arc<Path>,
     pub(crate) reports: Reports,
+    /// Whether the runtime starts a container although a plugin refuses that.
+    pub(crate) starts_anyway: Arc<AtomicBool>,
 }
 
 /// What a container asks for.
@@ -185,9 +192,15 @@ impl NriGuard {
                  another process hold the checkpoint's lock, or is the disk slow?)"
             ))
         });
-        let refuses = self.mode == Mode::Enforce;
+        let starts_anyway = self.starts_anyway.load(Ordering::Relaxed);
+        let end = match (moment, self.mode) {
+            (Moment::Synchronize, _) => End::Runs,
+            (Moment::Start, Mode::Enforce) if starts_anyway => End::StartsAnyway,
+            (_, Mode::Enforce) => End::Refused,
+            (_, Mode::Off | Mode::Warn) => End::LetThrough,
+        };
         self.reports
-            .finding(moment, pod, container, &asked.channels, &finding, refuses);
+            .finding(moment, pod, container, &asked.channels, &finding, end);
         Some(finding)
     }
 
@@ -326,6 +339,8 @@ impl Plugin for NriGuard {
     ) -> Result<(), Refusal> {
         let (name, version) = (&runtime.name, &runtime.version);
         info!(runtime = %format_args!("{name} {version}"), "the container runtime answers");
+        self.starts_anyway
+            .store(name == STARTS_ANYWAY, Ordering::Relaxed);
         // The runtime asks about no container before this is answered, and a container that is
         // refused at its start is not always tried again. What cannot be opened is told then.
         let limit = context.remaining().mul_f32(0.75);

@@ -409,6 +409,7 @@ impl Parts {
                 metrics: Arc::clone(&self.metrics),
                 own_namespace: nri.namespace.as_str().into(),
             },
+            starts_anyway: Arc::default(),
         };
         let service = guard.start(&nri.nri_socket);
         let service = service.map_err(|error| StartError::new(&error, "report it"))?;

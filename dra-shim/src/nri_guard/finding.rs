@@ -20,6 +20,17 @@ pub(super) enum Moment {
     Synchronize,
 }
 
+/// What becomes of a container that asks for what it has no claim for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// It runs already.
+    Runs,
+    Refused,
+    LetThrough,
+    /// It is refused, and the runtime starts it all the same.
+    StartsAnyway,
+}
+
 // === impl Moment ===
 
 impl Moment {

@@ -10,7 +10,7 @@ use nri_plugin::api::{Container, PodSandbox};
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::finding::{Finding, Moment};
+use super::finding::{End, Finding, Moment};
 use crate::metrics::Metrics;
 
 /// Where findings are reported. Cheap to clone.
@@ -43,13 +43,16 @@ impl Reports {
         container: &Container,
         asked: &AskedChannels,
         finding: &Finding,
-        refuses: bool,
+        end: End,
     ) {
-        let refuses = refuses && moment != Moment::Synchronize;
-        let done = match (moment, refuses) {
-            (Moment::Synchronize, _) => "it runs",
-            (_, true) => "it is refused",
-            (_, false) => "it is let through (nriGuard.mode: warn)",
+        let refuses = end == End::Refused;
+        let done = match end {
+            End::Runs => "it runs",
+            End::Refused => "it is refused",
+            End::LetThrough => "it is let through (nriGuard.mode: warn)",
+            End::StartsAnyway => {
+                "it has got that from another plugin, and CRI-O starts it although this one refuses: have that plugin leave it out, or use the OCI hook of cdi-gen, too"
+            }
         };
         let told = |reason: &str, text: &str| {
             let note = format!("container {}: {text}; {done}", container.name);

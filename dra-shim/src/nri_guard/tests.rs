@@ -1,7 +1,7 @@
 use nri_plugin::api::{
     CdiDevice, LinuxContainer, LinuxDevice, LinuxDeviceCgroup, LinuxResources, Mount, OptionalInt64,
 };
-use nri_plugin::testing::{CallError, FakeRuntime, Options};
+use nri_plugin::testing::{CallError, FakeRuntime, Options, Release};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tempfile::TempDir;
@@ -68,6 +68,7 @@ impl Guarded {
                 metrics,
                 own_namespace: "imex-dra".into(),
             },
+            starts_anyway: Arc::default(),
         };
         let socket = directory.path().join("nri.sock");
         let runtime = FakeRuntime::start(&socket, options).unwrap();
@@ -498,6 +499,27 @@ async fn what_the_checkpoint_says_is_waited_for_while_it_is_opened_for_the_first
     registered.await.unwrap_err();
     shared_claims.set_available(claims);
     guarded.runtime.wait_registered().await;
+}
+
+// req: NRI-22
+#[tokio::test]
+async fn where_the_runtime_starts_it_all_the_same_nobody_is_told_that_it_is_refused() {
+    let options = Options {
+        release: Release::CriO1_34,
+        ..Options::default()
+    };
+    let guarded = Guarded::start_with(Mode::Enforce, options).await;
+    guarded.prepare("train-1", &["first"]).await;
+    let (pod, container) = (mk_pod("other"), of_claim("train-1"));
+    guarded.create(&pod, &container).await.unwrap_err();
+    let event = guarded.event().await;
+    assert!(event.ends_with("it is refused"), "{event}");
+
+    let started = guarded.runtime.start_container(&pod, &container).await;
+    started.unwrap_err();
+    let event = guarded.event().await;
+    assert!(event.contains("CRI-O starts it although"), "{event}");
+    assert!(guarded.counted("start", "told"));
 }
 
 // req: NRI-16

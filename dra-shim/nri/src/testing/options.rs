@@ -37,6 +37,8 @@ pub enum Release {
     Containerd1_7,
     /// containerd 2.1 with NRI 0.8.0.
     Containerd2_1,
+    /// CRI-O 1.34.0 with NRI 0.9.1. It starts a container also when the plugin refuses that.
+    CriO1_34,
     /// containerd 2.2.1 with NRI 0.11.0. It knows all events.
     Containerd2_2,
     /// containerd 2.3 with NRI 0.12.0. It says its NRI's version.
@@ -66,7 +68,7 @@ impl Options {
         let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let mut request = ConfigureRequest {
             config: self.config.clone(),
-            runtime_name: "containerd".into(),
+            runtime_name: self.release.runtime().into(),
             runtime_version: self.release.version().into(),
             ..Default::default()
         };
@@ -84,8 +86,16 @@ impl Options {
 // === impl Release ===
 
 impl Release {
+    const fn runtime(self) -> &'static str {
+        match self {
+            Self::CriO1_34 => "cri-o",
+            _ => "containerd",
+        }
+    }
+
     const fn version(self) -> &'static str {
         match self {
+            Self::CriO1_34 => "1.34.0",
             Self::Containerd1_7 => "v1.7.16",
             Self::Containerd2_1 => "v2.1.5",
             Self::Containerd2_2 => "v2.2.1",
@@ -96,7 +106,7 @@ impl Release {
     /// Fact: a plugin that asks for another one is not registered.
     pub(super) const fn known_events(self) -> Events {
         match self {
-            Self::Containerd1_7 | Self::Containerd2_1 => Events::SINCE_0_2,
+            Self::Containerd1_7 | Self::Containerd2_1 | Self::CriO1_34 => Events::SINCE_0_2,
             Self::Containerd2_2 | Self::Containerd2_3 => Events::SINCE_0_10,
         }
     }
