@@ -330,7 +330,7 @@ impl Plugin for NriGuard {
         Events::CREATE_CONTAINER | Events::START_CONTAINER
     }
 
-    // req: NRI-15
+    // req: NRI-15, NRI-22
     async fn configure(
         &self,
         context: &Context,

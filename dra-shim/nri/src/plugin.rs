@@ -152,7 +152,8 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// A container is about to be started. A refusal fails that.
+    /// A container is about to be started. A refusal fails that with containerd; CRI-O 1.34
+    /// logs it, and starts the container.
     fn start_container(
         &self,
         context: &Context,
