@@ -6,6 +6,7 @@ use kube::core::Duration;
 
 use crate::apply_crds::ApplyCrdsArgs;
 use crate::crd_kind::CrdKind;
+use crate::namespace_args::NamespaceArgs;
 use crate::preflight::PreflightArgs;
 
 /// Creates a claim template for each ComputeDomain, and deletes it with the domain.
@@ -36,23 +37,6 @@ pub(crate) struct Args {
     pub(crate) log: LogArgs,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-}
-
-/// Where the driver-managed mode of the Go driver keeps its objects, which are named if there are any
-/// left.
-#[derive(ClapArgs, Clone, Debug)]
-pub(crate) struct NamespaceArgs {
-    /// Namespace of this pod.
-    #[arg(long = "namespace", env = "NAMESPACE", default_value = "default")]
-    own: String,
-    /// Further namespaces in which the Go driver's controller has kept its objects: another one that
-    /// its chart was installed in, and its own additional namespaces.
-    #[arg(
-        long = "additional-namespaces",
-        env = "ADDITIONAL_NAMESPACES",
-        value_delimiter = ','
-    )]
-    additional: Vec<String>,
 }
 
 /// Whether nodes get a label for their NVLink clique.
@@ -183,25 +167,6 @@ pub(crate) struct LeaderElectionArgs {
         default_value = "2s"
     )]
     pub(crate) retry_period: Duration,
-}
-
-// === impl NamespaceArgs ===
-
-impl NamespaceArgs {
-    /// Where the Leases of channels are.
-    pub(crate) fn own(&self) -> &str {
-        &self.own
-    }
-
-    /// Each of them once.
-    pub(crate) fn of_driver(&self) -> Vec<String> {
-        let mut namespaces = self.additional.clone();
-        namespaces.push(self.own.clone());
-        namespaces.retain(|namespace| !namespace.is_empty());
-        namespaces.sort();
-        namespaces.dedup();
-        namespaces
-    }
 }
 
 // === impl CliqueLabelArgs ===

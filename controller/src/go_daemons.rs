@@ -39,7 +39,7 @@ use tracing::{info, warn};
 pub(crate) use self::metrics::GoDaemonMetrics;
 use crate::api_client::{ApiClient, RawMetadata, RequestError};
 use crate::reconcile::SharedIndex;
-use crate::reports::{Reports, enumerate, name};
+use crate::reports::Reports;
 use crate::waiting::is_allocated;
 use crate::wake::wake_at;
 use crate::watches::pauses;
@@ -287,42 +287,19 @@ impl Run<'_> {
             ..
         } = self.remover;
         for news in self.daemons.take_news() {
-            let (GoNews::Waits { domain: uid, .. }
-            | GoNews::Removed { domain: uid }
-            | GoNews::CameBack { domain: uid, .. }) = &news;
-            let domain = index.lock().domain(uid);
-            let of = domain.as_deref().map_or_else(
-                || format!("of a ComputeDomain that does not exist (UID {uid})"),
-                |domain| format!("of {}", name(domain)),
-            );
-            let (reason, note) = match &news {
-                GoNews::Waits { claims, .. } => (
-                    "GoDaemonsInUse",
-                    format!(
-                        "the IMEX daemons of NVIDIA's driver {of} stay until its pods have ended: claims are allocated: {}; no further pod of it starts before, so suspend the job if it starts pods again",
-                        enumerate(claims)
-                    ),
-                ),
-                GoNews::Removed { .. } => {
-                    metrics.removed();
-                    (
-                        "GoDaemonsRemoved",
-                        format!(
-                            "the IMEX daemons of NVIDIA's driver {of} are removed, no claim is allocated: this driver's serve it from now on"
-                        ),
-                    )
-                }
-                GoNews::CameBack { object, .. } => (
-                    "GoDaemonsCameBack",
-                    format!(
-                        "{object} {of} has come back within ten minutes, and is left alone for as long: does the Go driver's controller run? Switch ComputeDomains off there (resources.computeDomains.enabled=false)"
-                    ),
-                ),
+            if matches!(news, GoNews::Removed { .. }) {
+                metrics.removed();
+            }
+            let uid = news.domain();
+            let Some(domain) = index.lock().domain(uid) else {
+                // There is nobody to tell.
+                info!(uid, ?news, "about a ComputeDomain that does not exist");
+                continue;
             };
-            info!(reason, "{note}");
-            if let Some(domain) = domain {
-                let is_warning = reason == "GoDaemonsCameBack";
-                reports.go_daemons(&domain, reason, is_warning, &note);
+            match &news {
+                GoNews::Waits { claims, .. } => reports.go_daemons_in_use(&domain, claims),
+                GoNews::Removed { .. } => reports.go_daemons_removed(&domain),
+                GoNews::CameBack { object, .. } => reports.go_daemons_came_back(&domain, object),
             }
         }
         metrics.set_waiting(self.daemons.waiting());

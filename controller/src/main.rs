@@ -55,6 +55,7 @@ mod go_daemons;
 mod lease;
 mod leftovers;
 mod metrics;
+mod namespace_args;
 mod preflight;
 mod queue;
 mod reconcile;

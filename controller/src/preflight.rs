@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api_client::RawMetadata;
-use crate::args::NamespaceArgs;
+use crate::namespace_args::NamespaceArgs;
 use crate::refused::{REFUSED, print};
 
 /// What is about to happen, and how the driver will run then.

@@ -132,14 +132,35 @@ impl Reports {
             .warning(&object, "SecondController", "Admit", note);
     }
 
-    /// What becomes of the IMEX daemons that the Go driver runs for the domain.
-    pub(crate) fn go_daemons(&self, domain: &Domain, reason: &str, is_warning: bool, note: &str) {
+    /// The IMEX daemons that the Go driver runs for the domain stay: these claims are allocated.
+    pub(crate) fn go_daemons_in_use(&self, domain: &Domain, claims: &[String]) {
+        let named = enumerate(claims);
+        let note = format!(
+            "the IMEX daemons of NVIDIA's driver stay until its pods have ended: claims are allocated: {named}; no further pod of it starts before, so suspend the job if it starts pods again"
+        );
+        info!(domain = name(domain), "{note}");
         let object = reference(domain);
-        if is_warning {
-            self.events.warning(&object, reason, "Move", note);
-        } else {
-            self.events.normal(&object, reason, "Move", note);
-        }
+        self.events.normal(&object, "GoDaemonsInUse", "Move", &note);
+    }
+
+    /// They are gone.
+    pub(crate) fn go_daemons_removed(&self, domain: &Domain) {
+        let note = "the IMEX daemons of NVIDIA's driver are removed, no claim is allocated: this driver's serve it from now on";
+        info!(domain = name(domain), "{note}");
+        let object = reference(domain);
+        self.events
+            .normal(&object, "GoDaemonsRemoved", "Move", note);
+    }
+
+    /// They have come back.
+    pub(crate) fn go_daemons_came_back(&self, domain: &Domain, object: &str) {
+        let note = format!(
+            "{object} has come back within ten minutes, and is left alone for as long: does the Go driver's controller run? Switch ComputeDomains off there (resources.computeDomains.enabled=false)"
+        );
+        warn!(domain = name(domain), "{note}");
+        let about = reference(domain);
+        self.events
+            .warning(&about, "GoDaemonsCameBack", "Move", &note);
     }
 
     /// Requests for the domain keep failing.

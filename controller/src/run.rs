@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use tracing::info;
 
 use crate::api_client::{ApiClient, CONTROLLER_NAME};
-use crate::args::{Args, Command, NamespaceArgs};
+use crate::args::{Args, Command};
 use crate::clique_keeper::{CliqueKeeper, CliqueMetrics};
 use crate::clique_members::{MemberKeeper, MemberMetrics};
 use crate::crd_kind::CrdKind;
@@ -20,6 +20,7 @@ use crate::fence::Fence;
 use crate::go_daemons::{GoDaemonMetrics, GoDaemonRemover};
 use crate::lease::{Elector, LeaseConfig};
 use crate::metrics::Metrics;
+use crate::namespace_args::NamespaceArgs;
 use crate::reconcile::{Context, SharedIndex};
 use crate::refusals::Refusals;
 use crate::reports::Reports;

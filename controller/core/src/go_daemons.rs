@@ -108,6 +108,17 @@ pub enum GoNews {
     },
 }
 
+// === impl GoNews ===
+
+impl GoNews {
+    /// UID of the ComputeDomain that it is about.
+    pub fn domain(&self) -> &str {
+        let (Self::Waits { domain, .. } | Self::Removed { domain } | Self::CameBack { domain, .. }) =
+            self;
+        domain
+    }
+}
+
 // === impl GoDaemons ===
 
 impl GoDaemons {
