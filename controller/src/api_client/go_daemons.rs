@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
+use compute_domain_api::ComputeDomainDaemonConfig;
 use compute_domain_api::clique::ComputeDomainClique;
 use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME};
 use compute_domain_core::{GoKind, GoObject, is_clique_of, label_removal};
@@ -19,9 +20,6 @@ use serde_json::Value;
 
 use super::claims::{list, text};
 use super::{ApiClient, RawMetadata, RequestError, delete_only, failed_to, json_patch, writer};
-
-/// Kind of the configuration in the claims of the Go driver's daemons.
-const DAEMON_CONFIG: &str = "ComputeDomainDaemonConfig";
 
 /// Any JSON, so that what others have written in a claim does not fail the list.
 #[derive(Deserialize)]
@@ -173,7 +171,7 @@ impl Claim {
         let configs = list(&self.status, "/allocation/devices/config");
         let ours = configs.filter(|config| {
             text(config, "/opaque/driver") == Some(DRIVER_NAME)
-                && text(config, "/opaque/parameters/kind") != Some(DAEMON_CONFIG)
+                && text(config, "/opaque/parameters/kind") != Some(ComputeDomainDaemonConfig::KIND)
         });
         ours.filter_map(|config| text(config, "/opaque/parameters/domainID"))
     }
@@ -186,6 +184,7 @@ impl Claim {
 
 #[cfg(test)]
 mod tests {
+    use compute_domain_api::ComputeDomainChannelConfig;
     use serde_json::json;
 
     use super::*;
@@ -208,8 +207,8 @@ mod tests {
     // req: MODE-30
     #[test]
     fn an_allocated_claim_of_a_channel_is_of_its_domain_and_that_of_a_daemon_is_not() {
-        assert_eq!(domains(mk_claim("ComputeDomainChannelConfig")), ["uid"]);
-        assert_eq!(domains(mk_claim("ComputeDomainDaemonConfig")), [""; 0]);
+        assert_eq!(domains(mk_claim(ComputeDomainChannelConfig::KIND)), ["uid"]);
+        assert_eq!(domains(mk_claim(ComputeDomainDaemonConfig::KIND)), [""; 0]);
     }
 
     #[test]
@@ -231,7 +230,7 @@ mod tests {
                 json!(5),
             ),
         ] {
-            let mut claim = mk_claim("ComputeDomainChannelConfig");
+            let mut claim = mk_claim(ComputeDomainChannelConfig::KIND);
             *claim.pointer_mut(path).unwrap() = value;
             assert_eq!(domains(claim), [""; 0], "{path}");
         }
