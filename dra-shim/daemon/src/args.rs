@@ -8,6 +8,8 @@ use clap::{Parser, Subcommand};
 use compute_domain_api::resident::IMEXD_DIR;
 use imex_runtime::{HttpArgs, KubeArgs, LogArgs};
 
+use crate::certificates::Directories;
+
 /// Runs one nvidia-imex for this node, whose peers are the nodes of its NVLink clique.
 #[derive(Debug, Parser)]
 #[command(name = "compute-domain-daemon", version)]
@@ -88,6 +90,29 @@ pub(crate) struct ImexArgs {
     /// Seconds that nvidia-imex may take to say its state; twice without an answer is a hang.
     #[arg(long, env = "IMEX_QUERY_TIMEOUT", default_value = "5", value_parser = parse_seconds)]
     pub(crate) imex_query_timeout: Duration,
+    /// Directory with the certificate, key and authority for mutual TLS between the members: tls.crt, tls.key and
+    /// ca.crt, as a Secret has them. Without it, they connect in the clear.
+    #[arg(long, env = "IMEX_TLS_DIR")]
+    imex_tls_dir: Option<PathBuf>,
+    /// Directory in memory for the copies that nvidia-imex reads.
+    #[arg(long, env = "IMEX_TLS_COPIES", default_value = "/run/imex-dra/tls")]
+    imex_tls_copies: PathBuf,
+    /// The name that every member's certificate is for.
+    #[arg(long, env = "IMEX_TLS_NAME", default_value = "compute-domain-daemon")]
+    imex_tls_name: String,
+}
+
+// === impl ImexArgs ===
+
+impl ImexArgs {
+    /// Where certificates are, if the members connect by mutual TLS.
+    pub(crate) fn tls(&self) -> Option<Directories> {
+        Some(Directories {
+            source: self.imex_tls_dir.clone()?,
+            copies: self.imex_tls_copies.clone(),
+            name: self.imex_tls_name.clone(),
+        })
+    }
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {

@@ -55,6 +55,8 @@ pub(crate) struct Core {
     plan: Option<Plan>,
     names: Names,
     process: Process,
+    /// Grows when the certificates are renewed.
+    certificates: u64,
     backoff: backoff::Backoff,
     last_signal: Option<Instant>,
     /// Why the next start is one.
@@ -83,6 +85,7 @@ impl Core {
                 until: now,
                 why: "nvidia-imex has not been started yet".to_owned(),
             },
+            certificates: 0,
             backoff: backoff::Backoff::default(),
             last_signal: None,
             next_reason: StartReason::First,
@@ -140,6 +143,12 @@ impl Core {
         self.names.failure = result.err();
         self.names.next_check = now + if is_new { RETRY } else { UPKEEP };
         self.names.written.clone_from(&self.plan);
+    }
+
+    /// There are others than before, which `nvidia-imex` reads when it is signalled.
+    // req: MODE-42
+    pub(crate) fn certificates_renewed(&mut self) {
+        self.certificates += 1;
     }
 
     /// The state could not be written: it is written again.

@@ -92,6 +92,11 @@ impl World {
         self.act();
     }
 
+    fn renew_certificates(&mut self) {
+        self.core.certificates_renewed();
+        self.act();
+    }
+
     fn act(&mut self) {
         for _ in 0..20 {
             let actions = self.core.decide(self.now);
@@ -298,6 +303,22 @@ fn a_peer_that_joins_is_one_signal_and_one_that_leaves_is_none() {
             .iter()
             .any(|(address, _)| *address == names::NOBODY)
     );
+}
+
+// req: MODE-42
+#[test]
+fn renewed_certificates_are_one_signal_and_no_start_also_with_a_peer_that_joins() {
+    let mut world = World::ready();
+    world.renew_certificates();
+    assert_eq!((world.signals.len(), world.starts.len()), (1, 1));
+    // Within the five seconds in which it would ignore them.
+    world.renew_certificates();
+    world.member(mk_membership(0, &[(1, 2), (2, 3)]));
+    assert_eq!(world.signals.len(), 1);
+    world.pass(SIGNAL_PAUSE);
+    assert_eq!((world.signals.len(), world.starts.len()), (2, 1));
+    world.pass(SIGNAL_PAUSE * 3);
+    assert_eq!(world.signals.len(), 2);
 }
 
 // req: DAEMON-4

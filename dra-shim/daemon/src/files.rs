@@ -8,6 +8,7 @@ use compute_domain_api::resident::{
     CONFIG_FILE, DaemonState, NODE_LIST_FILE, SOCKET_FILE, STATE_FILE,
 };
 
+use crate::certificates::Directories;
 use crate::core::membership::Seat;
 
 /// The directory, and what `nvidia-imex` is told beside the members.
@@ -18,6 +19,8 @@ pub(crate) struct Files {
     pub(crate) port: u16,
     /// Where commands are served inside the pod, beside the socket.
     pub(crate) command_port: u16,
+    /// Whose certificates it has, if the members connect by mutual TLS.
+    pub(crate) tls: Option<Directories>,
 }
 
 // === impl Files ===
@@ -76,7 +79,11 @@ impl Files {
              IMEX_CMD_PORT={command_port}\n",
             nodes.display(),
             socket.display(),
-        )
+        ) + &self
+            .tls
+            .as_ref()
+            .map(Directories::config_text)
+            .unwrap_or_default()
     }
 }
 
@@ -103,6 +110,7 @@ mod tests {
             dir: temporary.path().join("made/anew"),
             port: 50000,
             command_port: 50005,
+            tls: None,
         };
         (temporary, files)
     }
@@ -124,6 +132,33 @@ mod tests {
         let config = fs::read_to_string(files.config()).unwrap();
         let socket = format!("IMEX_CMD_UNIX_DOMAIN_PATH={}\n", files.socket().display());
         assert!(config.contains(&socket), "{config}");
+    }
+
+    // req: MODE-40
+    #[test]
+    fn with_certificates_both_ends_have_the_same_ones() {
+        let (_dir, mut files) = mk_files();
+        assert!(!files.config_text().contains("AUTH"));
+        files.tls = Some(Directories {
+            source: "/secret".into(),
+            copies: "/copies".into(),
+            name: "daemon".to_owned(),
+        });
+        let config = files.config_text();
+        for line in [
+            "IMEX_ENABLE_AUTH_ENCRYPTION=1",
+            "IMEX_AUTH_ENCRYPTION_MODE=SSL_TLS",
+            "IMEX_AUTH_SOURCE=FILE",
+            "IMEX_SERVER_KEY=/copies/tls.key",
+            "IMEX_SERVER_CERT=/copies/tls.crt",
+            "IMEX_SERVER_CERT_AUTH=/copies/ca.crt",
+            "IMEX_CLIENT_KEY=/copies/tls.key",
+            "IMEX_CLIENT_CERT=/copies/tls.crt",
+            "IMEX_CLIENT_CERT_AUTH=/copies/ca.crt",
+            "IMEX_SECURITY_TARGET_OVERRIDE=daemon",
+        ] {
+            assert!(config.lines().any(|it| it == line), "{line}: {config}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod certificates;
 mod check;
 mod clique_watch;
 mod core;

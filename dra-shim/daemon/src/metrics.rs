@@ -20,6 +20,7 @@ pub(crate) struct Metrics {
     names_written: Counter,
     index: Gauge,
     members: Gauge,
+    certificates_refused: Gauge,
     phase: Family<[(&'static str, &'static str); 1], Gauge>,
 }
 
@@ -99,6 +100,15 @@ impl Metrics {
             "1 for the phase that the kubelet plugin is told, else 0",
             self.phase.clone(),
         );
+        registry.register(
+            "imex_dra_imex_certificates_refused",
+            "1 while the certificates in the Secret cannot be used, else 0",
+            self.certificates_refused.clone(),
+        );
+    }
+
+    pub(crate) fn certificates(&self, are_good: bool) {
+        self.certificates_refused.set(i64::from(!are_good));
     }
 
     pub(crate) fn started(&self, reason: StartReason) {

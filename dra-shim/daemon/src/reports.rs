@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::{info, warn};
 
 use crate::args::PodArgs;
+use crate::certificates::Finding;
 use crate::core::facts::{Report, StartReason};
 
 /// Tells people.
@@ -57,6 +58,28 @@ impl Reports {
                     .normal(&self.pod, "ImexRestarted", "Supervise", &note);
             }
         }
+    }
+}
+
+impl Reports {
+    /// What is wrong with the certificates.
+    // req: MODE-41
+    pub(crate) fn certificates(&self, finding: &Finding) {
+        let (reason, note) = match finding {
+            Finding::Refused(why) => (
+                "ImexCertificatesRefused",
+                format!(
+                    "{why}; nvidia-imex is not started without, or goes on with those that it has"
+                ),
+            ),
+            Finding::EndsSoon => (
+                "ImexCertificatesEnd",
+                "the certificates of IMEX daemons end within a week, and then no daemon connects to another: renew the Secret of imex.tls.secretName"
+                    .to_owned(),
+            ),
+        };
+        warn!(reason, "{note}");
+        self.events.warning(&self.pod, reason, "Certify", &note);
     }
 }
 

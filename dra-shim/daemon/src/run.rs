@@ -13,6 +13,7 @@ use tokio::sync::{Notify, mpsc};
 use tracing::info;
 
 use crate::args::{Args, Command};
+use crate::certificates::Certificates;
 use crate::check;
 use crate::core::Core;
 use crate::core::membership::Me;
@@ -79,8 +80,10 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         pod_uid: pod.pod_uid.clone(),
         address: pod.pod_ip,
     };
+    let tls = imex.tls();
     let files = Files {
         dir: paths.imexd_dir,
+        tls: tls.clone(),
         port: imex.imex_port,
         command_port: imex.imex_command_port,
     };
@@ -108,6 +111,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         orphans: Orphans::adopt(),
         watch: None,
         imex: None,
+        certificates: tls.map(Certificates::new),
         unwritten: None,
         told: None,
     };

@@ -10,12 +10,14 @@ use imex_runtime::{Heartbeat, ReadinessCondition};
 use kube::Client;
 use nix::sys::signal::Signal;
 use nvml_clique::{DriverRoot, FabricWatch};
+use rustls::pki_types::UnixTime;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::certificates::{Certificates, Look};
 use crate::clique_watch::{CliqueWatch, Seen};
 use crate::core::Core;
 use crate::core::action::Action;
@@ -34,6 +36,9 @@ const LAST_PATIENCE: Duration = Duration::from_millis(800);
 
 /// How often orphans are looked for, see [`Orphans`].
 const ORPHANS_EVERY: Duration = Duration::from_secs(5);
+
+/// How often the certificates are looked at. kubelet needs up to a minute for a Secret that has changed.
+const RENEWALS_EVERY: Duration = Duration::from_secs(5);
 
 /// Everything that the core's actions need.
 pub(crate) struct Supervisor {
@@ -58,6 +63,8 @@ pub(crate) struct Supervisor {
     pub(crate) orphans: Orphans,
     pub(crate) watch: Option<CliqueWatch>,
     pub(crate) imex: Option<Imex>,
+    /// If the members connect by mutual TLS.
+    pub(crate) certificates: Option<Certificates>,
     /// Why the state could not be written the last time, if it could not.
     pub(crate) unwritten: Option<String>,
     /// The state that was logged last.
@@ -70,6 +77,7 @@ impl Supervisor {
     /// Until `shutdown`. Runs on the main thread, with which `nvidia-imex` dies.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) {
         let mut orphans = tokio::time::interval(ORPHANS_EVERY);
+        let mut renewals = tokio::time::interval(RENEWALS_EVERY);
         loop {
             self.heartbeat.beat();
             tokio::select! {
@@ -87,6 +95,7 @@ impl Supervisor {
                     let actions = self.core.answered(run, answer, Instant::now());
                     self.perform(actions).await;
                 }
+                _ = renewals.tick(), if self.certificates.is_some() => self.look_at_certificates(),
                 _ = orphans.tick() => self.orphans.look(self.imex.as_ref().map(Imex::pid)),
                 () = sleep_until(wake_at.into()) => {}
             }
@@ -204,10 +213,15 @@ impl Supervisor {
         );
         self.metrics.started(reason);
         let config = self.files.config();
-        let written = self.files.write_config(seat);
-        let started = written
-            .map_err(|error| format!("cannot write {}: {error}", config.display()))
-            .and_then(|()| Imex::start(&self.driver_root, &config));
+        let certified = match &mut self.certificates {
+            Some(certificates) => certificates.install(UnixTime::now()),
+            None => Ok(()),
+        };
+        let written = certified.and_then(|()| {
+            let written = self.files.write_config(seat);
+            written.map_err(|error| format!("cannot write {}: {error}", config.display()))
+        });
+        let started = written.and_then(|()| Imex::start(&self.driver_root, &config));
         match started {
             Ok(imex) => self.imex = Some(imex),
             Err(reason) => {
@@ -222,8 +236,24 @@ impl Supervisor {
         }
     }
 
+    // req: MODE-42
+    fn look_at_certificates(&mut self) {
+        let Some(certificates) = &mut self.certificates else {
+            return;
+        };
+        let Look { renewed, news } = certificates.look(UnixTime::now());
+        self.metrics.certificates(certificates.are_good());
+        if renewed {
+            info!("the certificates are renewed");
+            self.core.certificates_renewed();
+        }
+        if let Some(finding) = news {
+            self.reports.certificates(&finding);
+        }
+    }
+
     fn signal(&self) {
-        info!("members have new addresses: SIGUSR1 to nvidia-imex");
+        info!("members have new addresses, or certificates are renewed: SIGUSR1 to nvidia-imex");
         self.metrics.signalled();
         self.imex.iter().for_each(|it| it.signal(Signal::SIGUSR1));
     }

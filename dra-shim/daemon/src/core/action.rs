@@ -17,7 +17,7 @@ pub(crate) enum Action {
     },
     /// Write configuration and node list and start `nvidia-imex`; if that fails, tell `Core::exited`.
     Start { seat: Seat, reason: StartReason },
-    /// SIGUSR1: names have new addresses.
+    /// SIGUSR1: names have new addresses, or certificates are renewed.
     Signal,
     /// SIGTERM; then tell `Core::exited`.
     Terminate,

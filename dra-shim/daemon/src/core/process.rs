@@ -44,6 +44,8 @@ pub(crate) struct Up {
     pub(crate) since: Instant,
     /// The addresses that it has looked up, or was told to look up.
     pub(super) told: Peers,
+    /// The certificates that it has read, or was told to read.
+    pub(super) certificates: u64,
     /// The last answer.
     pub(crate) answer: Option<Answer>,
     silences: u32,
@@ -54,12 +56,13 @@ pub(crate) struct Up {
 // === impl Up ===
 
 impl Up {
-    pub(super) fn new(run: u64, plan: &Plan, now: Instant) -> Self {
+    pub(super) fn new(run: u64, plan: &Plan, certificates: u64, now: Instant) -> Self {
         Self {
             run,
             seat: plan.seat.clone(),
             since: now,
             told: plan.peers.clone(),
+            certificates,
             answer: None,
             silences: 0,
             is_asked: false,
@@ -69,9 +72,15 @@ impl Up {
 
     /// When SIGUSR1 is to be sent, if it is. Never before the first answer: a process that has not
     /// installed its handler is killed by it.
-    // req: DAEMON-4
-    pub(super) fn signal_due_at(&self, plan: &Plan, last: Option<Instant>) -> Option<Instant> {
-        if self.answer.is_none() || !has_news(&plan.peers, &self.told) {
+    // req: DAEMON-4, MODE-42
+    pub(super) fn signal_due_at(
+        &self,
+        plan: &Plan,
+        certificates: u64,
+        last: Option<Instant>,
+    ) -> Option<Instant> {
+        let is_news = has_news(&plan.peers, &self.told) || certificates != self.certificates;
+        if self.answer.is_none() || !is_news {
             return None;
         }
         Some(last.map_or(self.since, |last| last + SIGNAL_PAUSE))

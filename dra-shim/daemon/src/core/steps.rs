@@ -24,11 +24,12 @@ impl Core {
             (Process::Down { .. }, None) => {}
             (Process::Up(up), Some(plan)) if up.seat == plan.seat => {
                 if up
-                    .signal_due_at(plan, self.last_signal)
+                    .signal_due_at(plan, self.certificates, self.last_signal)
                     .is_some_and(|at| at <= now)
                     && self.names.failure.is_none()
                 {
                     up.told.clone_from(&plan.peers);
+                    up.certificates = self.certificates;
                     self.last_signal = Some(now);
                     actions.push(Action::Signal);
                 }
@@ -60,7 +61,7 @@ impl Core {
             seat: plan.seat.clone(),
             reason: self.next_reason,
         });
-        self.process = Process::Up(Up::new(self.runs, plan, now));
+        self.process = Process::Up(Up::new(self.runs, plan, self.certificates, now));
     }
 
     /// `None` while it waits for an event.
@@ -71,7 +72,8 @@ impl Core {
             (Process::Up(up), plan) => {
                 let ask = (!up.is_asked).then_some(up.next_ask);
                 let plan = plan.as_ref().filter(|_| self.names.failure.is_none());
-                let signal = plan.and_then(|plan| up.signal_due_at(plan, self.last_signal));
+                let signal = plan
+                    .and_then(|plan| up.signal_due_at(plan, self.certificates, self.last_signal));
                 [ask, signal].into_iter().flatten().min()
             }
             (Process::Ending { kill_at }, _) => *kill_at,

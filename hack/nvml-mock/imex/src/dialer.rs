@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use crate::domain::{Domain, Woken};
 use crate::node_list::Hosts;
+use crate::program::log;
+use crate::tls::Stream;
 
 /// The pauses between attempts.
 const SHORTEST: Duration = Duration::from_millis(500);
@@ -16,6 +18,8 @@ const LIMIT: Duration = Duration::from_secs(1);
 
 /// How often an idle connection looks whether the daemon ends or dials anew.
 const TICK: Duration = Duration::from_millis(100);
+
+type Connection = BufReader<Box<dyn Stream>>;
 
 /// How a connection ended.
 enum Ended {
@@ -37,7 +41,7 @@ pub fn run(domain: &Domain, hosts: &Hosts, index: usize) {
             Ended::Woken(woken) => woken,
             ended => {
                 if let Ended::Refused(reason) = ended {
-                    crate::program::log(&format!("node {index}: {reason}"));
+                    log(&format!("node {index}: {reason}"));
                 }
                 domain.wait(round, pause)
             }
@@ -56,17 +60,17 @@ fn connect(domain: &Domain, hosts: &Hosts, index: usize, round: u64) -> Ended {
         return Ended::Lost;
     };
     let target = SocketAddr::new(address, domain.port);
-    let Ok(stream) = TcpStream::connect_timeout(&target, LIMIT) else {
+    let Ok(socket) = TcpStream::connect_timeout(&target, LIMIT) else {
         return Ended::Lost;
     };
     let mut was_connected = false;
-    let ended = greet(domain, &stream, index).and_then(|refused| {
-        if let Some(reason) = refused {
+    let ended = open(domain, socket).and_then(|mut stream| {
+        if let Some(reason) = greet(domain, &mut stream, index)? {
             return Ok(Ended::Refused(reason));
         }
         domain.set_link(index, "CONNECTED", Some(address));
         was_connected = true;
-        keep(domain, &stream, round)
+        keep(domain, &mut stream, round)
     });
     let ended = ended.unwrap_or(Ended::Lost);
     match &ended {
@@ -77,14 +81,21 @@ fn connect(domain: &Domain, hosts: &Hosts, index: usize, round: u64) -> Ended {
     ended
 }
 
+/// A connection, encrypted if that is wanted.
+fn open(domain: &Domain, socket: TcpStream) -> io::Result<Connection> {
+    socket.set_read_timeout(Some(LIMIT))?;
+    let stream = domain.transport.dial(socket);
+    let stream = stream.inspect_err(|err| log(&format!("a node is not dialled: {err}")))?;
+    Ok(BufReader::new(stream))
+}
+
 /// `HELLO` with our line and list; why we are refused.
-fn greet(domain: &Domain, stream: &TcpStream, index: usize) -> io::Result<Option<String>> {
-    stream.set_read_timeout(Some(LIMIT))?;
+fn greet(domain: &Domain, stream: &mut Connection, index: usize) -> io::Result<Option<String>> {
     let (own, list) = (domain.own, domain.nodes.fingerprint());
-    let mut writer = stream;
-    writer.write_all(format!("HELLO {own} {list:016x}\n").as_bytes())?;
+    let hello = format!("HELLO {own} {list:016x}\n");
+    stream.get_mut().write_all(hello.as_bytes())?;
     let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
+    stream.read_line(&mut answer)?;
     let answer = answer.trim();
     if answer == format!("WELCOME {index}") {
         return Ok(None);
@@ -96,12 +107,11 @@ fn greet(domain: &Domain, stream: &TcpStream, index: usize) -> io::Result<Option
 }
 
 /// Until one side ends it. The other one says `BYE` or just vanishes.
-fn keep(domain: &Domain, stream: &TcpStream, round: u64) -> io::Result<Ended> {
-    stream.set_read_timeout(Some(TICK))?;
+fn keep(domain: &Domain, stream: &mut Connection, round: u64) -> io::Result<Ended> {
+    stream.get_ref().socket().set_read_timeout(Some(TICK))?;
     let mut line = String::new();
-    let mut reader = BufReader::new(stream);
     loop {
-        match reader.read_line(&mut line) {
+        match stream.read_line(&mut line) {
             Ok(0) => return Ok(Ended::Lost),
             Ok(_) if line.trim() == "BYE" => return Ok(Ended::Lost),
             Ok(_) => line.clear(),
@@ -110,8 +120,7 @@ fn keep(domain: &Domain, stream: &TcpStream, round: u64) -> io::Result<Ended> {
         }
         let woken = domain.look(round);
         if woken == Woken::End {
-            let mut writer = stream;
-            writer.write_all(b"BYE\n")?;
+            stream.get_mut().write_all(b"BYE\n")?;
         }
         if woken != Woken::Timeout {
             return Ok(Ended::Woken(woken));

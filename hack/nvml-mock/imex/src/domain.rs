@@ -5,6 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::node_list::NodeList;
+use crate::tls::Transport;
 
 /// One daemon's view of its domain.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct Domain {
     pub address: IpAddr,
     /// The port on which all listen.
     pub port: u16,
+    /// How they connect.
+    pub transport: Transport,
     shared: Mutex<Shared>,
     changed: Condvar,
 }
@@ -58,7 +61,12 @@ const ROUND_PAUSE: Duration = Duration::from_secs(5);
 
 impl Domain {
     /// A daemon that has just found its line.
-    pub fn new(nodes: NodeList, own: usize, address: IpAddr, port: u16) -> Self {
+    pub fn new(
+        nodes: NodeList,
+        own: usize,
+        (address, port): (IpAddr, u16),
+        transport: Transport,
+    ) -> Self {
         let link = Link {
             status: "NEVER_CONNECTED",
             address: None,
@@ -70,6 +78,7 @@ impl Domain {
             own,
             address,
             port,
+            transport,
             shared: Mutex::new(Shared {
                 state: "INITIALIZING".to_owned(),
                 links,
@@ -108,20 +117,22 @@ impl Domain {
         }
     }
 
-    /// SIGUSR1: every node is to be dialled anew. False if it is ignored.
-    pub fn dial_anew(&self) -> bool {
+    /// SIGUSR1: every node is to be dialled anew, with certificates that are read again, and why that failed.
+    /// `None` if it is ignored.
+    pub fn dial_anew(&self) -> Option<Result<(), String>> {
         let mut shared = self.lock();
         if shared
             .round_began
             .is_some_and(|at| at.elapsed() < ROUND_PAUSE)
         {
-            return false;
+            return None;
         }
+        let reloaded = self.transport.reload();
         shared.round_began = Some(Instant::now());
         shared.round += 1;
         drop(shared);
         self.changed.notify_all();
-        true
+        Some(reloaded)
     }
 
     /// The daemon ends.

@@ -21,3 +21,4 @@ pub mod node_list;
 pub mod program;
 pub mod report;
 pub mod server;
+pub mod tls;

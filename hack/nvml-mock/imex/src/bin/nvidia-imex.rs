@@ -12,6 +12,7 @@ use imex_mock::endpoint::{self, Endpoint};
 use imex_mock::faults::Faults;
 use imex_mock::node_list::{Hosts, LocalAddresses, NodeList};
 use imex_mock::program::{driver_root, log};
+use imex_mock::tls::Transport;
 use imex_mock::{dialer, server};
 use nix::sys::signal::{SigSet, Signal};
 
@@ -101,7 +102,8 @@ fn join(config: &Config, hosts: &Hosts, wrong_id: bool) -> Result<Domain, String
     ));
     let port = config.number("SERVER_PORT", 50000)?;
     let port = u16::try_from(port).map_err(|_| "SERVER_PORT is no port")?;
-    Ok(Domain::new(nodes, own, address, port))
+    let transport = Transport::new(config)?;
+    Ok(Domain::new(nodes, own, (address, port), transport))
 }
 
 fn serve(config: &Config, domain: &Arc<Domain>, root: &Path) -> Result<(), String> {
@@ -148,10 +150,13 @@ fn run_faults(domain: &Arc<Domain>, faults: &Faults) {
 fn wait_for_signals(signals: &SigSet, domain: &Domain) {
     loop {
         match signals.wait() {
-            Ok(Signal::SIGUSR1) if domain.dial_anew() => {
-                log("SIGUSR1: all names are resolved again");
-            }
-            Ok(Signal::SIGUSR1) => log("SIGUSR1 ignored: less than 5 s after the last one"),
+            Ok(Signal::SIGUSR1) => log(&match domain.dial_anew() {
+                Some(Ok(())) => "SIGUSR1: all names are resolved again".to_owned(),
+                Some(Err(err)) => format!(
+                    "SIGUSR1: all names are resolved again, and certificates are not read: {err}"
+                ),
+                None => "SIGUSR1 ignored: less than 5 s after the last one".to_owned(),
+            }),
             // An error: interrupted.
             Ok(Signal::SIGHUP) | Err(_) => {}
             Ok(signal) => {

@@ -1,0 +1,317 @@
+//! The certificates of mutual TLS between the members of a clique: a directory with the files of a Secret of the type
+//! `kubernetes.io/tls`, as cert-manager makes them, and the copies that `nvidia-imex` reads.
+//!
+//! kubelet replaces the files when the Secret changes. `nvidia-imex` gets them only after they were checked, since one
+//! that cannot read its own refuses every peer.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, Error, RootCertStore};
+
+/// The certificate, and those between it and the authority.
+const CERTIFICATE: &str = "tls.crt";
+/// Its private key.
+const KEY: &str = "tls.key";
+/// The certificates of the authority.
+const AUTHORITY: &str = "ca.crt";
+
+/// What ends within this time is told of.
+const SOON: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Where certificates come from and go to.
+#[derive(Debug, Clone)]
+pub(crate) struct Directories {
+    /// The Secret's files.
+    pub(crate) source: PathBuf,
+    /// The copies. In memory, since one is a private key.
+    pub(crate) copies: PathBuf,
+    /// The name that certificates are for.
+    pub(crate) name: String,
+}
+
+/// The certificates of this node.
+#[derive(Debug)]
+pub(crate) struct Certificates {
+    directories: Directories,
+    /// What the copies are.
+    installed: Option<Contents>,
+    /// What was told last.
+    told: Option<Finding>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Contents {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    authority: Vec<u8>,
+}
+
+/// What is wrong with the Secret's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// They cannot be used: why, and what to do.
+    Refused(String),
+    /// They can be used for a few days only.
+    EndsSoon,
+}
+
+/// What a look at the files has found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// `nvidia-imex` is to read the copies again.
+    pub(crate) renewed: bool,
+    /// What has not been told yet.
+    pub(crate) news: Option<Finding>,
+}
+
+// === impl Directories ===
+
+impl Directories {
+    /// What `nvidia-imex` is told of them.
+    // req: MODE-40
+    pub(crate) fn config_text(&self) -> String {
+        let path = |file| self.copies.join(file).display().to_string();
+        let (certificate, key, authority) = (path(CERTIFICATE), path(KEY), path(AUTHORITY));
+        format!(
+            "IMEX_ENABLE_AUTH_ENCRYPTION=1\n\
+             IMEX_AUTH_ENCRYPTION_MODE=SSL_TLS\n\
+             IMEX_AUTH_SOURCE=FILE\n\
+             IMEX_SERVER_KEY={key}\n\
+             IMEX_SERVER_CERT={certificate}\n\
+             IMEX_SERVER_CERT_AUTH={authority}\n\
+             IMEX_CLIENT_KEY={key}\n\
+             IMEX_CLIENT_CERT={certificate}\n\
+             IMEX_CLIENT_CERT_AUTH={authority}\n\
+             IMEX_SECURITY_TARGET_OVERRIDE={}\n",
+            self.name
+        )
+    }
+}
+
+// === impl Certificates ===
+
+impl Certificates {
+    pub(crate) fn new(directories: Directories) -> Self {
+        Self {
+            directories,
+            installed: None,
+            told: None,
+        }
+    }
+
+    /// Before `nvidia-imex` starts: copies the files if they are good. Those that it has had stay good enough.
+    ///
+    /// # Errors
+    /// Why there are none that it could be started with, as a sentence for people.
+    // req: MODE-41
+    pub(crate) fn install(&mut self, now: UnixTime) -> Result<(), String> {
+        match self.look(now).news {
+            Some(Finding::Refused(reason)) if self.installed.is_none() => Err(reason),
+            _ if self.installed.is_none() => Err(self.refusal().to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the files have changed, and how they are.
+    // req: MODE-41, MODE-42
+    pub(crate) fn look(&mut self, now: UnixTime) -> Look {
+        let mut look = Look::default();
+        let checked = self.check(now).and_then(|(contents, finding)| {
+            look.renewed = self.take(contents)?;
+            Ok(finding)
+        });
+        let finding = checked.unwrap_or_else(|reason| Some(Finding::Refused(reason)));
+        if finding != self.told {
+            look.news.clone_from(&finding);
+            self.told = finding;
+        }
+        look
+    }
+
+    /// Whether the files can be used now.
+    pub(crate) fn are_good(&self) -> bool {
+        !matches!(self.told, Some(Finding::Refused(_)))
+    }
+
+    fn refusal(&self) -> &str {
+        match &self.told {
+            Some(Finding::Refused(reason)) => reason,
+            _ => "the certificates have not been read yet",
+        }
+    }
+
+    fn check(&self, now: UnixTime) -> Result<(Contents, Option<Finding>), String> {
+        let Directories { source, name, .. } = &self.directories;
+        let contents = Contents::read(source)?;
+        contents.check(source, name, now)?;
+        let later = UnixTime::since_unix_epoch(Duration::from_secs(now.as_secs()) + SOON);
+        let ends_soon = contents.check(source, name, later).is_err();
+        Ok((contents, ends_soon.then_some(Finding::EndsSoon)))
+    }
+
+    /// Copies them, unless they are what the copies are. Returns whether there were others.
+    fn take(&mut self, contents: Contents) -> Result<bool, String> {
+        if self.installed.as_ref() == Some(&contents) {
+            return Ok(false);
+        }
+        self.copy(&contents).map_err(|error| {
+            format!(
+                "the certificates cannot be copied to {}: {error}; the pod needs an emptyDir there",
+                self.directories.copies.display()
+            )
+        })?;
+        Ok(self.installed.replace(contents).is_some())
+    }
+
+    // req: MODE-43
+    fn copy(&self, contents: &Contents) -> io::Result<()> {
+        let dir = &self.directories.copies;
+        fs::create_dir_all(dir)?;
+        fs::set_permissions(dir, Permissions::from_mode(0o700))?;
+        for (file, content) in contents.files() {
+            let (path, new) = (dir.join(file), dir.join(format!("{file}.new")));
+            // Nobody else reads it at any time: the directory is root's.
+            fs::write(&new, content)?;
+            fs::set_permissions(&new, Permissions::from_mode(0o600))?;
+            fs::rename(&new, path)?;
+        }
+        Ok(())
+    }
+}
+
+// === impl Contents ===
+
+impl Contents {
+    fn read(dir: &Path) -> Result<Self, String> {
+        let read = |file: &str| {
+            let path = dir.join(file);
+            fs::read(&path).map_err(|error| {
+                format!(
+                    "{} cannot be read: {error}; the Secret of imex.tls.secretName needs {CERTIFICATE}, {KEY} and {AUTHORITY}",
+                    path.display()
+                )
+            })
+        };
+        Ok(Self {
+            certificate: read(CERTIFICATE)?,
+            key: read(KEY)?,
+            authority: read(AUTHORITY)?,
+        })
+    }
+
+    fn files(&self) -> [(&'static str, &[u8]); 3] {
+        [
+            (CERTIFICATE, &self.certificate),
+            (KEY, &self.key),
+            (AUTHORITY, &self.authority),
+        ]
+    }
+
+    /// Whether both ends of a connection would accept it at this time.
+    fn check(&self, dir: &Path, name: &str, now: UnixTime) -> Result<(), String> {
+        let wrong = |file: &str, what: &str| {
+            let path = dir.join(file);
+            format!("{}: {what}; have the Secret made again", path.display())
+        };
+        let chain = chain(&self.certificate).map_err(|what| wrong(CERTIFICATE, &what))?;
+        let authority =
+            chain_of_authority(&self.authority).map_err(|what| wrong(AUTHORITY, &what))?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key)
+            .map_err(|error| wrong(KEY, &format!("no private key in PEM ({error})")))?;
+        let provider = Arc::new(default_provider());
+        match CertifiedKey::from_der(chain.clone(), key, &provider) {
+            Ok(_) => {}
+            Err(Error::InconsistentKeys(_)) => {
+                return Err(wrong(KEY, &format!("it is not the key of {CERTIFICATE}")));
+            }
+            Err(error) => return Err(wrong(KEY, &error.to_string())),
+        }
+        verify(&chain, authority, (name, now), &provider)
+            .map_err(|error| wrong(CERTIFICATE, &sentence(&error, name)))
+    }
+}
+
+impl std::fmt::Debug for Contents {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Contents").finish_non_exhaustive()
+    }
+}
+
+fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match all {
+        Ok(all) if all.is_empty() => Err("no certificate in PEM".to_owned()),
+        Ok(all) => Ok(all),
+        Err(error) => Err(format!("no certificate in PEM ({error})")),
+    }
+}
+
+fn chain_of_authority(pem: &[u8]) -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    for certificate in chain(pem)? {
+        let added = store.add(certificate);
+        added.map_err(|error| format!("no certificate of an authority ({error})"))?;
+    }
+    Ok(store)
+}
+
+fn verify(
+    chain: &[CertificateDer<'_>],
+    authority: RootCertStore,
+    (name, now): (&str, UnixTime),
+    provider: &Arc<CryptoProvider>,
+) -> Result<(), Error> {
+    let (Some(own), between) = (chain.first(), chain.get(1..).unwrap_or_default()) else {
+        return Err(Error::NoCertificatesPresented);
+    };
+    let authority = Arc::new(authority);
+    let general = |error: &dyn ToString| Error::General(error.to_string());
+    let name = ServerName::try_from(name).map_err(|error| general(&error))?;
+    let peers = WebPkiServerVerifier::builder_with_provider(authority.clone(), provider.clone());
+    let peers = peers.build().map_err(|error| general(&error))?;
+    peers.verify_server_cert(own, between, &name, &[], now)?;
+    let clients = WebPkiClientVerifier::builder_with_provider(authority, provider.clone());
+    let clients = clients.build().map_err(|error| general(&error))?;
+    clients.verify_client_cert(own, between, now).map(drop)
+}
+
+fn sentence(error: &Error, name: &str) -> String {
+    match error {
+        Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => {
+            format!("{AUTHORITY} has not signed it")
+        }
+        Error::InvalidCertificate(
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
+        ) => "it is not for servers and clients (extended key usage)".to_owned(),
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => format!("it is not for the name {name} (subject alternative names)"),
+        Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        ) => "it has expired".to_owned(),
+        Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        ) => "it is not valid yet".to_owned(),
+        error => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+#[path = "certificates_tests.rs"]
+mod tests;

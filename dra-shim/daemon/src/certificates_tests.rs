@@ -1,0 +1,231 @@
+use rcgen::{
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    date_time_ymd,
+};
+
+use super::*;
+
+const NAME: &str = "compute-domain-daemon";
+const NO_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
+/// A moment in the middle of 2026.
+fn now() -> UnixTime {
+    UnixTime::since_unix_epoch(Duration::from_secs(1_782_000_000))
+}
+
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+fn mk_authority() -> Authority {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.not_before = date_time_ymd(2026, 1, 1);
+    params.not_after = date_time_ymd(2036, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    let pem = params.self_signed(&key).unwrap().pem();
+    let issuer = Issuer::new(params, key);
+    Authority { issuer, pem }
+}
+
+fn mk_params(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+    params.not_before = date_time_ymd(2026, 1, 1);
+    params.not_after = date_time_ymd(2027, 1, 1);
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
+    params
+}
+
+/// A Secret's files, and where they are copied to.
+struct Secret {
+    dir: tempfile::TempDir,
+    authority: Authority,
+}
+
+impl Secret {
+    fn new() -> Self {
+        let secret = Self {
+            dir: tempfile::tempdir().unwrap(),
+            authority: mk_authority(),
+        };
+        fs::create_dir(secret.source()).unwrap();
+        secret.write(&mk_params(NAME));
+        secret
+    }
+
+    fn source(&self) -> PathBuf {
+        self.dir.path().join("secret")
+    }
+
+    fn copies(&self) -> PathBuf {
+        self.dir.path().join("made/copies")
+    }
+
+    /// Has a certificate made.
+    fn write(&self, params: &CertificateParams) {
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.authority.issuer).unwrap();
+        self.put(CERTIFICATE, &certificate.pem());
+        self.put(KEY, &key.serialize_pem());
+        self.put(AUTHORITY, &self.authority.pem);
+    }
+
+    fn put(&self, file: &str, text: &str) {
+        fs::write(self.source().join(file), text).unwrap();
+    }
+
+    fn certificates(&self) -> Certificates {
+        Certificates::new(Directories {
+            source: self.source(),
+            copies: self.copies(),
+            name: NAME.to_owned(),
+        })
+    }
+
+    fn copy_of(&self, file: &str) -> Vec<u8> {
+        fs::read(self.copies().join(file)).unwrap()
+    }
+}
+
+// req: MODE-41, MODE-43
+#[test]
+fn good_files_are_copied_for_root_only_and_again_when_they_are_renewed() {
+    let secret = Secret::new();
+    let mut certificates = secret.certificates();
+    certificates.install(now()).unwrap();
+    for file in [CERTIFICATE, KEY, AUTHORITY] {
+        let original = fs::read(secret.source().join(file)).unwrap();
+        assert_eq!(secret.copy_of(file), original);
+        let mode = fs::metadata(secret.copies().join(file)).unwrap();
+        assert_eq!(mode.permissions().mode() & 0o777, 0o600);
+    }
+    let mode = fs::metadata(secret.copies()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    assert_eq!(certificates.look(now()), Look::default());
+
+    secret.write(&mk_params(NAME));
+    let look = certificates.look(now());
+    assert_eq!((look.renewed, look.news), (true, None));
+    let renewed = fs::read(secret.source().join(KEY)).unwrap();
+    assert_eq!(secret.copy_of(KEY), renewed);
+    assert_eq!(certificates.look(now()), Look::default());
+    assert!(!format!("{certificates:?}").contains("PRIVATE"));
+}
+
+// req: MODE-41
+#[test]
+fn what_cannot_be_used_is_named_with_its_file_and_reason_and_the_copies_stay() {
+    type Break = fn(&Secret);
+    let breaks: [(Break, &str, &str); 9] = [
+        (
+            |it| fs::remove_file(it.source().join(KEY)).unwrap(),
+            "tls.key cannot be read",
+            "needs tls.crt, tls.key and ca.crt",
+        ),
+        (
+            |it| it.put(CERTIFICATE, ""),
+            "tls.crt",
+            "no certificate in PEM",
+        ),
+        (
+            |it| it.put(AUTHORITY, NO_CERTIFICATE),
+            "ca.crt",
+            "no certificate of an authority",
+        ),
+        (
+            |it| it.put(KEY, "secret"),
+            "tls.key",
+            "no private key in PEM",
+        ),
+        (
+            |it| it.put(KEY, &KeyPair::generate().unwrap().serialize_pem()),
+            "tls.key",
+            "it is not the key of tls.crt",
+        ),
+        (
+            |it| it.put(AUTHORITY, &mk_authority().pem),
+            "tls.crt",
+            "ca.crt has not signed it",
+        ),
+        (
+            |it| it.write(&mk_params("another")),
+            "tls.crt",
+            "not for the name compute-domain-daemon",
+        ),
+        (
+            |it| {
+                let mut params = mk_params(NAME);
+                params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+                it.write(&params);
+            },
+            "tls.crt",
+            "not for servers and clients",
+        ),
+        (
+            |it| {
+                let mut params = mk_params(NAME);
+                params.not_after = date_time_ymd(2026, 2, 1);
+                it.write(&params);
+            },
+            "tls.crt",
+            "it has expired",
+        ),
+    ];
+    for (break_it, file, reason) in breaks {
+        let secret = Secret::new();
+        break_it(&secret);
+        let refused = secret.certificates().install(now()).unwrap_err();
+        assert!(
+            refused.contains(file) && refused.contains(reason),
+            "{refused}"
+        );
+        assert!(!refused.contains("BEGIN"), "{refused}");
+        assert!(!secret.copies().exists());
+
+        let secret = Secret::new();
+        let mut certificates = secret.certificates();
+        certificates.install(now()).unwrap();
+        let before = secret.copy_of(KEY);
+        break_it(&secret);
+        let look = certificates.look(now());
+        assert!(!look.renewed && !certificates.are_good(), "{reason}");
+        let Some(Finding::Refused(why)) = look.news else {
+            panic!("nobody is told: {reason}");
+        };
+        assert!(why.contains(file) && why.contains(reason), "{why}");
+        assert_eq!(certificates.look(now()), Look::default(), "told twice");
+        // It is started with those that it has.
+        certificates.install(now()).unwrap();
+        assert_eq!(secret.copy_of(KEY), before);
+
+        secret.write(&mk_params(NAME));
+        assert!(certificates.look(now()).renewed && certificates.are_good());
+    }
+}
+
+#[test]
+fn certificates_that_end_within_a_week_are_told_of_once() {
+    let secret = Secret::new();
+    let mut params = mk_params(NAME);
+    // Four days after `now`.
+    params.not_after = date_time_ymd(2026, 6, 25);
+    secret.write(&params);
+    let mut certificates = secret.certificates();
+    let look = certificates.look(now());
+    assert_eq!(look.news, Some(Finding::EndsSoon));
+    assert!(certificates.are_good());
+    assert_eq!(certificates.look(now()), Look::default());
+    certificates.install(now()).unwrap();
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_named() {
+    let secret = Secret::new();
+    fs::write(secret.dir.path().join("made"), "a file").unwrap();
+    let refused = secret.certificates().install(now()).unwrap_err();
+    assert!(refused.contains("made/copies"), "{refused}");
+}
