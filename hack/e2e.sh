@@ -85,6 +85,7 @@ driver_managed=(
     a_job_does_not_notice_what_happens_to_imex_daemons
     an_update_of_imex_daemons_waits_for_jobs
     daemons_of_the_go_driver_go_when_their_domain_is_unused
+    imex_daemons_with_certificates_connect_to_each_other_only
 )
 
 # Of the kubelet scenarios, with --must: seconds each.

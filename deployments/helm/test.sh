@@ -131,6 +131,13 @@ contains 'value: "36"' rack
 [ "$(grep -c 'port: 50000' "$scratch/rack.yaml")" = 2 ] || fail "IMEX daemons may not connect to each other"
 render --set resources.computeDomains.imex.forceAfter=12h >"$scratch/rack.yaml"
 contains 'value: "12h"' rack
+# req: MODE-40
+render --set resources.computeDomains.imex.tlsSecret=imex-tls --set resources.computeDomains.imex.tlsName=imex >"$scratch/tls.yaml"
+for text in 'value: /etc/imex-dra/tls' 'value: /run/imex-dra/tls' 'value: "imex"' 'secretName: "imex-tls"' 'defaultMode: 0400' 'medium: Memory'; do contains "$text" tls; done
+lacks IMEX_TLS driver
+refuses 'resources.computeDomains.imex.tlsSecret is "no/name", which no Secret can be called' --set resources.computeDomains.imex.tlsSecret=no/name
+refuses 'resources.computeDomains.imex.tlsSecret and tlsName are for driver-managed IMEX: on hosts that run nvidia-imex, its own configuration has the certificates; leave them empty' "${gate[@]}" --set resources.computeDomains.imex.tlsSecret=a
+refuses 'resources.computeDomains.imex.tlsName is the name in the certificate of tlsSecret, which is empty: set that, too' --set resources.computeDomains.imex.tlsName=a
 refuses 'resources.computeDomains.imex.forceAfter is "never": leave it empty, so that updates wait for jobs, or set a time such as 12h' --set resources.computeDomains.imex.forceAfter=never
 refuses 'resources.computeDomains.imex.forceAfter is for driver-managed IMEX: on hosts that run nvidia-imex, nobody but their operator updates it; leave it empty' "${gate[@]}" --set resources.computeDomains.imex.forceAfter=12h
 render --set openshift.scc=true >"$scratch/rack.yaml"

@@ -200,7 +200,7 @@ impl Contents {
             let path = dir.join(file);
             fs::read(&path).map_err(|error| {
                 format!(
-                    "{} cannot be read: {error}; the Secret of imex.tls.secretName needs {CERTIFICATE}, {KEY} and {AUTHORITY}",
+                    "{} cannot be read: {error}; the Secret of imex.tlsSecret needs {CERTIFICATE}, {KEY} and {AUTHORITY}",
                     path.display()
                 )
             })

@@ -74,7 +74,7 @@ impl Reports {
             ),
             Finding::EndsSoon => (
                 "ImexCertificatesEnd",
-                "the certificates of IMEX daemons end within a week, and then no daemon connects to another: renew the Secret of imex.tls.secretName"
+                "the certificates of IMEX daemons end within a week, and then no daemon connects to another: renew the Secret of imex.tlsSecret"
                     .to_owned(),
             ),
         };
