@@ -2,7 +2,7 @@
 # Runs the cluster tests (hack/cluster-tests) on a real cluster of two nodes
 # with the chart installed.
 #
-#   hack/e2e.sh           all of them, and the commands of the documentation (hack/docs.sh)
+#   hack/e2e.sh           all of them, and the commands of the documentation (hack/docs.sh); goes on after one that fails
 #   hack/e2e.sh --must    those that every change must pass
 #   hack/e2e.sh NAME      the files in hack/cluster-tests/tests whose name has NAME in it
 #   hack/e2e.sh kubelet [FILTER]
@@ -176,12 +176,20 @@ chart_tests() {
     cargo build --quiet --locked -p dra-kubelet --example echo
     cargo build --quiet --locked -p cdi-gen
     for name in "$@"; do
-        cargo test --locked -p cluster-tests --test="$name" -- --ignored --test-threads=1 --nocapture
+        cargo test --locked -p cluster-tests --test="$name" -- --ignored --test-threads=1 --nocapture || failed "$name"
     done
+}
+
+# failed WHAT: of all, the others are tried, too.
+failed() {
+    [ "$suite" = all ] || exit 1
+    say "FAILED: $1"
+    failures+=("$1")
 }
 
 keep=
 suite=all
+failures=()
 tests=("${all[@]}")
 resident=("${driver_managed[@]}")
 filters=()
@@ -224,12 +232,12 @@ trap 'rm -f "$SCENARIO_TABLE"; [ -n "$keep" ] || hack/cluster.sh down' EXIT
 hack/cluster.sh up --nodes "$nodes"
 # Before the chart, whose controller would be a second one.
 case $suite in
-    controller | all) controller_suite "${filters[@]}" ;;
+    controller | all) controller_suite "${filters[@]}" || failed "the controller's suite" ;;
     must) controller_suite "${must_controller[@]}" ;;
 esac
 [ ${#tests[@]} = 0 ] || chart_tests hostManaged "${tests[@]}"
 case $suite in
-    kubelet | all) kubelet_suite "${filters[@]}" ;;
+    kubelet | all) kubelet_suite "${filters[@]}" || failed "the kubelet suite" ;;
     must) kubelet_suite "${must_kubelet[@]}" ;;
 esac
 if [ ${#resident[@]} -gt 0 ]; then
@@ -239,6 +247,7 @@ if [ ${#resident[@]} -gt 0 ]; then
 fi
 if [ "$suite" = all ]; then
     hack/cluster.sh down
-    hack/docs.sh
-    hack/cluster/check-clean.sh
+    hack/docs.sh || failed "the documentation"
+    hack/cluster/check-clean.sh || failed "what the cluster leaves"
+    [ ${#failures[@]} = 0 ] || die "failed: ${failures[*]}"
 fi
