@@ -149,8 +149,7 @@ fn update(cluster: &Cluster, secret: &str) -> Result<()> {
 fn until_connected(cluster: &Cluster) -> Result<()> {
     for node in [1, 2] {
         wait_until(cluster, &format!("node {node} is connected"), || {
-            let ask =
-                "/run/nvidia/driver/usr/bin/nvidia-imex-ctl -u /run/imex-dra/imexd/imexd.sock -N -j";
+            let ask = "/run/nvidia/driver/usr/bin/nvidia-imex-ctl -u /run/imex-dra/imexd/imexd.sock -N -j";
             let answer: Value = serde_json::from_str(&cluster.on_node(node, ask)?)?;
             let links = answer.pointer("/nodes").and_then(Value::as_object);
             let links = links.context("no nodes")?.values();
