@@ -42,6 +42,61 @@ fn a_pod_waits_while_another_nvidia_imex_has_the_session() -> Result<()> {
     fixtures::wait_until_running(&cluster, &namespace, "worker")
 }
 
+// req: MODE-18
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn what_the_daemon_said_before_the_nodes_start_is_not_believed() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "rebooted")?;
+    imex_members::wait_until_ready(&cluster)?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let daemon = NodePod::imex_daemon(&cluster, NODE)?;
+    // As after a reboot, before the daemon has said anything; its nvidia-imex answers all the while.
+    let stopped = Stopped::stop(&cluster, &daemon.container_id()?)?;
+    let rename = "boot=$(cat /proc/sys/kernel/random/boot_id); cd /run/imex-dra/imexd && \
+        sed \"s/$boot/00000000-0000-0000-0000-000000000000/\" state.json >state.new && \
+        ! cmp -s state.json state.new && mv state.new state.json";
+    cluster.on_node(NODE, rename)?;
+
+    fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
+    wait_until(&cluster, "the pod is told what it waits for", || {
+        let events = cluster.events_about(&namespace.name, "worker")?;
+        let told = events.iter().any(|it| it.contains("is of an earlier boot"));
+        ensure!(told, "its events: {events:#?}");
+        Ok(())
+    })?;
+    drop(stopped);
+    fixtures::wait_until_running(&cluster, &namespace, "worker")
+}
+
+/// The daemon of [`NODE`], which hears nothing and writes nothing until this is dropped.
+struct Stopped<'a> {
+    cluster: &'a Cluster,
+    process: String,
+}
+
+impl<'a> Stopped<'a> {
+    fn stop(cluster: &'a Cluster, container: &str) -> Result<Self> {
+        let find = format!("ctr -n k8s.io task list | awk '$1 == \"{container}\" {{print $2}}'");
+        let process = cluster.on_node(NODE, &find)?.trim().to_owned();
+        let stopped = Self { cluster, process };
+        stopped.signal("STOP")?;
+        Ok(stopped)
+    }
+
+    fn signal(&self, signal: &str) -> Result<()> {
+        let kill = format!("kill -{signal} {}", self.process);
+        self.cluster.on_node(NODE, &kill).map(drop)
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        // The test's own failure is the one to tell.
+        let _ = self.signal("CONT");
+    }
+}
+
 // req: DAEMON-1, MODE-20
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
