@@ -59,7 +59,7 @@ expressions() {
 expressions >"$scratch/expressions"
 [ "$(grep -c '^ *- alert: ' "$alerts")" = "$(grep -vc '^dashboard.json' "$scratch/expressions")" ] || fail "not every alert's expression was found"
 [ "$(grep -c '"refId"' dashboard.json)" = "$(grep -c '^dashboard.json' "$scratch/expressions")" ] || fail "not every expression of the dashboard was found"
-awk -F '\t' -f metrics.awk "$root/controller/README.md" "$root/dra-shim/README.md" "$scratch/expressions" || failed=1
+awk -F '\t' -f metrics.awk "$root/controller/README.md" "$root/dra-shim/README.md" "$root/dra-shim/daemon/README.md" "$scratch/expressions" || failed=1
 
 # Every alert is documented, with the runbook that it names.
 while read -r alert runbook; do
