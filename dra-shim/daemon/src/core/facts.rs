@@ -70,7 +70,7 @@ impl Exit {
     // req: DAEMON-5, DAEMON-6
     pub(crate) fn sentence(&self) -> String {
         if self.in_use {
-            return "another nvidia-imex has the IMEX session of this node's driver (NV_ERR_IN_USE): the host's own service, or a daemon of NVIDIA's DRA driver; this one starts when that has ended".to_owned();
+            return "another nvidia-imex has the IMEX session of this node's driver (NV_ERR_IN_USE): the host's own service, or a daemon of NVIDIA's DRA driver, for the ComputeDomain whose UID the node has as its label resource.nvidia.com/computeDomain; this one starts when that has ended".to_owned();
         }
         let said = match self.last_line.as_str() {
             "" => String::new(),
