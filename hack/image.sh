@@ -94,9 +94,9 @@ build_programs() {
     get_zig
     get_cargo_tool cargo-zigbuild "$cargo_zigbuild_version"
     get_cargo_tool cargo-auditable "$cargo_auditable_version"
-    # Remapped, so that a release does not depend on where it was built.
+    # Remapped, so that a release does not depend on where it was built; generated sources are in the target directory.
     (cd "$root" &&
-        RUSTFLAGS="--remap-path-prefix=$root=/imex-dra --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
+        RUSTFLAGS="--remap-path-prefix=$root=/imex-dra --remap-path-prefix=$target_dir=/imex-dra/target --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
             CARGO_ZIGBUILD_ZIG_PATH=$zig PATH=$tools_path$PATH \
             cargo auditable zigbuild --release --locked --bins --target "$target.$glibc_floor" "${packages[@]}") >&2 ||
         die "the programs did not build; cargo's message is above"
