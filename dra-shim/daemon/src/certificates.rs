@@ -18,6 +18,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, Error, RootCertStore};
 
@@ -57,6 +58,13 @@ struct Contents {
     certificate: Vec<u8>,
     key: Vec<u8>,
     authority: Vec<u8>,
+}
+
+/// Both ends of a connection, which look at the other one's certificate.
+struct Ends {
+    name: ServerName<'static>,
+    client: Arc<WebPkiServerVerifier>,
+    server: Arc<dyn ClientCertVerifier>,
 }
 
 /// What is wrong with the Secret's files.
@@ -112,16 +120,16 @@ impl Certificates {
         }
     }
 
-    /// Before `nvidia-imex` starts: copies the files if they are good. Those that it has had stay good enough.
+    /// Whether `nvidia-imex` can be started: there are copies, be they of the files as they are or of earlier ones.
     ///
     /// # Errors
-    /// Why there are none that it could be started with, as a sentence for people.
+    /// Why there are none, as a sentence for people.
     // req: MODE-41
-    pub(crate) fn install(&mut self, now: UnixTime) -> Result<(), String> {
-        match self.look(now).news {
-            Some(Finding::Refused(reason)) if self.installed.is_none() => Err(reason),
-            _ if self.installed.is_none() => Err(self.refusal().to_owned()),
-            _ => Ok(()),
+    pub(crate) fn usable(&self) -> Result<(), String> {
+        match (&self.installed, &self.told) {
+            (Some(_), _) => Ok(()),
+            (None, Some(Finding::Refused(reason))) => Err(reason.clone()),
+            (None, _) => Err("the certificates have not been read yet".to_owned()),
         }
     }
 
@@ -146,20 +154,11 @@ impl Certificates {
         !matches!(self.told, Some(Finding::Refused(_)))
     }
 
-    fn refusal(&self) -> &str {
-        match &self.told {
-            Some(Finding::Refused(reason)) => reason,
-            _ => "the certificates have not been read yet",
-        }
-    }
-
     fn check(&self, now: UnixTime) -> Result<(Contents, Option<Finding>), String> {
         let Directories { source, name, .. } = &self.directories;
         let contents = Contents::read(source)?;
-        contents.check(source, name, now)?;
-        let later = UnixTime::since_unix_epoch(Duration::from_secs(now.as_secs()) + SOON);
-        let ends_soon = contents.check(source, name, later).is_err();
-        Ok((contents, ends_soon.then_some(Finding::EndsSoon)))
+        let finding = contents.check(source, name, now)?;
+        Ok((contents, finding))
     }
 
     /// Copies them, unless they are what the copies are. Returns whether there were others.
@@ -220,8 +219,8 @@ impl Contents {
         ]
     }
 
-    /// Whether both ends of a connection would accept it at this time.
-    fn check(&self, dir: &Path, name: &str, now: UnixTime) -> Result<(), String> {
+    /// Whether both ends of a connection would accept it now, and still in a week.
+    fn check(&self, dir: &Path, name: &str, now: UnixTime) -> Result<Option<Finding>, String> {
         let wrong = |file: &str, what: &str| {
             let path = dir.join(file);
             format!("{}: {what}; have the Secret made again", path.display())
@@ -239,8 +238,12 @@ impl Contents {
             }
             Err(error) => return Err(wrong(KEY, &error.to_string())),
         }
-        verify(&chain, authority, (name, now), &provider)
-            .map_err(|error| wrong(CERTIFICATE, &sentence(&error, name)))
+        let refused = |error: Error| wrong(CERTIFICATE, &sentence(&error, name));
+        let ends = Ends::new(authority, name, &provider).map_err(refused)?;
+        ends.verify(&chain, now).map_err(refused)?;
+        let later = UnixTime::since_unix_epoch(Duration::from_secs(now.as_secs()) + SOON);
+        let ends_soon = ends.verify(&chain, later).is_err();
+        Ok(ends_soon.then_some(Finding::EndsSoon))
     }
 }
 
@@ -269,24 +272,35 @@ fn chain_of_authority(pem: &[u8]) -> Result<RootCertStore, String> {
     Ok(store)
 }
 
-fn verify(
-    chain: &[CertificateDer<'_>],
-    authority: RootCertStore,
-    (name, now): (&str, UnixTime),
-    provider: &Arc<CryptoProvider>,
-) -> Result<(), Error> {
-    let (Some(own), between) = (chain.first(), chain.get(1..).unwrap_or_default()) else {
-        return Err(Error::NoCertificatesPresented);
-    };
-    let authority = Arc::new(authority);
-    let general = |error: &dyn ToString| Error::General(error.to_string());
-    let name = ServerName::try_from(name).map_err(|error| general(&error))?;
-    let peers = WebPkiServerVerifier::builder_with_provider(authority.clone(), provider.clone());
-    let peers = peers.build().map_err(|error| general(&error))?;
-    peers.verify_server_cert(own, between, &name, &[], now)?;
-    let clients = WebPkiClientVerifier::builder_with_provider(authority, provider.clone());
-    let clients = clients.build().map_err(|error| general(&error))?;
-    clients.verify_client_cert(own, between, now).map(drop)
+// === impl Ends ===
+
+impl Ends {
+    fn new(
+        authority: RootCertStore,
+        name: &str,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Self, Error> {
+        let authority = Arc::new(authority);
+        let general = |error: &dyn ToString| Error::General(error.to_string());
+        let name = ServerName::try_from(name.to_owned()).map_err(|error| general(&error))?;
+        let client =
+            WebPkiServerVerifier::builder_with_provider(authority.clone(), provider.clone());
+        let server = WebPkiClientVerifier::builder_with_provider(authority, provider.clone());
+        Ok(Self {
+            name,
+            client: client.build().map_err(|error| general(&error))?,
+            server: server.build().map_err(|error| general(&error))?,
+        })
+    }
+
+    fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<(), Error> {
+        let Some((own, between)) = chain.split_first() else {
+            return Err(Error::NoCertificatesPresented);
+        };
+        self.client
+            .verify_server_cert(own, between, &self.name, &[], now)?;
+        self.server.verify_client_cert(own, between, now).map(drop)
+    }
 }
 
 fn sentence(error: &Error, name: &str) -> String {

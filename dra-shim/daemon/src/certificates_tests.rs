@@ -91,12 +91,18 @@ impl Secret {
     }
 }
 
+/// What is done before `nvidia-imex` starts.
+fn install(certificates: &mut Certificates) -> Result<(), String> {
+    certificates.look(now());
+    certificates.usable()
+}
+
 // req: MODE-41, MODE-43
 #[test]
 fn good_files_are_copied_for_root_only_and_again_when_they_are_renewed() {
     let secret = Secret::new();
     let mut certificates = secret.certificates();
-    certificates.install(now()).unwrap();
+    install(&mut certificates).unwrap();
     for file in [CERTIFICATE, KEY, AUTHORITY] {
         let original = fs::read(secret.source().join(file)).unwrap();
         assert_eq!(secret.copy_of(file), original);
@@ -178,7 +184,7 @@ fn what_cannot_be_used_is_named_with_its_file_and_reason_and_the_copies_stay() {
     for (break_it, file, reason) in breaks {
         let secret = Secret::new();
         break_it(&secret);
-        let refused = secret.certificates().install(now()).unwrap_err();
+        let refused = install(&mut secret.certificates()).unwrap_err();
         assert!(
             refused.contains(file) && refused.contains(reason),
             "{refused}"
@@ -188,7 +194,7 @@ fn what_cannot_be_used_is_named_with_its_file_and_reason_and_the_copies_stay() {
 
         let secret = Secret::new();
         let mut certificates = secret.certificates();
-        certificates.install(now()).unwrap();
+        install(&mut certificates).unwrap();
         let before = secret.copy_of(KEY);
         break_it(&secret);
         let look = certificates.look(now());
@@ -199,7 +205,7 @@ fn what_cannot_be_used_is_named_with_its_file_and_reason_and_the_copies_stay() {
         assert!(why.contains(file) && why.contains(reason), "{why}");
         assert_eq!(certificates.look(now()), Look::default(), "told twice");
         // It is started with those that it has.
-        certificates.install(now()).unwrap();
+        install(&mut certificates).unwrap();
         assert_eq!(secret.copy_of(KEY), before);
 
         secret.write(&mk_params(NAME));
@@ -219,13 +225,13 @@ fn certificates_that_end_within_a_week_are_told_of_once() {
     assert_eq!(look.news, Some(Finding::EndsSoon));
     assert!(certificates.are_good());
     assert_eq!(certificates.look(now()), Look::default());
-    certificates.install(now()).unwrap();
+    install(&mut certificates).unwrap();
 }
 
 #[test]
 fn a_directory_that_cannot_be_written_is_named() {
     let secret = Secret::new();
     fs::write(secret.dir.path().join("made"), "a file").unwrap();
-    let refused = secret.certificates().install(now()).unwrap_err();
+    let refused = install(&mut secret.certificates()).unwrap_err();
     assert!(refused.contains("made/copies"), "{refused}");
 }

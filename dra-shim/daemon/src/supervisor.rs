@@ -95,7 +95,12 @@ impl Supervisor {
                     let actions = self.core.answered(run, answer, Instant::now());
                     self.perform(actions).await;
                 }
-                _ = renewals.tick(), if self.certificates.is_some() => self.look_at_certificates(),
+                _ = renewals.tick(), if self.certificates.is_some() => {
+                    if self.look_at_certificates() {
+                        info!("the certificates are renewed");
+                        self.core.certificates_renewed();
+                    }
+                }
                 _ = orphans.tick() => self.orphans.look(self.imex.as_ref().map(Imex::pid)),
                 () = sleep_until(wake_at.into()) => {}
             }
@@ -213,10 +218,12 @@ impl Supervisor {
         );
         self.metrics.started(reason);
         let config = self.files.config();
-        let certified = match &mut self.certificates {
-            Some(certificates) => certificates.install(UnixTime::now()),
-            None => Ok(()),
-        };
+        // It reads those that there are now: no signal is needed.
+        self.look_at_certificates();
+        let certified = self
+            .certificates
+            .as_ref()
+            .map_or(Ok(()), Certificates::usable);
         let written = certified.and_then(|()| {
             let written = self.files.write_config(seat);
             written.map_err(|error| format!("cannot write {}: {error}", config.display()))
@@ -236,20 +243,18 @@ impl Supervisor {
         }
     }
 
-    // req: MODE-42
-    fn look_at_certificates(&mut self) {
+    /// Returns whether there are others than before.
+    // req: MODE-41, MODE-42
+    fn look_at_certificates(&mut self) -> bool {
         let Some(certificates) = &mut self.certificates else {
-            return;
+            return false;
         };
         let Look { renewed, news } = certificates.look(UnixTime::now());
         self.metrics.certificates(certificates.are_good());
-        if renewed {
-            info!("the certificates are renewed");
-            self.core.certificates_renewed();
-        }
         if let Some(finding) = news {
             self.reports.certificates(&finding);
         }
+        renewed
     }
 
     fn signal(&self) {
