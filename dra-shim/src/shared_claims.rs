@@ -76,6 +76,12 @@ impl SharedClaims {
         self.set(Availability::Opening);
     }
 
+    /// Whether anybody waits for the checkpoint.
+    #[cfg(test)]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
     fn set(&self, availability: Availability) {
         self.0.send_replace(availability);
     }

@@ -1,3 +1,4 @@
+use futures_util::FutureExt as _;
 use nri_plugin::api::{
     CdiDevice, LinuxContainer, LinuxDevice, LinuxDeviceCgroup, LinuxResources, Mount, OptionalInt64,
 };
@@ -14,6 +15,7 @@ use crate::tests::api_server::{ApiServer, DOMAIN};
 use crate::tests::node::{NODE, TestNode};
 use crate::tests::requests::of_table;
 
+const GIVE_UP: Duration = Duration::from_secs(30);
 const NODE_PATH: &str = "/dev/nvidia-caps-imex-channels/channel0";
 
 /// A guard between a runtime and an API server, both in process, on a node with claims.
@@ -472,6 +474,18 @@ async fn what_cannot_be_found_out_is_let_through_by_warn_and_refused_by_enforce(
     }
 }
 
+/// Until the guard waits for the checkpoint.
+async fn is_awaited(shared_claims: &SharedClaims) {
+    let waits = async {
+        while !shared_claims.is_awaited() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(GIVE_UP, waits)
+        .await
+        .expect("the guard does not wait");
+}
+
 // req: NRI-15
 #[tokio::test]
 async fn what_the_checkpoint_says_is_waited_for_while_it_is_opened_for_the_first_time() {
@@ -483,7 +497,7 @@ async fn what_the_checkpoint_says_is_waited_for_while_it_is_opened_for_the_first
     shared_claims.set_opening();
     let (pod, container) = (mk_pod("first"), of_claim("train-1"));
     let (created, ()) = tokio::join!(guarded.create(&pod, &container), async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        is_awaited(&shared_claims).await;
         shared_claims.set_available(Arc::clone(&claims));
     });
     created.unwrap();
@@ -492,11 +506,8 @@ async fn what_the_checkpoint_says_is_waited_for_while_it_is_opened_for_the_first
     // Nor does the runtime ask the guard about containers before.
     shared_claims.set_opening();
     guarded.runtime.restart().await.unwrap();
-    let registered = timeout(
-        Duration::from_millis(300),
-        guarded.runtime.wait_registered(),
-    );
-    registered.await.unwrap_err();
+    is_awaited(&shared_claims).await;
+    assert!(guarded.runtime.wait_registered().now_or_never().is_none());
     shared_claims.set_available(claims);
     guarded.runtime.wait_registered().await;
 }
