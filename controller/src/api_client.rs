@@ -401,6 +401,15 @@ fn delete_only(uid: &str, resource_version: Option<&str>) -> DeleteParams {
     }
 }
 
+/// Whether the object was there: one that is gone is no error.
+fn was_there<T>(action: &'static str, answer: kube::Result<T>) -> Result<bool, RequestError> {
+    match answer {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
+        Err(err) => Err(failed_to(action)(err)),
+    }
+}
+
 fn writer() -> PatchParams {
     PatchParams {
         field_manager: Some(WRITER.to_owned()),

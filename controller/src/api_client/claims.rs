@@ -10,6 +10,7 @@ use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::Resource as _;
 use kube::api::ListParams;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{ApiClient, RequestError, failed_to};
@@ -88,23 +89,33 @@ impl ApiClient {
 
     /// The claims of all nodes, whoever has made them. One list of the cluster's claims, from the storage.
     pub(crate) async fn claims_of_nodes(&self) -> Result<ClaimsOfNodes, RequestError> {
-        let url_path = ResourceClaim::url_path(&(), None);
         let mut found = ClaimsOfNodes::new();
-        let visit = |page: Vec<Claim>| {
-            for claim in page {
-                for node in claim.status.iter().flat_map(ClaimStatus::pools) {
-                    let name = |path| text(&claim.metadata, path).unwrap_or("?");
-                    let claims = found.entry(node.into()).or_default();
-                    claims.push(format!("{}/{}", name("/namespace"), name("/name")));
-                }
+        let visit = |claim: Claim| {
+            for node in claim.status.iter().flat_map(ClaimStatus::pools) {
+                let claims = found.entry(node.into()).or_default();
+                claims.push(name(&claim.metadata));
             }
+        };
+        self.for_each_claim("list the ResourceClaims of all nodes", visit)
+            .await?;
+        Ok(found)
+    }
+
+    /// One list of the cluster's claims, from the storage.
+    pub(super) async fn for_each_claim<C: DeserializeOwned>(
+        &self,
+        action: &'static str,
+        mut visit: impl FnMut(C),
+    ) -> Result<(), RequestError> {
+        let url_path = ResourceClaim::url_path(&(), None);
+        let visit = |page: Vec<C>| {
+            page.into_iter().for_each(&mut visit);
             true
         };
         let all = ListParams::default();
         for_each_page(&self.client, &url_path, Part::Whole, all, visit)
             .await
-            .map_err(failed_to("list the ResourceClaims of all nodes"))?;
-        Ok(found)
+            .map_err(failed_to(action))
     }
 }
 
@@ -121,10 +132,7 @@ impl ClaimStatus {
     /// configuration says whose claim it is, which the scheduler has copied from the claim's spec.
     // req: MODE-21
     fn nodes(&self, uid: &str) -> impl Iterator<Item = &str> {
-        let is_of = list(&self.allocation, "/devices/config").any(|config| {
-            text(config, "/opaque/driver") == Some(DRIVER_NAME)
-                && text(config, "/opaque/parameters/domainID") == Some(uid)
-        });
+        let is_of = parameters(&self.allocation).any(|it| text(it, "/domainID") == Some(uid));
         // The pool of a clique belongs to claims of groups.
         let pools = self.pools().filter(move |_| is_of);
         pools.filter(|pool| clique_of_pool(pool).is_none())
@@ -138,7 +146,20 @@ impl ClaimStatus {
     }
 }
 
-pub(super) fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
+/// The parameters for the driver in an allocation: the scheduler has copied them from the claim's spec.
+pub(super) fn parameters(allocation: &Value) -> impl Iterator<Item = &Value> {
+    let configs = list(allocation, "/devices/config");
+    let ours = configs.filter(|config| text(config, "/opaque/driver") == Some(DRIVER_NAME));
+    ours.filter_map(|config| config.pointer("/opaque/parameters"))
+}
+
+/// A claim's `NAMESPACE/NAME`.
+pub(super) fn name(metadata: &Value) -> String {
+    let part = |path| text(metadata, path).unwrap_or("?");
+    format!("{}/{}", part("/namespace"), part("/name"))
+}
+
+fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
     let list = value.pointer(path).and_then(Value::as_array);
     list.into_iter().flatten()
 }

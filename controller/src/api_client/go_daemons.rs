@@ -5,21 +5,22 @@ use std::fmt;
 
 use compute_domain_api::ComputeDomainDaemonConfig;
 use compute_domain_api::clique::ComputeDomainClique;
-use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME};
+use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_core::{GoKind, GoObject, is_clique_of, label_removal};
-use imex_runtime::{Part, for_each_page};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::api::ListParams;
 use kube::core::Status;
 use kube::{Api, Resource};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::claims::{list, text};
-use super::{ApiClient, RawMetadata, RequestError, delete_only, failed_to, json_patch, writer};
+use super::claims::{name, parameters, text};
+use super::{
+    ApiClient, RawMetadata, RequestError, delete_only, failed_to, json_patch, was_there, writer,
+};
 
 /// Any JSON, so that what others have written in a claim does not fail the list.
 #[derive(Deserialize)]
@@ -41,28 +42,17 @@ impl ApiClient {
         domains: &BTreeSet<Box<str>>,
     ) -> Result<HashMap<Box<str>, Vec<String>>, RequestError> {
         let mut found: HashMap<Box<str>, Vec<String>> = HashMap::new();
-        let visit = |page: Vec<Claim>| {
-            for claim in &page {
-                for domain in claim.domains().filter(|uid| domains.contains(*uid)) {
-                    let claims = found.entry(domain.into()).or_default();
-                    let name = claim.name();
-                    if claims.last() != Some(&name) {
-                        claims.push(name);
-                    }
+        let visit = |claim: Claim| {
+            for domain in claim.domains().filter(|uid| domains.contains(*uid)) {
+                let claims = found.entry(domain.into()).or_default();
+                let name = name(&claim.metadata);
+                if claims.last() != Some(&name) {
+                    claims.push(name);
                 }
             }
-            true
         };
-        let url_path = ResourceClaim::url_path(&(), None);
-        for_each_page(
-            &self.client,
-            &url_path,
-            Part::Whole,
-            ListParams::default(),
-            visit,
-        )
-        .await
-        .map_err(failed_to("list the ResourceClaims of all ComputeDomains"))?;
+        self.for_each_claim("list the ResourceClaims of all ComputeDomains", visit)
+            .await?;
         Ok(found)
     }
 
@@ -85,7 +75,7 @@ impl ApiClient {
             let action = "delete what the Go driver's driver-managed mode has left";
             self.check_fence(action)?;
             let params = delete_only(object.uid(), None);
-            if !found(action, api.delete(object.name(), &params).await)? {
+            if !was_there(action, api.delete(object.name(), &params).await)? {
                 return Ok(());
             }
         }
@@ -94,7 +84,7 @@ impl ApiClient {
                 "remove the finalizer from what the Go driver's driver-managed mode has left";
             self.check_fence(action)?;
             let patch = json_patch(action, patch)?;
-            found(action, api.patch(object.name(), &writer(), &patch).await)?;
+            was_there(action, api.patch(object.name(), &writer(), &patch).await)?;
         }
         Ok(())
     }
@@ -114,7 +104,7 @@ impl ApiClient {
             self.check_fence(action)?;
             let patch = json_patch(action, label_removal(domain))?;
             let patched = nodes.patch_metadata(&name, &writer(), &patch).await;
-            match found(action, patched) {
+            match was_there(action, patched) {
                 // Somebody else has changed the label meanwhile: it is not this one's any more.
                 Err(err) if err.status().is_some_and(Status::is_invalid) => {}
                 done => drop(done?),
@@ -143,19 +133,10 @@ impl ApiClient {
             if is_clique_of(&name, domain) {
                 self.check_fence(action)?;
                 let deleted = cliques.delete(&name, &delete_only(&uid, None)).await;
-                found(action, deleted)?;
+                was_there(action, deleted)?;
             }
         }
         Ok(())
-    }
-}
-
-/// Whether the object was there.
-fn found<T>(action: &'static str, answer: kube::Result<T>) -> Result<bool, RequestError> {
-    match answer {
-        Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
-        Err(err) => Err(failed_to(action)(err)),
     }
 }
 
@@ -166,19 +147,13 @@ fn of_domain(uid: &str) -> ListParams {
 // === impl Claim ===
 
 impl Claim {
-    /// Those for which a device is allocated to it: the scheduler copies the configuration there.
+    /// Those for which a device is allocated to it.
     fn domains(&self) -> impl Iterator<Item = &str> {
-        let configs = list(&self.status, "/allocation/devices/config");
-        let ours = configs.filter(|config| {
-            text(config, "/opaque/driver") == Some(DRIVER_NAME)
-                && text(config, "/opaque/parameters/kind") != Some(ComputeDomainDaemonConfig::KIND)
-        });
-        ours.filter_map(|config| text(config, "/opaque/parameters/domainID"))
-    }
-
-    fn name(&self) -> String {
-        let part = |path| text(&self.metadata, path).unwrap_or("?");
-        format!("{}/{}", part("/namespace"), part("/name"))
+        let allocation = self.status.get("allocation").into_iter();
+        let parameters = allocation.flat_map(parameters);
+        let channels =
+            parameters.filter(|it| text(it, "/kind") != Some(ComputeDomainDaemonConfig::KIND));
+        channels.filter_map(|it| text(it, "/domainID"))
     }
 }
 

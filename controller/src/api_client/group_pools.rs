@@ -7,12 +7,12 @@ use compute_domain_api::crd::ComputeDomain;
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_core::cliques_of_pools;
 use imex_runtime::{Part, for_each_page};
-use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceSlice};
+use k8s_openapi::api::resource::v1::ResourceSlice;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Resource as _};
 use serde::Deserialize;
 
-use super::{ApiClient, CONTROLLER_NAME, RequestError, delete_only, failed_to};
+use super::{ApiClient, CONTROLLER_NAME, RequestError, delete_only, failed_to, was_there};
 
 /// Of a claim nothing is decoded but what it is allocated: there are thousands, and what others have
 /// written in them must not fail the list.
@@ -84,16 +84,14 @@ impl ApiClient {
     /// The cliques from whose pools claims are allocated: the pages of all claims.
     pub(crate) async fn cliques_in_use(&self) -> Result<HashSet<Box<str>>, RequestError> {
         let mut found = HashSet::new();
-        let visit = |page: Vec<Claim>| {
-            let results = page.iter().flat_map(Claim::results);
-            let ours = results.filter(|result| result.driver == DRIVER_NAME);
+        let visit = |claim: Claim| {
+            let ours = claim
+                .results()
+                .filter(|result| result.driver == DRIVER_NAME);
             found.extend(cliques_of_pools(ours.map(|result| result.pool.as_str())));
-            true
         };
-        let (url_path, all) = (ResourceClaim::url_path(&(), None), ListParams::default());
-        for_each_page(&self.client, &url_path, Part::Whole, all, visit)
-            .await
-            .map_err(failed_to("list the allocations of ResourceClaims"))?;
+        self.for_each_claim("list the allocations of ResourceClaims", visit)
+            .await?;
         Ok(found)
     }
 
@@ -124,10 +122,8 @@ impl ApiClient {
     pub(crate) async fn delete_slice(&self, name: &str, uid: &str) -> Result<(), RequestError> {
         let action = "delete the ResourceSlice";
         self.check_fence(action)?;
-        match self.slices().delete(name, &delete_only(uid, None)).await {
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            deleted => deleted.map(drop).map_err(failed_to(action)),
-        }
+        let deleted = self.slices().delete(name, &delete_only(uid, None)).await;
+        was_there(action, deleted).map(drop)
     }
 
     fn slices(&self) -> Api<ResourceSlice> {

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::PostParams;
 
-use super::{ApiClient, CONTROLLER_NAME, RequestError, delete_only, failed_to};
+use super::{ApiClient, CONTROLLER_NAME, RequestError, delete_only, failed_to, was_there};
 
 // === impl ApiClient ===
 
@@ -52,10 +52,7 @@ impl ApiClient {
         let action = "delete the ComputeDomainClique";
         self.check_fence(action)?;
         let params = delete_only(uid, Some(resource_version));
-        match self.cliques().delete(clique, &params).await {
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            deleted => deleted.map(drop).map_err(failed_to(action)),
-        }
+        was_there(action, self.cliques().delete(clique, &params).await).map(drop)
     }
 
     /// Deletes the pod of a daemon, if it has still this UID and, if one is given, this version. One that is gone is
@@ -69,10 +66,8 @@ impl ApiClient {
         let action = "delete the pod of the IMEX daemon";
         self.check_fence(action)?;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        match pods.delete(name, &delete_only(uid, version)).await {
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            deleted => deleted.map(drop).map_err(failed_to(action)),
-        }
+        let deleted = pods.delete(name, &delete_only(uid, version)).await;
+        was_there(action, deleted).map(drop)
     }
 
     fn cliques(&self) -> Api<ComputeDomainClique> {
