@@ -2,8 +2,8 @@
 # Checks the documentation.
 #
 #   hack/docs.sh --check   no cluster: every relative link and anchor of all Markdown files leads
-#                          somewhere, every key that a documented command sets is a value of its chart,
-#                          and every command of docs/ either can be run or says why not
+#                          somewhere, every table is one, every key that a documented command sets is a
+#                          value of its chart, and every command of docs/ either can be run or says why not
 #   hack/docs.sh [PAGE...] runs the commands (```sh) of pages of docs/ and examples/, by default of all
 #                          that have some: in order, each page on a fresh cluster of hack/cluster.sh with
 #                          GPU nodes (hack/gpu-nodes.sh), examples on one together. Says page and line of
@@ -24,6 +24,7 @@ check() {
     mapfile -t pages < <(tracked '*.md')
     tracked >"$scratch/files"
     awk -v files="$scratch/files" -f hack/docs/links.awk pass=1 "${pages[@]}" pass=2 "${pages[@]}" || status=1
+    awk -f hack/docs/tables.awk "${pages[@]}" || status=1
     awk -v charts=deployments/helm -f hack/docs/keys.awk "${pages[@]}" || status=1
     for page in $(tracked 'docs/*.md' 'examples/*.md'); do
         local cluster=

@@ -40,7 +40,7 @@ fast() {
     step "scripts"
     git ls-files -z '*.sh' .ci/run hack/cluster/nvidia-imex hack/nvml-mock/bin | xargs -0 shellcheck --external-sources --severity=warning
 
-    step "documentation: links, anchors, keys of the chart"
+    step "documentation: links, anchors, tables, keys of the chart"
     hack/docs.sh --check
 
     step "units of systemd"
