@@ -54,7 +54,7 @@ impl Runtime {
 }
 
 /// What the runtime may be asked for. *Fact*: an NRI whose plugin subscribes to an event
-/// that it does not know closes the connection. NRI 0.10 added three events; only NRI 0.12
+/// that it does not know closes the connection. NRI 0.10 completed three new events; only NRI 0.12
 /// says its version, so that before it the runtime's version decides. A runtime that is
 /// neither known nor says it gets the events that all know.
 // req: NRI-2
@@ -73,7 +73,7 @@ fn known_events(request: &ConfigureRequest) -> Events {
             _ => Events::SINCE_0_10,
         },
         "containerd" => since(&request.runtime_version, (2, 2)),
-        "cri-o" => since(&request.runtime_version, (1, 34)),
+        "cri-o" => since(&request.runtime_version, (1, 35)),
         _ => Events::SINCE_0_2,
     }
 }
@@ -119,7 +119,8 @@ mod tests {
             ("containerd", "dev", "(devel)", true),
             ("containerd", "dev", "", false),
             ("cri-o", "1.33.8", "", false),
-            ("cri-o", "1.34.0", "", true),
+            ("cri-o", "1.34.0", "", false),
+            ("cri-o", "1.35.0", "", true),
             ("something", "v9.9.9", "", false),
             ("something", "v9.9.9", "v0.12.4", true),
             ("something", "v9.9.9", "v0.9.0", false),

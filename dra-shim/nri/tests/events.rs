@@ -5,10 +5,13 @@
 mod support;
 
 use nri_plugin::api::{
-    LinuxCpu, LinuxResources, OptionalUInt64, ValidateContainerAdjustmentRequest,
+    Container, ContainerAdjustment, LinuxContainerAdjustment, LinuxCpu, LinuxMemoryPolicy,
+    LinuxResources, OptionalInt, OptionalUInt64, PodSandbox, ValidateContainerAdjustmentRequest,
 };
-use nri_plugin::testing::{CallError, Options, Release};
-use nri_plugin::{Changes, Events, Late, State, UpdateError};
+use nri_plugin::testing::{CallError, FakeRuntime, Options, Release};
+use nri_plugin::{
+    Changes, Context, Creation, Events, Late, Plugin, Refusal, Service, State, UpdateError,
+};
 use support::{Node, mk_container, mk_pod, mk_update};
 
 fn mk_options(release: Release) -> Options {
@@ -34,6 +37,7 @@ async fn every_event_reaches_its_method_on_every_runtime() {
     for release in [
         Release::Containerd1_7,
         Release::Containerd2_1,
+        Release::CriO1_34,
         Release::Containerd2_2,
         Release::Containerd2_3,
     ] {
@@ -120,19 +124,79 @@ async fn the_newer_events_happen_where_the_runtime_knows_them() {
 // req: NRI-2
 #[tokio::test]
 async fn an_older_runtime_is_not_asked_for_events_that_it_does_not_know() {
-    let node = Node::start(mk_options(Release::Containerd2_1), Late::Allow).await;
-    let registered = node.runtime.wait_registered().await;
-    assert!(!registered.events.contains(Events::VALIDATE));
-    assert!(registered.events.contains(Events::CREATE_CONTAINER));
-    let state = support::wait_state(&node.service, State::is_registered).await;
-    let State::Registered(runtime) = state else {
-        panic!("{state:?}")
-    };
-    assert_eq!(
-        runtime.unknown_events.to_string(),
-        "UpdatePodSandbox, PostUpdatePodSandbox, ValidateContainerAdjustment"
-    );
-    assert!(node.runtime.failures().is_empty());
+    for release in [Release::Containerd2_1, Release::CriO1_34] {
+        let node = Node::start(mk_options(release), Late::Allow).await;
+        let registered = node.runtime.wait_registered().await;
+        assert!(!registered.events.contains(Events::VALIDATE));
+        assert!(registered.events.contains(Events::CREATE_CONTAINER));
+        let state = support::wait_state(&node.service, State::is_registered).await;
+        let State::Registered(runtime) = state else {
+            panic!("{state:?}")
+        };
+        assert_eq!(
+            runtime.unknown_events.to_string(),
+            "UpdatePodSandbox, PostUpdatePodSandbox, ValidateContainerAdjustment"
+        );
+        assert!(node.runtime.failures().is_empty());
+    }
+}
+
+/// Adds a CDI device and arguments.
+struct Adds;
+
+impl Plugin for Adds {
+    fn events(&self) -> Events {
+        Events::CREATE_CONTAINER
+    }
+
+    async fn create_container(
+        &self,
+        _: &Context,
+        _: &PodSandbox,
+        _: &Container,
+    ) -> Result<Creation, Refusal> {
+        let mut adjustment = ContainerAdjustment::default()
+            .with_env("KNOWN", "x")
+            .with_cdi_device("vendor.example.com/lamp=0");
+        adjustment.args = vec!["sleep".into()];
+        adjustment.linux = Some(LinuxContainerAdjustment {
+            oom_score_adj: Some(OptionalInt { value: 5 }),
+            memory_policy: Some(LinuxMemoryPolicy::default()),
+            ..Default::default()
+        });
+        Ok(adjustment.into())
+    }
+}
+
+#[tokio::test]
+async fn an_older_runtime_leaves_out_what_it_does_not_know_of_an_adjustment() {
+    for (release, left) in [
+        (Release::Containerd1_7, [false, false, false, false]),
+        (Release::Containerd2_1, [true, false, true, false]),
+        (Release::CriO1_34, [true, false, true, false]),
+        (Release::Containerd2_2, [true, true, true, false]),
+        (Release::Containerd2_3, [true, true, true, true]),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("nri.sock");
+        let runtime = FakeRuntime::start(&socket, mk_options(release)).unwrap();
+        let service = Service::builder(50, "adds").socket(&socket);
+        let service = service.start(Adds).unwrap();
+        runtime.wait_registered().await;
+        let (pod, container) = (mk_pod("pod"), mk_container("one"));
+        let created = runtime.create_container(&pod, &container).await;
+        let adjustment = created.unwrap().adjustment;
+        assert_eq!(adjustment.env[0].key, "KNOWN");
+        let linux = adjustment.linux.unwrap();
+        let has = [
+            !adjustment.cdi_devices.is_empty(),
+            !adjustment.args.is_empty(),
+            linux.oom_score_adj.is_some(),
+            linux.memory_policy.is_some(),
+        ];
+        assert_eq!(has, left, "{release:?}");
+        service.shutdown().await;
+    }
 }
 
 #[tokio::test]

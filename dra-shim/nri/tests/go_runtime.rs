@@ -48,7 +48,7 @@ async fn every_version_registers_synchronizes_calls_and_restarts() {
         let State::Registered(registered) = wait_state(&service, State::is_registered).await else {
             panic!("not registered")
         };
-        assert_eq!(registered.version, version.containerd);
+        assert_eq!(registered.version, version.of_runtime);
         let validates = registered.events.contains(Events::VALIDATE);
         assert_eq!(
             validates,

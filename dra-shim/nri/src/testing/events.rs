@@ -94,8 +94,10 @@ impl FakeRuntime {
         };
         let answer = self.call(Events::CREATE_CONTAINER, "CreateContainer", &request);
         let answer: CreateContainerResponse = answer.await?;
+        let mut adjustment = answer.adjust.unwrap_or_default();
+        self.options.release.leave_out(&mut adjustment);
         Ok(Creation {
-            adjustment: answer.adjust.unwrap_or_default(),
+            adjustment,
             changes: Changes {
                 updates: answer.update,
                 evictions: answer.evict,

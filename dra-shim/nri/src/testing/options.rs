@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::api::generated::ConfigureRequest;
-use crate::api::{Container, PodSandbox};
+use crate::api::{Container, ContainerAdjustment, LinuxContainerAdjustment, PodSandbox};
 use crate::events::Events;
 
 /// Which runtime the fake is, and what runs on its node.
@@ -37,7 +37,7 @@ pub enum Release {
     Containerd1_7,
     /// containerd 2.1 with NRI 0.8.0.
     Containerd2_1,
-    /// CRI-O 1.34.0 with NRI 0.9.1. It starts a container also when the plugin refuses that.
+    /// CRI-O 1.34.0 with an NRI between 0.9 and 0.10, that has no validation. It starts a container also when the plugin refuses that.
     CriO1_34,
     /// containerd 2.2.1 with NRI 0.11.0. It knows all events.
     Containerd2_2,
@@ -111,8 +111,44 @@ impl Release {
         }
     }
 
+    /// Fact: an NRI ignores the fields of an adjustment that are newer than it.
+    pub(super) fn leave_out(self, adjustment: &mut ContainerAdjustment) {
+        let linux = adjustment.linux.as_mut();
+        match self {
+            Self::Containerd1_7 => {
+                adjustment.cdi_devices.clear();
+                adjustment.args.clear();
+                if let Some(linux) = linux {
+                    linux.oom_score_adj = None;
+                    before_0_10(linux);
+                }
+            }
+            Self::Containerd2_1 | Self::CriO1_34 => {
+                adjustment.args.clear();
+                linux.map(before_0_10).unwrap_or_default();
+            }
+            Self::Containerd2_2 => linux.map(before_0_12).unwrap_or_default(),
+            Self::Containerd2_3 => {}
+        }
+    }
+
     /// Fact: before NRI 0.12 events without an answer share one call, `StateChange`.
     pub(super) fn has_calls_for_each_event(self) -> bool {
         self == Self::Containerd2_3
     }
+}
+
+fn before_0_10(linux: &mut LinuxContainerAdjustment) {
+    before_0_12(linux);
+    linux.io_priority = None;
+    linux.seccomp_policy = None;
+    linux.namespaces.clear();
+    linux.sysctl.clear();
+    linux.net_devices.clear();
+    linux.scheduler = None;
+    linux.rdt = None;
+}
+
+fn before_0_12(linux: &mut LinuxContainerAdjustment) {
+    linux.memory_policy = None;
 }

@@ -62,8 +62,8 @@ func ids(updates []*adaptation.ContainerUpdate) []string {
 }
 
 func main() {
-	socket, plugins, version := os.Args[1], os.Args[2], os.Args[3]
-	count, err := strconv.Atoi(os.Args[4])
+	socket, plugins, name, version := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
+	count, err := strconv.Atoi(os.Args[5])
 	if err != nil {
 		panic(err)
 	}
@@ -82,7 +82,7 @@ func main() {
 		say(line{What: "update", Updates: ids(updates)})
 		return updates[1:], nil
 	}
-	runtime, err := adaptation.New("containerd", version, synchronize, update,
+	runtime, err := adaptation.New(name, version, synchronize, update,
 		adaptation.WithSocketPath(socket), adaptation.WithPluginPath(plugins))
 	if err == nil {
 		err = runtime.Start()

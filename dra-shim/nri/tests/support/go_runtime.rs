@@ -11,35 +11,46 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::LIMIT;
 
-/// A version of the library, and a containerd that has it.
+/// A version of the library, and a runtime that has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Version {
     pub nri: &'static str,
-    pub containerd: &'static str,
+    runtime: &'static str,
+    pub of_runtime: &'static str,
     /// The file of its modules.
     modules: &'static str,
 }
 
-/// What containerd 1.7, 2.0 and 2.1, 2.2, and 2.3 have.
-pub const VERSIONS: [Version; 4] = [
+/// What containerd 1.7, 2.0 and 2.1, CRI-O 1.34, containerd 2.2, and 2.3 have.
+pub const VERSIONS: [Version; 5] = [
     Version {
         nri: "0.6.1",
-        containerd: "v1.7.16",
+        runtime: "containerd",
+        of_runtime: "v1.7.16",
         modules: "nri-0.6.1.mod",
     },
     Version {
         nri: "0.8.0",
-        containerd: "v2.1.5",
+        runtime: "containerd",
+        of_runtime: "v2.1.5",
         modules: "nri-0.8.0.mod",
     },
     Version {
+        nri: "0.9.1",
+        runtime: "cri-o",
+        of_runtime: "1.34.0",
+        modules: "nri-0.9.1-cri-o-1.34.mod",
+    },
+    Version {
         nri: "0.11.0",
-        containerd: "v2.2.1",
+        runtime: "containerd",
+        of_runtime: "v2.2.1",
         modules: "nri-0.11.0.mod",
     },
     Version {
         nri: "0.12.0",
-        containerd: "v2.3.0",
+        runtime: "containerd",
+        of_runtime: "v2.3.0",
         modules: "go.mod",
     },
 ];
@@ -113,7 +124,7 @@ impl GoRuntime {
         let log = socket.with_extension("log");
         let mut process = Command::new(program)
             .args([socket, plugins])
-            .args([version.containerd, &pods.to_string()])
+            .args([version.runtime, version.of_runtime, &pods.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(&log).unwrap())
