@@ -29,6 +29,12 @@ const KEY: &str = "tls.key";
 /// The certificates of the authority.
 const AUTHORITY: &str = "ca.crt";
 
+/// Where kubelet has the files that those of the Secret are links to.
+const DATA: &str = "..data";
+
+/// How often files are read that others take the place of meanwhile.
+const MOST_READS: u32 = 100;
+
 /// What ends within this time is told of.
 const SOON: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -180,12 +186,15 @@ impl Certificates {
         let dir = &self.directories.copies;
         fs::create_dir_all(dir)?;
         fs::set_permissions(dir, Permissions::from_mode(0o700))?;
+        let new = |file| dir.join(format!("{file}.new"));
         for (file, content) in contents.files() {
-            let (path, new) = (dir.join(file), dir.join(format!("{file}.new")));
             // Nobody else reads it at any time: the directory is root's.
-            fs::write(&new, content)?;
-            fs::set_permissions(&new, Permissions::from_mode(0o600))?;
-            fs::rename(&new, path)?;
+            fs::write(new(file), content)?;
+            fs::set_permissions(new(file), Permissions::from_mode(0o600))?;
+        }
+        // Only once there is room for all: they are of use together.
+        for (file, _) in contents.files() {
+            fs::rename(new(file), dir.join(file))?;
         }
         Ok(())
     }
@@ -194,7 +203,22 @@ impl Certificates {
 // === impl Contents ===
 
 impl Contents {
+    /// All three as they were at one moment. *Fact*: kubelet makes new files in a directory of their own, and lets the
+    /// link `..data` lead there.
     fn read(dir: &Path) -> Result<Self, String> {
+        let mut attempts = 0;
+        loop {
+            let made = || fs::read_link(dir.join(DATA)).ok();
+            let before = made();
+            let contents = Self::read_once(dir);
+            attempts += 1;
+            if made() == before || attempts == MOST_READS {
+                return contents;
+            }
+        }
+    }
+
+    fn read_once(dir: &Path) -> Result<Self, String> {
         let read = |file: &str| {
             let path = dir.join(file);
             fs::read(&path).map_err(|error| {

@@ -1,3 +1,6 @@
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     date_time_ymd,
@@ -234,4 +237,70 @@ fn a_directory_that_cannot_be_written_is_named() {
     fs::write(secret.dir.path().join("made"), "a file").unwrap();
     let refused = install(&mut secret.certificates()).unwrap_err();
     assert!(refused.contains("made/copies"), "{refused}");
+}
+
+// req: MODE-41
+#[test]
+fn copies_that_cannot_all_be_written_stay_as_they_were() {
+    let secret = Secret::new();
+    let mut certificates = secret.certificates();
+    install(&mut certificates).unwrap();
+    let copies = || [CERTIFICATE, KEY, AUTHORITY].map(|file| secret.copy_of(file));
+    let before = copies();
+
+    // The last one of them.
+    let obstacle = secret.copies().join("ca.crt.new");
+    fs::create_dir(&obstacle).unwrap();
+    secret.write(&mk_params(NAME));
+    let look = certificates.look(now());
+    assert!(!look.renewed && !certificates.are_good());
+    assert_eq!(copies(), before);
+    certificates.usable().unwrap();
+
+    fs::remove_dir(obstacle).unwrap();
+    assert!(certificates.look(now()).renewed);
+    assert_ne!(copies(), before);
+}
+
+// req: MODE-41
+#[test]
+fn files_that_kubelet_replaces_while_they_are_read_are_those_of_one_moment() {
+    let secret = Secret::new();
+    let source = secret.source();
+    let files = [CERTIFICATE, KEY, AUTHORITY];
+    // Two certificates, whose keys are not each other's.
+    let made = [(); 2].map(|()| {
+        secret.write(&mk_params(NAME));
+        files.map(|file| fs::read(source.join(file)).unwrap())
+    });
+    let replace = |round: usize| {
+        let dir = source.join(format!("..{round}"));
+        fs::create_dir(&dir).unwrap();
+        for (file, content) in files.iter().zip(&made[round % 2]) {
+            fs::write(dir.join(file), content).unwrap();
+        }
+        symlink(format!("..{round}"), source.join("..tmp")).unwrap();
+        fs::rename(source.join("..tmp"), source.join(DATA)).unwrap();
+        if let Some(former) = round.checked_sub(1) {
+            fs::remove_dir_all(source.join(format!("..{former}"))).unwrap();
+        }
+    };
+    for file in files {
+        fs::remove_file(source.join(file)).unwrap();
+        symlink(format!("{DATA}/{file}"), source.join(file)).unwrap();
+    }
+    replace(0);
+    let mut certificates = secret.certificates();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let rounds = 1..;
+            for round in rounds.take_while(|_| !done.load(Ordering::Relaxed)) {
+                replace(round);
+            }
+        });
+        let news = (0..300).find_map(|_| certificates.look(now()).news);
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(news, None);
+    });
 }
