@@ -29,6 +29,9 @@ const KEY: &str = "tls.key";
 /// The certificates of the authority.
 const AUTHORITY: &str = "ca.crt";
 
+/// Why a key is refused that is one.
+const KEYS: &str = "this daemon can check only keys of RSA (2048 bits or more), ECDSA on P-256 or P-384, and Ed25519";
+
 /// Where kubelet has the files that those of the Secret are links to.
 const DATA: &str = "..data";
 
@@ -252,15 +255,19 @@ impl Contents {
         let chain = chain(&self.certificate).map_err(|what| wrong(CERTIFICATE, &what))?;
         let authority =
             chain_of_authority(&self.authority).map_err(|what| wrong(AUTHORITY, &what))?;
-        let key = PrivateKeyDer::from_pem_slice(&self.key)
-            .map_err(|error| wrong(KEY, &format!("no private key in PEM ({error})")))?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| {
+            wrong(
+                KEY,
+                &format!("no private key in PEM without a passphrase ({error})"),
+            )
+        })?;
         let provider = Arc::new(default_provider());
         match CertifiedKey::from_der(chain.clone(), key, &provider) {
             Ok(_) => {}
             Err(Error::InconsistentKeys(_)) => {
                 return Err(wrong(KEY, &format!("it is not the key of {CERTIFICATE}")));
             }
-            Err(error) => return Err(wrong(KEY, &error.to_string())),
+            Err(error) => return Err(wrong(KEY, &format!("{KEYS} ({error})"))),
         }
         let refused = |error: Error| wrong(CERTIFICATE, &sentence(&error, name));
         let ends = Ends::new(authority, name, &provider).map_err(refused)?;
@@ -332,7 +339,7 @@ fn sentence(error: &Error, name: &str) -> String {
         Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         ) => {
-            format!("{AUTHORITY} has not signed it")
+            format!("{AUTHORITY} has not signed it, or it lacks a certificate between them")
         }
         Error::InvalidCertificate(
             CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
@@ -346,6 +353,14 @@ fn sentence(error: &Error, name: &str) -> String {
         Error::InvalidCertificate(
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
         ) => "it is not valid yet".to_owned(),
+        Error::InvalidCertificate(
+            CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+            | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
+        ) => "it is signed in a way that this daemon cannot check, such as by SHA-1".to_owned(),
+        // Only the text tells it from others.
+        error if error.to_string().contains("CaUsedAsEndEntity") => {
+            "it is an authority's own (basic constraints CA:TRUE), and no node's".to_owned()
+        }
         error => error.to_string(),
     }
 }

@@ -9,7 +9,11 @@ use rcgen::{
 use super::*;
 
 const NAME: &str = "compute-domain-daemon";
-const NO_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
+/// PEM of this kind, with nothing that means something.
+fn pem(kind: &str) -> String {
+    format!("-----BEGIN {kind}-----\nAAAA\n-----END {kind}-----\n")
+}
 
 /// A moment in the middle of 2026.
 fn now() -> UnixTime {
@@ -125,66 +129,88 @@ fn good_files_are_copied_for_root_only_and_again_when_they_are_renewed() {
     assert!(!format!("{certificates:?}").contains("PRIVATE"));
 }
 
+type Break = fn(&Secret);
+
+/// What can be wrong with a Secret, in which file, and the reason that is told.
+const BREAKS: [(Break, &str, &str); 12] = [
+    (
+        |it| fs::remove_file(it.source().join(KEY)).unwrap(),
+        "tls.key cannot be read",
+        "needs tls.crt, tls.key and ca.crt",
+    ),
+    (
+        |it| it.put(CERTIFICATE, ""),
+        "tls.crt",
+        "no certificate in PEM",
+    ),
+    (
+        |it| it.put(AUTHORITY, &pem("CERTIFICATE")),
+        "ca.crt",
+        "no certificate of an authority",
+    ),
+    (
+        |it| it.put(KEY, "secret"),
+        "tls.key",
+        "no private key in PEM",
+    ),
+    (
+        |it| it.put(KEY, &pem("ENCRYPTED PRIVATE KEY")),
+        "tls.key",
+        "without a passphrase",
+    ),
+    (
+        |it| it.put(KEY, &pem("PRIVATE KEY")),
+        "tls.key",
+        "ECDSA on P-256 or P-384",
+    ),
+    (
+        |it| {
+            let mut params = mk_params(NAME);
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            it.write(&params);
+        },
+        "tls.crt",
+        "it is an authority's own",
+    ),
+    (
+        |it| it.put(KEY, &KeyPair::generate().unwrap().serialize_pem()),
+        "tls.key",
+        "it is not the key of tls.crt",
+    ),
+    (
+        |it| it.put(AUTHORITY, &mk_authority().pem),
+        "tls.crt",
+        "ca.crt has not signed it",
+    ),
+    (
+        |it| it.write(&mk_params("another")),
+        "tls.crt",
+        "not for the name compute-domain-daemon",
+    ),
+    (
+        |it| {
+            let mut params = mk_params(NAME);
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+            it.write(&params);
+        },
+        "tls.crt",
+        "not for servers and clients",
+    ),
+    (
+        |it| {
+            let mut params = mk_params(NAME);
+            params.not_after = date_time_ymd(2026, 2, 1);
+            it.write(&params);
+        },
+        "tls.crt",
+        "it has expired",
+    ),
+];
+
 // req: MODE-41
 #[test]
 fn what_cannot_be_used_is_named_with_its_file_and_reason_and_the_copies_stay() {
-    type Break = fn(&Secret);
-    let breaks: [(Break, &str, &str); 9] = [
-        (
-            |it| fs::remove_file(it.source().join(KEY)).unwrap(),
-            "tls.key cannot be read",
-            "needs tls.crt, tls.key and ca.crt",
-        ),
-        (
-            |it| it.put(CERTIFICATE, ""),
-            "tls.crt",
-            "no certificate in PEM",
-        ),
-        (
-            |it| it.put(AUTHORITY, NO_CERTIFICATE),
-            "ca.crt",
-            "no certificate of an authority",
-        ),
-        (
-            |it| it.put(KEY, "secret"),
-            "tls.key",
-            "no private key in PEM",
-        ),
-        (
-            |it| it.put(KEY, &KeyPair::generate().unwrap().serialize_pem()),
-            "tls.key",
-            "it is not the key of tls.crt",
-        ),
-        (
-            |it| it.put(AUTHORITY, &mk_authority().pem),
-            "tls.crt",
-            "ca.crt has not signed it",
-        ),
-        (
-            |it| it.write(&mk_params("another")),
-            "tls.crt",
-            "not for the name compute-domain-daemon",
-        ),
-        (
-            |it| {
-                let mut params = mk_params(NAME);
-                params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-                it.write(&params);
-            },
-            "tls.crt",
-            "not for servers and clients",
-        ),
-        (
-            |it| {
-                let mut params = mk_params(NAME);
-                params.not_after = date_time_ymd(2026, 2, 1);
-                it.write(&params);
-            },
-            "tls.crt",
-            "it has expired",
-        ),
-    ];
-    for (break_it, file, reason) in breaks {
+    for (break_it, file, reason) in BREAKS {
         let secret = Secret::new();
         break_it(&secret);
         let refused = install(&mut secret.certificates()).unwrap_err();
