@@ -152,7 +152,8 @@ impl Worker {
     /// Never ends.
     async fn keep_members(&self) {
         match &self.member_keeper {
-            Some(keeper) => keeper.run().await,
+            // It is large, and the host-managed mode does without.
+            Some(keeper) => Box::pin(keeper.run()).await,
             None => std::future::pending().await,
         }
     }

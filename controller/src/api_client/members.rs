@@ -30,6 +30,15 @@ impl ApiClient {
         created.map_err(failed_to(action))
     }
 
+    /// The object of this clique; `None` if there is none.
+    pub(crate) async fn clique(
+        &self,
+        clique: &str,
+    ) -> Result<Option<ComputeDomainClique>, RequestError> {
+        let found = self.cliques().get_opt(clique).await;
+        found.map_err(failed_to("read the ComputeDomainClique"))
+    }
+
     /// Replaces the object of this name, if it has still this version.
     pub(crate) async fn replace_clique(
         &self,

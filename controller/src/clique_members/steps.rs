@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use compute_domain_api::clique::ComputeDomainClique;
+use compute_domain_api::resident::RESIDENT_LABEL;
 use compute_domain_core::{Clique, MemberStep, Surplus};
 use imex_runtime::error_chain;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -63,8 +64,11 @@ impl Run<'_> {
             }
             MemberStep::DeletePod { .. } => return self.replace_daemon(clique, step).await,
             MemberStep::Create(wanted) => {
-                let written = api.create_clique(wanted).await?;
-                return Ok(self.written(clique, wanted, &written));
+                let created = api.create_clique(wanted).await;
+                if created.as_ref().is_err_and(RequestError::is_already_exists) {
+                    return self.adopt(clique).await;
+                }
+                return Ok(self.written(clique, wanted, &created?));
             }
             MemberStep::Replace(wanted) => {
                 let written = api.replace_clique(wanted).await?;
@@ -80,6 +84,22 @@ impl Run<'_> {
             }
         }
         self.keeper.metrics.wrote("written");
+        Ok(PACE)
+    }
+
+    /// The object has lost the label by which it is watched. Names of cliques in this namespace are this
+    /// controller's, so it gets it back.
+    // req: DM-7
+    async fn adopt(&mut self, clique: &Clique) -> Result<Duration, RequestError> {
+        let found = self.keeper.api.clique(clique).await?;
+        let now = Instant::now().into_std();
+        match found {
+            Some(object) => {
+                warn!(%clique, "the ComputeDomainClique has no label {RESIDENT_LABEL}=true; it gets it back");
+                self.members.apply_clique(&object, now);
+            }
+            None => self.members.look_again(clique, now),
+        }
         Ok(PACE)
     }
 
@@ -122,12 +142,7 @@ impl Run<'_> {
             return PACE;
         }
         self.keeper.metrics.wrote("failed");
-        let fix = if err.is_already_exists() {
-            "; there is one without the label imex-dra/resident=true: delete it"
-        } else {
-            ""
-        };
-        warn!(%clique, error = error_chain(err), "the members of the clique are written later{fix}");
+        warn!(%clique, error = error_chain(err), "the members of the clique are written later");
         PAUSE
     }
 

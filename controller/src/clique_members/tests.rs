@@ -342,6 +342,56 @@ async fn a_change_of_somebody_else_is_a_conflict_and_what_he_has_added_stays() {
     running.kill().await;
 }
 
+// req: DM-7
+#[tokio::test(start_paused = true)]
+async fn an_object_that_loses_its_label_gets_it_back_also_from_a_controller_that_starts() {
+    for restarts in [false, true] {
+        let api = FakeApi::new();
+        for node in ["n1", "n2"] {
+            create_node(&api, node);
+            create_daemon(&api, node, "True");
+        }
+        let strip = |api: &FakeApi| {
+            api.forget_requests();
+            api.edit(Resource::Cliques, NAMESPACE, A, |object| {
+                object["metadata"]["labels"] = json!({});
+            });
+        };
+        let mut running = Running::start(&api, 18).await;
+        api.until("two members", |api| members(api).len() == 2)
+            .await;
+        let before = api.get(Resource::Cliques, NAMESPACE, A).unwrap();
+        if restarts {
+            running.kill().await;
+            strip(&api);
+            running = Running::start(&api, 18).await;
+        } else {
+            strip(&api);
+        }
+        api.until("labelled", |api| {
+            let object = api.get(Resource::Cliques, NAMESPACE, A).unwrap();
+            object["metadata"]["labels"] == before["metadata"]["labels"]
+        })
+        .await;
+        api.after(SIX_MINUTES).await;
+        let cost = [Call::CreateClique, Call::GetClique, Call::ReplaceClique];
+        assert!(api.calls().ends_with(&cost), "{:?}", api.calls());
+        assert_eq!(api.writes(), 2);
+        let after = api.get(Resource::Cliques, NAMESPACE, A).unwrap();
+        assert_eq!(
+            (&after["daemons"], &after["metadata"]["uid"]),
+            (&before["daemons"], &before["metadata"]["uid"])
+        );
+        // It is watched again.
+        set_ready(&api, "n1", "False");
+        api.until("followed", |api| {
+            members(api)[0] == is("n1", 0, "10.0.0.1", "NotReady")
+        })
+        .await;
+        running.kill().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_crd_that_drops_the_fields_is_told_and_recovered_from_without_a_restart() {
     let api = FakeApi::new();

@@ -60,6 +60,7 @@ pub(crate) enum Call {
     ListCliques,
     ListAllCliques,
     WatchCliques,
+    GetClique,
     CreateClique,
     ReplaceClique,
     DeleteClique,
@@ -195,6 +196,7 @@ impl Call {
                 }
             }
             (Method::GET, Cliques) if !named && all && !request.is_watch() => Self::ListAllCliques,
+            (Method::GET, Cliques) if named => Self::GetClique,
             (Method::POST, Cliques) => Self::CreateClique,
             (Method::PUT, Cliques) => Self::ReplaceClique,
             (Method::DELETE, Cliques) => Self::DeleteClique,

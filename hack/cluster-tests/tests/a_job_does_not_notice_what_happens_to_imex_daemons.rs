@@ -2,10 +2,11 @@
 //! running with their device, the members come back at their places, and the next pod starts.
 
 use anyhow::{Context as _, Result, ensure};
+use cluster_tests::cliques::CLIQUE;
 use cluster_tests::fixtures::{self, TestDomain};
 use cluster_tests::node_pod::{NAMESPACE, NodePod};
 use cluster_tests::{Cluster, Namespace, channels, imex_members, wait_until};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const NODE: u8 = 1;
 
@@ -32,7 +33,7 @@ fn nvidia_imex_hangs_and_goes_on() -> Result<()> {
         let pid = imex_pid(cluster)?;
         cluster.on_node(NODE, &format!("kill -STOP {pid}"))?;
         wait_until(cluster, "the node is not ready", || {
-            let members = imex_members::of(cluster, cluster_tests::cliques::CLIQUE)?;
+            let members = imex_members::of(cluster, CLIQUE)?;
             let member = members.iter().find(|it| it.node == "node1");
             ensure!(member.is_some_and(|it| !it.is_ready), "{members:?}");
             Ok(())
@@ -99,6 +100,51 @@ fn the_hosts_file_of_its_pod_is_written_anew() -> Result<()> {
             ensure!(found.trim() != "0", "there are none");
             Ok(())
         })
+    })
+}
+
+/// It loses a label, a member and its length, has an index twice and one beyond the list, and is deleted.
+// req: DM-7
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn somebody_edits_the_object_of_the_clique() -> Result<()> {
+    survives("edited-clique", |cluster| {
+        let pid = imex_pid(cluster)?;
+        let before = imex_members::object(cluster, CLIQUE)?;
+        let member = |index: usize, field: &str| {
+            let path = format!("/daemons/{index}/{field}");
+            let value = before.pointer(&path).cloned();
+            value.with_context(|| format!("no {path}: {before}"))
+        };
+        let patch = |patch: Value| {
+            let patch = patch.to_string();
+            let of = ["patch", imex_members::CLIQUES, CLIQUE, "-n", NAMESPACE];
+            cluster.kubectl(&[&of[..], &["--type=json", "-p", &patch]].concat())
+        };
+        let settled = || {
+            wait_until(cluster, "it is as before", || {
+                let now = imex_members::object(cluster, CLIQUE)?;
+                for path in ["/daemons", "/listLength", "/metadata/labels"] {
+                    ensure!(now.pointer(path) == before.pointer(path), "{now}");
+                }
+                Ok(())
+            })
+        };
+        for edit in [
+            json!({ "op": "remove", "path": "/metadata/labels" }),
+            json!({ "op": "remove", "path": "/daemons/0" }),
+            json!({ "op": "remove", "path": "/listLength" }),
+            json!({ "op": "replace", "path": "/daemons/0/index", "value": member(1, "index")? }),
+            json!({ "op": "replace", "path": "/daemons/0/index", "value": 2000 }),
+        ] {
+            patch(json!([edit]))?;
+            settled()?;
+        }
+        let delete = ["delete", imex_members::CLIQUES, CLIQUE, "-n", NAMESPACE];
+        cluster.kubectl(&delete)?;
+        settled()?;
+        ensure!(imex_pid(cluster)? == pid, "nvidia-imex was started again");
+        Ok(())
     })
 }
 

@@ -26,6 +26,9 @@ const LONGEST_LOOK: Duration = Duration::from_secs(60 * 60);
 pub(super) struct Members {
     /// Its object, as it was told last; `None`: there is none.
     pub(super) observed: Option<ComputeDomainClique>,
+    /// The length of the lists that it had last. The daemons that run have it, also where somebody has
+    /// deleted the object, or the field.
+    length: Option<u32>,
     /// By the name of the node. More or less than what the object has, until that is written.
     pub(super) entries: BTreeMap<Box<str>, Entry>,
     /// When indices became free that were in use since the start.
@@ -71,7 +74,8 @@ pub(super) struct Candidate {
 
 impl Members {
     /// The object as the watch or an answer has it. Where it differs from what is known, it is right: a
-    /// write of before may have come late. A member that it lacks keeps its index if that is free.
+    /// write of before may have come late, and daemons follow it at once. A member that it lacks, or whose index is none
+    /// that a daemon would follow, keeps the index that is known of it if that is free.
     pub(super) fn merge(&mut self, object: &ComputeDomainClique) -> bool {
         let version =
             |it: &ComputeDomainClique| Version::parse(it.metadata.resource_version.as_deref());
@@ -84,24 +88,27 @@ impl Members {
         let mut observed = object.clone();
         observed.metadata.managed_fields = None;
         self.observed = Some(observed);
-        let mut taken = BTreeSet::new();
-        let limit = object.spec.list_length.map_or(i64::MAX, i64::from);
-        for daemon in &object.spec.daemons {
-            let is_right = (0..limit).contains(&daemon.index) && taken.insert(daemon.index);
+        self.length = object.spec.list_length.or(self.length);
+        let limit = self.length.map_or(i64::MAX, i64::from);
+        let known_index = |daemon: &CliqueDaemon| {
+            let known = self.entries.get(daemon.node_name.as_str());
+            known.is_some_and(|known| known.daemon.index == daemon.index)
+        };
+        // Of two with one index, it is that of whom it is known of.
+        let (known, others): (Vec<_>, Vec<_>) =
+            object.spec.daemons.iter().partition(|it| known_index(it));
+        let (mut taken, mut told) = (BTreeSet::new(), BTreeSet::new());
+        for daemon in known.into_iter().chain(others) {
+            if !(0..limit).contains(&daemon.index) || !taken.insert(daemon.index) {
+                continue;
+            }
             let node = daemon.node_name.as_str();
+            told.insert(node);
             match self.entries.get_mut(node) {
-                // Its index is somebody else's, or none: it gets another one.
-                _ if !is_right => drop(self.entries.remove(node)),
                 Some(known) if known.is_same_member(daemon) => known.daemon.index = daemon.index,
                 _ => drop(self.entries.insert(node.into(), Entry::new(daemon.clone()))),
             }
         }
-        let told: BTreeSet<_> = object
-            .spec
-            .daemons
-            .iter()
-            .map(|it| it.node_name.as_str())
-            .collect();
         self.entries
             .retain(|node, entry| told.contains(&**node) || taken.insert(entry.daemon.index));
         true
@@ -132,8 +139,7 @@ impl Members {
     /// member's index is beyond it.
     // req: DM-5
     pub(super) fn length(&self, max_nodes: u32, is_idle: bool) -> u32 {
-        let observed = self.observed.as_ref();
-        let Some(length) = observed.and_then(|object| object.spec.list_length) else {
+        let Some(length) = self.length else {
             return max_nodes;
         };
         let fits = |entry: &Entry| entry.daemon.index < i64::from(max_nodes);

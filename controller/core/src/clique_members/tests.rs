@@ -363,6 +363,61 @@ fn an_object_that_somebody_deletes_is_created_again_with_the_same_indices() {
     assert_eq!(cluster.objects[A].spec, before.spec);
 }
 
+/// What somebody's hand makes of the object.
+fn edit(cluster: &mut Cluster, change: impl FnOnce(&mut ComputeDomainClique)) {
+    let object = cluster.objects.get_mut(A).unwrap();
+    change(object);
+    cluster.writes += 1;
+    object.metadata.resource_version = Some(cluster.writes.to_string());
+    cluster.members.apply_clique(object, cluster.now);
+    cluster.pass(MINUTE);
+}
+
+// req: DM-4, DM-5, DM-7
+#[test]
+fn what_daemons_do_not_follow_of_somebodys_edits_is_taken_back_and_changes_no_index() {
+    let changes: [fn(&mut ComputeDomainClique); 7] = [
+        |it| it.spec.daemons[0].index = 1,
+        |it| it.spec.daemons[1].index = 0,
+        |it| it.spec.daemons[1].index = 18,
+        |it| it.spec.daemons[0].index = -1,
+        |it| it.spec.daemons.clear(),
+        |it| it.spec.list_length = None,
+        |it| {
+            it.spec.list_length = None;
+            it.spec.daemons[1].index = 20;
+        },
+    ];
+    for change in changes {
+        let mut cluster = Cluster::new(18);
+        cluster.join("a", A);
+        cluster.pass(MINUTE);
+        cluster.join("b", A);
+        cluster.pass(MINUTE);
+        cluster.restart(36);
+        cluster.join("a", A);
+        cluster.join("b", A);
+        let before = cluster.objects[A].spec.clone();
+        edit(&mut cluster, change);
+        assert_eq!(cluster.objects[A].spec, before);
+    }
+}
+
+#[test]
+fn an_object_that_somebody_deletes_has_the_length_that_the_running_daemons_have() {
+    let mut cluster = Cluster::new(18);
+    cluster.join("a", A);
+    cluster.pass(MINUTE);
+    cluster.restart(36);
+    cluster.join("a", A);
+    cluster.objects.remove(A);
+    cluster
+        .members
+        .remove_clique(A, &format!("uid-{A}"), cluster.now);
+    cluster.pass(MINUTE);
+    assert_eq!(cluster.objects[A].spec.list_length, Some(18));
+}
+
 #[test]
 fn a_pod_whose_containers_have_ended_is_no_daemon() {
     assert!(DaemonPod::new(&mk_pod("a", &json!({ "phase": "Failed" }))).is_none());
