@@ -25,8 +25,9 @@ const PROGRAMS: [&str; 6] = [
 ];
 
 /// Kinds of objects, words of other APIs, and types of conditions that come without an event.
-const NO_REASONS: [&str; 33] = [
+const NO_REASONS: [&str; 34] = [
     "CDIDeviceIDs",
+    "CaUsedAsEndEntity",
     "ClaimWaits",
     "ComputeDomain",
     "ComputeDomainChannelConfig",
