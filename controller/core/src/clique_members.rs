@@ -196,7 +196,10 @@ impl CliqueMembers {
         match DaemonPod::new(pod) {
             Some(pod) if pod.node.is_empty() => self.apply_unscheduled(pod, now),
             Some(pod) => {
-                self.forget_unscheduled(&pod.uid);
+                let is_known = self.pods.get(&pod.uid).is_some();
+                if !self.forget_unscheduled(&pod.uid) && !is_known {
+                    self.pod_came(&pod, now);
+                }
                 let node = pod.node.clone();
                 let noted = pod.clone();
                 if self.pods.apply(pod) {

@@ -60,7 +60,7 @@ impl MemberMetrics {
         );
         registry.register(
             "imex_dra_imex_updates_stopped",
-            "Cliques in which no IMEX daemon is replaced, because a new one has not become ready within 2 minutes",
+            "Cliques in which no IMEX daemon is replaced, because a new one has not become ready within 2 minutes, and DaemonSets whose new pods are not what they say",
             metrics.stopped.clone(),
         );
         registry.register(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use compute_domain_api::resident::TEMPLATE_ANNOTATION;
 use compute_domain_core::{Clique, MemberStep, Replacement, RolloutNews, template};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::Resource as _;
@@ -139,6 +140,16 @@ impl Run<'_> {
                     );
                     info!(%node, "{note}");
                     events.normal(&node_reference(&node), "ImexUpdateWaits", "Update", &note);
+                }
+                RolloutNews::Fruitless { pod, node } => {
+                    let note = format!(
+                        "no IMEX daemon is updated for a while: the new one, pod {pod}, does not have the annotation {TEMPLATE_ANNOTATION} of its DaemonSet; take back what was edited in the DaemonSet (helm upgrade), or have what changes the pods' annotations leave it"
+                    );
+                    warn!(%node, %pod, "{note}");
+                    if !node.is_empty() {
+                        let about = node_reference(&node);
+                        events.warning(&about, "ImexUpdateStopped", "Update", &note);
+                    }
                 }
                 RolloutNews::Stopped { node, clique } => {
                     let note = format!(

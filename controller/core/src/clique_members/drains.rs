@@ -10,6 +10,9 @@ use super::pods::DaemonPod;
 /// How long a node is left alone whose mark was withdrawn. Twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
 
+/// How long no pod of a `DaemonSet` is replaced that does not make what it says. Twice as long each time.
+const FIRST_REST: Duration = Duration::from_secs(10);
+
 /// The longest of these times.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
 
@@ -22,6 +25,10 @@ pub(super) struct Rollout {
     pub(super) templates: HashMap<Box<str>, Box<str>>,
     /// The `DaemonSets` that the list which is going on has told of.
     pub(super) listing: Option<HashSet<Box<str>>>,
+    /// The `DaemonSets` one of whose pods was replaced, and what the new one was to be made from.
+    pub(super) asked: HashMap<Box<str>, Box<str>>,
+    /// The `DaemonSets`, by UID, whose new pods are not made from what they say.
+    pub(super) fruitless: HashMap<Box<str>, Fruitless>,
     /// The pods that no node has room for, by UID.
     pub(super) unscheduled: HashMap<Box<str>, DaemonPod>,
     /// By the UID of the pod.
@@ -62,6 +69,16 @@ pub(super) struct Stop {
     pub(super) told: bool,
 }
 
+/// Replacing pods brings others of the old kind: somebody has edited the annotation, or something changes
+/// the pods. Replacing those would never end.
+#[derive(Debug)]
+pub(super) struct Fruitless {
+    /// What the pods were to be made from.
+    wanted: Box<str>,
+    times: u32,
+    not_before: Instant,
+}
+
 /// Why a daemon may be replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replacement {
@@ -93,6 +110,13 @@ pub enum RolloutNews {
         /// Its clique.
         clique: Clique,
     },
+    /// The new daemon is not made from what its `DaemonSet` says.
+    Fruitless {
+        /// The new pod.
+        pod: Box<str>,
+        /// Its node; empty: none yet.
+        node: Box<str>,
+    },
 }
 
 /// How far replacing daemons is.
@@ -102,7 +126,8 @@ pub struct RolloutCounts {
     pub outdated: usize,
     /// Nodes that are marked.
     pub draining: usize,
-    /// Cliques in which a new daemon has not become ready in time.
+    /// Cliques in which a new daemon has not become ready in time, and `DaemonSets` whose new pods are not
+    /// made from what they say.
     pub stopped: usize,
 }
 
@@ -117,6 +142,62 @@ impl Rollout {
     /// Whether its `DaemonSet` would make it like this now.
     pub(super) fn is_current(&self, pod: &DaemonPod) -> bool {
         self.templates.get(&pod.daemon_set) == Some(&pod.template)
+    }
+
+    /// This pod of a `DaemonSet` is deleted, to be made anew.
+    pub(super) fn ask(&mut self, daemon_set: &str) {
+        if let Some(wanted) = self.templates.get(daemon_set) {
+            self.asked.insert(daemon_set.into(), wanted.clone());
+        }
+    }
+
+    /// A pod that was not known. Returns until when none of its `DaemonSet` is replaced, if it is what that does
+    /// not say.
+    // req: MODE-44
+    pub(super) fn came(&mut self, pod: &DaemonPod, now: Instant) -> Option<Instant> {
+        if self.is_current(pod) {
+            self.fruitless.remove(&pod.daemon_set);
+        }
+        if pod.ending {
+            return None;
+        }
+        let wanted = self.asked.remove(&pod.daemon_set)?;
+        if self.templates.get(&pod.daemon_set) != Some(&wanted) || pod.template == wanted {
+            return None;
+        }
+        let before = self.fruitless.get(&pod.daemon_set);
+        let times = before
+            .filter(|it| it.wanted == wanted)
+            .map_or(0, |it| it.times);
+        let rest = FIRST_REST * 2_u32.saturating_pow(times.min(10));
+        let not_before = now + rest.min(LONGEST_PAUSE);
+        if times == 0 {
+            self.news.push(RolloutNews::Fruitless {
+                pod: pod.name.clone(),
+                node: pod.node.clone(),
+            });
+        }
+        let fruitless = Fruitless {
+            wanted,
+            times: times + 1,
+            not_before,
+        };
+        self.fruitless.insert(pod.daemon_set.clone(), fruitless);
+        Some(not_before)
+    }
+
+    /// How many there are whose new pods are not what they say.
+    pub(super) fn fruitless_sets(&self) -> usize {
+        let sets = self.fruitless.iter();
+        sets.filter(|(set, it)| self.templates.get(*set) == Some(&it.wanted))
+            .count()
+    }
+
+    /// Until when this pod is not replaced, because the new one would be no other.
+    pub(super) fn rests_until(&self, pod: &DaemonPod, now: Instant) -> Option<Instant> {
+        let fruitless = self.fruitless.get(&pod.daemon_set)?;
+        let is_wanted = self.templates.get(&pod.daemon_set) == Some(&fruitless.wanted);
+        (is_wanted && fruitless.not_before > now).then_some(fruitless.not_before)
     }
 
     pub(super) fn drain(&mut self, pod: &str, now: Instant) -> &mut Drain {

@@ -114,6 +114,10 @@ impl Pods {
         gone.iter().filter_map(|uid| self.remove(uid)).collect()
     }
 
+    pub(super) fn get(&self, uid: &str) -> Option<&DaemonPod> {
+        self.by_uid.get(uid)
+    }
+
     /// Returns whether it says anything new.
     pub(super) fn apply(&mut self, pod: DaemonPod) -> bool {
         if let Some(listed) = &mut self.listing {

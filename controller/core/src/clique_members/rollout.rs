@@ -114,7 +114,8 @@ impl CliqueMembers {
         RolloutCounts {
             outdated: outdated.count(),
             draining: entries.filter(|it| !it.daemon.draining.is_empty()).count(),
-            stopped: self.rollout.stops.values().filter(|it| it.told).count(),
+            stopped: self.rollout.stops.values().filter(|it| it.told).count()
+                + self.rollout.fruitless_sets(),
         }
     }
 
@@ -136,6 +137,10 @@ impl CliqueMembers {
     /// The pod is being deleted, or gone: the watch tells what follows.
     pub fn pod_deleted(&mut self, clique: &Clique, node: &str, pod: &str, now: Instant) {
         self.rollout.drain(pod, now).deleted = true;
+        let unscheduled = self.rollout.unscheduled.get(pod);
+        if let Some(pod) = self.pods.get(pod).or(unscheduled).cloned() {
+            self.rollout.ask(&pod.daemon_set);
+        }
         if !clique.is_empty() {
             self.rollout.under_way.insert(node.into());
         }
@@ -165,6 +170,12 @@ impl CliqueMembers {
             self.rollout.stops.remove(clique);
             return Turn::Later(None);
         }
+        let rests = |pod: &DaemonPod| self.rollout.rests_until(pod, now);
+        let until = outdated.iter().filter_map(|(_, pod)| rests(pod)).min();
+        outdated.retain(|(_, pod)| rests(pod).is_none());
+        if outdated.is_empty() {
+            return Turn::Later(until);
+        }
         // One after the other: the new one has to be ready before another one goes.
         let unready = |it: &&Daemon| {
             let pod = it.pod.as_ref();
@@ -191,16 +202,10 @@ impl CliqueMembers {
     /// What comes next of the daemons that are members of no clique.
     // req: MODE-29
     pub(super) fn replacing_others(&mut self, now: Instant) -> Option<MemberStep> {
-        let outdated = |pod: &&DaemonPod| {
-            self.rollout.is_outdated(pod)
-                && !self.rollout.is_deleted(pod)
-                && self.is_no_member(&pod.node)
-        };
+        let outdated = |pod: &&DaemonPod| self.is_due(pod, now) && self.is_no_member(&pod.node);
         // It has never run, and its DaemonSet makes no other one for that node.
         let mut waiting = self.rollout.unscheduled.values();
-        let is_due =
-            |pod: &&DaemonPod| self.rollout.is_outdated(pod) && !self.rollout.is_deleted(pod);
-        if let Some(pod) = waiting.find(is_due).cloned() {
+        if let Some(pod) = waiting.find(|pod| self.is_due(pod, now)).cloned() {
             self.rollout.drain(&pod.uid, now);
             return Some(delete(&pod, Replacement::NotRunning));
         }
@@ -211,6 +216,12 @@ impl CliqueMembers {
         }
         self.rollout.drain(&pod.uid, now);
         Some(delete(&pod, Replacement::NoMember))
+    }
+
+    fn is_due(&self, pod: &DaemonPod, now: Instant) -> bool {
+        let rollout = &self.rollout;
+        let rests = rollout.rests_until(pod, now).is_some();
+        rollout.is_outdated(pod) && !rollout.is_deleted(pod) && !rests
     }
 
     /// A node is marked, or was when the controller started.
@@ -418,14 +429,30 @@ impl CliqueMembers {
             self.touch(&clique, now);
         }
     }
+
+    /// The pod was not known before.
+    pub(super) fn pod_came(&mut self, pod: &DaemonPod, now: Instant) {
+        let Some(until) = self.rollout.came(pod, now) else {
+            return;
+        };
+        let cliques = self.entries_of.get(&pod.node).cloned().unwrap_or_default();
+        for clique in cliques.into_iter().chain([Clique::from("")]) {
+            self.due.insert((until, clique));
+        }
+    }
+
     /// No node has room for this pod.
     pub(super) fn apply_unscheduled(&mut self, pod: DaemonPod, now: Instant) {
+        if !self.rollout.unscheduled.contains_key(&pod.uid) {
+            self.pod_came(&pod, now);
+        }
         self.rollout.unscheduled.insert(pod.uid.clone(), pod);
         self.touch(&Clique::from(""), now);
     }
 
-    pub(super) fn forget_unscheduled(&mut self, pod: &str) {
-        self.rollout.unscheduled.remove(pod);
+    /// Returns whether it was known.
+    pub(super) fn forget_unscheduled(&mut self, pod: &str) -> bool {
+        self.rollout.unscheduled.remove(pod).is_some()
     }
 
     /// They are all told again.

@@ -197,6 +197,64 @@ impl Rollout {
     }
 }
 
+// req: MODE-44
+#[test]
+fn a_daemon_set_whose_pods_are_not_what_it_says_is_told_and_its_pods_are_replaced_ever_more_rarely()
+{
+    let mut rollout = Rollout::new();
+    // As if somebody had edited the annotation, and nothing else.
+    let now = rollout.cluster.now;
+    let members = &mut rollout.cluster.members;
+    members.apply_template("set", Some("edited"), now);
+    rollout.pass(3 * MINUTE);
+    let early = rollout.deleted.len();
+    assert!((2..=5).contains(&early), "{early}");
+    let is_told = |it: &RolloutNews| matches!(it, RolloutNews::Fruitless { .. });
+    assert_eq!(rollout.news().iter().filter(|it| is_told(it)).count(), 1);
+    rollout.pass(60 * MINUTE);
+    let late = rollout.deleted.len() - early;
+    assert!(late <= 6, "{late}");
+    let stopped = |rollout: &Rollout| rollout.cluster.members.rollout_counts().stopped;
+    assert_eq!(stopped(&rollout), 1);
+    // Only one node's daemon is the one that is tried.
+    let nodes: BTreeSet<_> = rollout.replaced().into_iter().collect();
+    assert_eq!(nodes.len(), 1, "{nodes:?}");
+
+    // Taken back: nothing is out of date, and nothing waits.
+    rollout.update("old");
+    let before = rollout.deleted.len();
+    rollout.pass(60 * MINUTE);
+    assert_eq!((rollout.deleted.len(), stopped(&rollout)), (before, 0));
+    rollout.update("new");
+    rollout.pass(MINUTE);
+    assert_eq!(rollout.deleted.len(), before + NODES.len());
+}
+
+// req: MODE-44
+#[test]
+fn pods_without_a_clique_or_a_node_are_replaced_ever_more_rarely_too() {
+    for is_scheduled in [true, false] {
+        let node = if is_scheduled { "alone" } else { "" };
+        let mut rollout = Rollout {
+            cluster: Cluster::new(18),
+            ..Rollout::new()
+        };
+        rollout.update("old");
+        rollout.start_pod(node);
+        rollout.pass(MINUTE);
+        assert_eq!(rollout.deleted, []);
+        let now = rollout.cluster.now;
+        let members = &mut rollout.cluster.members;
+        members.apply_template("set", Some("edited"), now);
+        rollout.pass(60 * MINUTE);
+        let replaced = rollout.deleted.len();
+        assert!((2..=10).contains(&replaced), "{replaced}");
+        rollout.update("new");
+        rollout.pass(MINUTE);
+        assert_eq!(rollout.deleted.len(), replaced + 1);
+    }
+}
+
 // req: MODE-25
 #[test]
 fn daemons_without_claims_are_replaced_one_after_the_other_and_then_nothing_is_written() {
