@@ -143,7 +143,7 @@ impl Run<'_> {
                 }
                 RolloutNews::Fruitless { pod, node } => {
                     let note = format!(
-                        "no IMEX daemon is updated for a while: the new one, pod {pod}, does not have the annotation {TEMPLATE_ANNOTATION} of its DaemonSet; take back what was edited in the DaemonSet (helm upgrade), or have what changes the pods' annotations leave it"
+                        "no IMEX daemon is updated for a while: the new one, pod {pod}, does not have the annotation {TEMPLATE_ANNOTATION} of its DaemonSet; take back what was edited in the DaemonSet (helm upgrade, with Helm 4 --force-conflicts), or have what changes the pods' annotations leave it"
                     );
                     warn!(%node, %pod, "{note}");
                     if !node.is_empty() {

@@ -25,8 +25,8 @@ pub(super) struct Rollout {
     pub(super) templates: HashMap<Box<str>, Box<str>>,
     /// The `DaemonSets` that the list which is going on has told of.
     pub(super) listing: Option<HashSet<Box<str>>>,
-    /// The `DaemonSets` one of whose pods was replaced, and what the new one was to be made from.
-    pub(super) asked: HashMap<Box<str>, Box<str>>,
+    /// The `DaemonSets` one of whose pods was replaced: on which node, and what the new one is to be made from.
+    pub(super) asked: HashMap<Box<str>, (Box<str>, Box<str>)>,
     /// The `DaemonSets`, by UID, whose new pods are not made from what they say.
     pub(super) fruitless: HashMap<Box<str>, Fruitless>,
     /// The pods that no node has room for, by UID.
@@ -114,7 +114,7 @@ pub enum RolloutNews {
     Fruitless {
         /// The new pod.
         pod: Box<str>,
-        /// Its node; empty: none yet.
+        /// The node of the one before it; empty: it had none.
         node: Box<str>,
     },
 }
@@ -145,9 +145,10 @@ impl Rollout {
     }
 
     /// This pod of a `DaemonSet` is deleted, to be made anew.
-    pub(super) fn ask(&mut self, daemon_set: &str) {
-        if let Some(wanted) = self.templates.get(daemon_set) {
-            self.asked.insert(daemon_set.into(), wanted.clone());
+    pub(super) fn ask(&mut self, pod: &DaemonPod) {
+        if let Some(wanted) = self.templates.get(&pod.daemon_set) {
+            let asked = (pod.node.clone(), wanted.clone());
+            self.asked.insert(pod.daemon_set.clone(), asked);
         }
     }
 
@@ -161,7 +162,8 @@ impl Rollout {
         if pod.ending {
             return None;
         }
-        let wanted = self.asked.remove(&pod.daemon_set)?;
+        // It may have no node yet itself.
+        let (node, wanted) = self.asked.remove(&pod.daemon_set)?;
         if self.templates.get(&pod.daemon_set) != Some(&wanted) || pod.template == wanted {
             return None;
         }
@@ -174,7 +176,7 @@ impl Rollout {
         if times == 0 {
             self.news.push(RolloutNews::Fruitless {
                 pod: pod.name.clone(),
-                node: pod.node.clone(),
+                node,
             });
         }
         let fruitless = Fruitless {

@@ -139,7 +139,7 @@ impl CliqueMembers {
         self.rollout.drain(pod, now).deleted = true;
         let unscheduled = self.rollout.unscheduled.get(pod);
         if let Some(pod) = self.pods.get(pod).or(unscheduled).cloned() {
-            self.rollout.ask(&pod.daemon_set);
+            self.rollout.ask(&pod);
         }
         if !clique.is_empty() {
             self.rollout.under_way.insert(node.into());
