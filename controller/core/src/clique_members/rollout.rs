@@ -92,7 +92,10 @@ impl CliqueMembers {
 
     /// The `DaemonSet` of this UID is gone.
     pub fn remove_template(&mut self, daemon_set: &str) {
-        self.rollout.templates.remove(daemon_set);
+        let rollout = &mut self.rollout;
+        rollout.templates.remove(daemon_set);
+        rollout.asked.remove(daemon_set);
+        rollout.fruitless.remove(daemon_set);
     }
 
     /// Claims are allocated to this node, or none any more, as far as is known without asking.
