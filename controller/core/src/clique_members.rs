@@ -193,21 +193,21 @@ impl CliqueMembers {
 
     /// The watch has this pod.
     pub fn apply_pod(&mut self, pod: &Pod, now: Instant) {
-        match DaemonPod::new(pod) {
-            Some(pod) if pod.node.is_empty() => self.apply_unscheduled(pod, now),
-            Some(pod) => {
-                let is_known = self.pods.get(&pod.uid).is_some();
-                if !self.forget_unscheduled(&pod.uid) && !is_known {
-                    self.pod_came(&pod, now);
-                }
-                let node = pod.node.clone();
-                let noted = pod.clone();
-                if self.pods.apply(pod) {
-                    self.touch_node(&node, now);
-                    self.note_pod(&noted, now);
-                }
-            }
-            None => self.remove_pod(pod.metadata.uid.as_deref().unwrap_or_default(), now),
+        let Some(pod) = DaemonPod::new(pod) else {
+            return self.remove_pod(pod.metadata.uid.as_deref().unwrap_or_default(), now);
+        };
+        if self.pod(&pod.uid).is_none() {
+            self.pod_came(&pod, now);
+        }
+        if pod.node.is_empty() {
+            return self.apply_unscheduled(pod, now);
+        }
+        self.forget_unscheduled(&pod.uid);
+        let node = pod.node.clone();
+        let noted = pod.clone();
+        if self.pods.apply(pod) {
+            self.touch_node(&node, now);
+            self.note_pod(&noted, now);
         }
     }
 

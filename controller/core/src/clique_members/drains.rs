@@ -25,8 +25,9 @@ pub(super) struct Rollout {
     pub(super) templates: HashMap<Box<str>, Box<str>>,
     /// The `DaemonSets` that the list which is going on has told of.
     pub(super) listing: Option<HashSet<Box<str>>>,
-    /// The `DaemonSets` one of whose pods was replaced: on which node, and what the new one is to be made from.
-    pub(super) asked: HashMap<Box<str>, (Box<str>, Box<str>)>,
+    /// The `DaemonSets` one of whose pods was replaced since they say what they say, with its node. Their next
+    /// pod shows whether that is of use.
+    pub(super) asked: HashMap<Box<str>, Box<str>>,
     /// The `DaemonSets`, by UID, whose new pods are not made from what they say.
     pub(super) fruitless: HashMap<Box<str>, Fruitless>,
     /// The pods that no node has room for, by UID.
@@ -73,8 +74,6 @@ pub(super) struct Stop {
 /// the pods. Replacing those would never end.
 #[derive(Debug)]
 pub(super) struct Fruitless {
-    /// What the pods were to be made from.
-    wanted: Box<str>,
     times: u32,
     not_before: Instant,
 }
@@ -144,12 +143,19 @@ impl Rollout {
         self.templates.get(&pod.daemon_set) == Some(&pod.template)
     }
 
-    /// This pod of a `DaemonSet` is deleted, to be made anew.
-    pub(super) fn ask(&mut self, pod: &DaemonPod) {
-        if let Some(wanted) = self.templates.get(&pod.daemon_set) {
-            let asked = (pod.node.clone(), wanted.clone());
-            self.asked.insert(pod.daemon_set.clone(), asked);
+    /// What the pods of this `DaemonSet` are to be made from. Returns whether that is news, with which what was
+    /// found out of its pods means nothing any more.
+    pub(super) fn set_template(&mut self, daemon_set: &str, template: Option<&str>) -> bool {
+        let before = match template {
+            Some(template) => self.templates.insert(daemon_set.into(), template.into()),
+            None => self.templates.remove(daemon_set),
+        };
+        let is_news = before.as_deref() != template;
+        if is_news {
+            self.asked.remove(daemon_set);
+            self.fruitless.remove(daemon_set);
         }
+        is_news
     }
 
     /// A pod that was not known. Returns until when none of its `DaemonSet` is replaced, if it is what that does
@@ -163,43 +169,29 @@ impl Rollout {
             return None;
         }
         // It may have no node yet itself.
-        let (node, wanted) = self.asked.remove(&pod.daemon_set)?;
-        if self.templates.get(&pod.daemon_set) != Some(&wanted) || pod.template == wanted {
+        let node = self.asked.remove(&pod.daemon_set)?;
+        if !self.is_outdated(pod) {
             return None;
         }
         let before = self.fruitless.get(&pod.daemon_set);
-        let times = before
-            .filter(|it| it.wanted == wanted)
-            .map_or(0, |it| it.times);
-        let rest = FIRST_REST * 2_u32.saturating_pow(times.min(10));
-        let not_before = now + rest.min(LONGEST_PAUSE);
+        let times = before.map_or(0, |it| it.times);
         if times == 0 {
             self.news.push(RolloutNews::Fruitless {
                 pod: pod.name.clone(),
                 node,
             });
         }
-        let fruitless = Fruitless {
-            wanted,
-            times: times + 1,
-            not_before,
-        };
+        let not_before = now + doubled(FIRST_REST, times);
+        let times = times + 1;
+        let fruitless = Fruitless { times, not_before };
         self.fruitless.insert(pod.daemon_set.clone(), fruitless);
         Some(not_before)
     }
 
-    /// How many there are whose new pods are not what they say.
-    pub(super) fn fruitless_sets(&self) -> usize {
-        let sets = self.fruitless.iter();
-        sets.filter(|(set, it)| self.templates.get(*set) == Some(&it.wanted))
-            .count()
-    }
-
     /// Until when this pod is not replaced, because the new one would be no other.
-    pub(super) fn rests_until(&self, pod: &DaemonPod, now: Instant) -> Option<Instant> {
-        let fruitless = self.fruitless.get(&pod.daemon_set)?;
-        let is_wanted = self.templates.get(&pod.daemon_set) == Some(&fruitless.wanted);
-        (is_wanted && fruitless.not_before > now).then_some(fruitless.not_before)
+    pub(super) fn rests_until(&self, pod: &DaemonPod) -> Option<Instant> {
+        let fruitless = self.fruitless.get(&pod.daemon_set);
+        fruitless.map(|fruitless| fruitless.not_before)
     }
 
     pub(super) fn drain(&mut self, pod: &str, now: Instant) -> &mut Drain {
@@ -235,9 +227,12 @@ impl Rollout {
 
 impl Drain {
     pub(super) fn withdraw(&mut self, now: Instant) {
-        let pause = FIRST_PAUSE * 2_u32.saturating_pow(self.withdrawn);
+        self.not_before = Some(now + doubled(FIRST_PAUSE, self.withdrawn));
         self.withdrawn = self.withdrawn.saturating_add(1).min(8);
-        self.not_before = Some(now + pause.min(LONGEST_PAUSE));
         (self.marked, self.drained, self.claims) = (None, None, None);
     }
+}
+
+fn doubled(first: Duration, times: u32) -> Duration {
+    (first * 2_u32.saturating_pow(times.min(10))).min(LONGEST_PAUSE)
 }

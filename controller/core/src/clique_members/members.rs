@@ -95,10 +95,10 @@ impl Members {
             known.is_some_and(|known| known.daemon.index == daemon.index)
         };
         // Of two with one index, it is that of whom it is known of.
-        let (known, others): (Vec<_>, Vec<_>) =
-            object.spec.daemons.iter().partition(|it| known_index(it));
+        let mut daemons: Vec<_> = object.spec.daemons.iter().collect();
+        daemons.sort_by_key(|daemon| !known_index(daemon));
         let (mut taken, mut told) = (BTreeSet::new(), BTreeSet::new());
-        for daemon in known.into_iter().chain(others) {
+        for daemon in daemons {
             if !(0..limit).contains(&daemon.index) || !taken.insert(daemon.index) {
                 continue;
             }

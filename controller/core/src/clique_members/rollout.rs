@@ -66,8 +66,10 @@ impl CliqueMembers {
     /// The watch has listed all `DaemonSets`.
     pub fn finish_templates(&mut self) {
         if let Some(listed) = self.rollout.listing.take() {
-            let templates = &mut self.rollout.templates;
-            templates.retain(|uid, _| listed.contains(uid));
+            let known: Vec<_> = self.rollout.templates.keys().cloned().collect();
+            for gone in known.iter().filter(|uid| !listed.contains(*uid)) {
+                self.remove_template(gone);
+            }
         }
     }
 
@@ -77,12 +79,7 @@ impl CliqueMembers {
         if let Some(listed) = &mut self.rollout.listing {
             listed.insert(daemon_set.into());
         }
-        let templates = &mut self.rollout.templates;
-        let before = match template {
-            Some(template) => templates.insert(daemon_set.into(), template.into()),
-            None => templates.remove(daemon_set),
-        };
-        if before.as_deref() != template {
+        if self.rollout.set_template(daemon_set, template) {
             let all: Vec<_> = self.cliques.keys().cloned().collect();
             for clique in all.into_iter().chain([Clique::from("")]) {
                 self.touch(&clique, now);
@@ -92,10 +89,7 @@ impl CliqueMembers {
 
     /// The `DaemonSet` of this UID is gone.
     pub fn remove_template(&mut self, daemon_set: &str) {
-        let rollout = &mut self.rollout;
-        rollout.templates.remove(daemon_set);
-        rollout.asked.remove(daemon_set);
-        rollout.fruitless.remove(daemon_set);
+        self.rollout.set_template(daemon_set, None);
     }
 
     /// Claims are allocated to this node, or none any more, as far as is known without asking.
@@ -118,7 +112,7 @@ impl CliqueMembers {
             outdated: outdated.count(),
             draining: entries.filter(|it| !it.daemon.draining.is_empty()).count(),
             stopped: self.rollout.stops.values().filter(|it| it.told).count()
-                + self.rollout.fruitless_sets(),
+                + self.rollout.fruitless.len(),
         }
     }
 
@@ -140,9 +134,8 @@ impl CliqueMembers {
     /// The pod is being deleted, or gone: the watch tells what follows.
     pub fn pod_deleted(&mut self, clique: &Clique, node: &str, pod: &str, now: Instant) {
         self.rollout.drain(pod, now).deleted = true;
-        let unscheduled = self.rollout.unscheduled.get(pod);
-        if let Some(pod) = self.pods.get(pod).or(unscheduled).cloned() {
-            self.rollout.ask(&pod);
+        if let Some(daemon_set) = self.pod(pod).map(|pod| pod.daemon_set.clone()) {
+            self.rollout.asked.insert(daemon_set, node.into());
         }
         if !clique.is_empty() {
             self.rollout.under_way.insert(node.into());
@@ -172,12 +165,6 @@ impl CliqueMembers {
         if outdated.is_empty() {
             self.rollout.stops.remove(clique);
             return Turn::Later(None);
-        }
-        let rests = |pod: &DaemonPod| self.rollout.rests_until(pod, now);
-        let until = outdated.iter().filter_map(|(_, pod)| rests(pod)).min();
-        outdated.retain(|(_, pod)| rests(pod).is_none());
-        if outdated.is_empty() {
-            return Turn::Later(until);
         }
         // One after the other: the new one has to be ready before another one goes.
         let unready = |it: &&Daemon| {
@@ -223,7 +210,7 @@ impl CliqueMembers {
 
     fn is_due(&self, pod: &DaemonPod, now: Instant) -> bool {
         let rollout = &self.rollout;
-        let rests = rollout.rests_until(pod, now).is_some();
+        let rests = rollout.rests_until(pod).is_some_and(|until| until > now);
         rollout.is_outdated(pod) && !rollout.is_deleted(pod) && !rests
     }
 
@@ -297,10 +284,12 @@ impl CliqueMembers {
         for (daemon, pod) in outdated {
             let in_use = self.rollout.in_use.contains(&daemon.node);
             let force_after = self.rollout.force_after;
+            let rests_until = self.rollout.rests_until(pod);
             let drain = self.rollout.drain(&pod.uid, now);
             let forced_at = force_after.map(|after| drain.since + after);
-            if drain.not_before.is_some_and(|at| at > now) {
-                later(drain.not_before);
+            let not_before = drain.not_before.max(rests_until);
+            if not_before.is_some_and(|at| at > now) {
+                later(not_before);
             } else if in_use && forced_at.is_none_or(|at| at > now) {
                 later(forced_at);
             } else if daemon.has_slice && !daemon.is_drained {
@@ -435,27 +424,26 @@ impl CliqueMembers {
 
     /// The pod was not known before.
     pub(super) fn pod_came(&mut self, pod: &DaemonPod, now: Instant) {
-        let Some(until) = self.rollout.came(pod, now) else {
-            return;
-        };
-        let cliques = self.entries_of.get(&pod.node).cloned().unwrap_or_default();
-        for clique in cliques.into_iter().chain([Clique::from("")]) {
-            self.due.insert((until, clique));
+        // The cliques of members find it out when they are looked at.
+        if let Some(until) = self.rollout.came(pod, now) {
+            self.due.insert((until, Clique::from("")));
         }
+    }
+
+    /// The pod of this UID, whether it has a node or none.
+    pub(super) fn pod(&self, uid: &str) -> Option<&DaemonPod> {
+        let unscheduled = self.rollout.unscheduled.get(uid);
+        self.pods.get(uid).or(unscheduled)
     }
 
     /// No node has room for this pod.
     pub(super) fn apply_unscheduled(&mut self, pod: DaemonPod, now: Instant) {
-        if !self.rollout.unscheduled.contains_key(&pod.uid) {
-            self.pod_came(&pod, now);
-        }
         self.rollout.unscheduled.insert(pod.uid.clone(), pod);
         self.touch(&Clique::from(""), now);
     }
 
-    /// Returns whether it was known.
-    pub(super) fn forget_unscheduled(&mut self, pod: &str) -> bool {
-        self.rollout.unscheduled.remove(pod).is_some()
+    pub(super) fn forget_unscheduled(&mut self, pod: &str) {
+        self.rollout.unscheduled.remove(pod);
     }
 
     /// They are all told again.

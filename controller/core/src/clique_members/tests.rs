@@ -103,6 +103,13 @@ impl Cluster {
         self.writes += 1;
     }
 
+    /// Somebody deletes the object.
+    fn delete(&mut self, clique: &str) -> ComputeDomainClique {
+        let uid = format!("uid-{clique}");
+        self.members.remove_clique(clique, &uid, self.now);
+        self.objects.remove(clique).unwrap()
+    }
+
     fn entry(&self, clique: &str, node: &str) -> Option<&CliqueDaemon> {
         let mut daemons = self.objects.get(clique)?.spec.daemons.iter();
         daemons.find(|daemon| daemon.node_name == node)
@@ -355,10 +362,7 @@ fn an_object_that_somebody_deletes_is_created_again_with_the_same_indices() {
     cluster.pass(MINUTE);
     cluster.join("a", A);
     cluster.pass(MINUTE);
-    let before = cluster.objects.remove(A).unwrap();
-    cluster
-        .members
-        .remove_clique(A, &format!("uid-{A}"), cluster.now);
+    let before = cluster.delete(A);
     cluster.pass(MINUTE);
     assert_eq!(cluster.objects[A].spec, before.spec);
 }
@@ -410,10 +414,7 @@ fn an_object_that_somebody_deletes_has_the_length_that_the_running_daemons_have(
     cluster.pass(MINUTE);
     cluster.restart(36);
     cluster.join("a", A);
-    cluster.objects.remove(A);
-    cluster
-        .members
-        .remove_clique(A, &format!("uid-{A}"), cluster.now);
+    cluster.delete(A);
     cluster.pass(MINUTE);
     assert_eq!(cluster.objects[A].spec.list_length, Some(18));
 }

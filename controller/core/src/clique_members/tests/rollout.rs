@@ -54,10 +54,15 @@ impl Rollout {
 
     fn update(&mut self, template: &'static str) {
         self.template = template;
+        self.say(template);
+    }
+
+    /// The `DaemonSet` says that its pods are made from this. Without an update, somebody has edited that, and
+    /// nothing else.
+    fn say(&mut self, template: &str) {
         let now = self.cluster.now;
-        self.cluster
-            .members
-            .apply_template("set", Some(template), now);
+        let members = &mut self.cluster.members;
+        members.apply_template("set", Some(template), now);
     }
 
     fn pod_of(&self, node: &str) -> String {
@@ -186,10 +191,8 @@ impl Rollout {
     /// Another controller takes over, with what the watches list.
     fn restart(&mut self) {
         self.cluster.restart(18);
-        let (template, now) = (self.template, self.cluster.now);
-        self.cluster
-            .members
-            .apply_template("set", Some(template), now);
+        self.say(self.template);
+        let now = self.cluster.now;
         for pod in self.objects.values() {
             self.cluster.members.apply_pod(pod, now);
         }
@@ -202,10 +205,7 @@ impl Rollout {
 fn a_daemon_set_whose_pods_are_not_what_it_says_is_told_and_its_pods_are_replaced_ever_more_rarely()
 {
     let mut rollout = Rollout::new();
-    // As if somebody had edited the annotation, and nothing else.
-    let now = rollout.cluster.now;
-    let members = &mut rollout.cluster.members;
-    members.apply_template("set", Some("edited"), now);
+    rollout.say("edited");
     rollout.pass(3 * MINUTE);
     let early = rollout.deleted.len();
     assert!((2..=5).contains(&early), "{early}");
@@ -245,9 +245,7 @@ fn pods_without_a_clique_or_a_node_are_replaced_ever_more_rarely_too() {
         rollout.start_pod(node);
         rollout.pass(MINUTE);
         assert_eq!(rollout.deleted, []);
-        let now = rollout.cluster.now;
-        let members = &mut rollout.cluster.members;
-        members.apply_template("set", Some("edited"), now);
+        rollout.say("edited");
         rollout.pass(60 * MINUTE);
         let replaced = rollout.deleted.len();
         assert!((2..=10).contains(&replaced), "{replaced}");
