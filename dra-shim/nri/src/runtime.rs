@@ -54,8 +54,8 @@ impl Runtime {
 }
 
 /// What the runtime may be asked for. *Fact*: an NRI whose plugin subscribes to an event
-/// that it does not know closes the connection. NRI 0.10 completed three new events; only NRI 0.12
-/// says its version, so that before it the runtime's version decides. A runtime that is
+/// that it does not know closes the connection. NRI 0.10 has three more than 0.9, of which a
+/// commit between, that of CRI-O 1.34, has two; only NRI 0.12 says its version, so that before it the runtime's version decides. A runtime that is
 /// neither known nor says it gets the events that all know.
 // req: NRI-2
 fn known_events(request: &ConfigureRequest) -> Events {

@@ -62,8 +62,8 @@
 //!
 //! One plugin at a time. It keeps no containers: updates are recorded and not applied, and
 //! `create_container` does not call `validate`. Adjustments are not checked; what a release does
-//! not know of them is left out, as by the runtime. Pods and containers are sent as they are given, also with fields that the release does not have,
-//! such as `image`.
+//! not know of them is left out, as by the runtime. Pods and containers are sent as they are
+//! given, also with fields that the release does not have, such as `image`.
 
 mod events;
 mod fake_runtime;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::api::generated::ConfigureRequest;
-use crate::api::{Container, ContainerAdjustment, LinuxContainerAdjustment, PodSandbox};
+use crate::api::{Container, ContainerAdjustment, PodSandbox};
 use crate::events::Events;
 
 /// Which runtime the fake is, and what runs on its node.
@@ -37,7 +37,8 @@ pub enum Release {
     Containerd1_7,
     /// containerd 2.1 with NRI 0.8.0.
     Containerd2_1,
-    /// CRI-O 1.34.0 with an NRI between 0.9 and 0.10, that has no validation. It starts a container also when the plugin refuses that.
+    /// CRI-O 1.34.0 with NRI 0.9.1, a commit before 0.10 without validation. It starts a container also when the
+    /// plugin refuses that.
     CriO1_34,
     /// containerd 2.2.1 with NRI 0.11.0. It knows all events.
     Containerd2_2,
@@ -72,11 +73,11 @@ impl Options {
             runtime_version: self.release.version().into(),
             ..Default::default()
         };
-        if self.release != Release::Containerd1_7 {
+        if self.release.nri() >= 8 {
             request.registration_timeout = 5000;
             request.request_timeout = millis(self.request_timeout);
         }
-        if self.release == Release::Containerd2_3 {
+        if self.release.nri() >= 12 {
             request.nri_version = "v0.12.0".into();
         }
         request
@@ -103,52 +104,59 @@ impl Release {
         }
     }
 
+    /// The NRI that it has: 0.`this`.
+    const fn nri(self) -> u32 {
+        match self {
+            Self::Containerd1_7 => 6,
+            Self::Containerd2_1 => 8,
+            Self::CriO1_34 => 9,
+            Self::Containerd2_2 => 11,
+            Self::Containerd2_3 => 12,
+        }
+    }
+
     /// Fact: a plugin that asks for another one is not registered.
     pub(super) const fn known_events(self) -> Events {
-        match self {
-            Self::Containerd1_7 | Self::Containerd2_1 | Self::CriO1_34 => Events::SINCE_0_2,
-            Self::Containerd2_2 | Self::Containerd2_3 => Events::SINCE_0_10,
+        if self.nri() < 10 {
+            Events::SINCE_0_2
+        } else {
+            Events::SINCE_0_10
         }
     }
 
     /// Fact: an NRI ignores the fields of an adjustment that are newer than it.
     pub(super) fn leave_out(self, adjustment: &mut ContainerAdjustment) {
-        let linux = adjustment.linux.as_mut();
-        match self {
-            Self::Containerd1_7 => {
-                adjustment.cdi_devices.clear();
-                adjustment.args.clear();
-                if let Some(linux) = linux {
-                    linux.oom_score_adj = None;
-                    before_0_10(linux);
-                }
-            }
-            Self::Containerd2_1 | Self::CriO1_34 => {
-                adjustment.args.clear();
-                linux.map(before_0_10).unwrap_or_default();
-            }
-            Self::Containerd2_2 => linux.map(before_0_12).unwrap_or_default(),
-            Self::Containerd2_3 => {}
+        let nri = self.nri();
+        if nri < 8 {
+            adjustment.cdi_devices.clear();
+        }
+        if nri < 10 {
+            adjustment.args.clear();
+        }
+        let Some(linux) = &mut adjustment.linux else {
+            return;
+        };
+        if nri < 8 {
+            linux.oom_score_adj = None;
+        }
+        if nri < 10 {
+            linux.io_priority = None;
+            linux.seccomp_policy = None;
+            linux.namespaces.clear();
+        }
+        if nri < 11 {
+            linux.sysctl.clear();
+            linux.net_devices.clear();
+            linux.scheduler = None;
+            linux.rdt = None;
+        }
+        if nri < 12 {
+            linux.memory_policy = None;
         }
     }
 
     /// Fact: before NRI 0.12 events without an answer share one call, `StateChange`.
-    pub(super) fn has_calls_for_each_event(self) -> bool {
-        self == Self::Containerd2_3
+    pub(super) const fn has_calls_for_each_event(self) -> bool {
+        self.nri() >= 12
     }
-}
-
-fn before_0_10(linux: &mut LinuxContainerAdjustment) {
-    before_0_12(linux);
-    linux.io_priority = None;
-    linux.seccomp_policy = None;
-    linux.namespaces.clear();
-    linux.sysctl.clear();
-    linux.net_devices.clear();
-    linux.scheduler = None;
-    linux.rdt = None;
-}
-
-fn before_0_12(linux: &mut LinuxContainerAdjustment) {
-    linux.memory_policy = None;
 }
