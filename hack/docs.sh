@@ -23,8 +23,8 @@ check() {
     local pages status=0 page line what words
     mapfile -t pages < <(tracked '*.md')
     tracked >"$scratch/files"
-    awk -v files="$scratch/files" -f hack/docs/links.awk pass=1 "${pages[@]}" pass=2 "${pages[@]}" || status=1
-    awk -f hack/docs/tables.awk "${pages[@]}" || status=1
+    awk -v files="$scratch/files" -f hack/docs/fences.awk -f hack/docs/links.awk pass=1 "${pages[@]}" pass=2 "${pages[@]}" || status=1
+    awk -f hack/docs/fences.awk -f hack/docs/tables.awk "${pages[@]}" || status=1
     awk -v charts=deployments/helm -f hack/docs/keys.awk "${pages[@]}" || status=1
     for page in $(tracked 'docs/*.md' 'examples/*.md'); do
         local cluster=

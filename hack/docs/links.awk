@@ -1,6 +1,6 @@
 # Whether every relative link and anchor of Markdown files leads somewhere.
 #
-#   awk -v files=LIST -f links.awk pass=1 FILE... pass=2 FILE...
+#   awk -v files=LIST -f fences.awk -f links.awk pass=1 FILE... pass=2 FILE...
 #
 # LIST has the paths of all files of the repository, one on each line. Prints FILE:LINE: and what is
 # wrong, and fails. Anchors are those that forges make of headings.
@@ -10,21 +10,6 @@ BEGIN {
         exists[path] = 1
         while (sub(/\/[^\/]*$/, "", path)) exists[path] = 1
     }
-}
-
-FNR == 1 { fence = "" }
-
-# In a fence, there are neither headings nor links.
-fence == "" && match($0, /^ *(```+|~~~+)/) {
-    fence = substr($0, 1, RLENGTH)
-    gsub(/ /, "", fence)
-    next
-}
-fence != "" {
-    line = $0
-    gsub(/^ +| +$/, "", line)
-    if (index(line, fence) == 1 && line ~ /^(`+|~+)$/) fence = ""
-    next
 }
 
 pass == 1 && /^#+ / {

@@ -1,34 +1,21 @@
 # Whether every table of Markdown files is one to a forge: below its first row is one of dashes, and each
 # row has as many cells as the first.
 #
-#   awk -f tables.awk FILE...
+#   awk -f fences.awk -f tables.awk FILE...
 #
 # Prints FILE:LINE: and what is wrong, and fails.
 
-FNR == 1 { fence = ""; rows = 0 }
-
-# In a fence, there are no tables.
-match($0, /^ *(```+|~~~+)/) {
-    mark = substr($0, 1, RLENGTH)
-    gsub(/ /, "", mark)
-    if (fence == "") fence = mark
-    else if (index(mark, fence) == 1) fence = ""
-    rows = 0
-    next
-}
-fence != "" { next }
-
 /^ *\|/ {
-    rows++
+    rows = FNR == last + 1 ? rows + 1 : 1
+    last = FNR
     if (rows == 1) cells = count($0)
-    else if (count($0) != cells) complain("has " count($0) " cells, and the table's first row " cells)
-    is_rule = $0 ~ /^ *\|[ :|-]+$/ && /-/
-    if (rows == 2 && !is_rule) complain("is not |---| though it is the second one of a table, so that a forge shows none")
+    else if (count($0) != cells) complain("this row has " count($0) " cells, and the table's first row " cells)
+    if (rows == 2 && $0 !~ /^ *\|[ :|-]*-[ :|-]*$/)
+        complain("this row is not |---| though it is the second one of a table, so that a forge shows none")
     next
 }
 
-rows == 1 { complain_above() }
-{ rows = 0 }
+rows == 1 && FNR == last + 1 { complain("the row above is a table of its own, without heading: an empty line before it?") }
 
 END { exit wrong }
 
@@ -40,11 +27,6 @@ function count(row) {
 }
 
 function complain(reason) {
-    printf "%s:%d: this row %s\n", FILENAME, FNR, reason
-    wrong = 1
-}
-
-function complain_above() {
-    printf "%s:%d: the row above is a table of its own, without heading: an empty line before it?\n", FILENAME, FNR
+    printf "%s:%d: %s\n", FILENAME, FNR, reason
     wrong = 1
 }
