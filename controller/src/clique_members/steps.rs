@@ -7,6 +7,7 @@ use compute_domain_api::resident::RESIDENT_LABEL;
 use compute_domain_core::{Clique, MemberStep, Surplus};
 use imex_runtime::error_chain;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kube::ResourceExt as _;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
@@ -64,11 +65,11 @@ impl Run<'_> {
             }
             MemberStep::DeletePod { .. } => return self.replace_daemon(clique, step).await,
             MemberStep::Create(wanted) => {
-                let created = api.create_clique(wanted).await;
-                if created.as_ref().is_err_and(RequestError::is_already_exists) {
-                    return self.adopt(clique).await;
-                }
-                return Ok(self.written(clique, wanted, &created?));
+                let written = match api.create_clique(wanted).await {
+                    Err(err) if err.is_already_exists() => return self.adopt(clique).await,
+                    created => created?,
+                };
+                return Ok(self.written(clique, wanted, &written));
             }
             MemberStep::Replace(wanted) => {
                 let written = api.replace_clique(wanted).await?;
@@ -87,15 +88,18 @@ impl Run<'_> {
         Ok(PACE)
     }
 
-    /// The object has lost the label by which it is watched. Names of cliques in this namespace are this
-    /// controller's, so it gets it back.
+    /// There is one that the watch has not told of: it has lost the label by which it is watched, or was created by
+    /// a request whose answer was lost. Names of cliques in this namespace are this controller's, so it is taken as it
+    /// is, and gets its label back.
     // req: DM-7
     async fn adopt(&mut self, clique: &Clique) -> Result<Duration, RequestError> {
         let found = self.keeper.api.clique(clique).await?;
         let now = Instant::now().into_std();
         match found {
             Some(object) => {
-                warn!(%clique, "the ComputeDomainClique has no label {RESIDENT_LABEL}=true; it gets it back");
+                if !object.labels().contains_key(RESIDENT_LABEL) {
+                    warn!(%clique, "the ComputeDomainClique has no label {RESIDENT_LABEL}; it gets it back");
+                }
                 self.members.apply_clique(&object, now);
             }
             None => self.members.look_again(clique, now),
