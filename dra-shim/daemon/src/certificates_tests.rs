@@ -9,6 +9,7 @@ use rcgen::{
 use super::*;
 
 const NAME: &str = "compute-domain-daemon";
+const FILES: [&str; 3] = [CERTIFICATE, KEY, AUTHORITY];
 
 /// PEM of this kind, with nothing that means something.
 fn pem(kind: &str) -> String {
@@ -93,6 +94,14 @@ impl Secret {
         })
     }
 
+    fn originals(&self) -> [Vec<u8>; 3] {
+        FILES.map(|file| fs::read(self.source().join(file)).unwrap())
+    }
+
+    fn copies_of_all(&self) -> [Vec<u8>; 3] {
+        FILES.map(|file| self.copy_of(file))
+    }
+
     fn copy_of(&self, file: &str) -> Vec<u8> {
         fs::read(self.copies().join(file)).unwrap()
     }
@@ -110,9 +119,8 @@ fn good_files_are_copied_for_root_only_and_again_when_they_are_renewed() {
     let secret = Secret::new();
     let mut certificates = secret.certificates();
     install(&mut certificates).unwrap();
-    for file in [CERTIFICATE, KEY, AUTHORITY] {
-        let original = fs::read(secret.source().join(file)).unwrap();
-        assert_eq!(secret.copy_of(file), original);
+    assert_eq!(secret.copies_of_all(), secret.originals());
+    for file in FILES {
         let mode = fs::metadata(secret.copies().join(file)).unwrap();
         assert_eq!(mode.permissions().mode() & 0o777, 0o600);
     }
@@ -271,8 +279,7 @@ fn copies_that_cannot_all_be_written_stay_as_they_were() {
     let secret = Secret::new();
     let mut certificates = secret.certificates();
     install(&mut certificates).unwrap();
-    let copies = || [CERTIFICATE, KEY, AUTHORITY].map(|file| secret.copy_of(file));
-    let before = copies();
+    let before = secret.copies_of_all();
 
     // The last one of them.
     let obstacle = secret.copies().join("ca.crt.new");
@@ -280,12 +287,12 @@ fn copies_that_cannot_all_be_written_stay_as_they_were() {
     secret.write(&mk_params(NAME));
     let look = certificates.look(now());
     assert!(!look.renewed && !certificates.are_good());
-    assert_eq!(copies(), before);
+    assert_eq!(secret.copies_of_all(), before);
     certificates.usable().unwrap();
 
     fs::remove_dir(obstacle).unwrap();
     assert!(certificates.look(now()).renewed);
-    assert_ne!(copies(), before);
+    assert_ne!(secret.copies_of_all(), before);
 }
 
 // req: MODE-41
@@ -293,16 +300,15 @@ fn copies_that_cannot_all_be_written_stay_as_they_were() {
 fn files_that_kubelet_replaces_while_they_are_read_are_those_of_one_moment() {
     let secret = Secret::new();
     let source = secret.source();
-    let files = [CERTIFICATE, KEY, AUTHORITY];
     // Two certificates, whose keys are not each other's.
     let made = [(); 2].map(|()| {
         secret.write(&mk_params(NAME));
-        files.map(|file| fs::read(source.join(file)).unwrap())
+        secret.originals()
     });
     let replace = |round: usize| {
         let dir = source.join(format!("..{round}"));
         fs::create_dir(&dir).unwrap();
-        for (file, content) in files.iter().zip(&made[round % 2]) {
+        for (file, content) in FILES.iter().zip(&made[round % 2]) {
             fs::write(dir.join(file), content).unwrap();
         }
         symlink(format!("..{round}"), source.join("..tmp")).unwrap();
@@ -311,7 +317,7 @@ fn files_that_kubelet_replaces_while_they_are_read_are_those_of_one_moment() {
             fs::remove_dir_all(source.join(format!("..{former}"))).unwrap();
         }
     };
-    for file in files {
+    for file in FILES {
         fs::remove_file(source.join(file)).unwrap();
         symlink(format!("{DATA}/{file}"), source.join(file)).unwrap();
     }

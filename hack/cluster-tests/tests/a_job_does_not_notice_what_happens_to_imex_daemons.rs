@@ -111,11 +111,8 @@ fn somebody_edits_the_object_of_the_clique() -> Result<()> {
     survives("edited-clique", |cluster| {
         let pid = imex_pid(cluster)?;
         let before = imex_members::object(cluster, CLIQUE)?;
-        let member = |index: usize, field: &str| {
-            let path = format!("/daemons/{index}/{field}");
-            let value = before.pointer(&path).cloned();
-            value.with_context(|| format!("no {path}: {before}"))
-        };
+        let others = before.pointer("/daemons/1/index");
+        let others = others.with_context(|| format!("no second member: {before}"))?;
         let patch = |patch: Value| {
             let patch = patch.to_string();
             let of = ["patch", imex_members::CLIQUES, CLIQUE, "-n", NAMESPACE];
@@ -134,7 +131,7 @@ fn somebody_edits_the_object_of_the_clique() -> Result<()> {
             json!({ "op": "remove", "path": "/metadata/labels" }),
             json!({ "op": "remove", "path": "/daemons/0" }),
             json!({ "op": "remove", "path": "/listLength" }),
-            json!({ "op": "replace", "path": "/daemons/0/index", "value": member(1, "index")? }),
+            json!({ "op": "replace", "path": "/daemons/0/index", "value": others }),
             json!({ "op": "replace", "path": "/daemons/0/index", "value": 2000 }),
         ] {
             patch(json!([edit]))?;
