@@ -67,7 +67,6 @@ all=(
     a_claim_deleted_under_its_running_pod_keeps_the_device
     a_cdi_directory_removed_on_the_host_is_mounted_again
     no_channel_without_a_claim
-    a_pod_has_a_channel_by_annotation
     a_missing_driver_is_reported_and_retried
     a_damaged_checkpoint_is_rebuilt
     killed_and_restarted_components_recover

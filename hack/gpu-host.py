@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Asks a real NVIDIA driver what an IMEX channel protects.
 
-    hack/gpu-host.py [--cdi-gen PROGRAM] [--runc PROGRAM]
+    hack/gpu-host.py [--cdi-gen PROGRAM] [--inject PROGRAM] [--runc PROGRAM]
 
-Starts pairs of containers with runc, to which `cdi-gen inject` has given channels, and lets one export
+Starts pairs of containers with runc, to which imex-cdi's example inject-bundle has given channels, and lets one export
 GPU memory by a fabric handle and the other import it (gpu-host/fabric_memory.py). Prints a table; fails
 if the driver does other than docs/isolation.md says. Needs root, one GPU whose driver has IMEX channels
-(major nvidia-caps-imex-channels in /proc/devices), libcuda, runc, and a built cdi-gen. Writes nothing
+(major nvidia-caps-imex-channels in /proc/devices), libcuda, runc, and built programs: cdi-gen and inject-bundle. Writes nothing
 outside a temporary directory, and makes no device node on the host but for one row, whose node it removes.
 """
 
@@ -66,6 +66,7 @@ class Bundles:
         self.shared.chmod(0o1777)
         channels = run(arguments.cdi_gen, "generate", "--channels", "all", stdout=subprocess.PIPE).stdout
         (self.specs / "channels.json").write_text(channels)
+        self.names = [device["name"] for device in json.loads(channels)["devices"]]
 
     def start(self, side, file, channels, user_namespace=False):
         """A container that exports or imports; its line of output comes by finish()."""
@@ -79,8 +80,9 @@ class Bundles:
             put_in_user_namespace(config)
         (bundle / "config.json").write_text(json.dumps(config))
         if channels:
-            names = [f"{KIND}=*" if it == "*" else f"{KIND}=channel-{it}" for it in channels]
-            run(self.arguments.cdi_gen, "inject", "--in-place", "--spec-dir", self.specs, bundle / "config.json", *names)
+            names = self.names if channels == ["*"] else [f"channel-{it}" for it in channels]
+            names = [f"{KIND}={name}" for name in names]
+            run(self.arguments.inject, "--cdi-dir", self.specs, bundle, *names, stdout=subprocess.DEVNULL)
         command = [self.arguments.runc, "run", f"gpu-host-{os.getpid()}-{self.made}"]
         return subprocess.Popen(list(map(str, command)), cwd=bundle, text=True, stdout=subprocess.PIPE)
 
@@ -160,11 +162,16 @@ def pair(bundles, exporter, importer, first, second, shares, user_namespace=Fals
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cdi-gen", default=HERE.parent / "target/debug/cdi-gen", type=pathlib.Path)
+    parser.add_argument("--inject", default=HERE.parent / "target/debug/examples/inject-bundle", type=pathlib.Path)
     parser.add_argument("--runc", default=shutil.which("runc"))
     arguments = parser.parse_args()
-    if os.geteuid() != 0 or not arguments.runc or not arguments.cdi_gen.is_file():
-        sys.exit("needs root, runc (or --runc), and cdi-gen: cargo build -p cdi-gen, or --cdi-gen")
-    arguments.cdi_gen = arguments.cdi_gen.resolve()
+    programs = [arguments.cdi_gen, arguments.inject]
+    if os.geteuid() != 0 or not arguments.runc or not all(it.is_file() for it in programs):
+        sys.exit(
+            "needs root, runc (or --runc), cdi-gen (cargo build -p cdi-gen, or --cdi-gen) and inject-bundle "
+            "(cargo build -p imex-cdi --features inject --example inject-bundle, or --inject)"
+        )
+    arguments.cdi_gen, arguments.inject = arguments.cdi_gen.resolve(), arguments.inject.resolve()
     major()
     version = pathlib.Path("/sys/module/nvidia/version").read_text().strip()
     gpu = run("nvidia-smi", "--query-gpu=name", "--format=csv,noheader", stdout=subprocess.PIPE).stdout.splitlines()[0]

@@ -20,7 +20,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 umask 022
 export LC_ALL=C
 
-programs="compute-domain-controller compute-domain-kubelet-plugin compute-domain-daemon imex-annotation cdi-gen"
+programs="compute-domain-controller compute-domain-kubelet-plugin compute-domain-daemon cdi-gen"
 # The newest glibc whose symbols a released program may need.
 glibc_floor=2.28
 ziglang_version=0.15.2
@@ -81,7 +81,7 @@ find_machine() {
 
 # Sets bin, the directory with the programs, all symbols still in.
 build_programs() {
-    local target_dir packages=(-p compute-domain-controller -p dra-shim -p imex-daemon -p imex-annotation -p cdi-gen)
+    local target_dir packages=(-p compute-domain-controller -p dra-shim -p imex-daemon -p cdi-gen)
     target_dir=$(cd "$root" && cargo metadata --format-version 1 --no-deps --offline 2>/dev/null |
         sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
     [ -n "$target_dir" ] || target_dir=$root/target

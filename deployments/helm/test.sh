@@ -383,25 +383,8 @@ refuses "kubeletPlugin.containers.computeDomains.env: NODE_NAME is set by the ch
 # req: CHART-9
 refuses "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kubernetes v1.33.9" "${gate[@]}" --kube-version 1.33.9
 
-# The chart for clusters without Dynamic Resource Allocation.
-chart=$here/imex-annotation
-golden annotation --kube-version 1.26.0 --set 'allow.team-a=1000\,1008-1015' --set allow.team-b=1001 --set altProcDevices=/opt/mock/proc/devices
-lacks 'privileged|serviceAccountName|hostNetwork|hostPID' annotation
-refuses "allow.team-a: 8-1 ends before it begins; write 1-8" --set 'allow.team-a=3\,8-1'
-refuses "allow is empty, and so every pod with the annotation would be refused: set allow.NAMESPACE to channels, such as 1,8-15"
-refuses "chart requires kubeVersion: >=1.26.0-0 which is incompatible with Kubernetes v1.25.9" --set allow.a=1 --kube-version 1.25.9
-for wrong in allow.team-a=1- allow.a/b=1 allow.a=4000 alow.a=1 kubeletRoot=kubelet; do
-    if render --set allow.ok=1 --set "$wrong" >"$scratch/wrong.yaml" 2>&1; then fail "rendered in spite of: $wrong"; fi
-    key=${wrong%%=*}
-    contains "${key##*.}" wrong
-done
-chart=$here/imex-dra
-
 [ "$(sed -n 's/^appVersion: //p' "$chart/Chart.yaml")" = "$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml")" ] ||
     fail "Chart.yaml's appVersion is not the workspace's version"
-versions() { grep -E '^(version|appVersion):' "$here/$1/Chart.yaml"; }
-[ "$(versions imex-dra)" = "$(versions imex-annotation)" ] ||
-    fail "the two charts have different versions"
 
 if [ $failed = 0 ]; then echo "chart: all renderings as expected"; fi
 exit $failed

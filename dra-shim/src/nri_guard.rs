@@ -32,7 +32,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use compute_domain_node::{NodeClaims, Whose, channels_to_explain, sentence, unexplained};
-use imex_annotation::records_in;
 use imex_cdi::{AskedChannels, ChannelId, DefinedNodes, OpenNames, asked_channels};
 use nri_plugin::api::{Container, ContainerUpdate, PodSandbox};
 use nri_plugin::{Context, Creation, Events, Late, Plugin, Refusal, Runtime, Service, StartError};
@@ -73,8 +72,6 @@ pub(crate) struct NriGuard {
     pub(crate) hardware: Arc<HardwareMonitor>,
     pub(crate) pods: PodClaims,
     pub(crate) host_devices: HostDevices,
-    /// Where pods that have a channel by annotation are recorded. It need not exist.
-    pub(crate) annotated: Arc<Path>,
     pub(crate) reports: Reports,
     /// Whether the runtime starts a container although a plugin refuses that.
     pub(crate) starts_anyway: Arc<AtomicBool>,
@@ -246,19 +243,10 @@ impl NriGuard {
         if answers.values().all(Whose::is_explained) {
             return Ok(answers);
         }
-        let (dir, uid) = (Arc::clone(&self.annotated), pod.uid.clone());
-        let given = spawn_blocking(move || by_annotation(&dir, &uid)).await;
-        // What cannot be read explains nothing.
-        let given = given.unwrap_or_default();
-        let answers = with_given(answers, &given);
-        if answers.values().all(Whose::is_explained) {
-            return Ok(answers);
-        }
         let from_file = Arc::clone(claims);
         // Without the lock the records are as this process knows them.
         let _ = spawn_blocking(move || from_file.refresh(limit)).await;
-        let answers = self.whose_now(claims, channels, pod).await?;
-        Ok(with_given(answers, &given))
+        self.whose_now(claims, channels, pod).await
     }
 
     async fn whose_now(
@@ -303,26 +291,6 @@ impl NriGuard {
             .await;
         }
     }
-}
-
-/// The answers, with the channels that the pod has by annotation.
-fn with_given(
-    mut answers: BTreeMap<ChannelId, Whose>,
-    given: &BTreeSet<u32>,
-) -> BTreeMap<ChannelId, Whose> {
-    for (id, whose) in &mut answers {
-        if given.contains(&id.get()) {
-            *whose = Whose::ThisPods;
-        }
-    }
-    answers
-}
-
-/// The channels that a pod has by annotation.
-fn by_annotation(dir: &Path, pod_uid: &str) -> BTreeSet<u32> {
-    let records = records_in(dir).unwrap_or_default().into_iter();
-    let own = records.filter(|record| record.pod_uid == pod_uid);
-    own.map(|record| record.channel).collect()
 }
 
 impl Plugin for NriGuard {

@@ -403,7 +403,6 @@ impl Parts {
             hardware: Arc::clone(&self.hardware),
             pods: PodClaims::new(pods, self.claim_lookup()),
             host_devices: HostDevices::new(nri.nri_guard_cdi_directories.clone()),
-            annotated: Path::new(imex_annotation::RECORDS_DIR).into(),
             reports: Reports {
                 events: self.events.clone(),
                 metrics: Arc::clone(&self.metrics),

@@ -27,14 +27,12 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use self::channels::Channels;
 pub(crate) use self::checkpoint::{CheckpointCommand, NodeCheckpoint};
-pub(crate) use self::doctor::{Doctor, Gc, Watch};
-pub(crate) use self::generate::{
-    Devices, Format, Generate, MajorArg, Mode, NameStyle, OrAuto, OrMin,
-};
+pub(crate) use self::doctor::{Doctor, Gc};
+pub(crate) use self::generate::{Format, Generate, MajorArg, Mode, OrAuto, OrMin};
 pub(crate) use self::hook::{CreateRuntime, HookCommand};
 pub(crate) use self::host::{KubeletRoot, SpecDirs};
 pub(crate) use self::pattern::Wanted;
-pub(crate) use self::specs::{Diff, Inject, Level, List, Show, Subject, Validate, Why};
+pub(crate) use self::specs::{Level, List, Show, Subject, Validate, Why};
 pub(crate) use self::values::STDIN;
 
 use self::values::EXIT_CODES;
@@ -57,12 +55,9 @@ pub(crate) enum Command {
     List(List),
     Show(Show),
     Validate(Validate),
-    Diff(Diff),
-    Inject(Inject),
     Why(Why),
     Doctor(Doctor),
     Gc(Gc),
-    Watch(Watch),
     /// Reads the kubelet plugin's checkpoint: the claims prepared on this node.
     ///
     /// Without a FILE, this node's: plugins/compute-domain.nvidia.com/checkpoint.json

@@ -2,16 +2,13 @@
 //! [`Outcome`] or a [`Failure`].
 
 mod checkpoint;
-mod diff;
 mod doctor;
 mod gc;
 mod generate;
 mod hook;
-mod inject;
 mod list;
 mod show;
 mod validate;
-mod watch;
 mod why;
 
 use std::io::{BufWriter, Write};
@@ -29,12 +26,9 @@ pub(crate) fn run(
         Command::List(args) => list::run(args, stdout),
         Command::Show(args) => show::run(args, stdout),
         Command::Validate(args) => validate::run(args, stdout),
-        Command::Diff(args) => diff::run(args, stdout),
-        Command::Inject(args) => inject::run(args, stdout),
         Command::Why(args) => why::run(args, stdout),
         Command::Doctor(args) => doctor::run(&args, stdout),
         Command::Gc(args) => gc::run(&args, stdout),
-        Command::Watch(args) => watch::run(&args, stdout),
         Command::Checkpoint(command) => checkpoint::run(command, stdout),
         Command::Hook(command) => hook::run(command),
     }

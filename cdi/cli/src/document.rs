@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use imex_cdi::{ConfigError, MAX_SPEC_LEN, Spec, SpecError};
+use imex_cdi::{MAX_SPEC_LEN, Spec, SpecError};
 use serde::de::IgnoredAny;
 
 use crate::input::{self, InputError};
@@ -15,8 +15,7 @@ use crate::outcome::{CommandError, Outcome};
 /// 0.5 MB.
 const MAX_CONFIG_LEN: usize = 16 << 20;
 
-pub(crate) const NOT_SPEC_HINT: &str =
-    "pass a CDI spec; `cdi-gen inject` and `cdi-gen diff` are for configs";
+pub(crate) const NOT_SPEC_HINT: &str = "pass a CDI spec";
 
 /// Why a file is not the document that a command needs.
 #[derive(Debug, thiserror::Error)]
@@ -30,14 +29,8 @@ pub(crate) enum DocumentError {
         path: PathBuf,
         source: serde_json::Error,
     },
-    #[error("{} is not an OCI config", path.display())]
-    Config { path: PathBuf, source: ConfigError },
-    #[error("{} is not an OCI config: {what}", path.display())]
-    NotConfig { path: PathBuf, what: &'static str },
     #[error("{} is not a CDI spec: it has ociVersion, as OCI configs do", path.display())]
     NotSpec { path: PathBuf },
-    #[error("{} and {} are not of the same kind: an OCI config has ociVersion, a CDI spec cdiVersion", old.display(), new.display())]
-    Different { old: PathBuf, new: PathBuf },
 }
 
 /// The bytes of a file that should be a spec, if it is not too long for one.
@@ -110,14 +103,9 @@ impl CommandError for DocumentError {
             Self::Input(InputError::TooLarge { .. }) => {
                 "no spec or config is that large: check the path"
             }
-            Self::NotConfig { .. } => {
-                "pass the config.json of an OCI bundle (`runc spec` writes one)"
-            }
             Self::Spec { source, .. } => source.hint(),
             Self::NotSpec { .. } => NOT_SPEC_HINT,
             Self::Json { .. } => "pass the config.json of an OCI bundle",
-            Self::Config { source, .. } => source.hint(),
-            Self::Different { .. } => "pass two CDI specs, or two OCI configs",
         };
         Some(hint.into())
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Modules use each other downwards only: `main`, [`commands`], what they share
-//! ([`difference`], [`explanation`], [`host_specs`], ...), the library crates.
+//! ([`explanation`], [`host_specs`], ...), the library crates.
 //!
 //! No command needs root, only the right to read the files that it is given.
 
@@ -14,7 +14,6 @@
 
 mod args;
 mod commands;
-mod difference;
 mod document;
 mod escape;
 mod explanation;

@@ -41,38 +41,6 @@ fn names(registry: &Registry) -> BTreeSet<QualifiedName> {
     names.collect()
 }
 
-/// The devices, in the order in which they are wanted; those of a pattern ascending by
-/// name, without the ones that are there already. A name that nothing defines stays:
-/// the caller says why it does not resolve.
-pub(crate) fn expand(
-    registry: &Registry,
-    wanted: &[Wanted],
-) -> Result<Vec<QualifiedName>, NoMatchError> {
-    let names = names(registry);
-    let mut devices: Vec<QualifiedName> = Vec::new();
-    let mut unmatched = Vec::new();
-    for wanted in wanted {
-        if let Wanted::Device(name) = wanted {
-            devices.push(name.clone());
-            continue;
-        }
-        let mut found = names
-            .iter()
-            .filter(|it| wanted.matches(it.kind(), it.device()))
-            .peekable();
-        if found.peek().is_none() {
-            unmatched.push(wanted.text());
-        }
-        for name in found {
-            if !devices.contains(name) {
-                devices.push(name.clone());
-            }
-        }
-    }
-    no_match(registry, unmatched)?;
-    Ok(devices)
-}
-
 /// An error if one of them stands for no device.
 pub(crate) fn check(registry: &Registry, wanted: &[Wanted]) -> Result<(), NoMatchError> {
     let unmatched = wanted

@@ -19,12 +19,6 @@ impl<W: Write> Stdout<W> {
         }
     }
 
-    /// Whether the reader has left: a command that runs until it is stopped
-    /// should end then.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed
-    }
-
     fn unless_closed<T>(
         &mut self,
         dropped: T,

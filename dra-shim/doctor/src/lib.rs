@@ -103,7 +103,7 @@ pub use grouping::{FindingGroup, group_findings};
 pub use host::Host;
 pub use invocation::Invocation;
 pub use kubelet_state::{KUBELET_STATE_FILE, KubeletClaim, KubeletState, KubeletStateError};
-pub use majors::{Majors, StaleMajor, is_channel_path};
+pub use majors::{Majors, StaleMajor};
 pub use node_report::{
     BadNodes, MAKE_CHANNEL, NodeReport, NodeState, REWRITE_SPEC_HINT, group_bad_nodes,
 };

@@ -104,7 +104,7 @@ impl Majors {
 }
 
 /// Whether a device node at this path is that of an IMEX channel.
-pub fn is_channel_path(path: &str) -> bool {
+pub(crate) fn is_channel_path(path: &str) -> bool {
     let name = path.strip_prefix(CHANNEL_DIR);
     let number = name.and_then(|name| name.strip_prefix("/channel"));
     number.is_some_and(|number| {

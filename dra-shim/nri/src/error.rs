@@ -204,7 +204,6 @@ impl From<CallError> for UpdateError {
             CallError::Refused(status) => Self::Refused(status.message),
             CallError::TooLong(error) => Self::TooLong(error.0),
             CallError::Decode(error) => Self::Refused(format!("its answer is no answer: {error}")),
-            error @ CallError::TooMuch(_) => Self::Refused(error.to_string()),
         }
     }
 }

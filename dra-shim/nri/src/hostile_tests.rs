@@ -1,5 +1,5 @@
-//! A runtime that does what no runtime does: nothing of it may panic, take memory without
-//! limit, or keep the plugin from registering with a real one.
+//! A runtime that does what no runtime does: nothing of it may panic, or keep the plugin from
+//! registering with a real one.
 
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
@@ -363,25 +363,18 @@ async fn flood(stream: &mut UnixStream, name_length: usize) -> usize {
     taken
 }
 
-// req: NRI-8
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_calls_is_slowed_down_at_sixteen_and_four_mebibytes() {
-    // Small ones run into the number, large ones into the bytes.
-    for (length, at_least, at_most) in [(10, 16, 16), (1 << 20, 3, 4)] {
-        let target = Target {
-            hangs: true,
-            ..Target::default()
-        };
-        let most = Arc::clone(&target.most);
-        let (service, mut stream) = mk_service(target);
-        stream.write_all(&conversation()[..]).await.unwrap();
-        let taken = flood(&mut stream, length).await;
-        // What runs, what waits in the one unfinished message, and in the socket.
-        assert!(taken <= (4 << 20) + (4 << 20) + (1 << 20), "{taken} bytes");
-        let most = most.load(Ordering::SeqCst);
-        assert!((at_least..=at_most).contains(&most), "{most} at once");
-        drop(service);
-    }
+async fn a_flood_of_calls_is_slowed_down_at_sixteen() {
+    let target = Target {
+        hangs: true,
+        ..Target::default()
+    };
+    let most = Arc::clone(&target.most);
+    let (service, mut stream) = mk_service(target);
+    stream.write_all(&conversation()[..]).await.unwrap();
+    flood(&mut stream, 10).await;
+    assert_eq!(most.load(Ordering::SeqCst), 16);
+    drop(service);
 }
 
 #[tokio::test]

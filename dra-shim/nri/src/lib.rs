@@ -66,11 +66,10 @@
 //! ```
 //!
 //! * `wire` is bytes: what a frame and a message are, and what is none. No I/O.
-//! * `trunk` reads and writes them. It serves calls within bounds, each in a task of its
+//! * `trunk` reads and writes them. It serves at most 16 calls at once, each in a task of its
 //!   own, answers each in time, and makes calls.
 //! * `plugin_service` turns the runtime's calls into those of [`Plugin`]'s methods.
 //!   `synchronization` puts the pods and containers together that come in parts.
-//! * `weight` finds out how much memory a message would take, before it is decoded.
 //! * `session` is one connection from the registration on; `service` makes the next one.
 //! * `runtime` knows which events a runtime knows.
 //! * `inherited` is the connection of a plugin that the runtime has started.
@@ -79,8 +78,7 @@
 //!
 //! Three reasons, each of which would do. Frames: NRI's multiplexer in Go drops a connection
 //! whose frames are not cut as Go's ttrpc cuts them, and a byte stream under a ttrpc library
-//! cannot cut them. Bounds: `ttrpc` 0.10 takes any number of calls at once, of 4 MiB each,
-//! and does not answer one whose handler panics. Dependencies: it needs either `protoc` or a
+//! cannot cut them. Panics: `ttrpc` 0.10 does not answer a call whose handler panics. Dependencies: it needs either `protoc` or a
 //! second protobuf library. NRI has no streaming methods, so what is left of ttrpc is small.
 #![forbid(unsafe_code)]
 
@@ -108,7 +106,6 @@ mod synchronization;
 pub mod testing;
 mod trunk;
 mod updates;
-mod weight;
 mod wire;
 
 pub use builder::{ServiceBuilder, StartError};

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use prost::{Message, Name};
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use prost::Message;
+use tokio::sync::watch;
 
 use crate::api::generated::{
     ConfigureRequest, ConfigureResponse, CreateContainerRequest, CreateContainerResponse, Event,
@@ -21,7 +21,6 @@ use crate::refusal::Refusal;
 use crate::runtime::Runtime;
 use crate::synchronization::Synchronization;
 use crate::trunk::{Answer, Call, Serve};
-use crate::weight::weight;
 use crate::wire::{Code, Status};
 
 /// Its name on the wire.
@@ -29,9 +28,6 @@ pub(crate) const PLUGIN_SERVICE: &str = "nri.pkg.api.v1alpha1.Plugin";
 
 /// NRI's default, until the runtime says its own.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Bytes that all requests at once may take in memory: sixteen times the longest message.
-const MAX_WEIGHT: usize = 64 << 20;
 
 /// How far a connection has come.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +48,6 @@ pub(crate) struct PluginService<P> {
     late: Late,
     phase: watch::Sender<Phase>,
     synchronization: Mutex<Synchronization>,
-    memory: Semaphore,
 }
 
 // === impl PluginService ===
@@ -65,7 +60,6 @@ impl<P: Plugin> PluginService<P> {
             late,
             phase: watch::Sender::default(),
             synchronization: Mutex::default(),
-            memory: Semaphore::new(MAX_WEIGHT),
         }
     }
 
@@ -91,7 +85,7 @@ impl<P: Plugin> PluginService<P> {
     }
 
     async fn configure(&self, context: &Context, request: &[u8]) -> Answer {
-        let (request, _memory) = self.decode::<ConfigureRequest>(request).await?;
+        let request: ConfigureRequest = decode(request)?;
         let events = self.plugin.events();
         let runtime = Arc::new(Runtime::new(&request, events));
         let configured = self.plugin.configure(context, &request.config, &runtime);
@@ -119,8 +113,10 @@ impl<P: Plugin> PluginService<P> {
             Status::new(Code::InvalidArgument, "the plugin is not configured yet")
         })?;
         let part = self.synchronization().add(request);
-        let more =
-            part.map_err(|error| self.failed(ConnectionError::Protocol(error.to_string())))?;
+        let more = part.map_err(|_| {
+            let text = "the request cannot be decoded".to_owned();
+            self.failed(ConnectionError::Protocol(text))
+        })?;
         if more {
             // The sign that this plugin can put parts together.
             let answer = SynchronizeResponse {
@@ -144,28 +140,6 @@ impl<P: Plugin> PluginService<P> {
             }
             Err(refusal) => Err(self.failed(ConnectionError::Refused(refusal))),
         }
-    }
-
-    /// A request, as soon as there is memory for it, and its share of that.
-    // req: NRI-8
-    async fn decode<M: Message + Name + Default>(
-        &self,
-        request: &[u8],
-    ) -> Result<(M, SemaphorePermit<'_>), Status> {
-        let wrong = |text: String| Status::new(Code::InvalidArgument, text);
-        let weight = weight::<M>(request);
-        let share = u32::try_from(weight).ok();
-        let Some(share) = share.filter(|_| weight <= MAX_WEIGHT) else {
-            return Err(wrong(format!(
-                "the request would take {weight} bytes of the plugin's memory, where \
-                 {MAX_WEIGHT} are the most"
-            )));
-        };
-        let memory = self.memory.acquire_many(share).await;
-        let memory = memory.map_err(|_| wrong("the plugin takes no more requests".to_owned()))?;
-        let request = M::decode(request);
-        let request = request.map_err(|_| wrong("the request cannot be decoded".to_owned()))?;
-        Ok((request, memory))
     }
 
     fn synchronization(&self) -> std::sync::MutexGuard<'_, Synchronization> {
@@ -205,14 +179,14 @@ impl<P: Plugin> PluginService<P> {
     }
 
     async fn state_change(&self, context: &Context, request: &[u8]) -> Answer {
-        let (change, _memory) = self.decode::<StateChangeEvent>(request).await?;
+        let change: StateChangeEvent = decode(request)?;
         let event = change.event();
         self.notify(context, event, change.pod, change.container)
             .await
     }
 
     async fn create_container(&self, context: &Context, request: &[u8]) -> Answer {
-        let (request, _memory) = self.decode::<CreateContainerRequest>(request).await?;
+        let request: CreateContainerRequest = decode(request)?;
         let pod = request.pod.unwrap_or_default();
         let container = request.container.unwrap_or_default();
         let creation = self.plugin.create_container(context, &pod, &container);
@@ -226,7 +200,7 @@ impl<P: Plugin> PluginService<P> {
     }
 
     async fn update_container(&self, context: &Context, request: &[u8]) -> Answer {
-        let (request, _memory) = self.decode::<UpdateContainerRequest>(request).await?;
+        let request: UpdateContainerRequest = decode(request)?;
         let pod = request.pod.unwrap_or_default();
         let container = request.container.unwrap_or_default();
         let resources = request.linux_resources.unwrap_or_default();
@@ -242,7 +216,7 @@ impl<P: Plugin> PluginService<P> {
     }
 
     async fn stop_container(&self, context: &Context, request: &[u8]) -> Answer {
-        let (request, _memory) = self.decode::<StopContainerRequest>(request).await?;
+        let request: StopContainerRequest = decode(request)?;
         let pod = request.pod.unwrap_or_default();
         let container = request.container.unwrap_or_default();
         let update = self.plugin.stop_container(context, &pod, &container).await;
@@ -251,7 +225,7 @@ impl<P: Plugin> PluginService<P> {
     }
 
     async fn update_pod_sandbox(&self, context: &Context, request: &[u8]) -> Answer {
-        let (request, _memory) = self.decode::<UpdatePodSandboxRequest>(request).await?;
+        let request: UpdatePodSandboxRequest = decode(request)?;
         let pod = request.pod.unwrap_or_default();
         let overhead = request.overhead_linux_resources.unwrap_or_default();
         let resources = request.linux_resources.unwrap_or_default();
@@ -262,9 +236,7 @@ impl<P: Plugin> PluginService<P> {
     }
 
     async fn validate(&self, context: &Context, request: &[u8]) -> Answer {
-        let (request, _memory) = self
-            .decode::<ValidateContainerAdjustmentRequest>(request)
-            .await?;
+        let request: ValidateContainerAdjustmentRequest = decode(request)?;
         Ok(match self.plugin.validate(context, &request).await {
             Ok(()) => Vec::new(),
             Err(refusal) => rejection(&refusal),
@@ -311,7 +283,7 @@ impl<P: Plugin> Serve for PluginService<P> {
             }
         };
         // The requests of all of them have the same two fields, or the first of them.
-        let (request, _memory) = self.decode::<PostCreateContainerRequest>(payload).await?;
+        let request: PostCreateContainerRequest = decode(payload)?;
         self.notify(context, event, request.pod, request.container)
             .await
     }
@@ -345,6 +317,11 @@ impl<P: Plugin> Serve for PluginService<P> {
             _ => Status::new(Code::Unknown, format!("the plugin panicked in {method}")),
         })
     }
+}
+
+fn decode<M: Message + Default>(request: &[u8]) -> Result<M, Status> {
+    let wrong = |_| Status::new(Code::InvalidArgument, "the request cannot be decoded");
+    M::decode(request).map_err(wrong)
 }
 
 /// As Go's plugins refuse: an error without a code, whose text is the plugin's.

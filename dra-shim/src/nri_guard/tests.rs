@@ -53,7 +53,6 @@ impl Guarded {
         lay_out(directory.path());
         let guard = NriGuard {
             mode,
-            annotated: directory.path().join("annotations").into(),
             exempt: Arc::new(["gpu-operator".to_owned()].into()),
             shared_claims: node.driver.shared_claims.clone(),
             hardware: Arc::clone(&node.driver.hardware),
@@ -409,28 +408,6 @@ async fn a_further_pod_of_a_shared_claim_costs_one_request_however_often_it_rest
         guarded.server.requests(),
         [""; 0],
         "claims are of their namespace"
-    );
-}
-
-#[tokio::test]
-async fn a_channel_by_annotation_is_the_pods_and_no_others() {
-    let guarded = Guarded::start(Mode::Enforce).await;
-    let records = guarded.directory.path().join("annotations");
-    std::fs::create_dir(&records).unwrap();
-    let record = json!({"sandbox": "s1", "podUid": "annotated", "namespace": "ns", "name": "job", "channel": 0});
-    std::fs::write(records.join("s1.json"), record.to_string()).unwrap();
-    let container = with_env("NVIDIA_IMEX_CHANNELS=0");
-    guarded
-        .create(&mk_pod("annotated"), &container)
-        .await
-        .unwrap();
-    assert!(guarded.create(&mk_pod("other"), &container).await.is_err());
-    let another = with_env("NVIDIA_IMEX_CHANNELS=1");
-    assert!(
-        guarded
-            .create(&mk_pod("annotated"), &another)
-            .await
-            .is_err()
     );
 }
 

@@ -111,7 +111,7 @@ mod tests {
         for shell in ["cdi-gen.bash", "_cdi-gen", "cdi-gen.fish"] {
             let script = dir.path().join("completions").join(shell);
             let script = fs::read_to_string(script).unwrap();
-            assert!(script.contains("name-style"), "{shell}");
+            assert!(script.contains("file-mode"), "{shell}");
         }
     }
 
@@ -149,16 +149,12 @@ mod tests {
         write(dir.path()).unwrap();
         let script = dir.path().join("completions/cdi-gen.bash");
         for (words, offer) in [
-            (["cdi-gen", "in"].as_slice(), "inject\n"),
-            (&["cdi-gen", "inject", "--in"], "--in-place\n"),
+            (["cdi-gen", "li"].as_slice(), "list\n"),
             (
                 &["cdi-gen", "list", "--"],
                 "--spec-dir --root --kubelet-root --json --help\n",
             ),
-            (
-                &["cdi-gen", "generate", "--name-style", "channel"],
-                "channel-N channelN\n",
-            ),
+            (&["cdi-gen", "generate", "--mode", "h"], "host-path\n"),
             (&["cdi-gen", "checkpoint", "ver"], "verify\n"),
             (&["cdi-gen", "checkpoint", "show", "--j"], "--json\n"),
         ] {

@@ -30,26 +30,11 @@ pub(crate) enum CheckpointCommand {
         /// are).
         #[arg(value_name = "FILE", value_parser = file(), conflicts_with_all = ["path", "root"])]
         files: Vec<PathBuf>,
-        #[command(flatten)]
-        node: NodeCheckpoint,
-    },
-    /// Writes to stdout the bytes that the plugin would write for the file's
-    /// claims; refuses a damaged file (exit code 1).
-    ///
-    /// Compare them with the file:
-    ///
-    /// `cdi-gen checkpoint rewrite FILE | cmp - FILE`
-    ///
-    /// Never write `rewrite FILE > FILE`: the shell empties FILE before cdi-gen
-    /// reads it. And do not replace FILE by the output while a plugin runs: claims
-    /// that it prepares meanwhile would be lost. There is no need to: the plugin
-    /// reads old layouts and rewrites them itself.
-    #[command(after_help = EXIT_CODES)]
-    Rewrite {
-        /// The checkpoint, which is not changed; - reads standard input. By default,
-        /// this node's.
-        #[arg(value_parser = file(), conflicts_with_all = ["path", "root"])]
-        file: Option<PathBuf>,
+        /// Prints the bytes that the plugin would write for the claims of one file
+        /// instead: `verify --canonical FILE | cmp - FILE`. Never replace FILE by
+        /// them while a plugin runs: claims that it prepares meanwhile would be lost.
+        #[arg(long)]
+        canonical: bool,
         #[command(flatten)]
         node: NodeCheckpoint,
     },

@@ -75,21 +75,3 @@ pub(crate) struct Gc {
     #[arg(long)]
     pub(crate) json: bool,
 }
-
-/// Prints changes of this host's CDI devices as they happen.
-///
-/// One line for each cause, such as a file that was written or removed: first for
-/// everything that exists, then for changes, until it is stopped. The directories are
-/// read once a second: what appears and disappears in between is not noticed.
-#[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
-pub(crate) struct Watch {
-    #[command(flatten)]
-    pub(crate) specs: SpecDirs,
-    /// Ends after the directories were read once.
-    #[arg(long)]
-    pub(crate) once: bool,
-    /// Prints one JSON object for each device, file or directory, on a line each.
-    #[arg(long)]
-    pub(crate) json: bool,
-}

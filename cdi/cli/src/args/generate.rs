@@ -1,6 +1,5 @@
 //! `cdi-gen generate`.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -13,9 +12,6 @@ use super::values::{EXIT_CODES, cdi_name};
 
 // Not doc comments: the driver's names would need backquotes, which a terminal
 // shows.
-const ABOUT_COUNT: &str = "\
-The number of channels that the driver has; auto is ImexChannelCount in
-/proc/driver/nvidia/params; without a driver nothing is checked";
 const ABOUT_UID: &str = "\
 The node's owner; the default is DeviceFileUID of the driver's params, or else
 the container's user";
@@ -32,9 +28,6 @@ driver's params, or else 0666";
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Generate {
-    /// The kind of devices.
-    #[arg(value_enum, default_value = "imex")]
-    pub(crate) devices: Devices,
     /// The channels: numbers and ranges such as 0,3-7, or all that the driver
     /// has. Channels isolate jobs from each other: give a container only the one
     /// that it needs.
@@ -43,17 +36,12 @@ pub(crate) struct Generate {
     /// The major of the channels' nodes; auto takes it from /proc/devices.
     #[arg(long, value_name = "auto|N", default_value = "auto")]
     pub(crate) major: OrAuto<MajorArg>,
-    #[arg(long, value_name = "auto|N", default_value = "auto", help = ABOUT_COUNT)]
-    pub(crate) count: OrAuto<u32>,
     /// How a container gets its node.
     #[arg(long, value_enum, default_value = "mknod")]
     pub(crate) mode: Mode,
     /// The devices' vendor/class.
     #[arg(long, default_value = "nvidia.com/imex-channel", value_parser = cdi_name::<Kind>)]
     pub(crate) kind: Kind,
-    /// The devices' names.
-    #[arg(long, value_enum, default_value = "channel-N")]
-    pub(crate) name_style: NameStyle,
     /// What the device cgroup allows: any of r, w and m (mknod).
     #[arg(long, default_value = "rw", value_parser = permissions)]
     pub(crate) permissions: Permissions,
@@ -74,32 +62,8 @@ pub(crate) struct Generate {
     /// The file to write, atomically and durably; - is stdout.
     #[arg(long, value_name = "PATH", default_value = "-")]
     pub(crate) output: PathBuf,
-    /// Writes the file into the last --spec-dir under its usual CDI name,
-    /// VENDOR-CLASS.json; the other devices that it has already stay. The default,
-    /// /var/run/cdi, is empty after a boot, when the major may have changed.
-    #[arg(long, conflicts_with_all = ["output", "format"])]
-    pub(crate) install: bool,
-    /// Drops the devices that the installed file has already.
-    #[arg(long, requires = "install")]
-    pub(crate) replace: bool,
-    /// Names the installed file VENDOR-CLASS_ID.json, so that there can be several.
-    #[arg(long, requires = "install", value_parser = id)]
-    pub(crate) id: Option<String>,
     #[command(flatten)]
     pub(crate) specs: SpecDirs,
-    /// The host's /proc, if it is not below --root.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) proc_root: Option<PathBuf>,
-    /// The directory that contains the host's /dev in the spec's host paths, for
-    /// example a driver container's root. Only with --mode host-path.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dev_root: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Devices {
-    /// IMEX channels.
-    Imex,
 }
 
 /// A value, or `auto`.
@@ -127,19 +91,6 @@ pub(crate) enum Mode {
     Mknod,
     /// It is the host's node, which must exist when a container starts.
     HostPath,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum NameStyle {
-    /// The name of the DRA device: channel-0.
-    #[value(name = "channel-N")]
-    Dashed,
-    /// The name of the node in /dev: channel0.
-    #[value(name = "channelN")]
-    Node,
-    /// The name that nvidia-ctk uses: 0. Needs CDI 0.5.0.
-    #[value(name = "N")]
-    Number,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -188,15 +139,6 @@ impl FromStr for OrMin {
     }
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mknod => "mknod",
-            Self::HostPath => "host-path",
-        })
-    }
-}
-
 /// Not empty: a runtime would take that for all permissions.
 fn permissions(text: &str) -> Result<Permissions, String> {
     if text.is_empty() {
@@ -214,15 +156,6 @@ fn file_mode(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "it is not an octal number up to 777".to_owned())
 }
 
-/// The part of a file's name after the `_` that ends the kind.
-fn id(text: &str) -> Result<String, String> {
-    let inside = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    if text.is_empty() || !text.bytes().all(inside) || text.len() > 128 {
-        return Err("it is not 1 to 128 letters, digits, '-', '_' and '.'".to_owned());
-    }
-    Ok(text.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,14 +167,6 @@ mod tests {
         }
         for text in ["", "888", "1777", "+666", "-1", "rw"] {
             assert!(file_mode(text).is_err(), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn an_id_cannot_leave_the_directory() {
-        assert!(id("job-7.a_b").is_ok());
-        for text in ["", "a/b", "..\0", "a b", "ä"] {
-            assert!(id(text).is_err(), "{text:?}");
         }
     }
 }

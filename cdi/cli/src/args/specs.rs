@@ -93,61 +93,6 @@ pub(crate) enum Level {
     Error,
 }
 
-/// Compares two CDI specs, or two OCI configs (config.json), by what they mean.
-///
-/// Devices, mounts and variables are matched by name; order counts only where it
-/// makes a difference. Exit code 0 if they mean the same, 1 if not, 3 if one cannot be compared.
-#[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
-pub(crate) struct Diff {
-    /// The old document; - reads standard input.
-    #[arg(value_name = "A", value_parser = file())]
-    pub(crate) old: PathBuf,
-    /// The new document; - reads standard input.
-    #[arg(value_name = "B", value_parser = file())]
-    pub(crate) new: PathBuf,
-    /// Prints one JSON document instead of lines.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Adds CDI devices to an OCI config, as a runtime does.
-///
-/// All or nothing: if devices do not resolve (exit code 4), each is reported with
-/// the reason, and nothing is written. The rest of the config stays as it is,
-/// including unknown fields.
-#[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
-pub(crate) struct Inject {
-    /// The bundle's config.json; - reads standard input.
-    #[arg(value_name = "CONFIG", value_parser = file())]
-    pub(crate) config: PathBuf,
-    /// The devices to inject: names (vendor/class=device), kinds (nvidia.com/gpu), or
-    /// patterns in quotes ('gpu=*'). The order counts; a pattern's devices are in the
-    /// order of their names.
-    #[arg(value_name = "NAME", required_unless_present = "devices")]
-    pub(crate) names: Vec<Wanted>,
-    /// A device to inject, before those without -d. Repeatable.
-    #[arg(short, long = "device", value_name = "NAME")]
-    pub(crate) devices: Vec<Wanted>,
-    /// Replaces CONFIG, in one durable step, instead of writing to stdout.
-    #[arg(long, conflicts_with = "dry_run")]
-    pub(crate) in_place: bool,
-    /// Keeps the old CONFIG beside it as CONFIG.bak, or as CONFIG.bak.1 and so on:
-    /// no backup is overwritten.
-    #[arg(long, requires = "in_place")]
-    pub(crate) backup: bool,
-    /// Prints what would change instead of the result.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Prints on stderr where each edit comes from (on stdout with --dry-run).
-    #[arg(long)]
-    pub(crate) explain: bool,
-    #[command(flatten)]
-    pub(crate) specs: SpecDirs,
-}
-
 /// Explains why a device resolves, or why it does not.
 ///
 /// Prints every file that could define the device, names that are nearly right, and

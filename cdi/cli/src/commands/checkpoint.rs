@@ -26,12 +26,19 @@ pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result
         CheckpointCommand::Show { file, node, json } => {
             show(&file.map_or_else(|| own(&node), Ok)?, json, stdout)
         }
-        CheckpointCommand::Verify { files, node } if files.is_empty() => {
-            verify(&[own(&node)?], stdout)
-        }
-        CheckpointCommand::Verify { files, node: _ } => verify(&files, stdout),
-        CheckpointCommand::Rewrite { file, node } => {
-            rewrite(&file.map_or_else(|| own(&node), Ok)?, stdout)
+        CheckpointCommand::Verify {
+            mut files,
+            canonical,
+            node,
+        } => {
+            if files.is_empty() {
+                files.push(own(&node)?);
+            }
+            match files.as_slice() {
+                files if !canonical => verify(files, stdout),
+                [file] => print_canonical(file, stdout),
+                files => Err(CheckpointError::Many { count: files.len() }.into()),
+            }
         }
     }
 }
@@ -85,7 +92,7 @@ fn verify(paths: &[PathBuf], stdout: &mut impl Write) -> Result<Outcome, Failure
     }
 }
 
-fn rewrite(path: &Path, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+fn print_canonical(path: &Path, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let checkpoint = decode(path)?.map_err(|damaged| CheckpointError::Damaged {
         path: path.to_owned(),
         what: damage::describe(&damaged),

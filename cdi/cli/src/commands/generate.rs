@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! --channels ─┐
-//! /proc ──────┼─► Driver ──► devices ──► Spec ──► stdout, a file, or installed
+//! /proc ──────┼─► Driver ──► devices ──► Spec ──► stdout or a file
 //! options ────┘
 //! ```
 
@@ -11,11 +11,10 @@ mod destination;
 mod devices;
 mod driver;
 mod error;
-mod merge;
 mod yaml;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use imex_cdi::{Device, Kind, Spec};
 
@@ -23,20 +22,17 @@ use self::destination::Destination;
 use self::devices::{Access, Template};
 use self::driver::Driver;
 use self::error::GenerateError;
-use crate::args::{Devices, Generate, MajorArg, Mode, OrAuto, OrMin};
+use crate::args::{Generate, MajorArg, Mode, OrAuto, OrMin};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 
 pub(super) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     check(&args)?;
     let Generate {
-        devices: Devices::Imex,
         channels,
         major,
-        count,
         mode,
         kind,
-        name_style,
         permissions,
         uid,
         gid,
@@ -44,18 +40,12 @@ pub(super) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Fa
         version,
         format,
         output: path,
-        install,
-        replace,
-        id,
         specs,
-        proc_root,
-        dev_root,
     } = args;
     let host = HostSpecs::open(&specs)?;
-    let proc = proc_root.unwrap_or_else(|| host.root().resolve(Path::new("/proc")));
-    let driver = Driver::new(proc);
+    let driver = Driver::new(host.root().resolve(Path::new("/proc")));
     driver.note_contradiction(major);
-    let channels = driver.channels(channels, count)?;
+    let channels = driver.channels(channels)?;
     let access = Access {
         file_mode,
         uid,
@@ -64,25 +54,15 @@ pub(super) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Fa
     };
     let template = match mode {
         Mode::Mknod => mknod(&driver, major, access)?,
-        Mode::HostPath => Template::HostPath {
-            dev_root: dev_root.unwrap_or_else(|| PathBuf::from("/")),
-            access,
-        },
+        Mode::HostPath => Template::HostPath { access },
     };
-    let devices: Result<Vec<Device>, _> = channels
-        .into_iter()
-        .map(|channel| template.device(channel, name_style))
-        .collect();
-    let spec = spec(kind, devices?, version)?;
+    let channels = channels.into_iter();
+    let devices = channels.map(|channel| template.device(channel)).collect();
+    let spec = spec(kind, devices, version)?;
     if mode == Mode::HostPath {
         devices::note_absent(&spec, host.root());
     }
-    let destination = if install {
-        Destination::installed(&spec, id.as_deref(), host.dirs(), replace)
-    } else {
-        Destination::output(path, host.dirs())
-    };
-    destination.write(&spec, format, stdout)?;
+    Destination::new(path, host.dirs()).write(&spec, format, stdout)?;
     Ok(Outcome::Clean)
 }
 
@@ -112,16 +92,8 @@ fn check(args: &Generate) -> Result<(), GenerateError> {
             kind: args.kind.clone(),
         });
     }
-    let without_meaning = match args.mode {
-        Mode::HostPath if args.major != OrAuto::Auto => Some("--major"),
-        Mode::Mknod if args.dev_root.is_some() => Some("--dev-root"),
-        _ => None,
-    };
-    match without_meaning {
-        Some(option) => Err(GenerateError::WithoutMeaning {
-            option,
-            mode: args.mode,
-        }),
-        None => Ok(()),
+    if args.mode == Mode::HostPath && args.major != OrAuto::Auto {
+        return Err(GenerateError::MajorOfHostPath);
     }
+    Ok(())
 }

@@ -79,7 +79,7 @@ fn show_device(
 ) -> Result<ShowReport, Failure> {
     let found = registry
         .resolve(name)
-        .map_err(|reason| UnresolvedError::new(registry, &[reason], None))?;
+        .map_err(|reason| UnresolvedError::new(registry, &reason))?;
     let mut report = ShowReport::new(
         found.file.path.display().to_string(),
         Some(found.file.priority),

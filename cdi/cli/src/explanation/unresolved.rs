@@ -1,6 +1,4 @@
-//! The error of a command that needs devices which do not resolve.
-
-use std::borrow::Cow;
+//! The error of a command that needs a device which does not resolve.
 
 use imex_cdi::{Registry, ResolveError};
 
@@ -8,33 +6,23 @@ use super::report::WhyReport;
 use super::text::lines;
 use crate::outcome::{CommandError, Outcome};
 
-/// Names that do not resolve, each explained as `why` does.
+/// A name that does not resolve, explained as `why` does.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", message(*count, *unknown))]
+#[error("{}", if *unknown { "it is unknown whether a device resolves" } else { "a device does not resolve" })]
 pub(crate) struct UnresolvedError {
-    count: usize,
-    /// Whether files that may not be read may define every one of them.
+    /// Whether files that may not be read may define it.
     unknown: bool,
-    explanations: Vec<String>,
-    consequence: Option<&'static str>,
+    explanation: Vec<String>,
 }
 
 // === impl UnresolvedError ===
 
 impl UnresolvedError {
-    /// `consequence` is what the command did not do therefore.
-    pub(crate) fn new(
-        registry: &Registry,
-        names: &[ResolveError],
-        consequence: Option<&'static str>,
-    ) -> Self {
-        let names = names.iter().map(ResolveError::name);
-        let reports: Vec<_> = names.map(|name| WhyReport::new(registry, name)).collect();
+    pub(crate) fn new(registry: &Registry, error: &ResolveError) -> Self {
+        let report = WhyReport::new(registry, error.name());
         Self {
-            count: reports.len(),
-            unknown: reports.iter().all(WhyReport::is_unknown),
-            explanations: reports.iter().flat_map(lines).collect(),
-            consequence,
+            unknown: report.is_unknown(),
+            explanation: lines(&report),
         }
     }
 }
@@ -48,20 +36,7 @@ impl CommandError for UnresolvedError {
         }
     }
 
-    fn hint(&self) -> Option<Cow<'static, str>> {
-        self.consequence.map(Cow::from)
-    }
-
     fn details(&self) -> &[String] {
-        &self.explanations
-    }
-}
-
-fn message(count: usize, unknown: bool) -> String {
-    match (count, unknown) {
-        (1, true) => "it is unknown whether a device resolves".to_owned(),
-        (n, true) => format!("it is unknown whether {n} devices resolve"),
-        (1, false) => "a device does not resolve".to_owned(),
-        (n, false) => format!("{n} devices do not resolve"),
+        &self.explanation
     }
 }

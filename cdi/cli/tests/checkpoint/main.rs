@@ -37,7 +37,8 @@ fn cdi_gen() -> Command {
 }
 
 fn run(subcommand: &str, files: &[&Path]) -> Output {
-    cdi_gen().arg(subcommand).args(files).output().unwrap()
+    let words = subcommand.split_whitespace();
+    cdi_gen().args(words).args(files).output().unwrap()
 }
 
 /// A fixture with one text in it exchanged, in a directory of its own.
@@ -160,12 +161,12 @@ fn all_files_are_checked_and_one_that_cannot_be_read_is_reported_on_stderr() {
     );
 }
 
-// === rewrite ===
+// === verify --canonical ===
 
 #[test]
-fn rewrite_gives_the_bytes_that_go_would_write() {
+fn the_canonical_bytes_are_those_that_go_would_write() {
     for name in GO_REWRITES_IDENTICALLY {
-        let output = run("rewrite", &[&fixture(name)]);
+        let output = run("verify --canonical", &[&fixture(name)]);
         assert_eq!(output.status.code(), Some(0), "{name}");
         assert!(output.stdout == fs::read(fixture(name)).unwrap(), "{name}");
         assert_eq!(stderr(&output), "", "{name}");
@@ -173,30 +174,42 @@ fn rewrite_gives_the_bytes_that_go_would_write() {
 }
 
 #[test]
-fn rewrite_keeps_a_key_that_go_would_lose() {
+fn the_canonical_bytes_have_a_key_that_go_would_lose() {
     let name = "13-unknown-top-level-key.json";
-    let output = run("rewrite", &[&fixture(name)]);
+    let output = run("verify --canonical", &[&fixture(name)]);
     assert!(output.stdout == fs::read(fixture(name)).unwrap());
 }
 
 #[test]
-fn a_rewritten_old_file_has_the_current_layout() {
+fn the_canonical_bytes_of_an_old_file_have_the_current_layout() {
     for name in OTHER_FIXTURES {
-        let output = run("rewrite", &[&fixture(name)]);
+        let output = run("verify --canonical", &[&fixture(name)]);
         assert_eq!(output.status.code(), Some(0), "{name}");
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("checkpoint.json");
         fs::write(&path, &output.stdout).unwrap();
         assert_eq!(run("verify", &[&path]).status.code(), Some(0), "{name}");
-        let again = run("rewrite", &[&path]);
+        let again = run("verify --canonical", &[&path]);
         assert!(again.stdout == output.stdout, "{name}");
     }
 }
 
 #[test]
-fn a_damaged_file_is_not_rewritten() {
+fn canonical_bytes_are_of_one_file() {
+    let path = fixture(GO_REWRITES_IDENTICALLY[0]);
+    let output = run("verify --canonical", &[&path, &path]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(stdout(&output), "");
+    assert_eq!(
+        stderr(&output),
+        "cdi-gen: --canonical prints the bytes of one file, and 2 are named; name one file\n"
+    );
+}
+
+#[test]
+fn a_damaged_file_has_no_canonical_bytes() {
     let (_dir, path) = changed("02-channel-completed.json", "worker-0", "worker-9");
-    let output = run("rewrite", &[&path]);
+    let output = run("verify --canonical", &[&path]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stdout(&output), "");
     let message = stderr(&output);
@@ -374,7 +387,7 @@ fn a_file_cannot_send_commands_to_the_terminal() {
         &["verify"][..],
         &["show"],
         &["show", "--json"],
-        &["rewrite"],
+        &["verify", "--canonical"],
     ] {
         let output = cdi_gen().args(arguments).arg(&evil).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
@@ -445,7 +458,7 @@ fn a_full_disk_behind_stdout_is_reported() {
         .open("/dev/full")
         .unwrap();
     let output = cdi_gen()
-        .arg("rewrite")
+        .args(["verify", "--canonical"])
         .arg(fixture("02-channel-completed.json"))
         .stdout(full)
         .output()

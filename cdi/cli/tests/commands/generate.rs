@@ -44,8 +44,6 @@ fn all_channels_are_as_many_as_the_driver_has() {
     let place = Place::new();
     let all = spec(&place.out("generate --root host --channels all", 0));
     assert_eq!(all.devices().len(), 2048);
-    let counted = spec(&place.out("generate --channels all --count 3 --major 7", 0));
-    assert_eq!(counted.devices().len(), 3);
 }
 
 #[test]
@@ -58,7 +56,7 @@ fn all_channels_have_to_be_requested() {
 #[test]
 fn without_a_driver_the_numbers_can_be_given() {
     let place = Place::new();
-    let spec = spec(&place.out("generate imex --root bundle --channels 0 --major 7", 0));
+    let spec = spec(&place.out("generate --root bundle --channels 0 --major 7", 0));
     let node = &spec.devices()[0].container_edits.device_nodes[0];
     assert_eq!(
         (node.major, node.minor, node.file_mode),
@@ -72,13 +70,13 @@ fn options_override_the_drivers_parameters() {
     let place = Place::new();
     let spec = spec(&place.out(
         "generate --root host --channels 9 --major 7 --file-mode 0600 --uid 1 --gid 2 \
-         --permissions r --kind example.com/channel --name-style channelN --version 1.0.0",
+         --permissions r --kind example.com/channel --version 1.0.0",
         0,
     ));
     assert_eq!(spec.version(), SpecVersion::V1_0_0);
     assert_eq!(spec.kind().to_string(), "example.com/channel");
     let device = &spec.devices()[0];
-    assert_eq!(device.name.as_str(), "channel9");
+    assert_eq!(device.name.as_str(), "channel-9");
     let node = &device.container_edits.device_nodes[0];
     assert_eq!(node.major, Some(7));
     assert_eq!(
@@ -91,14 +89,13 @@ fn options_override_the_drivers_parameters() {
 #[test]
 fn a_node_of_the_host_is_used_as_it_is_and_its_absence_reported() {
     let place = Place::new();
-    let output = place
-        .run("generate --root host --channels 0-1 --mode host-path --dev-root /run/nvidia/driver");
+    let output = place.run("generate --root host --channels 0-1 --mode host-path");
     assert_eq!(output.status.code(), Some(0));
     let spec = spec(&stdout(&output));
     let node = &spec.devices()[0].container_edits.device_nodes[0];
     assert_eq!(
         node.host_path.as_deref(),
-        Some("/run/nvidia/driver/dev/nvidia-caps-imex-channels/channel0")
+        Some("/dev/nvidia-caps-imex-channels/channel0")
     );
     assert_eq!(
         (node.device_type, node.major, node.file_mode),
@@ -114,10 +111,10 @@ fn a_node_of_the_host_is_used_as_it_is_and_its_absence_reported() {
 #[test]
 fn yaml_means_the_same_as_json() {
     let place = Place::new();
-    let options = "generate --root host --channels 0-2 --name-style N";
+    let options = "generate --root host --channels 0-2";
     let json = place.out(options, 0);
     let yaml = place.out(&format!("{options} --format yaml"), 0);
-    assert!(yaml.starts_with("cdiVersion: \"0.5.0\"\n"), "{yaml}");
+    assert!(yaml.starts_with("cdiVersion: \"0.3.0\"\n"), "{yaml}");
     assert_eq!(spec(&yaml), spec(&json));
 }
 
@@ -130,37 +127,10 @@ fn missing_files_and_contradictory_options_are_one_clear_error() {
             1,
             "channel 2048 does not exist: the driver has 2048",
         ),
-        ("--channels 0 --count 0", 1, "no IMEX channels"),
-        (
-            "--channels all --count 1048577",
-            2,
-            "1048577 channels are more",
-        ),
-        (
-            "--channels 0 --proc-root none",
-            3,
-            "cannot read the device list none/devices",
-        ),
-        (
-            "--channels all --proc-root none",
-            1,
-            "none/driver/nvidia/params does not exist",
-        ),
         (
             "--channels 0 --mode host-path --major 7",
             2,
             "--major has no meaning",
-        ),
-        ("--channels 0 --dev-root /x", 2, "--dev-root has no meaning"),
-        (
-            "--channels 0 --mode host-path --dev-root x",
-            2,
-            "--dev-root x is not an absolute path",
-        ),
-        (
-            "--channels 0 --name-style N --version 0.3.0",
-            2,
-            "declares version 0.3.0 but has",
         ),
         (
             "--channels 0 --output none/x.json",
@@ -190,10 +160,8 @@ fn missing_files_and_contradictory_options_are_one_clear_error() {
         "--channels 0 --permissions=",
         "--channels 0 --kind nvidia",
         "--channels 0 --version 9.9",
-        "--channels 0 --install --output x.json",
-        "--channels 0 --id x",
-        "--channels 0 --install --id a/b",
-        "--channels 0 --replace",
+        "imex --channels 0",
+        "--channels 0 --install",
     ] {
         let message = place.err(&format!("generate --root host {options}"), 2);
         assert!(message.starts_with("error: "), "{options}: {message}");
@@ -201,43 +169,42 @@ fn missing_files_and_contradictory_options_are_one_clear_error() {
 }
 
 #[test]
-fn an_installed_spec_has_its_usual_name_and_everybody_may_read_it() {
+fn a_host_without_a_driver_or_without_channels_is_one_clear_error() {
     let place = Place::new();
-    fs::remove_dir_all(place.at("host/run/cdi")).unwrap();
-    let file = "host/run/cdi/nvidia.com-imex-channel.json";
-    let said = place.out("generate --root host --channels 0 --install", 0);
-    assert_eq!(said, format!("{file}\n"));
-    let mode = fs::metadata(place.at(file)).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o644);
-    let text = place.read(file);
-    assert!(text.ends_with('}'), "a part of it is no JSON");
-    assert_eq!(spec(&text).devices().len(), 1);
-    let names = fs::read_dir(place.at("host/run/cdi")).unwrap().count();
-    assert_eq!(names, 1, "nothing else is left there");
-    let before = fs::metadata(place.at(file)).unwrap().modified().unwrap();
-    place.out("generate --root host --channels 0 --install", 0);
-    let after = fs::metadata(place.at(file)).unwrap().modified().unwrap();
-    assert_eq!(before, after, "what is right already is not written");
-    let said = place.out("generate --root host --channels 1 --install --id job-7", 0);
-    assert_eq!(said, "host/run/cdi/nvidia.com-imex-channel_job-7.json\n");
+    let params = "host/proc/driver/nvidia/params";
+    place.write(params, "ImexChannelCount: 0\n");
+    let message = place.err("generate --root host --channels 0", 1);
+    assert!(message.contains("no IMEX channels"), "{message}");
+    for (options, code, says) in [
+        (
+            "--channels 0",
+            3,
+            "cannot read the device list bundle/proc/devices",
+        ),
+        (
+            "--channels all --major 7",
+            1,
+            "bundle/proc/driver/nvidia/params does not exist",
+        ),
+    ] {
+        let message = place.err(&format!("generate --root bundle {options}"), code);
+        assert!(message.contains(says), "{message}");
+    }
 }
 
 #[test]
-fn a_spec_that_would_conflict_with_another_file_is_not_installed() {
+fn an_output_file_that_is_right_already_is_not_written() {
     let place = Place::new();
-    let message = place.err(
-        "generate --root host --channels 0 --name-style N --install --id x",
-        1,
-    );
-    assert!(
-        message.contains("nvidia.com-imex-channel.json already defines nvidia.com/imex-channel=0"),
-        "{message}"
-    );
-    assert!(
-        !place
-            .at("host/run/cdi/nvidia.com-imex-channel_x.json")
-            .exists()
-    );
+    let command = "generate --root host --channels 3 --output host/run/cdi/job-7.json";
+    place.out(command, 0);
+    let file = place.at("host/run/cdi/job-7.json");
+    let before = fs::metadata(&file).unwrap();
+    assert_eq!(before.permissions().mode() & 0o777, 0o644);
+    let text = place.read("host/run/cdi/job-7.json");
+    assert!(text.ends_with('}'), "a part of it is no JSON");
+    place.out(command, 0);
+    let after = fs::metadata(&file).unwrap();
+    assert_eq!(before.modified().unwrap(), after.modified().unwrap());
 }
 
 #[test]
@@ -258,7 +225,7 @@ fn an_output_file_is_written_whole_and_a_name_that_runtimes_ignore_is_reported()
 fn a_spec_that_is_too_long_to_be_one_is_not_written() {
     let place = Place::new();
     let message = place.err(
-        "generate --root host --channels all --count 200000 --output many.json",
+        "generate --root bundle --channels 0-199999 --major 7 --output many.json",
         2,
     );
     assert!(
@@ -271,40 +238,37 @@ fn a_spec_that_is_too_long_to_be_one_is_not_written() {
 #[test]
 fn devices_that_only_the_replaced_file_has_are_reported() {
     let place = Place::new();
-    for (target, path) in [
-        (
-            "--install --replace --id j",
-            "host/run/cdi/nvidia.com-imex-channel_j.json",
-        ),
-        (
-            "--output host/run/cdi/k.json --kind nvidia.com/k8",
-            "host/run/cdi/k.json",
-        ),
-    ] {
-        let three = place.run(&format!("generate --root host --channels 3-5 {target}"));
-        assert_eq!(
-            (three.status.code(), stderr(&three).as_str()),
-            (Some(0), "")
-        );
-        let one = place.run(&format!("generate --root host --channels 4 {target}"));
-        assert_eq!(one.status.code(), Some(0));
-        let message = stderr(&one);
-        assert!(
-            message.starts_with(&format!("cdi-gen: {path} defines "))
-                && message.contains("=channel-3 and 1 more"),
-            "{message}"
-        );
-    }
+    let file = "host/run/cdi/k.json";
+    let target = format!("--output {file} --kind nvidia.com/k8");
+    let three = place.run(&format!("generate --root host --channels 3-5 {target}"));
+    assert_eq!(
+        (three.status.code(), stderr(&three).as_str()),
+        (Some(0), "")
+    );
+    let one = place.run(&format!("generate --root host --channels 4 {target}"));
+    assert_eq!(one.status.code(), Some(0));
+    let message = stderr(&one);
+    assert!(
+        message.starts_with(&format!("cdi-gen: {file} defines "))
+            && message.contains("=channel-3 and 1 more"),
+        "{message}"
+    );
 }
 
 #[test]
-fn an_output_file_in_a_cdi_directory_must_not_conflict_either() {
+fn an_output_file_in_a_cdi_directory_must_not_conflict_with_another() {
     let place = Place::new();
-    let command = "generate --root host --channels 0 --name-style N --output host/run/cdi/x.json";
-    let message = place.err(command, 1);
+    place.out(
+        "generate --root host --channels 3 --output host/run/cdi/job-7.json",
+        0,
+    );
+    let message = place.err(
+        "generate --root host --channels 3 --output host/run/cdi/job-8.json",
+        1,
+    );
     assert!(
-        message.contains("already defines nvidia.com/imex-channel=0"),
+        message.contains("job-7.json already defines nvidia.com/imex-channel=channel-3"),
         "{message}"
     );
-    assert!(!place.at("host/run/cdi/x.json").exists());
+    assert!(!place.at("host/run/cdi/job-8.json").exists());
 }

@@ -114,16 +114,6 @@ fn a_pod_that_shares_a_prepared_claim_is_known_from_kubelets_state() {
 }
 
 #[test]
-fn a_channel_by_annotation_is_the_pods() {
-    let place = place(&with_channel(&containerd("annotated", "other")));
-    assert_eq!(judge(&place, HOOK).0, Some(1));
-    std::fs::create_dir_all(place.at("host/run/imex-dra/annotations")).unwrap();
-    let record = json!({"sandbox": "s1", "podUid": "annotated", "namespace": "other", "name": "job", "channel": 5});
-    place.write("host/run/imex-dra/annotations/s1.json", &record.to_string());
-    assert_eq!(judge(&place, HOOK), (Some(0), String::new()));
-}
-
-#[test]
 fn a_host_without_its_majors_knows_no_channel_by_its_number_and_says_so() {
     let config = |devices: Value| json!({"ociVersion": "1.2.0", "process": {"env": []}, "linux": {"devices": devices}});
     let by_number = json!([{"path": "/dev/x", "type": "c", "major": 235, "minor": 5}]);

@@ -9,8 +9,6 @@
 mod ends;
 mod generate;
 mod hook;
-mod inject;
-mod install;
 mod large;
 mod many;
 #[path = "../support/output.rs"]
@@ -19,7 +17,6 @@ mod page;
 mod patterns;
 #[path = "../support/prepared.rs"]
 mod prepared;
-mod replace;
 #[path = "../support/schema.rs"]
 mod schema;
 mod schemas;

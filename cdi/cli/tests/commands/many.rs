@@ -80,7 +80,6 @@ fn a_host_with_many_devices_is_examined_in_little_memory() {
     for (words, limit) in [
         ("list", 57_000),
         ("list --json", 57_000),
-        ("watch --once", 48_000),
         ("validate", 40_000),
     ] {
         let program = env!("CARGO_BIN_EXE_cdi-gen");

@@ -1,4 +1,4 @@
-//! Devices by kinds and patterns, as `list` and `inject` take them.
+//! Devices by kinds and patterns, as `list` takes them.
 
 use serde_json::Value;
 
@@ -67,55 +67,15 @@ fn what_stands_for_no_device_is_an_error_with_what_there_is() {
         let expected = format!("cdi-gen: no CDI device matches {words}{hint}");
         assert!(message.contains(&expected), "{message}");
     }
-    let message = place.err(
-        "inject bundle/config.json lamp=floor mig=* gp --root host",
-        4,
-    );
+    let output = place.run("list lamp=floor mig=* gp --root host");
+    let message = stderr(&output);
     assert!(
-        message.starts_with("cdi-gen: no CDI device matches mig=*, gp; "),
+        message.contains("cdi-gen: no CDI device matches mig=*, gp; "),
         "{message}"
     );
     let message = place.err("list gpu= --root host", 2);
     assert!(
         message.contains("kind (vendor/class) or pattern"),
-        "{message}"
-    );
-}
-
-#[test]
-fn devices_are_injected_by_name_kind_and_pattern_in_their_order() {
-    let place = Place::new();
-    let inject = "inject bundle/config.json --root host --dry-run --explain";
-    let by_option = place.out(&format!("{inject} -d example.com/lamp=floor"), 0);
-    for words in [
-        "example.com/lamp=floor",
-        "lamp=f*",
-        "-d lamp=floor",
-        "-d lamp=f* *=floor",
-    ] {
-        assert_eq!(
-            place.out(&format!("{inject} {words}"), 0),
-            by_option,
-            "{words}"
-        );
-    }
-    let both = place.out(
-        &format!("{inject} -d lamp=floor nvidia.com/imex-channel"),
-        0,
-    );
-    assert!(
-        both.contains("LAMP=floor") && both.contains("235:0"),
-        "{both}"
-    );
-    place.err("inject bundle/config.json --root host", 2);
-}
-
-#[test]
-fn a_device_of_a_pattern_that_does_not_resolve_is_not_left_out() {
-    let place = Place::new();
-    let message = place.err("inject bundle/config.json example.com/lamp --root host", 4);
-    assert!(
-        message.contains("example.com/lamp=desk does not resolve"),
         "{message}"
     );
 }

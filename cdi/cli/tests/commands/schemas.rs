@@ -71,26 +71,6 @@ fn of_validate() {
 }
 
 #[test]
-fn of_diff() {
-    assert_schema(
-        "cdi-gen/diff/v1",
-        &["old", "new"],
-        &[
-            (
-                "diff --json host/etc/cdi/nvidia.com-imex-channel.json \
-             host/run/cdi/nvidia.com-imex-channel.json",
-                1,
-            ),
-            (
-                "diff --json host/etc/cdi/nvidia.com-gpu.yaml \
-             host/run/cdi/nvidia.com-imex-channel.json",
-                1,
-            ),
-        ],
-    );
-}
-
-#[test]
 fn of_why() {
     assert_schema(
         "cdi-gen/why/v1",

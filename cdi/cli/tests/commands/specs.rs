@@ -48,7 +48,6 @@ fn a_root_that_does_not_exist_is_not_a_host_without_devices() {
         "why a/b=c",
         "validate",
         "generate --channels 0",
-        "inject bundle/config.json -d a/b=c",
     ] {
         let message = place.err(&format!("{words} --root none"), 3);
         assert!(

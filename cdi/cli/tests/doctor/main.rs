@@ -36,6 +36,5 @@ mod schemas;
 mod specs;
 #[path = "../support/unprivileged.rs"]
 mod unprivileged;
-mod watch;
 
 use output::{stderr, stdout};

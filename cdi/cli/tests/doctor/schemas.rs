@@ -13,18 +13,6 @@ fn of_doctor() {
 }
 
 #[test]
-fn of_watch() {
-    let mut found = Found::new();
-    let host = Host::healthy();
-    host.write("etc/cdi/bad.json", "{");
-    for line in host.out("watch --once --json", 0).lines() {
-        let event = serde_json::from_str(line).unwrap();
-        collect(&event, &[], &mut found);
-    }
-    assert_documented("cdi-gen/watch/v1", &found);
-}
-
-#[test]
 fn of_gc() {
     let mut found = Found::new();
     let host = Host::healthy();

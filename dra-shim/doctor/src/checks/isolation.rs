@@ -7,11 +7,7 @@
 //! | `toolkit-config-unreadable` | warning | the toolkit's configuration cannot be read |
 //! | `systemd-drops-devices` | warning, or info without the plugin | a reload of an old systemd takes devices away |
 //! | `user-namespaces-possible` | info | pods in user namespaces need the host's device nodes |
-//! | `channel-by-annotation` | info | a pod has a channel by annotation, without a claim |
-//! | `annotations-unreadable` | warning | the records of such pods cannot be read |
 //! | `kata-present` | info | Kata Containers do not have the host's channels |
-
-use imex_annotation::{ANNOTATION, RECORDS_DIR, Record};
 
 use crate::area::AreaReport;
 use crate::facts::isolation::{IGNORE_REQUESTS, IsolationFacts, SUBORDINATE_IDS, Toolkit};
@@ -29,20 +25,12 @@ pub(super) fn check(facts: &IsolationFacts, has_plugin: bool) -> AreaReport {
         systemd,
         kubelet_user_ids,
         kata,
-        annotated,
-        annotations_unreadable,
     } = facts;
     let mut findings = Vec::new();
     findings.extend(toolkit.as_ref().and_then(|it| check_toolkit(it, severity)));
     findings.extend(systemd.and_then(|it| check_systemd(it, severity)));
     findings.extend(kubelet_user_ids.as_deref().map(user_namespaces));
     findings.extend(kata.as_deref().map(kata_containers));
-    findings.extend(annotated.iter().map(by_annotation));
-    findings.extend(
-        annotations_unreadable
-            .as_deref()
-            .map(unreadable_annotations),
-    );
     let toolkit = match toolkit {
         Some(_) => "NVIDIA toolkit",
         None => "no NVIDIA toolkit",
@@ -115,57 +103,9 @@ fn kata_containers(path: &str) -> Finding {
     )
 }
 
-/// As the node's list allows it: an info.
-fn by_annotation(record: &Record) -> Finding {
-    let Record {
-        sandbox: _,
-        pod_uid,
-        namespace,
-        name,
-        channel,
-    } = record;
-    Finding::info(
-        "channel-by-annotation",
-        format!("pod {namespace}/{name}"),
-        format!(
-            "has IMEX channel {channel} by its annotation {ANNOTATION}, without a claim (UID {pod_uid})"
-        ),
-        "none if that is meant; imex-annotation's --allow is the node's list of namespaces and channels",
-    )
-}
-
-fn unreadable_annotations(reason: &str) -> Finding {
-    Finding::warning(
-        "annotations-unreadable",
-        RECORDS_DIR,
-        format!("{reason}: which pods have a channel by annotation is not known"),
-        "run this as root; see what stands in its place",
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pods_with_a_channel_by_annotation_are_told() {
-        let record = Record {
-            sandbox: "s1".to_owned(),
-            pod_uid: "u1".to_owned(),
-            namespace: "team-a".to_owned(),
-            name: "job".to_owned(),
-            channel: 3,
-        };
-        let facts = IsolationFacts {
-            annotated: vec![record],
-            annotations_unreadable: Some("no".to_owned()),
-            ..IsolationFacts::default()
-        };
-        let findings = check(&facts, true).findings;
-        let ids: Vec<_> = findings.iter().map(|it| it.id).collect();
-        assert_eq!(ids, ["channel-by-annotation", "annotations-unreadable"]);
-        assert_eq!(findings[0].subject, "pod team-a/job");
-    }
 
     #[test]
     fn a_toolkit_bypasses_claims_unless_it_is_configured_not_to() {

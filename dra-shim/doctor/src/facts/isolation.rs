@@ -1,7 +1,5 @@
 //! What gives containers channels without a claim, or takes them away.
 
-use compute_domain_node::error_chain;
-use imex_annotation::{RECORDS_DIR, Record, records_in};
 use toml::{Table, Value};
 
 use crate::files::HostFiles;
@@ -43,10 +41,6 @@ pub struct IsolationFacts {
     pub kubelet_user_ids: Option<String>,
     /// The program or directory that shows that Kata Containers is installed.
     pub kata: Option<String>,
-    /// Pods that have a channel by annotation.
-    pub annotated: Vec<Record>,
-    /// Why it is not known which they are.
-    pub annotations_unreadable: Option<String>,
 }
 
 /// The NVIDIA container toolkit.
@@ -63,10 +57,7 @@ pub struct Toolkit {
 
 impl IsolationFacts {
     pub(crate) fn read(files: &HostFiles) -> Self {
-        let annotated = records_in(&files.resolve_target(RECORDS_DIR));
         Self {
-            annotations_unreadable: annotated.as_ref().err().map(|error| error_chain(error)),
-            annotated: annotated.unwrap_or_default(),
             toolkit: Toolkit::read(files),
             systemd: systemd_version(files),
             kubelet_user_ids: kubelet_user_ids(files),

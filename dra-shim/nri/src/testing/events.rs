@@ -232,7 +232,7 @@ impl FakeRuntime {
         called.map(|Empty {}| ())
     }
 
-    async fn call<A: prost::Name + Default>(
+    async fn call<A: prost::Message + Default>(
         &self,
         subscribed: Events,
         method: &str,

@@ -4,16 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use prost::{Message as _, Name};
+use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use crate::weight::weight;
 use crate::wire::{ConnectionId, Message, MessageError, MessageKind, Request, Response, Status};
-
-/// Bytes that an answer may take in memory: sixteen times the longest message.
-// req: NRI-8
-const MAX_WEIGHT: usize = 64 << 20;
 
 /// Calls to the peer. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -44,8 +39,6 @@ pub(crate) enum CallError {
     TooLong(MessageError),
     #[error("the answer cannot be decoded")]
     Decode(#[source] prost::DecodeError),
-    #[error("the answer would take {0} bytes in memory, where {MAX_WEIGHT} are the most")]
-    TooMuch(usize),
 }
 
 /// Forgets the call however it ends.
@@ -66,7 +59,7 @@ impl Calls {
     }
 
     /// Makes a call, and waits for its answer. Cancel-safe.
-    pub(crate) async fn call<A: Name + Default>(
+    pub(crate) async fn call<A: prost::Message + Default>(
         &self,
         service: &str,
         method: &str,
@@ -78,7 +71,7 @@ impl Calls {
     }
 
     /// As [`Calls::call`], but waits longer than `limit`, of which it tells the peer, by `patience`.
-    pub(crate) async fn call_patiently<A: Name + Default>(
+    pub(crate) async fn call_patiently<A: prost::Message + Default>(
         &self,
         service: &str,
         method: &str,
@@ -96,10 +89,7 @@ impl Calls {
         let answer = answer.await.map_err(|_| CallError::TimedOut(limit))??;
         let response = Response::decode(answer.as_slice()).map_err(CallError::Decode)?;
         let payload = response.into_answer().map_err(CallError::Refused)?;
-        match weight::<A>(&payload) {
-            weight if weight > MAX_WEIGHT => Err(CallError::TooMuch(weight)),
-            _ => A::decode(payload.as_slice()).map_err(CallError::Decode),
-        }
+        A::decode(payload.as_slice()).map_err(CallError::Decode)
     }
 
     async fn send(&self, payload: Vec<u8>) -> Result<Vec<u8>, CallError> {

@@ -7,18 +7,15 @@
 //!                                       ▲───────── Calls (requests)
 //! ```
 //!
-//! # Bounds, and why they cannot block for ever
+//! # Sixteen calls at once, and why that cannot block for ever
 //!
-//! A request needs one of 16 permits and its length in a budget of 4 MiB, and keeps both until
-//! its answer is with the writer. While there is none the reader does not read on: the
+//! A request needs one of 16 permits, and keeps it until its answer is with the writer. While
+//! there is none the reader does not read on: the
 //! peer's socket fills up, which slows it down without an error. The frames of the other
 //! connection wait meanwhile. What the plugin calls may thus wait for the plugin's own
 //! handlers, but not for ever: a handler ends at its deadline at the latest, whatever it
 //! waits for, and the writer ends the trunk if the peer reads nothing for ten seconds.
 //! Responses need no permit: nothing waits for the reader of one.
-//!
-//! Memory: 4 MiB of requests as sent, one unfinished message of 4 MiB for each connection, and
-//! the answers and calls of the plugin itself.
 
 mod calls;
 mod error;

@@ -14,7 +14,8 @@ use crate::wire::{Assembler, FRAME_HEADER, FrameHeader};
 /// What is read at once. Small: nothing of a frame needs to be contiguous.
 const READ: usize = 16 << 10;
 
-/// Until the trunk ends.
+/// Until the trunk ends. What is no frame or message ends it.
+// req: NRI-8
 pub(super) async fn read<S: Serve>(
     mut stream: OwnedReadHalf,
     server: Server,

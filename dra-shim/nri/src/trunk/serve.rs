@@ -1,24 +1,19 @@
-//! Calls from the peer: each in a task, within bounds, answered in time.
+//! Calls from the peer: each in a task, so many at once, answered in time.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::context::Context;
-use crate::wire::{
-    Code, ConnectionId, MAX_MESSAGE, Message, MessageKind, Request, Response, Status,
-};
+use crate::wire::{Code, ConnectionId, Message, MessageKind, Request, Response, Status};
 
 /// Calls at once.
 const MAX_CALLS: u32 = 16;
-/// Bytes of requests at once: one of the largest. What they take when they are decoded is
-/// the service's to bound.
-const MAX_BYTES: usize = MAX_MESSAGE;
 /// The longest time-out that is believed. It bounds the arithmetic; NRI's default is 2 s.
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 
@@ -48,13 +43,12 @@ pub(crate) trait Serve: Send + Sync + 'static {
     fn panicked(&self, method: &str) -> Answer;
 }
 
-/// The bounds, and the way back. Cheap to clone.
+/// How many calls more, and the way back. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Server {
     connection: ConnectionId,
     outbound: mpsc::Sender<Vec<u8>>,
     calls: Arc<Semaphore>,
-    bytes: Arc<Semaphore>,
     stop: CancellationToken,
 }
 
@@ -62,12 +56,6 @@ pub(super) struct Server {
 pub(super) struct Requests {
     server: Server,
     last_stream: u32,
-}
-
-/// A request's share of the bounds.
-struct Permit {
-    _call: OwnedSemaphorePermit,
-    _bytes: OwnedSemaphorePermit,
 }
 
 // === impl Server ===
@@ -82,7 +70,6 @@ impl Server {
             connection,
             outbound,
             calls: Arc::new(Semaphore::new(MAX_CALLS as usize)),
-            bytes: Arc::new(Semaphore::new(MAX_BYTES)),
             stop,
         }
     }
@@ -105,20 +92,6 @@ impl Server {
         }
     }
 
-    // req: NRI-8
-    async fn permit(&self, bytes: usize) -> Option<Permit> {
-        let call = Arc::clone(&self.calls).acquire_owned().await.ok()?;
-        let bytes = u32::try_from(bytes).ok()?;
-        let bytes = Arc::clone(&self.bytes)
-            .acquire_many_owned(bytes)
-            .await
-            .ok()?;
-        Some(Permit {
-            _call: call,
-            _bytes: bytes,
-        })
-    }
-
     /// Waits for a place with the writer.
     async fn answer(&self, stream: u32, answer: Answer) {
         let message = |answer| Message {
@@ -139,7 +112,7 @@ impl Server {
 // === impl Requests ===
 
 impl Requests {
-    /// Takes the next message of the connection, as soon as the bounds allow it.
+    /// Takes the next message of the connection, as soon as a call may begin.
     pub(super) async fn take<S: Serve>(&mut self, message: Message, service: &Arc<S>) {
         let arrived = Instant::now();
         if message.kind != MessageKind::Request {
@@ -149,7 +122,7 @@ impl Requests {
         }
         let server = &self.server;
         let stream = message.stream;
-        let Some(permit) = server.permit(message.payload.len()).await else {
+        let Ok(permit) = Arc::clone(&server.calls).acquire_owned().await else {
             return;
         };
         let wrong = |text: &str| Err(Status::new(Code::InvalidArgument, text));

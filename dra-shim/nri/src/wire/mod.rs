@@ -3,7 +3,6 @@
 
 mod assembler;
 mod envelope;
-mod fields;
 mod frame;
 mod limits;
 mod message;
@@ -12,7 +11,6 @@ mod property_tests;
 
 pub(crate) use assembler::Assembler;
 pub(crate) use envelope::{Code, Request, Response, Status};
-pub(crate) use fields::{Field, Fields};
 pub(crate) use frame::{ConnectionId, FrameError, FrameHeader};
-pub(crate) use limits::{FRAME_HEADER, MAX_MESSAGE};
+pub(crate) use limits::FRAME_HEADER;
 pub(crate) use message::{Message, MessageError, MessageKind};

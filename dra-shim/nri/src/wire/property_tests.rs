@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::limits::MAX_MESSAGE;
 use super::*;
 
 fn mk_message(stream: u32, kind: u8, length: usize) -> Message {

@@ -1,4 +1,4 @@
-//! Why a checkpoint is not shown or rewritten.
+//! Why a checkpoint is not shown.
 
 use std::borrow::Cow;
 use std::io;
@@ -22,6 +22,8 @@ pub(super) enum CheckpointError {
     },
     #[error("{} is damaged: {what}", path.display())]
     Damaged { path: PathBuf, what: String },
+    #[error("--canonical prints the bytes of one file, and {count} are named")]
+    Many { count: usize },
     #[error("cannot encode {}", path.display())]
     Encode { path: PathBuf, source: EncodeError },
 }
@@ -32,6 +34,7 @@ impl CommandError for CheckpointError {
     fn outcome(&self) -> Outcome {
         match self {
             Self::Damaged { .. } | Self::Encode { .. } => Outcome::Findings,
+            Self::Many { .. } => Outcome::Usage,
             Self::Input(_) | Self::Missing { .. } => Outcome::Io,
         }
     }
@@ -60,6 +63,7 @@ impl CommandError for CheckpointError {
                 "no checkpoint is that large (a thousand claims take about 2 MB): check the path"
             }
             Self::Damaged { .. } => "`cdi-gen checkpoint show` prints what survives",
+            Self::Many { .. } => "name one file",
             Self::Encode { .. } => "report it, with the file",
         };
         Some(hint.into())

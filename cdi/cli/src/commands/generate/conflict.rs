@@ -11,29 +11,18 @@ use crate::document;
 use crate::input::directory_of;
 use crate::stderr::note;
 
-/// Checks the directory if it is one of the host's CDI directories.
-pub(super) fn check_file(path: &Path, spec: &Spec, dirs: &[PathBuf]) -> Result<(), GenerateError> {
+/// Checks the directory of `path` if it is one of the host's CDI directories: the file must
+/// not conflict with another one; the devices that are lost with the file that it replaces are
+/// reported.
+pub(super) fn check(path: &Path, spec: &Spec, dirs: &[PathBuf]) -> Result<(), GenerateError> {
     let Ok(parent) = fs::canonicalize(directory_of(path)) else {
         return Ok(());
     };
     let is_parent = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| dir == parent);
-    match dirs.iter().position(is_parent) {
-        Some(priority) => check(path, spec, dirs, priority),
-        None => Ok(()),
+    if let Some(priority) = dirs.iter().position(is_parent) {
+        refuse_conflict(spec, &Registry::load(dirs), priority, path)?;
+        note_lost_devices(spec, path);
     }
-}
-
-/// Checks a file of the directory of this priority: it must not conflict with
-/// another one; the devices that are lost with the file that it replaces are
-/// reported.
-pub(super) fn check(
-    path: &Path,
-    spec: &Spec,
-    dirs: &[PathBuf],
-    priority: usize,
-) -> Result<(), GenerateError> {
-    refuse_conflict(spec, &Registry::load(dirs), priority, path)?;
-    note_lost_devices(spec, path);
     Ok(())
 }
 

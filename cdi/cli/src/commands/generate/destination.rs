@@ -8,16 +8,14 @@ use imex_cdi::{MAX_SPEC_LEN, Spec};
 use serde_json::Value;
 
 use super::error::GenerateError;
-use super::{conflict, merge, yaml};
+use super::{conflict, yaml};
 use crate::args::Format;
-use crate::escape::escape;
 use crate::input::directory_of;
 use crate::outcome::Failure;
 use crate::stderr::note;
 
 /// Runtimes that run as other users read specs too.
 const SPEC_MODE: u32 = 0o644;
-const DIR_MODE: u32 = 0o755;
 
 pub(super) enum Destination {
     Stdout,
@@ -26,42 +24,17 @@ pub(super) enum Destination {
         /// The host's CDI directories, of which its directory may be one.
         dirs: Vec<PathBuf>,
     },
-    Installed {
-        name: String,
-        /// The host's CDI directories: the last one is its directory.
-        dirs: Vec<PathBuf>,
-        /// Whether the devices that are there already are dropped.
-        replace: bool,
-    },
 }
 
 // === impl Destination ===
 
 impl Destination {
     /// The file at `path`, or stdout for `-`.
-    pub(super) fn output(path: PathBuf, dirs: Vec<PathBuf>) -> Self {
+    pub(super) fn new(path: PathBuf, dirs: Vec<PathBuf>) -> Self {
         if path == Path::new("-") {
             Self::Stdout
         } else {
             Self::File { path, dirs }
-        }
-    }
-
-    /// The usual file name in the directory of highest priority, as Go's library
-    /// has it.
-    pub(super) fn installed(
-        spec: &Spec,
-        id: Option<&str>,
-        dirs: Vec<PathBuf>,
-        replace: bool,
-    ) -> Self {
-        let suffix = id.map_or_else(String::new, |id| format!("_{id}"));
-        let kind = spec.kind();
-        let name = format!("{}-{}{suffix}.json", kind.vendor(), kind.class());
-        Self::Installed {
-            name,
-            dirs,
-            replace,
         }
     }
 
@@ -75,7 +48,7 @@ impl Destination {
             Self::Stdout => stdout.write_all(&loadable(text(spec, format))?),
             Self::File { path, dirs } => {
                 let name = file_name(path)?;
-                conflict::check_file(path, spec, dirs)?;
+                conflict::check(path, spec, dirs)?;
                 let bytes = match format {
                     Format::Json => spec.to_json(),
                     Format::Yaml => text(spec, format),
@@ -83,43 +56,9 @@ impl Destination {
                 write_file(path, name, &loadable(bytes)?)?;
                 Ok(())
             }
-            Self::Installed {
-                name,
-                dirs,
-                replace,
-            } => {
-                let path = install(name, dirs, spec, *replace)?;
-                writeln!(stdout, "{}", escape(&path.to_string_lossy()))
-            }
         }
         .map_err(Failure::stdout)
     }
-}
-
-/// Writes the file and returns its path.
-fn install(
-    name: &str,
-    dirs: &[PathBuf],
-    spec: &Spec,
-    replace_all: bool,
-) -> Result<PathBuf, GenerateError> {
-    let last = dirs.len().saturating_sub(1);
-    let dir = dirs.last().cloned().unwrap_or_default();
-    let path = dir.join(name);
-    let spec = &if replace_all {
-        spec.clone()
-    } else {
-        merge::with_installed(&path, spec)?
-    };
-    let bytes = loadable(spec.to_json())?;
-    conflict::check(&path, spec, dirs, last)?;
-    OsDir::create(&dir, DIR_MODE)
-        .and_then(|dir| replace(&dir, name, &bytes))
-        .map_err(|source| GenerateError::Write {
-            path: path.clone(),
-            source,
-        })?;
-    Ok(path)
 }
 
 /// The spec for people.

@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
 
 use host_doctor::{MAKE_CHANNEL, Root, and_more};
 use imex_cdi::{
-    CHANNEL_DIR, ChannelId, ContainerEdits, Device, DeviceName, DeviceNode, DriverParams, HostNode,
-    HostNodes, Major, Permissions, Spec, channel_edits,
+    CHANNEL_DIR, ChannelId, ContainerEdits, Device, DeviceNode, DriverParams, HostNode, HostNodes,
+    Major, Permissions, Spec, channel_edits,
 };
 
-use super::error::GenerateError;
-use crate::args::NameStyle;
 use crate::stderr::note;
 
 /// The mode that the kubelet plugin gives a channel's node.
@@ -22,7 +19,7 @@ pub(super) enum Template {
     /// The runtime makes the nodes.
     Mknod { major: Major, access: Access },
     /// The nodes are the host's, as they are when a container starts.
-    HostPath { dev_root: PathBuf, access: Access },
+    HostPath { access: Access },
 }
 
 /// Who may use a node. `None` leaves it to the runtime.
@@ -62,57 +59,37 @@ impl Access {
 // === impl Template ===
 
 impl Template {
-    pub(super) fn device(
-        &self,
-        channel: ChannelId,
-        style: NameStyle,
-    ) -> Result<Device, GenerateError> {
-        let name = match style {
-            NameStyle::Dashed => channel.device_name(),
-            NameStyle::Node => device_name(format!("channel{channel}"))?,
-            NameStyle::Number => device_name(channel.to_string())?,
-        };
-        Ok(Device {
-            name,
+    pub(super) fn device(&self, channel: ChannelId) -> Device {
+        Device {
+            name: channel.device_name(),
             annotations: BTreeMap::new(),
-            container_edits: self.edits(channel)?,
-        })
+            container_edits: self.edits(channel),
+        }
     }
 
-    fn edits(&self, channel: ChannelId) -> Result<ContainerEdits, GenerateError> {
+    fn edits(&self, channel: ChannelId) -> ContainerEdits {
         let (mut edits, access) = match self {
             Self::Mknod { major, access } => (channel_edits(channel, *major), access),
-            Self::HostPath { dev_root, access } => (host_edits(channel, dev_root)?, access),
+            Self::HostPath { access } => (host_edits(channel), access),
         };
         for node in &mut edits.device_nodes {
             access.apply_to(node);
         }
-        Ok(edits)
+        edits
     }
 }
 
-fn host_edits(channel: ChannelId, dev_root: &Path) -> Result<ContainerEdits, GenerateError> {
+fn host_edits(channel: ChannelId) -> ContainerEdits {
     let path = format!("{CHANNEL_DIR}/channel{channel}");
-    let host_path = dev_root.join(path.trim_start_matches('/'));
-    let host_path = host_path.to_str().filter(|path| path.starts_with('/'));
-    let host_path = host_path.ok_or_else(|| GenerateError::DevRoot {
-        path: dev_root.to_owned(),
-    })?;
     let node = DeviceNode {
-        host_path: Some(host_path.to_owned()),
+        host_path: Some(path.clone()),
         path,
-        device_type: None,
-        major: None,
-        minor: None,
-        file_mode: None,
-        permissions: None,
-        uid: None,
-        gid: None,
+        ..DeviceNode::default()
     };
-    Ok(ContainerEdits {
+    ContainerEdits {
         device_nodes: vec![node],
         ..ContainerEdits::default()
-    })
+    }
 }
 
 /// Warns of nodes that the host lacks: a container would not start until they are
@@ -137,8 +114,4 @@ pub(super) fn note_absent(spec: &Spec, host: &Root) {
              ({MAKE_CHANNEL}); --mode mknod needs none"
         ));
     }
-}
-
-fn device_name(name: String) -> Result<DeviceName, GenerateError> {
-    DeviceName::new(name).map_err(GenerateError::Name)
 }

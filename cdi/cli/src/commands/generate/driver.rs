@@ -58,19 +58,9 @@ impl Driver {
 
     /// The requested channels, if the driver has them. Without a driver's channel
     /// count, only channels that are listed can be requested.
-    pub(super) fn channels(
-        &self,
-        requested: Channels,
-        count: OrAuto<u32>,
-    ) -> Result<Vec<ChannelId>, GenerateError> {
-        let params = match count {
-            OrAuto::Value(_) => None,
-            OrAuto::Auto => self.params()?,
-        };
-        let count = match count {
-            OrAuto::Value(count) => Some(count),
-            OrAuto::Auto => params.and_then(|params| params.imex_channel_count),
-        };
+    pub(super) fn channels(&self, requested: Channels) -> Result<Vec<ChannelId>, GenerateError> {
+        let params = self.params()?;
+        let count = params.and_then(|params| params.imex_channel_count);
         match (requested, count) {
             (Channels::List(ids), None) => Ok(ids),
             (Channels::All, None) => Err(self.no_count(params.is_some())),
@@ -81,9 +71,10 @@ impl Driver {
                     None => Ok(ids),
                 }
             }
-            (Channels::All, Some(count)) => (0..count)
-                .map(|id| ChannelId::new(id).map_err(|_| GenerateError::CountTooHigh { count }))
-                .collect(),
+            // A count that is read is of channels that there can be.
+            (Channels::All, Some(count)) => Ok((0..count)
+                .filter_map(|id| ChannelId::new(id).ok())
+                .collect()),
         }
     }
 

@@ -4,18 +4,15 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use imex_cdi::{
-    ChannelId, DriverFileError, Kind, MAX_SPEC_LEN, NameError, QualifiedName, ReadMajorError,
-    SpecError,
+    ChannelId, DriverFileError, Kind, MAX_SPEC_LEN, QualifiedName, ReadMajorError, SpecError,
 };
 
-use crate::args::Mode;
-use crate::document::DocumentError;
 use crate::outcome::{CommandError, Outcome};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GenerateError {
-    #[error("{option} has no meaning with --mode {mode}")]
-    WithoutMeaning { option: &'static str, mode: Mode },
+    #[error("--major has no meaning with --mode host-path: the node is the host's")]
+    MajorOfHostPath,
     #[error(transparent)]
     Major(ReadMajorError),
     #[error(transparent)]
@@ -26,12 +23,6 @@ pub(super) enum GenerateError {
     NoChannels,
     #[error("channel {channel} does not exist: the driver has {count}, numbered from 0")]
     NoSuchChannel { channel: ChannelId, count: u32 },
-    #[error("{count} channels are more than a driver can have ({limit})", limit = ChannelId::LIMIT)]
-    CountTooHigh { count: u32 },
-    #[error(transparent)]
-    Name(NameError),
-    #[error("--dev-root {} is not an absolute path in UTF-8", path.display())]
-    DevRoot { path: PathBuf },
     #[error(transparent)]
     Spec(SpecError),
     #[error("the spec has {len} bytes, and no device spec is longer than {MAX_SPEC_LEN}")]
@@ -42,13 +33,6 @@ pub(super) enum GenerateError {
     NoFileName { path: PathBuf },
     #[error("{} already defines {name}: with both files it would not resolve", path.display())]
     Conflict { path: PathBuf, name: QualifiedName },
-    #[error("{} cannot get devices in addition to those that it has", path.display())]
-    Installed {
-        path: PathBuf,
-        source: DocumentError,
-    },
-    #[error("{} defines devices of {kind}, not of the kind of its name", path.display())]
-    OtherKind { path: PathBuf, kind: Kind },
     #[error("cannot write {}", path.display())]
     Write {
         path: PathBuf,
@@ -61,10 +45,7 @@ pub(super) enum GenerateError {
 impl CommandError for GenerateError {
     fn outcome(&self) -> Outcome {
         match self {
-            Self::WithoutMeaning { .. }
-            | Self::CountTooHigh { .. }
-            | Self::Name(_)
-            | Self::DevRoot { .. }
+            Self::MajorOfHostPath
             | Self::Spec(_)
             | Self::TooLong { .. }
             | Self::OneLetter { .. }
@@ -81,17 +62,13 @@ impl CommandError for GenerateError {
             | Self::NoCount { .. }
             | Self::NoChannels
             | Self::NoSuchChannel { .. }
-            | Self::Conflict { .. }
-            | Self::Installed { .. }
-            | Self::OtherKind { .. } => Outcome::Findings,
+            | Self::Conflict { .. } => Outcome::Findings,
         }
     }
 
     fn hint(&self) -> Option<Cow<'static, str>> {
         let hint = match self {
-            Self::WithoutMeaning { option, .. } => {
-                return Some(format!("leave {option} out").into());
-            }
+            Self::MajorOfHostPath => "leave --major out",
             Self::Major(error) => {
                 return Some(format!("{}; or give the major with --major N", error.hint()).into());
             }
@@ -99,30 +76,16 @@ impl CommandError for GenerateError {
                 return Some(format!("{}; or leave --version at min", error.hint()).into());
             }
             Self::Params(error) => error.hint(),
-            Self::NoCount { .. } => {
-                "give the channels, as in --channels 0, or their number with --count N"
-            }
-            Self::NoChannels => {
-                "load the nvidia kernel module with NVreg_ImexChannelCount above 0, or give \
-                 --count N"
-            }
-            Self::NoSuchChannel { .. } => {
-                "ask for a channel that exists, or give the right number with --count N"
-            }
-            Self::CountTooHigh { .. } => "NVreg_ImexChannelCount is at most that",
-            Self::Name(error) => error.hint(),
-            Self::DevRoot { .. } => "give the directory that contains the driver's dev",
-            Self::TooLong { .. } => "give fewer channels, or put some into another file (--id)",
+            Self::NoCount { .. } => "give the channels, as in --channels 0",
+            Self::NoChannels => "load the nvidia kernel module with NVreg_ImexChannelCount above 0",
+            Self::NoSuchChannel { .. } => "ask for a channel that exists",
+            Self::TooLong { .. } => "give fewer channels, or put some into another file",
             Self::OneLetter { .. } => {
                 "give vendor and class two characters or more: every runtime of the host would \
                  fail on the file"
             }
             Self::NoFileName { .. } => "give a file, or - for stdout",
-            Self::Conflict { .. } => "remove one, or choose another --kind or --name-style",
-            Self::Installed { .. } | Self::OtherKind { .. } => {
-                "see what it is; --replace writes only the devices that are named, --id another \
-                 file"
-            }
+            Self::Conflict { .. } => "remove one, or choose another --kind",
             Self::Write { source, .. } => source.hint(),
         };
         Some(hint.into())

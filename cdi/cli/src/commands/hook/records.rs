@@ -8,7 +8,6 @@ use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
 use host_doctor::{
     DecodedCheckpoint, HostFiles, KUBELET_STATE_FILE, KubeletState, boot_id, checkpoint_records,
 };
-use imex_annotation::{RECORDS_DIR, Record, records_in};
 use imex_cdi::ChannelId;
 
 use super::container::Pod;
@@ -22,8 +21,6 @@ pub(super) struct Records {
     /// The pods of each claim; None if kubelet's state cannot be read. The checkpoint has
     /// only those that a claim was reserved for when it was prepared.
     pods: Option<BTreeMap<String, BTreeSet<String>>>,
-    /// Channels that pods have by annotation. None where that cannot be read.
-    annotated: Vec<Record>,
 }
 
 // === impl Records ===
@@ -44,17 +41,11 @@ impl Records {
         Ok(Self {
             checkpoint,
             pods: pods(state),
-            annotated: records_in(&files.resolve_target(RECORDS_DIR)).unwrap_or_default(),
         })
     }
 
     /// Whose the channel is, for the pod.
     pub(super) fn whose(&self, channel: ChannelId, pod: Pod<'_>) -> Whose {
-        let is_annotated =
-            |record: &Record| record.pod_uid == pod.uid && record.channel == channel.get();
-        if self.annotated.iter().any(is_annotated) {
-            return Whose::ThisPods;
-        }
         let records = self.checkpoint.iter().flat_map(checkpoint_records);
         whose_among(records, channel, pod.namespace, |uid, record| {
             let is_known = match &self.pods {

@@ -1,4 +1,4 @@
-//! Documents in a canonical form: lists whose order means nothing have none.
+//! A spec in a canonical form: lists whose order means nothing have none.
 //!
 //! A list whose elements are identified by a name becomes an object with the
 //! members `[name]`. Of several elements with the same name the last is kept, as
@@ -6,8 +6,6 @@
 
 use imex_cdi::Spec;
 use serde_json::{Map, Value};
-
-use super::mounts;
 
 pub(super) fn spec(spec: &Spec) -> Value {
     // serde_json wrote the text, so that it reads it. Parsing and writing the
@@ -19,37 +17,6 @@ pub(super) fn spec(spec: &Spec) -> Value {
     }
     key_by(&mut spec, "devices", |device| text(device, "name"));
     spec
-}
-
-/// An OCI runtime config. The order of device rules, hooks, system call rules
-/// and of whatever is not named here counts.
-pub(super) fn config(config: &Value) -> Value {
-    let mut config = config.clone();
-    if let Some(process) = config.get_mut("process") {
-        variables(process);
-        key_by(process, "rlimits", |limit| text(limit, "type"));
-        if let Some(user) = process.get_mut("user") {
-            as_set(user, "additionalGids");
-        }
-        if let Some(Value::Object(capabilities)) = process.get_mut("capabilities") {
-            let names: Vec<String> = capabilities.keys().cloned().collect();
-            let mut all = Value::Object(std::mem::take(capabilities));
-            for name in &names {
-                as_set(&mut all, name);
-            }
-            if let Value::Object(all) = all {
-                *capabilities = all;
-            }
-        }
-    }
-    mounts::key_by_target(&mut config);
-    if let Some(linux) = config.get_mut("linux") {
-        key_by(linux, "devices", |device| text(device, "path"));
-        key_by(linux, "namespaces", |namespace| text(namespace, "type"));
-        as_set(linux, "maskedPaths");
-        as_set(linux, "readonlyPaths");
-    }
-    config
 }
 
 /// The edits of `owner`, a spec or a device.

@@ -1,10 +1,8 @@
 //! The differences between two JSON values.
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug)]
 pub(crate) struct Difference {
     /// `devices[channel-0].containerEdits.env[NAME]`.
     pub(crate) path: String,
@@ -13,8 +11,7 @@ pub(crate) struct Difference {
     pub(crate) new: Option<Value>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug)]
 pub(crate) enum Change {
     Added,
     Removed,

@@ -1,0 +1,91 @@
+//! Compares two CDI specs by what they mean, such as one of ours with that of another generator:
+//! `cargo run -p spec-diff -- OLD NEW`. Prints a line for each difference; exit code 1 if there is one.
+//!
+//! ```text
+//! Spec ──► canonical JSON, without order where none counts ──► differences
+//! ```
+//!
+//! Devices, mounts and variables are matched by name; order counts only where it makes a difference.
+
+#![expect(clippy::print_stdout, reason = "a program prints its result")]
+
+mod canonical;
+mod compare;
+
+use std::error::Error;
+use std::fs;
+use std::process::ExitCode;
+
+use imex_cdi::Spec;
+use serde_json::Value;
+
+use compare::{Change, Difference, differences};
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let files: Vec<String> = std::env::args().skip(1).collect();
+    let [old, new] = files.as_slice() else {
+        return Err("usage: spec-diff OLD NEW".into());
+    };
+    let found = differences(&read(old)?, &read(new)?);
+    for difference in &found {
+        println!("{}", line(difference));
+    }
+    Ok(ExitCode::from(u8::from(!found.is_empty())))
+}
+
+fn read(file: &str) -> Result<Value, Box<dyn Error>> {
+    let bytes = fs::read(file).map_err(|error| format!("{file}: {error}"))?;
+    let spec = Spec::parse(&bytes).map_err(|error| format!("{file}: {error}"))?;
+    Ok(canonical::spec(&spec))
+}
+
+fn line(difference: &Difference) -> String {
+    let text = |value: &Option<Value>| value.as_ref().map_or_else(String::new, Value::to_string);
+    let (path, old, new) = (
+        &difference.path,
+        text(&difference.old),
+        text(&difference.new),
+    );
+    match difference.change {
+        Change::Removed => format!("- {path}: {old}"),
+        Change::Added => format!("+ {path}: {new}"),
+        Change::Changed => format!("~ {path}: {old} -> {new}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(old: &str, new: &str) -> Vec<String> {
+        let spec = |edits: &str| {
+            let text = format!(
+                "{{cdiVersion: 0.5.0, kind: example.com/lamp, devices: [{{name: red, containerEdits: {{{edits}}}}}]}}"
+            );
+            canonical::spec(&Spec::parse(text.as_bytes()).unwrap())
+        };
+        let found = differences(&spec(old), &spec(new));
+        found.iter().map(line).collect()
+    }
+
+    #[test]
+    fn what_means_the_same_is_no_difference() {
+        let old = "env: [A=1, B=2], deviceNodes: [{path: /dev/a}, {path: /dev/b}]";
+        let new = "env: [B=2, A=0, A=1], deviceNodes: [{path: /dev/b, hostPath: /dev/b, permissions: rwm}, {path: /dev/a, major: 0}]";
+        assert_eq!(lines(old, new), [""; 0]);
+    }
+
+    #[test]
+    fn a_difference_names_the_field_and_both_values() {
+        let old = "env: [A=1], deviceNodes: [{path: /dev/a, major: 7, type: c}]";
+        let new = "env: [A=2], deviceNodes: [{path: /dev/a, permissions: rw, type: c}]";
+        assert_eq!(
+            lines(old, new),
+            [
+                r#"~ devices[red].containerEdits.env[A]: "1" -> "2""#,
+                "- devices[red].containerEdits.deviceNodes[/dev/a].major: 7",
+                r#"~ devices[red].containerEdits.deviceNodes[/dev/a].permissions: "rwm" -> "rw""#,
+            ]
+        );
+    }
+}
