@@ -49,7 +49,7 @@ impl HostFiles {
     }
 
     /// Where the file behind `path` is, with the last link followed too.
-    pub fn resolve_target(&self, path: &str) -> PathBuf {
+    pub(crate) fn resolve_target(&self, path: &str) -> PathBuf {
         self.root.resolve_target(Path::new(path))
     }
 

@@ -78,8 +78,9 @@
 //!
 //! Three reasons, each of which would do. Frames: NRI's multiplexer in Go drops a connection
 //! whose frames are not cut as Go's ttrpc cuts them, and a byte stream under a ttrpc library
-//! cannot cut them. Panics: `ttrpc` 0.10 does not answer a call whose handler panics. Dependencies: it needs either `protoc` or a
-//! second protobuf library. NRI has no streaming methods, so what is left of ttrpc is small.
+//! cannot cut them. Panics: `ttrpc` 0.10 does not answer a call whose handler panics.
+//! Dependencies: it needs either `protoc` or a second protobuf library. NRI has no streaming
+//! methods, so what is left of ttrpc is small.
 #![forbid(unsafe_code)]
 
 pub mod api;

@@ -10,12 +10,11 @@
 //! # Sixteen calls at once, and why that cannot block for ever
 //!
 //! A request needs one of 16 permits, and keeps it until its answer is with the writer. While
-//! there is none the reader does not read on: the
-//! peer's socket fills up, which slows it down without an error. The frames of the other
-//! connection wait meanwhile. What the plugin calls may thus wait for the plugin's own
-//! handlers, but not for ever: a handler ends at its deadline at the latest, whatever it
-//! waits for, and the writer ends the trunk if the peer reads nothing for ten seconds.
-//! Responses need no permit: nothing waits for the reader of one.
+//! there is none the reader does not read on: the peer's socket fills up, which slows it down
+//! without an error. The frames of the other connection wait meanwhile. What the plugin calls
+//! may thus wait for the plugin's own handlers, but not for ever: a handler ends at its
+//! deadline at the latest, whatever it waits for, and the writer ends the trunk if the peer
+//! reads nothing for ten seconds. Responses need no permit: nothing waits for the reader of one.
 
 mod calls;
 mod error;

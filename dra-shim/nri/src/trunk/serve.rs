@@ -1,4 +1,4 @@
-//! Calls from the peer: each in a task, so many at once, answered in time.
+//! Calls from the peer: each in a task, at most 16 at once, answered in time.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) trait Serve: Send + Sync + 'static {
     fn panicked(&self, method: &str) -> Answer;
 }
 
-/// How many calls more, and the way back. Cheap to clone.
+/// The permits of calls, and the way to the writer. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Server {
     connection: ConnectionId,
