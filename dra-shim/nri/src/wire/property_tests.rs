@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_messages_or_one_error_and_nothing_is_reserved_for_what_they_claim(
+    fn random_bytes_are_messages_or_one_error(
         pieces in vec(vec(any::<u8>(), 0..200), 0..20),
     ) {
         let mut assembler = Assembler::default();
