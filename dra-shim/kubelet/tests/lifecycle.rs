@@ -89,6 +89,23 @@ async fn a_dead_instances_sockets_go_once_kubelet_has_registered_this_one() {
     assert_eq!(files(&node.kubelet.registry()).len(), 2);
 }
 
+// req: KUBELET-11
+#[tokio::test]
+async fn the_sockets_of_an_instance_that_dies_after_the_registration_go_too() {
+    let node = Node::new();
+    let name = format!("{DRIVER}-00c0ffee@reg.sock");
+    let dying = node.kubelet.registry().join(name);
+    // As a killed process has it whose last thread has not ended yet.
+    let listener = UnixListener::bind(&dying).unwrap();
+    let _plugin = node.registered(Script::instant(), Claims::default()).await;
+    tokio::time::pause();
+    // The look that the registration brought is over, and the next one is 20 s away.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    drop(listener);
+    assert!(dying.exists());
+    until("the dead socket is removed", || !dying.exists()).await;
+}
+
 // req: KUBELET-50, KUBELET-52
 #[tokio::test]
 async fn health_comes_at_once_and_at_every_change_and_ends_with_the_plugin() {

@@ -67,10 +67,12 @@ impl Kept {
             .collect()
     }
 
-    /// No file is there that nobody will use.
+    /// A file is there that a dead process was writing, or a socket that it was opening. They go
+    /// within a minute.
     pub(crate) fn has_temporaries(&self) -> bool {
         let all = self.others.iter().chain(self.specs.keys());
-        all.into_iter().any(|name| durable_file::is_temp_file(name))
+        all.into_iter()
+            .any(|name| durable_file::is_temp_file(name) || name.starts_with(".dra-"))
     }
 }
 

@@ -14,13 +14,13 @@ use super::stale_sockets;
 
 /// How often the directories are looked at: two listings, and a connection to each
 /// socket of another instance.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(60);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// How long another instance of this library may stay: as long as an update takes, in
 /// which the old one ends when the new one is ready.
 const UPDATE_TAKES: Duration = Duration::from_secs(600);
 /// How long an instance of Go's kubeletplugin may stay: it is being replaced, and has
-/// ended by the next look.
-const REPLACEMENT_TAKES: Duration = LOOK_EVERY;
+/// ended by the look after the next.
+const REPLACEMENT_TAKES: Duration = Duration::from_secs(60);
 
 /// The living sockets of other instances, and since when they have been seen.
 pub(super) struct OtherInstances {
@@ -125,7 +125,7 @@ mod tests {
         let own = [own.as_path()];
         others.look(&directories, &own).await;
         assert!(reported.borrow().is_empty(), "it may be on its way out");
-        tokio::time::advance(LOOK_EVERY).await;
+        tokio::time::advance(REPLACEMENT_TAKES).await;
         others.look(&directories, &own).await;
         assert_eq!(reported.borrow().as_slice(), std::slice::from_ref(&go));
         tokio::time::advance(UPDATE_TAKES).await;

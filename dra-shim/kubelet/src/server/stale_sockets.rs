@@ -13,8 +13,7 @@ use tokio::net::UnixStream;
 use super::sockets::Directories;
 use crate::file_id::file_id;
 
-/// Removes them from both directories. Errors are logged only: the next registration
-/// tries again.
+/// Removes them from both directories. Errors are logged only: it is tried again.
 // req: KUBELET-11
 pub(super) async fn remove(directories: &Directories) {
     for path in sockets(directories) {

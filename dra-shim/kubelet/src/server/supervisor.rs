@@ -18,7 +18,7 @@ use crate::registration::Registration;
 const REOPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Keeps endpoints open until `stop`, removes the sockets of dead instances after each
-/// registration, and reports living ones that stay.
+/// registration and every [`LOOK_EVERY`] while it lasts, and reports living ones that stay.
 ///
 /// Lost endpoints go on serving until kubelet has registered their successor: kubelet
 /// may still hold a connection to them, though the file is gone.
@@ -52,6 +52,10 @@ pub(crate) async fn supervise<D: Driver, S: ClaimSource>(
                 let own = std::iter::once(&endpoints).chain(&predecessor);
                 let own: Vec<_> = own.flat_map(Endpoints::paths).collect();
                 others.look(&services.directories, &own).await;
+                // A killed process that had not quite ended accepted connections until then.
+                if registration.borrow().is_registered() {
+                    stale_sockets::remove(&services.directories).await;
+                }
                 continue;
             }
         };
