@@ -87,7 +87,11 @@ golden driver
 
 # What host-managed mode needs, whatever the golden files contain.
 # req: CHART-2
-contains "name: compute-domain-default-channel.nvidia.com" default
+for rendering in default driver; do
+    contains "name: compute-domain-default-channel.nvidia.com" $rendering
+    # One device of each node: with more, a claim could be given one that no node prepares.
+    contains "expression: \"device.driver == 'compute-domain.nvidia.com' && device.attributes['compute-domain.nvidia.com'].type == 'channel' && device.attributes['compute-domain.nvidia.com'].id == 0\"" $rendering
+done
 contains 'value: "HostManagedIMEX=true"' default
 # req: CHART-3
 [ "$(grep -c 'name: FEATURE_GATES' "$scratch/default.yaml")" = "$(grep -c 'command: \[compute-domain-' "$scratch/default.yaml")" ] || fail "FEATURE_GATES is not in every program's environment"
@@ -112,6 +116,8 @@ for text in 'command: [compute-domain-daemon]' 'type: OnDelete' 'path: /run/imex
     'resources: [computedomaincliques]' '# To count the nodes without a clique' 'name: resourceclaims-policy-imex-dra'; do contains "$text" driver; done
 [ "$(grep -c 'port: 50000' "$scratch/driver.yaml")" = 1 ] || fail "not one rule lets IMEX daemons reach each other"
 lacks 'compute-domain-daemon.nvidia.com|MAX_NODES_PER_IMEX_DOMAIN' driver
+# By it the controller finds the DaemonSet and knows that an installation is driver-managed.
+[ "$(awk '/^kind: / {kind = $2} kind == "DaemonSet" && /^    imex-dra\/resident: "true"$/' "$scratch/driver.yaml" | wc -l)" = 1 ] || fail "the DaemonSet of IMEX daemons lacks its label"
 # template_of NAME ARGUMENT...: what a pod is compared with: one value, in the DaemonSet and in its pods.
 template_of() {
     local name=$1 hash
@@ -156,6 +162,12 @@ for text in 'verbs: [get, list, watch, patch, delete]' '# To count the nodes wit
     if grep -qF -- "$text" "$scratch/default.yaml"; then fail "default should not contain: $text"; fi
 done
 
+# No program may make or change DaemonSets. patch: the finalizers of those that NVIDIA's driver has left.
+# rights_on RESOURCE NAME: the verbs, a line for each rule.
+rights_on() { grep -A1 -- "resources: \[$1\]" "$scratch/$2.yaml" | sed -n 's/^ *verbs: //p' | sort -u | paste -sd' '; }
+[ "$(rights_on daemonsets default)" = '[list]' ] || fail "default has other rights on DaemonSets: $(rights_on daemonsets default)"
+[ "$(rights_on daemonsets driver)" = '[get, list, watch] [list, watch, patch, delete] [list]' ] || fail "driver has other rights on DaemonSets: $(rights_on daemonsets driver)"
+
 # Rights on nodes and slices only for who wants the label, and to create slices only for claims of groups.
 label=(--set kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled=true)
 render "${gate[@]}" "${label[@]}" >"$scratch/label.yaml"
@@ -199,6 +211,10 @@ lacks 'system:nodes|arbitrary-node' default
 # req: CHART-5
 render "${gate[@]}" --set-string webhook.enabled=true >"$scratch/webhook.yaml"
 for kind in resourceclaims resourceclaimtemplates; do contains "name: $kind-configs-policy-imex-dra" webhook; done
+# What no node prepares: several channels in one claim.
+for refused in 'it.?allocationMode.orValue("") in ["", "Single"]' 'it.exactly.?count.orValue(1) <= 1 && it.exactly.?allocationMode.orValue("ExactCount") != "All"'; do
+    [ "$(grep -cF -- "$refused" "$scratch/webhook.yaml")" = 2 ] || fail "claims and templates are not both held against: $refused"
+done
 lacks 'configs-policy' default
 
 # Beside NVIDIA's chart, with all that this one can render: no object has the name of one of the other's, and
@@ -229,6 +245,15 @@ twice=$(sort "$scratch/ours.txt" | uniq -d | grep -v ' imex-dra-role-controller-
 hooks() { render "${gate[@]}" "$@" -s templates/hooks.yaml >"$scratch/hooks.yaml"; }
 hooks
 contains 'args: ["preflight","install"]' hooks
+# When each runs, and that what it runs with is there by then.
+# req: CHART-13
+ran=$(awk '/^kind: / {kind = $2} /^  name: / {name = $2} /^    helm.sh\/hook: / && kind ~ /^(Job|ServiceAccount)$/ {print name, $2}' "$scratch/hooks.yaml" | sort)
+[ "$ran" = "imex-dra-crds pre-install,pre-upgrade
+imex-dra-guard pre-install,pre-upgrade
+imex-dra-guard-rollback pre-rollback
+imex-dra-guard-uninstall pre-delete
+test-imex-dra-service-account-crds pre-install,pre-upgrade
+test-imex-dra-service-account-guard pre-install,pre-upgrade,pre-rollback,pre-delete" ] || fail "the Jobs run at other moments: $ran"
 # req: CHART-12
 contains 'args: ["apply-crds"]' hooks
 hooks --is-upgrade --set guard.override=true --set crds.allowOlder=true
