@@ -95,11 +95,11 @@ async fn the_sockets_of_an_instance_that_dies_after_the_registration_go_too() {
     let node = Node::new();
     let name = format!("{DRIVER}-00c0ffee@reg.sock");
     let dying = node.kubelet.registry().join(name);
-    // As a killed process has it whose last thread has not ended yet.
+    // A killed process keeps its listener until its last thread ends.
     let listener = UnixListener::bind(&dying).unwrap();
     let _plugin = node.registered(Script::instant(), Claims::default()).await;
     tokio::time::pause();
-    // The look that the registration brought is over, and the next one is 20 s away.
+    // Virtual time: the clean-up after the registration is over, and the next one is 20 s away.
     tokio::time::sleep(Duration::from_secs(10)).await;
     drop(listener);
     assert!(dying.exists());

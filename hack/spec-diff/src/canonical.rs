@@ -1,4 +1,4 @@
-//! A spec in a canonical form: lists whose order means nothing have none.
+//! The canonical form of a spec: a list whose order has no meaning becomes an object.
 //!
 //! A list whose elements are identified by a name becomes an object with the
 //! members `[name]`. Of several elements with the same name the last is kept, as
