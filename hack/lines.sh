@@ -9,6 +9,7 @@
 #   docs       their comments, doc examples included
 #   support    what only tests and developers use: hack/, the features `testing` and `sim`, examples
 #   tests      test targets and `cfg(test)` modules; comments included, as for support
+# Not counted: Go, YAML and JSON below hack/, and examples/.
 # Words leave out what a program writes (blocks and pages marked as generated, output of commands in
 # COMMANDS.md), fixtures, and reports copied from elsewhere.
 set -euo pipefail
@@ -17,7 +18,12 @@ set -euo pipefail
 cd "$root"
 need_tools git python3
 exec python3 - "$@" <<'PYTHON'
-import collections, os, re, subprocess, sys
+import collections, os, re, signal, subprocess, sys
+
+# Its reader may end first, such as head.
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+if sys.argv[1:] not in ([], ["--total"]):
+    sys.exit("lines.sh: the only option is --total")
 
 KINDS = ["product", "docs", "support", "tests"]
 
@@ -84,18 +90,21 @@ def kind_of(name, gated):
 def count(source, kind):
     """Lines by kind. A `cfg(test)` item in a product file ends where its indentation does."""
     lines = collections.Counter()
-    inside = None
+    inside = in_block = None
     for line in source.splitlines():
         stripped = line.strip()
         if not stripped:
             continue
         indent = len(line) - len(line.lstrip())
         if kind == "product" and inside is None and re.match(r"#!?\[cfg\(test\)\]", stripped):
-            inside = indent
+            inside, in_block = indent, False
         if inside is not None:
             lines["tests"] += 1
-            if indent == inside and (stripped.endswith(";") or stripped.startswith("}") or stripped.endswith("}")):
-                inside = None
+            if indent == inside:
+                # In a block, a string may have any line but this one.
+                in_block = in_block or stripped.endswith("{")
+                if stripped == "}" or not in_block and stripped.endswith((";", "}")):
+                    inside = None
         elif kind == "product" and stripped.startswith("//"):
             lines["docs"] += 1
         else:

@@ -13,9 +13,12 @@
 //! The NRI guard of imex-dra and `cdi-gen hook` refuse such pods, because no claim gives them the
 //! channel. Exempt their namespaces: `nriGuard.exemptNamespaces`, `--exempt-namespace`.
 
+#![expect(clippy::print_stderr, reason = "a program says what is wrong")]
+
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use imex_cdi::{
     ChannelId, NriContainer, NriRelease, OsHost, PROC_DEVICES, Plan, channel_edits,
@@ -76,18 +79,31 @@ fn parse_channel(text: &str) -> Result<ChannelId, String> {
 pub(crate) fn parse_allowed(argument: &str) -> Result<(String, ChannelId), String> {
     let (namespace, channel) = argument
         .split_once('=')
+        .filter(|(namespace, _)| !namespace.is_empty())
         .ok_or_else(|| format!("{argument:?} is not NAMESPACE=CHANNEL"))?;
     Ok((namespace.to_owned(), parse_channel(channel)?))
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let allowed: Result<_, String> = std::env::args()
-        .skip(1)
-        .map(|it| parse_allowed(&it))
-        .collect();
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("annotated-channel: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
+    let arguments = std::env::args().skip(1);
+    let allowed: Result<BTreeSet<_>, String> = arguments.map(|it| parse_allowed(&it)).collect();
+    let allowed = allowed?;
+    if allowed.is_empty() {
+        return Err("usage: annotated-channel NAMESPACE=CHANNEL...".into());
+    }
     let plugin = AnnotatedChannel {
-        allowed: allowed?,
+        allowed,
         proc_devices: PROC_DEVICES.into(),
     };
     let mut terminate = signal(SignalKind::terminate())?;

@@ -1,5 +1,6 @@
 //! Compares two CDI specs by what they mean, such as one of ours with that of another generator:
-//! `cargo run -p spec-diff -- OLD NEW`. Prints a line for each difference; exit code 1 if there is one.
+//! `cargo run -p spec-diff -- OLD NEW`. Prints a line for each difference. Exit code 1 if there is one,
+//! 2 if a spec cannot be read.
 //!
 //! ```text
 //! Spec ──► canonical JSON, without order where none counts ──► differences
@@ -7,7 +8,11 @@
 //!
 //! Devices, mounts and variables are matched by name; order counts only where it makes a difference.
 
-#![expect(clippy::print_stdout, reason = "a program prints its result")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program prints its result"
+)]
 
 mod canonical;
 mod compare;
@@ -21,16 +26,27 @@ use serde_json::Value;
 
 use compare::{Change, Difference, differences};
 
-fn main() -> Result<ExitCode, Box<dyn Error>> {
+fn main() -> ExitCode {
     let files: Vec<String> = std::env::args().skip(1).collect();
-    let [old, new] = files.as_slice() else {
+    match compare(&files) {
+        Ok(found) => {
+            for difference in &found {
+                println!("{}", line(difference));
+            }
+            ExitCode::from(u8::from(!found.is_empty()))
+        }
+        Err(error) => {
+            eprintln!("spec-diff: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn compare(files: &[String]) -> Result<Vec<Difference>, Box<dyn Error>> {
+    let [old, new] = files else {
         return Err("usage: spec-diff OLD NEW".into());
     };
-    let found = differences(&read(old)?, &read(new)?);
-    for difference in &found {
-        println!("{}", line(difference));
-    }
-    Ok(ExitCode::from(u8::from(!found.is_empty())))
+    Ok(differences(&read(old)?, &read(new)?))
 }
 
 fn read(file: &str) -> Result<Value, Box<dyn Error>> {

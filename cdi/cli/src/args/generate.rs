@@ -59,7 +59,8 @@ pub(crate) struct Generate {
     /// is never mistaken for a complete one.
     #[arg(long, value_enum, default_value = "json")]
     pub(crate) format: Format,
-    /// The file to write, atomically and durably; - is stdout.
+    /// The file to write, atomically and durably; - is stdout. Its directory has to
+    /// exist. In a --spec-dir, a device that another file defines is refused.
     #[arg(long, value_name = "PATH", default_value = "-")]
     pub(crate) output: PathBuf,
     #[command(flatten)]

@@ -22,7 +22,7 @@ use self::destination::Destination;
 use self::devices::{Access, Template};
 use self::driver::Driver;
 use self::error::GenerateError;
-use crate::args::{Generate, MajorArg, Mode, OrAuto, OrMin};
+use crate::args::{Generate, Mode, OrAuto, OrMin};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 
@@ -43,7 +43,7 @@ pub(super) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Fa
         specs,
     } = args;
     let host = HostSpecs::open(&specs)?;
-    let driver = Driver::new(host.root().resolve(Path::new("/proc")));
+    let driver = Driver::read(host.root().resolve(Path::new("/proc")))?;
     driver.note_contradiction(major);
     let channels = driver.channels(channels)?;
     let access = Access {
@@ -53,8 +53,14 @@ pub(super) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Fa
         permissions,
     };
     let template = match mode {
-        Mode::Mknod => mknod(&driver, major, access)?,
-        Mode::HostPath => Template::HostPath { access },
+        Mode::Mknod => Template {
+            major: Some(driver.major(major)?),
+            access: access.or_from_driver(driver.params()),
+        },
+        Mode::HostPath => Template {
+            major: None,
+            access,
+        },
     };
     let channels = channels.into_iter();
     let devices = channels.map(|channel| template.device(channel)).collect();
@@ -64,17 +70,6 @@ pub(super) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Fa
     }
     Destination::new(path, host.dirs()).write(&spec, format, stdout)?;
     Ok(Outcome::Clean)
-}
-
-fn mknod(
-    driver: &Driver,
-    major: OrAuto<MajorArg>,
-    access: Access,
-) -> Result<Template, GenerateError> {
-    Ok(Template::Mknod {
-        major: driver.major(major)?,
-        access: access.or_from_driver(driver.params()?.unwrap_or_default()),
-    })
 }
 
 fn spec(kind: Kind, devices: Vec<Device>, version: OrMin) -> Result<Spec, GenerateError> {

@@ -1,7 +1,8 @@
 //! `cdi-gen generate`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 
 use imex_cdi::{Spec, SpecVersion};
 use serde_json::Value;
@@ -271,4 +272,47 @@ fn an_output_file_in_a_cdi_directory_must_not_conflict_with_another() {
         "{message}"
     );
     assert!(!place.at("host/run/cdi/job-8.json").exists());
+}
+
+#[test]
+fn what_is_no_file_is_not_replaced() {
+    let place = Place::new();
+    let _socket = UnixListener::bind(place.at("host/run/cdi/socket.json")).unwrap();
+    symlink("job-7.json", place.at("host/run/cdi/link.json")).unwrap();
+    for name in ["socket.json", "link.json"] {
+        let message = place.err(
+            &format!("generate --root host --channels 3 --output host/run/cdi/{name}"),
+            3,
+        );
+        assert!(
+            message.contains(&format!("{name} exists and is not a regular file")),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_compared_is_reported() {
+    let place = Place::new();
+    place.write("host/run/cdi/damaged.json", "{");
+    let message = place.err(
+        "generate --root host --channels 3 --output host/run/cdi/job-7.json",
+        0,
+    );
+    assert!(
+        message.contains("damaged.json") && message.contains("neither resolves"),
+        "{message}"
+    );
+    assert!(place.at("host/run/cdi/job-7.json").exists());
+}
+
+#[test]
+fn a_file_that_runtimes_do_not_read_conflicts_with_none() {
+    let place = Place::new();
+    for name in ["job-7.json", "job-7.JSON"] {
+        place.out(
+            &format!("generate --root host --channels 3 --output host/run/cdi/{name}"),
+            0,
+        );
+    }
 }

@@ -4,60 +4,65 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use imex_cdi::{QualifiedName, Registry, Spec};
+use compute_domain_node::error_chain;
+use imex_cdi::{QualifiedName, Registry, Spec, SpecFile};
 
 use super::error::GenerateError;
-use crate::document;
 use crate::input::directory_of;
 use crate::stderr::note;
 
 /// Checks the directory of `path` if it is one of the host's CDI directories: the file must
-/// not conflict with another one; the devices that are lost with the file that it replaces are
-/// reported.
+/// not conflict with another one; what cannot be compared, and the devices that are lost with the
+/// file that it replaces, are reported.
 pub(super) fn check(path: &Path, spec: &Spec, dirs: &[PathBuf]) -> Result<(), GenerateError> {
     let Ok(parent) = fs::canonicalize(directory_of(path)) else {
         return Ok(());
     };
     let is_parent = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| dir == parent);
-    if let Some(priority) = dirs.iter().position(is_parent) {
-        refuse_conflict(spec, &Registry::load(dirs), priority, path)?;
-        note_lost_devices(spec, path);
+    let Some(priority) = dirs.iter().position(is_parent) else {
+        return Ok(());
+    };
+    let registry = Registry::load(dirs);
+    let files = registry.files().iter();
+    let (old, others): (Vec<_>, Vec<_>) = files
+        .filter(|file| file.priority == priority)
+        .partition(|file| file.path.file_name() == path.file_name());
+    for other in others {
+        refuse_conflict(spec, other)?;
+    }
+    for file in old {
+        note_lost_devices(spec, file);
     }
     Ok(())
 }
 
 /// An error if another file of the directory defines one of the devices: neither
 /// would resolve.
-fn refuse_conflict(
-    spec: &Spec,
-    registry: &Registry,
-    priority: usize,
-    path: &Path,
-) -> Result<(), GenerateError> {
-    let others = registry
-        .files()
-        .iter()
-        .filter(|file| file.priority == priority && file.path.file_name() != path.file_name());
-    for (file, other) in others.filter_map(|file| Some((file, file.spec.as_ref().ok()?))) {
-        if other.kind() != spec.kind() {
-            continue;
+fn refuse_conflict(spec: &Spec, file: &SpecFile) -> Result<(), GenerateError> {
+    let other = match &file.spec {
+        Ok(other) => other,
+        Err(error) => {
+            let error = error_chain(error);
+            note(&format!(
+                "{error}; if it defines a device of this spec, neither resolves"
+            ));
+            return Ok(());
         }
-        let names: BTreeSet<_> = other.devices().iter().map(|device| &device.name).collect();
-        let mut devices = spec.devices().iter();
-        if let Some(device) = devices.find(|device| names.contains(&device.name)) {
-            return Err(GenerateError::Conflict {
-                path: file.path.clone(),
-                name: QualifiedName::new(spec.kind().clone(), device.name.clone()),
-            });
-        }
+    };
+    let names: BTreeSet<_> = other.devices().iter().map(|device| &device.name).collect();
+    let mut devices = spec.devices().iter();
+    match devices.find(|device| other.kind() == spec.kind() && names.contains(&device.name)) {
+        Some(device) => Err(GenerateError::Conflict {
+            path: file.path.clone(),
+            name: QualifiedName::new(spec.kind().clone(), device.name.clone()),
+        }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Names the devices of the file that is replaced which the new spec lacks.
-fn note_lost_devices(spec: &Spec, path: &Path) {
-    let old = document::read_spec(path).ok();
-    let Some(old) = old.and_then(|bytes| Spec::parse(&bytes).ok()) else {
+fn note_lost_devices(spec: &Spec, file: &SpecFile) {
+    let Ok(old) = &file.spec else {
         return;
     };
     let kept: BTreeSet<_> = spec.devices().iter().map(|device| &device.name).collect();
@@ -73,7 +78,7 @@ fn note_lost_devices(spec: &Spec, path: &Path) {
         };
         note(&format!(
             "{} defines {}={}{others}, which this spec does not: they are lost",
-            path.display(),
+            file.path.display(),
             old.kind(),
             first.name
         ));

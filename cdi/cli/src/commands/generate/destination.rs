@@ -48,7 +48,14 @@ impl Destination {
             Self::Stdout => stdout.write_all(&loadable(text(spec, format))?),
             Self::File { path, dirs } => {
                 let name = file_name(path)?;
-                conflict::check(path, spec, dirs)?;
+                check_regular(path)?;
+                if is_read_by_runtimes(name) {
+                    conflict::check(path, spec, dirs)?;
+                } else {
+                    note(&format!(
+                        "runtimes read only files whose names end in .json or .yaml, and {name} does not"
+                    ));
+                }
                 let bytes = match format {
                     Format::Json => spec.to_json(),
                     Format::Yaml => text(spec, format),
@@ -86,13 +93,23 @@ fn file_name(path: &Path) -> Result<&str, GenerateError> {
     })
 }
 
+/// An error if something else than a file would be replaced, such as /dev/null or a link.
+fn check_regular(path: &Path) -> Result<(), GenerateError> {
+    match path.symlink_metadata() {
+        Ok(found) if !found.is_file() => Err(GenerateError::NotAFile {
+            path: path.to_owned(),
+        }),
+        // Of any other error, writing says more.
+        _ => Ok(()),
+    }
+}
+
+fn is_read_by_runtimes(name: &str) -> bool {
+    [".json", ".yaml"].iter().any(|end| name.ends_with(end))
+}
+
 /// Afterwards the file has all of `bytes`, or its old content.
 fn write_file(path: &Path, name: &str, bytes: &[u8]) -> Result<(), GenerateError> {
-    if ![".json", ".yaml"].iter().any(|end| name.ends_with(end)) {
-        note(&format!(
-            "runtimes read only files whose names end in .json or .yaml, and {name} does not"
-        ));
-    }
     OsDir::open(directory_of(path))
         .and_then(|dir| replace(&dir, name, bytes))
         .map_err(|source| GenerateError::Write {

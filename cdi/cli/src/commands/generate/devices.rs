@@ -15,11 +15,11 @@ use crate::stderr::note;
 const PLUGIN_MODE: u32 = 0o666;
 
 /// What the device nodes of all channels have in common.
-pub(super) enum Template {
-    /// The runtime makes the nodes.
-    Mknod { major: Major, access: Access },
-    /// The nodes are the host's, as they are when a container starts.
-    HostPath { access: Access },
+pub(super) struct Template {
+    /// Of the nodes that the runtime makes. `None`: the nodes are the host's, as they are when a
+    /// container starts.
+    pub(super) major: Option<Major>,
+    pub(super) access: Access,
 }
 
 /// Who may use a node. `None` leaves it to the runtime.
@@ -68,12 +68,12 @@ impl Template {
     }
 
     fn edits(&self, channel: ChannelId) -> ContainerEdits {
-        let (mut edits, access) = match self {
-            Self::Mknod { major, access } => (channel_edits(channel, *major), access),
-            Self::HostPath { access } => (host_edits(channel), access),
+        let mut edits = match self.major {
+            Some(major) => channel_edits(channel, major),
+            None => host_edits(channel),
         };
         for node in &mut edits.device_nodes {
-            access.apply_to(node);
+            self.access.apply_to(node);
         }
         edits
     }

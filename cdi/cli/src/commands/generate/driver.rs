@@ -10,14 +10,30 @@ use super::error::GenerateError;
 use crate::args::{Channels, MajorArg, OrAuto};
 use crate::stderr::note;
 
-/// The driver's files below a /proc; there may be none.
+/// The driver's files below a /proc.
 pub(super) struct Driver {
     proc: PathBuf,
+    /// `None` without a driver.
+    params: Option<DriverParams>,
 }
 
 impl Driver {
-    pub(super) fn new(proc: PathBuf) -> Self {
-        Self { proc }
+    pub(super) fn read(proc: PathBuf) -> Result<Self, GenerateError> {
+        let params = match DriverParams::read(params_path(&proc)) {
+            Ok(params) => Some(params),
+            Err(DriverFileError::Unreadable { source, .. })
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                None
+            }
+            Err(error) => return Err(GenerateError::Params(error)),
+        };
+        Ok(Self { proc, params })
+    }
+
+    /// All `None` without a driver.
+    pub(super) fn params(&self) -> DriverParams {
+        self.params.unwrap_or_default()
     }
 
     pub(super) fn major(&self, option: OrAuto<MajorArg>) -> Result<Major, GenerateError> {
@@ -43,27 +59,12 @@ impl Driver {
         }
     }
 
-    /// `None` without a driver.
-    pub(super) fn params(&self) -> Result<Option<DriverParams>, GenerateError> {
-        match DriverParams::read(self.params_path()) {
-            Ok(params) => Ok(Some(params)),
-            Err(DriverFileError::Unreadable { source, .. })
-                if source.kind() == io::ErrorKind::NotFound =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(GenerateError::Params(error)),
-        }
-    }
-
     /// The requested channels, if the driver has them. Without a driver's channel
     /// count, only channels that are listed can be requested.
     pub(super) fn channels(&self, requested: Channels) -> Result<Vec<ChannelId>, GenerateError> {
-        let params = self.params()?;
-        let count = params.and_then(|params| params.imex_channel_count);
-        match (requested, count) {
+        match (requested, self.params().imex_channel_count) {
             (Channels::List(ids), None) => Ok(ids),
-            (Channels::All, None) => Err(self.no_count(params.is_some())),
+            (Channels::All, None) => Err(self.no_count()),
             (_, Some(0)) => Err(GenerateError::NoChannels),
             (Channels::List(ids), Some(count)) => {
                 match ids.iter().find(|channel| channel.get() >= count) {
@@ -78,18 +79,18 @@ impl Driver {
         }
     }
 
-    fn params_path(&self) -> PathBuf {
-        self.proc.join(Path::new("driver/nvidia/params"))
-    }
-
-    fn no_count(&self, has_params: bool) -> GenerateError {
+    fn no_count(&self) -> GenerateError {
         GenerateError::NoCount {
-            path: self.params_path(),
-            why: if has_params {
+            path: params_path(&self.proc),
+            why: if self.params.is_some() {
                 "has no ImexChannelCount"
             } else {
                 "does not exist"
             },
         }
     }
+}
+
+fn params_path(proc: &Path) -> PathBuf {
+    proc.join("driver/nvidia/params")
 }

@@ -31,6 +31,8 @@ pub(super) enum GenerateError {
     OneLetter { kind: Kind },
     #[error("{} is not the path of a file", path.display())]
     NoFileName { path: PathBuf },
+    #[error("{} exists and is not a regular file", path.display())]
+    NotAFile { path: PathBuf },
     #[error("{} already defines {name}: with both files it would not resolve", path.display())]
     Conflict { path: PathBuf, name: QualifiedName },
     #[error("cannot write {}", path.display())]
@@ -56,6 +58,7 @@ impl CommandError for GenerateError {
                 | ReadMajorError::TooLong { .. },
             )
             | Self::Params(DriverFileError::Unreadable { .. } | DriverFileError::NotAFile { .. })
+            | Self::NotAFile { .. }
             | Self::Write { .. } => Outcome::Io,
             Self::Major(_)
             | Self::Params(_)
@@ -85,6 +88,7 @@ impl CommandError for GenerateError {
                  fail on the file"
             }
             Self::NoFileName { .. } => "give a file, or - for stdout",
+            Self::NotAFile { .. } => "give another path; for a link, its target",
             Self::Conflict { .. } => "remove one, or choose another --kind",
             Self::Write { source, .. } => source.hint(),
         };
