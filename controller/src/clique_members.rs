@@ -16,9 +16,9 @@
 //! more than the `clique_keeper`'s, if that runs, too: one list of the driver's slices when a leader
 //! starts, and what changes in them, to one process. A node that joins costs one or two writes of its
 //! clique's object, one that leaves two and one read of its Node; nodes that change within a quarter of a
-//! second share them. A daemon that is replaced costs four writes of that object, one deletion, and a list of the
-//! cluster's claims, of which there is one in 2 seconds at most, for all that wait then. There is one request at a
-//! time, and there are at most 50 a second.
+//! second share them. An update of the daemons costs a list of the cluster's claims; each daemon that is replaced, four
+//! writes of its clique's object, one deletion, and another list, of which there is one in 2 seconds at most, for all
+//! that wait then. There is one request at a time, and there are at most 50 a second.
 
 mod metrics;
 mod rollout;

@@ -62,6 +62,7 @@ impl Run<'_> {
         since: std::time::Instant,
     ) -> Result<Duration, RequestError> {
         let answers = |list: &Arc<ClaimsList>| list.began.into_std() > since;
+        let mut pause = Duration::ZERO;
         let list = match self.claims.clone() {
             Some(list) if answers(&list) => list,
             Some(list) if list.began.elapsed() < LIST_PAUSE => {
@@ -74,13 +75,14 @@ impl Run<'_> {
                 let claims = self.keeper.api.claims_of_nodes().await?;
                 let new = Arc::new(ClaimsList { began, claims });
                 self.claims = Some(new.clone());
+                pause = PACE;
                 new
             }
         };
         let claims = list.claims.get(node).cloned().unwrap_or_default();
         let now = Instant::now().into_std();
         self.members.claims_are(clique, pod, claims, now);
-        Ok(PACE)
+        Ok(pause)
     }
 
     /// Deletes the pod of a daemon, and tells that.

@@ -50,6 +50,8 @@ fn the_daemon_of_a_running_job_follows_when_the_job_has_ended() -> Result<()> {
     );
     channels::sees_only(&cluster, &namespace, "worker", channel)?;
 
+    another_leader_marks_no_node_in_use(&cluster, &namespace)?;
+
     let delete = ["delete", "pods", "--all", "-n", &namespace.name, "--wait"];
     cluster.kubectl(&delete)?;
     wait_until(&cluster, "node 1 has a new daemon, and is ready", || {
@@ -102,6 +104,36 @@ fn an_update_that_does_not_start_costs_one_daemon_and_its_correction_goes_on() -
     let after = imex_members::wait_until_ready(&cluster)?;
     let same = after.iter().filter(|it| before.contains(it)).count();
     ensure!(same == 1, "{after:?}, and before: {before:?}");
+    Ok(())
+}
+
+/// One that has just started names the claims of the node, and writes nothing to the clique's object.
+fn another_leader_marks_no_node_in_use(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+    let version = |cluster: &Cluster| -> Result<Value> {
+        let object = imex_members::object(cluster, cluster_tests::cliques::CLIQUE)?;
+        let version = object.pointer("/metadata/resourceVersion");
+        version.cloned().context("no resourceVersion")
+    };
+    let before = version(cluster)?;
+    for _ in 0..3 {
+        let waits = ["-A", "--field-selector=reason=ImexUpdateWaits"];
+        cluster.kubectl(&[&["delete", "events"], &waits[..]].concat())?;
+        let controllers = "-limex-dra-component=controller";
+        cluster.kubectl(&["delete", "pods", "-n", NAMESPACE, controllers, "--force"])?;
+        wait_until(cluster, "the new leader names the claims", || {
+            let get = ["get", "events", "-o", "jsonpath={.items[*].message}"];
+            let messages = cluster.kubectl(&[&get[..], &waits].concat())?;
+            ensure!(
+                messages.contains(&format!("{}/", namespace.name)),
+                "{messages}"
+            );
+            Ok(())
+        })?;
+        ensure!(
+            version(cluster)? == before,
+            "the clique's object was written"
+        );
+    }
     Ok(())
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Rollout {
     pub(super) unscheduled: HashMap<Box<str>, DaemonPod>,
     /// By the UID of the pod.
     pub(super) drains: HashMap<Box<str>, Drain>,
+    /// A list of claims that began after this shows which nodes have none. Since the daemons are out of date.
+    pub(super) asked_since: Option<Instant>,
     /// The nodes to which claims are known to be allocated. It may be late, and lack some.
     pub(super) in_use: HashSet<Box<str>>,
     /// The nodes whose daemon was replaced, and is not ready again.
@@ -55,11 +57,26 @@ pub(super) struct Drain {
     pub(super) drained: Option<Instant>,
     /// The claims that were read after that.
     pub(super) claims: Option<Vec<String>>,
+    /// The claims that were read before it is marked, or before the mark is withdrawn.
+    pub(super) known: Option<KnownClaims>,
+    /// The next list of claims has to begin after this.
+    read_since: Option<Instant>,
+    /// How often claims were found.
+    found: u32,
     /// How often the mark was withdrawn, and how long none is made.
     pub(super) withdrawn: u32,
     pub(super) not_before: Option<Instant>,
     pub(super) told: bool,
     pub(super) deleted: bool,
+}
+
+/// The claims of a node.
+#[derive(Debug, Default)]
+pub(super) struct KnownClaims {
+    /// As `NAMESPACE/NAME`.
+    pub(super) claims: Vec<String>,
+    /// When they are read again; `None`: there are none, and the plugin has the last word.
+    pub(super) until: Option<Instant>,
 }
 
 /// A new daemon that is waited for.
@@ -152,6 +169,7 @@ impl Rollout {
         };
         let is_news = before.as_deref() != template;
         if is_news {
+            self.asked_since = None;
             self.asked.remove(daemon_set);
             self.fruitless.remove(daemon_set);
         }
@@ -201,6 +219,9 @@ impl Rollout {
             marked: None,
             drained: None,
             claims: None,
+            known: None,
+            read_since: None,
+            found: 0,
             withdrawn: 0,
             not_before: None,
             told: false,
@@ -230,6 +251,37 @@ impl Drain {
         self.not_before = Some(now + doubled(FIRST_PAUSE, self.withdrawn));
         self.withdrawn = self.withdrawn.saturating_add(1).min(8);
         (self.marked, self.drained, self.claims) = (None, None, None);
+        self.known = None;
+        self.read_since = self.not_before;
+    }
+
+    /// These claims are allocated to its node.
+    pub(super) fn set_known(&mut self, claims: Vec<String>, now: Instant) {
+        let until = (!claims.is_empty()).then(|| now + doubled(FIRST_PAUSE, self.found));
+        if until.is_some() {
+            self.found = self.found.saturating_add(1).min(8);
+            self.read_since = until;
+        }
+        self.known = Some(KnownClaims { claims, until });
+    }
+
+    /// Its node has got claims, or lost them, since they were read.
+    pub(super) fn forget_claims(&mut self, now: Instant) {
+        self.known = None;
+        self.read_since = Some(now);
+    }
+
+    /// A list of claims that began after this is to be believed; `asked` is what holds for all nodes.
+    pub(super) fn asked_since(&self, asked: Instant) -> Instant {
+        self.read_since.unwrap_or(asked)
+    }
+}
+
+// === impl KnownClaims ===
+
+impl KnownClaims {
+    pub(super) fn is_true(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| until > now)
     }
 }
 

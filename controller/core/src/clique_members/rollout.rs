@@ -9,6 +9,9 @@
 //!                                                          none: the pod is deleted <─────────┘
 //! ```
 //!
+//! A node is marked only after a list of all claims has shown none of it: what is known of claims without
+//! asking ([`CliqueMembers::set_in_use`]) is incomplete when a controller starts.
+//!
 //! The mark is in the clique's object, so that a controller that starts goes on with it. Everything else
 //! that is remembered here only makes things later.
 
@@ -100,6 +103,11 @@ impl CliqueMembers {
             self.rollout.in_use.remove(node)
         };
         if is_news {
+            if let Some(pod) = self.pods.member_on(node)
+                && let Some(drain) = self.rollout.drains.get_mut(&pod.uid)
+            {
+                drain.forget_claims(now);
+            }
             self.touch_replaced(node, now);
         }
     }
@@ -126,7 +134,8 @@ impl CliqueMembers {
     /// These claims are allocated to the node of this pod, and no others.
     pub fn claims_are(&mut self, clique: &Clique, pod: &str, claims: Vec<String>, now: Instant) {
         if let Some(drain) = self.rollout.drains.get_mut(pod) {
-            drain.claims = Some(claims);
+            drain.claims = Some(claims.clone());
+            drain.set_known(claims, now);
         }
         self.due.insert((now, clique.clone()));
     }
@@ -232,8 +241,10 @@ impl CliqueMembers {
             return Turn::Step(delete(pod, Replacement::NotRunning));
         }
         let is_late = marked + PATIENCE <= now;
-        drain.drained = daemon.is_drained.then(|| *drain.drained.get_or_insert(now));
-        if drain.drained.is_none() && !is_forced {
+        let drained = daemon.is_drained.then(|| drain.drained.unwrap_or(now));
+        if std::mem::replace(&mut drain.drained, drained) != drained
+            || drained.is_none() && !is_forced
+        {
             // What was read before the node drains says nothing.
             drain.claims = None;
         }
@@ -256,16 +267,17 @@ impl CliqueMembers {
         let by_force = (is_late && is_forced).then_some(now);
         let read_since = drain.drained.or(by_force);
         if let Some(since) = read_since {
-            return Turn::Step(MemberStep::ReadClaims {
-                node: daemon.node.clone(),
-                pod: pod.uid.clone(),
-                since,
-            });
+            return Turn::Step(read_claims(daemon, pod, since));
         }
         if !is_late {
             return Turn::Later(Some(marked + PATIENCE));
         }
-        self.tell_waits(daemon, pod, Vec::new(), now);
+        let drain = self.rollout.drain(&pod.uid, now);
+        if drain.known.is_none() && !drain.told {
+            return Turn::Step(read_claims(daemon, pod, marked + PATIENCE));
+        }
+        let claims = drain.known.take().unwrap_or_default().claims;
+        self.tell_waits(daemon, pod, claims, now);
         self.withdraw(clique, daemon, pod, now);
         Turn::Marks
     }
@@ -281,6 +293,7 @@ impl CliqueMembers {
         let mut candidates = Vec::new();
         let mut again: Option<Instant> = None;
         let mut later = |at: Option<Instant>| again = again.into_iter().chain(at).min();
+        let asked = *self.rollout.asked_since.get_or_insert(now);
         for (daemon, pod) in outdated {
             let in_use = self.rollout.in_use.contains(&daemon.node);
             let force_after = self.rollout.force_after;
@@ -290,19 +303,38 @@ impl CliqueMembers {
             let not_before = drain.not_before.max(rests_until);
             if not_before.is_some_and(|at| at > now) {
                 later(not_before);
-            } else if in_use && forced_at.is_none_or(|at| at > now) {
+                continue;
+            }
+            let known = drain.known.as_ref().filter(|known| known.is_true(now));
+            let is_free = known.map(|known| known.claims.is_empty());
+            let waits = in_use || is_free == Some(false);
+            if waits && forced_at.is_none_or(|at| at > now) {
+                if !drain.told && is_free.is_none() {
+                    return Turn::Step(read_claims(daemon, pod, drain.asked_since(asked)));
+                }
                 later(forced_at);
+                // Of what is in use, it is heard when it no longer is.
+                later(known.and_then(|known| known.until).filter(|_| !in_use));
+                let claims = known.map_or_else(Vec::new, |known| known.claims.clone());
+                if !claims.is_empty() {
+                    self.tell_waits(daemon, pod, claims, now);
+                }
             } else if daemon.has_slice && !daemon.is_drained {
                 // A slice that still says what it said of a former mark would be taken for an answer.
-                let rank = (pod.running, !pod.ready, in_use, daemon.index);
-                candidates.push((rank, daemon, pod));
+                let rank = (pod.running, !pod.ready, waits, daemon.index);
+                candidates.push((rank, daemon, pod, is_free.is_some() || !pod.running));
             }
         }
         let first = candidates.into_iter().min_by_key(|(rank, ..)| *rank);
-        let Some((_, daemon, pod)) = first else {
+        let Some((_, daemon, pod, is_known)) = first else {
             return Turn::Later(again);
         };
-        self.rollout.drain(&pod.uid, now).marked = Some(now);
+        let drain = self.rollout.drain(&pod.uid, now);
+        if !is_known {
+            return Turn::Step(read_claims(daemon, pod, drain.asked_since(asked)));
+        }
+        drain.marked = Some(now);
+        drain.known = None;
         self.set_mark(clique, &daemon.node, &pod.uid);
         Turn::Marks
     }
@@ -483,6 +515,14 @@ impl CliqueMembers {
         for clique in std::mem::take(&mut self.rollout.waiting) {
             self.touch(&clique, now);
         }
+    }
+}
+
+fn read_claims(daemon: &Daemon, pod: &DaemonPod, since: Instant) -> MemberStep {
+    MemberStep::ReadClaims {
+        node: daemon.node.clone(),
+        pod: pod.uid.clone(),
+        since,
     }
 }
 

@@ -116,6 +116,7 @@ async fn a_daemon_that_is_replaced_costs_a_mark_a_list_a_deletion_and_its_change
     api.until("n2 is the next", |api| mark(api, "n2").is_some())
         .await;
     let of_n1 = [
+        Call::ListAllocations,
         Call::ReplaceClique,
         Call::ListAllocations,
         Call::DeleteDaemonPod,
@@ -125,13 +126,13 @@ async fn a_daemon_that_is_replaced_costs_a_mark_a_list_a_deletion_and_its_change
     let mut calls = api.calls();
     // The event is on its way while the others are made.
     calls.sort_unstable_by_key(|call| *call == Call::PostEvent);
-    assert_eq!(calls[..3], of_n1[..3], "{calls:?}");
+    assert_eq!(calls[..4], of_n1[..4], "{calls:?}");
     let count = |call| calls.iter().filter(|it| **it == call).count();
     // The pod that goes and the one that comes may share one; the last is n2's mark.
     assert!((3..=4).contains(&count(Call::ReplaceClique)), "{calls:?}");
     assert_eq!(
-        count(Call::ListAllocations) + count(Call::DeleteDaemonPod),
-        2
+        (count(Call::ListAllocations), count(Call::DeleteDaemonPod)),
+        (2, 1)
     );
     assert_eq!(running.metric("imex_dra_imex_daemons_draining"), 1);
     follow(&api, "n2").await;
@@ -160,11 +161,11 @@ async fn a_daemon_that_is_replaced_costs_a_mark_a_list_a_deletion_and_its_change
 async fn a_claim_that_nobody_has_told_of_is_found_before_the_pod_is_deleted_and_named() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1"]);
-    create_claim(&api, "n1");
     let running = Running::start(&api, 18).await;
     api.until("a member", |api| members(api).len() == 1).await;
     update(&api);
     api.until("marked", |api| mark(api, "n1").is_some()).await;
+    create_claim(&api, "n1");
     tell_drained(&api, "n1");
     api.until("withdrawn", |api| mark(api, "n1").is_none())
         .await;
@@ -197,9 +198,36 @@ async fn a_node_whose_domain_has_claims_on_it_is_not_marked_before_they_are_gone
     api.after(10 * SIX_MINUTES).await;
     assert_eq!(
         (mark(&api, "n1"), api.count(Call::ListAllocations)),
-        (None, 0)
+        (None, 1)
     );
     nodes.forget_domain(&domain);
+    follow(&api, "n1").await;
+    running.kill().await;
+}
+
+// req: MODE-26
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_starts_during_an_update_marks_no_node_that_has_claims_and_names_them() {
+    let api = FakeApi::new();
+    create_daemons(&api, &["n1"]);
+    create_claim(&api, "n1");
+    update(&api);
+    for _ in 0..5 {
+        // It has not been heard yet which claims there are.
+        let running = Running::start_with(&api, 18, Arc::new(NodesOfDomains::new(true))).await;
+        api.until("told", |api| api.event_note("ImexUpdateWaits").is_some())
+            .await;
+        let note = api.event_note("ImexUpdateWaits").unwrap();
+        assert!(
+            note.contains("node n1") && note.contains("train/by-hand"),
+            "{note}"
+        );
+        api.after(10 * SIX_MINUTES).await;
+        assert_eq!(mark(&api, "n1"), None);
+        running.kill().await;
+    }
+    let running = Running::start(&api, 18).await;
+    api.delete(Resource::Claims, "train", "by-hand");
     follow(&api, "n1").await;
     running.kill().await;
 }

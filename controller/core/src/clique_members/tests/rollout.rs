@@ -271,7 +271,8 @@ fn daemons_without_claims_are_replaced_one_after_the_other_and_then_nothing_is_w
             .iter()
             .all(|(_, how)| *how == Replacement::Drained)
     );
-    assert_eq!((rollout.reads, rollout.marked().len()), (3, 0));
+    // Before the mark and after it.
+    assert_eq!((rollout.reads, rollout.marked().len()), (6, 0));
     assert_eq!(
         rollout.cluster.members.rollout_counts(),
         RolloutCounts::default()
@@ -318,6 +319,51 @@ fn a_node_that_is_known_to_be_in_use_is_not_even_marked_and_follows_at_once() {
     rollout.pass(5 * SECOND);
     assert_eq!(rollout.replaced(), ["n2", "n3", "n1"]);
     assert_eq!(rollout.news(), []);
+}
+
+// req: MODE-26
+#[test]
+fn a_controller_that_starts_marks_no_node_that_has_claims_and_names_them() {
+    let mut rollout = Rollout::new();
+    rollout.allocated.insert("n1".to_owned());
+    rollout.prepared.insert("n1".to_owned());
+    rollout.update("new");
+    rollout.pass(MINUTE);
+    for _ in 0..5 {
+        // It knows of no claim but what a list shows.
+        rollout.restart();
+        for _ in 0..120 {
+            rollout.pass(SECOND);
+            assert_eq!(rollout.marked(), [""; 0]);
+        }
+        let claims = vec!["ns/claim".to_owned()];
+        let node = "n1".into();
+        assert_eq!(rollout.news(), [RolloutNews::Waits { node, claims }]);
+    }
+    assert_eq!(rollout.replaced(), ["n2", "n3"]);
+    let now = rollout.cluster.now;
+    rollout.cluster.members.set_in_use("n1", true, now);
+    rollout.allocated.clear();
+    rollout.prepared.clear();
+    rollout.cluster.members.set_in_use("n1", false, now);
+    rollout.pass(5 * SECOND);
+    assert_eq!(rollout.replaced(), ["n2", "n3", "n1"]);
+}
+
+// req: MODE-26
+#[test]
+fn a_claim_of_no_domain_is_looked_for_ever_more_rarely() {
+    let mut rollout = Rollout::new();
+    for node in NODES {
+        rollout.allocated.insert(node.to_owned());
+    }
+    rollout.update("new");
+    rollout.pass(4 * 60 * MINUTE);
+    assert_eq!((rollout.marked().len(), rollout.deleted.len()), (0, 0));
+    assert!((3..45).contains(&rollout.reads), "{}", rollout.reads);
+    rollout.allocated.clear();
+    rollout.pass(60 * MINUTE);
+    assert_eq!(rollout.deleted.len(), 3);
 }
 
 // req: MODE-26
