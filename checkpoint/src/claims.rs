@@ -29,6 +29,8 @@ pub struct Claims<P> {
     pub(crate) changed: bool,
     /// Whether this change ends the damage.
     pub(crate) is_rebuilt: bool,
+    /// Whether this change has found damage.
+    pub(crate) is_missing_noted: bool,
 }
 
 /// Which claim a call is about: its names in the API, and its UID.
@@ -71,6 +73,7 @@ impl<P: Payload> Claims<P> {
             current_boot,
             changed: false,
             is_rebuilt: false,
+            is_missing_noted: false,
         }
     }
 
@@ -85,6 +88,7 @@ impl<P: Payload> Claims<P> {
             current_boot: self.current_boot.clone(),
             changed: self.changed,
             is_rebuilt: self.is_rebuilt,
+            is_missing_noted: self.is_missing_noted,
         }
     }
 

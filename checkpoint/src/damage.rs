@@ -54,8 +54,8 @@ pub enum DamageReason {
     UnknownState,
     /// Something other than a file has its name.
     NotAFile,
-    /// There is no file, though there are effects of its claims
-    /// ([`Store::note_missing`](crate::Store::note_missing)).
+    /// Claims have effects and no record: the file was removed, or is an older one
+    /// ([`Claims::note_missing`](crate::Claims::note_missing)).
     Missing,
     /// An earlier process set it aside for a reason that this version does not
     /// know.
@@ -161,7 +161,7 @@ impl DamageReason {
                 "leave it: the plugin sets it aside at its next start or commit, and rebuilds the checkpoint from the API server"
             }
             Self::Missing => {
-                "find out who removes files of kubelet's plugins; the plugin rebuilds the checkpoint from the API server"
+                "find out who removes files of kubelet's plugins, or puts back older ones; the plugin rebuilds the checkpoint from the API server"
             }
             Self::Unrecorded => {
                 "keep what was set aside until the plugin has rebuilt the checkpoint from the API server"
@@ -191,7 +191,7 @@ impl fmt::Display for DamageReason {
             Self::BothChecksums => "neither part matches its checksum",
             Self::UnknownState => "a claim is in an unknown state",
             Self::NotAFile => "its name is not that of a regular file",
-            Self::Missing => "the file is missing",
+            Self::Missing => "records of claims are missing",
             Self::Unrecorded => "an earlier process set it aside",
         })
     }

@@ -104,16 +104,15 @@ fn load_aside<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
     Ok(loaded)
 }
 
-/// Leaves an empty file in place of a checkpoint that is missing.
+/// Leaves an empty file that stands for the records that are missing, so that every process knows
+/// of it. To be called under the lock.
 // req: CKPT-14
-pub(crate) fn note_missing(dir: &dyn Dir) -> Result<(), StoreError> {
-    let _lock = lock(dir)?;
-    let is_missing = matches!(dir.read(CHECKPOINT_FILE), Ok(None));
-    if is_missing && damaged_files(dir)?.is_empty() {
+pub(crate) fn note_missing(dir: &dyn Dir) -> Result<Damage, StoreError> {
+    if damaged_files(dir)?.is_empty() {
         dir.replace(&free_name(dir, DamageReason::Missing)?, b"", FILE_MODE)
             .map_err(storage("set aside"))?;
     }
-    Ok(())
+    earlier_damage(dir)
 }
 
 fn recover<P: Payload>(

@@ -72,16 +72,6 @@ impl<P: Payload> Store<P> {
         Ok((Self { queue, published }, damage))
     }
 
-    /// Makes a missing checkpoint in `dir` count as a damaged one, for a caller that has found
-    /// effects of claims on the node: somebody has removed it, and which claims hold
-    /// devices is not known. Durable, so that it stays damage until
-    /// [`mark_rebuilt`](crate::Claims::mark_rebuilt), whoever dies before. Called before
-    /// [`open`](Self::open); nothing happens if there is a checkpoint, or one that was set
-    /// aside.
-    pub fn note_missing(dir: &dyn Dir) -> Result<(), StoreError> {
-        crate::disk::note_missing(dir)
-    }
-
     /// Returns the records after the last commit of this store, with what other
     /// processes had written before it. Never blocks. It may be outdated a moment
     /// later: decide inside a commit.

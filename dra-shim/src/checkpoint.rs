@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_node::{Guard, ImexDaemon, NodeClaims, SpecReport, StartReport};
+use compute_domain_node::{Guard, ImexDaemon, NodeClaims, RebuildReport, StartReport};
 use dra_checkpoint::{BootId, Damage};
 use durable_file::OsDir;
 use imex_runtime::{Events, Heartbeat, ReadinessCondition, error_chain};
@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::args::Paths;
 use crate::claim_lookup::ClaimLookup;
@@ -24,6 +24,9 @@ use crate::shared_claims::SharedClaims;
 
 /// Pause after a failed attempt, and between two checks for damage.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
+
+/// How many claims an event names.
+const NAMED: usize = 5;
 
 /// Modes of the directories, as the Go driver creates them.
 pub(crate) const DATA_MODE: u32 = 0o750;
@@ -56,17 +59,15 @@ impl CheckpointTask {
         self.shared_claims.set_available(Arc::clone(&claims));
         loop {
             self.heartbeat.beat();
+            look_for_lost_claims(&claims).await;
             if let Damage::Damaged {
                 reason,
                 set_aside_as,
                 ..
             } = claims.damage()
             {
-                self.rebuild(
-                    &claims,
-                    &format!("{reason}; the file is set aside as {set_aside_as}"),
-                )
-                .await;
+                self.rebuild(&claims, &format!("{reason}; {set_aside_as} is kept"))
+                    .await;
             }
             self.ready.set_met();
             self.metrics.prepared_channels(claims.prepared_channels());
@@ -86,10 +87,9 @@ impl CheckpointTask {
                     info!(
                         removed_records = report.removed_records,
                         damage = ?report.damage,
-                        removed_specs = ?report.specs.removed,
                         "checkpoint open"
                     );
-                    warn_of_failures(&report.specs);
+                    warn_of_failures(&report.failures);
                     return Arc::new(claims);
                 }
                 Ok(Err(reason)) => reason,
@@ -108,25 +108,23 @@ impl CheckpointTask {
         let reason = format!("the checkpoint is damaged and being rebuilt: {damage}");
         self.events
             .warning(&self.node, "CheckpointDamaged", "Rebuild", &reason);
-        loop {
+        let report = loop {
             self.heartbeat.beat();
             self.ready.set_unmet(&reason);
             match self.try_rebuild(claims).await {
-                Ok(specs) => {
-                    info!(removed_specs = ?specs.removed, "checkpoint rebuilt");
-                    warn_of_failures(&specs);
-                    break;
-                }
+                Ok(report) => break report,
                 Err(error) => warn!(error, "the checkpoint cannot be rebuilt yet"),
             }
             sleep(RETRY_PAUSE).await;
-        }
-        let note = "the checkpoint is rebuilt: claims can be prepared again";
+        };
+        let note = rebuilt_note(&report);
+        info!(removed_specs = ?report.removed, "{note}");
+        warn_of_failures(&report.failures);
         self.events
-            .normal(&self.node, "CheckpointRebuilt", "Rebuild", note);
+            .normal(&self.node, "CheckpointRebuilt", "Rebuild", &note);
     }
 
-    async fn try_rebuild(&self, claims: &Arc<NodeClaims>) -> Result<SpecReport, String> {
+    async fn try_rebuild(&self, claims: &Arc<NodeClaims>) -> Result<RebuildReport, String> {
         let node_claims = Arc::clone(claims);
         let lost = spawn_blocking(move || node_claims.lost_claims()).await;
         let lost = lost.map_err(|join_error| join_error.to_string())?;
@@ -162,8 +160,38 @@ fn open(
     Ok((claims, report))
 }
 
-fn warn_of_failures(specs: &SpecReport) {
-    for failure in &specs.failures {
+/// A failure is logged only: the next look is soon.
+async fn look_for_lost_claims(claims: &Arc<NodeClaims>) {
+    let claims = Arc::clone(claims);
+    match spawn_blocking(move || claims.note_lost_claims()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            let error = error_chain(&error);
+            debug!(error, "CDI specs without a record cannot be looked for");
+        }
+        Err(join_error) => warn!(%join_error, "CDI specs without a record cannot be looked for"),
+    }
+}
+
+/// `the checkpoint is rebuilt: 1 claim restored (train/a), ...`
+fn rebuilt_note(report: &RebuildReport) -> String {
+    let restored = report.restored.iter();
+    let names = restored.map(|claim| format!("{}/{}", claim.namespace, claim.name));
+    let names: Vec<_> = names.take(NAMED).collect();
+    let of = if names.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", names.join(", "))
+    };
+    format!(
+        "the checkpoint is rebuilt: {} claims of this node restored{of}, {} CDI specs of claims that are not allocated to this node removed; claims can be prepared again",
+        report.restored.len(),
+        report.removed.len()
+    )
+}
+
+fn warn_of_failures(failures: &[String]) {
+    for failure in failures {
         warn!(reason = failure, "a CDI spec does not match its record yet");
     }
 }

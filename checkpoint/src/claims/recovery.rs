@@ -3,7 +3,7 @@
 
 use super::{ClaimName, Claims, Refused};
 use crate::boot::Boot;
-use crate::damage::Damage;
+use crate::damage::{Damage, DamageReason, Survivors};
 use crate::lifecycle::{Event, Phase};
 use crate::record::{ClaimRecord, Payload, State};
 use crate::status::ClaimStatus;
@@ -85,6 +85,27 @@ impl<P: Payload> Claims<P> {
         }
     }
 
+    /// Makes the checkpoint count as damaged: the caller has found effects of claims without a record, so
+    /// somebody has removed the file, or put back an older one, and which claims hold devices is not
+    /// known. Durable, and known to every process, until [`mark_rebuilt`](Self::mark_rebuilt). Nothing
+    /// happens if it is damaged already.
+    // req: CKPT-14
+    pub fn note_missing(&mut self) {
+        if self.view.damage == Damage::None {
+            self.is_missing_noted = true;
+            // Its file gets its name when the change is written.
+            self.view.damage = Damage::Damaged {
+                reason: DamageReason::Missing,
+                set_aside_as: String::new(),
+                survivors: Survivors::Some,
+            };
+        }
+    }
+
+    pub(crate) fn set_damage(&mut self, damage: Damage) {
+        self.view.damage = damage;
+    }
+
     /// Declares that no claim is missing any more: the caller has restored every
     /// one, and undone the effects of no one. Once committed,
     /// [`View::records`](crate::View::records) answers, and the files set aside
@@ -94,6 +115,7 @@ impl<P: Payload> Claims<P> {
             self.view.damage = Damage::None;
             self.view.set_boot_if_empty(&self.current_boot);
             self.is_rebuilt = true;
+            self.is_missing_noted = false;
             self.changed = true;
         }
     }

@@ -89,9 +89,15 @@ impl<P: Payload> Writer<P> {
         for job in batch {
             job.run(&mut claims);
         }
+        if claims.is_missing_noted {
+            let damage = disk::note_missing(&*self.dir)?;
+            claims.set_damage(damage);
+        }
         if claims.changed {
             let is_rebuilt = claims.is_rebuilt;
             self.write(claims.into_view(), is_rebuilt)?;
+        } else if claims.is_missing_noted {
+            self.published.set(claims.into_view());
         }
         Ok(())
     }

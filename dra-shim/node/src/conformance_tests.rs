@@ -119,7 +119,7 @@ fn damage(disks: &Disks) {
         .unwrap();
 }
 
-fn rebuild(disks: &Disks) -> NodeClaims {
+fn rebuild(disks: &Disks, is_allocated: bool) -> NodeClaims {
     damage(disks);
     let major = mk_hardware().major.ok();
     let (claims, _) = NodeClaims::start(
@@ -134,7 +134,8 @@ fn rebuild(disks: &Disks) -> NodeClaims {
         claim: mk_claim(CLAIM),
         status: mk_status("pod-1", "channel-0"),
     };
-    claims.rebuild(vec![allocated], major).unwrap();
+    let allocated = is_allocated.then_some(allocated).into_iter().collect();
+    claims.rebuild(allocated, major).unwrap();
     claims
 }
 
@@ -153,7 +154,8 @@ fn run(transaction: Transaction, disks: &Disks, claims: NodeClaims) -> NodeClaim
         Transaction::Start => return disks.try_start("boot-1").unwrap().0,
         Transaction::StartAfterReboot => return disks.try_start("boot-2").unwrap().0,
         Transaction::Repair => drop(claims.repair_specs(mk_hardware().major.ok()).unwrap()),
-        Transaction::Rebuild => return rebuild(disks),
+        Transaction::Rebuild => return rebuild(disks, true),
+        Transaction::RebuildWithout => return rebuild(disks, false),
         Transaction::Expire => claims.expire(later()).unwrap(),
     }
     claims
@@ -163,8 +165,8 @@ fn expected(state: ClaimState, transaction: Transaction) -> ClaimState {
     let steps = state.steps(transaction).iter();
     let state = steps.copied().try_fold(state, ClaimState::next).unwrap();
     match transaction {
-        // Specs are aligned with the rebuilt records.
-        Transaction::Rebuild => expected(state, Transaction::Start),
+        // Records without a spec get it.
+        Transaction::Rebuild | Transaction::RebuildWithout => expected(state, Transaction::Start),
         _ => state,
     }
 }

@@ -48,10 +48,10 @@ impl Found {
             .unwrap_or_else(|error| panic!("{}: {error:?}", self.how));
         assert_eq!(report.damage, Damage::None, "{}", self.how);
         assert!(
-            report.specs.failures.is_empty(),
+            report.failures.is_empty(),
             "{}: {:?}",
             self.how,
-            report.specs.failures
+            report.failures
         );
         (disks, node)
     }

@@ -72,6 +72,9 @@ pub enum Transaction {
     /// The checkpoint was damaged, and the API server reports that the claim is
     /// allocated on this node.
     Rebuild,
+    /// The checkpoint was damaged, and the API server reports that the claim is not
+    /// allocated on this node.
+    RebuildWithout,
     /// Time passed: the fence of an aborted Prepare is no longer needed.
     Expire,
 }
@@ -171,13 +174,15 @@ impl ClaimState {
                 Phase::Absent | Phase::Aborted => &[Step::RemoveSpec],
             },
             Transaction::Start => match self.record {
-                Phase::Absent => &[Step::RemoveSpec],
                 Phase::Completed => &[Step::WriteSpec],
-                // The next Prepare or Unprepare of the claim takes care of it.
-                Phase::Started | Phase::Aborted => &[],
+                // The next Prepare or Unprepare of the claim takes care of a Started or Aborted record. A
+                // spec without a record is damage: the record may be lost, and a container use
+                // the spec. Then `Rebuild` or `RebuildWithout` follows.
+                Phase::Absent | Phase::Started | Phase::Aborted => &[],
             },
             Transaction::StartAfterReboot => match self.record {
-                Phase::Absent => &[Step::RemoveSpec],
+                // As at any other start: a record of an earlier boot may have been put back.
+                Phase::Absent => &[],
                 Phase::Started | Phase::Completed | Phase::Aborted => {
                     &[Step::RemoveSpec, Step::RemoveOldRecord]
                 }
@@ -189,8 +194,13 @@ impl ClaimState {
             // Without a spec the claim was never prepared on this node.
             Transaction::Rebuild if self.has_spec => &[Step::RestoreRecord],
             Transaction::Rebuild => &[],
+            Transaction::RebuildWithout => match self.record {
+                Phase::Absent => &[Step::RemoveSpec],
+                // A record that has survived is right.
+                Phase::Started | Phase::Completed | Phase::Aborted => &[],
+            },
             Transaction::Expire => match self.record {
-                Phase::Aborted => &[Step::ExpireRecord],
+                Phase::Aborted => &[Step::RemoveSpec, Step::ExpireRecord],
                 Phase::Absent | Phase::Started | Phase::Completed => &[],
             },
         }
@@ -220,7 +230,7 @@ impl ClaimState {
 
 impl Transaction {
     /// Every transaction, in the order of a claim's life.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::BeginPrepare,
         Self::EndPrepare,
         Self::EndPrepareRefused,
@@ -230,6 +240,7 @@ impl Transaction {
         Self::StartAfterReboot,
         Self::Repair,
         Self::Rebuild,
+        Self::RebuildWithout,
         Self::Expire,
     ];
 
@@ -245,6 +256,7 @@ impl Transaction {
             Self::StartAfterReboot => "start after a reboot",
             Self::Repair => "repair",
             Self::Rebuild => "rebuild",
+            Self::RebuildWithout => "rebuild, not allocated",
             Self::Expire => "fence expired",
         }
     }

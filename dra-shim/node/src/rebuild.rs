@@ -1,17 +1,20 @@
-//! Finding out which claims hold devices, after the checkpoint was damaged.
+//! Finding out which claims hold devices, after the checkpoint was damaged. Records that are missing are damage,
+//! too: the claim has a CDI spec.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dra_checkpoint::{Boot, ClaimName, ClaimStatus, Claims};
+use dra_checkpoint::lifecycle::Phase;
+use dra_checkpoint::{Boot, ClaimName, ClaimStatus, Claims, View};
 use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, DeviceName, Major};
 
 use crate::device_group::DeviceGroup;
 use crate::guard::{DomainState, Guard};
 use crate::lifecycle::{ClaimState, Step, Transaction};
-use crate::node_claims::NodeClaims;
+use crate::node_claims::{NodeClaims, steps};
 use crate::request::ChannelRequest;
-use crate::start::{SpecReport, StartError};
+use crate::start::StartError;
+use crate::text::error_chain;
 
 /// A claim that the API server reports as allocated on this node.
 #[derive(Debug, Clone)]
@@ -22,6 +25,18 @@ pub struct AllocatedClaim {
     pub status: ClaimStatus,
 }
 
+/// What [`NodeClaims::rebuild`] did, for log and event.
+#[derive(Debug, Default)]
+pub struct RebuildReport {
+    /// The claims whose records were restored.
+    pub restored: Vec<ClaimName>,
+    /// The file names of the CDI specs that were removed: their claims are not allocated to this node.
+    pub removed: Vec<String>,
+    /// Why specs do not match their records yet, one line each. A later call for the
+    /// claim, or the next start, tries again.
+    pub failures: Vec<String>,
+}
+
 impl NodeClaims {
     /// The claims that a damaged checkpoint may have lost: they have a CDI spec on
     /// this node and no record. No other claim can have been prepared here, so
@@ -29,23 +44,37 @@ impl NodeClaims {
     /// look for the rest among all claims of the cluster. None after a reboot:
     /// nothing is prepared then, and every spec is stale.
     ///
+    /// A look without lock, and so from what this process knows of the records.
+    ///
     /// # Errors
     /// [`StartError::Cdi`]: try again.
     pub fn lost_claims(&self) -> Result<BTreeSet<String>, StartError> {
-        let view = self.store.view();
-        if matches!(view.boot(), Boot::Changed { .. }) {
-            return Ok(BTreeSet::new());
+        lost_claims(&self.store.view(), &self.specs)
+    }
+
+    /// Makes the checkpoint count as damaged if there are [`lost_claims`](Self::lost_claims): somebody has put
+    /// back an older one, or removed it. To be called from time to time.
+    ///
+    /// # Errors
+    /// [`StartError`]: try again.
+    // req: CKPT-14
+    pub fn note_lost_claims(&self) -> Result<(), StartError> {
+        if self.lost_claims()?.is_empty() {
+            return Ok(());
         }
-        let specs = self.specs.claims()?;
-        let uids = specs.iter().map(ClaimUid::as_str);
-        let lost = uids.filter(|uid| view.get(uid).is_none());
-        Ok(lost.map(str::to_owned).collect())
+        let specs = Arc::clone(&self.specs);
+        self.commit(move |claims| {
+            // Now with what other processes have written.
+            if !lost_claims(claims, &specs)?.is_empty() {
+                claims.note_missing();
+            }
+            Ok(())
+        })
     }
 
     /// Restores the records that a damaged checkpoint has lost: a claim that is
-    /// allocated here and has a CDI spec here was prepared here. Then specs are
-    /// aligned with records, as by [`start`](Self::start), and claims can be
-    /// prepared again.
+    /// allocated here and has a CDI spec here was prepared here. Then the specs of other claims
+    /// without a record are removed, and claims can be prepared again.
     ///
     /// `allocated` is every claim of [`lost_claims`](Self::lost_claims) that is
     /// allocated to this node: one that is missing from it loses its device.
@@ -57,37 +86,81 @@ impl NodeClaims {
         &self,
         allocated: Vec<AllocatedClaim>,
         major: Option<Major>,
-    ) -> Result<SpecReport, StartError> {
+    ) -> Result<RebuildReport, StartError> {
         let (specs, guard) = (Arc::clone(&self.specs), self.guard);
-        self.commit(move |claims| {
+        let restored = self.commit(move |claims| {
             if matches!(claims.boot(), Boot::Changed { .. }) {
                 // Nothing is prepared since the reboot: every spec is stale.
                 specs.sweep(&BTreeSet::new())?;
                 claims.remove_earlier_boot();
             }
+            let mut restored = Vec::new();
             for claim in allocated {
-                restore(claims, &specs, guard, claim)?;
+                let name = claim.claim.clone();
+                if restore(claims, &specs, guard, claim)? {
+                    restored.push(name);
+                }
             }
             claims.assume_same_boot()?;
             claims.mark_rebuilt();
-            Ok::<_, StartError>(())
+            Ok::<_, StartError>(restored)
         })?;
-        self.align_specs(major)
+        let mut failures = self.write_missing_specs(major)?;
+        let (removed, failed) = self.remove_specs_without_record()?;
+        failures.extend(failed);
+        Ok(RebuildReport {
+            restored,
+            removed,
+            failures,
+        })
+    }
+
+    /// Returns the names of the files that are gone, and why others are not.
+    fn remove_specs_without_record(&self) -> Result<(Vec<String>, Vec<String>), StartError> {
+        let specs = Arc::clone(&self.specs);
+        self.commit(move |claims| {
+            // A claim without a record is not among those to keep.
+            let recorded = claims.records_unchecked();
+            let keep: BTreeSet<_> = recorded
+                .filter_map(|(uid, _)| ClaimUid::new(uid).ok())
+                .filter(|uid| {
+                    let steps = steps(claims, uid.as_str(), Transaction::RebuildWithout);
+                    !steps.contains(&Step::RemoveSpec)
+                })
+                .collect();
+            let swept = specs.sweep(&keep)?;
+            let failed = swept.failed.iter().map(|error| error_chain(error));
+            Ok((swept.removed, failed.collect()))
+        })
     }
 }
 
+fn lost_claims(
+    view: &View<DeviceGroup>,
+    specs: &ClaimSpecs,
+) -> Result<BTreeSet<String>, StartError> {
+    if matches!(view.boot(), Boot::Changed { .. }) {
+        return Ok(BTreeSet::new());
+    }
+    let specs = specs.claims()?;
+    let uids = specs.iter().map(ClaimUid::as_str);
+    let lost = uids.filter(|uid| view.get(uid).is_none());
+    Ok(lost.map(str::to_owned).collect())
+}
+
+/// Returns whether the record was lost, and is restored.
 fn restore(
     claims: &mut Claims<DeviceGroup>,
     specs: &ClaimSpecs,
     guard: Guard,
     allocated: AllocatedClaim,
-) -> Result<(), StartError> {
+) -> Result<bool, StartError> {
     let AllocatedClaim { claim, status } = allocated;
     let (Ok(uid), Ok(request)) = (
         ClaimUid::new(claim.uid.as_str()),
         ChannelRequest::from_status(&status),
     ) else {
-        return Ok(()); // not one that we prepare
+        return Ok(false); // not one that we prepare
     };
     let state = ClaimState {
         record: claims.phase(uid.as_str()),
@@ -97,14 +170,15 @@ fn restore(
         .steps(Transaction::Rebuild)
         .contains(&Step::RestoreRecord)
     {
-        return Ok(());
+        return Ok(false);
     }
     let Some(channel) = opened_channel(specs, guard, &uid, &request)? else {
-        return Ok(());
+        return Ok(false);
     };
     let id = specs.id(&uid, &channel.device_name()).to_string();
     let group = request.device_group(channel, vec![id]);
-    Ok(claims.restore(&claim, status, vec![group])?)
+    claims.restore(&claim, status, vec![group])?;
+    Ok(state.record == Phase::Absent)
 }
 
 /// The channel that the claim opens: its spec says so, since that is what its containers

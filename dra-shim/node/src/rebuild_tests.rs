@@ -90,6 +90,87 @@ fn a_checkpoint_that_somebody_removed_is_rebuilt_like_a_damaged_one() {
     assert_eq!(report.damage, Damage::None);
 }
 
+// req: CKPT-14, NODE-22
+#[test]
+fn an_older_checkpoint_that_somebody_puts_back_costs_no_claim_its_spec() {
+    for while_it_runs in [false, true] {
+        for is_allocated in [true, false] {
+            let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
+            let (mut node, _) = start(&checkpoint, &cdi, "boot-1");
+            prepare(&node, &mk_allocated("first")).unwrap();
+            node.unprepare("first", at(1)).unwrap();
+            let backup = checkpoint.read("checkpoint.json").unwrap().unwrap();
+            prepare(&node, &mk_allocated("holder")).unwrap();
+
+            checkpoint
+                .replace("checkpoint.json", &backup, 0o600)
+                .unwrap();
+            if while_it_runs {
+                node.note_lost_claims().unwrap();
+                assert_eq!(node.damage(), Damage::None, "it is not known yet");
+                // The next change of any claim reads it.
+                node.expire(at(2)).unwrap();
+                node.note_lost_claims().unwrap();
+            } else {
+                (node, _) = start(&checkpoint, &cdi, "boot-1");
+            }
+            let reason = DamageReason::Missing;
+            assert!(
+                matches!(node.damage(), Damage::Damaged { reason: found, .. } if found == reason)
+            );
+            let refused = prepare(&node, &mk_allocated("other"));
+            assert!(matches!(refused, Err(PrepareError::NeedsRecovery)));
+            assert_eq!(cdi.list().unwrap().len(), 1);
+            // Also for who starts now.
+            let (other, _) = start(&checkpoint, &cdi, "boot-1");
+            assert!(matches!(other.damage(), Damage::Damaged { .. }));
+
+            let allocated = is_allocated.then(|| mk_allocated("holder"));
+            let allocated = allocated.into_iter().collect();
+            let report = node.rebuild(allocated, mk_hardware().major.ok()).unwrap();
+            assert_eq!(node.damage(), Damage::None);
+            let (restored, removed) = (report.restored.len(), report.removed.len());
+            assert_eq!(
+                (restored, removed),
+                (is_allocated.into(), (!is_allocated).into())
+            );
+            assert_eq!(node.prepared_channels(), restored);
+            let other = prepare(&node, &mk_allocated("other"));
+            assert_eq!(other.is_ok(), !is_allocated, "{other:?}");
+            node.note_lost_claims().unwrap();
+            assert_eq!(node.damage(), Damage::None);
+            node.unprepare("holder", at(3)).unwrap();
+            prepare(&node, &mk_allocated("other")).unwrap();
+        }
+    }
+}
+
+/// As a backup of the last boot does.
+// req: CKPT-14
+#[test]
+fn a_checkpoint_of_an_earlier_boot_that_somebody_puts_back_costs_no_claim_its_spec() {
+    let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
+    drop(start(&checkpoint, &cdi, "boot-1"));
+    prepare(
+        &start(&checkpoint, &cdi, "boot-1").0,
+        &mk_allocated("earlier"),
+    )
+    .unwrap();
+    let backup = checkpoint.read("checkpoint.json").unwrap().unwrap();
+    let (node, _) = start(&checkpoint, &cdi, "boot-2");
+    prepare(&node, &mk_allocated("holder")).unwrap();
+    checkpoint
+        .replace("checkpoint.json", &backup, 0o600)
+        .unwrap();
+    let (node, report) = start(&checkpoint, &cdi, "boot-2");
+    assert!(matches!(report.damage, Damage::Damaged { .. }));
+    let lost: Vec<_> = node.lost_claims().unwrap().into_iter().collect();
+    assert_eq!(lost, ["holder"]);
+    node.rebuild(vec![mk_allocated("holder")], mk_hardware().major.ok())
+        .unwrap();
+    assert!(node.channel("holder").is_some());
+}
+
 // req: CKPT-13
 #[test]
 fn a_live_claim_with_a_file_here_is_a_holder_and_a_file_without_live_claim_goes() {

@@ -258,7 +258,7 @@ impl Run {
             .unwrap();
         self.unsure = false;
         self.check(report.damage == Damage::None, "the checkpoint is damaged");
-        self.check(report.specs.failures.is_empty(), "a spec cannot be aligned");
+        self.check(report.failures.is_empty(), "a spec cannot be aligned");
         self.node = node;
     }
 

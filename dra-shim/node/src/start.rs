@@ -1,14 +1,13 @@
 //! What happens once per process before the first claim: the records and CDI
-//! specs of an earlier boot are removed, then specs are aligned with records.
+//! specs of an earlier boot are removed, then the missing specs of records are written. A spec
+//! without a record is damage of the checkpoint.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dra_checkpoint::{Boot, BootId, Damage, Refused, Store, StoreError};
 use durable_file::Dir;
 use imex_cdi::{ClaimSpecs, ClaimSpecsError, ClaimUid, Kind, Major};
 
-use crate::device_group::DeviceGroup;
 use crate::guard::Guard;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
@@ -23,17 +22,8 @@ pub struct StartReport {
     pub damage: Damage,
     /// How many records of an earlier boot were removed.
     pub removed_records: usize,
-    /// What was done to the CDI specs; nothing while the checkpoint is damaged.
-    pub specs: SpecReport,
-}
-
-/// What was done to align the CDI specs with the records.
-#[derive(Debug, Default)]
-pub struct SpecReport {
-    /// The file names of specs without a record, which were removed.
-    pub removed: Vec<String>,
-    /// Why other specs are not aligned yet, one line each. A later call for the
-    /// claim, or the next start, tries again.
+    /// Why CDI specs do not match their records yet, one line each. A later call for the
+    /// claim, or the next start, tries again. None while the checkpoint is damaged.
     pub failures: Vec<String>,
 }
 
@@ -59,9 +49,9 @@ pub enum StartError {
 
 impl NodeClaims {
     /// Opens the checkpoint in `checkpoint` and the CDI specs in `cdi`, removes
-    /// what an earlier boot left, and aligns the specs with the records. Needs no
-    /// API server. CDI specs of claims without any checkpoint are damage: somebody has
-    /// removed it.
+    /// what an earlier boot left, and writes the specs that records lack. Needs no
+    /// API server. The CDI spec of a claim without a record is damage: somebody has
+    /// removed the checkpoint, or put back an older one.
     ///
     /// `boot` is the current boot's id, `major` the channel major if it is
     /// known: without it a missing spec is a failure in the report. `guard` decides
@@ -78,10 +68,7 @@ impl NodeClaims {
         guard: Guard,
     ) -> Result<(Self, StartReport), StartError> {
         let specs = Arc::new(ClaimSpecs::new(cdi, Kind::compute_domain_claim()));
-        if !specs.claims()?.is_empty() {
-            Store::<DeviceGroup>::note_missing(&*checkpoint).map_err(StartError::Open)?;
-        }
-        let (store, damage) = Store::open(checkpoint, boot).map_err(StartError::Open)?;
+        let (store, _) = Store::open(checkpoint, boot).map_err(StartError::Open)?;
         let claims = Self {
             store,
             specs,
@@ -90,14 +77,16 @@ impl NodeClaims {
             daemon: None,
         };
         let removed_records = claims.end_earlier_boot()?;
-        let specs = match damage {
-            Damage::None => claims.align_specs(major)?,
-            Damage::Damaged { .. } => SpecReport::default(),
+        claims.note_lost_claims()?;
+        let damage = claims.damage();
+        let failures = match damage {
+            Damage::None => claims.write_missing_specs(major)?,
+            Damage::Damaged { .. } => Vec::new(),
         };
         let report = StartReport {
             damage,
             removed_records,
-            specs,
+            failures,
         };
         Ok((claims, report))
     }
@@ -136,28 +125,15 @@ impl NodeClaims {
         })
     }
 
-    /// Writes the missing specs of Completed records, and removes specs without
-    /// a record.
+    /// Writes the missing specs of Completed records. Returns why others are missing still.
     // req: NODE-25
-    pub(crate) fn align_specs(&self, major: Option<Major>) -> Result<SpecReport, StartError> {
+    pub(crate) fn write_missing_specs(
+        &self,
+        major: Option<Major>,
+    ) -> Result<Vec<String>, StartError> {
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| {
-            let mut failures = rewrite_all(claims, &specs, Transaction::Start, major).failures;
-            // A claim without a record is not among those to keep.
-            let recorded = claims.records_unchecked();
-            let keep: BTreeSet<_> = recorded
-                .filter_map(|(uid, _)| ClaimUid::new(uid).ok())
-                .filter(|uid| {
-                    let steps = steps(claims, uid.as_str(), Transaction::Start);
-                    !steps.contains(&Step::RemoveSpec)
-                })
-                .collect();
-            let swept = specs.sweep(&keep)?;
-            failures.extend(swept.failed.iter().map(|error| error_chain(error)));
-            Ok(SpecReport {
-                removed: swept.removed,
-                failures,
-            })
+            Ok(rewrite_all(claims, &specs, Transaction::Start, major).failures)
         })
     }
 }

@@ -33,15 +33,23 @@ impl NodeClaims {
         })
     }
 
-    /// Removes aborted records whose fence has expired at `now`. Call it once in
-    /// a while; late is harmless.
+    /// Removes aborted records whose fence has expired at `now`, and a spec that a Prepare in another process
+    /// may have left before it died. Call it once in a while; late is harmless.
     ///
     /// # Errors
     /// [`UnprepareError`]: a later call removes them.
     pub fn expire(&self, now: Moment) -> Result<(), UnprepareError> {
-        let fences = Arc::clone(&self.fences);
+        let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
         self.commit(move |claims| {
+            let aborted = claims.records_unchecked().map(|(uid, _)| uid.to_owned());
+            let aborted: Vec<_> = aborted
+                .filter(|uid| steps(claims, uid, Transaction::Expire).contains(&Step::RemoveSpec))
+                .collect();
             claims.expire_by(|uid, record| fences.now(uid, record, now));
+            // The records are gone once this change is written.
+            for uid in aborted.iter().filter(|uid| claims.get(uid).is_none()) {
+                remove_spec(&specs, uid)?;
+            }
             fences.retain(|uid| claims.phase(uid) == Phase::Aborted);
             Ok(())
         })

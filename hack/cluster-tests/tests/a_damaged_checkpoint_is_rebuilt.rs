@@ -1,6 +1,6 @@
 //! The checkpoint is overwritten with garbage while the plugin is running: the plugin sets the
 //! file aside, and rebuilds the records from CDI specs and API server. So it does if the file is
-//! missing when it starts. Running pods are not affected.
+//! missing when it starts, or an older one is put back. Running pods are not affected.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -33,6 +33,53 @@ fn the_holder_is_known_again_and_its_pod_goes_without_trace() -> Result<()> {
         Ok(())
     })?;
 
+    cluster.kubectl(&["delete", "pod", "holder", "-n", &namespace.name, "--wait"])?;
+    let traces = fixtures::traces_on_node(&cluster, 1, &claim)?;
+    ensure!(traces.is_empty(), "left: {traces}");
+    Ok(())
+}
+
+// req: CKPT-14
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_backup_that_is_put_back_costs_no_running_pod_its_device() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "backup")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    fixtures::run_pod(&cluster, &namespace, "before", 1, Some(&domain))?;
+    let delete = ["delete", "pod", "before", "-n", &namespace.name, "--wait"];
+    cluster.kubectl(&delete)?;
+    cluster.on_node(1, &format!("cp {CHECKPOINT} /tmp/backup.json"))?;
+    fixtures::run_pod(&cluster, &namespace, "holder", 1, Some(&domain))?;
+    let claim = fixtures::only_claim_uid(&cluster, &namespace)?;
+    let plugin = NodePod::plugin(&cluster, 1)?;
+    let put_back = format!("rm -f {CHECKPOINT}.*; cp /tmp/backup.json {CHECKPOINT}");
+
+    // Under the running plugin, then with one that has to start.
+    for then in ["true".to_owned(), plugin.kill_command()?] {
+        cluster.on_node(1, &format!("{put_back}; {then}"))?;
+        is_rebuilt(&cluster, &claim)?;
+        let traces = fixtures::traces_on_node(&cluster, 1, &claim)?;
+        ensure!(traces.contains(".yaml"), "its CDI spec is gone: {traces}");
+    }
+    wait_until(&cluster, "the node's event names the claim", || {
+        let reason = "--field-selector=reason=CheckpointRebuilt";
+        let notes = [
+            "get",
+            "events",
+            "-A",
+            reason,
+            "-o",
+            "jsonpath={.items[*].message}",
+        ];
+        let notes = cluster.kubectl(&notes)?;
+        ensure!(notes.contains(&format!("{}/", namespace.name)), "{notes}");
+        Ok(())
+    })?;
+    wait_until(&cluster, "the plugin is ready", || {
+        ensure!(plugin.is_ready()?, "{:?}", plugin.log()?.lines().last());
+        Ok(())
+    })?;
     cluster.kubectl(&["delete", "pod", "holder", "-n", &namespace.name, "--wait"])?;
     let traces = fixtures::traces_on_node(&cluster, 1, &claim)?;
     ensure!(traces.is_empty(), "left: {traces}");
