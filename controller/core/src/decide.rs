@@ -8,6 +8,8 @@ mod finding;
 mod findings;
 mod orphans;
 
+use compute_domain_api::crd::ComputeDomainState;
+use compute_domain_api::names::FINALIZER;
 pub use decision::{Decision, Outcome, Request};
 use finding::Finding;
 pub use findings::Findings;
@@ -142,10 +144,19 @@ fn act(domain: &Domain, action: Action, finding: Finding, findings: &Findings) -
                 write @ Decision::Send(_) => write,
             }
         }
-        (Action::RemoveFinalizer, _) => finalizer::remove(uid, &domain.finalizers)
-            .map_or(Decision::Done(Outcome::Gone), |patch| {
-                Decision::Send(Request::RemoveFinalizer(patch))
-            }),
+        (Action::RemoveFinalizer, _) => {
+            // First, since nothing writes its status afterwards.
+            if let Some(why) = being_deleted(domain)
+                && let write @ Decision::Send(_) =
+                    report(domain, Admission::Rejected(why), findings)
+            {
+                return write;
+            }
+            finalizer::remove(uid, &domain.finalizers)
+                .map_or(Decision::Done(Outcome::Gone), |patch| {
+                    Decision::Send(Request::RemoveFinalizer(patch))
+                })
+        }
         (Action::LookUpTemplate, _) => match domain.template_name() {
             Ok(name) => Decision::Send(Request::LookUpTemplate { name: name.into() }),
             Err(_) => Decision::Done(Outcome::Gone),
@@ -185,6 +196,16 @@ fn state(domain: &Domain) -> State {
     } else {
         live
     }
+}
+
+/// What the status of a ComputeDomain has to say that says Ready, and that finalizers of others will keep.
+fn being_deleted(domain: &Domain) -> Option<Rejection> {
+    let others = domain.finalizers.iter().filter(|it| *it != FINALIZER);
+    let finalizers: Vec<_> = others.cloned().collect();
+    let admission = domain.reported.as_ref().and_then(Reported::admission);
+    let says_ready =
+        admission == Some(true) || domain.reported_state() == Some(ComputeDomainState::Ready);
+    (says_ready && !finalizers.is_empty()).then_some(Rejection::BeingDeleted { finalizers })
 }
 
 /// Writes the status, unless it says so already or cannot be read.

@@ -221,12 +221,13 @@ impl ObservedTemplate {
         finalizer::remove(&self.reference.uid, &self.finalizers)
     }
 
-    /// Whom it belongs to, as the end of a sentence.
-    pub fn owner(&self) -> String {
-        if self.domain_uid.is_empty() {
-            "no ComputeDomain".to_owned()
-        } else {
-            format!("the ComputeDomain with UID {}", self.domain_uid)
+    /// Whom it belongs to, as the end of a sentence. `domain` is the ComputeDomain of its
+    /// [`domain_uid`](Self::domain_uid), if that is known.
+    pub fn owner(&self, domain: Option<&Domain>) -> String {
+        match domain {
+            Some(domain) => format!("the ComputeDomain {}/{}", domain.namespace(), domain.name()),
+            None if self.domain_uid.is_empty() => "no ComputeDomain".to_owned(),
+            None => format!("the ComputeDomain with UID {}", self.domain_uid),
         }
     }
 }

@@ -82,6 +82,12 @@ pub enum Rejection {
         /// The template.
         template: TemplateRef,
     },
+    /// It is being deleted, its template is gone, and finalizers of others keep it.
+    #[error("the ComputeDomain is being deleted and its ResourceClaimTemplate is gone, but finalizers of others remain: {}", finalizers.join(", "))]
+    BeingDeleted {
+        /// These finalizers.
+        finalizers: Vec<String>,
+    },
     /// Objects of the driver-managed mode still exist for it.
     #[error("the ComputeDomain is still driver-managed: {object} exists")]
     DriverManaged {
@@ -137,6 +143,7 @@ impl Rejection {
             Self::TemplateHeld { .. } => "TemplateHeld",
             Self::TemplateKept { .. } => "TemplateKept",
             Self::TemplateChanged { .. } => "TemplateChanged",
+            Self::BeingDeleted { .. } => "BeingDeleted",
             Self::DriverManaged { .. } => "DriverManagedLeftovers",
             Self::NoChannelFree { .. } => NO_CHANNEL_FREE_REASON,
             Self::ChannelRefused { .. } => CHANNEL_REFUSED_REASON,
@@ -159,7 +166,10 @@ impl Rejection {
                 "delete it and create one whose spec.channel.resourceClaimTemplate.name has only lower-case letters, digits, '-' and '.'".to_owned()
             }
             Self::NameTaken { .. } => {
-                "delete that ResourceClaimTemplate, or create the ComputeDomain again with another spec.channel.resourceClaimTemplate.name".to_owned()
+                "create the ComputeDomain again with another spec.channel.resourceClaimTemplate.name; or, if nobody uses that ResourceClaimTemplate, delete it".to_owned()
+            }
+            Self::BeingDeleted { .. } => {
+                "whoever set them has to remove them; nothing else is left of it".to_owned()
             }
             Self::TemplateRefused { .. } => {
                 "raise the quota, or have the policy or webhook admit it; it is tried again every minute".to_owned()

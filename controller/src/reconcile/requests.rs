@@ -250,9 +250,11 @@ impl Context {
         self.found_template(domain, Some(&taken), findings);
         if findings.has_no_template {
             findings.has_no_template = false;
+            let template = ObservedTemplate::new(&taken);
+            let other = self.index.lock().domain(template.domain_uid());
             let refusal = Rejection::NameTaken {
                 name: taken.metadata.name.clone().unwrap_or_default(),
-                owner: ObservedTemplate::new(&taken).owner(),
+                owner: template.owner(other.as_deref()),
             };
             self.refuse(key, domain, refusal, findings);
         }

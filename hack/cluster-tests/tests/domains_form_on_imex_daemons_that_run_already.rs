@@ -65,6 +65,16 @@ fn a_domain_is_ready_when_its_pods_are_on_as_many_nodes_as_it_wants() -> Result<
     fixtures::run_pod(&cluster, &namespace, "first", 1, Some(&domain))?;
     until_its_nodes_are(&cluster, &namespace, "pair", &["node1 Ready"])?;
     domain.is(&cluster, &namespace, "NotReady")?;
+    let line = [
+        "get",
+        DOMAINS,
+        "pair",
+        "-n",
+        &namespace.name,
+        "--no-headers",
+    ];
+    let line = cluster.kubectl(&line)?;
+    ensure!(line.contains("NodesMissing"), "{line}");
     fixtures::run_pod(&cluster, &namespace, "second", 2, Some(&domain))?;
     wait_until(&cluster, "the domain is Ready", || {
         domain.is(&cluster, &namespace, "Ready")

@@ -107,7 +107,10 @@ fn reason_to_reject(
         .find(in_the_way)
         .map(|template| Rejection::NameTaken {
             name: template.reference().name.to_string(),
-            owner: format!("{}, but is not for its workload", template.owner()),
+            owner: format!(
+                "{}, but is not for its workload",
+                template.owner(template.is_of(domain).then_some(domain))
+            ),
         })
 }
 

@@ -188,7 +188,8 @@ impl Controller {
             return;
         };
         let (namespace, name) = place(&taken.metadata);
-        let owner = ObservedTemplate::new(&taken).owner();
+        let taken = ObservedTemplate::new(&taken);
+        let owner = taken.owner(self.index.domain(taken.domain_uid()).as_deref());
         let rejection = Rejection::NameTaken { name, owner };
         pass.findings.refusal = Some(rejection.clone());
         let refusal = Refusal {

@@ -111,6 +111,32 @@ fn a_domain_whose_template_somebody_holds_goes_with_it() -> Result<()> {
     })
 }
 
+// req: CD-19
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_domain_that_finalizers_of_others_keep_is_not_ready() -> Result<()> {
+    run(async |on| {
+        on.start().await?;
+        on.create_ready("domain").await?;
+        let both = json!([FINALIZER, FOREIGN_FINALIZER]);
+        on.set_domain_finalizers("domain", &both).await?;
+        on.delete("domain").await?;
+        let message = on.until_refused("domain", "BeingDeleted").await;
+        ensure!(message.contains(FOREIGN_FINALIZER), "{message:?}");
+        within(SECONDS, "its template is gone", async || {
+            ensure!(on.template("domain-channel").await.is_err(), "it is there");
+            Ok(())
+        })
+        .await?;
+        on.set_domain_finalizers("domain", &json!(null)).await?;
+        let took = within(SECONDS, "the domain is gone", async || {
+            on.is_gone("domain").await
+        })
+        .await?;
+        Ok(format!("gone {} after its release", seconds(took)))
+    })
+}
+
 async fn template_uid(on: &Fixture) -> Result<String> {
     let uid = on.template("domain-channel").await?.metadata.uid;
     uid.context("a template without UID")

@@ -148,6 +148,30 @@ fn only_our_own_finalizer_is_removed_from_it() {
     );
 }
 
+// req: CD-19
+#[test]
+fn a_domain_that_finalizers_of_others_keep_is_not_ready_before_ours_goes() {
+    let keep = being_deleted(&[FINALIZER, OF_OTHERS]);
+    let ready = with_reported_status(keep.clone(), &Admission::Admitted);
+    let decision = decide_with(&observe(ready, []), &without_template());
+    let rejection = rejection(decision);
+    assert_eq!(rejection.reason(), "BeingDeleted");
+    assert!(rejection.message().contains(OF_OTHERS));
+    // Once it says so, and also if it never was Ready.
+    let rejected = Admission::Rejected(rejection);
+    for domain in [
+        with_reported_status(keep.clone(), &rejected),
+        mk_domain(keep),
+        with_reported_status(deleted(), &Admission::Admitted),
+    ] {
+        let decision = decide_with(&observe(domain, []), &without_template());
+        assert!(
+            matches!(decision, Decision::Send(Request::RemoveFinalizer(_))),
+            "{decision:?}"
+        );
+    }
+}
+
 #[test]
 fn a_template_of_a_domain_that_lost_our_finalizer_goes_all_the_same() {
     let domain = || mk_domain(being_deleted(&[OF_OTHERS]));

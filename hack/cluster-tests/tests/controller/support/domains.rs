@@ -168,6 +168,10 @@ impl Fixture {
         }
     }
 
+    pub(crate) async fn set_domain_finalizers(&self, name: &str, all: &Value) -> Result<()> {
+        Ok(set_finalizers(&self.domains(&self.namespace), name, all).await?)
+    }
+
     /// Deletes the test's domains that have a finalizer of somebody else, and takes it away once ours
     /// is gone.
     pub(crate) async fn release_foreign_finalizers(&self) -> Result<()> {
