@@ -97,7 +97,8 @@ contains 'value: "HostManagedIMEX=true"' default
 [ "$(grep -c 'name: FEATURE_GATES' "$scratch/default.yaml")" = "$(grep -c 'command: \[compute-domain-' "$scratch/default.yaml")" ] || fail "FEATURE_GATES is not in every program's environment"
 for rendering in default everything; do
     # req: CHART-2
-    lacks 'name: compute-domain-daemon|resources: .computedomaincliques|imex-daemon|imexd' $rendering
+    # (An alert names the daemons' job in any mode.)
+    lacks 'name: compute-domain-daemon|resources: .computedomaincliques|(: |=)(imex-dra-)?imex-daemon|imexd' $rendering
 done
 contains "system:serviceaccount:imex-dra:$(sed -n 's/^ *serviceAccountName: \(.*kubeletplugin\)$/\1/p' "$scratch/default.yaml")\"" default
 
