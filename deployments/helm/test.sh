@@ -130,7 +130,7 @@ template_of() {
 }
 before=$(template_of before)
 [ "$before" = "$(template_of sharing --set resources.computeDomains.imex.sharing=one --set controller.replicas=1)" ] || fail "daemons are replaced for what does not concern them"
-for value in image.tag=v9 imexDaemon.podAnnotations.image=b imexDaemon.resources.requests.cpu=1 nvidiaDriverRoot=/run/nvidia/driver; do
+for value in image.tag=v9 imexDaemon.podAnnotations.image=b imexDaemon.podLabels.team=e imexDaemon.resources.requests.cpu=1 nvidiaDriverRoot=/run/nvidia/driver; do
     [ "$before" != "$(template_of after --set "$value")" ] || fail "daemons are not replaced for another $value"
 done
 render --set resources.computeDomains.imex.maxNodesPerIMEXDomain=36 --set 'imexDaemon.networkPolicy.egressPorts={443}' >"$scratch/rack.yaml"
@@ -411,6 +411,9 @@ refuses "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kuber
 
 [ "$(sed -n 's/^appVersion: //p' "$chart/Chart.yaml")" = "$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml")" ] ||
     fail "Chart.yaml's appVersion is not the workspace's version"
+repository=$(sed -n 's/^repository = "\(.*\)"/\1/p' "$here/../../Cargo.toml")
+[ "$(sed -n 's/^home: //p; /^sources:/{n; s/^  - //p}' "$chart/Chart.yaml")" = "$repository"$'\n'"$repository" ] ||
+    fail "Chart.yaml's home and sources are not Cargo.toml's repository"
 
 if [ $failed = 0 ]; then echo "chart: all renderings as expected"; fi
 exit $failed
