@@ -4,7 +4,8 @@
 #
 #   deployments/helm/test.sh [--update]
 #
-# --update rewrites the golden files. HELM is the helm to use; without it, the
+# --update rewrites the golden files, values.schema.json and the reference's
+# page of values. HELM is the helm to use; without it, the
 # one of the test cluster is built (once) and used. With a Helm 3, which has no
 # notes without a cluster, all but those is tested.
 set -euo pipefail
@@ -76,6 +77,10 @@ tool() {
 tool schema >"$scratch/schema.json"
 if [ "${update:-}" ]; then cp "$scratch/schema.json" "$chart/values.schema.json"; fi
 diff -u "$chart/values.schema.json" "$scratch/schema.json" >&2 || fail "values.schema.json is not what keys.yaml says ($0 --update)"
+page=$here/../../docs/reference/chart-values.md
+awk -f "$here/values.awk" "$chart/keys.yaml" "$chart/values.yaml" >"$scratch/chart-values.md"
+if [ "${update:-}" ]; then cp "$scratch/chart-values.md" "$page"; fi
+diff -u "$page" "$scratch/chart-values.md" >&2 || fail "docs/reference/chart-values.md is not what values.yaml says ($0 --update)"
 undocumented=$(tool documented | cut -d: -f1)
 [ -z "$undocumented" ] || fail "not both in keys.yaml and in values.yaml: $undocumented"
 
