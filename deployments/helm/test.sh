@@ -124,6 +124,9 @@ for text in 'command: [compute-domain-daemon]' 'type: OnDelete' 'path: /run/imex
 lacks 'compute-domain-daemon.nvidia.com|MAX_NODES_PER_IMEX_DOMAIN' driver
 # By it the controller finds the DaemonSet and knows that an installation is driver-managed.
 [ "$(awk '/^kind: / {kind = $2} kind == "DaemonSet" && /^    imex-dra\/resident: "true"$/' "$scratch/driver.yaml" | wc -l)" = 1 ] || fail "the DaemonSet of IMEX daemons lacks its label"
+# The pods that a quota for critical pods has to have room for: docs/installation.md counts them.
+critical=$(awk '/^kind: / {kind = $2} /priorityClassName: system-node-critical/ {print kind}' "$scratch/driver.yaml" | sort | uniq -c | xargs)
+[ "$critical" = "2 DaemonSet 1 Deployment 4 Job" ] || fail "docs/installation.md counts the critical pods of 2 DaemonSets, a Deployment and one Job at a time; there are $critical"
 # template_of NAME ARGUMENT...: what a pod is compared with: one value, in the DaemonSet and in its pods.
 template_of() {
     local name=$1 hash
