@@ -3,14 +3,15 @@
 #
 #   hack/bug-report.sh [--namespace NAMESPACE] [NODE...]
 #
-# NODE...      whose plugin and IMEX daemon are asked, and their logs taken; without any, those of ten nodes, of
-#              which those that are not ready come first
+# NODE...      nodes whose plugin and IMEX daemon it collects logs and state of; without any, ten nodes, those with a
+#              pod that is not ready first
 # NAMESPACE    of the chart, imex-dra unless given
 #
-# Makes imex-dra-report-TIME.tar.gz here. What is in it: versions; the chart's pods and workloads; nodes;
-# ComputeDomains, their cliques, claims (who has which device), this driver's ResourceSlices and DeviceClasses;
+# Writes imex-dra-report-TIME.tar.gz in the current directory: versions; the chart's pods and workloads; nodes;
+# ComputeDomains, cliques, claims (which pod has which device), this driver's ResourceSlices, DeviceClasses;
 # events about these; logs, of each container at most 2000 lines and 1 MiB, before and after its last restart.
-# No Secrets, no ConfigMaps, no environment of containers. Names of nodes, namespaces and pods, and addresses, are in it.
+# It reads no Secrets, no ConfigMaps and no environment of containers. The file has names of nodes, namespaces and
+# pods, and addresses.
 set -euo pipefail
 
 namespace=imex-dra
@@ -26,7 +27,7 @@ mkdir "$scratch/$name"
 k() { timeout 60 kubectl "$@"; }
 in_namespace() { k --namespace "$namespace" "$@"; }
 
-# save FILE COMMAND...: what it prints, errors too, up to 5 MiB. What fails is in the file, and nothing ends here.
+# save FILE COMMAND...: writes what the command prints, errors too, up to 5 MiB. A command that fails does not end this script.
 save() {
     local file=$scratch/$name/$1
     shift
@@ -37,7 +38,7 @@ save() {
 # events ARGUMENT...: the last thousand.
 events() { k get events --sort-by=.lastTimestamp "$@" | tail -n 1000; }
 
-# What a pod's containers printed, and before their last restart.
+# logs POD: of its containers, and of those before their last restart.
 logs() {
     local pod=$1
     save "logs/$pod.log" in_namespace logs "$pod" --all-containers --timestamps --tail=2000 --limit-bytes=1048576
