@@ -26,7 +26,8 @@
 # and for each node K containerd-K, kubelet-K, proxy-K. A component that died is
 # not restarted.
 #
-# On every node: images localhost/busybox:1 and localhost/pause:1; /run is the
+# On every node: images localhost/pause:1 and localhost/busybox:1, also under the
+# name that examples/ use, docker.io/library/busybox:1; /run is the
 # node's own tmpfs; /etc/cdi, /var/lib/kubelet, /var/lib/containerd, /var/log are
 # its own directories; /dev is the machine's, and what is made in it the node's.
 # There is no cluster DNS.

@@ -46,19 +46,14 @@ blocks() {
     awk -v out="$scratch/blocks" -f hack/docs/blocks.awk "$1"
 }
 
-# The directory in which readers type: the repository, without what builds make, and with images of here.
+# The directory in which readers type: the repository, without what builds make.
 make_workplace() {
     local name
     place=$scratch/place
     rm -rf "$place"
     mkdir -p "$place" "$scratch/bin"
     for name in $(tracked | cut -d/ -f1 | sort -u); do
-        if [ "$name" = examples ]; then
-            cp -r examples "$place"
-            find "$place/examples" -type f -exec sed -i "$here_instead" {} +
-        else
-            ln -s "$root/$name" "$place/$name"
-        fi
+        ln -s "$root/$name" "$place/$name"
     done
     ln -sfn "$root/out" "$place/out"
     # What the mock driver needs, for each release of the chart.
@@ -72,7 +67,6 @@ exec "$helm" "$@"
 HELM
     chmod +x "$scratch/bin/helm"
 }
-here_instead='s,REGISTRY/,localhost/,g; s,docker\.io/library/,localhost/,g'
 
 # run_block FILE: as somebody types it, with the cluster's kubectl and helm.
 run_block() {
@@ -105,7 +99,7 @@ run_page() {
     make_workplace
     while IFS=$'\t' read -r number line what words <&4; do
         file=$scratch/blocks/$number
-        sed -i "$here_instead" "$file"
+        sed -i 's,REGISTRY/,localhost/,g' "$file"
         case $what in
             cluster | installed | shared) need_cluster "$what" "$words" ;;
             none) left=$((left + 1)) ;;

@@ -4,7 +4,8 @@
 #
 #   deployments/helm/test.sh [--update]
 #
-# --update rewrites the golden files. HELM is the helm to use; without it, the
+# --update rewrites the golden files, values.schema.json and the reference's
+# page of values. HELM is the helm to use; without it, the
 # one of the test cluster is built (once) and used. With a Helm 3, which has no
 # notes without a cluster, all but those is tested.
 set -euo pipefail
@@ -76,6 +77,10 @@ tool() {
 tool schema >"$scratch/schema.json"
 if [ "${update:-}" ]; then cp "$scratch/schema.json" "$chart/values.schema.json"; fi
 diff -u "$chart/values.schema.json" "$scratch/schema.json" >&2 || fail "values.schema.json is not what keys.yaml says ($0 --update)"
+page=$here/../../docs/reference/chart-values.md
+awk -f "$here/values.awk" "$chart/keys.yaml" "$chart/values.yaml" >"$scratch/chart-values.md"
+if [ "${update:-}" ]; then cp "$scratch/chart-values.md" "$page"; fi
+diff -u "$page" "$scratch/chart-values.md" >&2 || fail "docs/reference/chart-values.md is not what values.yaml says ($0 --update)"
 undocumented=$(tool documented | cut -d: -f1)
 [ -z "$undocumented" ] || fail "not both in keys.yaml and in values.yaml: $undocumented"
 
@@ -97,7 +102,8 @@ contains 'value: "HostManagedIMEX=true"' default
 [ "$(grep -c 'name: FEATURE_GATES' "$scratch/default.yaml")" = "$(grep -c 'command: \[compute-domain-' "$scratch/default.yaml")" ] || fail "FEATURE_GATES is not in every program's environment"
 for rendering in default everything; do
     # req: CHART-2
-    lacks 'name: compute-domain-daemon|resources: .computedomaincliques|imex-daemon|imexd' $rendering
+    # (An alert names the daemons' job in any mode.)
+    lacks 'name: compute-domain-daemon|resources: .computedomaincliques|(: |=)(imex-dra-)?imex-daemon|imexd' $rendering
 done
 contains "system:serviceaccount:imex-dra:$(sed -n 's/^ *serviceAccountName: \(.*kubeletplugin\)$/\1/p' "$scratch/default.yaml")\"" default
 
@@ -118,6 +124,9 @@ for text in 'command: [compute-domain-daemon]' 'type: OnDelete' 'path: /run/imex
 lacks 'compute-domain-daemon.nvidia.com|MAX_NODES_PER_IMEX_DOMAIN' driver
 # By it the controller finds the DaemonSet and knows that an installation is driver-managed.
 [ "$(awk '/^kind: / {kind = $2} kind == "DaemonSet" && /^    imex-dra\/resident: "true"$/' "$scratch/driver.yaml" | wc -l)" = 1 ] || fail "the DaemonSet of IMEX daemons lacks its label"
+# The pods that a quota for critical pods has to have room for: docs/installation.md counts them.
+critical=$(awk '/^kind: / {kind = $2} /priorityClassName: system-node-critical/ {print kind}' "$scratch/driver.yaml" | sort | uniq -c | xargs)
+[ "$critical" = "2 DaemonSet 1 Deployment 4 Job" ] || fail "docs/installation.md counts the critical pods of 2 DaemonSets, a Deployment and one Job at a time; there are $critical"
 # template_of NAME ARGUMENT...: what a pod is compared with: one value, in the DaemonSet and in its pods.
 template_of() {
     local name=$1 hash
@@ -129,7 +138,7 @@ template_of() {
 }
 before=$(template_of before)
 [ "$before" = "$(template_of sharing --set resources.computeDomains.imex.sharing=one --set controller.replicas=1)" ] || fail "daemons are replaced for what does not concern them"
-for value in image.tag=v9 imexDaemon.podAnnotations.image=b imexDaemon.resources.requests.cpu=1 nvidiaDriverRoot=/run/nvidia/driver; do
+for value in image.tag=v9 imexDaemon.podAnnotations.image=b imexDaemon.podLabels.team=e imexDaemon.resources.requests.cpu=1 nvidiaDriverRoot=/run/nvidia/driver; do
     [ "$before" != "$(template_of after --set "$value")" ] || fail "daemons are not replaced for another $value"
 done
 render --set resources.computeDomains.imex.maxNodesPerIMEXDomain=36 --set 'imexDaemon.networkPolicy.egressPorts={443}' >"$scratch/rack.yaml"
@@ -410,6 +419,9 @@ refuses "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kuber
 
 [ "$(sed -n 's/^appVersion: //p' "$chart/Chart.yaml")" = "$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml")" ] ||
     fail "Chart.yaml's appVersion is not the workspace's version"
+repository=$(sed -n 's/^repository = "\(.*\)"/\1/p' "$here/../../Cargo.toml")
+[ "$(sed -n 's/^home: //p; /^sources:/{n; s/^  - //p}' "$chart/Chart.yaml")" = "$repository"$'\n'"$repository" ] ||
+    fail "Chart.yaml's home and sources are not Cargo.toml's repository"
 
 if [ $failed = 0 ]; then echo "chart: all renderings as expected"; fi
 exit $failed

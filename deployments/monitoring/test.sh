@@ -4,7 +4,8 @@
 #   deployments/monitoring/test.sh
 #
 # Every metric, label and value in their expressions is in a program's table of metrics (which its own tests hold
-# against what it serves); every alert has its row in README.md, a reason to be there, and a runbook that exists.
+# against what it serves); every alert has its row in README.md, a reason to be there, and a runbook that exists;
+# the dashboard shows every program, and the update of IMEX daemons.
 # Prometheus' promtool reads the rules, runs alerts.test.yaml and reads the dashboard's expressions. Where there is
 # no promtool, that of Debian's package prometheus is taken, unpacked in $IMEX_CACHE: installed, it would start a server.
 set -euo pipefail
@@ -59,7 +60,22 @@ expressions() {
 expressions >"$scratch/expressions"
 [ "$(grep -c '^ *- alert: ' "$alerts")" = "$(grep -vc '^dashboard.json' "$scratch/expressions")" ] || fail "not every alert's expression was found"
 [ "$(grep -c '"refId"' dashboard.json)" = "$(grep -c '^dashboard.json' "$scratch/expressions")" ] || fail "not every expression of the dashboard was found"
-awk -F '\t' -f metrics.awk "$root/controller/README.md" "$root/dra-shim/README.md" "$root/dra-shim/daemon/README.md" "$scratch/expressions" || failed=1
+tables=("$root/controller/README.md" "$root/dra-shim/README.md" "$root/dra-shim/daemon/README.md")
+awk -F '\t' -f metrics.awk "${tables[@]}" "$scratch/expressions" || failed=1
+
+# metrics_of README: the names in its table, one on each line.
+metrics_of() { sed -n 's/^| `\(\(imex\|nvidia\)_dra_[a-z_]*\).*/\1/p' "$1"; }
+grep '^dashboard.json' "$scratch/expressions" | grep -oE '(imex|nvidia)_dra_[a-z_]+' | sort -u >"$scratch/shown"
+# Some metrics are of several programs, and say nothing of one.
+for table in "${tables[@]}"; do metrics_of "$table"; done | sort | uniq -u >"$scratch/of-one"
+for table in "${tables[@]}"; do
+    metrics_of "$table" | sort | comm -12 - "$scratch/of-one" | comm -12 - "$scratch/shown" | grep -q . ||
+        fail "the dashboard shows no metric of its own of ${table#"$root"/}"
+done
+grep -qx imex_dra_imex_updates_stopped "$scratch/shown" || fail "the dashboard does not show whether the update of IMEX daemons has stopped"
+
+# Not ready is status 503, of which kubectl get --raw prints no body: the reason would be missing.
+if grep -rnE 'get --raw[^`]*/readyz' README.md "$root/docs" >&2; then fail "kubectl get --raw hides what /readyz says when it is not ready"; fi
 
 # Every alert is documented, with the runbook that it names.
 while read -r alert runbook; do

@@ -1,12 +1,14 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with its siblings
-# Container images without a registry: the two that every node starts with, made
+# Container images without a registry: those that every node starts with, made
 # of the host's static busybox, and the import of archives. Sourced after
 # state.sh.
 
 pause_image=localhost/pause:1
 busybox_image=localhost/busybox:1
+# The name that examples/ use, so that they are applied as they are.
+examples_image=docker.io/library/busybox:1
 
-# Writes an OCI archive with both images to $1.
+# Writes an OCI archive with these images to $1.
 write_base_images() {
     local work=$state/tmp/images
     mkdir -p "$work/root"/{bin,etc,root} "$work/oci/blobs/sha256"
@@ -17,12 +19,13 @@ write_base_images() {
     echo "root:x:0:" >"$work/root/etc/group"
     tar --create --file "$work/layer.tar" --directory "$work/root" --owner=0 --group=0 --numeric-owner .
 
-    local layer pause busybox
+    local layer pause busybox example
     layer=$(descriptor "$work" application/vnd.oci.image.layer.v1.tar "$work/layer.tar")
     pause=$(image "$work" "$layer" "$pause_image" '"/bin/sleep", "2147483647"')
     busybox=$(image "$work" "$layer" "$busybox_image" '"/bin/sh"')
+    example=$(image "$work" "$layer" "$examples_image" '"/bin/sh"')
     echo '{"imageLayoutVersion": "1.0.0"}' >"$work/oci/oci-layout"
-    echo "{\"schemaVersion\": 2, \"manifests\": [$pause, $busybox]}" >"$work/oci/index.json"
+    echo "{\"schemaVersion\": 2, \"manifests\": [$pause, $busybox, $example]}" >"$work/oci/index.json"
     tar --create --file "$1" --directory "$work/oci" .
 }
 

@@ -26,6 +26,7 @@ use crate::resident::NameScheme;
     group = "resource.nvidia.com",
     version = "v1beta1",
     kind = "ComputeDomainClique",
+    shortname = "cdclique",
     doc = "The IMEX daemons of one NVLink clique",
     namespaced,
     no_spec,
@@ -101,9 +102,10 @@ mod tests {
         let crd = json!(ComputeDomainClique::crd());
         let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let page = format!(
-            "# ComputeDomainClique\n\n`{}`, namespaced, in the driver's namespace; its name is the clique's. {}, which the controller \
-             alone writes. It has neither spec nor status.\n\n## Fields\n\n{}",
+            "# ComputeDomainClique\n\n`{}`, namespaced, in the driver's namespace; its name is the clique's, and its short name for \
+             kubectl `{}`. {}, which the controller alone writes. It has neither spec nor status.\n\n## Fields\n\n{}",
             crate::names::API_VERSION,
+            crd["spec"]["names"]["shortNames"][0].as_str().unwrap(),
             schema["description"].as_str().unwrap(),
             reference::fields_table(schema),
         );

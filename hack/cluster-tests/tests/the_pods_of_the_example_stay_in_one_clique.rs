@@ -29,7 +29,6 @@ fn the_pods_are_in_the_clique_of_the_first_one_and_wait_for_room_there() -> Resu
         ensure!(labels == [Some(CLIQUE), Some(OTHER_CLIQUE)], "{labels:?}");
         Ok(())
     })?;
-    has_the_image(&cluster)?;
 
     cluster.kubectl(&["apply", "-n", &namespace.name, "-f", EXAMPLE])?;
     let node = only_node_of(&cluster, &namespace, 4)?;
@@ -79,15 +78,6 @@ fn only_node_of(cluster: &Cluster, namespace: &Namespace, count: usize) -> Resul
 fn pods(cluster: &Cluster, namespace: &Namespace) -> Result<Vec<Value>> {
     let of_job = "batch.kubernetes.io/job-name=one-clique";
     cluster.items(&["pods", "-n", &namespace.name, "-l", of_job])
-}
-
-/// The example's image is a public one, which the nodes cannot pull.
-fn has_the_image(cluster: &Cluster) -> Result<()> {
-    let tag = "ctr -n k8s.io images tag --force localhost/busybox:1 docker.io/library/busybox:1";
-    for node in [1, 2] {
-        cluster.on_node(node, tag)?;
-    }
-    Ok(())
 }
 
 /// A node that gets no more pods, until this is dropped.
