@@ -62,6 +62,7 @@ all=(
     a_plugin_without_a_pod_prepares_claims
     an_uninstallation_waits_for_the_last_domain
     a_workload_lives_through_install_upgrade_rollback_and_uninstall
+    the_chart_is_uninstalled_without_its_image
     objects_of_nvidias_chart_are_left_alone
     a_stopped_host_daemon_is_left_alone
     a_claim_deleted_under_its_running_pod_keeps_the_device

@@ -271,7 +271,13 @@ contains 'args: ["preflight","rollback","--override"]' hooks
 contains 'args: ["preflight","uninstall","--override"]' hooks
 contains 'args: ["apply-crds","--allow-older"]' hooks
 [ "$(grep -c 'kind: Job' "$scratch/hooks.yaml")" = "$(grep -c 'hook-output-log-policy: hook-succeeded,hook-failed' "$scratch/hooks.yaml")" ] || fail "the log of a Job, or a warning of it, is not printed"
-[ "$(grep -c '^kind: ' "$scratch/hooks.yaml")" = "$(grep -c 'hook-delete-policy: before-hook-creation,hook-succeeded' "$scratch/hooks.yaml")" ] || fail "a hook's object stays"
+[ "$(grep -c '^kind: ' "$scratch/hooks.yaml")" = "$(grep -c 'hook-delete-policy: before-hook-creation,hook-succeeded$' "$scratch/hooks.yaml")" ] || fail "a hook's object stays, or a refused Job goes before its log is read"
+# An image that no node can pull: each Job fails within a minute, names the way to leave, and goes.
+# req: CHART-22
+for line in 'activeDeadlineSeconds: 45$' 'ttlSecondsAfterFinished: 600$' \
+    'imex-dra/if-it-cannot-start: "If no node can pull localhost/imex-dra:v.*: .*kubectl get computedomains --all-namespaces.*: helm uninstall test --namespace imex-dra --no-hooks"$'; do
+    [ "$(grep -cE "^ *$line" "$scratch/hooks.yaml")" = 4 ] || fail "not all four Jobs have: $line"
+done
 hooks --set guard.enabled=false
 lacks 'preflight|guard' hooks
 hooks --set crds.apply=false
@@ -334,6 +340,8 @@ notes_are_right() {
     notes "${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims=true >"$scratch/groups-notes.yaml"
     contains 'A claim of the DeviceClass compute-domain-clique-channel.nvidia.com' groups-notes
     contains 'A node has one pod with a channel at a time' label-notes
+    # req: CHART-22
+    contains '     helm uninstall test --namespace imex-dra --no-hooks' label-notes
     lacks 'clique-channel' label-notes
     lacks 'metricsFrom' label-notes
     notes "${gate[@]}" "${monitored[@]}" --set 'controller.networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus' >"$scratch/monitored-notes.yaml"

@@ -155,7 +155,7 @@ impl Obstacle {
     fn hint(self) -> &'static str {
         match self {
             Self::LiveDomains => {
-                "delete them and wait until they are gone, or go on knowingly (helm uninstall --no-hooks): nothing removes their finalizers then; a release that is to stay is set back by helm rollback NAME REVISION, with its last revision"
+                "delete them and wait until they are gone, or go on knowingly (helm uninstall --no-hooks): nothing removes their finalizers then; a release that is to stay is set back by helm rollback NAME REVISION, with the revision that helm history calls deployed, or else uninstalling"
             }
             Self::OwnChannels => {
                 "delete them and their pods first, keep imex.isolation=channel, or go on knowingly (guard.override=true)"

@@ -1,6 +1,6 @@
 //! The chart's release, as `hack/install.sh` has made it.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::Cluster;
@@ -80,4 +80,37 @@ pub fn revision(cluster: &Cluster) -> Result<String> {
 pub fn roll_back(cluster: &Cluster, revision: &str) -> Result<()> {
     let back = [revision, "--wait", "--timeout=120s"];
     helm(cluster, "rollback", &back).map(drop)
+}
+
+/// All objects of the cluster that are the release's or the programs': `KIND/NAME`. Not those that report what
+/// has been.
+///
+/// # Errors
+/// As [`Cluster::items`].
+pub fn objects_of_driver(cluster: &Cluster) -> Result<Vec<String>> {
+    let kinds = cluster.kubectl(&["api-resources", "--verbs=list", "-o", "name"])?;
+    let is_report = |kind: &&str| !kind.starts_with("events");
+    let kinds: Vec<&str> = kinds.lines().filter(is_report).collect();
+    ensure!(kinds.len() > 40, "only {} kinds: {kinds:?}", kinds.len());
+    let mut ours = Vec::new();
+    for object in cluster.items(&[&kinds.join(","), "-A"])? {
+        let part = |at: &str| object.pointer(at).map(Value::to_string).unwrap_or_default();
+        let marks = [
+            "/metadata/name",
+            "/metadata/labels",
+            "/metadata/annotations",
+            "/metadata/ownerReferences",
+            "/metadata/finalizers",
+            "/spec/driver",
+        ];
+        let marks = marks.map(part).concat();
+        let words = ["imex", "compute-domain", "computedomain"];
+        if words.iter().any(|word| marks.contains(word)) {
+            let (kind, name) = (part("/kind"), part("/metadata/name"));
+            ours.push(format!("{kind}/{name}").replace('"', ""));
+        }
+    }
+    ours.sort();
+    ours.dedup();
+    Ok(ours)
 }

@@ -9,7 +9,9 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use cluster_tests::channels::CHANNELS;
 use cluster_tests::fixtures::{self, CHANNEL_PATH, ChartValue, TestDomain};
 use cluster_tests::node_pod::{NAMESPACE, NodePod};
-use cluster_tests::release::{helm, helm_refuses, install, revision, roll_back, upgrade, values};
+use cluster_tests::release::{
+    helm, helm_refuses, install, objects_of_driver, revision, roll_back, upgrade, values,
+};
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::Value;
 
@@ -197,36 +199,6 @@ fn a_rollback_to_isolation_none_waits_for_the_last_channel() -> Result<()> {
     cluster.kubectl(&delete).map(drop)
 }
 
-/// All objects of the cluster that are the release's or the programs': `KIND/NAME`. Not those that report what
-/// has been.
-fn ours(cluster: &Cluster) -> Result<Vec<String>> {
-    let kinds = cluster.kubectl(&["api-resources", "--verbs=list", "-o", "name"])?;
-    let is_report = |kind: &&str| !kind.starts_with("events");
-    let kinds: Vec<&str> = kinds.lines().filter(is_report).collect();
-    ensure!(kinds.len() > 40, "only {} kinds: {kinds:?}", kinds.len());
-    let mut ours = Vec::new();
-    for object in cluster.items(&[&kinds.join(","), "-A"])? {
-        let part = |at: &str| object.pointer(at).map(Value::to_string).unwrap_or_default();
-        let marks = [
-            "/metadata/name",
-            "/metadata/labels",
-            "/metadata/annotations",
-            "/metadata/ownerReferences",
-            "/metadata/finalizers",
-            "/spec/driver",
-        ];
-        let marks = marks.map(part).concat();
-        let words = ["imex", "compute-domain", "computedomain"];
-        if words.iter().any(|word| marks.contains(word)) {
-            let (kind, name) = (part("/kind"), part("/metadata/name"));
-            ours.push(format!("{kind}/{name}").replace('"', ""));
-        }
-    }
-    ours.sort();
-    ours.dedup();
-    Ok(ours)
-}
-
 /// What the plugin's directories on the node have in them.
 fn files(cluster: &Cluster, node: u8) -> Result<String> {
     let driver = "compute-domain.nvidia.com";
@@ -286,7 +258,7 @@ fn an_uninstallation_meets_no_pod_and_leaves_the_crd() -> Result<()> {
     helm(&cluster, "uninstall", &WAIT)?;
     // The garbage collector, and kubelet, which waits before it deletes slices of a driver that has gone.
     wait_until(&cluster, "the cluster has the CRDs and no more", || {
-        let left = ours(&cluster)?;
+        let left = objects_of_driver(&cluster)?;
         // Of hack/install.sh, not of the chart; what is in it, Kubernetes makes in every namespace.
         let namespace = format!("Namespace/{NAMESPACE}");
         // The Leases: whoever held that of the controllers has given it back, and may not delete it; those of

@@ -1,0 +1,111 @@
+//! Where no node can pull the chart's image, Helm fails within a minute. A release that runs goes on, and one that
+//! never ran is uninstalled as its Job says; then the commands of `docs/operation.md` leave nothing in the cluster.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::node_pod::{NAMESPACE, NodePod};
+use cluster_tests::release::{
+    CHART, helm, helm_refuses, install, objects_of_driver, revision, roll_back, upgrade, values,
+};
+use cluster_tests::{Cluster, wait_until};
+
+const ABSENT: &str = "--set=image.tag=absent";
+/// Longer than a Job may take.
+const TIMEOUT: &str = "--timeout=120s";
+
+/// `helm VERB` fails within a minute and names the Job that did not start.
+fn job_fails(cluster: &Cluster, verb: &str, args: &[&str], job: &str) -> Result<()> {
+    let begun = Instant::now();
+    let said = helm_refuses(cluster, verb, args)?;
+    let took = begun.elapsed();
+    let named = format!("Job/{NAMESPACE}/{job} not ready. status: Failed");
+    ensure!(said.contains(&named), "helm {verb} says: {said}");
+    let minute = Duration::from_secs(60);
+    ensure!(took < minute, "helm {verb} took {took:?}");
+    Ok(())
+}
+
+// req: CHART-22
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_release_that_was_upgraded_to_an_absent_image_is_rolled_back() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    upgrade(&cluster, &["--set=guard.override=false"])?;
+    let (deployed, given) = (revision(&cluster)?, values(&cluster)?);
+    let plugin = NodePod::plugin(&cluster, 1)?;
+
+    let upgrade = [CHART, "--reuse-values", TIMEOUT, ABSENT];
+    job_fails(&cluster, "upgrade", &upgrade, "imex-dra-guard")?;
+    // Helm takes the Job of the last revision.
+    let job = "imex-dra-guard-uninstall";
+    job_fails(&cluster, "uninstall", &[TIMEOUT], job)?;
+
+    roll_back(&cluster, &deployed)?;
+    let now = values(&cluster)?;
+    ensure!(now == given, "the values are {now}, not {given}");
+    let now = NodePod::plugin(&cluster, 1)?;
+    ensure!(now.name == plugin.name, "{} is a new plugin", now.name);
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_release_whose_image_is_gone_is_upgraded_to_another_one() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let plugin = NodePod::plugin(&cluster, 1)?;
+    let gone = [CHART, "--reuse-values", "--no-hooks", ABSENT];
+    helm(&cluster, "upgrade", &gone)?;
+    let deployed = revision(&cluster)?;
+    let job = "imex-dra-guard-uninstall";
+    job_fails(&cluster, "uninstall", &[TIMEOUT], job)?;
+
+    let another = [CHART, "--reuse-values", "--set=image.tag="];
+    let said = helm_refuses(&cluster, "upgrade", &another)?;
+    ensure!(said.contains("has no deployed releases"), "it says: {said}");
+    helm(&cluster, "rollback", &[&deployed, "--no-hooks"])?;
+    upgrade(&cluster, &["--set=image.tag="])?;
+    ensure!(
+        plugin.is_ready()?,
+        "the plugin was replaced or is not ready"
+    );
+    Ok(())
+}
+
+// req: CHART-22
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_release_that_never_ran_is_uninstalled_as_its_job_says() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let values = values(&cluster)?;
+    helm(&cluster, "uninstall", &["--wait", TIMEOUT])?;
+
+    let gate = "--set=featureGates.HostManagedIMEX=true";
+    let install_absent = [CHART, TIMEOUT, gate, ABSENT];
+    job_fails(&cluster, "install", &install_absent, "imex-dra-guard")?;
+    let job = "imex-dra-guard-uninstall";
+    job_fails(&cluster, "uninstall", &[TIMEOUT], job)?;
+    let way_out = cluster.json(&["get", "job", job, "-n", NAMESPACE])?;
+    let way_out = way_out.pointer("/metadata/annotations/imex-dra~1if-it-cannot-start");
+    let way_out = way_out.and_then(|text| text.as_str()).context("no text")?;
+    let (_, command) = way_out.rsplit_once(": ").context("no command")?;
+    let words: Vec<&str> = command.split(' ').collect();
+    ensure!(words.first() == Some(&"helm"), "it says: {way_out}");
+    cluster.script(&words, "")?;
+
+    for command in [
+        "delete namespace imex-dra",
+        "delete clusterroles,clusterrolebindings -l app.kubernetes.io/instance=imex-dra",
+        "delete crd computedomains.resource.nvidia.com computedomaincliques.resource.nvidia.com",
+    ] {
+        cluster.kubectl(&command.split(' ').collect::<Vec<_>>())?;
+    }
+    // kubelet waits before it deletes slices of a driver that has gone.
+    wait_until(&cluster, "nothing is left of the driver", || {
+        let left = objects_of_driver(&cluster)?;
+        ensure!(left.is_empty(), "left: {left:?}");
+        Ok(())
+    })?;
+    cluster.kubectl(&["create", "namespace", NAMESPACE])?;
+    install(&cluster, &values)
+}
