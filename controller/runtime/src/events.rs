@@ -37,7 +37,8 @@ const QUEUE_LEN: usize = 500;
 ///
 /// The same event is written again only after ten minutes, so callers may report a lasting problem as
 /// often as they meet it. Events are the same if they have the same type, reason and note, and the
-/// namespace, name and UID of their objects are the same.
+/// namespace, name and UID of their objects are the same. One is written earlier if another event with the same
+/// object and action was reported since: the newest one says how things are.
 ///
 /// # When an event cannot be written
 /// * No answer, 401, 429, 503 or 504: the API server is not available. The event is tried again, after
@@ -113,7 +114,8 @@ impl Events {
         let (note, now) = (shorten_note(note), Instant::now());
         let mut recent = self.shared.recent();
         let key = recent.key(type_, object, reason, note);
-        if recent.contains(key, now) {
+        let topic = recent.topic(object, action);
+        if recent.contains(key, topic, now) {
             return;
         }
         let queue = match type_ {
@@ -122,7 +124,7 @@ impl Events {
         };
         match queue.try_reserve() {
             Ok(place) => {
-                recent.remember(key, now);
+                recent.remember(key, topic, now);
                 drop(recent);
                 place.send(Report {
                     type_,

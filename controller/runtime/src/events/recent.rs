@@ -22,13 +22,20 @@ const MAX_REMEMBERED: usize = 32_768;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key(u64);
 
+/// What an event is about, as a hash: object and action. Of the events with one topic, the newest one says how
+/// things are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Topic(u64);
+
 /// The events that are not to be repeated yet. Each call takes constant time, on average.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     hasher: RandomState,
     reported: HashMap<Key, Instant>,
+    /// The newest event of each topic.
+    newest: HashMap<Topic, Key>,
     /// Every report with its time, oldest first, even if it was forgotten or made again since.
-    order: VecDeque<(Instant, Key)>,
+    order: VecDeque<(Instant, Key, Topic)>,
 }
 
 impl Recent {
@@ -43,19 +50,26 @@ impl Recent {
         Key(self.hasher.hash_one((type_, object, reason, note)))
     }
 
-    /// Whether the event was reported less than ten minutes ago.
-    pub(super) fn contains(&mut self, key: Key, now: Instant) -> bool {
+    pub(super) fn topic(&self, object: &ObjectReference, action: &str) -> Topic {
+        let object = (&object.namespace, &object.name, &object.uid);
+        Topic(self.hasher.hash_one((object, action)))
+    }
+
+    /// Whether the event was reported less than ten minutes ago, and no other one of its topic since: things have
+    /// come back to what they were then, and the newest event would contradict that.
+    pub(super) fn contains(&mut self, key: Key, topic: Topic, now: Instant) -> bool {
         self.expire(now);
-        self.reported.contains_key(&key)
+        self.reported.contains_key(&key) && self.newest.get(&topic) == Some(&key)
     }
 
     /// An event that is reported now, and was not contained.
-    pub(super) fn remember(&mut self, key: Key, now: Instant) {
+    pub(super) fn remember(&mut self, key: Key, topic: Topic, now: Instant) {
         if self.order.len() >= MAX_REMEMBERED {
             self.pop_oldest();
         }
         self.reported.insert(key, now);
-        self.order.push_back((now, key));
+        self.newest.insert(topic, key);
+        self.order.push_back((now, key, topic));
     }
 
     /// The event may be repeated at once.
@@ -64,7 +78,7 @@ impl Recent {
     }
 
     fn expire(&mut self, now: Instant) {
-        while let Some((at, _)) = self.order.front()
+        while let Some((at, ..)) = self.order.front()
             && now.duration_since(*at) >= REPEAT_AFTER
         {
             self.pop_oldest();
@@ -72,11 +86,15 @@ impl Recent {
     }
 
     fn pop_oldest(&mut self) {
-        if let Some((at, key)) = self.order.pop_front()
-            // Otherwise it was forgotten, and perhaps reported again.
-            && self.reported.get(&key) == Some(&at)
-        {
+        let Some((at, key, topic)) = self.order.pop_front() else {
+            return;
+        };
+        // Otherwise it was forgotten, or reported again since.
+        if self.reported.get(&key) == Some(&at) {
             self.reported.remove(&key);
+        }
+        if self.newest.get(&topic) == Some(&key) && !self.reported.contains_key(&key) {
+            self.newest.remove(&topic);
         }
     }
 }
@@ -84,6 +102,8 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TOPIC: Topic = Topic(0);
 
     fn key(recent: &Recent, note: &str) -> Key {
         recent.key(
@@ -98,22 +118,39 @@ mod tests {
     fn an_event_is_new_again_after_ten_minutes_and_not_before() {
         let (mut recent, start) = (Recent::default(), Instant::now());
         let key = key(&recent, "a");
-        recent.remember(key, start);
-        assert!(recent.contains(key, start + REPEAT_AFTER - Duration::from_millis(1)));
-        assert!(!recent.contains(key, start + REPEAT_AFTER));
+        recent.remember(key, TOPIC, start);
+        assert!(recent.contains(key, TOPIC, start + REPEAT_AFTER - Duration::from_millis(1)));
+        assert!(!recent.contains(key, TOPIC, start + REPEAT_AFTER));
     }
 
     #[test]
     fn an_event_that_was_forgotten_and_reported_again_lives_for_ten_minutes_from_then() {
         let (mut recent, start) = (Recent::default(), Instant::now());
         let key = key(&recent, "a");
-        recent.remember(key, start);
+        recent.remember(key, TOPIC, start);
         recent.forget(key);
-        assert!(!recent.contains(key, start));
+        assert!(!recent.contains(key, TOPIC, start));
         let again = start + REPEAT_AFTER / 2;
-        recent.remember(key, again);
-        assert!(recent.contains(key, start + REPEAT_AFTER));
-        assert!(!recent.contains(key, again + REPEAT_AFTER));
+        recent.remember(key, TOPIC, again);
+        assert!(recent.contains(key, TOPIC, start + REPEAT_AFTER));
+        assert!(!recent.contains(key, TOPIC, again + REPEAT_AFTER));
+    }
+
+    #[test]
+    fn what_is_so_again_is_reported_again_and_what_is_still_so_is_not() {
+        let (mut recent, now) = (Recent::default(), Instant::now());
+        let (good, bad) = (key(&recent, "good"), key(&recent, "bad"));
+        recent.remember(good, TOPIC, now);
+        recent.remember(bad, TOPIC, now);
+        assert!(recent.contains(bad, TOPIC, now));
+        assert!(!recent.contains(good, TOPIC, now));
+        recent.remember(good, TOPIC, now);
+        assert!(recent.contains(good, TOPIC, now));
+        // What another topic says does not matter.
+        recent.remember(bad, Topic(1), now);
+        assert!(recent.contains(good, TOPIC, now));
+        assert!(!recent.contains(good, TOPIC, now + REPEAT_AFTER));
+        assert!(recent.newest.is_empty());
     }
 
     #[test]
@@ -123,14 +160,15 @@ mod tests {
             .map(|number| key(&recent, &number.to_string()))
             .collect();
         for (number, key) in keys.iter().enumerate() {
-            recent.remember(*key, now);
+            recent.remember(*key, Topic(number as u64), now);
             if number % 2 == 0 {
                 recent.forget(*key);
             }
         }
         assert_eq!(recent.order.len(), MAX_REMEMBERED);
         assert_eq!(recent.reported.len(), MAX_REMEMBERED / 2);
-        assert!(recent.contains(keys[keys.len() - 1], now));
-        assert!(!recent.contains(keys[1], now));
+        assert!(recent.newest.len() <= MAX_REMEMBERED);
+        assert!(recent.contains(keys[keys.len() - 1], Topic(keys.len() as u64 - 1), now));
+        assert!(!recent.contains(keys[1], Topic(1), now));
     }
 }

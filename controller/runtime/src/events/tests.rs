@@ -106,15 +106,28 @@ fn dropped(events: &Events) -> (u64, u64) {
 async fn the_same_event_is_written_once_in_ten_minutes() {
     let server = Server::new();
     let events = server.events();
-    for note in ["a", "a", "b", "a"] {
+    for note in ["a", "a", "b", "b"] {
         warn_of(&events, note);
     }
     events.warning(&claim("2"), "Refused", "Prepare", "a");
     assert_eq!(server.notes(3).await, ["a", "b", "a"]);
 
     tokio::time::advance(REPEAT_AFTER).await;
-    warn_of(&events, "a");
-    assert_eq!(server.notes(4).await, ["a", "b", "a", "a"]);
+    warn_of(&events, "b");
+    assert_eq!(server.notes(4).await, ["a", "b", "a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_event_of_an_object_and_action_says_how_things_are() {
+    let server = Server::new();
+    let events = server.events();
+    for reason in ["Ready", "NotReady", "Ready", "Ready"] {
+        events.normal(&claim("1"), reason, "Probe", reason);
+        // Of another action, whatever it says.
+        events.normal(&claim("1"), "Shared", "Prepare", "shared");
+    }
+    let notes = server.notes(4).await;
+    assert_eq!(notes, ["Ready", "shared", "NotReady", "Ready"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,7 +273,7 @@ async fn a_flood_of_normal_events_neither_loses_nor_delays_a_warning() {
 
     // What was dropped is written when it is reported again.
     normal(QUEUE_LEN + 1);
-    normal(1);
+    normal(QUEUE_LEN + 1);
     normal(QUEUE_LEN + 2);
     let notes = server.notes(QUEUE_LEN + 4).await;
     let last = [QUEUE_LEN + 1, QUEUE_LEN + 2].map(|number| number.to_string());

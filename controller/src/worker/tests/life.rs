@@ -160,7 +160,7 @@ async fn two_domains_that_want_one_name_get_it_one_after_the_other() {
     })
     .await;
     assert!(
-        message(&api, "b").contains("belongs to the ComputeDomain with UID"),
+        message(&api, "b").contains("belongs to the ComputeDomain team/a;"),
         "{}",
         message(&api, "b")
     );

@@ -33,7 +33,7 @@ async fn a_name_that_is_taken_is_reported_and_its_template_is_never_touched() {
     api.after(Duration::from_secs(600)).await;
     assert_eq!(template(&api, "a").unwrap(), foreign);
     assert_eq!(domain(&api, "a").unwrap()["status"]["status"], "NotReady");
-    let words = "ResourceClaimTemplate \"a-channel\" already exists and belongs to no ComputeDomain; delete that ResourceClaimTemplate";
+    let words = "ResourceClaimTemplate \"a-channel\" already exists and belongs to no ComputeDomain; create the ComputeDomain again with another";
     assert!(
         message(&api, "a").starts_with(words),
         "{}",
