@@ -73,8 +73,8 @@ impl NodeClaims {
     }
 
     /// Restores the records that a damaged checkpoint has lost: a claim that is
-    /// allocated here and has a CDI spec here was prepared here. Then the specs of other claims
-    /// without a record are removed, and claims can be prepared again.
+    /// allocated here and has a CDI spec here was prepared here. The specs of other claims
+    /// without a record are removed. Then claims can be prepared again.
     ///
     /// `allocated` is every claim of [`lost_claims`](Self::lost_claims) that is
     /// allocated to this node: one that is missing from it loses its device.
@@ -88,7 +88,7 @@ impl NodeClaims {
         major: Option<Major>,
     ) -> Result<RebuildReport, StartError> {
         let (specs, guard) = (Arc::clone(&self.specs), self.guard);
-        let restored = self.commit(move |claims| {
+        let mut report = self.commit(move |claims| {
             if matches!(claims.boot(), Boot::Changed { .. }) {
                 // Nothing is prepared since the reboot: every spec is stale.
                 specs.sweep(&BTreeSet::new())?;
@@ -102,37 +102,37 @@ impl NodeClaims {
                 }
             }
             claims.assume_same_boot()?;
+            // Before the damage is over: such a spec would be damage again.
+            let (removed, failures) = remove_specs_without_record(claims, &specs)?;
             claims.mark_rebuilt();
-            Ok::<_, StartError>(restored)
+            Ok::<_, StartError>(RebuildReport {
+                restored,
+                removed,
+                failures,
+            })
         })?;
-        let mut failures = self.write_missing_specs(major)?;
-        let (removed, failed) = self.remove_specs_without_record()?;
-        failures.extend(failed);
-        Ok(RebuildReport {
-            restored,
-            removed,
-            failures,
-        })
+        report.failures.extend(self.write_missing_specs(major)?);
+        Ok(report)
     }
+}
 
-    /// Returns the names of the files that are gone, and why others are not.
-    fn remove_specs_without_record(&self) -> Result<(Vec<String>, Vec<String>), StartError> {
-        let specs = Arc::clone(&self.specs);
-        self.commit(move |claims| {
-            // A claim without a record is not among those to keep.
-            let recorded = claims.records_unchecked();
-            let keep: BTreeSet<_> = recorded
-                .filter_map(|(uid, _)| ClaimUid::new(uid).ok())
-                .filter(|uid| {
-                    let steps = steps(claims, uid.as_str(), Transaction::RebuildWithout);
-                    !steps.contains(&Step::RemoveSpec)
-                })
-                .collect();
-            let swept = specs.sweep(&keep)?;
-            let failed = swept.failed.iter().map(|error| error_chain(error));
-            Ok((swept.removed, failed.collect()))
+/// Returns the names of the files that are gone, and why others are not.
+fn remove_specs_without_record(
+    claims: &Claims<DeviceGroup>,
+    specs: &ClaimSpecs,
+) -> Result<(Vec<String>, Vec<String>), StartError> {
+    // A claim without a record is not among those to keep.
+    let recorded = claims.records_unchecked();
+    let keep: BTreeSet<_> = recorded
+        .filter_map(|(uid, _)| ClaimUid::new(uid).ok())
+        .filter(|uid| {
+            let steps = steps(claims, uid.as_str(), Transaction::RebuildWithout);
+            !steps.contains(&Step::RemoveSpec)
         })
-    }
+        .collect();
+    let swept = specs.sweep(&keep)?;
+    let failed = swept.failed.iter().map(|error| error_chain(error));
+    Ok((swept.removed, failed.collect()))
 }
 
 fn lost_claims(
