@@ -1,7 +1,8 @@
 //! The claims of one node: what is known of them, and how they are changed.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use dra_checkpoint::{ClaimName, Claims, CommitError, Damage, Store, StoreError, View};
 use imex_cdi::ClaimSpecs;
@@ -31,6 +32,9 @@ pub struct NodeClaims {
     pub(crate) guard: Guard,
     /// In the driver-managed mode.
     pub(crate) daemon: Option<Arc<ImexDaemon>>,
+    /// Claims that are not allocated to this node, with a spec that could not be removed. The next start tries
+    /// again.
+    pub(crate) strays: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// Why the checkpoint cannot be changed now.

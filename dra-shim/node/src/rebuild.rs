@@ -2,7 +2,7 @@
 //! too: the claim has a CDI spec.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use dra_checkpoint::lifecycle::Phase;
 use dra_checkpoint::{Boot, ClaimName, ClaimStatus, Claims, View};
@@ -59,13 +59,14 @@ impl NodeClaims {
     /// [`StartError`]: try again.
     // req: CKPT-14
     pub fn note_lost_claims(&self) -> Result<(), StartError> {
-        if self.lost_claims()?.is_empty() {
+        let strays = self.strays().clone();
+        if self.lost_claims()?.is_subset(&strays) {
             return Ok(());
         }
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| {
             // Now with what other processes have written.
-            if !lost_claims(claims, &specs)?.is_empty() {
+            if !lost_claims(claims, &specs)?.is_subset(&strays) {
                 claims.note_missing();
             }
             Ok(())
@@ -111,8 +112,15 @@ impl NodeClaims {
                 failures,
             })
         })?;
+        // Those that could not be removed would be damage again.
+        *self.strays() = self.lost_claims()?;
         report.failures.extend(self.write_missing_specs(major)?);
         Ok(report)
+    }
+
+    fn strays(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        // A panic elsewhere cannot leave it half-changed.
+        self.strays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

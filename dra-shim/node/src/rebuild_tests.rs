@@ -171,6 +171,27 @@ fn a_checkpoint_of_an_earlier_boot_that_somebody_puts_back_costs_no_claim_its_sp
     assert!(node.channel("holder").is_some());
 }
 
+#[test]
+fn a_stray_spec_that_cannot_be_removed_is_damage_once_and_not_for_ever() {
+    let root = tempfile::tempdir().unwrap();
+    let cdi = Arc::new(durable_file::OsDir::open(root.path()).unwrap());
+    let stray = "k8s.compute-domain.nvidia.com-claim_dead.yaml";
+    // As an immutable file: it is listed, and no request removes it.
+    std::fs::create_dir_all(root.path().join(stray).join("full")).unwrap();
+    let (checkpoint, boot) = (SimDir::new(), BootId::new("boot-1").unwrap());
+    let major = mk_hardware().major.ok();
+    let (node, report) =
+        NodeClaims::start(Arc::new(checkpoint.clone()), cdi, boot, major, EXCLUSIVE).unwrap();
+    assert!(matches!(report.damage, Damage::Damaged { .. }));
+    let report = node.rebuild(Vec::new(), major).unwrap();
+    assert_eq!((report.removed.len(), report.failures.len()), (0, 1));
+    node.note_lost_claims().unwrap();
+    assert_eq!(node.damage(), Damage::None);
+    prepare(&node, &mk_allocated("other")).unwrap();
+    node.note_lost_claims().unwrap();
+    assert_eq!(node.damage(), Damage::None);
+}
+
 // req: CKPT-13
 #[test]
 fn a_live_claim_with_a_file_here_is_a_holder_and_a_file_without_live_claim_goes() {

@@ -75,6 +75,7 @@ impl NodeClaims {
             fences: Arc::default(),
             guard,
             daemon: None,
+            strays: Arc::default(),
         };
         let removed_records = claims.end_earlier_boot()?;
         claims.note_lost_claims()?;

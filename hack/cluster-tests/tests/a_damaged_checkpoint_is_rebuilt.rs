@@ -28,15 +28,7 @@ fn the_holder_is_known_again_and_its_pod_goes_without_trace() -> Result<()> {
         &format!("rm {CHECKPOINT} {CHECKPOINT}.*; {}", plugin.kill_command()?),
     )?;
     is_rebuilt(&cluster, &claim)?;
-    wait_until(&cluster, "the plugin is ready", || {
-        ensure!(plugin.is_ready()?, "{:?}", plugin.log()?.lines().last());
-        Ok(())
-    })?;
-
-    cluster.kubectl(&["delete", "pod", "holder", "-n", &namespace.name, "--wait"])?;
-    let traces = fixtures::traces_on_node(&cluster, 1, &claim)?;
-    ensure!(traces.is_empty(), "left: {traces}");
-    Ok(())
+    the_pod_goes_without_trace(&cluster, &namespace, &plugin, &claim)
 }
 
 // req: CKPT-14
@@ -76,12 +68,21 @@ fn a_backup_that_is_put_back_costs_no_running_pod_its_device() -> Result<()> {
         ensure!(notes.contains(&format!("{}/", namespace.name)), "{notes}");
         Ok(())
     })?;
-    wait_until(&cluster, "the plugin is ready", || {
+    the_pod_goes_without_trace(&cluster, &namespace, &plugin, &claim)
+}
+
+fn the_pod_goes_without_trace(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    plugin: &NodePod,
+    claim: &str,
+) -> Result<()> {
+    wait_until(cluster, "the plugin is ready", || {
         ensure!(plugin.is_ready()?, "{:?}", plugin.log()?.lines().last());
         Ok(())
     })?;
     cluster.kubectl(&["delete", "pod", "holder", "-n", &namespace.name, "--wait"])?;
-    let traces = fixtures::traces_on_node(&cluster, 1, &claim)?;
+    let traces = fixtures::traces_on_node(cluster, 1, claim)?;
     ensure!(traces.is_empty(), "left: {traces}");
     Ok(())
 }

@@ -97,6 +97,14 @@ fn create_claim(api: &FakeApi, node: &str) {
     }));
 }
 
+fn assert_names_the_claim(api: &FakeApi) {
+    let note = api.event_note("ImexUpdateWaits").unwrap();
+    assert!(
+        note.contains("node n1") && note.contains("train/by-hand"),
+        "{note}"
+    );
+}
+
 // req: MODE-25
 #[tokio::test(start_paused = true)]
 async fn a_daemon_that_is_replaced_costs_a_mark_a_list_a_deletion_and_its_changes_and_none_costs_nothing()
@@ -172,11 +180,7 @@ async fn a_claim_that_nobody_has_told_of_is_found_before_the_pod_is_deleted_and_
     assert_eq!(template_of(&api, "n1").as_deref(), Some("old"));
     api.until("told", |api| api.event_note("ImexUpdateWaits").is_some())
         .await;
-    let note = api.event_note("ImexUpdateWaits").unwrap();
-    assert!(
-        note.contains("node n1") && note.contains("train/by-hand"),
-        "{note}"
-    );
+    assert_names_the_claim(&api);
     tell_drained(&api, "n1");
     api.delete(Resource::Claims, "train", "by-hand");
     follow(&api, "n1").await;
@@ -217,11 +221,7 @@ async fn a_leader_that_starts_during_an_update_marks_no_node_that_has_claims_and
         let running = Running::start_with(&api, 18, Arc::new(NodesOfDomains::new(true))).await;
         api.until("told", |api| api.event_note("ImexUpdateWaits").is_some())
             .await;
-        let note = api.event_note("ImexUpdateWaits").unwrap();
-        assert!(
-            note.contains("node n1") && note.contains("train/by-hand"),
-            "{note}"
-        );
+        assert_names_the_claim(&api);
         api.after(10 * SIX_MINUTES).await;
         assert_eq!(mark(&api, "n1"), None);
         running.kill().await;
