@@ -31,14 +31,15 @@ fn a_node_with_a_claim_is_healthy_and_without_the_claims_spec_it_is_not() -> Res
         ensure!(text.contains(seen), "it does not mention {seen:?}: {text}");
     }
 
-    let report = broken(
-        &cluster,
-        &format!(
-            "spec=$(echo /var/run/cdi/*-claim_{claim}.*); mv $spec /run/aside
-            $doctor; code=$?
-            mv /run/aside $spec; exit $code"
-        ),
-    )?;
+    // The plugin may write the spec again before doctor reads the directory.
+    let without_spec = format!(
+        "spec=$(echo /var/run/cdi/*-claim_{claim}.*); mv $spec /run/aside
+        $doctor; code=$?
+        mv /run/aside $spec; exit $code"
+    );
+    let report = wait_until(&cluster, "doctor reads before the plugin repairs", || {
+        broken(&cluster, &without_spec)
+    })?;
     let first = first(&report)?;
     ensure!(
         first.0 == "claim-without-spec" && first.1.contains(&claim),
