@@ -15,7 +15,7 @@
 //! object. The watch of slices is one
 //! more than the `clique_keeper`'s, if that runs, too: one list of the driver's slices when a leader
 //! starts, and what changes in them, to one process. A node that joins costs one or two writes of its
-//! clique's object, one that leaves two and one read of its Node; nodes that change within a quarter of a
+//! clique's object, one that leaves two or three and one read of its Node; nodes that change within a quarter of a
 //! second share them. An update of the daemons costs a list of the cluster's claims; each daemon that is replaced, four
 //! writes of its clique's object, one deletion, and another list, of which there is one in 2 seconds at most, for all
 //! that wait then. There is one request at a time, and there are at most 50 a second.
@@ -31,13 +31,14 @@ use std::time::Duration;
 use compute_domain_api::clique::ComputeDomainClique;
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_api::resident::RESIDENT_LABEL;
-use compute_domain_core::{Clique, CliqueMembers, MemberCounts, NodeSlice, RolloutCounts};
+use compute_domain_core::{Clique, CliqueMembers, Clock, MemberCounts, NodeSlice, RolloutCounts};
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use imex_runtime::{Events, RawObject, Readiness, ReadinessCondition, error_chain, observe_watch};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceSlice;
+use k8s_openapi::jiff::Timestamp;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource as _};
@@ -144,11 +145,12 @@ impl MemberKeeper {
                 futures_util::stream::select(sets.map(Told::DaemonSet), cliques.map(Told::Clique)),
             ),
         );
+        let clock = Clock::new(Instant::now().into_std(), Timestamp::now());
         let mut run = Run {
             keeper: self,
             told: told.boxed(),
             unlisted: HashSet::from(["slices", "pods", "daemon sets", "cliques"]),
-            members: CliqueMembers::new(self.max_nodes).with_force_after(self.force_after),
+            members: CliqueMembers::new(self.max_nodes, clock).with_force_after(self.force_after),
             claims: None,
             unreadable: HashSet::new(),
             crd,

@@ -27,6 +27,9 @@ use crate::resident::NameScheme;
     version = "v1beta1",
     kind = "ComputeDomainClique",
     shortname = "cdclique",
+    printcolumn = r#"{"name":"Members","type":"integer","jsonPath":".memberCount"}"#,
+    printcolumn = r#"{"name":"Ready","type":"integer","jsonPath":".readyCount"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     doc = "The IMEX daemons of one NVLink clique",
     namespaced,
     no_spec,
@@ -45,6 +48,18 @@ pub struct ComputeDomainCliqueRoot {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "length_schema")]
     pub list_length: Option<u32>,
+    /// How many members it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "count_schema")]
+    pub member_count: Option<u32>,
+    /// How many of them are ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "count_schema")]
+    pub ready_count: Option<u32>,
+    /// Indices that no member has and that are not given to another one yet: five minutes from `since`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["index".into()]))]
+    pub freed: Vec<FreedIndex>,
     /// How the names in the node list are made. Changes as `listLength` does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "scheme_schema")]
@@ -76,10 +91,32 @@ pub struct CliqueDaemon {
     /// UID of the daemon's pod, whose address this is. Empty without one.
     #[serde(default, rename = "podUID", skip_serializing_if = "String::is_empty")]
     pub pod_uid: String,
+    /// Address of the machine on which its daemon runs, or ran last: the pod's `hostIP`. A Node that is
+    /// registered again at this address is the same machine and keeps the index.
+    #[serde(default, rename = "hostIP", skip_serializing_if = "String::is_empty")]
+    pub host_ip: String,
+    /// Since when no daemon and no `ResourceSlice` of the node are known, in RFC 3339. Empty: they are.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub absent_since: String,
     /// The UID of the daemon pod that is to be replaced: this one withdraws its readiness, so that the
     /// node prepares no further claim. Empty: none is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub draining: String,
+}
+
+/// An index whose member is gone.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FreedIndex {
+    /// The index.
+    #[schemars(schema_with = "integer_schema")]
+    pub index: i64,
+    /// Since when no daemon with this index is known, in RFC 3339.
+    pub since: String,
+}
+
+fn count_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "minimum": 0 })
 }
 
 fn length_schema(_: &mut SchemaGenerator) -> Schema {

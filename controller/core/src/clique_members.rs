@@ -17,15 +17,16 @@
 //! * no daemon of it is known, or the one that is known is ready in the other clique, and
 //! * that was so for 5 minutes.
 //!
-//! A Node of the same name with another UID is another member; it gets the index of the former one after
-//! the same time, or at once if the same pod has the same address: then it is the same daemon.
+//! A Node of the same name with another UID is the same member if its daemon is the same, or if its machine
+//! has the same address. Otherwise it is another machine, and gets an index that is free at once.
 //!
 //! A daemon that is out of date is replaced when nobody needs it: see the module `rollout`.
 //!
-//! Nothing is remembered that the objects do not have, but since when something is so: after a restart,
-//! the 5 minutes begin again. Changes of a clique are gathered for a moment, so that nodes that come
+//! Nothing is remembered that the objects do not have, the begin of the 5 minutes included. What somebody
+//! else changes in an object is taken back. Changes of a clique are gathered for a moment, so that nodes that come
 //! together cost one write.
 
+mod clock;
 mod drains;
 mod members;
 mod nodes;
@@ -46,6 +47,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::cliques::Clique;
 use crate::node_cliques::NodeSlice;
 
+pub use self::clock::Clock;
 use self::members::{Evaluated, Members};
 use self::nodes::Nodes;
 use self::pods::Pods;
@@ -71,6 +73,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub struct CliqueMembers {
     /// How many lines a node list has.
     max_nodes: u32,
+    clock: Clock,
     nodes: Nodes,
     pods: Pods,
     cliques: BTreeMap<Clique, Members>,
@@ -125,9 +128,10 @@ pub struct MemberCounts {
 
 impl CliqueMembers {
     /// Nothing is known yet. A clique may have this many members.
-    pub fn new(max_nodes: u32) -> Self {
+    pub fn new(max_nodes: u32, clock: Clock) -> Self {
         Self {
             max_nodes,
+            clock,
             nodes: Nodes::default(),
             pods: Pods::default(),
             cliques: BTreeMap::new(),
@@ -259,7 +263,7 @@ impl CliqueMembers {
         let members = self.cliques.entry(clique.clone()).or_default();
         let before = names(members);
         let object_before = members.observed.clone();
-        if members.merge(object) {
+        if members.merge(object, &self.clock) {
             let after = names(members);
             self.note_object(object_before.as_ref(), Some(object));
             self.note_entries(&clique, &before, &after, now);
@@ -380,7 +384,7 @@ impl CliqueMembers {
                 self.cliques.remove(clique);
                 return None;
             }
-            let wanted = members.wanted(clique, self.max_nodes, false);
+            let wanted = members.wanted(clique, now, &self.clock);
             return Some(MemberStep::Create(Box::new(wanted)));
         };
         if members.is_to_go(now) {
@@ -390,15 +394,14 @@ impl CliqueMembers {
                 resource_version: text(&observed.metadata.resource_version),
             });
         }
-        let is_idle = self.world().is_idle(clique, members);
-        let wanted = members.wanted(clique, self.max_nodes, is_idle);
+        let wanted = members.wanted(clique, now, &self.clock);
         if wanted != *observed {
             return Some(MemberStep::Replace(Box::new(wanted)));
         }
         match self.replacing(clique, now) {
             Turn::Marks => {
                 let wanted = self.cliques.get(clique)?;
-                let wanted = wanted.wanted(clique, self.max_nodes, is_idle);
+                let wanted = wanted.wanted(clique, now, &self.clock);
                 Some(MemberStep::Replace(Box::new(wanted)))
             }
             Turn::Step(step) => Some(step),
@@ -422,15 +425,19 @@ impl CliqueMembers {
         let standings =
             entries.map(|(node, entry)| (node.clone(), world.standing(clique, &entry.daemon)));
         let standings = standings.collect();
-        let candidates = world.candidates(clique, members);
         let is_idle = world.is_idle(clique, members);
         let before = names(members);
         let Some(members) = self.cliques.get_mut(clique) else {
             return Evaluated::default();
         };
         let evaluated = members.update(standings, now);
-        let length = members.length(self.max_nodes, is_idle);
-        let surplus = members.admit(clique, candidates, length);
+        let length = members.settle_length(self.max_nodes, is_idle);
+        let members = self.cliques.get(clique);
+        let candidates = members.map(|members| self.world().candidates(clique, members));
+        let Some(members) = self.cliques.get_mut(clique) else {
+            return evaluated;
+        };
+        let surplus = members.admit(clique, candidates.unwrap_or_default(), length, now);
         let object_uid = members
             .observed
             .as_ref()

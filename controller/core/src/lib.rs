@@ -79,8 +79,8 @@ mod waiting;
 pub use channel_lease::{ChannelLease, channel_of_lease};
 pub use channels::{ChannelCounts, ObservedChannels};
 pub use clique_members::{
-    CliqueMembers, DaemonPod, MemberCounts, MemberStep, Replacement, RolloutCounts, RolloutNews,
-    Surplus, template,
+    CliqueMembers, Clock, DaemonPod, MemberCounts, MemberStep, Replacement, RolloutCounts,
+    RolloutNews, Surplus, template,
 };
 pub use cliques::{Clique, CliqueFinding, Cliques};
 pub use content::{Content, leaves_out_only};

@@ -124,7 +124,7 @@ impl Run<'_> {
             return PACE;
         }
         self.crd.set_unmet(
-            "the CustomResourceDefinition of ComputeDomainCliques on the API server lacks fields (listLength, nameScheme, nodeUID, podUID, draining), so that no IMEX daemon can start; apply the one of this chart (crd/), nothing else has to follow",
+            "the CustomResourceDefinition of ComputeDomainCliques on the API server lacks fields (listLength, nameScheme, nodeUID, podUID, hostIP, absentSince, draining, freed, memberCount, readyCount), so that no IMEX daemon can start; apply the one of this chart (crd/), nothing else has to follow",
         );
         // No watch tells that the CRD has been applied.
         self.members.look_again(clique, now + CRD_PAUSE);

@@ -34,6 +34,10 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// After a write that failed.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// How long `nvidia-imex` goes on as it is when the clique's object moves members to other indices. The
+/// controller never moves a member that runs, and takes such an edit back.
+const SETTLE: Duration = Duration::from_secs(10);
+
 /// The hosts file.
 #[derive(Debug)]
 struct Names {
@@ -53,6 +57,8 @@ pub(crate) struct Core {
     membership: Result<Membership, String>,
     /// The last membership that was one.
     plan: Option<Plan>,
+    /// One that moves members, and when it is taken unless the object has changed again.
+    held: Option<(Instant, Membership)>,
     names: Names,
     process: Process,
     /// Grows when the certificates are renewed.
@@ -76,6 +82,7 @@ impl Core {
             fabric: Fabric::Unknown("NVML has not been read yet".to_owned()),
             membership: Err("the clique is not known yet".to_owned()),
             plan: None,
+            held: None,
             names: Names {
                 written: None,
                 failure: None,
@@ -100,7 +107,7 @@ impl Core {
         match &fabric {
             Fabric::NoClique(_) => {
                 self.membership = Err("this node is in no clique".to_owned());
-                self.plan = None;
+                (self.plan, self.held) = (None, None);
             }
             Fabric::Clique(clique) if self.clique() != Some(clique) => {
                 self.membership = Err(format!(
@@ -127,7 +134,35 @@ impl Core {
     }
 
     /// What the object of that clique says.
-    pub(crate) fn membership(&mut self, membership: Result<Membership, String>) {
+    // req: DAEMON-3
+    pub(crate) fn membership(&mut self, membership: Result<Membership, String>, now: Instant) {
+        let held = self.held.take();
+        match membership {
+            Ok(membership) if self.is_moved_by(&membership) => {
+                let until = held.map_or(now + SETTLE, |(until, _)| until);
+                self.held = Some((until, membership));
+            }
+            membership => self.take_membership(membership),
+        }
+    }
+
+    /// Whether it moves members of a clique in which `nvidia-imex` runs.
+    fn is_moved_by(&self, membership: &Membership) -> bool {
+        let Some(plan) = &self.plan else { return false };
+        let runs = matches!(&self.process, Process::Up(up) if up.seat == plan.seat);
+        runs && plan.seat.clique == membership.seat.clique && plan.is_moved_by(membership)
+    }
+
+    fn take_held(&mut self, now: Instant) {
+        let is_over = |until: Instant| until <= now || !matches!(self.process, Process::Up(_));
+        if self.held.as_ref().is_some_and(|(until, _)| is_over(*until))
+            && let Some((_, membership)) = self.held.take()
+        {
+            self.take_membership(Ok(membership));
+        }
+    }
+
+    fn take_membership(&mut self, membership: Result<Membership, String>) {
         if let Ok(Membership { seat, peers, .. }) = &membership {
             self.plan = Some(Plan {
                 seat: seat.clone(),
@@ -194,6 +229,7 @@ impl Core {
     /// What there is to do now. Call it again after the actions are done, until there are none.
     pub(crate) fn decide(&mut self, now: Instant) -> Vec<Action> {
         let mut actions = Vec::new();
+        self.take_held(now);
         self.write_names(now, &mut actions);
         // What follows depends on how that goes.
         if actions.is_empty() {
@@ -208,7 +244,8 @@ impl Core {
         let process = self.process_wakes_at();
         let publish = self.next_publish;
         let names = self.plan.as_ref().map(|_| self.names.next_check);
-        [process, names]
+        let held = self.held.as_ref().map(|(until, _)| *until);
+        [process, names, held]
             .into_iter()
             .flatten()
             .fold(publish, Instant::min)

@@ -88,7 +88,7 @@ impl World {
     }
 
     fn member(&mut self, membership: Membership) {
-        self.core.membership(Ok(membership));
+        self.core.membership(Ok(membership), self.now);
         self.act();
     }
 
@@ -264,7 +264,9 @@ fn nvml_that_answers_no_more_changes_nothing_and_no_clique_ends_the_process() {
 fn it_starts_when_it_is_a_member_and_is_ready_when_nvidia_imex_is() {
     let mut world = World::new();
     world.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
-    world.core.membership(Err("not a member".to_owned()));
+    world
+        .core
+        .membership(Err("not a member".to_owned()), world.now);
     world.pass(60 * SECOND);
     assert_eq!((world.starts.len(), world.reason()), (0, "not a member"));
     world.member(mk_membership(3, &[(1, 2)]));
@@ -372,6 +374,10 @@ fn only_another_place_starts_it_anew() {
         world.act();
         assert_eq!(world.starts.len(), 1);
         world.member(membership);
+        if reason != StartReason::Clique {
+            assert_eq!(world.reports, []);
+            world.pass(SETTLE);
+        }
         assert_eq!(world.reports, [Report::Moved(reason)]);
         assert_eq!(world.phase(), DaemonPhase::Starting);
         world.exit();
@@ -382,11 +388,44 @@ fn only_another_place_starts_it_anew() {
     }
 }
 
+// req: DAEMON-3
+#[test]
+fn members_that_somebody_moves_and_the_controller_moves_back_disturb_no_nvidia_imex() {
+    let edits = [
+        mk_membership(1, &[(0, 2), (2, 3)]),
+        mk_membership(0, &[(2, 2), (1, 3)]),
+    ];
+    for edited in edits {
+        let mut world = World::ready();
+        let right = mk_membership(0, &[(1, 2), (2, 3)]);
+        world.member(right.clone());
+        let (hosts, signals) = (world.hosts.clone(), world.signals.len());
+        for _ in 0..3 {
+            world.member(edited.clone());
+            world.pass(SETTLE - SECOND);
+            assert_eq!(world.phase(), DaemonPhase::Ready);
+            world.member(right.clone());
+            world.pass(2 * SETTLE);
+        }
+        assert_eq!(
+            (&world.hosts, world.signals.len(), world.starts.len()),
+            (&hosts, signals, 1)
+        );
+        // What stays is followed, however often it is written.
+        world.member(edited.clone());
+        world.pass(SETTLE - SECOND);
+        world.member(edited.clone());
+        world.pass(SECOND);
+        assert_ne!(world.hosts, hosts);
+    }
+}
+
 // req: DAEMON-5
 #[test]
 fn one_that_does_not_end_after_sigterm_is_killed() {
     let mut world = World::ready();
     world.member(mk_membership(5, &[]));
+    world.pass(SETTLE);
     assert!(world.process.as_ref().is_some_and(|it| it.1.index == 0));
     world.pass(10 * SECOND);
     assert!(world.process.as_ref().is_some_and(|it| it.1.index == 5));
@@ -395,7 +434,9 @@ fn one_that_does_not_end_after_sigterm_is_killed() {
 #[test]
 fn what_is_not_known_any_more_changes_nothing_of_what_runs() {
     let mut world = World::ready();
-    world.core.membership(Err("the object is gone".to_owned()));
+    world
+        .core
+        .membership(Err("the object is gone".to_owned()), world.now);
     world.pass(60 * SECOND);
     assert_eq!(
         (world.starts.len(), world.phase()),
@@ -565,10 +606,11 @@ impl World {
             Happening::Fabric(_) => self.core.fabric(Fabric::Clique(CLIQUE.to_owned())),
             // The object of a clique is read only while the node is in it.
             Happening::Member(index, peers) if self.core.clique().is_some() => {
-                self.core.membership(Ok(mk_membership(index, &peers)));
+                let membership = mk_membership(index, &peers);
+                self.core.membership(Ok(membership), self.now);
             }
             Happening::NoMember if self.core.clique().is_some() => {
-                self.core.membership(Err("no".to_owned()));
+                self.core.membership(Err("no".to_owned()), self.now);
             }
             Happening::Exit if self.process.is_some() => self.exit(),
             Happening::Answer(kind) if self.asked.is_some() => {

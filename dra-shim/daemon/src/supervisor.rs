@@ -168,7 +168,7 @@ impl Supervisor {
         if let Ok(membership) = &membership {
             self.metrics.members(membership.peers.len() + 1);
         }
-        self.core.membership(membership);
+        self.core.membership(membership, Instant::now());
     }
 
     async fn exited(&mut self, exit: &Exit) {

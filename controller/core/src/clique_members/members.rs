@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use compute_domain_api::clique::{CliqueDaemon, ComputeDomainClique};
+use compute_domain_api::clique::{CliqueDaemon, ComputeDomainClique, FreedIndex};
 use compute_domain_api::crd::ComputeDomainState;
 use compute_domain_api::resident::{CLIQUE_ID_LABEL, NameScheme, RESIDENT_LABEL};
 
 use crate::version::Version;
 
+use super::clock::Clock;
 use super::standing::{PodFacts, Standing};
 
 /// How long nobody gets an index after no daemon of its former node is known any more: an unreachable
@@ -26,12 +27,11 @@ const LONGEST_LOOK: Duration = Duration::from_secs(60 * 60);
 pub(super) struct Members {
     /// Its object, as it was told last; `None`: there is none.
     pub(super) observed: Option<ComputeDomainClique>,
-    /// The length of the lists that it had last. The daemons that run have it, also where somebody has
-    /// deleted the object, or the field.
+    /// The length of the lists. The daemons that run have it, whatever the object says by now.
     length: Option<u32>,
     /// By the name of the node. More or less than what the object has, until that is written.
     pub(super) entries: BTreeMap<Box<str>, Entry>,
-    /// When indices became free that were in use since the start.
+    /// Since when no daemon with these indices is known. Each is given away after [`FREE_AFTER`].
     freed: BTreeMap<u32, Instant>,
     /// Nodes for which no index is free.
     pub(super) surplus: BTreeSet<Box<str>>,
@@ -42,6 +42,8 @@ pub(super) struct Members {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) daemon: CliqueDaemon,
+    /// The object has had it with this index: daemons may know it.
+    is_written: bool,
     /// Since when no daemon of this member is known.
     since: Option<Instant>,
     /// How often the Node was looked at since then, and when it is next.
@@ -73,10 +75,10 @@ pub(super) struct Candidate {
 // === impl Members ===
 
 impl Members {
-    /// The object as the watch or an answer has it. Where it differs from what is known, it is right: a
-    /// write of before may have come late, and daemons follow it at once. A member that it lacks, or whose index is none
-    /// that a daemon would follow, keeps the index that is known of it if that is free.
-    pub(super) fn merge(&mut self, object: &ComputeDomainClique) -> bool {
+    /// The object as the watch or an answer has it. What the controller has once seen in it stays as it is
+    /// known, since daemons run with it: an index changes only if this controller changes it. What it has only
+    /// wanted to write gives way, since a write of the leader before it may have come first.
+    pub(super) fn merge(&mut self, object: &ComputeDomainClique, clock: &Clock) -> bool {
         let version =
             |it: &ComputeDomainClique| Version::parse(it.metadata.resource_version.as_deref());
         if let Some(known) = &self.observed
@@ -88,66 +90,76 @@ impl Members {
         let mut observed = object.clone();
         observed.metadata.managed_fields = None;
         self.observed = Some(observed);
-        self.length = object.spec.list_length.or(self.length);
+        self.length = self.length.or(object.spec.list_length);
         let limit = self.length.map_or(i64::MAX, i64::from);
-        let known_index = |daemon: &CliqueDaemon| {
-            let known = self.entries.get(daemon.node_name.as_str());
-            known.is_some_and(|known| known.daemon.index == daemon.index)
-        };
-        // Of two with one index, it is that of whom it is known of.
-        let mut daemons: Vec<_> = object.spec.daemons.iter().collect();
-        daemons.sort_by_key(|daemon| !known_index(daemon));
-        let (mut taken, mut told) = (BTreeSet::new(), BTreeSet::new());
-        for daemon in daemons {
-            if !(0..limit).contains(&daemon.index) || !taken.insert(daemon.index) {
+        let written = self.entries.values().filter(|entry| entry.is_written);
+        let mut taken: BTreeSet<_> = written.map(|entry| entry.daemon.index).collect();
+        for daemon in &object.spec.daemons {
+            let node = daemon.node_name.as_str();
+            let known = self.entries.get_mut(node);
+            let is_known = known.as_ref().is_some_and(|known| known.is_written);
+            if is_known || !(0..limit).contains(&daemon.index) || !taken.insert(daemon.index) {
                 continue;
             }
-            let node = daemon.node_name.as_str();
-            told.insert(node);
-            match self.entries.get_mut(node) {
-                Some(known) if known.is_same_member(daemon) => known.daemon.index = daemon.index,
-                _ => drop(self.entries.insert(node.into(), Entry::new(daemon.clone()))),
+            match known {
+                Some(known) if known.daemon.node_uid == daemon.node_uid => {
+                    (known.daemon.index, known.is_written) = (daemon.index, true);
+                }
+                _ => {
+                    let entry = Entry::written(daemon.clone(), clock);
+                    self.entries.insert(node.into(), entry);
+                }
             }
         }
         self.entries
-            .retain(|node, entry| told.contains(&**node) || taken.insert(entry.daemon.index));
+            .retain(|_, entry| entry.is_written || taken.insert(entry.daemon.index));
+        for freed in &object.spec.freed {
+            if let (Ok(index), Some(since)) = (freed.index.try_into(), clock.instant(&freed.since))
+            {
+                self.freed.entry(index).or_insert(since);
+            }
+        }
         true
     }
 
     /// What the object is to be, with the metadata that it has.
-    pub(super) fn wanted(
-        &self,
-        clique: &str,
-        max_nodes: u32,
-        is_idle: bool,
-    ) -> ComputeDomainClique {
+    pub(super) fn wanted(&self, clique: &str, now: Instant, clock: &Clock) -> ComputeDomainClique {
         let mut object = self.observed.clone().unwrap_or_default();
         object.metadata.name = Some(clique.to_owned());
         let labels = object.metadata.labels.get_or_insert_default();
         labels.insert(RESIDENT_LABEL.to_owned(), "true".to_owned());
         labels.insert(CLIQUE_ID_LABEL.to_owned(), clique.to_owned());
-        let mut daemons: Vec<_> = self.entries.values().map(|it| it.daemon.clone()).collect();
+        let entries = self.entries.values().map(|entry| CliqueDaemon {
+            absent_since: entry.since.map(|at| clock.text(at)).unwrap_or_default(),
+            ..entry.daemon.clone()
+        });
+        let mut daemons: Vec<_> = entries.collect();
         daemons.sort_by_key(|daemon| daemon.index);
+        let ready = |it: &&CliqueDaemon| it.status == ComputeDomainState::Ready;
+        object.spec.ready_count = u32::try_from(daemons.iter().filter(ready).count()).ok();
+        object.spec.member_count = u32::try_from(daemons.len()).ok();
         object.spec.daemons = daemons;
-        object.spec.list_length = Some(self.length(max_nodes, is_idle));
+        object.spec.list_length = self.length;
+        let kept = self.freed.iter().filter(|(_, at)| **at + FREE_AFTER > now);
+        let freed = kept.map(|(index, at)| FreedIndex {
+            index: i64::from(*index),
+            since: clock.text(*at),
+        });
+        object.spec.freed = freed.collect();
         let scheme = object.spec.name_scheme.unwrap_or(NameScheme::Hash10);
         object.spec.name_scheme = Some(scheme);
         object
     }
 
-    /// How many lines the node lists have: what the operator says now only if no daemon runs, and no
-    /// member's index is beyond it.
+    /// Settles how many lines the node lists have: what the operator says now only if no daemon runs, and
+    /// no member's index is beyond it.
     // req: DM-5
-    pub(super) fn length(&self, max_nodes: u32, is_idle: bool) -> u32 {
-        let Some(length) = self.length else {
-            return max_nodes;
-        };
+    pub(super) fn settle_length(&mut self, max_nodes: u32, is_idle: bool) -> u32 {
         let fits = |entry: &Entry| entry.daemon.index < i64::from(max_nodes);
-        if is_idle && self.entries.values().all(fits) {
-            max_nodes
-        } else {
-            length
-        }
+        let is_free = is_idle && self.entries.values().all(fits);
+        let length = self.length.filter(|_| !is_free).unwrap_or(max_nodes);
+        self.length = Some(length);
+        length
     }
 
     /// Lets each member be what it is.
@@ -163,9 +175,9 @@ impl Members {
             };
             let fate = entry.update(standing, now);
             match fate {
-                Fate::Freed => {
+                Fate::Freed { since } => {
                     let index = u32::try_from(entry.daemon.index).unwrap_or_default();
-                    self.freed.insert(index, now);
+                    self.freed.insert(index, since);
                     self.entries.remove(&node);
                 }
                 Fate::Look => evaluated.look = Some(node),
@@ -173,6 +185,8 @@ impl Members {
             }
         }
         self.blank_reused_addresses();
+        let ends = self.freed.values().map(|since| *since + FREE_AFTER);
+        evaluated.wake(ends.filter(|end| *end > now).min());
         self.empty_since = match (&self.observed, self.entries.is_empty()) {
             (Some(_), true) => Some(self.empty_since.unwrap_or(now)),
             _ => None,
@@ -189,8 +203,9 @@ impl Members {
         clique: &str,
         candidates: Vec<Candidate>,
         length: u32,
+        now: Instant,
     ) -> Vec<Box<str>> {
-        let mut free = self.free_indices(length).into_iter();
+        let mut free = self.free_indices(length, now).into_iter();
         let mut surplus = BTreeSet::new();
         for Candidate { node, uid, pod } in candidates {
             let Some(index) = free.next() else {
@@ -238,10 +253,15 @@ impl Members {
         }
     }
 
-    fn free_indices(&self, length: u32) -> Vec<u32> {
+    fn free_indices(&self, length: u32, now: Instant) -> Vec<u32> {
         let taken: BTreeSet<_> = self.entries.values().map(|it| it.daemon.index).collect();
+        let may_run = |index: &u32| {
+            self.freed
+                .get(index)
+                .is_some_and(|at| *at + FREE_AFTER > now)
+        };
         let mut free: Vec<_> = (0..length)
-            .filter(|index| !taken.contains(&i64::from(*index)))
+            .filter(|index| !taken.contains(&i64::from(*index)) && !may_run(index))
             .collect();
         free.sort_by_key(|index| (self.freed.get(index).copied(), *index));
         free
@@ -262,8 +282,8 @@ enum Fate {
     Stays(Option<Instant>),
     /// Its Node has to be looked at.
     Look,
-    /// It is none any more.
-    Freed,
+    /// It is none any more, and no daemon of it is known since then.
+    Freed { since: Instant },
 }
 
 // === impl Entry ===
@@ -272,6 +292,7 @@ impl Entry {
     fn new(daemon: CliqueDaemon) -> Self {
         Self {
             daemon,
+            is_written: false,
             since: None,
             looks: 0,
             look_at: None,
@@ -280,8 +301,13 @@ impl Entry {
         }
     }
 
-    fn is_same_member(&self, told: &CliqueDaemon) -> bool {
-        self.daemon.node_uid == told.node_uid
+    /// As the object has it.
+    fn written(daemon: CliqueDaemon, clock: &Clock) -> Self {
+        Self {
+            since: clock.instant(&daemon.absent_since),
+            is_written: true,
+            ..Self::new(daemon)
+        }
     }
 
     /// The Node was looked at: whether it is still the member's.
@@ -311,26 +337,15 @@ impl Entry {
                 self.lives_or_looks(is_known_to_live, now)
             }
             Standing::Unknown { is_known_to_live } => self.lives_or_looks(is_known_to_live, now),
-            Standing::Replaced {
-                uid,
-                pod,
-                takes_over,
-                former_may_run,
-            } => {
+            Standing::Replaced { former_may_run } => {
                 // Its address stays, by which the former daemon is known.
                 self.daemon.status = ComputeDomainState::NotReady;
                 self.daemon.draining.clear();
-                if self.is_over(!former_may_run, now) {
-                    if !takes_over {
-                        return Fate::Freed;
-                    }
-                    self.daemon.node_uid = uid.to_string();
-                    self.set_pod(pod.as_ref());
-                    self.since = None;
-                    return Fate::Stays(None);
-                }
-                Fate::Stays(self.since.map(|since| since + FREE_AFTER))
+                self.free_when_over(!former_may_run, now)
             }
+            Standing::OtherMachine => Fate::Freed {
+                since: self.since.unwrap_or(now),
+            },
             Standing::Left {
                 former_may_run,
                 has_settled,
@@ -340,34 +355,38 @@ impl Entry {
                 if former_may_run {
                     self.daemon.pod_uid = former;
                 }
-                if self.is_over(has_settled, now) {
-                    return Fate::Freed;
-                }
-                Fate::Stays(self.since.map(|since| since + FREE_AFTER))
+                self.free_when_over(has_settled, now)
             }
         }
     }
 
-    fn lives_or_looks(&mut self, is_known_to_live: bool, now: Instant) -> Fate {
-        let is_over = self.is_over(!is_known_to_live, now);
-        if is_known_to_live {
-            (self.looks, self.look_at, self.gone) = (0, None, false);
-            return Fate::Stays(None);
-        }
-        if is_over && self.gone {
-            return Fate::Freed;
-        }
-        let first = self.since.map(|since| since + FREE_AFTER);
-        match self.look_at.or(first) {
-            Some(at) if at <= now => Fate::Look,
-            at => Fate::Stays(at),
+    /// Frees the index when no daemon of the member was known for long enough.
+    fn free_when_over(&mut self, is_unknown: bool, now: Instant) -> Fate {
+        self.note_unknown(is_unknown, now);
+        match self.since {
+            Some(since) if since + FREE_AFTER <= now => Fate::Freed { since },
+            since => Fate::Stays(since.map(|since| since + FREE_AFTER)),
         }
     }
 
-    /// Whether no daemon of the member was known for long enough.
-    fn is_over(&mut self, is_unknown: bool, now: Instant) -> bool {
+    fn lives_or_looks(&mut self, is_known_to_live: bool, now: Instant) -> Fate {
+        self.note_unknown(!is_known_to_live, now);
+        let Some(since) = self.since else {
+            (self.looks, self.look_at, self.gone) = (0, None, false);
+            return Fate::Stays(None);
+        };
+        let first = since + FREE_AFTER;
+        if self.gone && first <= now {
+            return Fate::Freed { since };
+        }
+        match self.look_at.unwrap_or(first) {
+            at if at <= now => Fate::Look,
+            at => Fate::Stays(Some(at)),
+        }
+    }
+
+    fn note_unknown(&mut self, is_unknown: bool, now: Instant) {
         self.since = is_unknown.then(|| self.since.unwrap_or(now));
-        self.since.is_some_and(|since| since + FREE_AFTER <= now)
     }
 
     fn set_pod(&mut self, pod: Option<&PodFacts>) {
@@ -376,6 +395,9 @@ impl Entry {
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
         daemon.pod_uid = text(pod.map(|pod| &*pod.uid));
         daemon.ip_address = text(pod.map(|pod| &*pod.address));
+        if let Some(pod) = pod {
+            daemon.host_ip = pod.host.to_string();
+        }
         daemon.status = match pod {
             Some(pod) if pod.ready => ComputeDomainState::Ready,
             _ => ComputeDomainState::NotReady,

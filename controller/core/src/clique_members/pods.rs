@@ -17,6 +17,8 @@ pub struct DaemonPod {
     pub node: Box<str>,
     /// Its address; empty: none yet.
     pub address: Box<str>,
+    /// The address of its machine; empty: none yet.
+    pub host: Box<str>,
     /// Whether the daemon is ready.
     pub ready: bool,
     /// Whether it is being deleted.
@@ -59,6 +61,7 @@ impl DaemonPod {
             uid: text(&metadata.uid),
             node: node.into(),
             address: status.map(|it| text(&it.pod_ip)).unwrap_or_default(),
+            host: status.map(|it| text(&it.host_ip)).unwrap_or_default(),
             ready: !ending && status.is_some_and(is_ready),
             ending,
             running: status.is_some_and(runs),

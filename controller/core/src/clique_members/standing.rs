@@ -7,6 +7,8 @@ use super::pods::DaemonPod;
 pub(super) struct PodFacts {
     pub(super) uid: Box<str>,
     pub(super) address: Box<str>,
+    /// The address of its machine.
+    pub(super) host: Box<str>,
     pub(super) ready: bool,
 }
 
@@ -21,15 +23,13 @@ pub(super) enum Standing {
         /// Whether a slice or a pod shows that the Node may live.
         is_known_to_live: bool,
     },
-    /// Another Node has the name now.
+    /// Another Node has the name now, and no daemon yet, or nothing says that it is in this clique.
     Replaced {
-        uid: Box<str>,
-        pod: Option<PodFacts>,
-        /// Whether it has said that it is in this clique, too.
-        takes_over: bool,
         /// Whether the former Node's daemon may run.
         former_may_run: bool,
     },
+    /// Another machine has the name now. It is in this clique, too, and gets an index of its own.
+    OtherMachine,
     /// Its node is in another clique now, or in none.
     Left {
         /// Whether the daemon that was a member may run.
@@ -48,6 +48,7 @@ impl PodFacts {
         Self {
             uid: pod.uid.clone(),
             address: pod.address.clone(),
+            host: pod.host.clone(),
             ready: pod.ready,
         }
     }

@@ -1,4 +1,7 @@
+use std::sync::LazyLock;
+
 use compute_domain_api::clique::CliqueDaemon;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
@@ -24,7 +27,7 @@ struct Cluster {
 impl Cluster {
     fn new(max_nodes: u32) -> Self {
         Self {
-            members: CliqueMembers::new(max_nodes),
+            members: mk_members(max_nodes, Instant::now()),
             now: Instant::now(),
             objects: BTreeMap::new(),
             writes: 0,
@@ -35,7 +38,7 @@ impl Cluster {
 
     /// A controller that starts and knows the objects only.
     fn restart(&mut self, max_nodes: u32) {
-        self.members = CliqueMembers::new(max_nodes);
+        self.members = mk_members(max_nodes, self.now);
         for object in self.objects.values() {
             self.members.apply_clique(object, self.now);
         }
@@ -63,6 +66,22 @@ impl Cluster {
     fn join(&mut self, node: &str, clique: &str) {
         self.slice(node, clique);
         self.pod(node, &json!({ "ready": "True" }));
+    }
+
+    /// The Node of this name has this UID now, and runs on the machine of this address.
+    fn join_as(&mut self, node: &str, uid: &str, host: &str) {
+        let clique = json!({ "clique": { "string": A } });
+        let slice = mk_slice_of(node, uid, &clique);
+        self.members.apply_slice(&slice, self.now);
+        let (pod, ip) = (format!("pod-{uid}"), format!("ip-{uid}"));
+        let pod = json!({ "uid": pod, "ip": ip, "host": host, "ready": "True" });
+        self.pod(node, &pod);
+    }
+
+    /// The Node is deleted, and its slice and its pod with it.
+    fn leave(&mut self, node: &str) {
+        self.wipe(node);
+        self.members.remove_pod(&format!("pod-{node}"), self.now);
     }
 
     fn pass(&mut self, time: Duration) {
@@ -120,10 +139,22 @@ impl Cluster {
     }
 }
 
+/// A controller that starts now. The wall clock goes with the other one.
+fn mk_members(max_nodes: u32, now: Instant) -> CliqueMembers {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let time = "2026-01-02T03:04:05Z".parse::<Timestamp>().unwrap();
+    let time = time + now.saturating_duration_since(*START);
+    CliqueMembers::new(max_nodes, Clock::new(now, time))
+}
+
 fn mk_slice(node: &str, attributes: &Value) -> NodeSlice {
+    mk_slice_of(node, &format!("uid-{node}"), attributes)
+}
+
+fn mk_slice_of(node: &str, uid: &str, attributes: &Value) -> NodeSlice {
     let slice = json!({
         "metadata": { "name": format!("slice-{node}"), "ownerReferences": [
-            { "apiVersion": "v1", "kind": "Node", "name": node, "uid": format!("uid-{node}") },
+            { "apiVersion": "v1", "kind": "Node", "name": node, "uid": uid },
         ] },
         "spec": {
             "driver": "compute-domain.nvidia.com", "nodeName": node,
@@ -134,7 +165,7 @@ fn mk_slice(node: &str, attributes: &Value) -> NodeSlice {
     NodeSlice::new(&serde_json::from_value(slice).unwrap()).unwrap()
 }
 
-/// A pod of this node; `patch` may have `uid`, `ip`, `ready`, `phase` and `deleted`.
+/// A pod of this node; `patch` may have `uid`, `ip`, `host`, `ready`, `phase` and `deleted`.
 fn mk_pod(node: &str, patch: &Value) -> Pod {
     let text = |field: &str, default: &str| patch[field].as_str().unwrap_or(default).to_owned();
     let mut pod = json!({
@@ -142,6 +173,7 @@ fn mk_pod(node: &str, patch: &Value) -> Pod {
         "spec": { "nodeName": node, "containers": [] },
         "status": {
             "phase": text("phase", "Running"), "podIP": text("ip", &format!("ip-{node}")),
+            "hostIP": text("host", &format!("host-{node}")),
             "conditions": [{ "type": "Ready", "status": text("ready", "False") }],
         },
     });
@@ -185,7 +217,7 @@ fn eighteen_nodes_that_come_together_cost_at_most_thirty_six_writes_and_one_at_o
 }
 
 #[test]
-fn a_member_that_leaves_costs_two_writes_and_one_look_and_its_index_is_free_after_five_minutes() {
+fn a_member_that_leaves_costs_three_writes_and_one_look_and_its_index_is_free_after_five_minutes() {
     let mut cluster = Cluster::new(2);
     cluster.join("a", A);
     cluster.join("b", A);
@@ -210,7 +242,79 @@ fn a_member_that_leaves_costs_two_writes_and_one_look_and_its_index_is_free_afte
         (cluster.index(A, "a"), cluster.index(A, "c")),
         (None, Some(0))
     );
-    assert_eq!((cluster.writes - before, cluster.looks.len()), (2, 1));
+    assert_eq!((cluster.writes - before, cluster.looks.len()), (3, 1));
+}
+
+// req: DM-4
+#[test]
+fn a_node_that_is_registered_again_on_the_same_machine_keeps_its_index_at_once() {
+    let mut cluster = Cluster::new(18);
+    cluster.join("a", A);
+    cluster.join("b", A);
+    cluster.pass(MINUTE);
+    cluster.leave("a");
+    cluster.pass(SECOND);
+    cluster.restart(18);
+    cluster.join("b", A);
+    cluster.join_as("a", "uid-new", "host-a");
+    cluster.pass(SECOND);
+    let entry = cluster.entry(A, "a").unwrap();
+    assert_eq!((entry.index, &*entry.node_uid), (0, "uid-new"));
+    assert_eq!(
+        (&*entry.pod_uid, &*entry.ip_address, &*entry.absent_since),
+        ("pod-uid-new", "ip-uid-new", "")
+    );
+    assert_eq!(entry.status, ComputeDomainState::Ready);
+}
+
+// req: DM-3
+#[test]
+fn another_machine_of_the_nodes_name_gets_another_index_at_once_and_the_former_is_free_five_minutes_later()
+ {
+    let mut cluster = Cluster::new(3);
+    cluster.join("a", A);
+    cluster.join("b", A);
+    cluster.pass(MINUTE);
+    cluster.leave("a");
+    cluster.pass(MINUTE);
+    cluster.join_as("a", "uid-new", "host-new");
+    cluster.pass(SECOND);
+    assert_eq!(cluster.index(A, "a"), Some(2));
+    cluster.join("c", A);
+    cluster.pass(200 * SECOND);
+    assert_eq!(cluster.index(A, "c"), None);
+    // The next leader does not begin anew.
+    cluster.restart(3);
+    cluster.join_as("a", "uid-new", "host-new");
+    cluster.join("b", A);
+    cluster.join("c", A);
+    cluster.pass(30 * SECOND);
+    assert_eq!(cluster.index(A, "c"), None);
+    cluster.pass(10 * SECOND);
+    assert_eq!(
+        (cluster.index(A, "a"), cluster.index(A, "c")),
+        (Some(2), Some(0))
+    );
+    assert_eq!(cluster.objects[A].spec.freed, []);
+}
+
+// req: DM-3
+#[test]
+fn the_five_minutes_of_a_node_that_is_gone_go_on_under_the_next_leader() {
+    let mut cluster = Cluster::new(2);
+    cluster.join("a", A);
+    cluster.join("b", A);
+    cluster.pass(MINUTE);
+    cluster.leave("a");
+    cluster.gone.insert("a".to_owned());
+    cluster.pass(200 * SECOND);
+    cluster.restart(2);
+    cluster.join("b", A);
+    cluster.join("c", A);
+    cluster.pass(95 * SECOND);
+    assert_eq!(cluster.index(A, "c"), None);
+    cluster.pass(10 * SECOND);
+    assert_eq!(cluster.index(A, "c"), Some(0));
 }
 
 // req: DM-4
@@ -379,8 +483,24 @@ fn edit(cluster: &mut Cluster, change: impl FnOnce(&mut ComputeDomainClique)) {
 
 // req: DM-4, DM-5, DM-7
 #[test]
-fn what_daemons_do_not_follow_of_somebodys_edits_is_taken_back_and_changes_no_index() {
-    let changes: [fn(&mut ComputeDomainClique); 7] = [
+fn edits_of_an_object_are_taken_back_and_change_no_index() {
+    let changes: [fn(&mut ComputeDomainClique); 12] = [
+        |it| {
+            it.spec.daemons[0].index = 1;
+            it.spec.daemons[1].index = 0;
+        },
+        |it| it.spec.daemons[1].index = 5,
+        |it| it.spec.list_length = Some(20),
+        |it| {
+            it.spec.daemons[0].node_uid = "forged".to_owned();
+            it.spec.daemons[0].pod_uid = "forged".to_owned();
+            it.spec.daemons[0].ip_address = "10.9.9.9".to_owned();
+            it.spec.daemons[0].host_ip = "10.9.9.9".to_owned();
+        },
+        |it| {
+            it.spec.daemons[0].absent_since = "2020-01-01T00:00:00Z".to_owned();
+            it.spec.daemons.swap(0, 1);
+        },
         |it| it.spec.daemons[0].index = 1,
         |it| it.spec.daemons[1].index = 0,
         |it| it.spec.daemons[1].index = 18,
@@ -403,6 +523,10 @@ fn what_daemons_do_not_follow_of_somebodys_edits_is_taken_back_and_changes_no_in
         cluster.join("b", A);
         let before = cluster.objects[A].spec.clone();
         edit(&mut cluster, change);
+        assert_eq!(cluster.objects[A].spec, before);
+        // What was taken back is not remembered either.
+        cluster.delete(A);
+        cluster.pass(MINUTE);
         assert_eq!(cluster.objects[A].spec, before);
     }
 }

@@ -59,11 +59,17 @@ impl World<'_> {
                 is_known_to_live,
             };
         }
-        Standing::Replaced {
+        let former_may_run = self.former_may_run(daemon);
+        let Some(pod) = pod.filter(|_| has_said.is_some() && !former_may_run) else {
+            return Standing::Replaced { former_may_run };
+        };
+        if pod.host.is_empty() || *pod.host != *daemon.host_ip {
+            return Standing::OtherMachine;
+        }
+        Standing::Member {
+            pod: Some(pod),
             uid: uid.into(),
-            pod,
-            takes_over: has_said.is_some(),
-            former_may_run: self.former_may_run(daemon),
+            is_known_to_live,
         }
     }
 

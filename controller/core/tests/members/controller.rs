@@ -1,9 +1,11 @@
 //! The controller: the code under test, with watches that are late and requests that get lost.
 
+use std::sync::LazyLock;
 use std::time::Instant;
 
-use compute_domain_core::{Clique, CliqueMembers, MemberStep, NodeSlice, Replacement};
+use compute_domain_core::{Clique, CliqueMembers, Clock, MemberStep, NodeSlice, Replacement};
 use fastrand::Rng;
+use k8s_openapi::jiff::Timestamp;
 
 use crate::server::{Event, Server};
 
@@ -25,7 +27,7 @@ impl Controller {
     /// One that starts: its watches list what there is now.
     pub(crate) fn start(server: &mut Server, now: Instant) -> Self {
         server.watches = Default::default();
-        let mut members = CliqueMembers::new(MAX_NODES);
+        let mut members = CliqueMembers::new(MAX_NODES, Clock::new(now, clock(now)));
         members.begin_slices();
         for slice in server.slices.values() {
             members.apply_slice(&NodeSlice::new(&slice.object()).unwrap(), now);
@@ -145,6 +147,13 @@ impl Controller {
         }
         written.is_some()
     }
+}
+
+/// The wall clock, which goes with the other one.
+fn clock(now: Instant) -> Timestamp {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let time: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+    time + now.saturating_duration_since(*START)
 }
 
 impl Luck {

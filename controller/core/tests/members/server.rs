@@ -30,6 +30,8 @@ pub(crate) struct DaemonPod {
     pub(crate) uid: String,
     pub(crate) node: String,
     pub(crate) address: String,
+    /// The machine that it runs on.
+    pub(crate) host: String,
     pub(crate) ready: bool,
     pub(crate) ending: bool,
     /// What it was made from.
@@ -204,6 +206,7 @@ impl DaemonPod {
         });
         if !self.address.is_empty() {
             pod["status"]["podIP"] = json!(self.address);
+            pod["status"]["hostIP"] = json!(self.host);
         }
         if self.ending {
             pod["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");

@@ -23,6 +23,8 @@ const LONGEST_GHOST: Duration = Duration::from_secs(4 * 60);
 #[derive(Debug)]
 struct Machine {
     uid: String,
+    /// Its address.
+    host: String,
     clique: Option<String>,
     /// Whether its device is tainted where it has no clique.
     taints: bool,
@@ -33,6 +35,7 @@ struct Machine {
 struct Daemon {
     pod: String,
     node: String,
+    host: String,
     address: String,
     /// The clique and the index that its `nvidia-imex` runs with.
     runs: Option<(String, i64)>,
@@ -55,6 +58,8 @@ pub(crate) struct World {
     told: BTreeMap<String, (String, Option<String>)>,
     /// Which index a node had in a clique, while it is in it.
     indices: BTreeMap<(String, String), i64>,
+    /// The machine that had each name last.
+    hosts: BTreeMap<String, String>,
     made: usize,
     /// When the watches had told everything.
     heard_all: Instant,
@@ -75,6 +80,7 @@ impl World {
             daemons: Vec::new(),
             told: BTreeMap::new(),
             indices: BTreeMap::new(),
+            hosts: BTreeMap::new(),
             made: 0,
             heard_all: now,
             calm: false,
@@ -221,7 +227,8 @@ impl World {
         }
     }
 
-    /// A node comes, or a machine takes the place of the one that had its name.
+    /// A node comes: the machine that had the name is registered again, or another one takes the name, and
+    /// what ran on the former one may still run there.
     fn start_machine(&mut self, name: &str) {
         if self.machines.contains_key(name) && self.rng.u8(..6) != 0 {
             return;
@@ -230,16 +237,23 @@ impl World {
         let uid = format!("node-{}", self.made);
         let clique = self.any_clique();
         self.forget_indices(name);
-        // A machine that still ran could not be replaced under its name.
-        self.daemons.retain(|daemon| daemon.node != name);
+        let former = self.hosts.get(name).filter(|_| self.rng.bool()).cloned();
+        let host = former.unwrap_or_else(|| format!("host-{}", self.made));
+        self.hosts.insert(name.to_owned(), host.clone());
+        let ends = self.now + LONGEST_GHOST;
+        for daemon in self.daemons.iter_mut().filter(|it| it.node == name) {
+            daemon.ends = Some(daemon.ends.unwrap_or(ends));
+        }
         // Some pods are still there, and run on the new machine, at another address.
         for pod in self.pods_of(name) {
             if self.rng.bool() {
                 self.server.delete_pod(&pod.uid);
             } else {
+                self.daemons.retain(|daemon| daemon.pod != pod.uid);
                 let address = self.new_address();
                 self.start_daemon(&DaemonPod {
                     address,
+                    host: host.clone(),
                     ready: false,
                     ..pod
                 });
@@ -253,6 +267,7 @@ impl World {
             name.to_owned(),
             Machine {
                 uid,
+                host,
                 clique,
                 taints,
             },
@@ -312,6 +327,7 @@ impl World {
                     uid,
                     node: name.to_owned(),
                     address: String::new(),
+                    host: self.machines[name].host.clone(),
                     ready: false,
                     ending: false,
                     template: self.server.template,
@@ -347,6 +363,7 @@ impl World {
         self.daemons.push(Daemon {
             pod: pod.uid.clone(),
             node: pod.node.clone(),
+            host: pod.host.clone(),
             address: pod.address.clone(),
             runs: None,
             heard: self.now,
@@ -435,9 +452,10 @@ impl World {
         let mut others = self
             .daemons
             .iter()
-            .filter(|it| it.node == daemon.node && it.pod != daemon.pod);
+            .filter(|it| it.host == daemon.host && it.pod != daemon.pod);
         let is_alone = others.all(|other| other.runs.is_none());
         let machine = self.machines.get(&daemon.node);
+        let machine = machine.filter(|machine| machine.host == daemon.host);
         let clique = match machine {
             Some(machine) => machine.clique.clone(),
             None => daemon.runs.clone().map(|(clique, _)| clique),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use compute_domain_api::resident::DaemonState;
 
 use crate::core::facts::{Report, StartReason};
-use crate::core::membership::{Peers, Seat};
+use crate::core::membership::{Membership, Peers, Seat};
 
 /// Something that has to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,4 +42,17 @@ pub(crate) enum Action {
 pub(crate) struct Plan {
     pub(crate) seat: Seat,
     pub(crate) peers: Peers,
+}
+
+// === impl Plan ===
+
+impl Plan {
+    /// Whether it has another seat, or an address at another index.
+    pub(crate) fn is_moved_by(&self, membership: &Membership) -> bool {
+        let is_moved = |(index, address): (&u32, &IpAddr)| {
+            let mut peers = membership.peers.iter();
+            peers.any(|(new, it)| it == address && new != index)
+        };
+        membership.seat != self.seat || self.peers.iter().any(is_moved)
+    }
 }

@@ -72,6 +72,12 @@ impl Membership {
             )
         })?;
         let index = place(own, length)?;
+        if own.ip_address.is_empty() {
+            return Err(format!(
+                "the controller has not written the address of this pod, {}, to ComputeDomainClique {clique} yet",
+                me.address
+            ));
+        }
         let known_as: Option<IpAddr> = own.ip_address.parse().ok();
         if known_as != Some(me.address) {
             return Err(format!(

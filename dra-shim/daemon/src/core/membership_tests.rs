@@ -28,6 +28,7 @@ fn mk_object() -> ComputeDomainCliqueRoot {
         ],
         list_length: Some(4),
         name_scheme: Some(NameScheme::Hash10),
+        ..ComputeDomainCliqueRoot::default()
     }
 }
 
@@ -49,7 +50,7 @@ fn a_member_has_its_seat_and_the_peers_with_an_address() {
 #[test]
 fn whoever_is_no_member_is_told_why() {
     type Change = fn(&mut ComputeDomainCliqueRoot);
-    let cases: [(Change, &str); 7] = [
+    let cases: [(Change, &str); 8] = [
         (|it| it.list_length = None, "has no listLength"),
         (
             |it| it.name_scheme = None,
@@ -67,6 +68,10 @@ fn whoever_is_no_member_is_told_why() {
         (
             |it| it.daemons[1].ip_address = "10.0.0.9".to_owned(),
             "\"10.0.0.9\" for this node",
+        ),
+        (
+            |it| it.daemons[1].ip_address.clear(),
+            "has not written the address of this pod, 10.0.0.2,",
         ),
         (
             |it| it.daemons[0].index = 1,

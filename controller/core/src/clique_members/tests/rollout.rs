@@ -487,7 +487,7 @@ fn an_update_that_is_taken_back_has_the_mark_withdrawn_and_replaces_nothing() {
 fn by_force_a_daemon_is_replaced_after_its_time_and_the_claims_are_named() {
     let mut rollout = Rollout::new();
     rollout.cluster.members =
-        std::mem::replace(&mut rollout.cluster.members, CliqueMembers::new(18))
+        std::mem::replace(&mut rollout.cluster.members, mk_members(18, Instant::now()))
             .with_force_after(Some(60 * MINUTE));
     let now = rollout.cluster.now;
     for node in NODES {
