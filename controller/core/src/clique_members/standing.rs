@@ -23,7 +23,7 @@ pub(super) enum Standing {
         /// Whether a slice or a pod shows that the Node may live.
         is_known_to_live: bool,
     },
-    /// Another Node has the name now, and no daemon yet, or nothing says that it is in this clique.
+    /// Another Node or machine has the name now, and no daemon yet, or nothing says that it is in this clique.
     Replaced {
         /// Whether the former Node's daemon may run.
         former_may_run: bool,

@@ -52,24 +52,30 @@ impl World<'_> {
             *pod.uid == *daemon.pod_uid
                 && (daemon.ip_address.is_empty() || *pod.address == *daemon.ip_address)
         };
-        if is_same_node || pod.as_ref().is_some_and(is_same_daemon) {
+        // The pod of another machine may be known before its slice.
+        let is_elsewhere = |pod: &PodFacts| {
+            let hosts = [&*pod.host, daemon.host_ip.as_str()];
+            hosts[0] != hosts[1] && !hosts.contains(&"")
+        };
+        let is_same_machine = |pod: &PodFacts| *pod.host == *daemon.host_ip && !pod.host.is_empty();
+        let former_may_run = self.former_may_run(daemon);
+        let is_member = match &pod {
+            Some(pod) if is_same_daemon(pod) => true,
+            Some(pod) if is_same_node => !is_elsewhere(pod),
+            Some(pod) => is_same_machine(pod) && has_said.is_some() && !former_may_run,
+            None => is_same_node,
+        };
+        if is_member {
             return Standing::Member {
                 pod,
                 uid: uid.into(),
                 is_known_to_live,
             };
         }
-        let former_may_run = self.former_may_run(daemon);
-        let Some(pod) = pod.filter(|_| has_said.is_some() && !former_may_run) else {
-            return Standing::Replaced { former_may_run };
-        };
-        if pod.host.is_empty() || *pod.host != *daemon.host_ip {
-            return Standing::OtherMachine;
-        }
-        Standing::Member {
-            pod: Some(pod),
-            uid: uid.into(),
-            is_known_to_live,
+        if pod.is_some() && has_said.is_some() && !former_may_run {
+            Standing::OtherMachine
+        } else {
+            Standing::Replaced { former_may_run }
         }
     }
 
