@@ -131,6 +131,15 @@ impl NodesOfDomains {
         self.woken.notify_one();
     }
 
+    /// The API server refuses the object of this clique, or does not any more.
+    pub(crate) fn set_refusal(&self, clique: &str, refusal: Option<&str>) {
+        let mut state = self.state();
+        let concerned = state.nodes.set_refusal(clique, refusal);
+        state.touch(concerned);
+        drop(state);
+        self.woken.notify_one();
+    }
+
     /// The watches that tell of nodes have told of all.
     pub(crate) fn all_nodes_known(&self) {
         let mut state = self.state();

@@ -314,6 +314,13 @@ impl CliqueMembers {
         self.due.insert((now + RETRY_AFTER, clique.clone()));
     }
 
+    /// The API server has refused the object of the clique. It is written again after a pause that grows with each
+    /// refusal. Returns how many there were in a row.
+    pub fn refused(&mut self, clique: &Clique, now: Instant) -> u32 {
+        let members = self.cliques.get_mut(clique);
+        members.map_or(0, |members| members.refused(now))
+    }
+
     /// Nothing tells when the clique's request can be made, or made with another result: it is looked at then.
     pub fn look_again(&mut self, clique: &Clique, at: Instant) {
         self.due.insert((at, clique.clone()));
@@ -379,11 +386,15 @@ impl CliqueMembers {
             return Some(MemberStep::FindNode { node });
         }
         let members = self.cliques.get(clique)?;
+        if members.observed.is_none() && members.entries.is_empty() {
+            self.cliques.remove(clique);
+            return None;
+        }
+        if let Some(at) = members.waits_until(now) {
+            self.due.insert((at, clique.clone()));
+            return None;
+        }
         let Some(observed) = &members.observed else {
-            if members.entries.is_empty() {
-                self.cliques.remove(clique);
-                return None;
-            }
             let wanted = members.wanted(clique, now, &self.clock);
             return Some(MemberStep::Create(Box::new(wanted)));
         };

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use compute_domain_api::crd::{ComputeDomainNode, ComputeDomainState};
 
 use crate::index::Key;
-use crate::nodes::Nodes;
+use crate::nodes::{CliqueRefusal, Nodes};
 
 /// The nodes of all `ComputeDomains`. Synchronous, without I/O.
 #[derive(Debug, Default)]
@@ -27,6 +27,8 @@ pub struct DomainNodes {
     domains_on: HashMap<NodeName, BTreeSet<Key>>,
     /// How the nodes are of which anything is known.
     known: HashMap<NodeName, ComputeDomainNode>,
+    /// The cliques whose object the API server refuses, with its reason.
+    refused: HashMap<Box<str>, Box<str>>,
     /// Whether all of these are known.
     all_known: bool,
     /// The nodes that have got a ComputeDomain or lost one since somebody has asked.
@@ -107,6 +109,26 @@ impl DomainNodes {
         domains
     }
 
+    /// The API server refuses the object of this clique, or does not any more. Returns the `ComputeDomains` that
+    /// have nodes in it.
+    pub fn set_refusal(&mut self, clique: &str, refusal: Option<&str>) -> Vec<Key> {
+        let before = self.refused.get(clique).map(|refusal| &**refusal);
+        if before == refusal {
+            return Vec::new();
+        }
+        match refusal {
+            Some(refusal) => self.refused.insert(clique.into(), refusal.into()),
+            None => self.refused.remove(clique),
+        };
+        let in_clique = |name: &NodeName| {
+            let node = self.known.get(name);
+            node.is_some_and(|node| node.clique_id == clique)
+        };
+        let nodes = self.domains_on.iter().filter(|(name, _)| in_clique(name));
+        let domains: BTreeSet<_> = nodes.flat_map(|(_, domains)| domains.clone()).collect();
+        domains.into_iter().collect()
+    }
+
     /// From now on, a node of which nothing is known is none of the driver's, and not one that was not
     /// heard of yet. Returns the `ComputeDomains` that have nodes.
     pub fn all_nodes_known(&mut self) -> Vec<Key> {
@@ -118,12 +140,24 @@ impl DomainNodes {
     // req: MODE-21, MODE-24
     pub fn of(&self, key: &str, has_claims: bool) -> Nodes {
         match self.of_domain.get(key) {
-            None if !has_claims => Nodes::Known(Vec::new()),
+            None if !has_claims => Nodes::known(Vec::new()),
             Some(names) if self.all_known => {
-                Nodes::Known(names.iter().map(|name| self.node(name)).collect())
+                let nodes: Vec<_> = names.iter().map(|name| self.node(name)).collect();
+                let refused = nodes.iter().find_map(|node| self.refusal_of(node));
+                Nodes::Known { nodes, refused }
             }
             _ => Nodes::Unknown,
         }
+    }
+
+    /// Why the daemon of this node cannot become ready, if it is the API server that refuses.
+    fn refusal_of(&self, node: &ComputeDomainNode) -> Option<CliqueRefusal> {
+        let is_ready = node.status == ComputeDomainState::Ready;
+        let message = self.refused.get(&*node.clique_id).filter(|_| !is_ready)?;
+        Some(CliqueRefusal {
+            clique: node.clique_id.as_str().into(),
+            message: message.clone(),
+        })
     }
 
     fn node(&self, name: &str) -> ComputeDomainNode {

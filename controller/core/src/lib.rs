@@ -93,7 +93,7 @@ pub use group_pools::{GroupPools, PoolStep, cliques_of_pools};
 pub use index::{Change, ClaimName, Index, Key, Observed};
 pub use lost_label::{may_have_lost_label, restored_label};
 pub use node_cliques::{CliqueChange, LabelWrite, NodeCliques, NodeSlice, is_without_clique};
-pub use nodes::{Nodes, without_stray_nodes};
+pub use nodes::{CliqueRefusal, Nodes, without_stray_nodes};
 pub use observed_template::ObservedTemplate;
 pub use preflight::{DriverChange, LiveDomain, Obstacle, Preflight};
 pub use rejection::Rejection;

@@ -19,8 +19,22 @@ pub enum Nodes {
     Unmanaged,
     /// They are not known yet: what the status says of them stays.
     Unknown,
-    /// These, each once, in the order of their names.
-    Known(Vec<ComputeDomainNode>),
+    /// These are known.
+    Known {
+        /// Each once, in the order of their names.
+        nodes: Vec<ComputeDomainNode>,
+        /// Why the IMEX daemons of some cannot become ready.
+        refused: Option<CliqueRefusal>,
+    },
+}
+
+/// The API server refuses the object of a clique, from which its IMEX daemons learn their peers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CliqueRefusal {
+    /// The name of the object.
+    pub clique: Box<str>,
+    /// The API server's reason.
+    pub message: Box<str>,
 }
 
 /// Whether the nodes are enough, and all ready: the condition `NodesReady`.
@@ -34,6 +48,19 @@ pub(crate) struct Readiness {
 // === impl Nodes ===
 
 impl Nodes {
+    /// Nodes without a refusal.
+    pub(crate) fn known(nodes: Vec<ComputeDomainNode>) -> Self {
+        let refused = None;
+        Self::Known { nodes, refused }
+    }
+
+    fn refused(&self) -> Option<&CliqueRefusal> {
+        match self {
+            Self::Known { refused, .. } => refused.as_ref(),
+            Self::Unmanaged | Self::Unknown => None,
+        }
+    }
+
     /// Whether the driver runs IMEX, so that the status says something of nodes.
     pub fn is_managed(&self) -> bool {
         *self != Self::Unmanaged
@@ -44,7 +71,7 @@ impl Nodes {
         match self {
             Self::Unmanaged => None,
             Self::Unknown => Some(reported(domain)),
-            Self::Known(nodes) => Some(nodes),
+            Self::Known { nodes, .. } => Some(nodes),
         }
     }
 
@@ -71,6 +98,15 @@ impl Nodes {
     /// The condition that an admitted domain has for them.
     pub(crate) fn readiness(&self, domain: &Domain) -> Option<Readiness> {
         let nodes = self.of(domain)?;
+        if let Some(CliqueRefusal { clique, message }) = self.refused() {
+            return Some(Readiness {
+                status: "False",
+                reason: "CliqueRefused",
+                message: format!(
+                    "the API server refuses ComputeDomainClique {clique}, which the IMEX daemons of these nodes need: {message}"
+                ),
+            });
+        }
         let (status, reason) = match (are_enough(nodes, domain), are_ready(nodes)) {
             (false, _) => ("False", "NodesMissing"),
             (true, false) => ("False", "NodesNotReady"),

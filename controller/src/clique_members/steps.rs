@@ -8,11 +8,13 @@ use compute_domain_core::{Clique, MemberStep, Surplus};
 use imex_runtime::error_chain;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
+use kube::core::Status;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::Run;
 use crate::api_client::RequestError;
+use crate::refusals::refusal_in;
 
 /// From the end of one request to the next: at most 50 a second.
 pub(super) const PACE: Duration = Duration::from_millis(20);
@@ -115,6 +117,7 @@ impl Run<'_> {
         written: &ComputeDomainClique,
     ) -> Duration {
         self.keeper.metrics.wrote("written");
+        self.keeper.nodes.set_refusal(clique, None);
         let now = Instant::now().into_std();
         self.members.apply_clique(written, now);
         if wanted.spec == written.spec {
@@ -131,23 +134,46 @@ impl Run<'_> {
         CRD_PAUSE
     }
 
-    fn failed(&self, clique: &Clique, step: &MemberStep, err: &RequestError) -> Duration {
-        if matches!(
-            step,
-            MemberStep::ReadClaims { .. } | MemberStep::DeletePod { .. }
-        ) {
-            warn!(%clique, error = error_chain(err), "the IMEX daemon is replaced later");
-            return PAUSE;
+    /// Returns how long there is no other request.
+    fn failed(&mut self, clique: &Clique, step: &MemberStep, err: &RequestError) -> Duration {
+        // An answer: the API server is there, and other cliques need not wait.
+        let pause = if err.status().is_some() { PACE } else { PAUSE };
+        match step {
+            MemberStep::ReadClaims { .. } | MemberStep::DeletePod { .. } => {
+                warn!(%clique, error = error_chain(err), "the IMEX daemon is replaced later");
+                return PAUSE;
+            }
+            MemberStep::FindNode { .. } => {
+                warn!(%clique, error = error_chain(err), "the Node is read later");
+                return pause;
+            }
+            MemberStep::Create(_) | MemberStep::Replace(_) | MemberStep::Delete { .. } => {}
         }
-        if err.is_outdated() {
+        if err.status().is_some_and(Status::is_conflict) {
             // The watch tells what it is now.
             debug!(%clique, "the ComputeDomainClique was changed by somebody else");
             self.keeper.metrics.wrote("conflict");
             return PACE;
         }
         self.keeper.metrics.wrote("failed");
+        let failures = self.members.refused(clique, Instant::now().into_std());
+        if let Some(refusal) = refusal_in(err, failures) {
+            self.keeper.nodes.set_refusal(clique, Some(&refusal));
+            let note = format!(
+                "the API server refuses ComputeDomainClique {clique}, which the IMEX daemons of its nodes need: {refusal}"
+            );
+            let uid = match step {
+                MemberStep::Create(object) | MemberStep::Replace(object) => object.uid(),
+                _ => None,
+            };
+            let uid = uid.unwrap_or_default();
+            let object = clique_reference(&self.keeper.namespace, clique, &uid);
+            self.keeper
+                .events
+                .warning(&object, "CliqueRefused", "Write", &note);
+        }
         warn!(%clique, error = error_chain(err), "the members of the clique are written later");
-        PAUSE
+        pause
     }
 
     // req: DM-6

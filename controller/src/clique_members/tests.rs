@@ -82,6 +82,10 @@ fn create_node(api: &FakeApi, name: &str) {
 }
 
 fn create_slice(api: &FakeApi, node: &str, uid: &str) {
+    create_slice_in(api, node, uid, A);
+}
+
+fn create_slice_in(api: &FakeApi, node: &str, uid: &str, clique: &str) {
     api.create(json!({
         "kind": "ResourceSlice",
         "metadata": { "name": format!("00000-{node}"), "ownerReferences": [
@@ -89,7 +93,7 @@ fn create_slice(api: &FakeApi, node: &str, uid: &str) {
         ] },
         "spec": {
             "driver": "compute-domain.nvidia.com", "nodeName": node,
-            "devices": [{ "name": "channel-0", "attributes": { "clique": { "string": A } } }],
+            "devices": [{ "name": "channel-0", "attributes": { "clique": { "string": clique } } }],
             "pool": { "name": node, "generation": 1, "resourceSliceCount": 1 },
         },
     }));
@@ -319,6 +323,60 @@ async fn a_write_that_is_refused_or_lost_in_any_way_is_made_again_and_no_index_c
             running.kill().await;
         }
     }
+}
+
+// req: DM-8
+#[tokio::test(start_paused = true)]
+async fn a_clique_that_is_refused_is_tried_ever_more_rarely_reported_once_and_holds_no_other_up() {
+    let api = FakeApi::new();
+    create_node(&api, "n1");
+    create_daemon(&api, "n1", "True");
+    let running = Running::start(&api, 18).await;
+    api.until("a member", |api| members(api).len() == 1).await;
+    let refused = Rule::always(Call::CreateClique, Fault::Forbidden("exceeded quota: q"));
+    api.break_with(refused.clone().times(20));
+    let since = Instant::now();
+    api.delete(Resource::Cliques, NAMESPACE, A);
+    api.forget_requests();
+    api.until("refused", |api| api.event_note("CliqueRefused").is_some())
+        .await;
+    let note = api.event_note("CliqueRefused").unwrap();
+    assert!(
+        note.contains(A) && note.contains("exceeded quota: q"),
+        "{note}"
+    );
+    api.until("a member again", |api| {
+        members(api) == [is("n1", 0, "10.0.0.1", "Ready")]
+    })
+    .await;
+    // 1 + 2 + 4 + ... + 32 + 14 times 60 seconds.
+    let minutes = since.elapsed().as_secs() / 60;
+    assert!((14..=16).contains(&minutes), "{minutes}");
+    let events = api.event_reasons();
+    assert!(events.len() <= 3, "{events:?}");
+    // While another clique is refused, this one goes on.
+    api.break_with(refused);
+    api.forget_requests();
+    let node = api.create(json!({ "kind": "Node", "metadata": { "name": "n2" } }));
+    create_slice_in(
+        &api,
+        "n2",
+        &uid(&node),
+        "bbbbbbbb-0000-0000-0000-000000000001.0",
+    );
+    create_daemon(&api, "n2", "True");
+    api.until("refused", |api| api.count(Call::CreateClique) > 1)
+        .await;
+    set_ready(&api, "n1", "False");
+    let changed = Instant::now();
+    api.until("followed", |api| members(api)[0].3 == "NotReady")
+        .await;
+    assert!(
+        changed.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        changed.elapsed()
+    );
+    running.kill().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,6 +19,10 @@ pub(super) const FREE_AFTER: Duration = Duration::from_secs(5 * 60);
 /// How long an object without members stays: nodes may be about to come back.
 const KEPT_EMPTY: Duration = Duration::from_secs(10 * 60);
 
+/// The pause after the first refusal of the object. It doubles up to the longest.
+const FIRST_REFUSAL: Duration = Duration::from_secs(1);
+const LONGEST_REFUSAL: Duration = Duration::from_secs(60);
+
 /// The longest time between two looks at a Node that exists, and has neither slice nor daemon.
 const LONGEST_LOOK: Duration = Duration::from_secs(60 * 60);
 
@@ -36,6 +40,9 @@ pub(super) struct Members {
     /// Nodes for which no index is free.
     pub(super) surplus: BTreeSet<Box<str>>,
     empty_since: Option<Instant>,
+    /// How often in a row the API server has refused the object, and when it is written again.
+    refusals: u32,
+    not_before: Option<Instant>,
 }
 
 /// One member.
@@ -90,6 +97,7 @@ impl Members {
         let mut observed = object.clone();
         observed.metadata.managed_fields = None;
         self.observed = Some(observed);
+        (self.refusals, self.not_before) = (0, None);
         self.length = self.length.or(object.spec.list_length);
         let limit = self.length.map_or(i64::MAX, i64::from);
         let written = self.entries.values().filter(|entry| entry.is_written);
@@ -226,6 +234,19 @@ impl Members {
         let new = surplus.difference(&self.surplus).cloned().collect();
         self.surplus = surplus;
         new
+    }
+
+    /// The API server has refused the object. Returns how often in a row.
+    pub(super) fn refused(&mut self, now: Instant) -> u32 {
+        let pause = FIRST_REFUSAL * 2_u32.saturating_pow(self.refusals.min(8));
+        self.refusals = self.refusals.saturating_add(1);
+        self.not_before = Some(now + pause.min(LONGEST_REFUSAL));
+        self.refusals
+    }
+
+    /// When the object may be written, if that is later than now.
+    pub(super) fn waits_until(&self, now: Instant) -> Option<Instant> {
+        self.not_before.filter(|at| *at > now)
     }
 
     /// Whether the object has had no member for long.

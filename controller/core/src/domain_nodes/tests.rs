@@ -40,13 +40,13 @@ fn a_domain_has_the_nodes_of_its_claims_as_their_daemons_are() {
     let mut all = mk_known();
     assert!(all.set_domain(&key("a"), nodes(&["n2", "n1", "n2", "n7"])));
     let expected = vec![ready("n1"), ready("n2"), unknown("n7")];
-    assert_eq!(all.of("a", true), Nodes::Known(expected));
+    assert_eq!(all.of("a", true), Nodes::known(expected));
     assert!(
         !all.set_domain(&key("a"), nodes(&["n1", "n2", "n7"])),
         "nothing new"
     );
     assert!(all.set_domain(&key("a"), nodes(&["n3"])));
-    assert_eq!(all.of("a", true), Nodes::Known(vec![ready("n3")]));
+    assert_eq!(all.of("a", true), Nodes::known(vec![ready("n3")]));
 }
 
 // req: MODE-23
@@ -64,7 +64,7 @@ fn a_node_that_changes_concerns_the_domains_that_have_it_and_no_other() {
         "it was so before"
     );
     assert_eq!(all.set_node(not_ready("n9")), Vec::<Key>::new());
-    assert_eq!(all.of("b", true), Nodes::Known(vec![not_ready("n2")]));
+    assert_eq!(all.of("b", true), Nodes::known(vec![not_ready("n2")]));
     all.set_domain(&key("a"), nodes(&["n1"]));
     assert_eq!(all.set_node(ready("n2")), [key("b")]);
 }
@@ -75,7 +75,7 @@ fn nothing_is_said_of_nodes_before_the_claims_and_all_daemons_are_known() {
     let mut all = DomainNodes::default();
     assert_eq!(
         all.of("a", false),
-        Nodes::Known(vec![]),
+        Nodes::known(vec![]),
         "no claim, no node"
     );
     assert_eq!(all.of("a", true), Nodes::Unknown);
@@ -84,7 +84,7 @@ fn nothing_is_said_of_nodes_before_the_claims_and_all_daemons_are_known() {
     assert_eq!(all.set_node(ready("n1")), [key("a")]);
     assert_eq!(all.of("a", true), Nodes::Unknown);
     assert_eq!(all.all_nodes_known(), [key("a")]);
-    assert_eq!(all.of("a", true), Nodes::Known(vec![ready("n1")]));
+    assert_eq!(all.of("a", true), Nodes::known(vec![ready("n1")]));
     all.clear();
     assert_eq!(all.of("a", true), Nodes::Unknown);
 }

@@ -32,7 +32,7 @@ fn wants(num_nodes: i64, status: &Value) -> Domain {
 
 fn report(admission: Admission, nodes: Vec<ComputeDomainNode>) -> Report {
     Report {
-        nodes: Nodes::Known(nodes),
+        nodes: Nodes::known(nodes),
         ..admission.into()
     }
 }
@@ -179,7 +179,7 @@ fn what_was_written_is_not_written_again_and_what_differs_is() {
         let domain = wants(2, &written(&wants(2, &Value::Null), &report));
         assert!(report.is_reported_in(&domain, FULL), "{report:?}");
         let mut other = report.clone();
-        other.nodes = Nodes::Known(ready(&["n1", "n3"]));
+        other.nodes = Nodes::known(ready(&["n1", "n3"]));
         assert!(!other.is_reported_in(&domain, FULL));
         assert!(
             other.is_admission_reported_in(&domain, FULL),
@@ -228,7 +228,7 @@ fn nodes_that_others_have_left_are_removed_one_by_one_and_only_if_they_are_where
         node("n8", "NotReady"),
     ];
     let domain = wants(0, &json!({ "status": "Ready", "nodes": nodes }));
-    let known = |names: &[&str]| Nodes::Known(ready(names));
+    let known = |names: &[&str]| Nodes::known(ready(names));
     assert_eq!(
         without_stray_nodes(&domain, &known(&["n1"])),
         Some(json!([

@@ -154,6 +154,33 @@ async fn a_daemon_that_is_ready_no_more_concerns_the_domains_of_its_node_and_cos
     controller.stop().await;
 }
 
+// req: DM-8
+#[tokio::test(start_paused = true)]
+async fn a_domain_whose_clique_the_api_server_refuses_says_so_until_it_does_not() {
+    let (api, controller, [a]) = fixture(1, [("a", 0)]).await;
+    create_allocated(&api, "a1", &a, "n1");
+    api.until("known", |api| nodes_of(api, "a").len() == 1)
+        .await;
+    let refused = Rule::once(Call::CreateClique, Fault::Forbidden("exceeded quota: q"));
+    api.break_with(refused.times(3));
+    api.delete(Resource::Cliques, DRIVER_NAMESPACE, CLIQUE);
+    api.until("refused", |api| {
+        nodes_ready(api, "a")["reason"] == "CliqueRefused"
+    })
+    .await;
+    let message = nodes_ready(&api, "a")["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        message.contains(CLIQUE) && message.contains("exceeded quota: q"),
+        "{message}"
+    );
+    api.until("ready", |api| is_ready(api, "a")).await;
+    assert_eq!(nodes_ready(&api, "a")["reason"], "NodesReady");
+    controller.stop().await;
+}
+
 // req: MODE-21
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_clique_has_the_address_of_its_daemon_and_is_as_ready_as_that() {
