@@ -35,7 +35,7 @@ use self::faults::Faults;
 pub(crate) use self::faults::{Fault, Rule};
 use self::request::Request;
 pub(crate) use self::resource::Resource;
-use self::store::Store;
+use self::store::{Snapshot, Store};
 
 /// Nothing that a test waits for takes longer, by the paused clock.
 const GIVE_UP: Duration = Duration::from_secs(20 * 60);
@@ -118,6 +118,18 @@ impl FakeApi {
     pub(crate) fn set_down(&self, down: bool) {
         self.state().down = down;
         self.changed();
+    }
+
+    /// What an administrator backs up.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.state().store.snapshot()
+    }
+
+    /// An administrator restores a backup. All connections end.
+    pub(crate) fn restore(&self, snapshot: Snapshot) {
+        self.state().store.restore(snapshot);
+        self.set_down(true);
+        self.set_down(false);
     }
 
     /// Adds something that goes wrong.

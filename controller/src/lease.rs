@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use imex_runtime::error_chain;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
@@ -24,7 +25,20 @@ pub(crate) struct Elector {
     leases: Api<Lease>,
     config: LeaseConfig,
     observed: Option<ObservedLease>,
+    /// The highest version of the lease that was read, and whether a lower one came after it.
+    newest: u64,
+    is_rewound: bool,
     fence: Fence,
+}
+
+/// Why a leader stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// Another replica has the lease, or it could not be renewed in time.
+    Lease,
+    /// The API server has an older lease than before: etcd was restored from a snapshot. Watches that go on
+    /// from a version of before would deliver nothing until that version comes again.
+    History,
 }
 
 /// The lease as last read, and since when it has not changed, by our own clock: clocks of other
@@ -144,6 +158,8 @@ impl Elector {
             leases: Api::namespaced(client, &config.namespace),
             config,
             observed: None,
+            newest: 0,
+            is_rewound: false,
             fence,
         }
     }
@@ -184,7 +200,16 @@ impl Elector {
 
     /// Renews the lease until it is lost: taken by another replica, or not renewed within the renew
     /// deadline, which ends before others may take it.
-    pub(crate) async fn renew_until_lost(&mut self) {
+    // req: CD-31
+    pub(crate) async fn renew_until_lost(&mut self) -> Lost {
+        // What the run that begins now lists, is from after the rewind.
+        self.is_rewound = false;
+        let lost = self.renew().await;
+        self.fence.close();
+        lost
+    }
+
+    async fn renew(&mut self) -> Lost {
         let mut renewed = Instant::now();
         loop {
             sleep(self.config.retry_period).await;
@@ -194,23 +219,26 @@ impl Elector {
                 .config
                 .renew_deadline
                 .saturating_sub(started.duration_since(renewed));
-            match timeout(remaining, self.try_acquire_or_renew(Role::Leader)).await {
+            let renewal = timeout(remaining, self.try_acquire_or_renew(Role::Leader)).await;
+            if self.is_rewound {
+                return Lost::History;
+            }
+            match renewal {
                 Ok(Ok(true)) => {
                     self.open_fence(started);
                     renewed = started;
                 }
                 Ok(Ok(false)) => {
                     warn!("the lease was taken by another replica");
-                    break;
+                    return Lost::Lease;
                 }
                 Ok(Err(err)) => warn!(error = error_chain(&err), "lease not renewed"),
                 Err(_) => {
                     warn!("the lease could not be renewed in time");
-                    break;
+                    return Lost::Lease;
                 }
             }
         }
-        self.fence.close();
     }
 
     /// Others wait for the whole duration since they have seen our renewal, which was after it
@@ -270,8 +298,30 @@ impl Elector {
             (Some(observed), Some(lease)) if observed.lease.spec == lease.spec => observed.since,
             _ => Instant::now(),
         };
+        if let Some(version) = lease.as_ref().and_then(version) {
+            self.is_rewound |= version < self.newest;
+            self.newest = version;
+        }
         self.observed = lease.map(|lease| ObservedLease { lease, since });
     }
+
+    /// The lease, for an event.
+    pub(crate) fn reference(&self) -> ObjectReference {
+        let lease = self.observed.as_ref().map(|observed| &observed.lease);
+        ObjectReference {
+            api_version: Some("coordination.k8s.io/v1".to_owned()),
+            kind: Some("Lease".to_owned()),
+            namespace: Some(self.config.namespace.clone()),
+            name: Some(self.config.name.clone()),
+            uid: lease.and_then(|lease| lease.metadata.uid.clone()),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+/// Reads and writes of one object are never answered from a cache, so that its versions only grow.
+fn version(lease: &Lease) -> Option<u64> {
+    lease.metadata.resource_version.as_ref()?.parse().ok()
 }
 
 fn params() -> PostParams {

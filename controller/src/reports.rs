@@ -38,6 +38,13 @@ impl Reports {
         }
     }
 
+    /// The controller begins again, since the API server has an older state than before. `lease`: its own.
+    pub(crate) fn history_lost(&self, lease: &ObjectReference) {
+        let note = "the API server has an older version of this Lease than before, as after etcd was restored from a snapshot; the controller forgets what it knew and lists everything again";
+        warn!("{note}");
+        self.events.warning(lease, "HistoryLost", "Restart", note);
+    }
+
     /// The Lease of the domain's channel was lost, and is created again.
     pub(crate) fn channel_rebuilt(&self, domain: &Domain, number: u32) {
         let note = format!(

@@ -33,6 +33,14 @@ pub(super) struct Writer<'a> {
     pub(super) operation: &'a str,
 }
 
+/// The objects at one time, as etcd's snapshots have them.
+#[derive(Clone)]
+pub(crate) struct Snapshot {
+    objects: BTreeMap<Id, Value>,
+    log: Vec<Change>,
+    revision: u64,
+}
+
 #[derive(Default)]
 pub(super) struct Store {
     objects: BTreeMap<Id, Value>,
@@ -57,6 +65,21 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn revision(&self) -> u64 {
         self.revision
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            objects: self.objects.clone(),
+            log: self.log.clone(),
+            revision: self.revision,
+        }
+    }
+
+    /// What happened since never happened, and its revisions are given again.
+    pub(super) fn restore(&mut self, snapshot: Snapshot) {
+        self.objects = snapshot.objects;
+        self.log = snapshot.log;
+        self.revision = snapshot.revision;
     }
 
     /// Forgets what happened until now.

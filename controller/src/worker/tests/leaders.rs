@@ -102,3 +102,30 @@ async fn a_replica_that_has_lost_its_lease_stops_watching_and_forgets_what_it_wa
     );
     controller.stop().await;
 }
+
+// req: CD-31
+#[tokio::test(start_paused = true)]
+async fn after_etcd_was_restored_from_a_snapshot_the_leader_begins_again_and_says_so_once() {
+    let api = FakeApi::new();
+    let (first, second) = elected(&api).await;
+    let snapshot = api.snapshot();
+    for name in ["b", "c", "d"] {
+        api.create(mk_domain(name));
+        api.until("ready", |api| is_ready(api, name)).await;
+    }
+    api.after(Duration::from_secs(10)).await;
+    api.restore(snapshot);
+    let restored = Instant::now();
+    api.create(mk_domain("e"));
+    api.until("ready", |api| is_ready(api, "e")).await;
+    delete_domain(&api, "a");
+    api.delete(Resource::Domains, "ns", "a");
+    api.until("gone", |api| domain(api, "a").is_none()).await;
+    api.after(Duration::from_secs(300)).await;
+    assert!(is_ready(&api, "e"));
+    let events = api.event_reasons();
+    let told = events.iter().filter(|reason| *reason == "HistoryLost");
+    assert_eq!(told.count(), 1, "{events:?}");
+    first.stop().await;
+    second.stop().await;
+}
