@@ -6,9 +6,9 @@ use compute_domain_api::clique::{ComputeDomainClique, ComputeDomainCliqueRoot};
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use imex_runtime::{RawObject, WatchPauses};
-use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
+use tokio::time::{Instant, sleep_until};
 
 type Raw = RawObject<ComputeDomainClique>;
 
@@ -28,7 +28,11 @@ pub(crate) enum Seen {
 /// The watch of the object of one clique. It never ends; one that fails is made again.
 pub(crate) struct CliqueWatch {
     pub(crate) clique: String,
+    api: Api<Raw>,
     events: BoxStream<'static, watcher::Result<Event<Raw>>>,
+    pauses: WatchPauses,
+    /// The end of the pause after a failure.
+    resume_at: Option<Instant>,
     /// What the list under way has shown.
     listed: Seen,
 }
@@ -39,32 +43,44 @@ impl CliqueWatch {
     /// One list of one name, then one watch of it: what other cliques do costs this daemon nothing.
     // req: DAEMON-3
     pub(crate) fn start(client: Client, namespace: &str, clique: &str) -> Self {
-        let api: Api<Raw> = Api::namespaced(client, namespace);
-        let one = watcher::Config::default().fields(&format!("metadata.name={clique}"));
+        let api = Api::namespaced(client, namespace);
         Self {
+            events: events(&api, clique),
             clique: clique.to_owned(),
-            events: watcher(api, one)
-                .backoff(WatchPauses::up_to(LONGEST_PAUSE))
-                .boxed(),
+            api,
+            pauses: WatchPauses::up_to(LONGEST_PAUSE),
+            resume_at: None,
             listed: Seen::Absent,
         }
     }
 
     /// The next news. An API server that is away is none. May be cancelled.
     pub(crate) async fn next(&mut self) -> Seen {
-        while let Some(event) = self.events.next().await {
-            match event {
-                Ok(Event::Init) => self.listed = Seen::Absent,
-                Ok(Event::InitApply(object)) => self.listed = Seen::from(object),
-                Ok(Event::InitDone) => return self.listed.clone(),
-                Ok(Event::Apply(object)) => return Seen::from(object),
-                Ok(Event::Delete(_)) => return Seen::Absent,
-                // The condition of the watch has it.
-                Err(_) => {}
+        loop {
+            if let Some(at) = self.resume_at {
+                sleep_until(at).await;
+                self.resume_at = None;
+            }
+            match self.events.next().await {
+                Some(Ok(Event::Init)) => self.listed = Seen::Absent,
+                Some(Ok(Event::InitApply(object))) => self.listed = Seen::from(object),
+                Some(Ok(Event::InitDone)) => return self.listed.clone(),
+                Some(Ok(Event::Apply(object))) => return Seen::from(object),
+                Some(Ok(Event::Delete(_))) => return Seen::Absent,
+                // The condition of the watch has the reason. The API server may come back with an older state,
+                // from which a watch that goes on where it was would deliver nothing: the object is listed anew.
+                Some(Err(_)) | None => {
+                    self.resume_at = self.pauses.next().map(|pause| Instant::now() + pause);
+                    self.events = events(&self.api, &self.clique);
+                }
             }
         }
-        std::future::pending().await
     }
+}
+
+fn events(api: &Api<Raw>, clique: &str) -> BoxStream<'static, watcher::Result<Event<Raw>>> {
+    let one = watcher::Config::default().fields(&format!("metadata.name={clique}"));
+    watcher(api.clone(), one).boxed()
 }
 
 impl From<Raw> for Seen {
@@ -73,5 +89,51 @@ impl From<Raw> for Seen {
             Ok(object) => Self::Object(Box::new(object.spec)),
             Err(invalid) => Self::Unreadable(invalid.error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    /// An API server that lists one object, and fails every watch. Returns what it was asked for.
+    fn mk_server() -> (Client, Arc<Mutex<Vec<&'static str>>>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = asked.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_watch = request.uri().query().unwrap().contains("watch=true");
+            let mut seen = seen.lock().unwrap();
+            seen.push(if is_watch { "watch" } else { "list" });
+            let lists = seen.iter().filter(|it| **it == "list").count();
+            let list = json!({
+                "metadata": { "resourceVersion": "7" },
+                "items": [{ "metadata": { "name": "c" }, "daemons": [], "listLength": lists }],
+            });
+            let status = if is_watch { 503 } else { 200 };
+            let answer = Response::builder().status(status);
+            let answer = answer.body(Body::from(list.to_string().into_bytes()));
+            async move { answer }
+        });
+        (Client::new(service, "ns"), asked)
+    }
+
+    // req: DAEMON-3
+    #[tokio::test]
+    async fn after_a_watch_that_fails_the_object_is_listed_anew() {
+        let (client, asked) = mk_server();
+        let mut watch = CliqueWatch::start(client, "ns", "c");
+        for length in 1..=2 {
+            let Seen::Object(object) = watch.next().await else {
+                panic!("no object");
+            };
+            assert_eq!(object.list_length, Some(length));
+        }
+        assert_eq!(*asked.lock().unwrap(), ["list", "watch", "list"]);
     }
 }
