@@ -83,6 +83,7 @@ driver_managed=(
     domains_form_on_imex_daemons_that_run_already
     a_node_without_a_ready_imex_daemon_prepares_no_claim
     a_job_does_not_notice_what_happens_to_imex_daemons
+    a_clique_keeps_its_places_whatever_happens_to_its_objects
     an_update_of_imex_daemons_waits_for_jobs
     daemons_of_the_go_driver_go_when_their_domain_is_unused
     imex_daemons_with_certificates_connect_to_each_other_only

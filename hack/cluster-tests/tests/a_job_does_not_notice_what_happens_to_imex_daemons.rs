@@ -103,7 +103,8 @@ fn the_hosts_file_of_its_pod_is_written_anew() -> Result<()> {
     })
 }
 
-/// It loses a label, a member and its length, has an index twice and one beyond the list, and is deleted.
+/// It loses a label, a member and its length, has an index twice and one beyond the list, two members that have
+/// swapped their places, forged UIDs, another length, and is deleted.
 // req: DM-7
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
@@ -137,6 +138,21 @@ fn somebody_edits_the_object_of_the_clique() -> Result<()> {
             patch(json!([edit]))?;
             settled()?;
         }
+        let own = before.pointer("/daemons/0/index");
+        let replace =
+            |path: &str, value: Value| json!({ "op": "replace", "path": path, "value": value });
+        patch(json!([
+            replace("/daemons/0/index", json!(others)),
+            replace("/daemons/1/index", json!(own)),
+        ]))?;
+        settled()?;
+        let forged = json!("00000000-0000-0000-0000-000000000000");
+        patch(json!([
+            replace("/daemons/0/nodeUID", forged.clone()),
+            replace("/daemons/0/podUID", forged),
+            replace("/listLength", json!(30)),
+        ]))?;
+        settled()?;
         let delete = ["delete", imex_members::CLIQUES, CLIQUE, "-n", NAMESPACE];
         cluster.kubectl(&delete)?;
         settled()?;

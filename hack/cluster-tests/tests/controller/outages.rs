@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use cluster_tests::{Component, state_directory};
 
 use crate::support::{
     Applied, Controller, Fixture, OUR_CRD, Proxy, Setup, apply_crd, delete_crd, kubectl, named,
-    output_of, run, seconds, through_proxy, until, with_token, within,
+    output_of, run, run_for, seconds, through_proxy, until, with_token, within,
 };
 
 const A_MINUTE: Duration = Duration::from_secs(60);
@@ -89,6 +91,82 @@ fn a_dead_connection_to_the_api_server_is_noticed_within_a_minute() -> Result<()
         let took = on.ready_within(A_MINUTE, "after").await?;
         Ok(format!("a domain was Ready {} after it", seconds(took)))
     })
+}
+
+/// All components begin again with the restored state, as an administrator has them do, but for the controller.
+// req: CD-31
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn after_etcd_was_restored_from_a_snapshot_the_leader_says_so_and_serves_new_domains() -> Result<()>
+{
+    run_for(A_MINUTE * 4, async |on| {
+        let controller = on
+            .start_with(Setup {
+                elected: true,
+                ..Setup::default()
+            })
+            .await?;
+        on.create_ready("before").await?;
+        let storage = Storage::of_cluster()?;
+        storage.while_stopped(Storage::take_snapshot).await?;
+        ready_within(&controller).await?;
+        for name in ["lost-1", "lost-2", "lost-3"] {
+            on.create_ready(name).await?;
+        }
+        storage.while_stopped(Storage::restore_snapshot).await?;
+        on.create(&named("after")).await?;
+        let took = on.ready_within(A_MINUTE, "after").await?;
+        on.delete_within(A_MINUTE, "before").await?;
+        let said = controller.lines_with("etcd was restored");
+        ensure!(said.len() == 1, "{said:?}");
+        Ok(format!("a new domain was Ready {} after it", seconds(took)))
+    })
+}
+
+/// etcd and what depends on it.
+struct Storage {
+    state: PathBuf,
+}
+
+impl Storage {
+    fn of_cluster() -> Result<Self> {
+        let state = state_directory()?;
+        Ok(Self { state })
+    }
+
+    fn take_snapshot(&self) -> Result<()> {
+        self.copy("etcd", "etcd-snapshot")
+    }
+
+    fn restore_snapshot(&self) -> Result<()> {
+        self.copy("etcd-snapshot", "etcd")
+    }
+
+    fn copy(&self, from: &str, to: &str) -> Result<()> {
+        let [from, to] = [from, to].map(|name| self.state.join(name));
+        drop(fs::remove_dir_all(&to));
+        output_of(Command::new("cp").arg("-a").args([from, to]), "").map(drop)
+    }
+
+    async fn while_stopped(&self, act: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
+        let others = ["scheduler", "controller-manager", "kubelet-1", "kubelet-2"];
+        let mut all = Vec::new();
+        for name in ["etcd", "apiserver"].into_iter().chain(others) {
+            all.push(Component::of_cluster(name)?);
+        }
+        for component in all.iter().rev() {
+            component.stop().await?;
+        }
+        act(self)?;
+        for component in &all {
+            component.start().await?;
+        }
+        until("the API server answers", async || {
+            kubectl(&["get", "--raw", "/readyz"]).map(drop)
+        })
+        .await;
+        Ok(())
+    }
 }
 
 /// The controller's part of the chart's RBAC, in the test's namespace.
