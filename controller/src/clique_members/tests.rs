@@ -357,11 +357,11 @@ async fn a_clique_that_is_refused_is_tried_ever_more_rarely_reported_once_and_ho
     // While another clique is refused, this one goes on.
     api.break_with(refused);
     api.forget_requests();
-    let node = api.create(json!({ "kind": "Node", "metadata": { "name": "n2" } }));
+    let other = api.create(json!({ "kind": "Node", "metadata": { "name": "n2" } }));
     create_slice_in(
         &api,
         "n2",
-        &uid(&node),
+        &uid(&other),
         "bbbbbbbb-0000-0000-0000-000000000001.0",
     );
     create_daemon(&api, "n2", "True");
