@@ -139,6 +139,8 @@ impl ComputeDomainDriver {
         })?;
         let request =
             ChannelRequest::from_status(&status).map_err(|error| prepare_failed(&error))?;
+        self.in_flight
+            .reserved_for(&claim.id, status.reserved_for());
         let label = claim.labels.get(DOMAIN_LABEL).map(String::as_str);
         let request = request.with_label(label);
         self.in_flight.step(&claim.id, Step::LookingUpDomain);
@@ -165,7 +167,8 @@ impl ComputeDomainDriver {
                 return Ok(Waited::No);
             };
             self.in_flight.step(&claim.id, Step::WaitingForImexDaemon);
-            waited = daemon.require_ready(context, &clique).await?;
+            let waits = |reason: &ClaimError| self.in_flight.waits(&claim.id, reason);
+            waited = daemon.require_ready(context, &clique, waits).await?;
         }
         if self.host_imex.is_asked() {
             self.in_flight.step(&claim.id, Step::AskingImex);

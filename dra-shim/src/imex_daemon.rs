@@ -78,7 +78,7 @@ impl DaemonWatch {
         }))
     }
 
-    /// Returns as soon as the daemon says that it is ready in this clique.
+    /// Returns as soon as the daemon says that it is ready in this clique. Each reason to wait on is passed to `waits`.
     ///
     /// # Errors
     /// It does not, for nearly as long as the attempt may take: try again.
@@ -87,11 +87,13 @@ impl DaemonWatch {
         &self,
         context: &Context,
         clique: &str,
+        waits: impl Fn(&ClaimError) + Send,
     ) -> Result<Waited, ClaimError> {
         let mut said = self.0.said.subscribe();
         let Err(mut reason) = self.ask(clique).await else {
             return Ok(Waited::No);
         };
+        waits(&reason);
         self.0.asked.notify_one();
         let ready = async {
             loop {
@@ -99,7 +101,10 @@ impl DaemonWatch {
                 let _ = timeout(LOOK_EVERY, said.changed()).await;
                 match self.ask(clique).await {
                     Ok(()) => return,
-                    Err(error) => reason = error,
+                    Err(error) => {
+                        waits(&error);
+                        reason = error;
+                    }
                 }
             }
         };

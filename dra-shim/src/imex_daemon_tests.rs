@@ -70,14 +70,14 @@ fn mk_context(limit: Duration) -> Context {
 async fn a_claim_that_waits_goes_on_as_soon_as_the_daemon_is_ready() {
     let node = Watched::start();
     let context = mk_context(PATIENCE);
-    let mut waits = Box::pin(node.watch.require_ready(&context, CLIQUE));
+    let mut waits = Box::pin(node.watch.require_ready(&context, CLIQUE, |_| ()));
     let polled = timeout(Duration::ZERO, waits.as_mut()).await;
     assert!(polled.is_err(), "there is no daemon yet");
     node.daemon_says("starting");
     node.daemon_says("ready");
     // Whether its first question came before the answer is for the threads to decide.
     waits.await.unwrap();
-    let again = node.watch.require_ready(&context, CLIQUE).await;
+    let again = node.watch.require_ready(&context, CLIQUE, |_| ()).await;
     assert_eq!(again, Ok(Waited::No));
 }
 
@@ -87,7 +87,7 @@ async fn a_claim_that_may_not_wait_any_longer_gets_the_daemons_own_reason() {
     let node = Watched::start();
     node.daemon_says("starting");
     let no_time = mk_context(Duration::ZERO);
-    let refused = node.watch.require_ready(&no_time, CLIQUE).await;
+    let refused = node.watch.require_ready(&no_time, CLIQUE, |_| ()).await;
     let error = refused.unwrap_err();
     assert_eq!(error.code(), "imex-daemon-starting");
     assert!(error.message().contains("as the test says"), "{error:?}");
@@ -97,7 +97,7 @@ async fn a_claim_that_may_not_wait_any_longer_gets_the_daemons_own_reason() {
     let context = Context::new(Instant::now() + PATIENCE, cancelled);
     let error = node
         .watch
-        .require_ready(&context, CLIQUE)
+        .require_ready(&context, CLIQUE, |_| ())
         .await
         .unwrap_err();
     assert_eq!(error.code(), "imex-daemon-starting");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const NODE: u8 = 2;
 
-// req: DAEMON-6, MODE-17
+// req: DAEMON-6, MODE-17, NODE-46
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_pod_waits_while_another_nvidia_imex_has_the_session() -> Result<()> {
@@ -30,7 +30,8 @@ fn a_pod_waits_while_another_nvidia_imex_has_the_session() -> Result<()> {
     fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
     wait_until(&cluster, "the pod is told what it waits for", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
-        let told = events.iter().any(|it| it.contains("NV_ERR_IN_USE"));
+        let mut waits = events.iter().filter(|it| it.starts_with("PrepareWaits: "));
+        let told = waits.any(|it| it.contains("NV_ERR_IN_USE"));
         ensure!(told, "its events: {events:#?}");
         let domain = cluster.json(&["get", DOMAINS, "train", "-n", &namespace.name])?;
         let status = domain.pointer("/status/nodes/0/status");
