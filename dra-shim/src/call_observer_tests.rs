@@ -5,6 +5,7 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::imex_daemon::DaemonWatch;
+use crate::shared_claims::SharedClaims;
 use crate::tests::api_server::{ApiServer, DOMAIN};
 use crate::tests::node::{NODE, TestNode, mk_ref};
 
@@ -47,6 +48,24 @@ async fn a_pod_that_waits_has_an_event_with_the_reason_after_five_seconds() {
     assert_eq!(object, "pod");
     let told = "Warning PrepareWaits: claim a: imex-daemon-missing: no IMEX daemon";
     assert!(event.starts_with(told), "{event}");
+}
+
+// req: NODE-46
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_told_also_of_what_comes_before_any_lookup() {
+    let server = ApiServer::default();
+    server.put_claim("ns", "a");
+    let (mut node, observer) = waiting_node(&server);
+    // The checkpoint is not open.
+    node.driver.shared_claims = SharedClaims::new();
+    let claim = mk_ref("ns", "a");
+    observer.claim_started(Method::Prepare, &claim);
+    let reason = node.prepare("ns", "a").await.unwrap_err();
+    let error = ClaimError::retry(&reason).with_code("checkpoint");
+    observer.attempt_finished(Method::Prepare, &claim, Err(&error), A_MOMENT);
+    sleep(WAITS_AFTER + A_MOMENT).await;
+    let told = format!("Warning PrepareWaits: claim a: checkpoint: {reason}");
+    assert_eq!(server.events_with_objects(), [("pod".to_owned(), told)]);
 }
 
 // req: NODE-46
