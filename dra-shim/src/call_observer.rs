@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dra_kubelet::{CallOutcome, ClaimError, ClaimRef, Method, Observer, Registration};
 use imex_runtime::Events;
+use tokio::time::{Instant, sleep_until};
 
 use crate::claim_reference::claim_reference;
 use crate::in_flight::InFlight;
@@ -14,11 +15,25 @@ use crate::metrics::Metrics;
 /// The codes of claims that nobody waits for any more, which are no failure of theirs.
 const INTERRUPTED: [&str; 3] = ["cancelled", "superseded", "shutting-down"];
 
+/// A Prepare that takes longer is reported.
+const WAITS_AFTER: Duration = Duration::from_secs(5);
+
 /// Receives every event of the library, and passes it on.
 pub(crate) struct CallObserver {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) in_flight: InFlight,
     pub(crate) events: Events,
+}
+
+/// Reports a Prepare that is not over after [`WAITS_AFTER`]. The call is answered, and kubelet writes its own event,
+/// only when the time of the call is over.
+// req: NODE-46
+async fn report_wait(in_flight: InFlight, events: Events, claim: ClaimRef, since: Instant) {
+    sleep_until(since + WAITS_AFTER).await;
+    if let Some((object, reason)) = in_flight.waiting(&claim, since) {
+        let note = format!("claim {}: {reason}", claim.name);
+        events.warning(&object, "PrepareWaits", "Prepare", &note);
+    }
 }
 
 impl Observer for CallObserver {
@@ -27,7 +42,11 @@ impl Observer for CallObserver {
     }
 
     fn claim_started(&self, method: Method, claim: &ClaimRef) {
-        self.in_flight.started(method, claim);
+        let since = self.in_flight.started(method, claim);
+        if method == Method::Prepare {
+            let (in_flight, events) = (self.in_flight.clone(), self.events.clone());
+            tokio::spawn(report_wait(in_flight, events, claim.clone(), since));
+        }
     }
 
     fn claim_read(&self, claim: &ClaimRef, outcome: Result<(), &ClaimError>, _: Duration) {
@@ -89,3 +108,7 @@ impl Observer for CallObserver {
         self.metrics.registration_changed(state);
     }
 }
+
+#[cfg(test)]
+#[path = "call_observer_tests.rs"]
+mod tests;

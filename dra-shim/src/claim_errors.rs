@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(error.code(), "allocation-mode");
         assert_eq!(
             error.message(),
-            "allocationMode \"All\" is not supported in host-managed mode, only \"Single\" is; \
+            "allocationMode \"All\" is not supported, only \"Single\" is; \
              set spec.channel.allocationMode: Single in a new ComputeDomain"
         );
     }

@@ -9,7 +9,7 @@ use compute_domain_api::names::clique_of_pool;
 use compute_domain_node::{
     ChannelRequest, KubeletDevice, Moment, NodeClaims, PrepareError, Prepared,
 };
-use dra_checkpoint::{ClaimName, ClaimStatus};
+use dra_checkpoint::{ClaimName, ClaimStatus, StatusError};
 use dra_kubelet::{Claim, ClaimError, ClaimRef, Context, Driver, PreparedDevice};
 use imex_runtime::{Events, error_chain};
 use tokio::task::spawn_blocking;
@@ -83,6 +83,11 @@ impl ComputeDomainDriver {
     // req: NODE-23
     async fn prepare_once(&self, context: &Context, claim: &Claim) -> Result<Prepared, ClaimError> {
         let announced = self.prepares.announce();
+        let status = ClaimStatus::from_raw(&claim.status);
+        if let Ok(status) = &status {
+            self.in_flight
+                .reserved_for(&claim.id, status.reserved_for());
+        }
         let claims = self.shared_claims.get()?;
         let name = claim_name(&claim.id);
         if claims.seems_prepared(&name.uid)
@@ -90,7 +95,7 @@ impl ComputeDomainDriver {
         {
             return Ok(prepared);
         }
-        let ready = match self.look_up(context, claim, &claims, &name).await {
+        let ready = match self.look_up(context, claim, status, &claims, &name).await {
             Ok(ready) => ready,
             // It does not matter to a claim that another instance has prepared meanwhile.
             Err(error) => {
@@ -129,10 +134,11 @@ impl ComputeDomainDriver {
         &self,
         context: &Context,
         claim: &Claim,
+        status: Result<ClaimStatus, StatusError>,
         claims: &Arc<NodeClaims>,
         name: &ClaimName,
     ) -> Result<ReadyClaim, ClaimError> {
-        let status = ClaimStatus::from_raw(&claim.status).map_err(|error| {
+        let status = status.map_err(|error| {
             prepare_failed(&PrepareError::BadClaim {
                 reason: error_chain(&error),
             })
@@ -165,7 +171,8 @@ impl ComputeDomainDriver {
                 return Ok(Waited::No);
             };
             self.in_flight.step(&claim.id, Step::WaitingForImexDaemon);
-            waited = daemon.require_ready(context, &clique).await?;
+            let waits = |reason: &ClaimError| self.in_flight.waits(&claim.id, reason);
+            waited = daemon.require_ready(context, &clique, waits).await?;
         }
         if self.host_imex.is_asked() {
             self.in_flight.step(&claim.id, Step::AskingImex);

@@ -16,7 +16,8 @@ use std::time::Duration;
 use compute_domain_api::resident::{DaemonPhase, DaemonState};
 use compute_domain_node::{ImexDaemon, ImexDaemonError, PrepareError};
 use dra_kubelet::{ClaimError, Context};
-use imex_runtime::{Heartbeat, error_chain};
+use imex_runtime::{Events, Heartbeat, error_chain};
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
@@ -57,6 +58,9 @@ pub(crate) struct DaemonTask {
     /// The UID of the daemon's pod while it drains and no claim is prepared.
     pub(crate) drained: watch::Sender<Option<String>>,
     pub(crate) heartbeat: Heartbeat,
+    pub(crate) events: Events,
+    /// The node: what events are about.
+    pub(crate) node: ObjectReference,
 }
 
 /// Whether a claim had to wait.
@@ -78,7 +82,7 @@ impl DaemonWatch {
         }))
     }
 
-    /// Returns as soon as the daemon says that it is ready in this clique.
+    /// Returns as soon as the daemon says that it is ready in this clique. Each reason to wait on is passed to `waits`.
     ///
     /// # Errors
     /// It does not, for nearly as long as the attempt may take: try again.
@@ -87,11 +91,13 @@ impl DaemonWatch {
         &self,
         context: &Context,
         clique: &str,
+        waits: impl Fn(&ClaimError) + Send,
     ) -> Result<Waited, ClaimError> {
         let mut said = self.0.said.subscribe();
         let Err(mut reason) = self.ask(clique).await else {
             return Ok(Waited::No);
         };
+        waits(&reason);
         self.0.asked.notify_one();
         let ready = async {
             loop {
@@ -99,7 +105,10 @@ impl DaemonWatch {
                 let _ = timeout(LOOK_EVERY, said.changed()).await;
                 match self.ask(clique).await {
                     Ok(()) => return,
-                    Err(error) => reason = error,
+                    Err(error) => {
+                        waits(&error);
+                        reason = error;
+                    }
                 }
             }
         };
@@ -151,6 +160,7 @@ impl DaemonTask {
                     let changed = before.as_ref() != Some(&said);
                     if changed {
                         log(&said);
+                        self.report(&said);
                         *before = Some(said);
                     }
                     changed
@@ -166,6 +176,18 @@ impl DaemonTask {
                 () = sleep(pause) => {}
                 () = shared.asked.notified() => {}
             }
+        }
+    }
+
+    /// Every claim of the node waits until a person changes it.
+    // req: DAEMON-11
+    fn report(&self, said: &Said) {
+        if let Ok(state) = said
+            && state.phase == DaemonPhase::DriverTooOld
+        {
+            let note = format!("claims wait on this node: {}", state.reason);
+            self.events
+                .warning(&self.node, "ImexDriverTooOld", "Supervise", &note);
         }
     }
 

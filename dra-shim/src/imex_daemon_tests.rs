@@ -7,6 +7,7 @@ use imex_runtime::Liveness;
 use tempfile::TempDir;
 
 use super::*;
+use crate::tests::api_server::ApiServer;
 use crate::tests::node::open;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -17,6 +18,7 @@ struct Watched {
     watch: DaemonWatch,
     drained: watch::Receiver<Option<String>>,
     shutdown: CancellationToken,
+    api: ApiServer,
     root: TempDir,
 }
 
@@ -27,12 +29,15 @@ impl Watched {
         let watch = DaemonWatch::new(ImexDaemon::new(root.path(), boot));
         let (sender, drained) = watch::channel(None);
         let shared_claims = SharedClaims::new();
+        let api = ApiServer::default();
         shared_claims.set_available(open(root.path(), Some(root.path())));
         let task = DaemonTask {
             watch: watch.clone(),
             shared_claims,
             drained: sender,
             heartbeat: Liveness::default().add("imex-daemon", PATIENCE),
+            events: Events::new(api.client(), "test", "node-1"),
+            node: ObjectReference::default(),
         };
         let shutdown = CancellationToken::new();
         tokio::spawn(task.run(shutdown.clone()));
@@ -40,6 +45,7 @@ impl Watched {
             watch,
             drained,
             shutdown,
+            api,
             root,
         }
     }
@@ -70,14 +76,14 @@ fn mk_context(limit: Duration) -> Context {
 async fn a_claim_that_waits_goes_on_as_soon_as_the_daemon_is_ready() {
     let node = Watched::start();
     let context = mk_context(PATIENCE);
-    let mut waits = Box::pin(node.watch.require_ready(&context, CLIQUE));
+    let mut waits = Box::pin(node.watch.require_ready(&context, CLIQUE, |_| ()));
     let polled = timeout(Duration::ZERO, waits.as_mut()).await;
     assert!(polled.is_err(), "there is no daemon yet");
     node.daemon_says("starting");
     node.daemon_says("ready");
     // Whether its first question came before the answer is for the threads to decide.
     waits.await.unwrap();
-    let again = node.watch.require_ready(&context, CLIQUE).await;
+    let again = node.watch.require_ready(&context, CLIQUE, |_| ()).await;
     assert_eq!(again, Ok(Waited::No));
 }
 
@@ -87,7 +93,7 @@ async fn a_claim_that_may_not_wait_any_longer_gets_the_daemons_own_reason() {
     let node = Watched::start();
     node.daemon_says("starting");
     let no_time = mk_context(Duration::ZERO);
-    let refused = node.watch.require_ready(&no_time, CLIQUE).await;
+    let refused = node.watch.require_ready(&no_time, CLIQUE, |_| ()).await;
     let error = refused.unwrap_err();
     assert_eq!(error.code(), "imex-daemon-starting");
     assert!(error.message().contains("as the test says"), "{error:?}");
@@ -97,10 +103,34 @@ async fn a_claim_that_may_not_wait_any_longer_gets_the_daemons_own_reason() {
     let context = Context::new(Instant::now() + PATIENCE, cancelled);
     let error = node
         .watch
-        .require_ready(&context, CLIQUE)
+        .require_ready(&context, CLIQUE, |_| ())
         .await
         .unwrap_err();
     assert_eq!(error.code(), "imex-daemon-starting");
+}
+
+// req: DAEMON-11
+#[tokio::test]
+async fn a_node_whose_driver_is_too_old_for_its_daemon_has_an_event_that_says_so() {
+    let node = Watched::start();
+    node.daemon_says("starting");
+    let context = mk_context(MARGIN);
+    let error = node.watch.require_ready(&context, CLIQUE, |_| ()).await;
+    assert_eq!(error.unwrap_err().code(), "imex-daemon-starting");
+    node.daemon_says("driver-too-old");
+    let told = async {
+        loop {
+            let events = node.api.events();
+            if !events.is_empty() {
+                return events;
+            }
+            sleep(LOOK_EVERY_WHILE_WAITED_FOR).await;
+        }
+    };
+    let event = "Warning ImexDriverTooOld: claims wait on this node: as the test says";
+    assert_eq!(timeout(PATIENCE, told).await.unwrap(), [event]);
+    let error = node.watch.require_ready(&context, CLIQUE, |_| ()).await;
+    assert_eq!(error.unwrap_err().code(), "imex-daemon-driver-too-old");
 }
 
 // req: MODE-19

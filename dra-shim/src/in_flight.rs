@@ -9,13 +9,17 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use dra_checkpoint::Consumer;
 use dra_kubelet::{ClaimError, ClaimRef, Method};
 use imex_runtime::StartError;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+
+use crate::claim_reference::claim_reference;
 
 /// Where the Go driver writes its stacks on the same signal.
 pub(crate) const DUMP_FILE: &str = "/tmp/goroutine-stacks.dump";
@@ -47,7 +51,9 @@ struct Work {
     step: Step,
     step_since: Instant,
     attempts: u32,
-    last_error: Option<String>,
+    /// The only pod that the claim is for, once the claim was read.
+    pod: Option<ObjectReference>,
+    last_error: Option<ClaimError>,
 }
 
 // === impl Step ===
@@ -70,7 +76,8 @@ impl Step {
 // === impl InFlight ===
 
 impl InFlight {
-    pub(crate) fn started(&self, method: Method, claim: &ClaimRef) {
+    /// Returns since when it is in progress.
+    pub(crate) fn started(&self, method: Method, claim: &ClaimRef) -> Instant {
         let now = Instant::now();
         let work = Work {
             claim: claim.clone(),
@@ -81,9 +88,11 @@ impl InFlight {
             },
             step_since: now,
             attempts: 0,
+            pod: None,
             last_error: None,
         };
         self.lock().insert((claim.uid.clone(), method), work);
+        now
     }
 
     /// Returns whether it is not the claim's first attempt.
@@ -103,9 +112,54 @@ impl InFlight {
     /// An attempt has failed, or the read before it; there may be another.
     pub(crate) fn failed(&self, method: Method, claim: &ClaimRef, error: &ClaimError) {
         self.change(method, claim, |work| {
-            work.last_error = Some(error.message().to_owned());
+            work.last_error = Some(error.clone());
             work.set_step(Step::WaitingToTryAgain);
         });
+    }
+
+    /// The claim of a Prepare is reserved for these.
+    pub(crate) fn reserved_for(&self, claim: &ClaimRef, consumers: &[Consumer]) {
+        // Which pods of a group are on this node is not known here.
+        if let [consumer] = consumers
+            && let Some(uid) = consumer.pod_uid()
+        {
+            let pod = ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("Pod".to_owned()),
+                namespace: Some(claim.namespace.clone()),
+                name: Some(consumer.name().to_owned()),
+                uid: Some(uid.to_owned()),
+                ..ObjectReference::default()
+            };
+            self.change(Method::Prepare, claim, |work| work.pod = Some(pod));
+        }
+    }
+
+    /// An attempt at a Prepare goes on, and waits for this.
+    pub(crate) fn waits(&self, claim: &ClaimRef, reason: &ClaimError) {
+        self.change(Method::Prepare, claim, |work| {
+            work.last_error = Some(reason.clone());
+        });
+    }
+
+    /// What the Prepare that is in progress since then waits for, and the object of an event about that: the pod
+    /// if it is known, else the claim. `None` if it has ended.
+    pub(crate) fn waiting(
+        &self,
+        claim: &ClaimRef,
+        since: Instant,
+    ) -> Option<(ObjectReference, String)> {
+        let claims = self.lock();
+        let work = claims.get(&(claim.uid.clone(), Method::Prepare))?;
+        if work.since != since {
+            return None;
+        }
+        let object = work.pod.clone();
+        let reason = match &work.last_error {
+            Some(error) => format!("{}: {}", error.code(), error.message()),
+            None => work.step.text().to_owned(),
+        };
+        Some((object.unwrap_or_else(|| claim_reference(claim)), reason))
     }
 
     /// What a Prepare does next.
@@ -170,7 +224,7 @@ impl std::fmt::Display for Work {
             write!(f, "; attempt {}", self.attempts)?;
         }
         if let Some(error) = &self.last_error {
-            write!(f, "; last error: {error}")?;
+            write!(f, "; last error: {}", error.message())?;
         }
         Ok(())
     }

@@ -434,6 +434,8 @@ impl Parts {
             shared_claims: self.shared_claims.clone(),
             drained,
             heartbeat: self.liveness.add("imex-daemon", WRITES_LIMIT),
+            events: self.events.clone(),
+            node: self.node_reference(),
         };
         tokio::spawn(task.run(shutdown.clone()));
         Some(watch)

@@ -223,6 +223,11 @@ impl Consumer {
         let is_pod = self.api_group.is_empty() && *self.resource == "pods";
         is_pod.then_some(&self.uid)
     }
+
+    /// Its name, in the claim's namespace.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 // === impl DeviceConfig ===

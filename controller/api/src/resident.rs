@@ -44,6 +44,12 @@ pub const DRAINED_ATTRIBUTE: &str = "drained";
 /// Members of an IMEX domain, unless the operator says otherwise: the nodes of one NVL72 rack.
 pub const DEFAULT_MAX_NODES: u32 = 18;
 
+/// The first NVIDIA driver whose `nvidia-imex` takes host names in its node list.
+const FIRST_DRIVER: [u32; 3] = [570, 158, 1];
+
+/// What to do about [`driver_too_old`].
+pub const DRIVER_TOO_OLD_HINT: &str = "install NVIDIA driver 570.158.01 or later, or run nvidia-imex on the hosts (imex.mode=hostManaged)";
+
 /// How the host names in node lists are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NameScheme {
@@ -85,6 +91,8 @@ pub enum DaemonPhase {
     Starting,
     /// It is.
     Ready,
+    /// The node's NVIDIA driver cannot run it: [`driver_too_old`].
+    DriverTooOld,
     /// The pod is about to be replaced: no claim is prepared any more, and those that are keep it.
     Draining,
 }
@@ -113,6 +121,19 @@ impl fmt::Display for NameScheme {
             Self::Hash10 => f.write_str("hash10"),
         }
     }
+}
+
+/// Why a node with a driver of this version cannot run IMEX daemons, for people; `None` if it can, or if the version
+/// is not known.
+// req: DAEMON-11
+pub fn driver_too_old(version: &str) -> Option<String> {
+    let numbers = version.split('.').map(str::parse::<u32>);
+    let numbers = numbers.collect::<Result<Vec<_>, _>>().ok()?;
+    (numbers.as_slice() < FIRST_DRIVER.as_slice()).then(|| {
+        format!(
+            "the NVIDIA driver of this node is {version}, and nvidia-imex takes host names in its node list from driver 570.158.01 on"
+        )
+    })
 }
 
 /// The upper 40 bits of 64-bit FNV-1a: enough to tell the cliques of a cluster apart, and the same for ever.
@@ -148,6 +169,27 @@ mod tests {
             .map(|name| name.rsplit_once('-').unwrap().1)
             .collect();
         assert_eq!(ends, ["0000", "0001", "0002"]);
+    }
+
+    // req: DAEMON-11
+    #[test]
+    fn a_driver_is_too_old_by_its_numbers_and_an_unknown_one_is_not() {
+        for (version, is_too_old) in [
+            ("550.163.01", true),
+            ("570.86.15", true),
+            ("570.158", true),
+            ("570.158.01", false),
+            ("570.158.1", false),
+            ("580.82.07", false),
+            ("1000.1", false),
+            ("", false),
+            ("570.x", false),
+        ] {
+            let reason = driver_too_old(version);
+            assert_eq!(reason.is_some(), is_too_old, "{version:?}");
+            let names_both = |it: &str| it.contains(version) && it.contains("570.158.01");
+            assert!(reason.is_none_or(|it| names_both(&it)));
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the status of a ComputeDomain says of its nodes, where the driver runs `nvidia-imex`: which
 //! they are, and whether they are enough.
 
+use compute_domain_api::AllocationMode;
 use compute_domain_api::crd::{ComputeDomainNode, ComputeDomainState};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -79,7 +80,11 @@ impl Nodes {
     // req: MODE-22
     pub(crate) fn state(&self, domain: &Domain) -> ComputeDomainState {
         match self.of(domain) {
-            Some(nodes) if !are_enough(nodes, domain) || !are_ready(nodes) => {
+            Some(nodes)
+                if !are_enough(nodes, domain)
+                    || !are_ready(nodes)
+                    || unsupported_mode(domain).is_some() =>
+            {
                 ComputeDomainState::NotReady
             }
             Some(_) | None => ComputeDomainState::Ready,
@@ -98,6 +103,15 @@ impl Nodes {
     /// The condition that an admitted domain has for them.
     pub(crate) fn readiness(&self, domain: &Domain) -> Option<Readiness> {
         let nodes = self.of(domain)?;
+        if let Some(mode) = unsupported_mode(domain) {
+            return Some(Readiness {
+                status: "False",
+                reason: "AllocationModeUnsupported",
+                message: format!(
+                    "every node refuses claims with allocationMode \"{mode}\", only \"Single\" is supported; delete the ComputeDomain and create it again with spec.channel.allocationMode: Single"
+                ),
+            });
+        }
         if let Some(CliqueRefusal { clique, message }) = self.refused() {
             return Some(Readiness {
                 status: "False",
@@ -143,6 +157,12 @@ pub fn without_stray_nodes(written: &Domain, nodes: &Nodes) -> Option<Value> {
         operations.push(json!({ "op": "remove", "path": path }));
     }
     Some(Value::Array(operations))
+}
+
+/// The mode that no node prepares claims in.
+fn unsupported_mode(domain: &Domain) -> Option<&AllocationMode> {
+    let mode = domain.allocation_mode();
+    mode.filter(|mode| **mode != AllocationMode::Single)
 }
 
 fn reported(domain: &Domain) -> &[ComputeDomainNode] {

@@ -183,6 +183,21 @@ mod tests {
     }
 
     #[test]
+    fn the_readme_has_the_request_of_the_template_for_claims_that_are_written_by_hand() {
+        let readme = include_str!("../../README.md");
+        let (_, section) = readme
+            .split_once("### A claim that is written by hand\n")
+            .unwrap();
+        let (_, rest) = section.split_once("requests:\n      - ").unwrap();
+        let (request, _) = rest.split_once("\n    config:\n").unwrap();
+        let request: serde_json::Value = serde_json::from_str(request).unwrap();
+        assert_eq!(
+            request,
+            serde_json::to_value(Form::Share.request()).unwrap()
+        );
+    }
+
+    #[test]
     fn every_form_is_ours_and_no_other_is() {
         let uid = DomainUid::parse("6c2dc0c8-9c15-4a0d-a3ce-0e3ac5a4c0a1").unwrap();
         let mode = AllocationMode::Single;

@@ -64,6 +64,14 @@ const NESTED_ROOTS: [&str; 2] = [
     "home/kubernetes/bin/nvidia",
 ];
 
+/// `580.82.07` of `libnvidia-ml.so.580.82.07`, as [`DriverRoot::find_library`] finds it; `None` if the file is
+/// called otherwise.
+pub fn library_version(library: &Path) -> Option<&str> {
+    let name = library.file_name()?.to_str()?;
+    let version = name.strip_prefix("libnvidia-ml.so.")?;
+    version.contains('.').then_some(version)
+}
+
 // === impl DriverRoot ===
 
 impl DriverRoot {

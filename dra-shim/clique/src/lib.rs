@@ -75,7 +75,7 @@ mod watch;
 mod watch_config;
 
 pub use clique_id::{CliqueId, ClusterUuid};
-pub use driver_root::DriverRoot;
+pub use driver_root::{DriverRoot, library_version};
 pub use fabric::{Clique, DegradedGpu, Fabric, NoClique};
 pub use gpu::{Gpu, GpuFabricState, GpuRef};
 pub use health::{Health, HealthSummary};

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use compute_domain_api::resident::DaemonState;
 
 use self::action::{Action, Plan};
-use self::facts::{Answer, Exit, Fabric, Report, StartReason};
+use self::facts::{Answer, DRIVER_TOO_OLD, Exit, Fabric, Report, StartReason};
 use self::membership::{Me, Membership};
 use self::process::Process;
 
@@ -91,6 +91,7 @@ impl Core {
             process: Process::Down {
                 until: now,
                 why: "nvidia-imex has not been started yet".to_owned(),
+                driver_too_old: false,
             },
             certificates: 0,
             backoff: backoff::Backoff::default(),
@@ -198,6 +199,7 @@ impl Core {
             self.process = Process::Down {
                 until: now,
                 why: "nvidia-imex is started again".to_owned(),
+                driver_too_old: false,
             };
             return Vec::new();
         };
@@ -210,6 +212,7 @@ impl Core {
         self.process = Process::Down {
             until: now + pause,
             why: exit.sentence(),
+            driver_too_old: exit.class == DRIVER_TOO_OLD,
         };
         // It may have ended since the GPUs left their clique.
         vec![

@@ -7,16 +7,17 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use compute_domain_api::resident::{DRIVER_TOO_OLD_HINT, driver_too_old};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use nvml_clique::{DriverRoot, RootProgram, command};
+use nvml_clique::{DriverRoot, RootProgram, command, library_version};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::Child;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::info;
 
-use crate::core::facts::Exit;
+use crate::core::facts::{DRIVER_TOO_OLD, Exit};
 
 /// A longer line is logged in pieces.
 const MAX_LINE: u64 = 4096;
@@ -128,9 +129,22 @@ impl Exit {
     }
 
     pub(crate) fn not_started(reason: String) -> Self {
+        Self::without_start("not-started", reason)
+    }
+
+    /// `nvidia-imex` of this driver would not take its node list; `None` if it would, or if the driver is not known.
+    // req: DAEMON-11
+    pub(crate) fn of_old_driver(root: &DriverRoot) -> Option<Self> {
+        let library = root.find_library().ok()?;
+        let reason = driver_too_old(library_version(&library)?)?;
+        let how = format!("{reason}; {DRIVER_TOO_OLD_HINT}");
+        Some(Self::without_start(DRIVER_TOO_OLD, how))
+    }
+
+    fn without_start(class: &'static str, how: String) -> Self {
         Self {
-            how: reason,
-            class: "not-started",
+            how,
+            class,
             in_use: false,
             last_line: String::new(),
         }

@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::core::facts::{Answer, Exit, StartReason};
+use crate::core::facts::{Answer, DRIVER_TOO_OLD, Exit, StartReason};
 
 type ByLabel = Family<[(&'static str, &'static str); 1], Counter>;
 
@@ -24,12 +24,13 @@ pub(crate) struct Metrics {
     phase: Family<[(&'static str, &'static str); 1], Gauge>,
 }
 
-const EXITS: [&str; 4] = ["code", "signal", "in-use", "not-started"];
+const EXITS: [&str; 5] = ["code", "signal", "in-use", "not-started", DRIVER_TOO_OLD];
 const ANSWERS: [&str; 3] = ["ready", "not-ready", "silent"];
-const PHASES: [(DaemonPhase, &str); 3] = [
+const PHASES: [(DaemonPhase, &str); 4] = [
     (DaemonPhase::Starting, "starting"),
     (DaemonPhase::Ready, "ready"),
     (DaemonPhase::Draining, "draining"),
+    (DaemonPhase::DriverTooOld, "driver-too-old"),
 ];
 
 // === impl Metrics ===

@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 use crate::args::PodArgs;
 use crate::certificates::Finding;
-use crate::core::facts::{Report, StartReason};
+use crate::core::facts::{DRIVER_TOO_OLD, Report, StartReason};
 
 /// Tells people.
 pub(crate) struct Reports {
@@ -35,7 +35,7 @@ impl Reports {
             Report::Ended(exit) => {
                 let reason = match exit.class {
                     "in-use" => "ImexSessionInUse",
-                    "not-started" => "ImexNotStarted",
+                    "not-started" | DRIVER_TOO_OLD => "ImexNotStarted",
                     _ => "ImexEnded",
                 };
                 let note = exit.sentence();

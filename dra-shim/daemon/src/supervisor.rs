@@ -217,6 +217,10 @@ impl Supervisor {
             "nvidia-imex starts"
         );
         self.metrics.started(reason);
+        if let Some(exit) = Exit::of_old_driver(&self.driver_root) {
+            self.not_started(&exit);
+            return;
+        }
         let config = self.files.config();
         // It reads those that there are now: no signal is needed.
         self.look_at_certificates();
@@ -231,14 +235,15 @@ impl Supervisor {
         let started = written.and_then(|()| Imex::start(&self.driver_root, &config));
         match started {
             Ok(imex) => self.imex = Some(imex),
-            Err(reason) => {
-                let exit = Exit::not_started(reason);
-                self.metrics.ended(&exit);
-                for action in self.core.exited(&exit, Instant::now()) {
-                    if let Action::Report(report) = action {
-                        self.reports.tell(&report);
-                    }
-                }
+            Err(reason) => self.not_started(&Exit::not_started(reason)),
+        }
+    }
+
+    fn not_started(&mut self, exit: &Exit) {
+        self.metrics.ended(exit);
+        for action in self.core.exited(exit, Instant::now()) {
+            if let Action::Report(report) = action {
+                self.reports.tell(&report);
             }
         }
     }

@@ -37,6 +37,7 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     };
     let expected_by = driver::ExpectedBy {
         plugin: has_plugin,
+        driver_managed: facts.imex.driver_managed,
         tools: facts.isolation.toolkit.is_some()
             || facts.imex.unit.is_some()
             || facts.imex.program.is_some(),

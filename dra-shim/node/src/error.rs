@@ -87,7 +87,7 @@ pub enum PrepareError {
     #[error("ComputeDomain daemon claims are not supported when imex.mode=hostManaged")]
     DaemonClaim,
     /// An allocation mode other than `Single`.
-    #[error("allocationMode {mode:?} is not supported in host-managed mode, only \"Single\" is")]
+    #[error("allocationMode {mode:?} is not supported, only \"Single\" is")]
     AllocationMode {
         /// The mode in the config.
         mode: String,

@@ -52,6 +52,12 @@ pub enum ImexDaemonError {
         /// The daemon's reason.
         reason: String,
     },
+    /// The node's NVIDIA driver is too old for `nvidia-imex` to be started.
+    #[error("the IMEX daemon of this node cannot work: {reason}")]
+    DriverTooOld {
+        /// The daemon's reason, with what to do.
+        reason: String,
+    },
     /// The daemon is about to be replaced.
     #[error("the IMEX daemon of this node is about to be replaced: {reason}")]
     Draining {
@@ -122,6 +128,7 @@ impl ImexDaemon {
         } = self.state()?;
         match phase {
             DaemonPhase::Starting => Err(ImexDaemonError::Starting { reason }),
+            DaemonPhase::DriverTooOld => Err(ImexDaemonError::DriverTooOld { reason }),
             DaemonPhase::Draining => Err(ImexDaemonError::Draining { reason }),
             DaemonPhase::Ready if daemon == clique => Ok(()),
             DaemonPhase::Ready => Err(ImexDaemonError::OtherClique {
@@ -189,6 +196,7 @@ impl ImexDaemonError {
             Self::Unreadable { .. } => "imex-daemon-unreadable",
             Self::FormerBoot { .. } => "imex-daemon-of-former-boot",
             Self::Starting { .. } => "imex-daemon-starting",
+            Self::DriverTooOld { .. } => "imex-daemon-driver-too-old",
             Self::Draining { .. } => "imex-daemon-draining",
             Self::OtherClique { .. } => "imex-daemon-of-other-clique",
         }
@@ -204,7 +212,7 @@ impl ImexDaemonError {
             Self::Starting { .. } | Self::OtherClique { .. } => {
                 "see the log of the imex-daemon pod of this node if that lasts"
             }
-            Self::Draining { .. } => "",
+            Self::DriverTooOld { .. } | Self::Draining { .. } => "",
         }
     }
 }

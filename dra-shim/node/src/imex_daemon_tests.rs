@@ -102,6 +102,8 @@ fn a_claim_is_prepared_only_while_the_nodes_daemon_is_ready_in_the_nodes_clique(
     assert_eq!(node.code("a"), "imex-daemon-unreadable");
     node.daemon_says(|state| state.phase = DaemonPhase::Starting);
     assert_eq!(node.code("a"), "imex-daemon-starting");
+    node.daemon_says(|state| state.phase = DaemonPhase::DriverTooOld);
+    assert_eq!(node.code("a"), "imex-daemon-driver-too-old");
     node.drains();
     assert_eq!(node.code("a"), "imex-daemon-draining");
     node.daemon_says(|state| state.clique = "another.0".to_owned());

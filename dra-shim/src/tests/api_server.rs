@@ -39,7 +39,8 @@ struct State {
     slices: BTreeMap<String, Value>,
     version: u64,
     requests: Vec<String>,
-    events: Vec<String>,
+    /// Each with the name of its object.
+    events: Vec<(String, String)>,
     /// Status and body of every answer.
     refusal: Option<(u16, String)>,
     /// Status and body of every answer about pods.
@@ -156,6 +157,12 @@ impl ApiServer {
 
     /// The events that were written since the last call, as `Warning Reason: note`.
     pub(crate) fn events(&self) -> Vec<String> {
+        let events = std::mem::take(&mut self.state().events);
+        events.into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// The same, each with the name of its object.
+    pub(crate) fn events_with_objects(&self) -> Vec<(String, String)> {
         std::mem::take(&mut self.state().events)
     }
 
@@ -176,8 +183,9 @@ impl ApiServer {
         if path.ends_with("/events") {
             let event: Value = serde_json::from_slice(&body).unwrap();
             let of = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
+            let object = event["regarding"]["name"].as_str().unwrap_or_default();
             let line = format!("{} {}: {}", of("type"), of("reason"), of("note"));
-            self.state().events.push(line);
+            self.state().events.push((object.to_owned(), line));
             return ok(&json!({"metadata": {}}));
         }
         let mut state = self.state();

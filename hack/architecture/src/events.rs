@@ -25,7 +25,8 @@ const PROGRAMS: [&str; 6] = [
 ];
 
 /// Kinds of objects, words of other APIs, and types of conditions that come without an event.
-const NO_REASONS: [&str; 34] = [
+const NO_REASONS: [&str; 35] = [
+    "AllocationModeUnsupported",
     "CDIDeviceIDs",
     "CaUsedAsEndEntity",
     "ClaimWaits",

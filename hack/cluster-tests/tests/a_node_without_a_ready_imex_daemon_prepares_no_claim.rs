@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const NODE: u8 = 2;
 
-// req: DAEMON-6, MODE-17
+// req: DAEMON-6, MODE-17, NODE-46
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_pod_waits_while_another_nvidia_imex_has_the_session() -> Result<()> {
@@ -30,11 +30,47 @@ fn a_pod_waits_while_another_nvidia_imex_has_the_session() -> Result<()> {
     fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
     wait_until(&cluster, "the pod is told what it waits for", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
-        let told = events.iter().any(|it| it.contains("NV_ERR_IN_USE"));
+        let mut waits = events.iter().filter(|it| it.starts_with("PrepareWaits: "));
+        let told = waits.any(|it| it.contains("NV_ERR_IN_USE"));
         ensure!(told, "its events: {events:#?}");
         let domain = cluster.json(&["get", DOMAINS, "train", "-n", &namespace.name])?;
         let status = domain.pointer("/status/nodes/0/status");
         ensure!(status == Some(&json!("NotReady")), "{domain:#}");
+        Ok(())
+    })?;
+
+    driver.repair()?;
+    fixtures::wait_until_running(&cluster, &namespace, "worker")
+}
+
+// req: DAEMON-11
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_pod_waits_on_a_node_whose_driver_takes_no_host_names_and_the_node_names_both_versions()
+-> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "too-old")?;
+    imex_members::wait_until_ready(&cluster)?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let driver = BrokenDriver::install_with_imex(NODE, &["--driver-version", "550.163.01"])?;
+    NodePod::imex_daemon(&cluster, NODE)?.replace(NODE)?;
+    let names_both = |it: &String| it.contains("550.163.01") && it.contains("570.158.01");
+    wait_until(&cluster, "the node has an event", || {
+        let events = cluster.events_about("default", "node2")?;
+        let mut told = events
+            .iter()
+            .filter(|it| it.starts_with("ImexDriverTooOld: "));
+        ensure!(told.any(names_both), "its events: {events:#?}");
+        Ok(())
+    })?;
+
+    fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
+    wait_until(&cluster, "the pod is told what it waits for", || {
+        let events = cluster.events_about(&namespace.name, "worker")?;
+        let mut told = events
+            .iter()
+            .filter(|it| it.contains("imex-daemon-driver-too-old: "));
+        ensure!(told.any(names_both), "its events: {events:#?}");
         Ok(())
     })?;
 

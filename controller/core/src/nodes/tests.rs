@@ -84,6 +84,27 @@ fn a_domain_is_ready_when_it_has_as_many_nodes_as_it_wants_and_all_are_ready() {
 
 // req: MODE-22
 #[test]
+fn a_domain_whose_claims_every_node_refuses_is_never_ready_and_says_why() {
+    let patch = json!({ "spec": { "channel": { "allocationMode": "All" } } });
+    let domain = mk_domain(merged(finalized(), patch));
+    for nodes in [vec![], ready(&["n1"])] {
+        let report = admitted(nodes);
+        let status = written(&domain, &report);
+        assert_eq!(status["status"], "NotReady", "{status}");
+        let told = condition(&status);
+        assert_eq!(
+            (&told["status"], &told["reason"]),
+            (&json!("False"), &json!("AllocationModeUnsupported"))
+        );
+        let message = told["message"].as_str().unwrap();
+        assert!(message.contains("allocationMode \"All\""), "{message}");
+        // Its claims are made all the same: the pod's event says what to change.
+        assert_eq!(status["conditions"][0]["reason"], "Admitted");
+    }
+}
+
+// req: MODE-22
+#[test]
 fn a_domain_without_spec_num_nodes_waits_for_none() {
     let absent = json!({ "spec": { "numNodes": null } });
     let domain = mk_domain(merged(finalized(), absent));

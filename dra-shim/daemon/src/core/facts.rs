@@ -13,12 +13,15 @@ pub(crate) enum Fabric {
     Clique(String),
 }
 
+/// [`Exit::class`] of an `nvidia-imex` that was not started, because the node's driver is too old for it.
+pub(crate) const DRIVER_TOO_OLD: &str = "driver-too-old";
+
 /// How `nvidia-imex` ended, or why it was not started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exit {
     /// `exit code 1`, `killed by SIGSEGV`, or why it was not started.
     pub(crate) how: String,
-    /// A label of metrics: `code`, `signal`, `in-use` or `not-started`.
+    /// A label of metrics: `code`, `signal`, `in-use`, `not-started` or [`DRIVER_TOO_OLD`].
     pub(crate) class: &'static str,
     /// Another `nvidia-imex` has the driver's session.
     pub(crate) in_use: bool,
@@ -76,7 +79,7 @@ impl Exit {
             "" => String::new(),
             line => format!("; its last line: {line}"),
         };
-        if self.class == "not-started" {
+        if matches!(self.class, "not-started" | DRIVER_TOO_OLD) {
             return format!("nvidia-imex cannot be started: {}", self.how);
         }
         format!("nvidia-imex has ended ({}){said}", self.how)

@@ -28,6 +28,8 @@ pub(crate) enum Process {
         until: Instant,
         /// Why there is none.
         why: String,
+        /// Whether that is the node's driver.
+        driver_too_old: bool,
     },
     Up(Up),
     /// It was told to end, and is killed then.

@@ -19,7 +19,7 @@ impl Core {
                 DaemonPhase::Draining,
                 "this node's IMEX daemon is about to be replaced".to_owned(),
             ),
-            (Some(reason), false) => (DaemonPhase::Starting, reason.clone()),
+            (Some(reason), false) => (self.phase_of(reason), reason.clone()),
             (None, false) => (DaemonPhase::Ready, String::new()),
         };
         let seat = self.membership.as_ref().ok().map(|it| &it.seat);
@@ -33,6 +33,17 @@ impl Core {
             reason,
         };
         (state, unready)
+    }
+
+    fn phase_of(&self, unready: &str) -> DaemonPhase {
+        match &self.process {
+            Process::Down {
+                why,
+                driver_too_old: true,
+                ..
+            } if why == unready => DaemonPhase::DriverTooOld,
+            _ => DaemonPhase::Starting,
+        }
     }
 
     fn unready(&self) -> Option<String> {

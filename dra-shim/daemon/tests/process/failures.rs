@@ -87,6 +87,29 @@ fn a_driver_without_nvidia_imex_is_told_with_where_it_was_looked_for_until_it_is
     node.until_ready();
 }
 
+// req: DAEMON-11
+#[test]
+fn nvidia_imex_of_a_driver_that_takes_no_host_names_is_not_started_until_the_driver_is_newer() {
+    let (network, api) = (Network::new(), Api::start());
+    let with_driver = |version| [driver(), vec!["--driver-version", version]].concat();
+    let mut node = Node::new(&network, &api, 1, &with_driver("550.163.01"));
+    api.put(CLIQUE, &[entry(&node, 0)]);
+    node.start();
+    node.until("refused", |node| node.phase() == "driver-too-old");
+    let (code, answer) = node.check();
+    assert_eq!(code, 1);
+    let reason = node.state()["reason"].as_str().unwrap().to_owned();
+    for text in [&answer, &reason] {
+        assert!(text.contains("is 550.163.01"), "{text}");
+        assert!(text.contains("570.158.01"), "{text}");
+    }
+    node.until("told", |_| api.events() == ["ImexNotStarted"]);
+    assert!(node.imex_pids().is_empty(), "{}", node.log());
+    assert!(!node.path("imexd/nodes.cfg").exists());
+    node.lay_out(&with_driver("570.158.01"));
+    node.until_ready();
+}
+
 // req: DAEMON-1
 #[test]
 fn nvml_that_hangs_holds_neither_health_nor_the_end_up() {

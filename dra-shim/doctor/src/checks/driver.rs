@@ -5,10 +5,12 @@
 //! | `nvml-*` (of [`NoLibrary`]) | error, or info | there is no usable NVML library where drivers are installed; an information where nothing needs one, or the module shows that it is elsewhere |
 //! | `nvidia-module-not-loaded` | error | there is a library, and no kernel module |
 //! | `driver-version-mismatch` | error | library and kernel module are of two drivers: NVML refuses every call |
+//! | `driver-too-old` | error | the kubelet plugin is driver-managed, and `nvidia-imex` of this driver takes no host names |
 
 use std::path::{Path, PathBuf};
 
-use nvml_clique::{DriverFileNotFound, NoLibrary, RejectReason, RejectedPath};
+use compute_domain_api::resident::{DRIVER_TOO_OLD_HINT, driver_too_old};
+use nvml_clique::{DriverFileNotFound, NoLibrary, RejectReason, RejectedPath, library_version};
 
 use crate::area::AreaReport;
 use crate::facts::driver::gpus::{PCI_DEVICES, PciGpus};
@@ -20,6 +22,8 @@ use crate::finding::{Finding, Severity};
 pub(super) struct ExpectedBy {
     /// The kubelet plugin is on it.
     pub(super) plugin: bool,
+    /// That plugin is driver-managed.
+    pub(super) driver_managed: bool,
     /// Other software of NVIDIA's is.
     pub(super) tools: bool,
 }
@@ -34,7 +38,9 @@ pub(super) fn check(facts: &DriverFacts, expected_by: ExpectedBy) -> AreaReport 
         (Some(library), None) => Some(missing_module(library)),
         (Some(library), Some(module)) => version_mismatch(library, module),
     };
-    AreaReport::new(summary(facts), finding.into_iter().collect())
+    let too_old = expected_by.driver_managed.then(|| too_old(facts)).flatten();
+    let findings = finding.into_iter().chain(too_old).collect();
+    AreaReport::new(summary(facts), findings)
 }
 
 /// The versions that are there, for people who compare hosts.
@@ -75,6 +81,20 @@ fn version_mismatch(library: &str, module: &KernelModule) -> Option<Finding> {
             "reboot, or unload and load the nvidia modules, so that both are of one driver",
         )
     })
+}
+
+/// IMEX daemons are started with a list of host names.
+fn too_old(facts: &DriverFacts) -> Option<Finding> {
+    let loaded = facts.module.as_ref().and_then(|it| it.version.as_deref());
+    let library = facts.library.as_deref().map(Path::new);
+    let version = loaded.or_else(|| library.and_then(library_version))?;
+    let evidence = driver_too_old(version)?;
+    Some(Finding::error(
+        "driver-too-old",
+        "NVIDIA driver",
+        evidence,
+        DRIVER_TOO_OLD_HINT,
+    ))
 }
 
 /// The evidence has a reason for each candidate that exists and was rejected, or
@@ -140,13 +160,6 @@ fn unfit(error: &DriverFileNotFound) -> impl Iterator<Item = &RejectedPath> {
     rejected.filter(|it| it.reason != RejectReason::Missing || it.path == error.root)
 }
 
-/// `libnvidia-ml.so.580.82.07`, unless it is only called `libnvidia-ml.so.1`.
-fn library_version(library: &Path) -> Option<&str> {
-    let name = library.file_name()?.to_str()?;
-    let version = name.strip_prefix("libnvidia-ml.so.")?;
-    version.contains('.').then_some(version)
-}
-
 #[cfg(test)]
 mod tests {
     use nvml_clique::DriverRoot;
@@ -181,6 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn a_driver_below_host_names_is_too_old_where_the_driver_runs_imex() {
+        let ids = |version, driver_managed| {
+            let facts = facts(Some(version), Some("/lib/libnvidia-ml.so.1"));
+            let expected_by = ExpectedBy {
+                driver_managed,
+                ..ExpectedBy::default()
+            };
+            let findings = check(&facts, expected_by).findings;
+            findings.iter().map(|it| it.id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids("550.163.01", true), ["driver-too-old"]);
+        assert_eq!(ids("550.163.01", false), [""; 0]);
+        assert_eq!(ids("570.158.01", true), [""; 0]);
+    }
+
+    #[test]
     fn a_root_that_does_not_exist_is_told_as_that() {
         let root = tempfile::tempdir().unwrap().path().join("none");
         let searched = DriverRoot::new(&root).find_library().unwrap_err();
@@ -207,7 +236,12 @@ mod tests {
                 gpus,
                 ..facts(module, None)
             };
-            let found = check(&facts, ExpectedBy { plugin, tools }).findings;
+            let expected_by = ExpectedBy {
+                plugin,
+                tools,
+                driver_managed: false,
+            };
+            let found = check(&facts, expected_by).findings;
             assert_eq!(found.len(), 1);
             found[0].severity
         };

@@ -35,6 +35,8 @@ pub struct ImexFacts {
     /// What shows that the host is to run it: a kubelet plugin that leaves it to
     /// the host. `None` also where that is not known.
     pub expected_by: Option<String>,
+    /// Whether a kubelet plugin was started that leaves it to the IMEX daemon of this driver.
+    pub driver_managed: bool,
     /// One of each that has a session of its own with the driver: a process and
     /// its child share one.
     pub daemons: Vec<ImexDaemon>,
@@ -67,6 +69,7 @@ impl ImexFacts {
         Self {
             program: program(files, driver_root),
             expected_by: expectation::find(files),
+            driver_managed: expectation::find_driver_managed(files).is_some(),
             may_have_more: !all_are_seen(files),
             configs: configs(files, unit.as_ref(), &daemons),
             unit,

@@ -8,7 +8,7 @@ use crate::makers::{FIB_TRIE, NODES};
 const IMEX_GUIDE: &str = "NVIDIA IMEX guide";
 const DRIVER: &str = "NVIDIA's open kernel modules, nv-caps-imex.c and nv-reg.h";
 
-pub(super) const ROWS: [Row; 19] = [
+pub(super) const ROWS: [Row; 20] = [
     row(
         "enabled, and not running",
         "host-imex-not-running",
@@ -213,6 +213,17 @@ pub(super) const ROWS: [Row; 19] = [
                 "Character devices:\n195 nvidia\n234 nvidia-caps\n",
             );
             host.plugin();
+            host
+        },
+    ),
+    row(
+        "a driver that takes no host names, where this driver runs IMEX",
+        "driver-too-old",
+        "NVIDIA's driver, minimum of IMEXDaemonsWithDNSNames: 570.158.01",
+        || {
+            let host = Host::with_driver("usr/lib64", "550.163.01");
+            host.plugin();
+            host.plugin_process("NODE_NAME=a\nIMEXD_DIR=/run/imex-dra/imexd\n");
             host
         },
     ),

@@ -1,4 +1,4 @@
-//! Whether the node's kubelet plugin leaves IMEX to the host: it has no file that
+//! Whether the node's kubelet plugin leaves IMEX to the host, or to this driver's IMEX daemon: it has no file that
 //! says so, but its process was told.
 
 use crate::command_line;
@@ -18,9 +18,24 @@ const GATES: [&str; 2] = ["--feature-gates", "FEATURE_GATES"];
 const HOST_MANAGED: &str = "hostManaged";
 const GATE: &str = "HostManagedIMEX=true";
 
+/// Set in the plugin's pod where this driver runs IMEX daemons, and nowhere else.
+const DAEMON_DIR: [&str; 2] = ["--imexd-dir", "IMEXD_DIR"];
+
 /// The process and the setting that it was started with; `None` also where it may
 /// not be examined.
 pub(super) fn find(files: &HostFiles) -> Option<String> {
+    find_plugin(files, host_managed)
+}
+
+/// As [`find`], of a plugin that leaves IMEX to this driver's daemon.
+pub(super) fn find_driver_managed(files: &HostFiles) -> Option<String> {
+    find_plugin(files, driver_managed)
+}
+
+fn find_plugin(
+    files: &HostFiles,
+    setting: fn(&[String], &str) -> Option<&'static str>,
+) -> Option<String> {
     let named = processes(files).into_iter().filter(|it| it.name == NAME);
     named.into_iter().find_map(|process| {
         let arguments = command_line::arguments(files, process.pid).ok()??;
@@ -32,8 +47,14 @@ pub(super) fn find(files: &HostFiles) -> Option<String> {
     })
 }
 
+/// What says that this driver runs IMEX.
+fn driver_managed(arguments: &[String], environment: &str) -> Option<&'static str> {
+    let has_daemon = value(arguments, environment, DAEMON_DIR).is_some();
+    (has_daemon && host_managed(arguments, environment).is_none()).then_some("IMEXD_DIR")
+}
+
 /// What says that the host runs IMEX.
-fn setting(arguments: &[String], environment: &str) -> Option<&'static str> {
+fn host_managed(arguments: &[String], environment: &str) -> Option<&'static str> {
     let value = |names: [&str; 2]| value(arguments, environment, names);
     if let Some(mode) = value(MODE) {
         return (mode == HOST_MANAGED).then_some("the IMEX mode hostManaged");
@@ -85,8 +106,12 @@ mod tests {
             ("p", "FEATURE_GATES=HostManagedIMEXDaemon=true", false),
         ] {
             let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            let found = setting(&arguments, environment).is_some();
+            let found = host_managed(&arguments, environment).is_some();
             assert_eq!(found, is_hosts, "{line} {environment:?}");
+            let with_daemon = format!("{environment}\0IMEXD_DIR=/run/imexd");
+            let found = driver_managed(&arguments, &with_daemon).is_some();
+            assert_eq!(found, !is_hosts, "{line} {with_daemon:?}");
+            assert_eq!(driver_managed(&arguments, ""), None);
         }
     }
 }

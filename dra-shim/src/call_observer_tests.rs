@@ -1,0 +1,88 @@
+use compute_domain_node::ImexDaemon;
+use dra_checkpoint::BootId;
+use prometheus_client::registry::Registry;
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::imex_daemon::DaemonWatch;
+use crate::shared_claims::SharedClaims;
+use crate::tests::api_server::{ApiServer, DOMAIN};
+use crate::tests::node::{NODE, TestNode, mk_ref};
+
+/// Just before the event is due.
+const NOT_YET: Duration = Duration::from_millis(4900);
+const A_MOMENT: Duration = Duration::from_millis(100);
+
+/// A node whose claims wait for an IMEX daemon that does not start, and the observer of its calls.
+fn waiting_node(server: &ApiServer) -> (TestNode, CallObserver) {
+    let mut node = TestNode::start(server);
+    let boot = BootId::new("boot-1").unwrap();
+    let daemon = ImexDaemon::new(&node.data_dir(), boot);
+    node.driver.imex_daemon = Some(DaemonWatch::new(daemon));
+    let observer = CallObserver {
+        metrics: Metrics::register(&mut Registry::default(), NODE),
+        in_flight: node.driver.in_flight.clone(),
+        events: node.driver.events.clone(),
+    };
+    (node, observer)
+}
+
+// req: NODE-46
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_waits_has_an_event_with_the_reason_after_five_seconds() {
+    let server = ApiServer::default();
+    server.put_claim("ns", "a");
+    server.put_domain("ns", "domain", DOMAIN);
+    let (node, observer) = waiting_node(&server);
+    observer.claim_started(Method::Prepare, &mk_ref("ns", "a"));
+    let mut prepare = Box::pin(node.prepare("ns", "a"));
+    let waits = timeout(NOT_YET, prepare.as_mut()).await;
+    assert!(waits.is_err(), "{waits:?}");
+    assert_eq!(server.events(), [""; 0]);
+    let waits = timeout(2 * A_MOMENT, prepare.as_mut()).await;
+    assert!(waits.is_err(), "{waits:?}");
+    let events = server.events_with_objects();
+    let [(object, event)] = events.as_slice() else {
+        panic!("{events:?}");
+    };
+    assert_eq!(object, "pod");
+    let told = "Warning PrepareWaits: claim a: imex-daemon-missing: no IMEX daemon";
+    assert!(event.starts_with(told), "{event}");
+}
+
+// req: NODE-46
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_told_also_of_what_comes_before_any_lookup() {
+    let server = ApiServer::default();
+    server.put_claim("ns", "a");
+    let (mut node, observer) = waiting_node(&server);
+    // The checkpoint is not open.
+    node.driver.shared_claims = SharedClaims::new();
+    let claim = mk_ref("ns", "a");
+    observer.claim_started(Method::Prepare, &claim);
+    let reason = node.prepare("ns", "a").await.unwrap_err();
+    let error = ClaimError::retry(&reason).with_code("checkpoint");
+    observer.attempt_finished(Method::Prepare, &claim, Err(&error), A_MOMENT);
+    sleep(WAITS_AFTER + A_MOMENT).await;
+    let told = format!("Warning PrepareWaits: claim a: checkpoint: {reason}");
+    assert_eq!(server.events_with_objects(), [("pod".to_owned(), told)]);
+}
+
+// req: NODE-46
+#[tokio::test(start_paused = true)]
+async fn a_prepare_that_has_ended_is_not_reported_as_one_that_waits() {
+    let server = ApiServer::default();
+    let (_node, observer) = waiting_node(&server);
+    let claim = mk_ref("ns", "a");
+    let begins = || observer.claim_started(Method::Prepare, &claim);
+    let ends = || observer.claim_finished(Method::Prepare, &claim, Ok(()), A_MOMENT);
+    begins();
+    sleep(NOT_YET).await;
+    ends();
+    // The first one's time is over while the second one is in progress.
+    begins();
+    sleep(2 * A_MOMENT).await;
+    ends();
+    sleep(2 * WAITS_AFTER).await;
+    assert_eq!(server.events(), [""; 0]);
+}
