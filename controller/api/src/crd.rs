@@ -49,6 +49,9 @@ use crate::AllocationMode;
         "description":"IMEX channel, where every ComputeDomain has its own"}"#,
     printcolumn = r#"{"name":"Template", "type":"string", "jsonPath":".spec.channel.resourceClaimTemplate.name",
         "description":"ResourceClaimTemplate for the workload's pods"}"#,
+    printcolumn = r#"{"name":"Nodes", "type":"string", "jsonPath":".status.conditions[?(@.type==\"NodesReady\")].message",
+        "priority":1,
+        "description":"With -o wide, where the driver runs IMEX: how many nodes it has, of how many, and which are not ready"}"#,
     printcolumn = r#"{"name":"Age", "type":"date", "jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[schemars(
