@@ -237,6 +237,7 @@ impl Members {
     }
 
     /// The API server has refused the object. Returns how often in a row.
+    // req: DM-8
     pub(super) fn refused(&mut self, now: Instant) -> u32 {
         let pause = FIRST_REFUSAL * 2_u32.saturating_pow(self.refusals.min(8));
         self.refusals = self.refusals.saturating_add(1);
