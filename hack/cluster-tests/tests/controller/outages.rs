@@ -149,7 +149,7 @@ impl Storage {
     }
 
     async fn while_stopped(&self, act: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
-        let others = ["scheduler", "controller-manager", "kubelet-1", "kubelet-2"];
+        let others = ["scheduler", "controller-manager", "kubelet-1"];
         let mut all = Vec::new();
         for name in ["etcd", "apiserver"].into_iter().chain(others) {
             all.push(Component::of_cluster(name)?);
