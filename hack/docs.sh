@@ -32,7 +32,7 @@ check() {
             case $what in
                 cluster | installed | shared) cluster=$what ;;
                 unknown) say "$page:$line: nobody knows what this means: $words" && status=1 ;;
-                run | prints | refused) [ -n "$cluster" ] || { say "$page:$line: is this to be run? Then the page says on what (run: cluster), or why not (run: none)" && status=1; } ;;
+                run | prints | refused | hosts) [ -n "$cluster" ] || { say "$page:$line: is this to be run? Then the page says on what (run: cluster), or why not (run: none)" && status=1; } ;;
             esac
         done < <(blocks "$page")
     done
@@ -102,6 +102,7 @@ run_page() {
         sed -i 's,REGISTRY/,localhost/,g' "$file"
         case $what in
             cluster | installed | shared) need_cluster "$what" "$words" ;;
+            hosts) hack/gpu-nodes.sh --mode "$words" || wrong=$((wrong + 1)) ;;
             none) left=$((left + 1)) ;;
             file) mkdir -p "$(dirname "$place/$words")" && cp "$file" "$place/$words" ;;
             *)

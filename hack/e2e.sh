@@ -76,6 +76,8 @@ all=(
     a_node_that_requires_the_guard_starts_nothing_without_it
     without_consumable_capacity_one_claim_has_the_device
     the_plugin_starts_while_the_api_server_is_down
+    # Another mode for a while.
+    the_mode_is_switched_when_no_domain_is_left
 )
 
 # On a cluster of their own, where the driver runs nvidia-imex.

@@ -133,17 +133,20 @@ async fn change(
     let Some(settings) = settings else {
         return Ok(DriverChange::Uninstall);
     };
-    // Where nothing is installed, there is no mode.
-    let changes_mode =
-        step != Step::Install && running_mode(client, namespace).await? != settings.mode;
+    // Before an installation, nothing is installed.
+    let installed = match step {
+        Step::Install => None,
+        _ => Some(installed_mode(client, namespace).await?),
+    };
     Ok(DriverChange::Run {
         isolation: settings.isolation,
-        changes_mode,
+        mode: settings.mode,
+        installed,
     })
 }
 
 /// The mode of the installation that is there: in one of them, it has a `DaemonSet` of IMEX daemons.
-async fn running_mode(client: &Client, namespace: &str) -> Result<Mode, ListError> {
+async fn installed_mode(client: &Client, namespace: &str) -> Result<Mode, ListError> {
     let api: Api<DaemonSet> = Api::namespaced(client.clone(), namespace);
     let resident = ListParams::default().labels(RESIDENT_LABEL).limit(1);
     let found = api.list_metadata(&resident).await;
@@ -193,6 +196,7 @@ async fn check(
             page.into_iter()
                 .map(|Listed { metadata, status }| LiveDomain {
                     channel: status.get("channel").and_then(Value::as_u64),
+                    mode: LiveDomain::mode_in(&status),
                     has_daemons: managed.contains(&metadata.uid),
                     namespace: metadata.namespace,
                     name: metadata.name,

@@ -12,6 +12,8 @@
 #   run: installed NODES [--mode M] [--set A=B]...   likewise, and the chart is installed (hack/install.sh)
 #   run: shared NODES [--mode M] [--set A=B]...      likewise; pages with the same comment that follow each other
 #                                  share one cluster, and leave nothing on it
+#   run: hosts MODE                what is written above for the hosts is done: they run nvidia-imex (hostManaged), or the driver
+#                                  is to run it (driverManaged)
 #   run: none REASON               the next block cannot be run here
 #   run: prints WORDS              it succeeds, and prints these words
 #   run: refused WORDS             it fails, and prints these words
@@ -29,7 +31,7 @@ hidden { body = body substr($0, indent + 1) "\n"; next }
     what = marker
     sub(/ .*/, "", what)
     words = substr(marker, length(what) + 2)
-    if (what ~ /^(cluster|installed|shared)$/) { emit(FNR, what, words, ""); what = words = "" }
+    if (what ~ /^(cluster|installed|shared|hosts)$/) { emit(FNR, what, words, ""); what = words = "" }
     else if (what !~ /^(none|prints|refused|file)$/ || words == "") emit(FNR, "unknown", marker, "")
     next
 }

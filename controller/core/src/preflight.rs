@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use compute_domain_api::Isolation;
+use compute_domain_api::{Isolation, Mode};
+use serde_json::Value;
+
+use crate::reported::{NODES_READY, READY_CONDITION};
 
 /// How many `ComputeDomains` a sentence names.
 const NAMED: usize = 10;
@@ -10,12 +13,14 @@ const NAMED: usize = 10;
 /// What is about to happen to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverChange {
-    /// It is installed, upgraded or rolled back, and then isolates `ComputeDomains` like this.
+    /// It is installed, upgraded or rolled back.
     Run {
-        /// How.
+        /// How it isolates `ComputeDomains` then.
         isolation: Isolation,
-        /// Whether an installation is there that is in another mode.
-        changes_mode: bool,
+        /// Its mode then.
+        mode: Mode,
+        /// The mode of the installation that exists.
+        installed: Option<Mode>,
     },
     /// It is uninstalled.
     Uninstall,
@@ -30,6 +35,8 @@ pub struct LiveDomain {
     pub name: String,
     /// The channel in its status.
     pub channel: Option<u64>,
+    /// The mode of the driver that admitted it, also if that is not installed any more.
+    pub mode: Option<Mode>,
     /// Whether the driver-managed mode of the Go driver runs IMEX daemons for it.
     pub has_daemons: bool,
 }
@@ -57,6 +64,23 @@ pub struct Preflight {
     pub domains: Vec<String>,
 }
 
+// === impl LiveDomain ===
+
+impl LiveDomain {
+    /// The mode of the driver that wrote this status. `None` if the status does not tell, as that of a ComputeDomain
+    /// that is not admitted, or that of the Go driver.
+    // req: MODE-13
+    pub fn mode_in(status: &Value) -> Option<Mode> {
+        let conditions = status.get("conditions")?.as_array()?;
+        let find = |kind| conditions.iter().find(|it| it["type"] == kind);
+        let is_admitted = find(READY_CONDITION)?["status"] == "True";
+        is_admitted.then(|| match find(NODES_READY) {
+            Some(_) => Mode::DriverManaged,
+            None => Mode::HostManaged,
+        })
+    }
+}
+
 // === impl Preflight ===
 
 impl Preflight {
@@ -78,10 +102,16 @@ impl Preflight {
             DriverChange::Uninstall => named(Obstacle::LiveDomains, &|_| true),
             DriverChange::Run {
                 isolation,
-                changes_mode,
+                mode,
+                installed,
             } => {
                 let daemons = named(Obstacle::ImexDaemons, &|domain| domain.has_daemons);
-                let mode = || named(Obstacle::ModeChanges, &|_| changes_mode);
+                let mode = || {
+                    named(Obstacle::ModeChanges, &|domain| {
+                        let served_in = domain.mode.or(installed);
+                        served_in.is_some_and(|served_in| served_in != mode)
+                    })
+                };
                 let ends = isolation == Isolation::None;
                 let channels = || {
                     named(Obstacle::OwnChannels, &|domain| {
@@ -172,13 +202,19 @@ impl Obstacle {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::jiff::Timestamp;
+    use serde_json::json;
+
     use super::*;
+    use crate::fixtures::mk_domain;
+    use crate::{Admission, Nodes, Report, StatusSchema, status_patch};
 
     fn mk_live(name: &str) -> LiveDomain {
         LiveDomain {
             namespace: "team".into(),
             name: name.into(),
             channel: None,
+            mode: None,
             has_daemons: false,
         }
     }
@@ -193,9 +229,16 @@ mod tests {
     const fn to(isolation: Isolation) -> DriverChange {
         DriverChange::Run {
             isolation,
-            changes_mode: false,
+            mode: Mode::HostManaged,
+            installed: None,
         }
     }
+
+    const TO_DRIVER_MANAGED: DriverChange = DriverChange::Run {
+        isolation: Isolation::Channel,
+        mode: Mode::DriverManaged,
+        installed: Some(Mode::HostManaged),
+    };
 
     #[test]
     fn without_domains_everything_may_happen() {
@@ -203,10 +246,7 @@ mod tests {
             DriverChange::Uninstall,
             to(Isolation::None),
             to(Isolation::Channel),
-            DriverChange::Run {
-                isolation: Isolation::Channel,
-                changes_mode: true,
-            },
+            TO_DRIVER_MANAGED,
         ] {
             let preflight = Preflight::of(change, &[]);
             assert_eq!(preflight.obstacle, None, "{change:?}");
@@ -261,12 +301,8 @@ mod tests {
     // req: MODE-13
     #[test]
     fn every_domain_is_in_the_way_of_another_mode() {
-        let change = DriverChange::Run {
-            isolation: Isolation::Channel,
-            changes_mode: true,
-        };
         let domains = [mk_live("new"), with_channel("own", 5)];
-        let refused = Preflight::of(change, &domains);
+        let refused = Preflight::of(TO_DRIVER_MANAGED, &domains);
         assert_eq!(refused.obstacle, Some(Obstacle::ModeChanges));
         assert_eq!(refused.domains, ["team/new", "team/own"]);
         let sentence = refused.to_string();
@@ -274,6 +310,66 @@ mod tests {
             sentence.contains("featureGates.HostManagedIMEX"),
             "{sentence}"
         );
+    }
+
+    // req: MODE-13
+    #[test]
+    fn the_mode_that_served_a_domain_counts_before_that_of_the_installation() {
+        use Mode::{DriverManaged, HostManaged};
+        for (served, installed, to, is_refused) in [
+            (None, None, DriverManaged, false),
+            (Some(HostManaged), None, HostManaged, false),
+            (Some(HostManaged), None, DriverManaged, true),
+            (Some(DriverManaged), None, DriverManaged, false),
+            (Some(DriverManaged), None, HostManaged, true),
+            // An upgrade of a release whose installation was refused: no daemon is there.
+            (Some(DriverManaged), Some(HostManaged), DriverManaged, false),
+            (Some(DriverManaged), Some(HostManaged), HostManaged, true),
+        ] {
+            let domain = LiveDomain {
+                mode: served,
+                ..mk_live("train")
+            };
+            let change = DriverChange::Run {
+                isolation: Isolation::Channel,
+                mode: to,
+                installed,
+            };
+            let obstacle = Preflight::of(change, &[domain]).obstacle;
+            let expected = is_refused.then_some(Obstacle::ModeChanges);
+            assert_eq!(obstacle, expected, "{served:?}, {installed:?} to {to:?}");
+        }
+    }
+
+    // req: MODE-13
+    #[test]
+    fn a_status_that_the_controller_writes_tells_its_mode() {
+        let of = |nodes| {
+            let report = Report {
+                nodes,
+                ..Report::from(Admission::Admitted)
+            };
+            let domain = mk_domain(json!({}));
+            let patch = status_patch(&domain, &report, StatusSchema::FULL, Timestamp::UNIX_EPOCH);
+            LiveDomain::mode_in(&patch["status"])
+        };
+        assert_eq!(of(Nodes::Unmanaged), Some(Mode::HostManaged));
+        assert_eq!(of(Nodes::Unknown), Some(Mode::DriverManaged));
+        assert_eq!(of(Nodes::known(Vec::new())), Some(Mode::DriverManaged));
+    }
+
+    #[test]
+    fn a_status_of_others_tells_no_mode() {
+        for status in [
+            Value::Null,
+            json!("Ready"),
+            json!({ "status": "Ready", "nodes": [{ "name": "n1" }] }),
+            json!({ "conditions": "Ready" }),
+            json!({ "conditions": [5, { "type": "Ready" }] }),
+            json!({ "conditions": [{ "type": "Ready", "status": "False" }] }),
+        ] {
+            assert_eq!(LiveDomain::mode_in(&status), None, "{status}");
+        }
     }
 
     #[test]

@@ -7,7 +7,14 @@ use crate::testing::objects::*;
 
 const TO_NONE: DriverChange = DriverChange::Run {
     isolation: Isolation::None,
-    changes_mode: false,
+    mode: Mode::HostManaged,
+    installed: None,
+};
+
+const TO_DRIVER_MANAGED: DriverChange = DriverChange::Run {
+    isolation: Isolation::Channel,
+    mode: Mode::DriverManaged,
+    installed: None,
 };
 
 async fn check_on(api: &FakeApi, change: DriverChange) -> Preflight {
@@ -67,12 +74,30 @@ async fn a_channel_of_its_own_is_in_the_way_of_isolation_none() {
     let refused = check_on(&api, TO_NONE).await;
     assert_eq!(refused.obstacle, Some(Obstacle::OwnChannels));
     assert_eq!(refused.domains, ["team/own"]);
-    let to_channel = DriverChange::Run {
-        isolation: Isolation::Channel,
-        changes_mode: false,
-    };
-    let kept = check_on(&api, to_channel).await;
+    let kept = check_on(&api, TO_DRIVER_MANAGED).await;
     assert_eq!(kept.obstacle, None);
+}
+
+// req: MODE-13
+#[tokio::test(start_paused = true)]
+async fn a_domain_that_another_mode_served_is_in_the_way_of_an_installation() {
+    let api = FakeApi::new();
+    for (name, condition) in [("hosts", None), ("driver", Some("NodesReady"))] {
+        api.create(mk_domain(name));
+        let conditions = ["Ready"].into_iter().chain(condition);
+        let conditions: Value = conditions
+            .map(|kind| json!({ "type": kind, "status": "True" }))
+            .collect();
+        api.edit(Resource::Domains, TEAM, name, |domain| {
+            domain["status"] = json!({ "conditions": conditions });
+        });
+    }
+    api.create(mk_domain("new"));
+    for (to, domain) in [(TO_NONE, "team/driver"), (TO_DRIVER_MANAGED, "team/hosts")] {
+        let refused = check_on(&api, to).await;
+        assert_eq!(refused.obstacle, Some(Obstacle::ModeChanges));
+        assert_eq!(refused.domains, [domain]);
+    }
 }
 
 // req: MODE-13
@@ -96,21 +121,18 @@ async fn daemons_that_the_controller_removes_are_in_the_way_of_nothing_and_other
     let api = FakeApi::new();
     let uid = uid(&api.create(mk_domain("a")));
     api.create(mk_daemon_template(&uid));
-    let to_channel = DriverChange::Run {
-        isolation: Isolation::Channel,
-        changes_mode: false,
-    };
     for (namespace, obstacle) in [("nvidia", None), ("imex-dra", Some(Obstacle::ImexDaemons))] {
         let removed_in = [namespace.to_owned()];
-        let checked = check(&api.client(), to_channel, &removed_in).await.unwrap();
+        let checked = check(&api.client(), TO_DRIVER_MANAGED, &removed_in)
+            .await
+            .unwrap();
         assert_eq!(checked.obstacle, obstacle, "{namespace}");
     }
 }
 
 // req: MODE-13
 #[tokio::test(start_paused = true)]
-async fn the_mode_changes_where_the_installation_has_daemons_and_the_next_one_has_none_or_the_reverse()
- {
+async fn the_installed_mode_is_told_by_daemons() {
     let api = FakeApi::new();
     let settings = |feature_gates| {
         let options = compute_domain_api::ImexOptions {
@@ -121,17 +143,23 @@ async fn the_mode_changes_where_the_installation_has_daemons_and_the_next_one_ha
     };
     let (hosts, driver) = (settings("HostManagedIMEX=true"), settings(""));
     let client = api.client();
-    let changes =
+    let installed =
         async |step, settings: &Settings| match change(&client, "imex-dra", step, Some(settings))
             .await
             .unwrap()
         {
-            DriverChange::Run { changes_mode, .. } => changes_mode,
+            DriverChange::Run {
+                mode, installed, ..
+            } => {
+                assert_eq!(mode, settings.mode);
+                installed
+            }
             DriverChange::Uninstall => panic!("it is none"),
         };
-    assert!(!changes(Step::Upgrade, &hosts).await);
-    assert!(changes(Step::Upgrade, &driver).await);
-    assert!(!changes(Step::Install, &driver).await, "nothing is there");
+    let (host_managed, driver_managed) = (Some(Mode::HostManaged), Some(Mode::DriverManaged));
+    assert_eq!(installed(Step::Upgrade, &hosts).await, host_managed);
+    assert_eq!(installed(Step::Upgrade, &driver).await, host_managed);
+    assert_eq!(installed(Step::Install, &driver).await, None);
     api.create(json!({
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -141,8 +169,8 @@ async fn the_mode_changes_where_the_installation_has_daemons_and_the_next_one_ha
             "labels": { RESIDENT_LABEL: "true" },
         },
     }));
-    assert!(!changes(Step::Upgrade, &driver).await);
-    assert!(changes(Step::Rollback, &hosts).await);
+    assert_eq!(installed(Step::Upgrade, &driver).await, driver_managed);
+    assert_eq!(installed(Step::Rollback, &hosts).await, driver_managed);
     assert_eq!(api.writes(), 0);
 }
 
@@ -175,6 +203,7 @@ fn the_report_says_the_same_as_the_sentence() {
         namespace: "team".into(),
         name: "a".into(),
         channel: None,
+        mode: None,
         has_daemons: false,
     };
     let refused = Preflight::of(DriverChange::Uninstall, &[domain]);

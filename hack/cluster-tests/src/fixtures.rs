@@ -414,9 +414,7 @@ impl BrokenDriver {
     /// # Errors
     /// If the script fails.
     pub fn install_with_imex(node: u8, options: &[&str]) -> Result<Self> {
-        let programs = program_path("")?;
-        let intact = vec!["--imex-programs".to_owned(), programs];
-        Self::with_intact(node, intact, options)
+        Self::with_intact(node, imex_programs()?, options)
     }
 
     fn with_intact(node: u8, intact: Vec<String>, options: &[&str]) -> Result<Self> {
@@ -434,10 +432,9 @@ impl BrokenDriver {
     }
 
     fn install_mock_driver(&self, options: &[&str]) -> Result<()> {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../mock-node.sh");
-        let mut command = Command::new(script);
-        let command = command.arg(self.node.to_string()).args(&self.intact);
-        output_of(command.args(options), "").map(drop)
+        let intact = self.intact.iter().map(String::as_str);
+        let options: Vec<_> = intact.chain(options.iter().copied()).collect();
+        lay_out_host(self.node, &options)
     }
 }
 
@@ -445,6 +442,30 @@ impl Drop for BrokenDriver {
     fn drop(&mut self) {
         drop(self.repair()); // ignored: if it fails, the next test does, too
     }
+}
+
+/// Makes the hosts of both nodes run `nvidia-imex`, as host-managed ones do, or stops it there and leaves its programs in
+/// the driver's root.
+///
+/// # Errors
+/// If the script fails.
+pub fn let_hosts_run_imex(is_run: bool) -> Result<()> {
+    let programs = if is_run { Vec::new() } else { imex_programs()? };
+    let options: Vec<_> = programs.iter().map(String::as_str).collect();
+    [1, 2]
+        .iter()
+        .try_for_each(|node| lay_out_host(*node, &options))
+}
+
+fn lay_out_host(node: u8, options: &[&str]) -> Result<()> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../mock-node.sh");
+    let mut command = Command::new(script);
+    let command = command.arg(node.to_string()).args(options);
+    output_of(command, "").map(drop)
+}
+
+fn imex_programs() -> Result<Vec<String>> {
+    Ok(vec!["--imex-programs".to_owned(), program_path("")?])
 }
 
 /// The major number of IMEX channels in the file that replaces `/proc/devices` on the node.

@@ -1,0 +1,179 @@
+//! The chart is switched from host-managed to driver-managed and back when no ComputeDomain is left, and before and
+//! after each switch the pods of a ComputeDomain get its channel on both nodes. While there is a ComputeDomain, Helm
+//! refuses the other mode and changes nothing: at an upgrade, and at an installation after `helm uninstall --no-hooks`.
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::fixtures::{self, ChartValue, TestDomain};
+use cluster_tests::node_pod::NAMESPACE;
+use cluster_tests::release::{
+    CHART, RELEASE, helm, helm_refuses, install, revision, roll_back, upgrade, values,
+};
+use cluster_tests::{Cluster, Namespace, channels, imex_members};
+use serde_json::{Value, json};
+
+/// Who runs `nvidia-imex`.
+#[derive(Clone, Copy, Debug)]
+enum Mode {
+    HostManaged,
+    DriverManaged,
+}
+
+impl Mode {
+    fn is_host_managed(self) -> bool {
+        matches!(self, Self::HostManaged)
+    }
+
+    fn gate(self) -> String {
+        let is_on = self.is_host_managed();
+        format!("--set=featureGates.HostManagedIMEX={is_on}")
+    }
+
+    /// These values of the chart, with this mode.
+    fn in_values(self, values: &str) -> Result<String> {
+        let mut values: Value = serde_json::from_str(values)?;
+        let gates = values.get_mut("featureGates").context("no gates")?;
+        gates["HostManagedIMEX"] = json!(self.is_host_managed());
+        Ok(values.to_string())
+    }
+}
+
+/// A ComputeDomain with a pod on each node.
+struct Workload<'a> {
+    cluster: &'a Cluster,
+    namespace: Namespace,
+    domain: TestDomain,
+    containers: String,
+}
+
+impl<'a> Workload<'a> {
+    const PODS: [(&'static str, u8); 2] = [("first", 1), ("second", 2)];
+
+    fn run(cluster: &'a Cluster, namespace: &str) -> Result<Self> {
+        let namespace = Namespace::create(cluster, namespace)?;
+        let domain = TestDomain::create(cluster, &namespace, "train", "Single")?;
+        for (pod, node) in Self::PODS {
+            fixtures::run_pod(cluster, &namespace, pod, node, Some(&domain))?;
+        }
+        let mut workload = Self {
+            cluster,
+            namespace,
+            domain,
+            containers: String::new(),
+        };
+        workload.containers = workload.containers()?;
+        workload.goes_on("its start")?;
+        Ok(workload)
+    }
+
+    /// The id of each container, and how often it was started.
+    fn containers(&self) -> Result<String> {
+        let each = "-o=jsonpath={range .items[*].status.containerStatuses[0]}{.containerID} {.restartCount} {end}";
+        let get = ["get", "pods", "-n", &self.namespace.name, each];
+        self.cluster.kubectl(&get)
+    }
+
+    /// The containers are those that were started first, and each sees the channel of the ComputeDomain.
+    fn goes_on(&self, after: &str) -> Result<()> {
+        let (now, then) = (self.containers()?, &self.containers);
+        ensure!(now == *then, "after {after}: {now}, not {then}");
+        let channel = channels::of_domain(self.cluster, &self.namespace, "train")?;
+        for (pod, _) in Self::PODS {
+            channels::sees_only(self.cluster, &self.namespace, pod, channel)
+                .with_context(|| format!("after {after}"))?;
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<()> {
+        let delete = ["delete", "pods", "--all", "--wait", "-n"];
+        self.cluster
+            .kubectl(&[&delete[..], &[&self.namespace.name]].concat())?;
+        self.domain.delete(self.cluster, &self.namespace)
+    }
+}
+
+/// What the release runs: each object with its UID and how often its spec was changed.
+fn programs(cluster: &Cluster) -> Result<String> {
+    let each = "-o=jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.uid} {.metadata.generation}, {end}";
+    let get = ["get", "deployments,daemonsets", "-n", NAMESPACE, each];
+    cluster.kubectl(&get)
+}
+
+fn ensure_named(said: &str, workload: &Workload<'_>) -> Result<()> {
+    let words = format!(
+        "1 ComputeDomain would lose the nvidia-imex that serves them: the hosts run it in one mode, the driver in the other ({}/train)",
+        workload.namespace.name
+    );
+    ensure!(said.contains(&words), "helm says: {said}");
+    Ok(())
+}
+
+/// An upgrade from `from` to `to` is refused, and so is an installation after an uninstallation that asked nobody. The
+/// release is then installed as it was.
+fn is_refused(workload: &Workload<'_>, from: Mode, to: Mode) -> Result<()> {
+    let cluster = workload.cluster;
+    let (given, deployed, before) = (values(cluster)?, revision(cluster)?, programs(cluster)?);
+    let options = [CHART, "--reuse-values", "--timeout=120s", &to.gate()];
+    let said = helm_refuses(cluster, "upgrade", &options)?;
+    ensure_named(&said, workload)?;
+    let now = programs(cluster)?;
+    ensure!(now == before, "the upgrade changed {before} to {now}");
+    workload.goes_on("a refused upgrade")?;
+    // Helm would uninstall what the last revision has, which is the refused one.
+    roll_back(cluster, &deployed)?;
+    let now = programs(cluster)?;
+    ensure!(now == before, "the rollback changed {before} to {now}");
+
+    let knowingly = ["--no-hooks", "--wait", "--timeout=120s"];
+    helm(cluster, "uninstall", &knowingly)?;
+    let refused = install(cluster, &to.in_values(&given)?).err();
+    let refused = refused.context("the installation is not refused")?;
+    ensure_named(&format!("{refused:#}"), workload)?;
+    let now = programs(cluster)?;
+    ensure!(now.is_empty(), "the installation made {now}");
+    workload.goes_on("a refused installation")?;
+
+    // Helm has noted the refused installation as a release that has failed.
+    let command = ["helm", "upgrade", RELEASE, CHART, "--namespace=imex-dra"];
+    let options = ["--wait", "--timeout=120s", "--values=-"];
+    cluster.script(&[&command[..], &options].concat(), &from.in_values(&given)?)?;
+    workload.goes_on("the former mode's installation")
+}
+
+/// The steps of `docs/modes.md`, on nodes without pods that have a channel. Only one `nvidia-imex` runs on a host.
+fn switch(cluster: &Cluster, to: Mode) -> Result<()> {
+    match to {
+        Mode::DriverManaged => {
+            fixtures::let_hosts_run_imex(false)?;
+            upgrade(cluster, &[&to.gate()])?;
+            imex_members::wait_until_ready(cluster).map(drop)
+        }
+        Mode::HostManaged => {
+            upgrade(cluster, &[&to.gate()])?;
+            fixtures::let_hosts_run_imex(true)
+        }
+    }
+}
+
+// req: MODE-13
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn both_modes_serve_pods_after_a_switch_and_refuse_the_other_one_meanwhile() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    // In both modes the same.
+    let isolation = "resources.computeDomains.imex.isolation";
+    let _isolation = ChartValue::set(&cluster, isolation, "channel")?;
+
+    let mut mode = Mode::HostManaged;
+    for (namespace, next) in [
+        ("hosts-before", Mode::DriverManaged),
+        ("driver", Mode::HostManaged),
+    ] {
+        let workload = Workload::run(&cluster, namespace)?;
+        is_refused(&workload, mode, next).with_context(|| format!("{mode:?} to {next:?}"))?;
+        workload.end()?;
+        switch(&cluster, next).with_context(|| format!("{mode:?} to {next:?}"))?;
+        mode = next;
+    }
+    Workload::run(&cluster, "hosts-after")?.end()
+}
