@@ -18,7 +18,7 @@ cargo_deny_version=0.20.2
 # What others link: each must build, and package, alone.
 packages=(durable-file dra-checkpoint imex-cdi nvml-clique dra-kubelet nri-plugin)
 
-step() { say "== $*"; }
+step() { say "== $* (after $((SECONDS / 60)) min)"; }
 
 # A tool from the crate registry, at one version, outside the clone.
 cargo_tool() {
