@@ -136,8 +136,6 @@ impl Run<'_> {
 
     /// Returns how long there is no other request.
     fn failed(&mut self, clique: &Clique, step: &MemberStep, err: &RequestError) -> Duration {
-        // An answer: the API server is there, and other cliques need not wait.
-        let pause = if err.status().is_some() { PACE } else { PAUSE };
         match step {
             MemberStep::ReadClaims { .. } | MemberStep::DeletePod { .. } => {
                 warn!(%clique, error = error_chain(err), "the IMEX daemon is replaced later");
@@ -145,7 +143,7 @@ impl Run<'_> {
             }
             MemberStep::FindNode { .. } => {
                 warn!(%clique, error = error_chain(err), "the Node is read later");
-                return pause;
+                return PAUSE;
             }
             MemberStep::Create(_) | MemberStep::Replace(_) | MemberStep::Delete { .. } => {}
         }
@@ -156,24 +154,31 @@ impl Run<'_> {
             return PACE;
         }
         self.keeper.metrics.wrote("failed");
+        warn!(%clique, error = error_chain(err), "the members of the clique are written later");
+        if err.status().is_none() {
+            return PAUSE;
+        }
+        // The API server answers: other cliques need not wait.
         let failures = self.members.refused(clique, Instant::now().into_std());
         if let Some(refusal) = refusal_in(err, failures) {
-            self.keeper.nodes.set_refusal(clique, Some(&refusal));
-            let note = format!(
-                "the API server refuses ComputeDomainClique {clique}, which the IMEX daemons of its nodes need: {refusal}"
-            );
-            let uid = match step {
-                MemberStep::Create(object) | MemberStep::Replace(object) => object.uid(),
-                _ => None,
-            };
-            let uid = uid.unwrap_or_default();
-            let object = clique_reference(&self.keeper.namespace, clique, &uid);
-            self.keeper
-                .events
-                .warning(&object, "CliqueRefused", "Write", &note);
+            self.tell_of_refusal(clique, step, &refusal);
         }
-        warn!(%clique, error = error_chain(err), "the members of the clique are written later");
-        pause
+        PACE
+    }
+
+    // req: DM-8
+    fn tell_of_refusal(&self, clique: &Clique, step: &MemberStep, refusal: &str) {
+        self.keeper.nodes.set_refusal(clique, Some(refusal));
+        let uid = match step {
+            MemberStep::Create(object) | MemberStep::Replace(object) => object.uid(),
+            _ => None,
+        };
+        let object = clique_reference(&self.keeper.namespace, clique, &uid.unwrap_or_default());
+        let note = format!(
+            "the API server refuses ComputeDomainClique {clique}, which the IMEX daemons of its nodes need: {refusal}"
+        );
+        let events = &self.keeper.events;
+        events.warning(&object, "CliqueRefused", "Write", &note);
     }
 
     // req: DM-6

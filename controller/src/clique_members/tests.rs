@@ -380,6 +380,20 @@ async fn a_clique_that_is_refused_is_tried_ever_more_rarely_reported_once_and_ho
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_away_for_long_makes_no_pause_longer() {
+    let api = FakeApi::new();
+    api.break_with(Rule::once(Call::CreateClique, Fault::RequestLost).times(10));
+    let running = Running::start(&api, 18).await;
+    create_node(&api, "n1");
+    create_daemon(&api, "n1", "True");
+    let since = Instant::now();
+    api.until("a member", |api| members(api).len() == 1).await;
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    running.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_of_somebody_else_is_a_conflict_and_what_he_has_added_stays() {
     let api = FakeApi::new();
     create_node(&api, "n1");
