@@ -1,6 +1,7 @@
 //! The chart is switched from host-managed to driver-managed and back when no ComputeDomain is left, and before and
 //! after each switch the pods of a ComputeDomain get its channel on both nodes. While there is a ComputeDomain, Helm
-//! refuses the other mode and changes nothing: at an upgrade, and at an installation after `helm uninstall --no-hooks`.
+//! refuses the other mode and changes nothing: at an upgrade, a rollback, and an installation
+//! after `helm uninstall --no-hooks`.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue, TestDomain};
@@ -108,9 +109,13 @@ fn ensure_named(said: &str, workload: &Workload<'_>) -> Result<()> {
     Ok(())
 }
 
-/// An upgrade from `from` to `to` is refused, and so is an installation after an uninstallation that asked nobody. The
-/// release is then installed as it was.
-fn is_refused(workload: &Workload<'_>, from: Mode, to: Mode) -> Result<()> {
+/// An upgrade from `from` to `to` is refused, a rollback to the revision `former`, which was in that mode, and an
+/// installation after an uninstallation that asked nobody. The release is then installed as it was.
+fn is_refused(
+    workload: &Workload<'_>,
+    (from, to): (Mode, Mode),
+    former: Option<&str>,
+) -> Result<()> {
     let cluster = workload.cluster;
     let (given, deployed, before) = (values(cluster)?, revision(cluster)?, programs(cluster)?);
     let options = [CHART, "--reuse-values", "--timeout=120s", &to.gate()];
@@ -119,6 +124,11 @@ fn is_refused(workload: &Workload<'_>, from: Mode, to: Mode) -> Result<()> {
     let now = programs(cluster)?;
     ensure!(now == before, "the upgrade changed {before} to {now}");
     workload.goes_on("a refused upgrade")?;
+    if let Some(former) = former {
+        let said = helm_refuses(cluster, "rollback", &[former, "--timeout=120s"])?;
+        ensure_named(&said, workload)?;
+        workload.goes_on("a refused rollback")?;
+    }
     // Helm would uninstall what the last revision has, which is the refused one.
     roll_back(cluster, &deployed)?;
     let now = programs(cluster)?;
@@ -164,14 +174,16 @@ fn both_modes_serve_pods_after_a_switch_and_refuse_the_other_one_meanwhile() -> 
     let isolation = "resources.computeDomains.imex.isolation";
     let _isolation = ChartValue::set(&cluster, isolation, "channel")?;
 
-    let mut mode = Mode::HostManaged;
+    let (mut mode, mut former) = (Mode::HostManaged, None);
     for (namespace, next) in [
         ("hosts-before", Mode::DriverManaged),
         ("driver", Mode::HostManaged),
     ] {
         let workload = Workload::run(&cluster, namespace)?;
-        is_refused(&workload, mode, next).with_context(|| format!("{mode:?} to {next:?}"))?;
+        is_refused(&workload, (mode, next), former.as_deref())
+            .with_context(|| format!("{mode:?} to {next:?}"))?;
         workload.end()?;
+        former = Some(revision(&cluster)?);
         switch(&cluster, next).with_context(|| format!("{mode:?} to {next:?}"))?;
         mode = next;
     }
