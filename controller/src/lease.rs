@@ -25,20 +25,13 @@ pub(crate) struct Elector {
     leases: Api<Lease>,
     config: LeaseConfig,
     observed: Option<ObservedLease>,
-    /// The highest version of the lease that was read, and whether a lower one came after it.
-    newest: u64,
-    is_rewound: bool,
-    fence: Fence,
-}
-
-/// Why a leader stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// Another replica has the lease, or it could not be renewed in time.
-    Lease,
+    /// The version of the lease that was read last.
+    version: u64,
+    has_led: bool,
     /// The API server has an older lease than before: etcd was restored from a snapshot. Watches that go on
     /// from a version of before would deliver nothing until that version comes again.
-    History,
+    is_rewound: bool,
+    fence: Fence,
 }
 
 /// The lease as last read, and since when it has not changed, by our own clock: clocks of other
@@ -158,7 +151,8 @@ impl Elector {
             leases: Api::namespaced(client, &config.namespace),
             config,
             observed: None,
-            newest: 0,
+            version: 0,
+            has_led: false,
             is_rewound: false,
             fence,
         }
@@ -177,6 +171,7 @@ impl Elector {
             match timeout(deadline, self.try_acquire_or_renew(Role::Candidate)).await {
                 Ok(Ok(true)) => {
                     self.open_fence(started);
+                    self.has_led = true;
                     break;
                 }
                 Ok(Ok(false)) => {}
@@ -201,15 +196,7 @@ impl Elector {
     /// Renews the lease until it is lost: taken by another replica, or not renewed within the renew
     /// deadline, which ends before others may take it.
     // req: CD-31
-    pub(crate) async fn renew_until_lost(&mut self) -> Lost {
-        // What the run that begins now lists, is from after the rewind.
-        self.is_rewound = false;
-        let lost = self.renew().await;
-        self.fence.close();
-        lost
-    }
-
-    async fn renew(&mut self) -> Lost {
+    pub(crate) async fn renew_until_lost(&mut self) {
         let mut renewed = Instant::now();
         loop {
             sleep(self.config.retry_period).await;
@@ -221,7 +208,7 @@ impl Elector {
                 .saturating_sub(started.duration_since(renewed));
             let renewal = timeout(remaining, self.try_acquire_or_renew(Role::Leader)).await;
             if self.is_rewound {
-                return Lost::History;
+                break;
             }
             match renewal {
                 Ok(Ok(true)) => {
@@ -230,15 +217,21 @@ impl Elector {
                 }
                 Ok(Ok(false)) => {
                     warn!("the lease was taken by another replica");
-                    return Lost::Lease;
+                    break;
                 }
                 Ok(Err(err)) => warn!(error = error_chain(&err), "lease not renewed"),
                 Err(_) => {
                     warn!("the lease could not be renewed in time");
-                    return Lost::Lease;
+                    break;
                 }
             }
         }
+        self.fence.close();
+    }
+
+    /// Whether the API server has got an older state since this replica has led.
+    pub(crate) fn take_rewound(&mut self) -> bool {
+        std::mem::take(&mut self.is_rewound)
     }
 
     /// Others wait for the whole duration since they have seen our renewal, which was after it
@@ -299,8 +292,8 @@ impl Elector {
             _ => Instant::now(),
         };
         if let Some(version) = lease.as_ref().and_then(version) {
-            self.is_rewound |= version < self.newest;
-            self.newest = version;
+            self.is_rewound |= self.has_led && version < self.version;
+            self.version = version;
         }
         self.observed = lease.map(|lease| ObservedLease { lease, since });
     }

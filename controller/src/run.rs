@@ -18,7 +18,7 @@ use crate::crd_kind::CrdKind;
 use crate::domain_nodes::NodesOfDomains;
 use crate::fence::Fence;
 use crate::go_daemons::{GoDaemonMetrics, GoDaemonRemover};
-use crate::lease::{Elector, LeaseConfig, Lost};
+use crate::lease::{Elector, LeaseConfig};
 use crate::metrics::Metrics;
 use crate::namespace_args::NamespaceArgs;
 use crate::reconcile::{Context, SharedIndex};
@@ -225,16 +225,16 @@ pub(crate) async fn run_while_leader(elector: &mut Elector, worker: &Worker) {
         .is_some()
     {
         worker.metrics.set_leader(true);
-        let lost = tokio::select! {
-            () = worker.run() => return elector.release().await,
-            // This drops the worker's requests: none is sent once another replica may lead.
-            lost = elector.renew_until_lost() => lost,
-        };
-        worker.metrics.set_leader(false);
-        worker.stopped();
-        if lost == Lost::History {
+        if elector.take_rewound() {
             worker.context.reports.history_lost(&elector.reference());
         }
+        tokio::select! {
+            () = worker.run() => return elector.release().await,
+            // This drops the worker's requests: none is sent once another replica may lead.
+            () = elector.renew_until_lost() => {}
+        }
+        worker.metrics.set_leader(false);
+        worker.stopped();
     }
 }
 
