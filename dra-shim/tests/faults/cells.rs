@@ -100,7 +100,7 @@ impl Scenario {
             _ => Node::start().await,
         };
         if self != Self::Prepare {
-            node.prepare(&claim("a")).await.unwrap();
+            node.until_prepared(&claim("a"), GIVE_UP).await;
         }
         match self {
             Self::Start => {

@@ -19,8 +19,9 @@ use crate::plugin::Plugin;
 
 const DRIVER: &str = "compute-domain.nvidia.com";
 
-/// kubelet's 45 s, shortened: a call that fails lasts as long.
-pub(crate) const CALL: Duration = Duration::from_secs(4);
+/// kubelet's 45 s, shortened: a call that fails lasts as long. Long enough for one that succeeds on a machine that
+/// has much else to do.
+pub(crate) const CALL: Duration = Duration::from_secs(10);
 
 /// What the plugin prints when it is ready to work.
 const READY: [&str; 3] = [
