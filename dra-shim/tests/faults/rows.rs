@@ -96,7 +96,7 @@ const CDI_SPEC: Row = local(
     calls("fsync", On::CdiTemporaries, "delay_enter=1s:when=1"),
     calls(RENAME, On::Cdi, "signal=SIGKILL:when=1"),
     calls("write", On::CdiTemporaries, "error=ENOSPC:when=1+"),
-    calls("fsync", On::CdiTemporaries, "delay_enter=6s:when=1"),
+    calls("fsync", On::CdiTemporaries, "delay_enter=12s:when=1"),
 );
 
 const COMPLETED_RECORD: Row = local(
@@ -104,7 +104,7 @@ const COMPLETED_RECORD: Row = local(
     calls("fsync", On::DataTemporaries, "delay_enter=1s:when=2"),
     calls(RENAME, On::Data, "signal=SIGKILL:when=2"),
     calls("write", On::DataTemporaries, "error=ENOSPC:when=2+"),
-    calls("fsync", On::DataTemporaries, "delay_enter=6s:when=2"),
+    calls("fsync", On::DataTemporaries, "delay_enter=12s:when=2"),
 );
 
 const UNPREPARE_READ_RECORD: Row = local(
@@ -121,7 +121,7 @@ const UNPREPARE_REMOVE_SPEC: Row = local(
     calls("unlinkat", On::Cdi, "signal=SIGKILL:when=1"),
     // File systems that never overwrite need space to remove.
     calls("unlinkat", On::Cdi, "error=ENOSPC:when=1+"),
-    calls("unlinkat", On::Cdi, "delay_enter=6s:when=1"),
+    calls("unlinkat", On::Cdi, "delay_enter=12s:when=1"),
 );
 
 const UNPREPARE_REMOVE_RECORD: Row = local(
@@ -129,7 +129,7 @@ const UNPREPARE_REMOVE_RECORD: Row = local(
     calls("fsync", On::DataTemporaries, "delay_enter=1s:when=1"),
     calls(RENAME, On::Data, "signal=SIGKILL:when=1"),
     calls("write", On::DataTemporaries, "error=ENOSPC:when=1+"),
-    calls("fsync", On::DataTemporaries, "delay_enter=6s:when=1"),
+    calls("fsync", On::DataTemporaries, "delay_enter=12s:when=1"),
 );
 
 const START_OPEN: Row = local(
@@ -145,7 +145,7 @@ const START_BOOT_ID: Row = local(
     calls("openat", BOOT_ID, "delay_enter=1s:when=1"),
     calls("openat", BOOT_ID, "signal=SIGKILL:when=1"),
     ONLY_READS,
-    calls("openat", BOOT_ID, "delay_enter=6s:when=1"),
+    calls("openat", BOOT_ID, "delay_enter=12s:when=1"),
 );
 
 const START_ALIGN: Row = local(
@@ -153,7 +153,7 @@ const START_ALIGN: Row = local(
     calls(RENAME, On::Cdi, "delay_enter=1s:when=1"),
     calls(RENAME, On::Cdi, "signal=SIGKILL:when=1"),
     calls(RENAME, On::Cdi, "error=ENOSPC:when=1+"),
-    calls(RENAME, On::Cdi, "delay_enter=6s:when=1"),
+    calls(RENAME, On::Cdi, "delay_enter=12s:when=1"),
 );
 
 const RECONCILE: Row = requests(
