@@ -1,5 +1,5 @@
 //! What `ComputeDomains` are told of a node: as the object of its clique has it, by which the IMEX
-//! daemons go.
+//! daemons go. It is ready if its daemon's pod is, too.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,16 +22,22 @@ impl CliqueMembers {
     // req: MODE-21
     pub fn node(&self, name: &str) -> ComputeDomainNode {
         let said = self.nodes.get(name).map(|node| &node.said);
+        let pod = self.pods.member_on(name);
         if let Some(member) = self.member(name, said) {
+            // The API server may refuse to write what the pod is by now.
+            let is_ready = pod.is_some_and(|pod| pod.ready);
             return ComputeDomainNode {
                 name: name.to_owned(),
                 ip_address: member.ip_address.clone(),
                 clique_id: member.clique_id.clone(),
                 index: Some(member.index),
-                status: member.status,
+                status: if is_ready {
+                    member.status
+                } else {
+                    ComputeDomainState::NotReady
+                },
             };
         }
-        let pod = self.pods.member_on(name);
         let clique = said.and_then(|said| said.clone().into_clique());
         let is_ready = clique.is_none() && pod.is_some_and(|pod| pod.ready);
         ComputeDomainNode {

@@ -181,6 +181,25 @@ async fn a_domain_whose_clique_the_api_server_refuses_says_so_until_it_does_not(
     controller.stop().await;
 }
 
+// req: MODE-23, DM-8
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_is_not_ready_counts_although_its_clique_cannot_be_written() {
+    let (api, controller, [a]) = fixture(1, [("a", 0)]).await;
+    create_allocated(&api, "a1", &a, "n1");
+    api.until("ready", |api| {
+        is_ready(api, "a") && nodes_of(api, "a").len() == 1
+    })
+    .await;
+    let refused = Rule::always(Call::ReplaceClique, Fault::Forbidden("denied by policy p"));
+    api.break_with(refused);
+    set_ready(&api, "n1", "False");
+    api.until("not ready", |api| {
+        !is_ready(api, "a") && nodes_ready(api, "a")["reason"] == "CliqueRefused"
+    })
+    .await;
+    controller.stop().await;
+}
+
 // req: MODE-21
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_clique_has_the_address_of_its_daemon_and_is_as_ready_as_that() {

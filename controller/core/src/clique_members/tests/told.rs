@@ -40,7 +40,8 @@ fn a_member_is_as_the_object_of_its_clique_says() {
     let of_second = address(&cluster, "n2");
     assert_eq!(cluster.node("n2"), is(&of_second, A, 1, true));
     cluster.pod("n2", &json!({ "ready": "False" }));
-    assert!(cluster.node("n2").3, "no object says so yet");
+    assert!(!cluster.node("n2").3, "its object may never be written");
+    assert!(cluster.changed().contains(&"n2".to_owned()));
     cluster.pass(SECOND);
     assert_eq!(cluster.node("n2"), is(&of_second, A, 1, false));
     // kubelet starts.
