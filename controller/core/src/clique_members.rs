@@ -263,7 +263,9 @@ impl CliqueMembers {
         let members = self.cliques.entry(clique.clone()).or_default();
         let before = names(members);
         let object_before = members.observed.clone();
-        if members.merge(object, &self.clock) {
+        let (nodes, pods) = (&self.nodes, &self.pods);
+        let is_known = |node: &str| nodes.get(node).is_some() || pods.may_run_on(node);
+        if members.merge(object, is_known, &self.clock) {
             let after = names(members);
             self.note_object(object_before.as_ref(), Some(object));
             self.note_entries(&clique, &before, &after, now);

@@ -84,8 +84,14 @@ pub(super) struct Candidate {
 impl Members {
     /// The object as the watch or an answer has it. What the controller has once seen in it stays as it is
     /// known, since daemons run with it: an index changes only if this controller changes it. What it has only
-    /// wanted to write gives way, since a write of the leader before it may have come first.
-    pub(super) fn merge(&mut self, object: &ComputeDomainClique, clock: &Clock) -> bool {
+    /// wanted to write gives way, since a write of the leader before it may have come first. Of other members only
+    /// those are taken that `is_known` knows, but for the first object: nodes of before may be away.
+    pub(super) fn merge(
+        &mut self,
+        object: &ComputeDomainClique,
+        is_known: impl Fn(&str) -> bool,
+        clock: &Clock,
+    ) -> bool {
         let version =
             |it: &ComputeDomainClique| Version::parse(it.metadata.resource_version.as_deref());
         if let Some(known) = &self.observed
@@ -94,6 +100,7 @@ impl Members {
         {
             return false;
         }
+        let is_first = self.observed.is_none() && self.entries.is_empty();
         let mut observed = object.clone();
         observed.metadata.managed_fields = None;
         self.observed = Some(observed);
@@ -105,8 +112,13 @@ impl Members {
         for daemon in &object.spec.daemons {
             let node = daemon.node_name.as_str();
             let known = self.entries.get_mut(node);
-            let is_known = known.as_ref().is_some_and(|known| known.is_written);
-            if is_known || !(0..limit).contains(&daemon.index) || !taken.insert(daemon.index) {
+            let is_settled = known.as_ref().is_some_and(|known| known.is_written);
+            let is_invented = known.is_none() && !is_first && !is_known(node);
+            if is_settled
+                || is_invented
+                || !(0..limit).contains(&daemon.index)
+                || !taken.insert(daemon.index)
+            {
                 continue;
             }
             match known {

@@ -484,7 +484,12 @@ fn edit(cluster: &mut Cluster, change: impl FnOnce(&mut ComputeDomainClique)) {
 // req: DM-4, DM-5, DM-7
 #[test]
 fn edits_of_an_object_are_taken_back_and_change_no_index() {
-    let changes: [fn(&mut ComputeDomainClique); 12] = [
+    let changes: [fn(&mut ComputeDomainClique); 13] = [
+        |it| {
+            let mut invented = it.spec.daemons[0].clone();
+            (invented.node_name, invented.index) = ("invented".to_owned(), 7);
+            it.spec.daemons.push(invented);
+        },
         |it| {
             it.spec.daemons[0].index = 1;
             it.spec.daemons[1].index = 0;
