@@ -46,6 +46,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 pub(crate) use self::metrics::MemberMetrics;
+use self::steps::clique_reference;
 use crate::api_client::claims::ClaimsOfNodes;
 use crate::api_client::{ApiClient, RawMetadata};
 use crate::domain_nodes::NodesOfDomains;
@@ -300,6 +301,7 @@ impl Run<'_> {
 
     fn apply_clique(&mut self, object: RawClique) {
         let name = Clique::from(object.meta().name.as_deref().unwrap_or_default());
+        let uid = object.meta().uid.clone().unwrap_or_default();
         match object.0 {
             Ok(object) => {
                 self.unreadable.remove(&name);
@@ -308,11 +310,14 @@ impl Run<'_> {
             }
             Err(err) => {
                 if self.unreadable.insert(name.clone()) {
-                    warn!(
-                        clique = %name,
-                        error = err.error,
-                        "the ComputeDomainClique is not readable and stays as it is: it was written by a newer version; upgrade this one, or delete the object while no daemon of the clique runs"
+                    let note = format!(
+                        "the ComputeDomainClique cannot be read and stays as it is, so that no new IMEX daemon of it becomes ready: {}; correct or delete it, or upgrade the controller if a newer version has written it",
+                        err.error
                     );
+                    warn!(clique = %name, "{note}");
+                    let object = clique_reference(&self.keeper.namespace, &name, &uid);
+                    let events = &self.keeper.events;
+                    events.warning(&object, "CliqueUnreadable", "Read", &note);
                 }
             }
         }

@@ -216,7 +216,7 @@ pub(super) fn node_reference(node: &str) -> ObjectReference {
     }
 }
 
-fn clique_reference(namespace: &str, clique: &str, uid: &str) -> ObjectReference {
+pub(super) fn clique_reference(namespace: &str, clique: &str, uid: &str) -> ObjectReference {
     ObjectReference {
         api_version: Some(compute_domain_api::names::API_VERSION.to_owned()),
         kind: Some("ComputeDomainClique".to_owned()),

@@ -379,6 +379,37 @@ async fn a_clique_that_is_refused_is_tried_ever_more_rarely_reported_once_and_ho
     running.kill().await;
 }
 
+// req: DM-8
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_stays_is_reported_and_heals_when_it_is_corrected() {
+    let api = FakeApi::new();
+    create_node(&api, "n1");
+    create_daemon(&api, "n1", "True");
+    let running = Running::start(&api, 18).await;
+    api.until("a member", |api| members(api).len() == 1).await;
+    let set_scheme = |scheme: &str| {
+        api.edit(Resource::Cliques, NAMESPACE, A, |object| {
+            object["nameScheme"] = json!(scheme);
+        });
+    };
+    set_scheme("evil");
+    api.until("reported", |api| {
+        api.event_note("CliqueUnreadable").is_some()
+    })
+    .await;
+    let note = api.event_note("CliqueUnreadable").unwrap();
+    assert!(note.contains("evil"), "{note}");
+    set_ready(&api, "n1", "False");
+    api.after(SIX_MINUTES).await;
+    assert_eq!(members(&api), [is("n1", 0, "10.0.0.1", "Ready")]);
+    set_scheme("hash10");
+    api.until("followed", |api| {
+        members(api) == [is("n1", 0, "10.0.0.1", "NotReady")]
+    })
+    .await;
+    running.kill().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_away_for_long_makes_no_pause_longer() {
     let api = FakeApi::new();
