@@ -21,6 +21,7 @@
 //! that wait then. There is one request at a time, and there are at most 50 a second.
 
 mod metrics;
+mod references;
 mod rollout;
 mod steps;
 
@@ -46,7 +47,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 pub(crate) use self::metrics::MemberMetrics;
-use self::steps::clique_reference;
+use self::references::clique_reference;
 use crate::api_client::claims::ClaimsOfNodes;
 use crate::api_client::{ApiClient, RawMetadata};
 use crate::domain_nodes::NodesOfDomains;

@@ -11,7 +11,8 @@ use kube::runtime::watcher::Event;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::steps::{PACE, node_reference};
+use super::references::node_reference;
+use super::steps::PACE;
 use super::{ClaimsList, Run};
 use crate::api_client::{RawMetadata, RequestError};
 

@@ -6,13 +6,13 @@ use compute_domain_api::clique::ComputeDomainClique;
 use compute_domain_api::resident::RESIDENT_LABEL;
 use compute_domain_core::{Clique, MemberStep, Surplus};
 use imex_runtime::error_chain;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
 use kube::core::Status;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::Run;
+use super::references::{clique_reference, node_reference};
 use crate::api_client::RequestError;
 use crate::refusals::refusal_in;
 
@@ -202,27 +202,5 @@ impl Run<'_> {
                 events.warning(&object, reason, "Join", &note);
             }
         }
-    }
-}
-
-/// The node as kubelet names it in its events: by its name in place of the UID.
-pub(super) fn node_reference(node: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Node".to_owned()),
-        name: Some(node.to_owned()),
-        uid: Some(node.to_owned()),
-        ..ObjectReference::default()
-    }
-}
-
-pub(super) fn clique_reference(namespace: &str, clique: &str, uid: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(compute_domain_api::names::API_VERSION.to_owned()),
-        kind: Some("ComputeDomainClique".to_owned()),
-        namespace: Some(namespace.to_owned()),
-        name: Some(clique.to_owned()),
-        uid: Some(uid.to_owned()),
-        ..ObjectReference::default()
     }
 }

@@ -1,0 +1,25 @@
+//! What events are about.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+
+/// The node as kubelet names it in its events: by its name in place of the UID.
+pub(super) fn node_reference(node: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(node.to_owned()),
+        uid: Some(node.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+pub(super) fn clique_reference(namespace: &str, clique: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(compute_domain_api::names::API_VERSION.to_owned()),
+        kind: Some("ComputeDomainClique".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        name: Some(clique.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}
