@@ -100,7 +100,7 @@ impl Members {
         {
             return false;
         }
-        let is_first = self.observed.is_none() && self.entries.is_empty();
+        let is_known_object = self.observed.is_some();
         let mut observed = object.clone();
         observed.metadata.managed_fields = None;
         self.observed = Some(observed);
@@ -109,6 +109,7 @@ impl Members {
         let limit = self.length.map_or(i64::MAX, i64::from);
         let written = self.entries.values().filter(|entry| entry.is_written);
         let mut taken: BTreeSet<_> = written.map(|entry| entry.daemon.index).collect();
+        let is_first = !is_known_object && taken.is_empty();
         for daemon in &object.spec.daemons {
             let node = daemon.node_name.as_str();
             let known = self.entries.get_mut(node);

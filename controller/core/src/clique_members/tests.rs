@@ -283,7 +283,7 @@ fn another_machine_of_the_nodes_name_gets_another_index_at_once_and_the_former_i
     cluster.join("c", A);
     cluster.pass(200 * SECOND);
     assert_eq!(cluster.index(A, "c"), None);
-    // The next leader does not begin anew.
+    // The next leader continues the five minutes.
     cluster.restart(3);
     cluster.join_as("a", "uid-new", "host-new");
     cluster.join("b", A);
@@ -315,6 +315,29 @@ fn the_five_minutes_of_a_node_that_is_gone_go_on_under_the_next_leader() {
     assert_eq!(cluster.index(A, "c"), None);
     cluster.pass(10 * SECOND);
     assert_eq!(cluster.index(A, "c"), Some(0));
+}
+
+/// The object has lost the label by which it is watched.
+// req: DM-3
+#[test]
+fn a_member_that_is_away_keeps_its_index_when_a_new_leader_finds_the_object_late() {
+    let mut cluster = Cluster::new(18);
+    for node in ["a", "b"] {
+        cluster.join(node, A);
+        cluster.pass(MINUTE);
+    }
+    let object = cluster.objects[A].clone();
+    cluster.members = mk_members(18, cluster.now);
+    cluster.join("b", A);
+    cluster.now += SECOND;
+    let step = cluster.members.next(cluster.now).unwrap().1;
+    assert!(matches!(step, MemberStep::Create(_)), "{step:?}");
+    cluster.members.apply_clique(&object, cluster.now);
+    cluster.pass(MINUTE);
+    assert_eq!(
+        (cluster.index(A, "a"), cluster.index(A, "b")),
+        (Some(0), Some(1))
+    );
 }
 
 // req: DM-4
