@@ -27,7 +27,6 @@ use compute_domain_core::{CliqueChange, GroupPools, NodeCliques, NodeSlice};
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use imex_runtime::{Events, RawObject, Readiness, ReadinessCondition, error_chain, observe_watch};
-use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::resource::v1::ResourceSlice;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -37,6 +36,7 @@ use tracing::{debug, info, warn};
 
 pub(crate) use self::metrics::CliqueMetrics;
 use crate::api_client::ApiClient;
+use crate::references::node_reference;
 use crate::wake::wake_at;
 use crate::watches::pauses;
 
@@ -129,7 +129,7 @@ impl CliqueKeeper {
         );
         warn!(node = name, "{note}");
         self.events
-            .warning(&reference(name), "CliqueLabelNotOurs", "Label", &note);
+            .warning(&node_reference(name), "CliqueLabelNotOurs", "Label", &note);
     }
 
     fn tell_of_change(&self, name: &str, change: &CliqueChange) {
@@ -140,7 +140,7 @@ impl CliqueKeeper {
         );
         info!(node = name, "{note}");
         self.events
-            .warning(&reference(name), "CliqueChanged", "Label", &note);
+            .warning(&node_reference(name), "CliqueChanged", "Label", &note);
     }
 }
 
@@ -237,17 +237,6 @@ impl Run<'_> {
             warn!(what = "ResourceSlices", error, "watch failed; retrying");
             self.watch_error = Some(error);
         }
-    }
-}
-
-/// The node as kubelet names it in its events: by its name in place of the UID.
-fn reference(node: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Node".to_owned()),
-        name: Some(node.to_owned()),
-        uid: Some(node.to_owned()),
-        ..ObjectReference::default()
     }
 }
 

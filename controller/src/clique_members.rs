@@ -21,7 +21,6 @@
 //! that wait then. There is one request at a time, and there are at most 50 a second.
 
 mod metrics;
-mod references;
 mod rollout;
 mod steps;
 
@@ -47,10 +46,10 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 pub(crate) use self::metrics::MemberMetrics;
-use self::references::clique_reference;
 use crate::api_client::claims::ClaimsOfNodes;
 use crate::api_client::{ApiClient, RawMetadata};
 use crate::domain_nodes::NodesOfDomains;
+use crate::references::clique_reference;
 use crate::wake::wake_at;
 use crate::watches::pauses;
 

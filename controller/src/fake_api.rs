@@ -125,11 +125,9 @@ impl FakeApi {
         self.state().store.snapshot()
     }
 
-    /// An administrator restores a backup. All connections end.
+    /// An administrator restores a backup.
     pub(crate) fn restore(&self, snapshot: Snapshot) {
         self.state().store.restore(snapshot);
-        self.set_down(true);
-        self.set_down(false);
     }
 
     /// Adds something that goes wrong.

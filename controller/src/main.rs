@@ -59,6 +59,7 @@ mod namespace_args;
 mod preflight;
 mod queue;
 mod reconcile;
+mod references;
 mod refusals;
 mod refused;
 mod reports;

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 
 /// The node as kubelet names it in its events: by its name in place of the UID.
-pub(super) fn node_reference(node: &str) -> ObjectReference {
+pub(crate) fn node_reference(node: &str) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Node".to_owned()),
@@ -13,7 +13,8 @@ pub(super) fn node_reference(node: &str) -> ObjectReference {
     }
 }
 
-pub(super) fn clique_reference(namespace: &str, clique: &str, uid: &str) -> ObjectReference {
+/// A `ComputeDomainClique`; the UID may be empty: it does not exist.
+pub(crate) fn clique_reference(namespace: &str, clique: &str, uid: &str) -> ObjectReference {
     ObjectReference {
         api_version: Some(compute_domain_api::names::API_VERSION.to_owned()),
         kind: Some("ComputeDomainClique".to_owned()),

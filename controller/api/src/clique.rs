@@ -56,7 +56,7 @@ pub struct ComputeDomainCliqueRoot {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "count_schema")]
     pub ready_count: Option<u32>,
-    /// Indices that no member has and that are not given to another one yet: five minutes from `since`.
+    /// Free indices that are still reserved: no member gets one within five minutes of `since`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["index".into()]))]
     pub freed: Vec<FreedIndex>,
@@ -104,7 +104,7 @@ pub struct CliqueDaemon {
     pub draining: String,
 }
 
-/// An index whose member is gone.
+/// A free index that is still reserved.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FreedIndex {

@@ -44,7 +44,7 @@ pub const DRAINED_ATTRIBUTE: &str = "drained";
 /// Members of an IMEX domain, unless the operator says otherwise: the nodes of one NVL72 rack.
 pub const DEFAULT_MAX_NODES: u32 = 18;
 
-/// The first NVIDIA driver whose `nvidia-imex` takes host names in its node list.
+/// The oldest NVIDIA driver whose `nvidia-imex` accepts host names in its node list.
 const FIRST_DRIVER: [u32; 3] = [570, 158, 1];
 
 /// What to do about [`driver_too_old`].

@@ -22,8 +22,8 @@
 //!
 //! A daemon that is out of date is replaced when nobody needs it: see the module `rollout`.
 //!
-//! Nothing is remembered that the objects do not have, the begin of the 5 minutes included. What somebody
-//! else changes in an object is taken back. Changes of a clique are gathered for a moment, so that nodes that come
+//! The objects have all that the next leader has to know, also since when a member is absent. The controller
+//! takes back what others change in an object. Changes of a clique are gathered for a moment, so that nodes that come
 //! together cost one write.
 
 mod clock;

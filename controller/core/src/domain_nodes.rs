@@ -27,7 +27,7 @@ pub struct DomainNodes {
     domains_on: HashMap<NodeName, BTreeSet<Key>>,
     /// How the nodes are of which anything is known.
     known: HashMap<NodeName, ComputeDomainNode>,
-    /// The cliques whose object the API server refuses, with its reason.
+    /// By the name of a `ComputeDomainClique` that the API server refuses to write: its reason.
     refused: HashMap<Box<str>, Box<str>>,
     /// Whether all of these are known.
     all_known: bool,

@@ -11,10 +11,10 @@ use kube::runtime::watcher::Event;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::references::node_reference;
 use super::steps::PACE;
 use super::{ClaimsList, Run};
 use crate::api_client::{RawMetadata, RequestError};
+use crate::references::node_reference;
 
 /// From one list of the cluster's claims to the next: what it says is for all nodes that wait then, of all
 /// cliques.

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::Run;
-use super::references::{clique_reference, node_reference};
 use crate::api_client::RequestError;
+use crate::references::{clique_reference, node_reference};
 use crate::refusals::refusal_in;
 
 /// From the end of one request to the next: at most 50 a second.

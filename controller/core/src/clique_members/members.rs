@@ -161,10 +161,9 @@ impl Members {
         object.spec.member_count = u32::try_from(daemons.len()).ok();
         object.spec.daemons = daemons;
         object.spec.list_length = self.length;
-        let kept = self.freed.iter().filter(|(_, at)| **at + FREE_AFTER > now);
-        let freed = kept.map(|(index, at)| FreedIndex {
-            index: i64::from(*index),
-            since: clock.text(*at),
+        let freed = self.reserved(now).map(|(index, since)| FreedIndex {
+            index: i64::from(index),
+            since: clock.text(since),
         });
         object.spec.freed = freed.collect();
         let scheme = object.spec.name_scheme.unwrap_or(NameScheme::Hash10);
@@ -206,8 +205,11 @@ impl Members {
             }
         }
         self.blank_reused_addresses();
-        let ends = self.freed.values().map(|since| *since + FREE_AFTER);
-        evaluated.wake(ends.filter(|end| *end > now).min());
+        let next_end = self
+            .reserved(now)
+            .map(|(_, since)| since + FREE_AFTER)
+            .min();
+        evaluated.wake(next_end);
         self.empty_since = match (&self.observed, self.entries.is_empty()) {
             (Some(_), true) => Some(self.empty_since.unwrap_or(now)),
             _ => None,
@@ -288,15 +290,17 @@ impl Members {
         }
     }
 
+    /// The freed indices that are not given away yet, and since when no daemon with them is known.
+    fn reserved(&self, now: Instant) -> impl Iterator<Item = (u32, Instant)> + '_ {
+        let freed = self.freed.iter().map(|(index, since)| (*index, *since));
+        freed.filter(move |(_, since)| *since + FREE_AFTER > now)
+    }
+
     fn free_indices(&self, length: u32, now: Instant) -> Vec<u32> {
-        let taken: BTreeSet<_> = self.entries.values().map(|it| it.daemon.index).collect();
-        let may_run = |index: &u32| {
-            self.freed
-                .get(index)
-                .is_some_and(|at| *at + FREE_AFTER > now)
-        };
+        let mut taken: BTreeSet<_> = self.entries.values().map(|it| it.daemon.index).collect();
+        taken.extend(self.reserved(now).map(|(index, _)| i64::from(index)));
         let mut free: Vec<_> = (0..length)
-            .filter(|index| !taken.contains(&i64::from(*index)) && !may_run(index))
+            .filter(|index| !taken.contains(&i64::from(*index)))
             .collect();
         free.sort_by_key(|index| (self.freed.get(index).copied(), *index));
         free

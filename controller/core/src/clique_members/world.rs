@@ -52,17 +52,19 @@ impl World<'_> {
             *pod.uid == *daemon.pod_uid
                 && (daemon.ip_address.is_empty() || *pod.address == *daemon.ip_address)
         };
-        // The pod of another machine may be known before its slice.
-        let is_elsewhere = |pod: &PodFacts| {
-            let hosts = [&*pod.host, daemon.host_ip.as_str()];
-            hosts[0] != hosts[1] && !hosts.contains(&"")
+        // `None`: an address is missing.
+        let is_same_machine = |pod: &PodFacts| {
+            let are_known = !pod.host.is_empty() && !daemon.host_ip.is_empty();
+            are_known.then(|| *pod.host == *daemon.host_ip)
         };
-        let is_same_machine = |pod: &PodFacts| *pod.host == *daemon.host_ip && !pod.host.is_empty();
         let former_may_run = self.former_may_run(daemon);
         let is_member = match &pod {
             Some(pod) if is_same_daemon(pod) => true,
-            Some(pod) if is_same_node => !is_elsewhere(pod),
-            Some(pod) => is_same_machine(pod) && has_said.is_some() && !former_may_run,
+            // The pod of another machine may be known before its slice.
+            Some(pod) if is_same_node => is_same_machine(pod) != Some(false),
+            Some(pod) => {
+                is_same_machine(pod) == Some(true) && has_said.is_some() && !former_may_run
+            }
             None => is_same_node,
         };
         if is_member {
