@@ -13,9 +13,10 @@ use nvml_clique::NodeFabricState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::device::{Placements, channel_health, mark_drained};
+use crate::device::{Placements, add_daemon, channel_health};
 use crate::device_form::DeviceForm;
 use crate::dropped::Dropped;
+use crate::imex_daemon::PublishedDaemon;
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
 
@@ -29,8 +30,8 @@ pub(crate) struct Advertiser {
     pub(crate) dropped: watch::Receiver<Dropped>,
     /// Whether the device is for one claim or for many.
     pub(crate) form: watch::Receiver<DeviceForm>,
-    /// The UID of the pod of the node's IMEX daemon, while it can be replaced.
-    pub(crate) drained: watch::Receiver<Option<String>>,
+    /// What the slice says of the node's IMEX daemon; nothing in the host-managed mode.
+    pub(crate) daemon: watch::Receiver<PublishedDaemon>,
     pub(crate) desired: watch::Sender<DesiredPool>,
     pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
     pub(crate) fabric_ready: ReadinessCondition,
@@ -53,8 +54,8 @@ impl Advertiser {
             };
             let dropped = *self.dropped.borrow_and_update();
             let form = *self.form.borrow_and_update();
-            let drained = self.drained.borrow_and_update().clone();
-            self.publish(&hardware, form, dropped, drained.as_deref());
+            let daemon = self.daemon.borrow_and_update().clone();
+            self.publish(&hardware, form, dropped, &daemon);
             self.metrics.gpus(&monitor.gpus());
             let state = self.placements.describe(&hardware, form, dropped);
             let is_read = hardware.state != NodeFabricState::NotReadYet;
@@ -69,7 +70,7 @@ impl Advertiser {
                 Ok(()) = self.dropped.changed() => {}
                 Ok(()) = self.form.changed() => {}
                 // There is none in the host-managed mode.
-                Ok(()) = self.drained.changed() => {}
+                Ok(()) = self.daemon.changed() => {}
             }
         }
     }
@@ -79,15 +80,13 @@ impl Advertiser {
         hardware: &Hardware,
         form: DeviceForm,
         dropped: Dropped,
-        drained: Option<&str>,
+        daemon: &PublishedDaemon,
     ) {
         set(&self.fabric_ready, hardware.check_fabric());
         set(&self.major_ready, hardware.check_major());
         self.desired.send_if_modified(|desired| {
             let mut wanted = self.placements.desired_slice(hardware, form, dropped);
-            if let Some(pod) = drained {
-                mark_drained(&mut wanted, pod);
-            }
+            add_daemon(&mut wanted, daemon, hardware);
             replace(desired, wanted)
         });
         let health = vec![channel_health(&self.pool, hardware)];

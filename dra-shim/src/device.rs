@@ -6,7 +6,7 @@ use compute_domain_api::names::{
     self, CLIQUE_ATTRIBUTE, DEGRADED_FABRIC_TAINT, DEVICE_ID_ATTRIBUTE, DEVICE_TYPE_ATTRIBUTE,
     DEVICE_TYPE_CHANNEL, NO_CLIQUE_TAINT, SHARING_ENDS_TAINT, SLOTS_CAPACITY,
 };
-use compute_domain_api::resident::DRAINED_ATTRIBUTE;
+use compute_domain_api::resident::{DRAINED_ATTRIBUTE, PLACE_ATTRIBUTE};
 use compute_domain_api::{Isolation, Placement, Settings};
 use compute_domain_node::Hardware;
 use compute_domain_node::policy::{Fault, PrepareAnswer, Slice};
@@ -17,6 +17,7 @@ use nvml_clique::Fabric;
 
 use crate::device_form::DeviceForm;
 use crate::dropped::Dropped;
+use crate::imex_daemon::PublishedDaemon;
 
 /// The one device that is published, whichever channels its claims open: a second one
 /// beside it would be allocated together with it.
@@ -183,16 +184,22 @@ fn channel(id: u32, hardware: &Hardware) -> Device {
     }
 }
 
-/// Says that no claim is prepared on the node, and none will be before its IMEX daemon, the pod with
-/// this UID, is replaced or stays after all.
-// req: MODE-19
-pub(crate) fn mark_drained(pool: &mut DesiredPool, pod: &str) {
+/// Adds what the controller has to know of the node's IMEX daemon. Its place counts only in the clique in which
+/// the node's GPUs are.
+// req: MODE-19, DM-7
+pub(crate) fn add_daemon(pool: &mut DesiredPool, daemon: &PublishedDaemon, hardware: &Hardware) {
     let DesiredPool::Devices(devices) = pool else {
         return;
     };
+    let clique = hardware.fabric.clique().map(|clique| clique.to_string());
+    let place = daemon.place.as_ref();
+    let place = place.filter(|(of, _)| Some(of) == clique.as_ref());
+    let place = place.map(|(_, place)| (PLACE_ATTRIBUTE, place.to_string()));
+    let drained = daemon.drained.clone().map(|pod| (DRAINED_ATTRIBUTE, pod));
     for device in devices {
         let attributes = device.attributes.get_or_insert_default();
-        attributes.insert(DRAINED_ATTRIBUTE.to_owned(), text(pod.to_owned()));
+        let own = place.iter().chain(&drained);
+        attributes.extend(own.map(|(name, value)| ((*name).to_owned(), text(value.clone()))));
     }
 }
 

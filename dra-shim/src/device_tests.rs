@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use compute_domain_api::resident::Place;
 use nvml_clique::{
     ClusterUuid, Gpu, GpuFabricState, GpuRef, Health as GpuHealth, NoLibrary, NodeFabricState,
     NvmlFailure, Pending,
@@ -331,19 +332,31 @@ fn a_driver_with_fewer_channels_than_there_are_numbers_is_named_with_both() {
     }
 }
 
-// req: MODE-19
+// req: MODE-19, DM-7
 #[test]
-fn a_drained_node_says_so_in_its_device_and_a_node_without_a_device_nowhere() {
+fn the_device_has_the_mark_of_a_drained_daemon_and_its_place_in_the_clique_of_the_gpus() {
     let hardware = mk_gpus(&[(completed(), 0)]);
-    let mut pool = PUBLISH.desired_slice(&hardware, ONE, NOTHING);
-    mark_drained(&mut pool, "pod-7");
-    let DesiredPool::Devices(devices) = pool else {
-        panic!("the channel is published");
+    let place = Place {
+        index: 3,
+        length: 18,
     };
-    let attributes = devices[0].attributes.as_ref().unwrap();
-    assert_eq!(attributes["drained"].string.as_deref(), Some("pod-7"));
+    for (clique, published) in [(CLIQUE, Some("3/18")), ("another.3", None)] {
+        let daemon = PublishedDaemon {
+            drained: Some("pod-7".to_owned()),
+            place: Some((clique.to_owned(), place)),
+        };
+        let mut pool = PUBLISH.desired_slice(&hardware, ONE, NOTHING);
+        add_daemon(&mut pool, &daemon, &hardware);
+        let DesiredPool::Devices(devices) = pool else {
+            panic!("the channel is published");
+        };
+        let attributes = devices[0].attributes.as_ref().unwrap();
+        let value = |name: &str| attributes.get(name).and_then(|it| it.string.as_deref());
+        assert_eq!(value("drained"), Some("pod-7"));
+        assert_eq!(value("place"), published, "{clique}");
 
-    let mut nothing = DesiredPool::Withdrawn;
-    mark_drained(&mut nothing, "pod-7");
-    assert_eq!(nothing, DesiredPool::Withdrawn);
+        let mut nothing = DesiredPool::Withdrawn;
+        add_daemon(&mut nothing, &daemon, &hardware);
+        assert_eq!(nothing, DesiredPool::Withdrawn);
+    }
 }

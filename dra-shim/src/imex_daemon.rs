@@ -1,9 +1,9 @@
 //! The IMEX daemon that the driver runs on this node (driver-managed mode): claims wait for it,
-//! and the node's device tells when it can be replaced.
+//! and the attributes of the node's device have its place, and whether it can be replaced.
 //!
 //! ```text
 //! state.json ──► DaemonTask ──► claims that wait: it is worth asking again
-//!                    └────────► Advertiser: the daemon drains, and no claim is prepared
+//!                    └────────► Advertiser: its place; the daemon drains, and no claim is prepared
 //! ```
 //!
 //! The file is looked at once a second, and every 50 ms while a claim waits: there is no library of
@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_api::resident::{DaemonPhase, DaemonState};
+use compute_domain_api::resident::{DaemonPhase, DaemonState, Place};
 use compute_domain_node::{ImexDaemon, ImexDaemonError, PrepareError};
 use dra_kubelet::{ClaimError, Context};
 use imex_runtime::{Events, Heartbeat, error_chain};
@@ -55,12 +55,21 @@ struct Shared {
 pub(crate) struct DaemonTask {
     pub(crate) watch: DaemonWatch,
     pub(crate) shared_claims: SharedClaims,
-    /// The UID of the daemon's pod while it drains and no claim is prepared.
-    pub(crate) drained: watch::Sender<Option<String>>,
+    pub(crate) published: watch::Sender<PublishedDaemon>,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) events: Events,
     /// The node: what events are about.
     pub(crate) node: ObjectReference,
+}
+
+/// What the node's slice says of the daemon.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PublishedDaemon {
+    /// The UID of the daemon's pod while it drains and no claim is prepared.
+    pub(crate) drained: Option<String>,
+    /// The clique and the place with which its `nvidia-imex` has run last since the node started. A daemon that
+    /// starts has none for a moment, which is no reason to write the slice.
+    pub(crate) place: Option<(String, Place)>,
 }
 
 /// Whether a claim had to wait.
@@ -153,9 +162,8 @@ impl DaemonTask {
             // A panic was logged by the hook.
             if let Ok(said) = spawn_blocking(move || reader.daemon.state()).await {
                 let drained = self.drained_as(&said).await;
-                self.drained.send_if_modified(|before| {
-                    std::mem::replace(before, drained.clone()) != drained
-                });
+                self.published
+                    .send_if_modified(|before| before.update(drained, &said));
                 shared.said.send_if_modified(|before| {
                     let changed = before.as_ref() != Some(&said);
                     if changed {
@@ -200,6 +208,31 @@ impl DaemonTask {
         }
         let claims = self.shared_claims.get().ok()?;
         spawn_blocking(move || claims.drained()).await.ok()?
+    }
+}
+
+// === impl PublishedDaemon ===
+
+impl PublishedDaemon {
+    /// As the file has it, so that the first slice has the place already. A mark comes with the first look.
+    pub(crate) fn at_start(daemon: Option<&ImexDaemon>) -> Self {
+        let mut published = Self::default();
+        if let Some(daemon) = daemon {
+            published.update(None, &daemon.state());
+        }
+        published
+    }
+
+    /// Returns whether anything is new.
+    fn update(&mut self, drained: Option<String>, said: &Said) -> bool {
+        let place = said.as_ref().ok().and_then(|state| {
+            let place = state.place?;
+            Some((state.clique.clone(), place))
+        });
+        let before = self.clone();
+        self.place = place.or_else(|| self.place.take());
+        self.drained = drained;
+        *self != before
     }
 }
 

@@ -16,7 +16,7 @@ const CLIQUE: &str = "07070707-0707-0707-0707-070707070707.0";
 /// A node's daemon, and the task that looks at its file.
 struct Watched {
     watch: DaemonWatch,
-    drained: watch::Receiver<Option<String>>,
+    published: watch::Receiver<PublishedDaemon>,
     shutdown: CancellationToken,
     api: ApiServer,
     root: TempDir,
@@ -27,14 +27,14 @@ impl Watched {
         let root = tempfile::tempdir().unwrap();
         let boot = BootId::new("boot-1").unwrap();
         let watch = DaemonWatch::new(ImexDaemon::new(root.path(), boot));
-        let (sender, drained) = watch::channel(None);
+        let (sender, published) = watch::channel(PublishedDaemon::default());
         let shared_claims = SharedClaims::new();
         let api = ApiServer::default();
         shared_claims.set_available(open(root.path(), Some(root.path())));
         let task = DaemonTask {
             watch: watch.clone(),
             shared_claims,
-            drained: sender,
+            published: sender,
             heartbeat: Liveness::default().add("imex-daemon", PATIENCE),
             events: Events::new(api.client(), "test", "node-1"),
             node: ObjectReference::default(),
@@ -43,7 +43,7 @@ impl Watched {
         tokio::spawn(task.run(shutdown.clone()));
         Self {
             watch,
-            drained,
+            published,
             shutdown,
             api,
             root,
@@ -51,9 +51,13 @@ impl Watched {
     }
 
     fn daemon_says(&self, phase: &str) {
+        self.daemon_writes(phase, "");
+    }
+
+    fn daemon_writes(&self, phase: &str, more: &str) {
         let state = format!(
             r#"{{"bootId":"boot-1","podUID":"pod-7","clique":"{CLIQUE}","index":0,
-                "address":"10.0.0.1","phase":"{phase}","reason":"as the test says"}}"#
+                "address":"10.0.0.1","phase":"{phase}","reason":"as the test says"{more}}}"#
         );
         let at = |name: &str| Path::new(self.root.path()).join(name);
         std::fs::write(at("new"), state).unwrap();
@@ -138,10 +142,36 @@ async fn a_node_whose_driver_is_too_old_for_its_daemon_has_an_event_that_says_so
 async fn a_node_tells_that_it_has_drained_and_that_it_drains_no_longer() {
     let mut node = Watched::start();
     node.daemon_says("draining");
-    let told = node.drained.wait_for(Option::is_some);
+    let told = node.published.wait_for(|it| it.drained.is_some());
     let told = timeout(PATIENCE, told).await.unwrap().unwrap().clone();
-    assert_eq!(told.as_deref(), Some("pod-7"));
+    assert_eq!(told.drained.as_deref(), Some("pod-7"));
     node.daemon_says("ready");
-    let told = node.drained.wait_for(Option::is_none);
-    assert_eq!(*timeout(PATIENCE, told).await.unwrap().unwrap(), None);
+    let told = node.published.wait_for(|it| it.drained.is_none());
+    drop(timeout(PATIENCE, told).await.unwrap().unwrap());
+}
+
+// req: DM-7
+#[tokio::test]
+async fn the_place_of_a_daemon_stays_published_while_the_next_one_starts() {
+    let mut node = Watched::start();
+    node.daemon_writes("ready", r#","place":"3/18""#);
+    let told = node.published.wait_for(|it| it.place.is_some());
+    let place = timeout(PATIENCE, told)
+        .await
+        .unwrap()
+        .unwrap()
+        .place
+        .clone();
+    let index = place
+        .as_ref()
+        .map(|(clique, place)| (clique.as_str(), place.index));
+    assert_eq!(index, Some((CLIQUE, 3)));
+    // The next one is marked already when it is seen for the first time: it has been seen then.
+    node.daemon_writes("draining", "");
+    let told = node.published.wait_for(|it| it.drained.is_some());
+    assert_eq!(timeout(PATIENCE, told).await.unwrap().unwrap().place, place);
+    node.daemon_writes("ready", r#","place":"4/18""#);
+    let told = node.published.wait_for(|it| it.place != place);
+    let told = timeout(PATIENCE, told).await.unwrap().unwrap().clone();
+    assert_eq!(told.place.unwrap().1.index, 4);
 }

@@ -33,7 +33,7 @@ use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
 use crate::dropped::Dropped;
 use crate::host_imex::HostImexGate;
-use crate::imex_daemon::{DaemonTask, DaemonWatch};
+use crate::imex_daemon::{DaemonTask, DaemonWatch, PublishedDaemon};
 use crate::in_flight::{InFlight, dump_on_signal};
 use crate::kubelet::{KubeletConditions, KubeletServer, NOT_REGISTERED};
 use crate::metrics::Metrics;
@@ -141,7 +141,8 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let (health, device_health) = watch::channel(Vec::new());
     let (dropped, seen_to_drop) = watch::channel(Dropped::default());
     let (form, device_form) = watch::channel(DeviceForm::Undecided);
-    let (drained_sender, drained) = watch::channel(None);
+    let published = PublishedDaemon::at_start(parts.imex_daemon.as_ref());
+    let (published, daemon) = watch::channel(published);
     let hardware = Arc::clone(&parts.hardware);
     let heartbeat = parts.liveness.add("prepare-worker", WRITES_LIMIT);
     let prepares = PrepareQueue::start(move || hardware.snapshot_for_claim(), heartbeat);
@@ -158,11 +159,11 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         ),
         tokio::spawn(
             parts
-                .advertiser(desired, health, (seen_to_drop, device_form, drained))
+                .advertiser(desired, health, (seen_to_drop, device_form, daemon))
                 .run(Arc::clone(&parts.hardware), shutdown.clone()),
         ),
     ];
-    let daemon_watch = parts.watch_daemon(drained_sender, &shutdown);
+    let daemon_watch = parts.watch_daemon(published, &shutdown);
     let driver = parts.driver(prepares, daemon_watch);
     let guard = parts.start_guard(&nri)?;
     let kubelet = parts.kubelet_server(driver, desired_slice, device_health, dropped);
@@ -331,10 +332,10 @@ impl Parts {
         &self,
         desired: watch::Sender<DesiredPool>,
         health: watch::Sender<Vec<DeviceHealth>>,
-        (dropped, form, drained): (
+        (dropped, form, daemon): (
             watch::Receiver<Dropped>,
             watch::Receiver<DeviceForm>,
-            watch::Receiver<Option<String>>,
+            watch::Receiver<PublishedDaemon>,
         ),
     ) -> Advertiser {
         let condition = |name, reason| self.readiness.add_condition(name, reason);
@@ -344,7 +345,7 @@ impl Parts {
             placements: Placements::new(&self.settings),
             dropped,
             form,
-            drained,
+            daemon,
             metrics: Arc::clone(&self.metrics),
             desired,
             health,
@@ -425,14 +426,14 @@ impl Parts {
     /// Looks at what the node's daemon says, in the mode that has one.
     fn watch_daemon(
         &self,
-        drained: watch::Sender<Option<String>>,
+        published: watch::Sender<PublishedDaemon>,
         shutdown: &CancellationToken,
     ) -> Option<DaemonWatch> {
         let watch = DaemonWatch::new(self.imex_daemon.clone()?);
         let task = DaemonTask {
             watch: watch.clone(),
             shared_claims: self.shared_claims.clone(),
-            drained,
+            published,
             heartbeat: self.liveness.add("imex-daemon", WRITES_LIMIT),
             events: self.events.clone(),
             node: self.node_reference(),

@@ -8,6 +8,7 @@
 //! ```
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,11 @@ pub const STATE_FILE: &str = "state.json";
 /// is draining. The value is the UID of the daemon's pod.
 pub const DRAINED_ATTRIBUTE: &str = "drained";
 
+/// The attribute of a node's device that has the [`Place`] with which `nvidia-imex` runs on the node, or ran last
+/// since the node started. A controller that begins to lead believes it rather than the clique's object, which
+/// anybody may have edited or deleted meanwhile.
+pub const PLACE_ATTRIBUTE: &str = "place";
+
 /// Members of an IMEX domain, unless the operator says otherwise: the nodes of one NVL72 rack.
 pub const DEFAULT_MAX_NODES: u32 = 18;
 
@@ -61,6 +67,23 @@ pub enum NameScheme {
     Hash10,
 }
 
+/// A place in the node lists of a clique. As text `INDEX/LENGTH`, such as `3/18`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Place {
+    /// The line of the node, from 0 on; below `length`.
+    pub index: u32,
+    /// How many lines the list has.
+    pub length: u32,
+}
+
+/// A text is no [`Place`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no place in a node list: it is INDEX/LENGTH, with an index below the length, such as 3/18"
+)]
+pub struct NoPlace(String);
+
 /// What a daemon says of itself to the kubelet plugin of its node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -74,6 +97,10 @@ pub struct DaemonState {
     pub clique: String,
     /// Its index in the node list; -1: none yet.
     pub index: i64,
+    /// The place in that clique with which its `nvidia-imex` runs, or ran last; not of a daemon that has not
+    /// started one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// Its address.
     pub address: String,
     /// Whether claims may be prepared.
@@ -120,6 +147,41 @@ impl fmt::Display for NameScheme {
         match self {
             Self::Hash10 => f.write_str("hash10"),
         }
+    }
+}
+
+// === impl Place ===
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.length)
+    }
+}
+
+impl FromStr for Place {
+    type Err = NoPlace;
+
+    fn from_str(text: &str) -> Result<Self, NoPlace> {
+        let place = text.split_once('/').and_then(|(index, length)| {
+            let (index, length) = (index.parse().ok()?, length.parse().ok()?);
+            Some(Self { index, length })
+        });
+        let place = place.filter(|place| place.index < place.length);
+        place.ok_or_else(|| NoPlace(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Place {
+    type Error = NoPlace;
+
+    fn try_from(text: String) -> Result<Self, NoPlace> {
+        text.parse()
+    }
+}
+
+impl From<Place> for String {
+    fn from(place: Place) -> Self {
+        place.to_string()
     }
 }
 
@@ -196,8 +258,22 @@ mod tests {
     fn a_state_is_read_as_it_was_written() {
         let json = r#"{"bootId":"b","podUID":"p","clique":"c.0","index":3,"address":"10.0.0.1","phase":"draining"}"#;
         let state: DaemonState = serde_json::from_str(json).unwrap();
-        assert_eq!(state.phase, DaemonPhase::Draining);
+        assert_eq!((state.phase, state.place), (DaemonPhase::Draining, None));
         let again = serde_json::to_string(&state).unwrap();
         assert_eq!(serde_json::from_str::<DaemonState>(&again).unwrap(), state);
+    }
+
+    #[test]
+    fn a_place_is_read_as_it_was_written_and_other_text_is_none() {
+        let place = Place {
+            index: 3,
+            length: 18,
+        };
+        let text = serde_json::to_string(&place).unwrap();
+        assert_eq!(text, r#""3/18""#);
+        assert_eq!(serde_json::from_str::<Place>(&text).unwrap(), place);
+        for text in ["", "3", "18/18", "-1/18", "3/", "3/18/1", "a/b"] {
+            assert_eq!(text.parse::<Place>(), Err(NoPlace(text.to_owned())));
+        }
     }
 }

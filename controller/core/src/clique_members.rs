@@ -430,6 +430,11 @@ impl CliqueMembers {
         if self.nodes.of(clique).next().is_some() {
             self.cliques.entry(clique.clone()).or_default();
         }
+        let before = self.cliques.get(clique).map(names).unwrap_or_default();
+        let places = self.world().places(clique);
+        if let Some(members) = self.cliques.get_mut(clique) {
+            members.believe(&places, now);
+        }
         let world = self.world();
         let Some(members) = self.cliques.get(clique) else {
             return Evaluated::default();
@@ -439,7 +444,6 @@ impl CliqueMembers {
             entries.map(|(node, entry)| (node.clone(), world.standing(clique, &entry.daemon)));
         let standings = standings.collect();
         let is_idle = world.is_idle(clique, members);
-        let before = names(members);
         let Some(members) = self.cliques.get_mut(clique) else {
             return Evaluated::default();
         };
@@ -450,7 +454,7 @@ impl CliqueMembers {
         let Some(members) = self.cliques.get_mut(clique) else {
             return evaluated;
         };
-        let surplus = members.admit(clique, candidates.unwrap_or_default(), length, now);
+        let surplus = members.admit(clique, candidates.unwrap_or_default(), &places, length, now);
         let object_uid = members
             .observed
             .as_ref()

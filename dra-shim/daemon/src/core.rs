@@ -35,8 +35,9 @@ const UPKEEP: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// How long `nvidia-imex` goes on as it is when the clique's object moves members to other indices. The
-/// controller never moves a member that runs, and takes such an edit back.
-const SETTLE: Duration = Duration::from_secs(10);
+/// controller never moves a member that runs, and takes such an edit back; another one leads after 15 s if the
+/// leader has ended without a word.
+const SETTLE: Duration = Duration::from_secs(60);
 
 /// The hosts file.
 #[derive(Debug)]

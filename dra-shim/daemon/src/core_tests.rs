@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use compute_domain_api::resident::{DaemonPhase, NameScheme};
+use compute_domain_api::resident::{DaemonPhase, NameScheme, Place};
 use proptest::prelude::*;
 
 use super::membership::{Peers, Seat};
@@ -208,6 +208,10 @@ impl World {
             self.act();
         }
         panic!("it does not become true: {:?}", self.core);
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.core.state().0.place
     }
 
     fn phase(&self) -> DaemonPhase {
@@ -419,6 +423,28 @@ fn members_that_somebody_moves_and_the_controller_moves_back_disturb_no_nvidia_i
         world.pass(SECOND);
         assert_ne!(world.hosts, hosts);
     }
+}
+
+/// The controller takes the places of a clique from there, when nobody has the object as it was.
+// req: DM-7
+#[test]
+fn the_state_has_the_place_of_the_process_whatever_the_object_says() {
+    let mut world = World::new();
+    assert_eq!(world.place(), None);
+    world.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
+    world.member(mk_membership(0, &[(1, 2)]));
+    let place = world.place();
+    assert_eq!(place.map(|it| it.index), Some(0));
+    world.member(mk_membership(1, &[(0, 2)]));
+    assert_eq!(world.place(), place);
+    let gone = Err("the object is gone".to_owned());
+    world.core.membership(gone, world.now);
+    assert_eq!(world.place(), place);
+    world.exit();
+    assert_eq!(world.place(), place);
+    // Of another clique than the GPUs are in, it is none.
+    world.core.fabric(Fabric::Clique("d.0".to_owned()));
+    assert_eq!(world.place(), None);
 }
 
 // req: DAEMON-5
@@ -662,7 +688,8 @@ proptest! {
         world.hosts_fail = false;
         world.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
         world.member(mk_membership(index, &peers));
-        world.pass(60 * SECOND);
+        // A move is followed, and nvidia-imex is started after the longest pause.
+        world.pass(SETTLE + 60 * SECOND);
         world.pass_until(|world| world.asked.is_some());
         world.answer(Answer::Ready);
         world.pass(2 * SIGNAL_PAUSE);

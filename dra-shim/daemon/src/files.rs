@@ -169,6 +169,7 @@ mod tests {
             pod_uid: "p".to_owned(),
             clique: String::new(),
             index: -1,
+            place: None,
             address: "10.0.0.1".to_owned(),
             phase: DaemonPhase::Starting,
             reason: "r".to_owned(),

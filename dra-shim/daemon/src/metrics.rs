@@ -166,6 +166,7 @@ mod tests {
             pod_uid: String::new(),
             clique: String::new(),
             index: -1,
+            place: None,
             address: String::new(),
             phase: DaemonPhase::Ready,
             reason: String::new(),

@@ -33,6 +33,7 @@ impl DrivenNode {
             pod_uid: POD.to_owned(),
             clique: clique(),
             index: 0,
+            place: None,
             address: "10.0.0.1".to_owned(),
             phase: DaemonPhase::Ready,
             reason: String::new(),

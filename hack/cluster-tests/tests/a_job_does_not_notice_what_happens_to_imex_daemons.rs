@@ -114,20 +114,8 @@ fn somebody_edits_the_object_of_the_clique() -> Result<()> {
         let before = imex_members::object(cluster, CLIQUE)?;
         let others = before.pointer("/daemons/1/index");
         let others = others.with_context(|| format!("no second member: {before}"))?;
-        let patch = |patch: Value| {
-            let patch = patch.to_string();
-            let of = ["patch", imex_members::CLIQUES, CLIQUE, "-n", NAMESPACE];
-            cluster.kubectl(&[&of[..], &["--type=json", "-p", &patch]].concat())
-        };
-        let settled = || {
-            wait_until(cluster, "it is as before", || {
-                let now = imex_members::object(cluster, CLIQUE)?;
-                for path in ["/daemons", "/listLength", "/metadata/labels"] {
-                    ensure!(now.pointer(path) == before.pointer(path), "{now}");
-                }
-                Ok(())
-            })
-        };
+        let patch = |patch: Value| patch_clique(cluster, &patch);
+        let settled = || settle(cluster, &before);
         for edit in [
             json!({ "op": "remove", "path": "/metadata/labels" }),
             json!({ "op": "remove", "path": "/daemons/0" }),
@@ -153,9 +141,38 @@ fn somebody_edits_the_object_of_the_clique() -> Result<()> {
             replace("/listLength", json!(30)),
         ]))?;
         settled()?;
-        let delete = ["delete", imex_members::CLIQUES, CLIQUE, "-n", NAMESPACE];
-        cluster.kubectl(&delete)?;
+        delete_clique(cluster)?;
         settled()?;
+        ensure!(imex_pid(cluster)? == pid, "nvidia-imex was started again");
+        Ok(())
+    })
+}
+
+/// Nobody has seen it as it was: what runs says so.
+// req: DM-7
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn somebody_edits_or_deletes_the_clique_before_another_controller_leads() -> Result<()> {
+    survives("edited-unseen", |cluster| {
+        let pid = imex_pid(cluster)?;
+        let before = imex_members::object(cluster, CLIQUE)?;
+        let index = |number: u8| before.pointer(&format!("/daemons/{number}/index"));
+        let replace =
+            |path: &str, value: Value| json!({ "op": "replace", "path": path, "value": value });
+        let swapped = json!([
+            replace("/daemons/0/index", json!(index(1))),
+            replace("/daemons/1/index", json!(index(0))),
+            replace("/listLength", json!(30)),
+        ]);
+        end_controllers(cluster)?;
+        patch_clique(cluster, &swapped)?;
+        scale_controllers(cluster, 2)?;
+        settle(cluster, &before)?;
+
+        end_controllers(cluster)?;
+        delete_clique(cluster)?;
+        scale_controllers(cluster, 2)?;
+        settle(cluster, &before)?;
         ensure!(imex_pid(cluster)? == pid, "nvidia-imex was started again");
         Ok(())
     })
@@ -166,24 +183,7 @@ fn somebody_edits_the_object_of_the_clique() -> Result<()> {
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_controllers_are_away() -> Result<()> {
     survives("no-controller", |cluster| {
-        let scale = |replicas: &str| {
-            let of = [
-                "scale",
-                "deployment",
-                "-n",
-                NAMESPACE,
-                "imex-dra-controller",
-            ];
-            let replicas = format!("--replicas={replicas}");
-            cluster.kubectl(&[&of[..], &[&replicas]].concat())
-        };
-        scale("0")?;
-        let selector = "imex-dra-component=controller";
-        wait_until(cluster, "no controller is left", || {
-            let left = cluster.items(&["pods", "-n", NAMESPACE, "-l", selector])?;
-            ensure!(left.is_empty(), "{} are", left.len());
-            Ok(())
-        })?;
+        end_controllers(cluster)?;
         let pid = imex_pid(cluster)?;
         cluster.on_node(NODE, &format!("kill -9 {pid}"))?;
         let daemon = NodePod::imex_daemon(cluster, NODE)?;
@@ -193,7 +193,47 @@ fn the_controllers_are_away() -> Result<()> {
             Ok(())
         })?;
         daemon.replace(NODE)?;
-        scale("2").map(drop)
+        scale_controllers(cluster, 2)
+    })
+}
+
+fn scale_controllers(cluster: &Cluster, replicas: u8) -> Result<()> {
+    let deployment = "deployment/imex-dra-controller";
+    let replicas = format!("--replicas={replicas}");
+    cluster.kubectl(&["scale", deployment, "-n", NAMESPACE, &replicas])?;
+    Ok(())
+}
+
+fn end_controllers(cluster: &Cluster) -> Result<()> {
+    scale_controllers(cluster, 0)?;
+    let selector = "imex-dra-component=controller";
+    wait_until(cluster, "no controller is left", || {
+        let left = cluster.items(&["pods", "-n", NAMESPACE, "-l", selector])?;
+        ensure!(left.is_empty(), "{} are", left.len());
+        Ok(())
+    })
+}
+
+fn patch_clique(cluster: &Cluster, patch: &Value) -> Result<()> {
+    let patch = patch.to_string();
+    let of = ["patch", imex_members::CLIQUES, CLIQUE, "-n", NAMESPACE];
+    cluster.kubectl(&[&of[..], &["--type=json", "-p", &patch]].concat())?;
+    Ok(())
+}
+
+fn delete_clique(cluster: &Cluster) -> Result<()> {
+    cluster.kubectl(&["delete", imex_members::CLIQUES, CLIQUE, "-n", NAMESPACE])?;
+    Ok(())
+}
+
+/// Waits until the object of the clique has the members, the length and the labels that it had.
+fn settle(cluster: &Cluster, before: &Value) -> Result<()> {
+    wait_until(cluster, "it is as before", || {
+        let now = imex_members::object(cluster, CLIQUE)?;
+        for path in ["/daemons", "/listLength", "/metadata/labels"] {
+            ensure!(now.pointer(path) == before.pointer(path), "{now}");
+        }
+        Ok(())
     })
 }
 

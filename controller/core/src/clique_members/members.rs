@@ -1,11 +1,11 @@
 //! One clique: its object, as far as it is known, and what it is to be.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use compute_domain_api::clique::{CliqueDaemon, ComputeDomainClique, FreedIndex};
 use compute_domain_api::crd::ComputeDomainState;
-use compute_domain_api::resident::{CLIQUE_ID_LABEL, NameScheme, RESIDENT_LABEL};
+use compute_domain_api::resident::{CLIQUE_ID_LABEL, NameScheme, Place, RESIDENT_LABEL};
 
 use crate::version::Version;
 
@@ -33,6 +33,8 @@ pub(super) struct Members {
     pub(super) observed: Option<ComputeDomainClique>,
     /// The length of the lists. The daemons that run have it, whatever the object says by now.
     length: Option<u32>,
+    /// It was compared with what runs.
+    is_length_checked: bool,
     /// By the name of the node. More or less than what the object has, until that is written.
     pub(super) entries: BTreeMap<Box<str>, Entry>,
     /// Since when no daemon with these indices is known. Each is given away after [`FREE_AFTER`].
@@ -49,8 +51,7 @@ pub(super) struct Members {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) daemon: CliqueDaemon,
-    /// The object has had it with this index: daemons may know it.
-    is_written: bool,
+    index_is: IndexIs,
     /// Since when no daemon of this member is known.
     since: Option<Instant>,
     /// How often the Node was looked at since then, and when it is next.
@@ -60,6 +61,17 @@ pub(super) struct Entry {
     gone: bool,
     /// Whether its address is that of a daemon that is a member.
     is_current: bool,
+}
+
+/// Where the index of a member is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IndexIs {
+    /// This controller gives it, and no object is known to have it.
+    Given,
+    /// The object has had it: daemons may know it.
+    Written,
+    /// The object has it, as this controller has found it, and what runs was not compared yet.
+    Read,
 }
 
 /// What evaluating a clique has led to.
@@ -107,13 +119,13 @@ impl Members {
         (self.refusals, self.not_before) = (0, None);
         self.length = self.length.or(object.spec.list_length);
         let limit = self.length.map_or(i64::MAX, i64::from);
-        let written = self.entries.values().filter(|entry| entry.is_written);
+        let written = self.entries.values().filter(|entry| entry.is_written());
         let mut taken: BTreeSet<_> = written.map(|entry| entry.daemon.index).collect();
         let is_first = !is_known_object && taken.is_empty();
         for daemon in &object.spec.daemons {
             let node = daemon.node_name.as_str();
             let known = self.entries.get_mut(node);
-            let is_settled = known.as_ref().is_some_and(|known| known.is_written);
+            let is_settled = known.as_ref().is_some_and(|known| known.is_written());
             let is_invented = known.is_none() && !is_first && !is_known(node);
             if is_settled
                 || is_invented
@@ -124,7 +136,12 @@ impl Members {
             }
             match known {
                 Some(known) if known.daemon.node_uid == daemon.node_uid => {
-                    (known.daemon.index, known.is_written) = (daemon.index, true);
+                    let own = std::mem::replace(&mut known.daemon.index, daemon.index);
+                    known.index_is = if own == daemon.index {
+                        IndexIs::Written
+                    } else {
+                        IndexIs::Read
+                    };
                 }
                 _ => {
                     let entry = Entry::written(daemon.clone(), clock);
@@ -133,7 +150,7 @@ impl Members {
             }
         }
         self.entries
-            .retain(|_, entry| entry.is_written || taken.insert(entry.daemon.index));
+            .retain(|_, entry| entry.is_written() || taken.insert(entry.daemon.index));
         for freed in &object.spec.freed {
             if let (Ok(index), Some(since)) = (freed.index.try_into(), clock.instant(&freed.since))
             {
@@ -169,6 +186,55 @@ impl Members {
         let scheme = object.spec.name_scheme.unwrap_or(NameScheme::Hash10);
         object.spec.name_scheme = Some(scheme);
         object
+    }
+
+    /// Compares what was taken from the object with the places with which `nvidia-imex` runs on nodes of the clique.
+    /// What runs is right: the object may have been edited while no controller led. A member that is in the way
+    /// gets an index that has become free. An index that two nodes say they have proves nothing, nor does one that
+    /// is reserved: the slice is of the former machine.
+    // req: DM-7
+    pub(super) fn believe(&mut self, places: &BTreeMap<Box<str>, Place>, now: Instant) {
+        let count = |length| places.values().filter(|it| it.length == length).count();
+        let lengths = places.values().map(|place| place.length);
+        if let Some(length) = lengths.max_by_key(|length| (count(*length), *length))
+            && !std::mem::replace(&mut self.is_length_checked, true)
+        {
+            self.length = Some(length);
+        }
+        let checked = self.entries.values().filter(|entry| entry.is_checked());
+        let mut taken: BTreeSet<_> = checked.map(|entry| entry.daemon.index).collect();
+        taken.extend(self.reserved(now).map(|(index, _)| i64::from(index)));
+        let mut moved = Vec::new();
+        for (node, place) in places {
+            let index = i64::from(place.index);
+            let is_sole = places.values().filter(|it| it.index == place.index).count() == 1;
+            match self.entries.get_mut(node).filter(|it| !it.is_checked()) {
+                Some(entry) if entry.daemon.index == index => entry.index_is = IndexIs::Written,
+                Some(_) if is_sole && !taken.contains(&index) => moved.push((node, index)),
+                _ => {}
+            }
+        }
+        let mut vacated = BTreeSet::new();
+        for (node, index) in &moved {
+            if let Some(entry) = self.entries.get_mut(*node) {
+                vacated.insert(std::mem::replace(&mut entry.daemon.index, *index));
+                entry.index_is = IndexIs::Written;
+            }
+        }
+        let now_taken: BTreeSet<_> = moved.into_iter().map(|(_, index)| index).collect();
+        let mut vacated = vacated.difference(&now_taken);
+        let unchecked = self
+            .entries
+            .values_mut()
+            .filter(|entry| !entry.is_checked());
+        for entry in unchecked.filter(|it| now_taken.contains(&it.daemon.index)) {
+            if let Some(index) = vacated.next() {
+                entry.daemon.index = *index;
+            }
+        }
+        let limit = self.length.map_or(i64::MAX, i64::from);
+        self.entries
+            .retain(|_, entry| entry.is_checked() || entry.daemon.index < limit);
     }
 
     /// Settles how many lines the node lists have: what the operator says now only if no daemon runs, and
@@ -218,20 +284,27 @@ impl Members {
         evaluated
     }
 
-    /// Gives each node that has none an index, the one that nobody has had for the longest time. Returns
-    /// the nodes that are newly without one.
-    // req: DM-2, DM-6
+    /// Gives each node that has none an index: the one with which its `nvidia-imex` runs, or else the one that nobody
+    /// has had for the longest time. Returns the nodes that are newly without one.
+    // req: DM-2, DM-6, DM-7
     pub(super) fn admit(
         &mut self,
         clique: &str,
         candidates: Vec<Candidate>,
+        places: &BTreeMap<Box<str>, Place>,
         length: u32,
         now: Instant,
     ) -> Vec<Box<str>> {
-        let mut free = self.free_indices(length, now).into_iter();
+        let free = self.free_indices(length, now);
+        let mut running = self.running_without_entry(places);
+        running.retain(|index, _| free.contains(index));
+        let free = free.into_iter().filter(|it| !running.contains_key(it));
+        let mut free: VecDeque<_> = free.collect();
         let mut surplus = BTreeSet::new();
         for Candidate { node, uid, pod } in candidates {
-            let Some(index) = free.next() else {
+            let own = running.iter().find(|(_, other)| **other == node);
+            let own = own.map(|(index, _)| *index);
+            let Some(index) = own.or_else(|| free.pop_front()) else {
                 surplus.insert(node);
                 continue;
             };
@@ -296,6 +369,15 @@ impl Members {
         freed.filter(move |(_, since)| *since + FREE_AFTER > now)
     }
 
+    /// The indices with which `nvidia-imex` runs on nodes that are no members: each index once.
+    fn running_without_entry(&self, places: &BTreeMap<Box<str>, Place>) -> BTreeMap<u32, Box<str>> {
+        let others = places
+            .iter()
+            .filter(|(node, _)| !self.entries.contains_key(*node));
+        let by_index = others.map(|(node, place)| (place.index, node.clone()));
+        by_index.collect()
+    }
+
     fn free_indices(&self, length: u32, now: Instant) -> Vec<u32> {
         let mut taken: BTreeSet<_> = self.entries.values().map(|it| it.daemon.index).collect();
         taken.extend(self.reserved(now).map(|(index, _)| i64::from(index)));
@@ -331,7 +413,7 @@ impl Entry {
     fn new(daemon: CliqueDaemon) -> Self {
         Self {
             daemon,
-            is_written: false,
+            index_is: IndexIs::Given,
             since: None,
             looks: 0,
             look_at: None,
@@ -344,9 +426,17 @@ impl Entry {
     fn written(daemon: CliqueDaemon, clock: &Clock) -> Self {
         Self {
             since: clock.instant(&daemon.absent_since),
-            is_written: true,
+            index_is: IndexIs::Read,
             ..Self::new(daemon)
         }
+    }
+
+    fn is_written(&self) -> bool {
+        self.index_is != IndexIs::Given
+    }
+
+    fn is_checked(&self) -> bool {
+        self.index_is != IndexIs::Read
     }
 
     /// The Node was looked at: whether it is still the member's.

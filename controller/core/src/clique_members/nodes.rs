@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use compute_domain_api::resident::Place;
+
 use crate::cliques::Clique;
 use crate::node_cliques::{NodeSlice, Said};
 
@@ -25,6 +27,8 @@ pub(super) struct Node {
     pub(super) said: Said,
     /// The daemon's pod with which its slice says that no claim is prepared.
     pub(super) drained: Option<Box<str>>,
+    /// The place in that clique with which its `nvidia-imex` runs, by its slice.
+    pub(super) place: Option<Place>,
 }
 
 // === impl Nodes ===
@@ -42,7 +46,7 @@ impl Nodes {
         let mut gone = Vec::new();
         for (name, node) in &mut self.known {
             if !listed.contains(name) && node.slice.take().is_some() {
-                node.drained = None;
+                (node.drained, node.place) = (None, None);
                 gone.push(name.clone());
             }
         }
@@ -70,6 +74,7 @@ impl Nodes {
             slice: Some(told.slice().into()),
             said,
             drained: told.drained().map(Box::from),
+            place: told.place(),
         };
         let is_news = before.as_ref() != Some(&node);
         if let Some(clique) = &was_in {
@@ -90,7 +95,7 @@ impl Nodes {
         };
         let was_this = node.slice.as_deref() == Some(told.slice());
         if was_this {
-            (node.slice, node.drained) = (None, None);
+            (node.slice, node.drained, node.place) = (None, None, None);
         }
         was_this
     }

@@ -68,6 +68,14 @@ impl Cluster {
         self.pod(node, &json!({ "ready": "True" }));
     }
 
+    /// A member whose slice has the place with which `nvidia-imex` runs there.
+    fn join_running(&mut self, node: &str, place: &str) {
+        let attributes = json!({ "clique": { "string": A }, "place": { "string": place } });
+        self.members
+            .apply_slice(&mk_slice(node, &attributes), self.now);
+        self.pod(node, &json!({ "ready": "True" }));
+    }
+
     /// The Node of this name has this UID now, and runs on the machine of this address.
     fn join_as(&mut self, node: &str, uid: &str, host: &str) {
         let clique = json!({ "clique": { "string": A } });
@@ -557,6 +565,81 @@ fn edits_of_an_object_are_taken_back_and_change_no_index() {
         cluster.pass(MINUTE);
         assert_eq!(cluster.objects[A].spec, before);
     }
+}
+
+/// Edits and deletions that nobody takes back, since they come before the next controller begins to lead.
+// req: DM-7
+#[test]
+fn a_controller_that_begins_to_lead_believes_what_runs_and_not_the_object() {
+    let changes: [fn(&mut Cluster); 7] = [
+        |it| drop(it.objects.remove(A)),
+        |it| {
+            let daemons = &mut it.objects.get_mut(A).unwrap().spec.daemons;
+            (daemons[0].index, daemons[1].index) = (1, 0);
+        },
+        // "c" does not run, and has no place but that of the object.
+        |it| {
+            let daemons = &mut it.objects.get_mut(A).unwrap().spec.daemons;
+            (daemons[0].index, daemons[2].index) = (2, 0);
+        },
+        |it| it.objects.get_mut(A).unwrap().spec.list_length = Some(1),
+        |it| {
+            let spec = &mut it.objects.get_mut(A).unwrap().spec;
+            (spec.list_length, spec.daemons[1].index) = (Some(40), 30);
+        },
+        |it| {
+            let spec = &mut it.objects.get_mut(A).unwrap().spec;
+            (spec.list_length, spec.daemons[2].index) = (Some(40), 30);
+        },
+        |it| it.objects.get_mut(A).unwrap().spec.daemons.clear(),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut cluster = Cluster::new(18);
+        for node in ["a", "b", "c"] {
+            cluster.join(node, A);
+            cluster.pass(MINUTE);
+        }
+        let before = cluster.objects[A].spec.clone();
+        change(&mut cluster);
+        cluster.restart(36);
+        cluster.join("c", A);
+        // The names are in another order than the places.
+        cluster.join_running("b", "1/18");
+        cluster.join_running("a", "0/18");
+        cluster.pass(MINUTE);
+        assert_eq!(cluster.objects[A].spec, before, "{number}");
+    }
+}
+
+// req: DM-7
+#[test]
+fn an_index_with_which_nvidia_imex_runs_is_nobody_elses_although_the_daemon_has_no_pod() {
+    let mut cluster = Cluster::new(2);
+    let running = json!({ "clique": { "string": A }, "place": { "string": "0/2" } });
+    let slice = mk_slice("b", &running);
+    cluster.members.apply_slice(&slice, cluster.now);
+    cluster.join("a", A);
+    cluster.pass(MINUTE);
+    assert_eq!(cluster.index(A, "a"), Some(1));
+    cluster.join_running("b", "0/2");
+    cluster.pass(MINUTE);
+    assert_eq!(cluster.index(A, "b"), Some(0));
+}
+
+// req: DM-2
+#[test]
+fn one_index_with_which_two_nodes_say_they_run_stays_with_the_one_that_the_object_names() {
+    let mut cluster = Cluster::new(18);
+    for node in ["a", "b"] {
+        cluster.join(node, A);
+        cluster.pass(MINUTE);
+    }
+    let before = cluster.objects[A].spec.clone();
+    cluster.restart(18);
+    cluster.join_running("a", "1/18");
+    cluster.join_running("b", "1/18");
+    cluster.pass(MINUTE);
+    assert_eq!(cluster.objects[A].spec, before);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use compute_domain_api::clique::CliqueDaemon;
+use compute_domain_api::resident::Place;
 
 use crate::cliques::Clique;
 use crate::node_cliques::Said;
@@ -79,6 +80,15 @@ impl World<'_> {
         } else {
             Standing::Replaced { former_may_run }
         }
+    }
+
+    /// With which places `nvidia-imex` runs on nodes of the clique, as their slices say.
+    pub(super) fn places(&self, clique: &str) -> BTreeMap<Box<str>, Place> {
+        let places = self.nodes.of(clique).filter_map(|name| {
+            let place = self.nodes.get(name)?.place?;
+            Some((name.clone(), place))
+        });
+        places.collect()
     }
 
     /// The nodes of the clique that have a slice and a daemon, and are no members.

@@ -1,7 +1,7 @@
 //! What the slice of a node says of its clique.
 
 use compute_domain_api::names::{CLIQUE_ATTRIBUTE, DRIVER_NAME, NO_CLIQUE_TAINT, is_clique};
-use compute_domain_api::resident::DRAINED_ATTRIBUTE;
+use compute_domain_api::resident::{DRAINED_ATTRIBUTE, PLACE_ATTRIBUTE, Place};
 use k8s_openapi::api::resource::v1::{Device, ResourceSlice};
 
 use crate::cliques::Clique;
@@ -17,6 +17,8 @@ pub struct NodeSlice {
     pub(super) said: Said,
     /// The pod of the node's IMEX daemon with which no claim is prepared any more.
     pub(super) drained: Option<Box<str>>,
+    /// The place with which its `nvidia-imex` runs in that clique.
+    pub(super) place: Option<Place>,
 }
 
 /// What a slice says of its node's clique.
@@ -38,12 +40,15 @@ impl NodeSlice {
         let node = spec.node_name.as_deref()?;
         let mut owners = slice.metadata.owner_references.iter().flatten();
         let owner = owners.find(|owner| owner.kind == "Node" && owner.name == node)?;
+        let devices = spec.devices.as_deref().unwrap_or_default();
         (spec.driver == DRIVER_NAME).then(|| Self {
             node: node.into(),
             uid: owner.uid.as_str().into(),
             slice: slice.metadata.name.as_deref().unwrap_or_default().into(),
-            said: Said::of(spec.devices.as_deref().unwrap_or_default()),
-            drained: drained(spec.devices.as_deref().unwrap_or_default()),
+            said: Said::of(devices),
+            drained: text(devices, DRAINED_ATTRIBUTE).map(Box::from),
+            // Another text is of a later version, or of somebody else.
+            place: text(devices, PLACE_ATTRIBUTE).and_then(|place| place.parse().ok()),
         })
     }
 
@@ -67,6 +72,11 @@ impl NodeSlice {
         self.drained.as_deref()
     }
 
+    /// The place with which the node's `nvidia-imex` runs in that clique, or has run last since the node started.
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.place
+    }
+
     /// What it says of the clique.
     pub(crate) fn said(&self) -> &Said {
         &self.said
@@ -83,12 +93,11 @@ fn has_no_clique(device: &Device) -> bool {
     taints.any(|taint| taint.key == NO_CLIQUE_TAINT)
 }
 
-fn drained(devices: &[Device]) -> Option<Box<str>> {
-    let drained = |device: &Device| {
-        let attribute = device.attributes.as_ref()?.get(DRAINED_ATTRIBUTE)?;
-        Some(attribute.string.as_deref()?.into())
-    };
-    devices.iter().find_map(drained)
+/// The first device's value of this attribute.
+fn text<'a>(devices: &'a [Device], attribute: &str) -> Option<&'a str> {
+    let attributes = devices.iter().filter_map(|it| it.attributes.as_ref());
+    let mut values = attributes.filter_map(|it| it.get(attribute)?.string.as_deref());
+    values.next()
 }
 
 impl Said {
@@ -96,14 +105,9 @@ impl Said {
         if devices.iter().any(has_no_clique) {
             return Self::NoClique;
         }
-        let clique = |device: &Device| {
-            let attribute = device.attributes.as_ref()?.get(CLIQUE_ATTRIBUTE)?;
-            // It becomes the value of a label and the name of a pool.
-            let clique = attribute.string.as_deref().filter(|text| is_clique(text))?;
-            Some(Clique::from(clique))
-        };
-        let clique = devices.iter().find_map(clique);
-        clique.map_or(Self::Nothing, Self::Clique)
+        // It becomes the value of a label and the name of a pool.
+        let clique = text(devices, CLIQUE_ATTRIBUTE).filter(|text| is_clique(text));
+        clique.map_or(Self::Nothing, |it| Self::Clique(Clique::from(it)))
     }
 
     pub(crate) fn into_clique(self) -> Option<Clique> {

@@ -1,6 +1,7 @@
 //! Nodes, daemons, an API server and the controller in one thread, in a random order: nodes come, go, are
 //! replaced and change their clique, kubelets wipe slices, pods are deleted gracefully or by force,
-//! requests and answers are lost, and the controller starts again with nothing but the objects.
+//! requests and answers are lost, and the controller starts again with nothing but the objects, which somebody may
+//! have edited or deleted just before.
 //!
 //! Daemons are updated while claims come and go, of which the controller hears late.
 //!

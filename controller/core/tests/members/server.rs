@@ -16,6 +16,8 @@ pub(crate) struct Slice {
     pub(crate) said: Option<Said>,
     /// The daemon's pod with which no claim is prepared.
     pub(crate) drained: Option<String>,
+    /// The place with which its `nvidia-imex` runs in that clique.
+    pub(crate) place: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -143,6 +145,22 @@ impl Server {
         Some(object)
     }
 
+    /// Somebody moves its members around, or deletes it.
+    pub(crate) fn spoil(&mut self, name: &str, rotation: Option<usize>) {
+        let Some(rotation) = rotation else {
+            self.cliques.remove(name);
+            return;
+        };
+        let mut object = self.cliques[name].clone();
+        let mut indices: Vec<_> = object.spec.daemons.iter().map(|it| it.index).collect();
+        let rotation = rotation % indices.len();
+        indices.rotate_left(rotation);
+        for (daemon, index) in object.spec.daemons.iter_mut().zip(indices) {
+            daemon.index = index;
+        }
+        self.write(&object, false).unwrap();
+    }
+
     pub(crate) fn delete_clique(&mut self, name: &str, version: &str) -> bool {
         let fits =
             |it: &&ComputeDomainClique| it.metadata.resource_version.as_deref() == Some(version);
@@ -171,6 +189,9 @@ impl Slice {
         }
         if let Some(pod) = &self.drained {
             device["attributes"]["drained"] = json!({ "string": pod });
+        }
+        if let Some(place) = &self.place {
+            device["attributes"]["place"] = json!({ "string": place });
         }
         serde_json::from_value(json!({
             "metadata": { "name": format!("slice-{}-{}", self.node, self.uid), "ownerReferences": [

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use compute_domain_api::clique::CliqueDaemon;
 use compute_domain_api::crd::ComputeDomainState;
 use fastrand::Rng;
 
@@ -124,6 +125,7 @@ impl World {
             19 if self.rng.u8(..3) == 0 => self.server.update(),
             20 | 21 => self.allocate_and_prepare(name),
             22 => self.end_claim(name),
+            23 => self.spoil_and_change_leaders(),
             _ => {}
         }
         let pause = match self.rng.u8(..6) {
@@ -307,12 +309,64 @@ impl World {
                 self.forget_indices(name);
             }
         }
+        let place = self.running_index(name);
         self.server.set_slice(Slice {
             node: name.to_owned(),
             uid,
             said,
             drained,
+            place: place.map(|index| format!("{index}/{MAX_NODES}")),
         });
+    }
+
+    /// The index with which `nvidia-imex` runs on the node, in the clique of its machine.
+    fn running_index(&self, name: &str) -> Option<i64> {
+        let machine = self.machines.get(name)?;
+        let mut daemons = self.daemons.iter();
+        daemons.find_map(|daemon| {
+            let (clique, index) = daemon.runs.as_ref()?;
+            let is_its = daemon.node == name && daemon.host == machine.host;
+            (is_its && Some(clique) == machine.clique.as_ref()).then_some(*index)
+        })
+    }
+
+    /// Somebody edits or deletes an object, and another controller begins to lead before the former one has seen
+    /// it. It writes what runs.
+    fn spoil_and_change_leaders(&mut self) {
+        let name = CLIQUES[self.rng.usize(..CLIQUES.len())];
+        let Some(object) = self.server.cliques.get(name).cloned() else {
+            return;
+        };
+        let members: Vec<_> = object.spec.daemons.iter().map(|it| &it.node_name).collect();
+        for member in &members {
+            self.publish(member);
+        }
+        // Of a member that does not run nobody but the object knows the index.
+        let is_published = |member: &CliqueDaemon| {
+            let place = format!("{}/{MAX_NODES}", member.index);
+            let slice = self.server.slices.get(&member.node_name);
+            // Without a pod it would be no member of a new object, and have its index when there is one.
+            self.server
+                .pods
+                .values()
+                .any(|pod| pod.uid == member.pod_uid && !pod.ending)
+                && slice.is_some_and(|it| it.said.is_some() && it.place == Some(place))
+        };
+        if members.is_empty() || !object.spec.daemons.iter().all(is_published) {
+            return;
+        }
+        // Nor knows anybody else which indices are reserved.
+        let moves = self.rng.bool() || !object.spec.freed.is_empty();
+        let rotation = moves.then(|| self.rng.usize(..4));
+        self.server.spoil(name, rotation);
+        self.controller = Controller::start(&mut self.server, self.now);
+        self.now += Duration::from_secs(1);
+        let machines = &self.machines;
+        let uid = |name: &str| machines.get(name).map(|machine| machine.uid.clone());
+        while self
+            .controller
+            .act(&mut self.server, uid, Luck::Good, self.now)
+        {}
     }
 
     fn start_pod(&mut self, name: &str) {
@@ -538,6 +592,8 @@ impl World {
                 let told = (entry.node_uid.clone(), Some(clique.clone()));
                 let lives = lives.is_some_and(|machine| {
                     machine.uid == entry.node_uid
+                        // It may have the pod of the former machine yet, whose move to this one is heard later.
+                        && machine.host == entry.host_ip
                         && machine.clique.as_ref() == Some(clique)
                         && self.told.get(&entry.node_name) == Some(&told)
                 });

@@ -1,6 +1,6 @@
 //! What the daemon says of itself.
 
-use compute_domain_api::resident::{DaemonPhase, DaemonState};
+use compute_domain_api::resident::{DaemonPhase, DaemonState, Place};
 
 use crate::core::Core;
 use crate::core::facts::{Answer, Fabric};
@@ -28,11 +28,25 @@ impl Core {
             pod_uid: self.me.pod_uid.clone(),
             clique: self.clique().unwrap_or_default().to_owned(),
             index: seat.map_or(-1, |seat| i64::from(seat.index)),
+            place: self.place(),
             address: self.me.address.to_string(),
             phase,
             reason,
         };
         (state, unready)
+    }
+
+    /// The place of `nvidia-imex`: that of the process, or that of the last membership if there is none.
+    fn place(&self) -> Option<Place> {
+        let seat = match &self.process {
+            Process::Up(up) => Some(&up.seat),
+            Process::Down { .. } | Process::Ending { .. } => self.plan.as_ref().map(|it| &it.seat),
+        };
+        let seat = seat.filter(|seat| Some(seat.clique.as_str()) == self.clique())?;
+        Some(Place {
+            index: seat.index,
+            length: seat.length,
+        })
     }
 
     fn phase_of(&self, unready: &str) -> DaemonPhase {
