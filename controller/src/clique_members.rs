@@ -53,13 +53,14 @@ use crate::references::clique_reference;
 use crate::wake::wake_at;
 use crate::watches::pauses;
 
-/// The readiness conditions of the leader: the watches, and that the CRD has all fields.
-const CONDITIONS: [&str; 5] = [
+/// The readiness conditions of the leader: the watches, that the CRD has all fields, and that all objects can be read.
+const CONDITIONS: [&str; 6] = [
     "member-slices",
     "daemon-pods",
     "daemon-sets",
     "cliques",
     "clique-crd",
+    "clique-objects",
 ];
 
 /// Keeps the objects. It can run several times, each time with new watches.
@@ -107,6 +108,7 @@ struct Run<'a> {
     /// Objects that nobody can read: they stay as they are.
     unreadable: HashSet<Clique>,
     crd: ReadinessCondition,
+    all_readable: ReadinessCondition,
     /// Whether the domains were told of all nodes.
     domains_know: bool,
     /// When the next request may be made.
@@ -124,7 +126,7 @@ struct ClaimsList {
 impl MemberKeeper {
     /// Never ends by itself.
     pub(crate) async fn run(&self) {
-        let [slices, pods, sets, cliques, crd] =
+        let [slices, pods, sets, cliques, crd, all_readable] =
             CONDITIONS.map(|name| self.readiness.add_condition(name, "not listed yet"));
         crd.set_met();
         let ours = watcher::Config::default().fields(&format!("spec.driver={DRIVER_NAME}"));
@@ -155,6 +157,7 @@ impl MemberKeeper {
             claims: None,
             unreadable: HashSet::new(),
             crd,
+            all_readable,
             domains_know: false,
             not_before: Instant::now(),
         };
@@ -195,6 +198,9 @@ impl Run<'_> {
             return;
         }
         let nodes = &self.keeper.nodes;
+        for clique in self.members.take_accepted() {
+            nodes.set_refusal(&clique, None);
+        }
         let changed = self.members.take_changed_nodes();
         if !changed.is_empty() {
             nodes.set_nodes(changed.iter().map(|name| self.members.node(name)));
@@ -296,17 +302,34 @@ impl Run<'_> {
                 self.members.remove_clique(&name, &uid, now);
             }
         }
+        match self.unreadable.iter().min() {
+            None if self.unlisted.contains("cliques") => {}
+            None => self.all_readable.set_met(),
+            Some(clique) => self.all_readable.set_unmet(&format!(
+                "ComputeDomainClique {clique} cannot be read; its event CliqueUnreadable has the reason"
+            )),
+        }
         self.keeper.metrics.set_counts(&self.members.counts());
     }
 
+    // req: DM-7, DM-8
     fn apply_clique(&mut self, object: RawClique) {
         let name = Clique::from(object.meta().name.as_deref().unwrap_or_default());
         let uid = object.meta().uid.clone().unwrap_or_default();
+        let now = Instant::now().into_std();
         match object.0 {
             Ok(object) => {
                 self.unreadable.remove(&name);
-                let now = Instant::now().into_std();
                 self.members.apply_clique(&object, now);
+            }
+            // Only this controller writes it while it leads, and has known it.
+            Err(err) if self.members.knows(&name) => {
+                warn!(clique = %name, error = err.error, "the ComputeDomainClique was edited and cannot be read; it is written again");
+                let nothing = ComputeDomainClique {
+                    metadata: err.metadata,
+                    ..ComputeDomainClique::default()
+                };
+                self.members.apply_clique(&nothing, now);
             }
             Err(err) => {
                 if self.unreadable.insert(name.clone()) {

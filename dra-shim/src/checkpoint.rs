@@ -66,8 +66,8 @@ impl CheckpointTask {
                 ..
             } = claims.damage()
             {
-                self.rebuild(&claims, &format!("{reason}; {set_aside_as} is kept"))
-                    .await;
+                let kept = format!("{set_aside_as} is kept, with .settled- in its name afterwards");
+                self.rebuild(&claims, &format!("{reason}; {kept}")).await;
             }
             self.ready.set_met();
             self.metrics.prepared_channels(claims.prepared_channels());

@@ -155,9 +155,13 @@ impl InFlight {
             return None;
         }
         let object = work.pod.clone();
-        let reason = match &work.last_error {
-            Some(error) => format!("{}: {}", error.code(), error.message()),
-            None => work.step.text().to_owned(),
+        let reason = match (&work.last_error, work.step) {
+            // It has said that it is ready, and hangs since.
+            (_, Step::AskingImex) => {
+                "imex-timeout: nvidia-imex was asked and has not answered".to_owned()
+            }
+            (Some(error), _) => format!("{}: {}", error.code(), error.message()),
+            (None, step) => step.text().to_owned(),
         };
         Some((object.unwrap_or_else(|| claim_reference(claim)), reason))
     }
@@ -322,6 +326,22 @@ mod tests {
         in_flight.finished(Method::Prepare, &a);
         in_flight.finished(Method::Unprepare, &b);
         assert!(lines(&in_flight).is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_for_which_nvidia_imex_is_asked_waits_for_that_and_for_nothing_before() {
+        let (in_flight, claim) = (InFlight::default(), claim("a"));
+        let since = in_flight.started(Method::Prepare, &claim);
+        let reason = || in_flight.waiting(&claim, since).unwrap().1;
+        assert_eq!(reason(), "reading the claim from the API server");
+        let error = ClaimError::retry("not ready").with_code("imex-daemon-starting");
+        in_flight.waits(&claim, &error);
+        assert_eq!(reason(), "imex-daemon-starting: not ready");
+        in_flight.step(&claim, Step::AskingImex);
+        assert_eq!(
+            reason(),
+            "imex-timeout: nvidia-imex was asked and has not answered"
+        );
     }
 
     #[test]

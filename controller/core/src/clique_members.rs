@@ -90,6 +90,8 @@ pub struct CliqueMembers {
     changed_nodes: BTreeSet<Box<str>>,
     /// The objects that the list which is going on has told of.
     listing: Option<HashSet<Box<str>>>,
+    /// The cliques whose object is not refused any more.
+    accepted: Vec<Clique>,
 }
 
 /// Changes of one clique.
@@ -142,6 +144,7 @@ impl CliqueMembers {
             rollout: Rollout::default(),
             changed_nodes: BTreeSet::new(),
             listing: None,
+            accepted: Vec::new(),
         }
     }
 
@@ -266,6 +269,8 @@ impl CliqueMembers {
         let (nodes, pods) = (&self.nodes, &self.pods);
         let is_known = |node: &str| nodes.get(node).is_some() || pods.may_run_on(node);
         if members.merge(object, is_known, &self.clock) {
+            self.accepted
+                .extend(members.accept().then(|| clique.clone()));
             let after = names(members);
             self.note_object(object_before.as_ref(), Some(object));
             self.note_entries(&clique, &before, &after, now);
@@ -321,6 +326,18 @@ impl CliqueMembers {
     pub fn refused(&mut self, clique: &Clique, now: Instant) -> u32 {
         let members = self.cliques.get_mut(clique);
         members.map_or(0, |members| members.refused(now))
+    }
+
+    /// The cliques whose object is not refused any more since the last call: it was written, or nothing about it is to be
+    /// written any more.
+    pub fn take_accepted(&mut self) -> Vec<Clique> {
+        std::mem::take(&mut self.accepted)
+    }
+
+    /// Whether the object of the clique was read and is still there, as far as is known.
+    pub fn knows(&self, clique: &str) -> bool {
+        let members = self.cliques.get(clique);
+        members.is_some_and(|members| members.observed.is_some())
     }
 
     /// Nothing tells when the clique's request can be made, or made with another result: it is looked at then.
@@ -387,8 +404,13 @@ impl CliqueMembers {
         if let Some(node) = evaluated.look {
             return Some(MemberStep::FindNode { node });
         }
-        let members = self.cliques.get(clique)?;
-        if members.observed.is_none() && members.entries.is_empty() {
+        let members = self.cliques.get_mut(clique)?;
+        let is_empty = members.observed.is_none() && members.entries.is_empty();
+        let wanted = members.wanted(clique, now, &self.clock);
+        if (is_empty || members.observed.as_ref() == Some(&wanted)) && members.accept() {
+            self.accepted.push(clique.clone());
+        }
+        if is_empty {
             self.cliques.remove(clique);
             return None;
         }
@@ -397,7 +419,6 @@ impl CliqueMembers {
             return None;
         }
         let Some(observed) = &members.observed else {
-            let wanted = members.wanted(clique, now, &self.clock);
             return Some(MemberStep::Create(Box::new(wanted)));
         };
         if members.is_to_go(now) {
@@ -407,7 +428,6 @@ impl CliqueMembers {
                 resource_version: text(&observed.metadata.resource_version),
             });
         }
-        let wanted = members.wanted(clique, now, &self.clock);
         if wanted != *observed {
             return Some(MemberStep::Replace(Box::new(wanted)));
         }

@@ -151,7 +151,7 @@ impl fmt::Display for Preflight {
             ),
             Obstacle::ModeChanges => write!(
                 f,
-                "{count} {domains} would lose the nvidia-imex that serves them: the hosts run it in one mode, the driver in the other"
+                "{count} {domains} would be left without nvidia-imex: the hosts run it in one mode, the driver in the other"
             ),
         }?;
         let named: Vec<_> = self

@@ -117,7 +117,6 @@ impl Run<'_> {
         written: &ComputeDomainClique,
     ) -> Duration {
         self.keeper.metrics.wrote("written");
-        self.keeper.nodes.set_refusal(clique, None);
         let now = Instant::now().into_std();
         self.members.apply_clique(written, now);
         if wanted.spec == written.spec {

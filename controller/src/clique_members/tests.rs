@@ -379,34 +379,63 @@ async fn a_clique_that_is_refused_is_tried_ever_more_rarely_reported_once_and_ho
     running.kill().await;
 }
 
-// req: DM-8
+fn set_scheme(api: &FakeApi, scheme: &str) {
+    api.edit(Resource::Cliques, NAMESPACE, A, |object| {
+        object["nameScheme"] = json!(scheme);
+    });
+}
+
+// req: DM-7
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_stays_is_reported_and_heals_when_it_is_corrected() {
+async fn an_object_that_an_edit_makes_unreadable_is_written_again() {
     let api = FakeApi::new();
     create_node(&api, "n1");
     create_daemon(&api, "n1", "True");
     let running = Running::start(&api, 18).await;
     api.until("a member", |api| members(api).len() == 1).await;
-    let set_scheme = |scheme: &str| {
-        api.edit(Resource::Cliques, NAMESPACE, A, |object| {
-            object["nameScheme"] = json!(scheme);
-        });
+    let spec = |api: &FakeApi| {
+        let mut object = api.get(Resource::Cliques, NAMESPACE, A).unwrap();
+        object["metadata"] = Value::Null;
+        object
     };
-    set_scheme("evil");
+    let before = spec(&api);
+    set_scheme(&api, "evil");
+    api.until("as before", |api| spec(api) == before).await;
+    assert_eq!(api.event_note("CliqueUnreadable"), None);
+    running.kill().await;
+}
+
+/// A later version may have written it, whose daemons run.
+// req: DM-8
+#[tokio::test(start_paused = true)]
+async fn an_object_that_a_new_leader_cannot_read_stays_is_reported_and_heals_when_it_is_corrected()
+{
+    let api = FakeApi::new();
+    create_node(&api, "n1");
+    create_daemon(&api, "n1", "True");
+    let running = Running::start(&api, 18).await;
+    api.until("a member", |api| members(api).len() == 1).await;
+    running.kill().await;
+    set_scheme(&api, "later");
+    let running = Running::start(&api, 18).await;
     api.until("reported", |api| {
         api.event_note("CliqueUnreadable").is_some()
     })
     .await;
     let note = api.event_note("CliqueUnreadable").unwrap();
-    assert!(note.contains("evil"), "{note}");
+    assert!(note.contains("later"), "{note}");
+    let (name, why) = running.readiness.unmet().remove(0);
+    assert_eq!(name, "clique-objects");
+    assert!(why.contains(A) && why.contains("CliqueUnreadable"), "{why}");
     set_ready(&api, "n1", "False");
     api.after(SIX_MINUTES).await;
     assert_eq!(members(&api), [is("n1", 0, "10.0.0.1", "Ready")]);
-    set_scheme("hash10");
+    set_scheme(&api, "hash10");
     api.until("followed", |api| {
         members(api) == [is("n1", 0, "10.0.0.1", "NotReady")]
     })
     .await;
+    assert_eq!(running.readiness.unmet(), []);
     running.kill().await;
 }
 

@@ -47,7 +47,7 @@ pub enum ImexDaemonError {
         file: PathBuf,
     },
     /// `nvidia-imex` is not ready.
-    #[error("the IMEX daemon of this node is starting: {reason}")]
+    #[error("the IMEX daemon of this node is not ready: {reason}")]
     Starting {
         /// The daemon's reason.
         reason: String,
@@ -210,7 +210,7 @@ impl ImexDaemonError {
             }
             Self::Unreadable { .. } => "see the log of the imex-daemon pod of this node",
             Self::Starting { .. } | Self::OtherClique { .. } => {
-                "see the log of the imex-daemon pod of this node if that lasts"
+                "if that lasts, see the conditions of the ComputeDomain and the log of the imex-daemon pod of this node"
             }
             Self::DriverTooOld { .. } | Self::Draining { .. } => "",
         }

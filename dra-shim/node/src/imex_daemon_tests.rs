@@ -131,7 +131,7 @@ fn a_refusal_has_the_daemons_own_reason_and_may_end_by_itself() {
     assert_eq!(error.class(), Class::Retry);
     assert_eq!(
         error.to_string(),
-        "the IMEX daemon of this node is starting: nvidia-imex answers INITIALIZING"
+        "the IMEX daemon of this node is not ready: nvidia-imex answers INITIALIZING"
     );
 }
 

@@ -116,7 +116,6 @@ impl Members {
         let mut observed = object.clone();
         observed.metadata.managed_fields = None;
         self.observed = Some(observed);
-        (self.refusals, self.not_before) = (0, None);
         self.length = self.length.or(object.spec.list_length);
         let limit = self.length.map_or(i64::MAX, i64::from);
         let written = self.entries.values().filter(|entry| entry.is_written());
@@ -331,6 +330,12 @@ impl Members {
         self.refusals = self.refusals.saturating_add(1);
         self.not_before = Some(now + pause.min(LONGEST_REFUSAL));
         self.refusals
+    }
+
+    /// The object is as it is to be, or somebody has written it. Returns whether it was refused before.
+    pub(super) fn accept(&mut self) -> bool {
+        self.not_before = None;
+        std::mem::take(&mut self.refusals) > 0
     }
 
     /// When the object may be written, if that is later than now.

@@ -567,6 +567,29 @@ fn edits_of_an_object_are_taken_back_and_change_no_index() {
     }
 }
 
+// req: DM-8
+#[test]
+fn a_refusal_is_over_when_nothing_is_to_be_written_any_more() {
+    let mut cluster = Cluster::new(18);
+    cluster.join("a", A);
+    cluster.pass(MINUTE);
+    assert_eq!(cluster.members.take_accepted(), []);
+    cluster.pod("a", &json!({ "ready": "False" }));
+    cluster.now += SECOND;
+    let clique = Clique::from(A);
+    let step = cluster.members.next(cluster.now);
+    assert!(
+        matches!(step, Some((_, MemberStep::Replace(_)))),
+        "{step:?}"
+    );
+    assert_eq!(cluster.members.refused(&clique, cluster.now), 1);
+    cluster.pass(100 * MS);
+    assert_eq!(cluster.members.take_accepted(), []);
+    cluster.pod("a", &json!({ "ready": "True" }));
+    cluster.pass(500 * MS);
+    assert_eq!(cluster.members.take_accepted(), [clique]);
+}
+
 /// Edits and deletions that nobody takes back, since they come before the next controller begins to lead.
 // req: DM-7
 #[test]
