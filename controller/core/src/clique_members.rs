@@ -398,8 +398,9 @@ impl CliqueMembers {
             return self.replacing_others(now);
         }
         let evaluated = self.evaluate(clique, now);
-        if let Some(at) = evaluated.again {
-            self.due.insert((at.max(now), clique.clone()));
+        // What is due already is in this step.
+        if let Some(at) = evaluated.again.filter(|at| *at > now) {
+            self.due.insert((at, clique.clone()));
         }
         if let Some(node) = evaluated.look {
             return Some(MemberStep::FindNode { node });
@@ -407,7 +408,8 @@ impl CliqueMembers {
         let members = self.cliques.get_mut(clique)?;
         let is_empty = members.observed.is_none() && members.entries.is_empty();
         let wanted = members.wanted(clique, now, &self.clock);
-        if (is_empty || members.observed.as_ref() == Some(&wanted)) && members.accept() {
+        let is_as_wanted = members.observed.as_ref() == Some(&wanted) && !members.is_to_go(now);
+        if (is_empty || is_as_wanted) && members.accept() {
             self.accepted.push(clique.clone());
         }
         if is_empty {

@@ -590,6 +590,28 @@ fn a_refusal_is_over_when_nothing_is_to_be_written_any_more() {
     assert_eq!(cluster.members.take_accepted(), [clique]);
 }
 
+// req: DM-8
+#[test]
+fn a_deletion_that_is_refused_is_tried_ever_more_rarely() {
+    let mut cluster = Cluster::new(18);
+    cluster.join("a", A);
+    cluster.pass(MINUTE);
+    cluster.leave("a");
+    cluster.gone.insert("a".to_owned());
+    cluster.pass(6 * MINUTE);
+    let (clique, end) = (Clique::from(A), cluster.now + 30 * MINUTE);
+    let mut tries = 0;
+    while let Some(at) = cluster.members.due().filter(|at| *at <= end) {
+        if let Some((_, step)) = cluster.members.next(at) {
+            assert!(matches!(step, MemberStep::Delete { .. }), "{step:?}");
+            cluster.members.failed(&clique, &step, at);
+            cluster.members.refused(&clique, at);
+            tries += 1;
+        }
+    }
+    assert!((20..40).contains(&tries), "{tries}");
+}
+
 /// Edits and deletions that nobody takes back, since they come before the next controller begins to lead.
 // req: DM-7
 #[test]
