@@ -176,7 +176,7 @@ chart_tests() {
     local mode=$1 name
     shift
     hack/install.sh --mode "$mode"
-    cargo build --quiet --locked -p dra-kubelet --example echo
+    cargo build --quiet --locked -p dra-kubelet --example echo --example lamps
     cargo build --quiet --locked -p cdi-gen
     for name in "$@"; do
         cargo test --locked -p cluster-tests --test="$name" -- --ignored --test-threads=1 --nocapture || failed "$name"

@@ -203,6 +203,9 @@ impl ClaimSpecs {
     /// Removes the spec files of claims that are not `prepared`, and the temporary
     /// files that Go's driver left of them. A file that cannot be removed does not
     /// keep the others from being removed.
+    ///
+    /// The caller knows that no other claim is prepared, from the API server or after a reboot: records
+    /// of its own may be lost, and the containers of a claim whose file is removed do not start again.
     // req: CDI-9
     pub fn sweep(&self, prepared: &BTreeSet<ClaimUid>) -> Result<Swept, ClaimSpecsError> {
         let names = self.dir.list();

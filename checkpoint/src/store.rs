@@ -84,6 +84,10 @@ impl<P: Payload> Store<P> {
     /// nothing changes nothing is written (a file that is found damaged is set
     /// aside all the same). If it panics, so does this call.
     ///
+    /// A change that decides that nothing is to be done says so by its error: an answer that
+    /// says so is dropped by the `?` of a caller that does not look, who then goes on as if the
+    /// claim had its devices.
+    ///
     /// What the change wrote is decoded once before it goes to the file: a
     /// payload that cannot be read back fails this change and no other
     /// ([`StoreError::Encode`]).

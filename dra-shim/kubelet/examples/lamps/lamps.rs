@@ -1,0 +1,332 @@
+//! Which claim has which lamp: a record and a CDI spec for each claim, and the order in which they are written.
+//!
+//! ```text
+//! open       records of an earlier boot go; a spec without a record shows that records are missing
+//! prepare    record "started" ──> CDI spec ──> record "completed", if no other claim has the lamp
+//! unprepare  CDI spec removed, record removed or aborted: in one commit
+//! ```
+//!
+//! A process may be killed between any two writes, and kubelet repeats every call. Nothing here waits for
+//! anything but the disk.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dra_checkpoint::{
+    Boot, BootId, ClaimName, ClaimStatus, Claims, Class, CommitError, Damage, Payload, Refused,
+    State, StatusError, Store, StoreError, View,
+};
+use dra_kubelet::{Claim, ClaimError, PreparedDevice};
+use durable_file::Dir;
+use imex_cdi::{
+    ClaimDevice, ClaimSpecs, ClaimSpecsError, ClaimUid, ContainerEdits, DeviceName, Kind,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// One lamp of a prepared claim. It has all of the answer to kubelet, which a later process gives again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lamp {
+    requests: Vec<String>,
+    pool: String,
+    pub(crate) device: String,
+    cdi_ids: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share_id: Option<String>,
+}
+
+impl Payload for Lamp {}
+
+/// The lamps of a node. Each is one claim's at a time, whatever the scheduler believes.
+pub(crate) struct Lamps {
+    store: Store<Lamp>,
+    specs: Arc<ClaimSpecs>,
+}
+
+/// Why a claim is not prepared, or not unprepared.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LampError {
+    #[error("{lamp} is in use by claim {holder}")]
+    InUse { lamp: String, holder: String },
+    #[error("the claim's UID or device cannot be part of a CDI name: {0}")]
+    BadName(String),
+    #[error(transparent)]
+    BadStatus(#[from] StatusError),
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Specs(#[from] ClaimSpecsError),
+}
+
+// === impl Lamps ===
+
+impl Lamps {
+    /// Opens the records in `plugin_dir`, and looks which of them, and of the specs in `cdi_dir`, are still true.
+    /// No claim is prepared while [`is_damaged`](Self::is_damaged).
+    pub(crate) fn open(
+        plugin_dir: Arc<dyn Dir>,
+        cdi_dir: Arc<dyn Dir>,
+        boot: BootId,
+    ) -> Result<Self, LampError> {
+        let kind = Kind::new("lamps.example.com", "claim").map_err(bad_name)?;
+        let specs = Arc::new(ClaimSpecs::new(cdi_dir, kind));
+        let (store, _) = Store::open(plugin_dir, boot)?;
+        let lamps = Self { store, specs };
+        let specs = Arc::clone(&lamps.specs);
+        lamps.commit(move |claims| begin(claims, &specs))?;
+        Ok(lamps)
+    }
+
+    /// Whether claims may be missing from the records: the file was damaged, removed, or is an older one.
+    pub(crate) fn is_damaged(&self) -> bool {
+        *self.store.view().damage() != Damage::None
+    }
+
+    /// Ends the damage with the claims that the API server has for this node: those that have a spec are prepared. A
+    /// spec of no such claim goes.
+    pub(crate) fn rebuild(&self, allocated: &[Claim], now: Timestamp) -> Result<(), LampError> {
+        let mut found = Vec::new();
+        for claim in allocated {
+            let (name, status, lamps) = self.wanted(claim)?;
+            if self.specs.exists(&uid(&claim.id.uid)?)? {
+                found.push((name, status, lamps));
+            }
+        }
+        let allocated: BTreeSet<_> = allocated.iter().map(|it| it.id.uid.clone()).collect();
+        let specs = Arc::clone(&self.specs);
+        self.commit(move |claims| {
+            for (name, status, lamps) in found {
+                claims.restore(&name, status, lamps)?;
+            }
+            // What an older file has of claims that are gone.
+            let recorded = claims.records_unchecked().map(|(uid, _)| uid.to_owned());
+            let gone = recorded.filter(|uid| !allocated.contains(uid));
+            for gone in gone.collect::<Vec<_>>() {
+                undo(claims, &specs, &uid(&gone)?, now)?;
+            }
+            for uid in specs.claims()? {
+                if claims.get(uid.as_str()).is_none() {
+                    specs.remove(&uid)?;
+                }
+            }
+            claims.mark_rebuilt();
+            Ok(())
+        })
+    }
+
+    /// Gives the claim its lamps. The same answer each time, also from another process.
+    pub(crate) fn prepare(
+        &self,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Result<Vec<PreparedDevice>, LampError> {
+        let uid = uid(&claim.id.uid)?;
+        let (name, status, wanted) = self.wanted(claim)?;
+        let started = status.clone();
+        let prepared = self.commit(move |claims| match claims.start(&name, &started, now) {
+            Ok(()) => Ok(None),
+            // What was prepared is the answer until it is unprepared.
+            Err(Refused::Completed { uid }) => Ok(claims.get(&uid).map(|it| it.devices().to_vec())),
+            Err(refused) => Err(refused.into()),
+        })?;
+        if let Some(lamps) = prepared {
+            // After a reboot the directory of the specs is empty.
+            self.specs.ensure(&uid, &devices(&lamps)?)?;
+            return Ok(answer(&lamps));
+        }
+        self.specs.ensure(&uid, &devices(&wanted)?)?;
+        let specs = Arc::clone(&self.specs);
+        let lamps = self.commit(move |claims| {
+            let taken = check_free(claims, &uid, &wanted);
+            let completed = taken.and_then(|()| {
+                let completed = claims.complete(uid.as_str(), &status, wanted);
+                completed.map_err(LampError::from)
+            });
+            match completed {
+                // Another process was faster.
+                Ok(()) | Err(LampError::Refused(Refused::Completed { .. })) => {}
+                Err(error) => {
+                    specs.remove(&uid)?;
+                    return Err(error);
+                }
+            }
+            let record = claims.get(uid.as_str());
+            Ok(record.map(|it| it.devices().to_vec()).unwrap_or_default())
+        })?;
+        Ok(answer(&lamps))
+    }
+
+    /// Takes the claim's lamps back. Success also for a claim that has none.
+    pub(crate) fn unprepare(&self, claim_uid: &str, now: Timestamp) -> Result<(), LampError> {
+        let (uid, specs) = (uid(claim_uid)?, Arc::clone(&self.specs));
+        // One commit, so that no Prepare comes between.
+        self.commit(move |claims| {
+            undo(claims, &specs, &uid, now)?;
+            claims.expire(now);
+            Ok(())
+        })
+    }
+
+    /// What the claim asks for.
+    fn wanted(&self, claim: &Claim) -> Result<(ClaimName, ClaimStatus, Vec<Lamp>), LampError> {
+        let status = ClaimStatus::from_raw(&claim.status)?;
+        let uid = uid(&claim.id.uid)?;
+        let lamps = claim.results.iter().map(|result| {
+            let device = DeviceName::new(&result.device).map_err(bad_name)?;
+            Ok(Lamp {
+                requests: vec![result.base_request().to_owned()],
+                pool: result.pool.clone(),
+                device: result.device.clone(),
+                cdi_ids: vec![self.specs.id(&uid, &device).to_string()],
+                share_id: result.share_id.clone(),
+            })
+        });
+        let lamps = lamps.collect::<Result<_, LampError>>()?;
+        let name = ClaimName {
+            uid: claim.id.uid.clone(),
+            name: claim.id.name.clone(),
+            namespace: claim.id.namespace.clone(),
+        };
+        Ok((name, status, lamps))
+    }
+
+    fn commit<R: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut Claims<Lamp>) -> Result<R, LampError> + Send + 'static,
+    ) -> Result<R, LampError> {
+        self.store.commit(change).map_err(|error| match error {
+            CommitError::Refused(own) => own,
+            CommitError::Store(error) => error.into(),
+        })
+    }
+}
+
+/// Before the first claim.
+fn begin(claims: &mut Claims<Lamp>, specs: &ClaimSpecs) -> Result<(), LampError> {
+    let with_spec = specs.claims()?;
+    let has_spec = |uid: &str| with_spec.iter().any(|it| it.as_str() == uid);
+    match claims.boot() {
+        Boot::Same => {}
+        // The part of the file with the boot id was damaged. Without a reboot the specs are still there.
+        Boot::Missing if claims.records_unchecked().any(|(uid, _)| has_spec(uid)) => {
+            claims.assume_same_boot()?;
+        }
+        // Nothing that was prepared is, after a reboot. Kubelet prepares the claims of its pods again.
+        Boot::Missing | Boot::Changed { .. } => {
+            for uid in &with_spec {
+                specs.remove(uid)?;
+            }
+            claims.remove_earlier_boot();
+            return Ok(());
+        }
+    }
+    if with_spec
+        .iter()
+        .any(|uid| claims.get(uid.as_str()).is_none())
+    {
+        claims.note_missing();
+    }
+    Ok(())
+}
+
+/// First the spec, then what remembers it.
+fn undo(
+    claims: &mut Claims<Lamp>,
+    specs: &ClaimSpecs,
+    uid: &ClaimUid,
+    now: Timestamp,
+) -> Result<(), LampError> {
+    specs.remove(uid)?;
+    match claims.get(uid.as_str()).map(|record| &record.state) {
+        Some(State::Completed(_)) => drop(claims.remove(uid.as_str())?),
+        Some(State::Started) => claims.abort(uid.as_str(), now)?,
+        Some(State::Aborted { .. }) | None => {}
+    }
+    Ok(())
+}
+
+/// Whether no other claim has one of these lamps. An error, never "free", if records may be missing.
+fn check_free(view: &View<Lamp>, uid: &ClaimUid, wanted: &[Lamp]) -> Result<(), LampError> {
+    let records = view.records().map_err(Refused::from)?;
+    for (holder, record) in records.filter(|(other, _)| *other != uid.as_str()) {
+        let has = |lamp: &&Lamp| record.devices().iter().any(|it| it.device == lamp.device);
+        if let Some(lamp) = wanted.iter().find(has) {
+            let (lamp, holder) = (lamp.device.clone(), holder.to_owned());
+            return Err(LampError::InUse { lamp, holder });
+        }
+    }
+    Ok(())
+}
+
+/// What a container gets.
+fn devices(lamps: &[Lamp]) -> Result<Vec<ClaimDevice>, LampError> {
+    let device = |lamp: &Lamp| {
+        let edits = ContainerEdits {
+            env: vec![format!("LAMP={}", lamp.device)],
+            ..ContainerEdits::default()
+        };
+        let name = DeviceName::new(&lamp.device).map_err(bad_name)?;
+        Ok(ClaimDevice { name, edits })
+    };
+    lamps.iter().map(device).collect()
+}
+
+fn answer(lamps: &[Lamp]) -> Vec<PreparedDevice> {
+    let device = |lamp: &Lamp| PreparedDevice {
+        requests: lamp.requests.clone(),
+        pool: lamp.pool.clone(),
+        device: lamp.device.clone(),
+        cdi_ids: lamp.cdi_ids.clone(),
+        share_id: lamp.share_id.clone(),
+    };
+    lamps.iter().map(device).collect()
+}
+
+fn uid(text: &str) -> Result<ClaimUid, LampError> {
+    ClaimUid::new(text).map_err(bad_name)
+}
+
+fn bad_name(error: impl std::fmt::Display) -> LampError {
+    LampError::BadName(error.to_string())
+}
+
+// === impl LampError ===
+
+impl LampError {
+    /// A stable word, which an `Observer` counts and an event has.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::InUse { .. } => "in-use",
+            Self::BadName(_) => "bad-name",
+            Self::BadStatus(_) => "bad-status",
+            Self::Refused(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::Specs(error) => error.code(),
+        }
+    }
+
+    /// Whether the same call may succeed later.
+    fn class(&self) -> Class {
+        match self {
+            // Its claim may be unprepared meanwhile.
+            Self::InUse { .. } => Class::Retry,
+            Self::BadName(_) | Self::BadStatus(_) => Class::Permanent,
+            Self::Refused(error) => error.class(),
+            Self::Store(error) => error.class(),
+            Self::Specs(error) => error.class(),
+        }
+    }
+}
+
+impl From<LampError> for ClaimError {
+    fn from(error: LampError) -> Self {
+        let code = error.code();
+        let claim_error = match error.class() {
+            Class::Retry => Self::retry(error),
+            Class::Permanent => Self::permanent(error),
+        };
+        claim_error.with_code(code)
+    }
+}

@@ -1,0 +1,200 @@
+//! The example `lamps`: no lamp is two claims' at a time, whatever crashes, and what was answered is answered again.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where its expectation fails"
+)]
+
+#[path = "../examples/lamps/lamps.rs"]
+mod lamps;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dra_checkpoint::BootId;
+use dra_kubelet::{Claim, ClaimError, ClaimRef, ErrorClass, PreparedDevice};
+use durable_file::{Dir, SimDir};
+use jiff::Timestamp;
+
+use self::lamps::{LampError, Lamps};
+
+const DRIVER: &str = "lamps.example.com";
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// The claim of this name, allocated with lamp-0.
+fn mk_claim(name: &str) -> Claim {
+    let id = ClaimRef {
+        namespace: "ns".to_owned(),
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+    };
+    let object = serde_json::json!({
+        "metadata": { "uid": id.uid },
+        "status": { "allocation": { "devices": { "results": [
+            { "request": "light/dim", "driver": DRIVER, "pool": "node-1", "device": "lamp-0" },
+        ] } } },
+    });
+    Claim::parse(&object.to_string(), &id, DRIVER).unwrap()
+}
+
+/// The two directories of a node.
+#[derive(Clone, Default)]
+struct Disk {
+    records: SimDir,
+    specs: SimDir,
+}
+
+impl Disk {
+    fn open_in(&self, boot: &str) -> Lamps {
+        let (records, specs) = (Arc::new(self.records.clone()), Arc::new(self.specs.clone()));
+        Lamps::open(records, specs, BootId::new(boot).unwrap()).unwrap()
+    }
+
+    fn open(&self) -> Lamps {
+        self.open_in("boot-1")
+    }
+
+    /// The claims that have a spec.
+    fn with_spec(&self) -> BTreeSet<String> {
+        let names = self.specs.list().unwrap().into_iter();
+        let uids = names.filter_map(|name| {
+            let uid = name.strip_prefix("lamps.example.com-claim_")?;
+            Some(uid.strip_suffix(".yaml")?.to_owned())
+        });
+        uids.collect()
+    }
+}
+
+fn is_in_use(result: &Result<Vec<PreparedDevice>, LampError>) -> bool {
+    matches!(result, Err(LampError::InUse { lamp, .. }) if lamp == "lamp-0")
+}
+
+#[test]
+fn the_second_claim_of_a_lamp_is_refused_by_name_until_the_first_is_unprepared() {
+    let disk = Disk::default();
+    let lamps = disk.open();
+    let (a, b) = (mk_claim("a"), mk_claim("b"));
+    let prepared = lamps.prepare(&a, NOW).unwrap();
+    let [device] = prepared.as_slice() else {
+        panic!("{prepared:?}");
+    };
+    assert_eq!(
+        (&*device.device, &*device.requests),
+        ("lamp-0", &["light".to_owned()][..])
+    );
+    assert_eq!(device.cdi_ids, ["lamps.example.com/claim=uid-a-lamp-0"]);
+
+    let refused = ClaimError::from(lamps.prepare(&b, NOW).unwrap_err());
+    assert_eq!(
+        (refused.class(), refused.code()),
+        (ErrorClass::Retry, "in-use")
+    );
+    assert_eq!(refused.message(), "lamp-0 is in use by claim uid-a");
+    assert_eq!(disk.with_spec(), BTreeSet::from(["uid-a".to_owned()]));
+
+    // Another process, and a runtime directory that somebody has emptied.
+    let again = Disk {
+        records: disk.records.after_kill(),
+        specs: SimDir::new(),
+    };
+    let lamps = again.open();
+    assert_eq!(lamps.prepare(&a, NOW).unwrap(), prepared);
+    assert_eq!(again.with_spec(), BTreeSet::from(["uid-a".to_owned()]));
+    lamps.unprepare("uid-a", NOW).unwrap();
+    lamps.unprepare("uid-a", NOW).unwrap();
+    assert!(lamps.prepare(&b, NOW).is_ok());
+}
+
+#[test]
+fn of_claims_that_come_at_the_same_time_one_has_the_lamp() {
+    let lamps = Disk::default().open();
+    let claims: Vec<_> = ["a", "b", "c", "d"].map(mk_claim).into();
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let calls = claims
+            .iter()
+            .map(|claim| scope.spawn(|| lamps.prepare(claim, NOW)));
+        let calls: Vec<_> = calls.collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    let (refused, given): (Vec<_>, Vec<_>) = results.iter().partition(|it| is_in_use(it));
+    assert_eq!((refused.len(), given.len()), (3, 1), "{results:?}");
+    assert!(given.iter().all(|it| it.is_ok()), "{given:?}");
+}
+
+/// The lamp goes from claim a to claim b, and the process or the machine dies at any moment.
+#[test]
+fn after_a_crash_between_any_two_writes_kubelets_next_calls_end_where_they_would_have() {
+    let (a, b) = (mk_claim("a"), mk_claim("b"));
+    let disk = Disk::default();
+    let lamps = disk.open();
+    lamps.prepare(&a, NOW).unwrap();
+    assert!(is_in_use(&lamps.prepare(&b, NOW)));
+    lamps.unprepare("uid-a", NOW).unwrap();
+    lamps.prepare(&b, NOW).unwrap();
+    let mut states = 0;
+    for records in disk.records.crashes() {
+        for specs in disk.specs.crashes_with(&records) {
+            let what = format!("{records}, {specs}");
+            let crashed = Disk {
+                records: records.dir.after_kill(),
+                specs: specs.dir,
+            };
+            let lamps = crashed.open();
+            assert!(!lamps.is_damaged(), "{what}");
+            let (first, second) = (lamps.prepare(&a, NOW), lamps.prepare(&b, NOW));
+            let has_a = first.is_ok();
+            assert!(has_a != second.is_ok(), "{what}: {first:?} {second:?}");
+            let holder = if has_a { "uid-a" } else { "uid-b" };
+            assert_eq!(
+                crashed.with_spec(),
+                BTreeSet::from([holder.to_owned()]),
+                "{what}"
+            );
+            for uid in ["uid-a", "uid-b"] {
+                lamps.unprepare(uid, NOW).unwrap();
+            }
+            assert_eq!(crashed.with_spec(), BTreeSet::new(), "{what}");
+            states += 1;
+        }
+    }
+    assert!(states > 50, "{states}");
+}
+
+#[test]
+fn after_a_reboot_nothing_is_prepared_and_everything_can_be() {
+    let disk = Disk::default();
+    disk.open().prepare(&mk_claim("a"), NOW).unwrap();
+    let lamps = disk.open_in("boot-2");
+    assert_eq!(disk.with_spec(), BTreeSet::new());
+    assert!(lamps.prepare(&mk_claim("b"), NOW).is_ok());
+}
+
+/// Somebody puts back a checkpoint from a backup, or removes it.
+#[test]
+fn with_an_older_checkpoint_no_lamp_is_given_before_the_api_server_was_asked() {
+    let (a, b, c) = (mk_claim("a"), mk_claim("b"), mk_claim("c"));
+    let disk = Disk::default();
+    let lamps = disk.open();
+    lamps.prepare(&c, NOW).unwrap();
+    let older = disk.records.after_kill();
+    lamps.unprepare("uid-c", NOW).unwrap();
+    lamps.prepare(&a, NOW).unwrap();
+    for records in [older, SimDir::new()] {
+        let restored = Disk {
+            records,
+            specs: disk.specs.after_kill(),
+        };
+        let lamps = restored.open();
+        assert!(lamps.is_damaged());
+        assert!(
+            lamps.prepare(&b, NOW).is_err(),
+            "nobody knows whose the lamp is"
+        );
+        lamps.rebuild(std::slice::from_ref(&a), NOW).unwrap();
+        assert!(!lamps.is_damaged());
+        assert!(is_in_use(&lamps.prepare(&b, NOW)));
+        assert!(lamps.prepare(&a, NOW).is_ok());
+        lamps.unprepare("uid-a", NOW).unwrap();
+        assert!(lamps.prepare(&b, NOW).is_ok());
+    }
+}
