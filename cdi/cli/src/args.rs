@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use self::channels::Channels;
 pub(crate) use self::checkpoint::{CheckpointCommand, NodeCheckpoint};
-pub(crate) use self::doctor::{Doctor, Gc};
+pub(crate) use self::doctor::Doctor;
 pub(crate) use self::generate::{Format, Generate, MajorArg, Mode, OrAuto, OrMin};
 pub(crate) use self::hook::{CreateRuntime, HookCommand};
 pub(crate) use self::host::{KubeletRoot, SpecDirs};
@@ -57,7 +57,6 @@ pub(crate) enum Command {
     Validate(Validate),
     Why(Why),
     Doctor(Doctor),
-    Gc(Gc),
     /// Reads the kubelet plugin's checkpoint: the claims prepared on this node.
     ///
     /// Without a FILE, this node's: plugins/compute-domain.nvidia.com/checkpoint.json

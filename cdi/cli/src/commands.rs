@@ -3,7 +3,6 @@
 
 mod checkpoint;
 mod doctor;
-mod gc;
 mod generate;
 mod hook;
 mod list;
@@ -28,7 +27,6 @@ pub(crate) fn run(
         Command::Validate(args) => validate::run(args, stdout),
         Command::Why(args) => why::run(args, stdout),
         Command::Doctor(args) => doctor::run(&args, stdout),
-        Command::Gc(args) => gc::run(&args, stdout),
         Command::Checkpoint(command) => checkpoint::run(command, stdout),
         Command::Hook(command) => hook::run(command),
     }

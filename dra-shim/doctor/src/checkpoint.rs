@@ -25,7 +25,7 @@ pub fn checkpoint_records(
 
 /// Whether a file of this name beside the checkpoint is a damaged one that was
 /// set aside, so that claims may be missing in the checkpoint.
-pub fn is_set_aside(name: &str) -> bool {
+pub(crate) fn is_set_aside(name: &str) -> bool {
     name.strip_prefix(CHECKPOINT_FILE)
         .is_some_and(|rest| rest.starts_with(DAMAGED_MARK))
 }

@@ -7,16 +7,16 @@ use imex_cdi::{ClaimUid, Kind};
 
 /// A claim's CDI spec file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClaimSpecFile {
+pub(crate) struct ClaimSpecFile {
     /// The claim, from the file's name.
-    pub uid: ClaimUid,
+    pub(crate) uid: ClaimUid,
     /// The file.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 /// The claims' spec files in a directory, ascending by UID; none if there is no
 /// such directory.
-pub fn claim_specs_in(dir: &Path) -> io::Result<Vec<ClaimSpecFile>> {
+pub(crate) fn claim_specs_in(dir: &Path) -> io::Result<Vec<ClaimSpecFile>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),

@@ -39,15 +39,6 @@ impl Invocation {
         Self { root, options }
     }
 
-    /// Removes orphaned specs from the spec directories.
-    pub(crate) fn gc(&self) -> String {
-        let mut line = "cdi-gen gc --remove".to_owned();
-        self.push_root(&mut line);
-        push_kubelet_root(&self.options.kubelet_root, &mut line);
-        self.push_dirs("--cdi-dir", &mut line);
-        line
-    }
-
     /// Generates specs of this host; which devices is left to the person who
     /// runs it.
     pub(crate) fn generate(&self) -> String {
@@ -105,7 +96,6 @@ mod tests {
     #[test]
     fn a_command_has_the_options_that_are_not_the_default_and_no_others() {
         let plain = Invocation::default();
-        assert_eq!(plain.gc(), "cdi-gen gc --remove");
         assert_eq!(plain.generate(), "cdi-gen generate");
         let k0s = Path::new("/var/lib/k0s/kubelet");
         let other = "cdi-gen doctor --kubelet-root /var/lib/k0s/kubelet";
@@ -120,12 +110,6 @@ mod tests {
         let full = Invocation::new("/host", options);
         assert_eq!(full.generate(), "cdi-gen generate --root /host");
         let common = "--root /host --kubelet-root /var/lib/k0s/kubelet";
-        assert_eq!(
-            full.gc(),
-            format!(
-                r"cdi-gen gc --remove {common} --cdi-dir /etc/cdi --cdi-dir '/opt/it'\''s here'"
-            )
-        );
         assert_eq!(
             full.doctor(k0s),
             format!(

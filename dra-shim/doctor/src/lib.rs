@@ -89,9 +89,8 @@ mod text;
 
 pub use area::{Area, AreaState};
 pub use bounded_read::{ReadError, read_bounded, read_open_bounded};
-pub use checkpoint::{DecodedCheckpoint, MAX_CHECKPOINT_LEN, checkpoint_records, is_set_aside};
+pub use checkpoint::{DecodedCheckpoint, MAX_CHECKPOINT_LEN, checkpoint_records};
 pub use checks::diagnose;
-pub use claim_specs::{ClaimSpecFile, claim_specs_in};
 pub use diagnosis::Diagnosis;
 pub use error_facts::ErrorFacts;
 pub use facts::Facts;
@@ -110,7 +109,7 @@ pub use node_report::{
 pub use one_letter::OneLetter;
 pub use options::{DEFAULT_DRIVER_ROOT, DEFAULT_KUBELET_ROOT, Options};
 pub use processes::Process;
-pub use refusal::{refusal_hint, system_error};
+pub use refusal::refusal_hint;
 pub use root::{Root, RootError};
 pub use runtime_release::{RuntimeRelease, UnknownRuntime};
 pub use shell::shell_quote;

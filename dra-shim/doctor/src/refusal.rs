@@ -38,7 +38,7 @@ fn hint_for(error: &(dyn Error + 'static), is_root: bool) -> &'static str {
 }
 
 /// The system's error at the end of an error's chain of sources, if there is one.
-pub fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
+pub(crate) fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     let mut cause = error;
     loop {
         match cause.downcast_ref() {

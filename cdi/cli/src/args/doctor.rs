@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use host_doctor::DEFAULT_DRIVER_ROOT;
-use imex_cdi::DEFAULT_DIRS;
 
 use super::host::{KubeletRoot, SpecDirs};
 use super::values::EXIT_CODES;
@@ -44,34 +43,4 @@ pub(crate) struct Doctor {
     /// variables. Refuses to overwrite a file.
     #[arg(long, value_name = "FILE.tar")]
     pub(crate) bundle: Option<PathBuf>,
-}
-
-/// Lists or removes the specs of claims that no longer exist.
-///
-/// These are claims that the node's kubelet plugin does not know (exit code 1 if
-/// there are any). Its checkpoint says which claims live; if that is missing or
-/// damaged, --live has to name them.
-#[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
-pub(crate) struct Gc {
-    /// Removes them. Holds the plugin's lock (pu.lock), so that the plugin may keep
-    /// running.
-    #[arg(long)]
-    pub(crate) remove: bool,
-    /// The UID of a claim that lives, in addition to those in the checkpoint.
-    /// Repeatable.
-    #[arg(long, value_name = "UID")]
-    pub(crate) live: Vec<String>,
-    /// A directory of claims' specs (the plugin's --cdi-root). Repeatable. Must
-    /// exist, unless it is one of the defaults.
-    #[arg(long = "cdi-dir", value_name = "DIR", default_values = DEFAULT_DIRS)]
-    pub(crate) dirs: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) kubelet: KubeletRoot,
-    /// The host's root.
-    #[arg(long, value_name = "DIR", default_value = "/")]
-    pub(crate) root: PathBuf,
-    /// Prints one JSON document instead of a table.
-    #[arg(long)]
-    pub(crate) json: bool,
 }

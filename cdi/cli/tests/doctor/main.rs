@@ -15,7 +15,6 @@ mod ends;
 mod fabric;
 mod findings;
 mod fixes;
-mod gc;
 mod healthy;
 mod host;
 mod host_imex;

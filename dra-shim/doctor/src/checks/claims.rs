@@ -19,7 +19,7 @@
 //! | `device-shared` | info | many claims may have the device, or could and it is not over |
 //! | `device-sharing-dropped` | info | they may, and the API server does not store that |
 //! | `device-marker-unusable` | error | the plugin's file that tells it is something else, or cannot be read |
-//! | `spec-without-claim` | warning | a spec whose claim neither has: `cdi-gen gc` removes it |
+//! | `spec-without-claim` | warning | a spec whose claim neither has |
 //! | `plugin-directory-absent`, `checkpoint-absent` | warning | there are specs of claims, and no records: kubelet may have another root directory |
 
 mod channels;
@@ -52,7 +52,7 @@ pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocati
     findings.extend(check_boot(facts));
     findings.extend(sharing::check(facts));
     findings.extend(check_kubelet_state(facts));
-    findings.extend(compare::check(facts, invocation));
+    findings.extend(compare::check(facts));
     findings.extend(channels::check(facts, specs));
     findings.extend(kubelet_root::check(facts, invocation));
     if findings.is_empty() && !facts.root.exists {

@@ -6,14 +6,13 @@ use std::collections::BTreeMap;
 use crate::facts::claims::ClaimFacts;
 use crate::facts::claims::checkpoint_file::{CheckpointFile, RecordFacts};
 use crate::finding::Finding;
-use crate::invocation::Invocation;
 use crate::kubelet_state::KubeletState;
 
 type Records = BTreeMap<String, RecordFacts>;
 
 /// A claim is compared only between places that are known: what could not be
 /// read, or was lost, may have had it.
-pub(super) fn check(facts: &ClaimFacts, invocation: &Invocation) -> Vec<Finding> {
+pub(super) fn check(facts: &ClaimFacts) -> Vec<Finding> {
     let checkpoint = match &facts.checkpoint {
         CheckpointFile::Read(checkpoint) => checkpoint,
         CheckpointFile::Absent => return unknown_to_plugin(facts, &Records::new()),
@@ -26,7 +25,7 @@ pub(super) fn check(facts: &ClaimFacts, invocation: &Invocation) -> Vec<Finding>
         return findings;
     }
     findings.extend(unknown_to_plugin(facts, records));
-    findings.extend(orphans(facts, records, invocation));
+    findings.extend(orphans(facts, records));
     findings.extend(unknown_to_kubelet(facts, records));
     findings
 }
@@ -72,18 +71,24 @@ fn unknown_to_plugin(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
     let claims = claims.flat_map(|state| &state.claims);
     let lost = claims.filter(|(uid, claim)| claim.prepared && !is_recorded(uid));
     lost.map(|(uid, claim)| {
+        let fix = if facts.specs.paths.contains_key(uid) {
+            "start the kubelet plugin of this node, if it does not run: by the claim's CDI spec it notices that the record is missing, and it writes the record again once the API server has confirmed the claim"
+        } else {
+            "delete the pods that use it, so that it is prepared anew: neither its record nor its CDI spec is there; was the plugin's directory removed?"
+        };
         Finding::error(
             "claim-unknown-to-plugin",
             format!("claim {uid} ({})", claim.name),
             format!("kubelet has it as prepared, {reason}"),
-            "delete the pods that use it, so that it is prepared anew; was the plugin's directory removed?",
+            fix,
         )
     })
     .collect()
 }
 
 /// None, where it is not known which claims were lost, or which kubelet has.
-fn orphans(facts: &ClaimFacts, records: &Records, invocation: &Invocation) -> Vec<Finding> {
+// req: DOCTOR-8
+fn orphans(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
     if !facts.set_aside.is_empty() || facts.kubelet.is_unusable() {
         return vec![];
     }
@@ -101,7 +106,7 @@ fn orphans(facts: &ClaimFacts, records: &Records, invocation: &Invocation) -> Ve
                 "spec-without-claim",
                 path,
                 format!("it is of claim {uid}, of which {file} knows nothing"),
-                invocation.gc(),
+                "nothing, if the kubelet plugin of this node runs: it asks the API server, and removes the file unless a pod uses the claim; else start it, or without a driver remove the file",
             )
         })
         .collect()
