@@ -64,7 +64,7 @@ impl NameError {
 
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
-        "write vendor/class=device; vendor and class start with a letter, a device name with a \
+        "a kind is vendor/class, a device's full name vendor/class=device; vendor and class start with a letter, a device name with a \
          letter or digit, all end with one, and '_', '-', '.' (in a device name also ':') may \
          stand between"
     }

@@ -61,12 +61,29 @@ impl From<ReadError> for SpecError {
         for step in error.path.iter().rev() {
             // Writing to a string does not fail.
             let _ = match step {
-                Step::Field(name) if path.is_empty() => write!(path, "{name}"),
-                Step::Field(name) => write!(path, ".{name}"),
+                Step::Field(name) if path.is_empty() => write!(path, "{}", Shown(name)),
+                Step::Field(name) => write!(path, ".{}", Shown(name)),
                 Step::Entry(index) => write!(path, "[{index}]"),
             };
         }
         Self::new(error.fault).in_path(path).at(error.position)
+    }
+}
+
+/// The longest text of a document in an error. A file that is no spec may be anybody's, and hold secrets.
+const LONGEST_QUOTE: usize = 40;
+
+/// A field's name, as long as it looks like one.
+struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(name) = self;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+        if name.len() <= LONGEST_QUOTE && name.chars().all(is_plain) {
+            return f.write_str(name);
+        }
+        write!(f, "a name of {} bytes", name.len())
     }
 }
 
@@ -83,8 +100,22 @@ impl Error for ReadError {
         Self::new(SpecFault::Shape(reason.to_string()))
     }
 
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        let expected: Vec<_> = expected.iter().map(|it| format!("`{it}`")).collect();
+        let (field, expected) = (Shown(field), expected.join(", "));
+        Self::custom(format_args!(
+            "unknown field `{field}`, expected one of {expected}"
+        ))
+    }
+
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         let expected = describe(expected);
+        if let Unexpected::Str(text) = found
+            && text.len() > LONGEST_QUOTE
+        {
+            let found = format_args!("a text of {} bytes", text.len());
+            return Self::custom(format_args!("invalid type: {found}, expected {expected}"));
+        }
         Self::custom(format_args!("invalid type: {found}, expected {expected}"))
     }
 

@@ -82,7 +82,7 @@ pub enum Verdict<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Evidence {
-    /// Its text has the device's name, and no other kind than the device's.
+    /// Its text has the device's kind and its name.
     Text,
     /// Its file name begins with `<vendor>-<class>`, as Go's library and most
     /// drivers name the files of a kind. The only evidence in an empty file.

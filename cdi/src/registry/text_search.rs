@@ -5,7 +5,7 @@ use crate::{Kind, QualifiedName};
 /// Whether `text` was probably meant to define `name`: it has the device's name
 /// and, if it has any kind, that kind too.
 pub(super) fn may_define(text: &[u8], name: &QualifiedName) -> bool {
-    has_word(text, name.device().as_str()) && !has_only_other_kinds(text, name.kind())
+    has_word(text, name.device().as_str()) && kinds(text).any(|found| found == *name.kind())
 }
 
 /// Whether `text` has kinds (values of a key `kind`), and `kind` is not among
@@ -87,8 +87,6 @@ mod tests {
             "{\"kind\": \"nvidia.com/gpu\", \"name\": \"0\"",
             "kind: 'nvidia.com/gpu'\ndevices:\n- name: \"0\"",
             "kind: nvidia.com/gpu\n- 0",
-            "0 of something",
-            "kind: what\n- 0",
         ] {
             assert!(may_define(text.as_bytes(), &name), "{text:?}");
         }
@@ -96,6 +94,9 @@ mod tests {
             "{\"kind\":\"nvidia.com/mig\",\"name\":\"0\"",
             "kind: nvidia.com/gpux\n- 0",
             "kind: nvidia.com/gpu\n- 1",
+            // Without a kind it may be anybody's.
+            "0 of something",
+            "kind: what\n- 0",
         ] {
             assert!(!may_define(text.as_bytes(), &name), "{text:?}");
         }

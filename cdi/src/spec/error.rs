@@ -136,15 +136,6 @@ impl SpecError {
         }
     }
 
-    /// Names the device or spec. The field is then relative to it.
-    fn owner(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.0.kind, &self.0.device) {
-            (Some(kind), Some(device)) => write!(f, "CDI device {kind}={device}"),
-            (Some(kind), None) => write!(f, "CDI spec of {kind}"),
-            (None, _) => f.write_str("not a CDI spec"),
-        }
-    }
-
     fn field_of_owner(&self) -> Option<&str> {
         let field = self.field()?;
         match self.0.device {
@@ -183,6 +174,20 @@ impl fmt::Display for SpecError {
     }
 }
 
+/// The device or spec that an error is about. The field is then relative to it.
+struct Owner<'a>(&'a SpecError);
+
+impl fmt::Display for Owner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(error) = self;
+        match (&error.0.kind, &error.0.device) {
+            (Some(kind), Some(device)) => write!(f, "CDI device {kind}={device}"),
+            (Some(kind), None) => write!(f, "CDI spec of {kind}"),
+            (None, _) => f.write_str("the CDI spec"),
+        }
+    }
+}
+
 impl fmt::Display for Raw<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(error) = self;
@@ -190,8 +195,7 @@ impl fmt::Display for Raw<'_> {
         match (fault, error.field_of_owner()) {
             (SpecFault::Json(_), _) => write!(f, "{fault}")?,
             (SpecFault::Edit(_) | SpecFault::KeyTooLong, Some(field)) => {
-                error.owner(f)?;
-                write!(f, ": {field} {fault}")?;
+                write!(f, "{}: {field} {fault}", Owner(error))?;
             }
             (
                 SpecFault::Syntax(_)
@@ -200,15 +204,16 @@ impl fmt::Display for Raw<'_> {
                 | SpecFault::TooComplex(_),
                 field,
             ) => {
-                error.owner(f)?;
-                if let Some(field) = field {
-                    write!(f, ": {field}")?;
+                let mut parts = Vec::new();
+                if error.0.kind.is_some() {
+                    parts.push(Owner(error).to_string());
                 }
-                write!(f, ": {fault}")?;
+                parts.extend(field.map(str::to_owned));
+                parts.push(fault.to_string());
+                f.write_str(&parts.join(": "))?;
             }
             _ => {
-                error.owner(f)?;
-                write!(f, " {fault}")?;
+                write!(f, "{} {fault}", Owner(error))?;
             }
         }
         match error.position() {

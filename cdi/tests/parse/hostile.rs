@@ -142,7 +142,7 @@ fn an_anchor_within_itself_is_refused() {
     let text = format!("{HEAD}devices: &d\n- name: a\n  containerEdits: {{env: *d}}\n");
     assert_eq!(
         refused(&text).to_string(),
-        "not a CDI spec: an alias is part of its own anchor (line 5, column 25)"
+        "an alias is part of its own anchor (line 5, column 25)"
     );
 }
 

@@ -55,14 +55,14 @@ fn a_value_of_a_wrong_type_has_its_position() {
         &yaml(&["deviceNodes:", "- {path: /x, major: one}"]),
         Some("devices[0].containerEdits.deviceNodes[0].major"),
         (7, 25),
-        "not a CDI spec: devices[0].containerEdits.deviceNodes[0].major: invalid type: string \
+        "devices[0].containerEdits.deviceNodes[0].major: invalid type: string \
          \"one\", expected a whole number of 64 bits",
     );
     assert_fault(
         &yaml(&["env: [A=b]"]).replace("dev\n", "a b\n"),
         Some("devices[0].name"),
         (4, 9),
-        "not a CDI spec: devices[0].name: CDI device name \"a b\" cannot have ' ' in it",
+        "devices[0].name: CDI device name \"a b\" cannot have ' ' in it",
     );
 }
 
@@ -73,14 +73,14 @@ fn an_unknown_or_repeated_field_has_the_position_of_its_key() {
         &yaml(&["env: [A=b]", "evn: []"]),
         Some("devices[0].containerEdits.evn"),
         (7, 5),
-        "not a CDI spec: devices[0].containerEdits.evn: unknown field `evn`, expected one of \
+        "devices[0].containerEdits.evn: unknown field `evn`, expected one of \
          `env`, `deviceNodes`, `netDevices`, `hooks`, `mounts`, `intelRdt`, `additionalGids`",
     );
     assert_fault(
         &yaml(&["env: [A=b]", "ENV: [C=d]"]),
         Some("devices[0].containerEdits.env"),
         (7, 5),
-        "not a CDI spec: devices[0].containerEdits.env: the field is repeated",
+        "devices[0].containerEdits.env: the field is repeated",
     );
 }
 
@@ -103,13 +103,13 @@ fn a_syntax_error_has_its_position() {
     let error = Spec::parse(b"kind: a\xffb\n").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "not a CDI spec: the text is not UTF-8 (line 1, column 8)"
+        "the text is not UTF-8 (line 1, column 8)"
     );
 
     let error = Spec::parse("a: b\nc: \u{7f}\n".as_bytes()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "not a CDI spec: the text has the character U+007F (line 2, column 4)"
+        "the text has the character U+007F (line 2, column 4)"
     );
 }
 

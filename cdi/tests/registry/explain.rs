@@ -246,7 +246,7 @@ fn files_that_no_runtime_reads_are_found_if_the_device_is_in_them() {
         host.spec(&format!("high/{file}"), &["red"]);
         host.spec(&format!("high/{file}-not"), &["reddish"]);
     }
-    host.write("high/notes", "red: see a.yml");
+    host.write("high/notes", "red, kind: example.com/lamp, is in a.yml");
     host.write("high/other.yml", spec("example.com/signal", &["red"]));
     host.spec("high/f.json.bak", &["red"]);
     host.spec("high/g.yaml~", &["red"]);
@@ -274,7 +274,7 @@ fn files_that_no_runtime_reads_are_found_if_the_device_is_in_them() {
 fn the_search_for_ignored_files_is_limited_and_says_so() {
     let host = Host::new();
     for file in 0..5000 {
-        host.write(&format!("high/{file}.yml"), "red");
+        host.write(&format!("high/{file}.yml"), "kind: example.com/lamp red");
     }
     let registry = host.load();
     let explained = registry.explain(&lamp("red"));
@@ -285,8 +285,8 @@ fn the_search_for_ignored_files_is_limited_and_says_so() {
 #[test]
 fn the_search_for_ignored_files_ends_after_16_mib_of_text() {
     let host = Host::new();
-    for (file, text) in [("a.yml", "red"), ("c.yml", "red")] {
-        host.write(&format!("high/{file}"), text);
+    for file in ["a.yml", "c.yml"] {
+        host.write(&format!("high/{file}"), "kind: example.com/lamp red");
     }
     for number in 0..16 {
         let long = File::create(host.path(&format!("high/b{number:02}.yml"))).unwrap();

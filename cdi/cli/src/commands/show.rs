@@ -47,10 +47,15 @@ pub(super) fn run(args: Show, stdout: &mut impl Write) -> Result<Outcome, Failur
         }
     };
     print(&show, json, stdout)?;
-    for BadNodes { file, message, fix } in group_bad_nodes(show.bad_nodes()) {
+    let bad = group_bad_nodes(show.bad_nodes());
+    for BadNodes { file, message, fix } in &bad {
         note(&format!("{file}: {message}; {fix}"));
     }
-    Ok(Outcome::Clean)
+    Ok(if bad.is_empty() {
+        Outcome::Clean
+    } else {
+        Outcome::Findings
+    })
 }
 
 /// An error if it is no file, but may be a part of a device's name, a kind or a pattern.

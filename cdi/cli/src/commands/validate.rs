@@ -23,6 +23,11 @@ use crate::outcome::{CommandError, Failure, Outcome, UnreadFiles};
 use crate::output::print;
 use crate::stderr::note;
 
+/// What was named has no specs.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NothingChecked(String);
+
 pub(super) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Validate {
         inputs,
@@ -48,7 +53,12 @@ pub(super) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Fa
         return Err(unread.into());
     }
     if report.files.is_empty() && report.findings.is_empty() {
-        note(&report.no_specs());
+        let nothing = NothingChecked(report.no_specs());
+        if is_named {
+            return Err(nothing.into());
+        }
+        // A host without specs is a sound one.
+        note(&nothing.to_string());
     }
     Ok(if report.findings.is_empty() {
         Outcome::Clean
@@ -147,6 +157,18 @@ impl UnreadFiles {
         let unread = files.filter(|file| matches!(&file.spec, Err(LoadError::Read { .. })));
         self.unread += unread.count() + unlisted;
         self.files += registry.files().len() + unlisted;
+    }
+}
+
+// === impl NothingChecked ===
+
+impl CommandError for NothingChecked {
+    fn outcome(&self) -> Outcome {
+        Outcome::Io
+    }
+
+    fn hint(&self) -> Option<Cow<'static, str>> {
+        Some("runtimes read files that end in .json or .yaml; check the path".into())
     }
 }
 

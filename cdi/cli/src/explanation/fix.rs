@@ -20,34 +20,41 @@ pub(super) fn has_only_all(registry: &Registry, name: &QualifiedName) -> bool {
 }
 
 /// The fix for the most probable cause.
-pub(super) fn best_fix(explanation: &Explanation<'_>, only_all: bool) -> Option<&'static str> {
+pub(super) fn best_fix(explanation: &Explanation<'_>, only_all: bool) -> Option<String> {
     let candidate = |wanted: fn(&Verdict<'_>) -> bool| {
-        let mut all = explanation.candidates.iter().map(|it| &it.verdict);
-        all.find(|verdict| wanted(verdict)).and_then(Verdict::hint)
+        let mut all = explanation.candidates.iter();
+        let found = all.find(|it| wanted(&it.verdict))?;
+        let hint = found.verdict.hint()?;
+        Some(match found.verdict {
+            Verdict::Refused { .. } => format!("{}: {hint}", found.file.path.display()),
+            // The files are more than one, and in the lines before.
+            _ => hint.to_owned(),
+        })
     };
     let ignored = |wanted: fn(&IgnoredFile) -> bool| {
         let mut all = explanation.ignored.iter();
-        all.find(|file| wanted(file)).map(|file| file.reason.hint())
+        let found = all.find(|file| wanted(file))?;
+        Some(format!("{}: {}", found.path.display(), found.reason.hint()))
     };
     let suggestion = |wanted: fn(&Suggestion<'_>) -> bool| {
         explanation
             .suggestions
             .iter()
             .find(|it| wanted(it))
-            .map(Suggestion::hint)
+            .map(|it| it.hint().to_owned())
     };
     let skipped = || {
         let mut dirs = explanation.unread_dirs.iter();
         dirs.find_map(|dir| match &dir.state {
-            DirState::Skipped(error) => Some(error.hint()),
+            DirState::Skipped(error) => Some(format!("{}: {}", dir.path.display(), error.hint())),
             DirState::Listed | DirState::Absent => None,
         })
     };
     // Its driver runs, and has other devices.
     let others = match explanation.others_of_kind {
         0 => None,
-        _ if only_all => Some(ONLY_ALL_HINT),
-        _ => Some(OTHERS_HINT),
+        _ if only_all => Some(ONLY_ALL_HINT.to_owned()),
+        _ => Some(OTHERS_HINT.to_owned()),
     };
     candidate(|it| !matches!(it, Verdict::Refused { .. }))
         .or_else(|| ignored(|it| it.defines && it.reason != IgnoredReason::Leftover))

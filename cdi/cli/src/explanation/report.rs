@@ -107,8 +107,9 @@ impl WhyReport {
             Some(_) => Answer::Unresolved,
         };
         let fix = |why: &ResolveError| match answer {
-            Answer::Unknown => UNKNOWN_HINT,
-            _ => best_fix(&explanation, has_only_all(registry, name)).unwrap_or_else(|| why.hint()),
+            Answer::Unknown => UNKNOWN_HINT.to_owned(),
+            _ => best_fix(&explanation, has_only_all(registry, name))
+                .unwrap_or_else(|| why.hint().to_owned()),
         };
         Self {
             schema: "cdi-gen/why/v1",

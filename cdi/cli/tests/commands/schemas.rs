@@ -48,10 +48,10 @@ fn of_show() {
         &["containerEdits", "annotations"],
         &[
             ("show --json --root host nvidia.com/imex-channel=0", 0),
-            ("show --json --root host nvidia.com/gpu=0", 0),
+            ("show --json --root host nvidia.com/gpu=0", 1),
             (
                 "show --json --root host host/etc/cdi/nvidia.com-gpu.yaml",
-                0,
+                1,
             ),
         ],
     );

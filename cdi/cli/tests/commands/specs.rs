@@ -110,7 +110,7 @@ fn a_file_is_shown_from_anywhere_and_a_device_only_if_it_resolves() {
         place.at("a=b.yaml"),
     )
     .unwrap();
-    let shown = json(&place, "show --json a=b.yaml", 0);
+    let shown = json(&place, "show --json a=b.yaml", 1);
     assert_eq!(shown["devices"].as_array().unwrap().len(), 2);
     assert_eq!(shown["priority"], Value::Null);
     assert_eq!(shown["needs"][0]["version"], "0.5.0");
@@ -124,6 +124,27 @@ fn a_file_is_shown_from_anywhere_and_a_device_only_if_it_resolves() {
             .err("show none.yaml", 3)
             .contains("cannot read none.yaml")
     );
+}
+
+#[test]
+fn of_a_file_that_is_no_spec_nothing_is_printed_that_may_be_a_secret() {
+    let place = Place::new();
+    let lines = [
+        "root:$6$salt$hash:20228:0:99999:7:::",
+        "token-of-somebody-0123456789-0123456789-0123456789",
+        "{\"password of the house\": 1}",
+    ];
+    for text in lines {
+        place.write("secret", &format!("{text}\n{text}\n"));
+        for command in ["show ./secret", "validate secret", "show ./secret --json"] {
+            let output = place.run(command);
+            let said = stdout(&output) + &stderr(&output);
+            for word in ["salt", "0123456789", "password"] {
+                assert!(!said.contains(word), "{command}: {said}");
+            }
+            assert!(!output.status.success());
+        }
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn every_command_reports_a_major_that_is_not_the_drivers() {
     assert!(stdout(&output).contains("  stale  "), "{}", stdout(&output));
     assert!(stderr(&output).contains(REASON) && stderr(&output).contains("cdi-gen generate"));
     let output = place.run(&format!("show {CHANNEL} --root host"));
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(1));
     assert!(stdout(&output).contains("  stale\n") && stderr(&output).contains(REASON));
     let said = place.out(&format!("validate {file} --root host"), 1);
     assert!(said.contains(": warn: ") && said.contains(REASON));
@@ -100,7 +100,7 @@ fn a_device_whose_node_the_host_lacks_is_unusable_and_why_says_so() {
     assert!(why.contains("  node      /dev/nvidia0: differs: a symbolic link\n"));
     let list = place.run("list --root host");
     assert!(stdout(&list).contains("differs: a symbolic link"));
-    let text = place.out("show --json nvidia.com/gpu=0 --root host", 0);
+    let text = place.out("show --json nvidia.com/gpu=0 --root host", 1);
     let shown: Value = serde_json::from_str(&text).unwrap();
     let node = &shown["devices"][0]["nodes"][0];
     assert_eq!(node["found"], "a symbolic link");

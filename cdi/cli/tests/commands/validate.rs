@@ -46,8 +46,8 @@ fn nothing_to_check_is_not_the_same_as_nothing_wrong() {
     fs::create_dir(place.at("empty")).unwrap();
     assert!(
         place
-            .err("validate empty", 0)
-            .contains("there is none in empty\n")
+            .err("validate empty", 3)
+            .contains("there is none in empty; ")
     );
 }
 

@@ -26,16 +26,16 @@ fn a_file_that_defines_the_device_counts_more_than_one_that_might() {
     place.write("host/etc/cdi/sign.yml", &spec("example.com/sign"));
     let torn = spec("example.com/sign");
     place.write("host/etc/cdi/torn.json", torn.trim_end_matches('}'));
-    assert!(fix(&place, NAME).starts_with("rename it"));
+    assert!(fix(&place, NAME).starts_with("host/etc/cdi/sign.yml: rename it"));
     // Unless it is a mere copy of it.
     fs::rename(
         place.at("host/etc/cdi/sign.yml"),
         place.at("host/etc/cdi/torn.json.bak"),
     )
     .unwrap();
-    assert!(!fix(&place, NAME).contains("rename it"));
+    assert!(fix(&place, NAME).starts_with("host/etc/cdi/torn.json: correct"));
     fs::remove_file(place.at("host/etc/cdi/torn.json")).unwrap();
-    assert!(fix(&place, NAME).starts_with("remove it, or,"));
+    assert!(fix(&place, NAME).starts_with("host/etc/cdi/torn.json.bak: remove it, or,"));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_directory_that_is_a_link_is_the_cause_unless_a_file_names_the_device() {
         "host/run/cdi/sign.json",
         &spec("example.com/sign").replace("one", "two"),
     );
-    assert!(fix(&place, NAME).starts_with("make it a directory"));
+    assert!(fix(&place, NAME).starts_with("host/etc/cdi: make it a directory"));
 }
 
 #[test]
@@ -62,6 +62,14 @@ fn files_of_another_kind_are_not_to_blame() {
         !said.contains("torn.json") && !said.contains("signal.yml"),
         "{said}"
     );
+}
+
+#[test]
+fn a_broken_file_without_a_kind_is_not_to_blame() {
+    let place = Place::new();
+    place.write("host/etc/cdi/torn.json", r#"{"devices": [{"name": "one""#);
+    let said = place.out(&format!("why {NAME} --root host"), 4);
+    assert!(!said.contains("torn.json"), "{said}");
 }
 
 #[test]
