@@ -211,11 +211,14 @@ fn a_channel_is_written_once_and_then_neither_changed_nor_removed() -> Result<()
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn only_our_crd_keeps_conditions_and_channel_and_shows_them_in_columns() -> Result<()> {
     let status = json!({
-        "status": "Ready",
+        "status": "NotReady",
         "observedGeneration": 1,
         "channel": 5,
         "conditions": [{
-            "type": "Ready", "status": "True", "reason": "Admitted", "message": "",
+            "type": "Admitted", "status": "True", "reason": "Admitted", "message": "",
+            "observedGeneration": 1, "lastTransitionTime": "2026-01-02T03:04:05Z",
+        }, {
+            "type": "Ready", "status": "False", "reason": "NodesMissing", "message": "",
             "observedGeneration": 1, "lastTransitionTime": "2026-01-02T03:04:05Z",
         }],
     });
@@ -227,9 +230,9 @@ fn only_our_crd_keeps_conditions_and_channel_and_shows_them_in_columns() -> Resu
             OURS => (
                 status.clone(),
                 "NAME STATUS REASON CHANNEL TEMPLATE AGE",
-                "d Ready Admitted 5 t",
+                "d NotReady NodesMissing 5 t",
             ),
-            _ => (json!({ "status": "Ready" }), "NAME AGE", "d"),
+            _ => (json!({ "status": "NotReady" }), "NAME AGE", "d"),
         };
         ensure!(patched.get("status") == Some(&kept), "stored {patched}");
 
