@@ -1,5 +1,6 @@
 //! `cdi-gen checkpoint`: reads the kubelet plugin's checkpoint.
 
+mod contents;
 mod damage;
 mod error;
 mod input;
@@ -9,8 +10,8 @@ mod text;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use dra_checkpoint::{BootId, CHECKPOINT_FILE, Checkpoint};
-use host_doctor::{DecodedCheckpoint, Root};
+use dra_checkpoint::{BootId, CHECKPOINT_FILE};
+use host_doctor::Root;
 
 use crate::args::{CheckpointCommand, NodeCheckpoint};
 use crate::escape::escape;
@@ -18,6 +19,7 @@ use crate::host_specs::HostError;
 use crate::outcome::{Failure, Outcome, UnreadFiles};
 use crate::output::print;
 
+use self::contents::Contents;
 use self::error::CheckpointError;
 use self::report::CheckpointReport;
 
@@ -50,13 +52,13 @@ fn own(node: &NodeCheckpoint) -> Result<PathBuf, HostError> {
 }
 
 fn show(path: &Path, json: bool, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let decoded = decode(path)?;
+    let contents = decode(path)?;
     let this_boot = BootId::current().ok();
-    let checkpoint = CheckpointReport::new(path, &decoded, this_boot.as_ref());
+    let checkpoint = CheckpointReport::new(path, &contents, this_boot.as_ref());
     print(&checkpoint, json, stdout)?;
-    Ok(match decoded {
-        Ok(_) => Outcome::Clean,
-        Err(_) => Outcome::Findings,
+    Ok(match contents {
+        Contents::Own(_) | Contents::Foreign { .. } => Outcome::Clean,
+        Contents::Damaged(_) => Outcome::Findings,
     })
 }
 
@@ -66,8 +68,11 @@ fn verify(paths: &[PathBuf], stdout: &mut impl Write) -> Result<Outcome, Failure
     let mut unread = 0;
     for path in paths {
         let verdict = match decode(path) {
-            Ok(Ok(_)) => "OK".to_owned(),
-            Ok(Err(damaged)) => {
+            Ok(Contents::Own(_)) => "OK".to_owned(),
+            Ok(Contents::Foreign { drivers, .. }) => {
+                format!("OK: another driver's: {}", drivers.join(", "))
+            }
+            Ok(Contents::Damaged(damaged)) => {
                 outcome = Outcome::Findings;
                 format!("CORRUPT: {}", damage::describe(&damaged))
             }
@@ -93,10 +98,18 @@ fn verify(paths: &[PathBuf], stdout: &mut impl Write) -> Result<Outcome, Failure
 }
 
 fn print_canonical(path: &Path, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let checkpoint = decode(path)?.map_err(|damaged| CheckpointError::Damaged {
-        path: path.to_owned(),
-        what: damage::describe(&damaged),
-    })?;
+    let checkpoint = match decode(path)? {
+        Contents::Own(checkpoint) => checkpoint,
+        Contents::Foreign { drivers, .. } => {
+            let (path, drivers) = (path.to_owned(), drivers.join(", "));
+            return Err(CheckpointError::Foreign { path, drivers }.into());
+        }
+        Contents::Damaged(damaged) => {
+            let what = damage::describe(&damaged);
+            let path = path.to_owned();
+            return Err(CheckpointError::Damaged { path, what }.into());
+        }
+    };
     let bytes = checkpoint
         .encode()
         .map_err(|source| CheckpointError::Encode {
@@ -107,6 +120,6 @@ fn print_canonical(path: &Path, stdout: &mut impl Write) -> Result<Outcome, Fail
     Ok(Outcome::Clean)
 }
 
-fn decode(path: &Path) -> Result<DecodedCheckpoint, CheckpointError> {
-    Ok(Checkpoint::decode(&input::read(path)?))
+fn decode(path: &Path) -> Result<Contents, CheckpointError> {
+    Ok(Contents::decode(&input::read(path)?))
 }

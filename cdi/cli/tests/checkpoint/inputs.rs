@@ -193,3 +193,33 @@ fn a_node_without_a_checkpoint_is_one_clear_error() {
         );
     }
 }
+
+/// That of NVIDIA's GPU plugin, whose devices have another layout.
+#[test]
+fn the_checkpoint_of_another_driver_is_whole_and_not_damaged() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gpu-checkpoint.json");
+    let verified = run("verify", &[&file]);
+    assert_eq!(verified.status.code(), Some(0));
+    let verdict = stdout(&verified);
+    assert!(
+        verdict.ends_with(": OK: another driver's: gpu.nvidia.com\n"),
+        "{verdict}"
+    );
+    let shown = run("show", &[&file]);
+    assert_eq!(shown.status.code(), Some(0));
+    let shown = stdout(&shown);
+    assert!(shown.contains("driver    gpu.nvidia.com\n"), "{shown}");
+    assert!(
+        shown.contains("  Completed  ") && shown.contains("(gpu-0)"),
+        "{shown}"
+    );
+    let canonical = run("verify --canonical", &[&file]);
+    assert_eq!(canonical.status.code(), Some(3));
+    assert!(stderr(&canonical).contains("another driver (gpu.nvidia.com)"));
+    // A checksum that does not match is damage of any driver's.
+    let text = fs::read_to_string(&file).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let torn = dir.path().join("checkpoint.json");
+    fs::write(&torn, text.replacen("gpu-0", "gpu-1", 1)).unwrap();
+    assert_eq!(run("verify", &[&torn]).status.code(), Some(1));
+}

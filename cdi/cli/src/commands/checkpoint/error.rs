@@ -22,6 +22,8 @@ pub(super) enum CheckpointError {
     },
     #[error("{} is damaged: {what}", path.display())]
     Damaged { path: PathBuf, what: String },
+    #[error("{} is the checkpoint of another driver ({drivers})", path.display())]
+    Foreign { path: PathBuf, drivers: String },
     #[error("--canonical prints the bytes of one file, and {count} are named")]
     Many { count: usize },
     #[error("cannot encode {}", path.display())]
@@ -35,7 +37,7 @@ impl CommandError for CheckpointError {
         match self {
             Self::Damaged { .. } | Self::Encode { .. } => Outcome::Findings,
             Self::Many { .. } => Outcome::Usage,
-            Self::Input(_) | Self::Missing { .. } => Outcome::Io,
+            Self::Input(_) | Self::Missing { .. } | Self::Foreign { .. } => Outcome::Io,
         }
     }
 
@@ -63,6 +65,7 @@ impl CommandError for CheckpointError {
                 "no checkpoint is that large (a thousand claims take about 2 MB): check the path"
             }
             Self::Damaged { .. } => "`cdi-gen checkpoint show` prints what survives",
+            Self::Foreign { .. } => "only that driver knows the bytes that it would write",
             Self::Many { .. } => "name one file",
             Self::Encode { .. } => "report it, with the file",
         };

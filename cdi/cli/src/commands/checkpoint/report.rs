@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use compute_domain_node::{DeviceDetails, DeviceGroup};
-use dra_checkpoint::{BootId, ClaimRecord, Damaged, FilePart, Layout, Mismatch, State, Survivors};
-use host_doctor::DecodedCheckpoint;
+use dra_checkpoint::{
+    BootId, Checkpoint, ClaimRecord, Damaged, FilePart, Layout, Mismatch, Payload, State, Survivors,
+};
 use serde::{Serialize, Serializer};
 
+use super::contents::Contents;
 use super::damage;
 
 /// The kind of device that is a channel; the others are daemons.
@@ -23,6 +25,8 @@ pub(super) struct CheckpointReport {
     pub(super) boot_id: Option<String>,
     pub(super) boot: Boot,
     pub(super) damage: Option<DamageReport>,
+    /// Whose records it has, if they are of other drivers only.
+    pub(super) foreign_drivers: Vec<String>,
     pub(super) claims: Vec<Claim>,
 }
 
@@ -112,41 +116,71 @@ pub(super) struct AllocatedDevice {
 // === impl CheckpointReport ===
 
 impl CheckpointReport {
-    pub(super) fn new(
-        path: &Path,
-        decoded: &DecodedCheckpoint,
-        this_boot: Option<&BootId>,
-    ) -> Self {
-        let (checkpoint, damage) = match decoded {
-            Ok(checkpoint) => (checkpoint, None),
-            Err(damaged) => (&damaged.saved, Some(DamageReport::new(path, damaged))),
-        };
-        Self {
+    pub(super) fn new(path: &Path, contents: &Contents, this_boot: Option<&BootId>) -> Self {
+        let report = Self {
             schema: "cdi-gen/checkpoint-show/v1",
             file: path.to_string_lossy().into_owned(),
-            layout: decoded.as_ref().ok().map(|whole| ByCode(whole.layout())),
+            layout: None,
+            boot_id: None,
+            boot: Boot::NotRecorded,
+            damage: None,
+            foreign_drivers: vec![],
+            claims: vec![],
+        };
+        match contents {
+            Contents::Own(checkpoint) => report.with(checkpoint, this_boot, prepared_devices),
+            Contents::Foreign {
+                checkpoint,
+                drivers,
+            } => Self {
+                foreign_drivers: drivers.clone(),
+                ..report.with(checkpoint, this_boot, |_| vec![])
+            },
+            Contents::Damaged(damaged) => {
+                let whole = report.with(&damaged.saved, this_boot, prepared_devices);
+                Self {
+                    layout: None,
+                    boot: if damaged.boot_id_is_lost() {
+                        Boot::Lost
+                    } else {
+                        whole.boot
+                    },
+                    damage: Some(DamageReport::new(path, damaged)),
+                    ..whole
+                }
+            }
+        }
+    }
+
+    fn with<P: Payload>(
+        self,
+        checkpoint: &Checkpoint<P>,
+        this_boot: Option<&BootId>,
+        devices: impl Fn(&ClaimRecord<P>) -> Vec<PreparedDevice>,
+    ) -> Self {
+        let claims = checkpoint.claims();
+        Self {
+            layout: Some(ByCode(checkpoint.layout())),
             boot_id: checkpoint.boot_id().map(str::to_owned),
-            boot: boot(decoded, this_boot),
-            damage,
-            claims: checkpoint
-                .claims()
-                .map(|(uid, record)| Claim::new(uid, record))
+            boot: Boot::of(checkpoint.boot_id(), this_boot),
+            claims: claims
+                .map(|(uid, record)| Claim::new(uid, record, devices(record)))
                 .collect(),
+            ..self
         }
     }
 }
 
-fn boot(decoded: &DecodedCheckpoint, this_boot: Option<&BootId>) -> Boot {
-    let recorded = match decoded {
-        Ok(checkpoint) => checkpoint.boot_id(),
-        Err(damaged) if damaged.boot_id_is_lost() => return Boot::Lost,
-        Err(damaged) => damaged.saved.boot_id(),
-    };
-    match (recorded, this_boot) {
-        (None, _) => Boot::NotRecorded,
-        (Some(_), None) => Boot::HostUnknown,
-        (Some(recorded), Some(this)) if recorded == this.as_str() => Boot::Same,
-        (Some(_), Some(_)) => Boot::Other,
+// === impl Boot ===
+
+impl Boot {
+    fn of(recorded: Option<&str>, this_boot: Option<&BootId>) -> Self {
+        match (recorded, this_boot) {
+            (None, _) => Self::NotRecorded,
+            (Some(_), None) => Self::HostUnknown,
+            (Some(recorded), Some(this)) if recorded == this.as_str() => Self::Same,
+            (Some(_), Some(_)) => Self::Other,
+        }
     }
 }
 
@@ -192,7 +226,7 @@ impl ChecksumReport {
 // === impl Claim ===
 
 impl Claim {
-    fn new(uid: &str, record: &ClaimRecord<DeviceGroup>) -> Self {
+    fn new<P: Payload>(uid: &str, record: &ClaimRecord<P>, devices: Vec<PreparedDevice>) -> Self {
         let (state, aborted_at) = match &record.state {
             State::Started => (ClaimState::Started, None),
             State::Completed(_) => (ClaimState::Completed, None),
@@ -205,7 +239,7 @@ impl Claim {
             name: non_empty(&record.name),
             state,
             aborted_at,
-            devices: record.devices().iter().flat_map(devices).collect(),
+            devices,
             allocated: results
                 .map(|result| AllocatedDevice {
                     driver: result.driver().to_owned(),
@@ -220,6 +254,10 @@ impl Claim {
 
 fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn prepared_devices(record: &ClaimRecord<DeviceGroup>) -> Vec<PreparedDevice> {
+    record.devices().iter().flat_map(devices).collect()
 }
 
 fn devices(group: &DeviceGroup) -> impl Iterator<Item = PreparedDevice> {

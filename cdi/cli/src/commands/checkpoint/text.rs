@@ -33,7 +33,12 @@ impl Report for CheckpointReport {
         }
         writeln!(output)?;
         table::write(HEADINGS, self.claims.iter().map(row), output)?;
-        if self.claims.iter().any(is_allocated_only) {
+        if !self.foreign_drivers.is_empty() {
+            writeln!(
+                output,
+                "\n(device): allocated; what is prepared of it only its driver can read"
+            )?;
+        } else if self.claims.iter().any(is_allocated_only) {
             writeln!(output, "\n(device): allocated, not prepared")?;
         }
         Ok(())
@@ -48,6 +53,7 @@ fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
         boot_id,
         boot,
         damage,
+        foreign_drivers,
         claims,
     } = report;
     let mut properties = vec![("file", file.clone())];
@@ -59,6 +65,9 @@ fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
         };
         properties.push(("damaged", format!("{}; {survivors}", damage.message)));
         properties.push(("fix", damage.fix.to_owned()));
+    }
+    if !foreign_drivers.is_empty() {
+        properties.push(("driver", foreign_drivers.join(", ")));
     }
     if let Some(ByCode(layout)) = layout {
         properties.push(("layout", describe(*layout).to_owned()));
