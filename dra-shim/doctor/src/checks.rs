@@ -84,7 +84,10 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
             "claims",
             claims::check(&facts.claims, &facts.specs, invocation),
         ),
-        ("isolation", isolation::check(&facts.isolation, has_plugin)),
+        (
+            "isolation",
+            isolation::check(&facts.isolation, &facts.specs, has_plugin),
+        ),
     ];
     Diagnosis::new(reports)
 }

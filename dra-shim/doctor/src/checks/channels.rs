@@ -7,6 +7,7 @@
 //! | `imex-channels-disabled` | error | the module's option says that there are no channels |
 //! | `modify-device-files-off` | warning, or info without the plugin and a daemon that is down | nvidia-modprobe is not allowed to make device nodes |
 //! | `imex-channel0-open-to-all` | warning, or info | the module makes channel 0 for every user of the host: a warning where claims are to isolate |
+//! | `imex-channels-open-to-all` | the same | somebody has made nodes of channels that every user may open |
 //! | `imex-channel-major-*`, `device-list-*` | error | the device list has no usable major of the channels |
 //! | `imex-node-wrong` | error | a host's device node has numbers of another device |
 //! | `nvidia-caps-major-missing` | warning | the device list has no major of capabilities |
@@ -16,7 +17,7 @@ mod capability;
 mod node;
 
 use imex_cdi::{
-    CHANNEL_DIR, DRIVER_PARAMS, DriverParams, IMEX_MGMT_CAPABILITY, Major, PROC_DEVICES,
+    CHANNEL_DIR, DRIVER_PARAMS, DriverParams, HostNode, IMEX_MGMT_CAPABILITY, Major, PROC_DEVICES,
 };
 
 use self::node::mismatch;
@@ -24,6 +25,9 @@ use crate::area::AreaReport;
 use crate::facts::channels::{COMMAND_LINE, ChannelFacts, ChannelNode, DriverFileFailure};
 use crate::finding::{Finding, Severity};
 use crate::text::and_more;
+
+/// Others may read or write.
+const OPEN_TO_ALL: u32 = 0o006;
 
 /// What of other areas counts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,6 +59,10 @@ pub(super) fn check(facts: &ChannelFacts, context: Context) -> AreaReport {
             let count = params.imex_channel_count;
             let count = count.map_or_else(|| "?".to_owned(), |count| count.to_string());
             findings.extend(check_nodes(&facts.nodes, *major));
+            let made_by_module = params.create_imex_channel0 == Some(true);
+            let nodes = facts.nodes.iter();
+            let nodes = nodes.filter(|node| !made_by_module || node.number != 0);
+            findings.extend(open_to_all(nodes, *major, context.has_plugin));
             findings.extend(match &facts.capability {
                 Ok(capability) => capability::check(capability, context.imex_is_down),
                 Err(error) => Some(unusable(IMEX_MGMT_CAPABILITY, error, context)),
@@ -160,6 +168,34 @@ fn channel0_open_to_all(
     Some(Finding::new(severity, id, subject, evidence, fix))
 }
 
+/// Nodes that were made by hand, with the effect of the module's option for channel 0.
+fn open_to_all<'a>(
+    nodes: impl Iterator<Item = &'a ChannelNode>,
+    major: Major,
+    has_plugin: bool,
+) -> Option<Finding> {
+    let is_open = |node: &&ChannelNode| match node.found {
+        HostNode::Device(found) => {
+            found.major == i64::from(major.get()) && found.mode & OPEN_TO_ALL != 0
+        }
+        HostNode::NotADevice => false,
+    };
+    let mut open = nodes.filter(is_open);
+    let first = open.next()?;
+    let more = and_more(open.count());
+    Some(Finding::new(
+        Severity::for_claims(has_plugin),
+        "imex-channels-open-to-all",
+        &first.path,
+        format!(
+            "every user and privileged container of the host may open it{more}, with a claim or without"
+        ),
+        format!(
+            "unless all of them are trusted: chmod o= {CHANNEL_DIR}/channel*, or remove those that no pod in a user namespace needs; containers with a claim get nodes of their own"
+        ),
+    ))
+}
+
 /// Device nodes are not needed where the runtime makes them; those that exist
 /// must be the driver's.
 fn check_nodes(nodes: &[ChannelNode], major: Major) -> Option<Finding> {
@@ -174,23 +210,13 @@ fn check_nodes(nodes: &[ChannelNode], major: Major) -> Option<Finding> {
         "imex-node-wrong",
         path,
         format!("{mismatch}{more}"),
-        format!(
-            "rm {CHANNEL_DIR}/channel*; what needs a node on the host makes it again: {}",
-            make_channel0(major)
-        ),
+        format!("rm {CHANNEL_DIR}/channel*; containers with a claim get nodes of their own"),
     ))
-}
-
-/// Without nvidia-modprobe, whose option -i drivers no longer have
-/// (NVIDIA/nvidia-modprobe#9).
-fn make_channel0(major: Major) -> String {
-    let major = major.get();
-    format!("mkdir -p {CHANNEL_DIR} && mknod -m 0666 {CHANNEL_DIR}/channel0 c {major} 0")
 }
 
 #[cfg(test)]
 mod tests {
-    use imex_cdi::DeviceType;
+    use imex_cdi::{DeviceType, HostDevice};
 
     use super::node::tests::device;
     use super::*;
@@ -261,6 +287,45 @@ mod tests {
         let mut facts = facts();
         facts.capability = Err(DriverFileFailure::Absent);
         assert_eq!(ids(&facts, false), ["driver-too-old"]);
+    }
+
+    #[test]
+    fn nodes_that_somebody_has_opened_to_all_are_named_unless_the_module_makes_them() {
+        let node = |number: u32, mode| {
+            let HostNode::Device(found) = device(DeviceType::Char, 235, number.into()) else {
+                unreachable!()
+            };
+            ChannelNode {
+                path: format!("{CHANNEL_DIR}/channel{number}"),
+                number,
+                found: HostNode::Device(HostDevice { mode, ..found }),
+            }
+        };
+        let mut facts = facts();
+        facts.nodes = vec![node(0, 0o600), node(1, 0o666), node(2, 0o662)];
+        let plugin = Context {
+            has_plugin: true,
+            ..context(false)
+        };
+        let findings = check(&facts, plugin).findings;
+        let [open] = findings.as_slice() else {
+            panic!("{findings:?}");
+        };
+        let subject = format!("{CHANNEL_DIR}/channel1");
+        assert_eq!(
+            (open.id, open.subject.as_str(), open.severity),
+            ("imex-channels-open-to-all", &*subject, Severity::Warning)
+        );
+        assert!(open.evidence.contains("1 more"), "{}", open.evidence);
+        assert_eq!(check(&facts, context(false)).worst(), Some(Severity::Info));
+        facts.nodes = vec![node(0, 0o666)];
+        facts.params = Ok(DriverParams {
+            create_imex_channel0: Some(true),
+            ..DriverParams::default()
+        });
+        let findings = check(&facts, plugin).findings;
+        let ids: Vec<_> = findings.iter().map(|it| it.id).collect();
+        assert_eq!(ids, ["imex-channel0-open-to-all"]);
     }
 
     #[test]

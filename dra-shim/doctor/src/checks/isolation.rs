@@ -4,6 +4,7 @@
 //! | id | severity | when |
 //! |---|---|---|
 //! | `imex-channels-env-bypass` | warning, or info without the plugin | the toolkit honours `NVIDIA_IMEX_CHANNELS` of any container |
+//! | `imex-channels-by-other-spec` | warning, with the plugin only | a device of a CDI spec that is no claim's gives a channel to any container that asks for it |
 //! | `toolkit-config-unreadable` | warning | the toolkit's configuration cannot be read |
 //! | `systemd-drops-devices` | warning, or info without the plugin | a reload of an old systemd takes devices away |
 //! | `user-namespaces-possible` | info | pods in user namespaces need the host's device nodes |
@@ -11,14 +12,17 @@
 
 use crate::area::AreaReport;
 use crate::facts::isolation::{IGNORE_REQUESTS, IsolationFacts, SUBORDINATE_IDS, Toolkit};
+use crate::facts::specs::{SpecFacts, SpecFileFacts};
 use crate::finding::{Finding, Severity};
+use crate::spec_node::{KUBELET_PLUGINS, is_channel_node};
+use crate::text::and_more;
 
 /// From this version on, a reload keeps devices that systemd does not know.
 const SYSTEMD_KEEPS_DEVICES: u32 = 240;
 
 /// Without the kubelet plugin (`has_plugin`) there are no claims to go around, and a
 /// toolkit with NVIDIA's defaults is as its maker ships it.
-pub(super) fn check(facts: &IsolationFacts, has_plugin: bool) -> AreaReport {
+pub(super) fn check(facts: &IsolationFacts, specs: &SpecFacts, has_plugin: bool) -> AreaReport {
     let severity = Severity::for_claims(has_plugin);
     let IsolationFacts {
         toolkit,
@@ -28,6 +32,9 @@ pub(super) fn check(facts: &IsolationFacts, has_plugin: bool) -> AreaReport {
     } = facts;
     let mut findings = Vec::new();
     findings.extend(toolkit.as_ref().and_then(|it| check_toolkit(it, severity)));
+    if has_plugin {
+        findings.extend(specs.files.iter().filter_map(channels_of));
+    }
     findings.extend(systemd.and_then(|it| check_systemd(it, severity)));
     findings.extend(kubelet_user_ids.as_deref().map(user_namespaces));
     findings.extend(kata.as_deref().map(kata_containers));
@@ -65,6 +72,37 @@ fn check_toolkit(toolkit: &Toolkit, severity: Severity) -> Option<Finding> {
             ),
         )),
     }
+}
+
+/// A runtime gives the devices of any spec to whoever names them: in an annotation of a pod, by a device plugin, or
+/// on the command line.
+fn channels_of(file: &SpecFileFacts) -> Option<Finding> {
+    let spec = file.spec.as_ref().ok().filter(|_| !file.is_shadowed)?;
+    // Those of kubelet's plugins are claims'.
+    if spec.kind().vendor().starts_with(KUBELET_PLUGINS) {
+        return None;
+    }
+    let devices = spec.devices().iter().flat_map(|device| {
+        let nodes = device.container_edits.device_nodes.iter();
+        let nodes = nodes.chain(&spec.container_edits().device_nodes);
+        let channel = nodes.filter(|node| is_channel_node(node)).take(1);
+        channel.map(|node| (device.name.as_str(), node.path.as_str()))
+    });
+    let mut devices = devices.into_iter();
+    let (device, path) = devices.next()?;
+    let more = and_more(devices.count());
+    let kind = spec.kind();
+    Some(Finding::warning(
+        "imex-channels-by-other-spec",
+        &file.path,
+        format!(
+            "its device {kind}={device} is {path}{more}: every container that asks for it gets the channel, with a claim or without"
+        ),
+        format!(
+            "remove {}, or have what wrote it leave channels out: claims have specs of their own",
+            file.path
+        ),
+    ))
 }
 
 /// An old systemd applies its own device rules again on a reload, and removes
@@ -117,7 +155,7 @@ mod tests {
                 }),
                 ..IsolationFacts::default()
             };
-            let findings = check(&facts, true).findings;
+            let findings = check(&facts, &SpecFacts::default(), true).findings;
             findings.iter().map(|it| it.id).collect::<Vec<_>>()
         };
         assert_eq!(ids(Ok(Some(true))), [""; 0]);
@@ -128,14 +166,67 @@ mod tests {
     }
 
     #[test]
+    fn a_spec_that_hands_out_channels_beside_claims_is_named_with_device_and_channel() {
+        let spec = |kind: &str, path: &str| {
+            let spec = serde_json::json!({
+                "cdiVersion": "0.5.0",
+                "kind": kind,
+                "devices": [{ "name": "one", "containerEdits": {
+                    "deviceNodes": [{ "path": path, "type": "c", "major": 235, "minor": 7 }],
+                } }],
+            });
+            let spec = imex_cdi::Spec::parse(spec.to_string().as_bytes()).unwrap();
+            SpecFacts {
+                files: vec![SpecFileFacts {
+                    path: "/etc/cdi/a.yaml".to_owned(),
+                    spec: Ok(std::sync::Arc::new(spec)),
+                    nodes: vec![],
+                    is_shadowed: false,
+                    missing_paths: vec![],
+                }],
+                ..SpecFacts::default()
+            }
+        };
+        let channel = "/dev/nvidia-caps-imex-channels/channel7";
+        let own = spec("nvidia.com/imex-channel", channel);
+        let facts = IsolationFacts::default();
+        let findings = check(&facts, &own, true).findings;
+        let [found] = findings.as_slice() else {
+            panic!("{findings:?}");
+        };
+        assert_eq!(
+            (found.id, found.subject.as_str(), found.severity),
+            (
+                "imex-channels-by-other-spec",
+                "/etc/cdi/a.yaml",
+                Severity::Warning
+            )
+        );
+        let device = format!("nvidia.com/imex-channel=one is {channel}:");
+        assert!(found.evidence.contains(&device), "{}", found.evidence);
+        // Without claims there is nothing to go around; a claim's own spec and other devices are none.
+        for (specs, has_plugin) in [
+            (own, false),
+            (spec("k8s.compute-domain.nvidia.com/claim", channel), true),
+            (spec("nvidia.com/gpu", "/dev/nvidia0"), true),
+        ] {
+            assert_eq!(check(&facts, &specs, has_plugin).findings, []);
+        }
+    }
+
+    #[test]
     fn an_old_systemd_drops_devices() {
         let of = |systemd| {
             let facts = IsolationFacts {
                 systemd: Some(systemd),
                 ..IsolationFacts::default()
             };
-            assert_ne!(check(&facts, false).worst(), Some(Severity::Warning));
-            check(&facts, true)
+            let specs = SpecFacts::default();
+            assert_ne!(
+                check(&facts, &specs, false).worst(),
+                Some(Severity::Warning)
+            );
+            check(&facts, &specs, true)
         };
         assert_eq!(of(239).findings.len(), 1);
         assert_eq!(of(240).findings.len(), 0);
