@@ -83,8 +83,10 @@ pub enum PrepareError {
         /// Its pool.
         pool: String,
     },
-    /// A claim for an IMEX daemon pod. The text is the Go driver's.
-    #[error("ComputeDomain daemon claims are not supported when imex.mode=hostManaged")]
+    /// A claim for an IMEX daemon pod. The text begins as the Go driver's.
+    #[error(
+        "ComputeDomain daemon claims are not supported when imex.mode=hostManaged, nor by this driver's imex.mode=driverManaged, whose daemons need no claims"
+    )]
     DaemonClaim,
     /// An allocation mode other than `Single`.
     #[error("allocationMode {mode:?} is not supported, only \"Single\" is")]

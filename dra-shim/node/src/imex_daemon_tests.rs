@@ -98,17 +98,29 @@ fn domains_own<'a>(
 #[test]
 fn a_claim_is_prepared_only_while_the_nodes_daemon_is_ready_in_the_nodes_clique() {
     let node = DrivenNode::new();
-    assert_eq!(node.code("a"), "imex-daemon-missing");
+    let file = node.dir.path().join(STATE_FILE);
+    let file = file.to_str().unwrap();
+    let refused = |code: &str, parts: &[&str]| {
+        let error = node.prepare("a").unwrap_err();
+        assert_eq!((error.code(), error.class()), (code, Class::Retry));
+        let text = error.to_string();
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    };
+    refused("imex-daemon-missing", &["no IMEX daemon", file]);
     node.daemon_writes("{");
-    assert_eq!(node.code("a"), "imex-daemon-unreadable");
-    node.daemon_says(|state| state.phase = DaemonPhase::Starting);
-    assert_eq!(node.code("a"), "imex-daemon-starting");
-    node.daemon_says(|state| state.phase = DaemonPhase::DriverTooOld);
-    assert_eq!(node.code("a"), "imex-daemon-driver-too-old");
+    refused("imex-daemon-unreadable", &["cannot be read", file]);
+    node.daemon_says(|state| {
+        (state.phase, state.reason) = (DaemonPhase::Starting, "its reason".to_owned());
+    });
+    refused("imex-daemon-starting", &["its reason"]);
+    node.daemon_says(|state| {
+        (state.phase, state.reason) = (DaemonPhase::DriverTooOld, "550 is old".to_owned());
+    });
+    refused("imex-daemon-driver-too-old", &["cannot work", "550 is old"]);
     node.drains();
-    assert_eq!(node.code("a"), "imex-daemon-draining");
+    refused("imex-daemon-draining", &["about to be replaced"]);
     node.daemon_says(|state| state.clique = "another.0".to_owned());
-    assert_eq!(node.code("a"), "imex-daemon-of-other-clique");
+    refused("imex-daemon-of-other-clique", &["another.0", &clique()]);
     assert_eq!(node.claims.recorded_claims(), [], "nothing was begun");
 
     node.daemon_says(|_| {});

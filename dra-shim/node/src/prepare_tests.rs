@@ -6,8 +6,9 @@ use nvml_clique::Fabric;
 use super::*;
 use crate::Class;
 use crate::test_objects::{
-    DOMAIN, Disks, at, at_clocks, begin, end, mk_claim, mk_hardware, mk_hardware_with, mk_input,
-    mk_status, prepare, prepare_in, prepare_input, write_spec,
+    DOMAIN, Disks, at, at_clocks, begin, end, mk_claim, mk_hardware, mk_hardware_with,
+    mk_hardware_without_clique, mk_input, mk_status, prepare, prepare_in, prepare_input,
+    write_spec,
 };
 
 // req: KUBELET-32
@@ -210,16 +211,84 @@ fn without_domain_or_clique_nothing_is_written() {
         error.to_string().contains(DOMAIN) && error.to_string().contains("default"),
         "{error}"
     );
+    let no_gpus = mk_hardware_with(235, Fabric::from_gpus(&[]));
+    let error = prepare(DomainState::Unassigned, &no_gpus);
     assert_eq!(
-        prepare(
-            DomainState::Unassigned,
-            &mk_hardware_with(235, Fabric::from_gpus(&[]))
-        )
-        .class(),
-        Class::Retry
+        (error.code(), error.class()),
+        ("fabric-not-ready", Class::Retry)
     );
+    let error = prepare(DomainState::Unassigned, &mk_hardware_without_clique());
+    assert_eq!(
+        (error.code(), error.class()),
+        ("no-clique", Class::Permanent)
+    );
+    assert!(error.to_string().contains("clique"), "{error}");
     assert_eq!(disks.checkpoint.read("checkpoint.json").unwrap(), None);
     assert!(disks.cdi.list().unwrap().is_empty());
+}
+
+/// A claim has everything wrong with it, and one thing after the other is put right.
+// req: NODE-6, NODE-7
+#[test]
+fn of_several_reasons_the_first_check_decides_and_nothing_is_written_before_all_have_passed() {
+    let disks = Disks::default();
+    let node = disks.start();
+    prepare(&node, &mk_claim("holder")).unwrap();
+    let recorded = disks.checkpoint.read("checkpoint.json").unwrap();
+    let claim = mk_claim("claim-1");
+    let (whole, dark) = (mk_hardware(), mk_hardware_without_clique());
+    let reasons = [
+        "config-unknown-field",
+        "not-one-device",
+        "allocation-mode",
+        "device-held",
+        "domain-not-found",
+        "no-clique",
+    ];
+    for (right, reason) in reasons.iter().enumerate() {
+        let mut text = mk_status("pod-1", "channel-0").to_json();
+        let mut spoil = |from: &str, to: &str| {
+            assert!(text.contains(from), "{text}");
+            text = text.replacen(from, to, 1);
+        };
+        if right < 3 {
+            spoil(r#""Single""#, r#""All""#);
+        }
+        if right < 2 {
+            let result = r#"{"request":"channel","driver":"compute-domain.nvidia.com","pool":"node-a","device":"channel-0"}"#;
+            spoil(result, &format!("{result},{result}"));
+        }
+        if right < 1 {
+            spoil(r#""allocationMode""#, r#""unknown":1,"allocationMode""#);
+        }
+        if right == 4 {
+            node.unprepare("holder", at(1)).unwrap();
+        }
+        let status = ClaimStatus::from_json(&text).unwrap();
+        let prepared = ChannelRequest::from_status(&status).and_then(|request| {
+            let input = PrepareInput {
+                domain: if right < 5 {
+                    DomainState::Missing
+                } else {
+                    DomainState::Unassigned
+                },
+                ..mk_input(&claim, &status, &request, &dark)
+            };
+            prepare_input(&node, input)
+        });
+        assert_eq!(prepared.unwrap_err().code(), *reason);
+        assert_eq!(disks.spec_of(&claim), None, "{reason}");
+        assert!(
+            node.recorded_claims().iter().all(|it| *it != claim),
+            "{reason}"
+        );
+        if right < 4 {
+            let now = disks.checkpoint.read("checkpoint.json").unwrap();
+            assert_eq!(now, recorded, "{reason}");
+        }
+    }
+    let status = mk_status("pod-1", "channel-0");
+    assert!(prepare_in(&node, &claim, &status, &whole, at(2)).is_ok());
 }
 
 #[test]

@@ -128,24 +128,36 @@ fn an_unknown_field_is_named() {
 #[test]
 fn a_daemon_claim_and_a_device_that_is_no_channel_are_refused() {
     let daemon = mk_parameters("").replace("ChannelConfig", "DaemonConfig");
-    assert!(matches!(
-        request(&mk_result("daemon-0"), &daemon),
-        Err(PrepareError::DaemonClaim)
-    ));
-    assert!(matches!(
-        request(&mk_result("daemon-0"), &mk_parameters("")),
-        Err(PrepareError::NotAChannel { device, .. }) if device == "daemon-0"
-    ));
+    // Also where somebody has put it on a channel.
+    for device in ["daemon-0", "channel-0"] {
+        let error = request(&mk_result(device), &daemon).unwrap_err();
+        assert_eq!(
+            (error.code(), error.class()),
+            ("daemon-claim", crate::Class::Permanent)
+        );
+        let text = error.to_string();
+        let begins = "ComputeDomain daemon claims are not supported when imex.mode=hostManaged";
+        assert!(text.starts_with(begins), "{text}");
+        assert!(text.contains("driverManaged"), "{text}");
+    }
+    let error = request(&mk_result("daemon-0"), &mk_parameters("")).unwrap_err();
+    assert_eq!(
+        (error.code(), error.class()),
+        ("not-a-channel", crate::Class::Permanent)
+    );
+    assert!(error.to_string().contains("daemon-0"), "{error}");
 }
 
 // req: NODE-5
 #[test]
 fn admin_access_is_refused() {
     let result = mk_result("channel-0").replace("\"pool\"", "\"adminAccess\":true,\"pool\"");
-    assert!(matches!(
-        request(&result, &mk_parameters("")),
-        Err(PrepareError::AdminAccess)
-    ));
+    let error = request(&result, &mk_parameters("")).unwrap_err();
+    assert_eq!(
+        (error.code(), error.class()),
+        ("admin-access", crate::Class::Permanent)
+    );
+    assert!(error.to_string().contains("admin access"), "{error}");
 }
 
 // req: KUBELET-54

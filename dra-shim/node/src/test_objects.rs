@@ -250,6 +250,11 @@ pub(crate) fn mk_hardware() -> Hardware {
     mk_hardware_with(235, Fabric::from_gpus(&[mk_gpu(0, mk_completed(7))]))
 }
 
+/// A node whose GPUs work, and belong to no multi-node fabric.
+pub(crate) fn mk_hardware_without_clique() -> Hardware {
+    mk_hardware_with(235, Fabric::from_gpus(&[mk_gpu(0, mk_completed(0))]))
+}
+
 pub(crate) fn mk_gpu(index: u32, fabric: GpuFabricState) -> Gpu {
     Gpu {
         id: GpuRef { index, uuid: None },
