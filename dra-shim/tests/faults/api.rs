@@ -30,6 +30,8 @@ pub(crate) enum Behaviour {
     Resets,
     /// As always, but later.
     Delays(Duration),
+    /// With this text of the object replaced.
+    Spoils(&'static str, &'static str),
 }
 
 /// A kind of request, such as `get resourceclaims`, for objects of one name.
@@ -162,6 +164,12 @@ impl ApiServer {
                     continue;
                 }
                 Some(Behaviour::Delays(pause)) => sleep(pause).await,
+                Some(Behaviour::Spoils(from, to)) => {
+                    let (code, body) = self.answer(&request);
+                    let body = body.to_string().replace(from, to);
+                    write(&mut connection, code, &serde_json::from_str(&body)?).await?;
+                    continue;
+                }
                 None => {}
             }
             if request.watches {

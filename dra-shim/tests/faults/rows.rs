@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::api::{Asked, Behaviour};
+use crate::api::{Asked, Behaviour, DOMAIN as DOMAIN_UID};
 use crate::driver_root::{FAILS, HANGS, SLOW};
 use crate::matrix::{Cell, Fault, On, Row, Step};
 
@@ -21,7 +21,8 @@ const CHECKPOINT: On = On::Named("checkpoint.json");
 const LOCK: On = On::Named("pu.lock");
 const BOOT_ID: On = On::Named("/proc/sys/kernel/random/boot_id");
 
-const IN_MEMORY: Cell = Cell::Never("decided from the claim in memory: there is nothing to fail");
+const IN_MEMORY: Cell =
+    Cell::Never("decided from the claim in memory: nothing fails but the claim itself");
 const IN_BETWEEN: Cell = Cell::Never(
     "nothing durable happens between the read of the claim and the next request: killed there",
 );
@@ -30,9 +31,19 @@ const NO_FILE: Cell = Cell::Never("no file is written");
 const ONLY_READS: Cell = Cell::Never("a file is read, none is written");
 const NOT_API: Cell = Cell::Never("NVML was read before: no request is made");
 
-const PURE: Row = [
-    IN_MEMORY, IN_MEMORY, IN_BETWEEN, IN_MEMORY, IN_MEMORY, IN_MEMORY, IN_MEMORY, IN_MEMORY,
-];
+/// The row of a step that decides from the claim: it has this text in place of that one at first.
+const fn decides(from: &'static str, to: &'static str) -> Row {
+    [
+        api(CLAIM_A, Behaviour::Spoils(from, to)),
+        IN_MEMORY,
+        IN_BETWEEN,
+        IN_MEMORY,
+        IN_MEMORY,
+        IN_MEMORY,
+        IN_MEMORY,
+        IN_MEMORY,
+    ]
+}
 
 const fn api(asked: Asked, behaviour: Behaviour) -> Cell {
     Cell::Fault(Fault::Api(asked, behaviour))
@@ -166,7 +177,13 @@ impl Step {
     pub(crate) const fn row(self) -> Row {
         match self {
             Self::ReadClaim => READ_CLAIM,
-            Self::DecodeConfig | Self::OneResult | Self::AllocationMode | Self::ConfigState => PURE,
+            Self::DecodeConfig => decides("\"allocationMode\"", "\"unknown\":1,\"allocationMode\""),
+            Self::OneResult => decides(
+                "\"device\":\"channel-0\"}",
+                "\"device\":\"channel-0\"},{\"request\":\"channel\",\"driver\":\"compute-domain.nvidia.com\",\"pool\":\"node-a\",\"device\":\"channel-1\"}",
+            ),
+            Self::AllocationMode => decides("\"Single\"", "\"foo\""),
+            Self::ConfigState => decides(DOMAIN_UID, "no-uid"),
             Self::ConflictAndStarted => CONFLICT_AND_STARTED,
             Self::DomainLookup => DOMAIN_LOOKUP,
             Self::Clique => CLIQUE,

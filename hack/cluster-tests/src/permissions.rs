@@ -115,50 +115,69 @@ impl Who {
     }
 }
 
-/// Whether RBAC and the Node authorizer let somebody do this in the namespace `default`: a verb and a
-/// resource, or `RESOURCE/SUBRESOURCE`. The error has the answer.
+/// Whether RBAC and the Node authorizer let somebody do this in a namespace: a verb and a resource, or
+/// `RESOURCE/SUBRESOURCE`, or a resource and the name of one.
 ///
 /// # Errors
-/// If they do not.
-pub fn can_i(cluster: &Cluster, who: &[&str], verb: &str, what: &str) -> Result<()> {
+/// If the API server does not answer, or knows no such resource.
+pub fn can_i(
+    cluster: &Cluster,
+    who: &[&str],
+    namespace: &str,
+    verb: &str,
+    what: &str,
+) -> Result<bool> {
     // For kubectl, what follows a slash is the object's name.
-    let (resource, subresource) = what.split_once('/').unwrap_or((what, ""));
+    let (object, subresource) = if let Some((resource, name)) = what.split_once(' ') {
+        (format!("{resource}/{name}"), "")
+    } else {
+        let (resource, subresource) = what.split_once('/').unwrap_or((what, ""));
+        (resource.to_owned(), subresource)
+    };
     let subresource = format!("--subresource={subresource}");
     let ask = [
         "auth",
         "can-i",
         verb,
-        resource,
+        &object,
         &subresource,
         "-n",
-        "default",
+        namespace,
     ];
-    cluster.kubectl(&[&ask[..], who].concat()).map(drop)
+    let (answer, text) = match cluster.kubectl(&[&ask[..], who].concat()) {
+        Ok(text) => (true, text),
+        Err(error) => (false, format!("{error:#}")),
+    };
+    let word = if answer { "yes" } else { "no" };
+    // It asks all the same about what it does not know.
+    let is_known = !text.contains("doesn't have a resource type");
+    let has_answer = text.lines().any(|line| {
+        let line = line.rsplit(": ").next().unwrap_or(line);
+        line == word || line.starts_with(&format!("{word} - "))
+    });
+    ensure!(is_known && has_answer, "{who:?} {verb} {what}: {text}");
+    Ok(answer)
 }
 
-/// Prints a table of who may do what, as [`can_i`]: a verb, a resource and perhaps a name.
+/// Prints a table of who may do what in a namespace, as [`can_i`].
 ///
 /// # Errors
 /// If a row is not as it says.
-pub fn rights(cluster: &Cluster, title: &str, rows: &[(&str, &str, bool)]) -> Result<()> {
+pub fn rights(
+    cluster: &Cluster,
+    title: &str,
+    namespace: &str,
+    rows: &[(&str, &str, bool)],
+) -> Result<()> {
     println!("| who | {title} | |\n|---|---|---|");
     for (who, what, is_allowed) in rows {
-        let words: Vec<&str> = what.split(' ').collect();
-        let answer = match words[..] {
-            [verb, resource] => can_i(cluster, &[who], verb, resource),
-            [verb, resource, name] => {
-                let object = format!("{resource}/{name}");
-                let ask = ["auth", "can-i", verb, &object, who];
-                cluster.kubectl(&ask).map(drop)
-            }
-            _ => bail!("not a verb and a resource: {what}"),
+        let Some((verb, object)) = what.split_once(' ') else {
+            bail!("not a verb and a resource: {what}");
         };
-        println!(
-            "| {} | {what} | {} |",
-            who.trim_start_matches("--as="),
-            if answer.is_ok() { "allowed" } else { "refused" }
-        );
-        ensure!(answer.is_ok() == *is_allowed, "{who} {what}: {answer:?}");
+        let answer = can_i(cluster, &[who], namespace, verb, object)?;
+        let word = if answer { "allowed" } else { "refused" };
+        println!("| {} | {what} | {word} |", who.trim_start_matches("--as="));
+        ensure!(answer == *is_allowed, "{who} {what}: {word}");
     }
     Ok(())
 }

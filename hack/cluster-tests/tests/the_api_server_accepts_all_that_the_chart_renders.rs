@@ -42,8 +42,7 @@ fn render(cluster: &Cluster, namespace: &Namespace, options: &[&str]) -> Result<
         &name,
         "--set=nameOverride=dry",
     ];
-    let classes = "--set=featureGates.HostManagedIMEX=true";
-    cluster.script(&[&template[..], &[classes], options].concat(), "")
+    cluster.script(&[&template[..], options].concat(), "")
 }
 
 /// Has the objects created in a dry run.
@@ -77,7 +76,10 @@ fn objects_of_the_defaults_and_of_every_option_are_valid() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "dry-run")?;
     let _kinds = MonitoringKinds::define(&cluster)?;
-    create_dry(&cluster, &render(&cluster, &namespace, &[])?)?;
+    let host_managed = "--set=featureGates.HostManagedIMEX=true";
+    for mode in [&[][..], &[host_managed]] {
+        create_dry(&cluster, &render(&cluster, &namespace, mode)?)?;
+    }
     let everything = format!("{CHART}/../golden/everything.values.yaml");
     let here = format!("--set=namespaceOverride={}", namespace.name);
     let options = [
@@ -104,8 +106,14 @@ fn objects_of_the_defaults_and_of_every_option_are_valid() -> Result<()> {
     }
     for values in ["unprivileged", "unprivileged-cdi"] {
         let values = format!("{CHART}/{values}.values.yaml");
-        create_dry(&cluster, &render(&cluster, &namespace, &["-f", &values])?)?;
+        create_dry(
+            &cluster,
+            &render(&cluster, &namespace, &["-f", &values, host_managed])?,
+        )?;
     }
     let without_pods = "--set=kubeletPlugin.hostService.enabled=true";
-    create_dry(&cluster, &render(&cluster, &namespace, &[without_pods])?)
+    create_dry(
+        &cluster,
+        &render(&cluster, &namespace, &[without_pods, host_managed])?,
+    )
 }

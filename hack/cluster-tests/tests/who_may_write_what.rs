@@ -11,6 +11,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue, TestDomain};
+use cluster_tests::node_pod::NAMESPACE;
 use cluster_tests::permissions::{DRIVER, Who, can_i, new_slice, new_slice_of, rights, row};
 use cluster_tests::release::CHART;
 use cluster_tests::{Cluster, Namespace, wait_until};
@@ -383,7 +384,31 @@ fn the_programs_may_do_nothing_but_what_they_do() -> Result<()> {
         (&controller, "impersonate users", false),
     ];
     let rows = rows.map(|(who, what, is_allowed)| (who.as_str(), what, is_allowed));
-    rights(&cluster, "in another namespace", &rows)
+    rights(&cluster, "in another namespace", "default", &rows)?;
+    // Where they have leases, and the chart has its Secrets and pods.
+    let own = [
+        (&controller, "create leases", true),
+        (&controller, "update leases imex-dra-controller", true),
+        (&controller, "update leases somebodys", false),
+        (&controller, "get secrets", false),
+        (&controller, "get configmaps", false),
+        (&controller, "create pods", false),
+        (&controller, "delete pods", false),
+        (&controller, "create daemonsets", false),
+        (&controller, "patch daemonsets", false),
+        (&controller, "delete deployments", false),
+        (&controller, "create serviceaccounts/token", false),
+        (&plugin, "get leases", false),
+        (&plugin, "update leases", false),
+        (&plugin, "get secrets", false),
+        (&plugin, "list pods", false),
+        (&plugin, "create pods", false),
+        (&plugin, "create pods/exec", false),
+        (&plugin, "patch daemonsets", false),
+        (&plugin, "create serviceaccounts/token", false),
+    ];
+    let own = own.map(|(who, what, is_allowed)| (who.as_str(), what, is_allowed));
+    rights(&cluster, "in the driver's own", NAMESPACE, &own)
 }
 
 /// The accounts of the Jobs around an installation and their rights, which the chart has only while they run,
@@ -431,17 +456,14 @@ fn the_jobs_around_an_installation_may_do_nothing_but_what_they_do() -> Result<(
         (crds, domains, false),
         (crds, "create customresourcedefinitions", false),
     ];
-    rights(&cluster, "between installations", &between)?;
+    rights(&cluster, "between installations", NAMESPACE, &between)?;
     let accounts = HookAccounts::create(&cluster)?;
     // RBAC knows of a role some moments after it was made.
     wait_until(&cluster, "the accounts have their rights", || {
         for who in [guard, crds] {
-            can_i(
-                &cluster,
-                &[who],
-                "list",
-                "computedomains.resource.nvidia.com",
-            )?;
+            let what = "computedomains.resource.nvidia.com";
+            let can = can_i(&cluster, &[who], NAMESPACE, "list", what)?;
+            ensure!(can, "{who}: not yet");
         }
         Ok(())
     })?;
@@ -485,7 +507,7 @@ fn the_jobs_around_an_installation_may_do_nothing_but_what_they_do() -> Result<(
         (crds, "create clusterrolebindings", false),
         (crds, "impersonate users", false),
     ];
-    rights(&cluster, "during an installation", &during)?;
+    rights(&cluster, "during an installation", NAMESPACE, &during)?;
     drop(accounts);
     Ok(())
 }
