@@ -179,7 +179,12 @@ chart_tests() {
     cargo build --quiet --locked -p dra-kubelet --example echo --example lamps
     cargo build --quiet --locked -p cdi-gen
     for name in "$@"; do
-        cargo test --locked -p cluster-tests --test="$name" -- --ignored --test-threads=1 --nocapture || failed "$name"
+        if ! cargo test --locked -p cluster-tests --test="$name" -- --ignored --test-threads=1 --nocapture; then
+            failed "$name"
+            # A release that it has left half done would fail the tests that follow.
+            hack/cluster.sh helm uninstall imex-dra --namespace imex-dra --no-hooks --wait --timeout 2m || true
+            hack/install.sh --mode "$mode"
+        fi
     done
 }
 

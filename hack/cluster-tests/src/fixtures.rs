@@ -375,8 +375,12 @@ impl Drop for ChartValue {
     }
 }
 
-/// They go when their pods have gone, long before their namespaces do.
-fn wait_for_domains_of_ended_tests(cluster: &Cluster) -> Result<()> {
+/// They go when their pods have gone, long before their namespaces do. What the guard is asked next has to find
+/// none of them.
+///
+/// # Errors
+/// If one is still there after the timeout.
+pub fn wait_for_domains_of_ended_tests(cluster: &Cluster) -> Result<()> {
     fn name_at<'a>(objects: &'a [Value], pointer: &str) -> Vec<Option<&'a Value>> {
         objects.iter().map(|it| it.pointer(pointer)).collect()
     }

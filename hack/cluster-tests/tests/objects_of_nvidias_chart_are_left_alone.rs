@@ -162,6 +162,7 @@ fn they_outlive_an_uninstallation_and_an_installation_of_this_chart() -> Result<
     let before = theirs.state()?;
     ensure!(before.len() > 15, "only {} objects", before.len());
 
+    fixtures::wait_for_domains_of_ended_tests(&cluster)?;
     helm(&cluster, "uninstall", &["--wait", "--timeout=120s"])?;
     let after = theirs.state()?;
     ensure!(after == before, "uninstalled: {after:#?}, not {before:#?}");

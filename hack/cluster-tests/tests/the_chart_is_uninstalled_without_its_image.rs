@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use cluster_tests::fixtures;
 use cluster_tests::node_pod::{NAMESPACE, NodePod};
 use cluster_tests::release::{
     CHART, helm, helm_refuses, install, objects_of_driver, revision, roll_back, upgrade, values,
@@ -78,6 +79,7 @@ fn a_release_whose_image_is_gone_is_upgraded_to_another_one() -> Result<()> {
 fn a_release_that_never_ran_is_uninstalled_as_its_job_says() -> Result<()> {
     let cluster = Cluster::connect()?;
     let values = values(&cluster)?;
+    fixtures::wait_for_domains_of_ended_tests(&cluster)?;
     helm(&cluster, "uninstall", &["--wait", TIMEOUT])?;
 
     let gate = "--set=featureGates.HostManagedIMEX=true";
