@@ -32,6 +32,10 @@ must=(
     allocation_mode_all_is_refused
     echo_driver_serves_a_pod
     doctor_finds_a_healthy_node_healthy
+    a_node_without_clique_fails_claims_until_it_has_one
+    a_second_claim_goes_to_another_node
+    who_may_write_what
+    a_stopped_host_daemon_is_left_alone
     no_channel_without_a_claim
     a_missing_driver_is_reported_and_retried
     killed_and_restarted_components_recover
