@@ -48,6 +48,38 @@ impl Drop for StoppedDaemon<'_> {
     }
 }
 
+/// Programs of the driver that write down that they were run, in place of those that there are.
+struct Recorders<'a>(&'a Cluster);
+
+impl Recorders<'_> {
+    const CALLS: &'static str = "/run/nvidia/driver/calls";
+
+    fn install(cluster: &Cluster) -> Result<Recorders<'_>> {
+        let calls = Self::CALLS;
+        let install = format!(
+            r#"cd /run/nvidia/driver/usr/bin; rm -f {calls}; cp -p nvidia-imex-ctl ../nvidia-imex-ctl.kept
+            for name in nvidia-imex nvidia-imex-ctl; do
+                printf '#!/bin/sh\necho %s "$@" >>{calls}\n' $name >$name; chmod 755 $name
+            done
+            ./nvidia-imex-ctl -q; grep -qx 'nvidia-imex-ctl -q' {calls}; : >{calls}"#
+        );
+        let recorders = Recorders(cluster);
+        cluster.on_node(NODE, &format!("set -e; {install}"))?;
+        Ok(recorders)
+    }
+
+    fn calls(&self) -> Result<String> {
+        self.0.on_node(NODE, &format!("cat {}", Self::CALLS))
+    }
+}
+
+impl Drop for Recorders<'_> {
+    fn drop(&mut self) {
+        let restore = "cd /run/nvidia/driver/usr/bin && rm -f nvidia-imex && mv ../nvidia-imex-ctl.kept nvidia-imex-ctl";
+        drop(self.0.on_node(NODE, restore)); // ignored: if it fails, the next test does
+    }
+}
+
 // req: NODE-37
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
@@ -65,6 +97,7 @@ fn a_workload_keeps_its_device_and_can_end_while_the_daemon_is_down() -> Result<
     let plugin = NodePod::plugin(&cluster, NODE)?;
     let (restarts, log) = (plugin.restarts()?, plugin.log()?);
 
+    let recorders = Recorders::install(&cluster)?;
     let daemon = StoppedDaemon::stop(&cluster)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -90,5 +123,10 @@ fn a_workload_keeps_its_device_and_can_end_while_the_daemon_is_down() -> Result<
         let traces = fixtures::traces_on_node(&cluster, NODE, &claim)?;
         ensure!(traces.is_empty(), "left: {traces}");
         Ok(())
-    })
+    })?;
+    // Nor is it asked before a claim is prepared.
+    fixtures::run_pod(&cluster, &namespace, "next", NODE, Some(&domain))?;
+    let calls = recorders.calls()?;
+    ensure!(calls.is_empty(), "the driver ran {calls:?}");
+    Ok(())
 }
