@@ -401,7 +401,9 @@ fn the_programs_may_do_nothing_but_what_they_do() -> Result<()> {
         (&plugin, "get leases", false),
         (&plugin, "update leases", false),
         (&plugin, "get secrets", false),
-        (&plugin, "list pods", false),
+        // By its node, cluster-wide.
+        (&plugin, "list pods", true),
+        (&plugin, "delete pods", false),
         (&plugin, "create pods", false),
         (&plugin, "create pods/exec", false),
         (&plugin, "patch daemonsets", false),
