@@ -24,7 +24,7 @@ use compute_domain_api::resident::DaemonState;
 
 use self::action::{Action, Plan};
 use self::facts::{Answer, DRIVER_TOO_OLD, Exit, Fabric, Report, StartReason};
-use self::membership::{Me, Membership};
+use self::membership::{Me, Membership, Seat};
 use self::process::Process;
 
 /// How often files are compared with what they should be: kubelet rewrites a pod's hosts file when it
@@ -62,6 +62,8 @@ pub(crate) struct Core {
     held: Option<(Instant, Membership)>,
     names: Names,
     process: Process,
+    /// That of the process, or of the last one.
+    last_seat: Option<Seat>,
     /// Grows when the certificates are renewed.
     certificates: u64,
     backoff: backoff::Backoff,
@@ -94,6 +96,7 @@ impl Core {
                 why: "nvidia-imex has not been started yet".to_owned(),
                 driver_too_old: false,
             },
+            last_seat: None,
             certificates: 0,
             backoff: backoff::Backoff::default(),
             last_signal: None,

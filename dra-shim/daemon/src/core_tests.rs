@@ -441,7 +441,10 @@ fn the_state_has_the_place_of_the_process_whatever_the_object_says() {
     world.core.membership(gone, world.now);
     assert_eq!(world.place(), place);
     world.exit();
-    assert_eq!(world.place(), place);
+    world.member(mk_membership(1, &[(0, 2)]));
+    assert_eq!(world.place(), place, "it has not run with the other one");
+    world.pass(SECOND);
+    assert_eq!(world.place().map(|it| it.index), Some(1));
     // Of another clique than the GPUs are in, it is none.
     world.core.fabric(Fabric::Clique("d.0".to_owned()));
     assert_eq!(world.place(), None);

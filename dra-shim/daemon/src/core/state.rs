@@ -36,12 +36,9 @@ impl Core {
         (state, unready)
     }
 
-    /// The place of `nvidia-imex`: that of the process, or that of the last membership if there is none.
+    /// The place with which `nvidia-imex` runs, or ran last: what the object says by now is no proof of what ran.
     fn place(&self) -> Option<Place> {
-        let seat = match &self.process {
-            Process::Up(up) => Some(&up.seat),
-            Process::Down { .. } | Process::Ending { .. } => self.plan.as_ref().map(|it| &it.seat),
-        };
+        let seat = self.last_seat.as_ref();
         let seat = seat.filter(|seat| Some(seat.clique.as_str()) == self.clique())?;
         Some(Place {
             index: seat.index,
