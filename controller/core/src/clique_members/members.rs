@@ -193,23 +193,27 @@ impl Members {
     /// is reserved: the slice is of the former machine.
     // req: DM-7
     pub(super) fn believe(&mut self, places: &BTreeMap<Box<str>, Place>, now: Instant) {
-        let count = |length| places.values().filter(|it| it.length == length).count();
-        let lengths = places.values().map(|place| place.length);
-        if let Some(length) = lengths.max_by_key(|length| (count(*length), *length))
-            && !std::mem::replace(&mut self.is_length_checked, true)
+        if !self.is_length_checked
+            && let Some(length) = most_frequent_length(places)
         {
             self.length = Some(length);
+            self.is_length_checked = true;
+        }
+        if self.entries.values().all(Entry::is_checked) {
+            return;
         }
         let checked = self.entries.values().filter(|entry| entry.is_checked());
         let mut taken: BTreeSet<_> = checked.map(|entry| entry.daemon.index).collect();
         taken.extend(self.reserved(now).map(|(index, _)| i64::from(index)));
+        let is_sole = |index| places.values().filter(|it| it.index == index).count() == 1;
         let mut moved = Vec::new();
         for (node, place) in places {
             let index = i64::from(place.index);
-            let is_sole = places.values().filter(|it| it.index == place.index).count() == 1;
             match self.entries.get_mut(node).filter(|it| !it.is_checked()) {
                 Some(entry) if entry.daemon.index == index => entry.index_is = IndexIs::Written,
-                Some(_) if is_sole && !taken.contains(&index) => moved.push((node, index)),
+                Some(_) if !taken.contains(&index) && is_sole(place.index) => {
+                    moved.push((node, index));
+                }
                 _ => {}
             }
         }
@@ -301,8 +305,8 @@ impl Members {
         let mut free: VecDeque<_> = free.collect();
         let mut surplus = BTreeSet::new();
         for Candidate { node, uid, pod } in candidates {
-            let own = running.iter().find(|(_, other)| **other == node);
-            let own = own.map(|(index, _)| *index);
+            let own = places.get(&node).map(|place| place.index);
+            let own = own.filter(|index| running.get(index) == Some(&node));
             let Some(index) = own.or_else(|| free.pop_front()) else {
                 surplus.insert(node);
                 continue;
@@ -392,6 +396,13 @@ impl Members {
         free.sort_by_key(|index| (self.freed.get(index).copied(), *index));
         free
     }
+}
+
+/// The longest of them if there are several.
+fn most_frequent_length(places: &BTreeMap<Box<str>, Place>) -> Option<u32> {
+    let count = |length| places.values().filter(|it| it.length == length).count();
+    let lengths = places.values().map(|place| place.length);
+    lengths.max_by_key(|length| (count(*length), *length))
 }
 
 // === impl Evaluated ===

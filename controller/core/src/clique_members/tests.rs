@@ -658,6 +658,25 @@ fn a_controller_that_begins_to_lead_believes_what_runs_and_not_the_object() {
 
 // req: DM-7
 #[test]
+fn a_member_is_compared_with_its_place_also_when_other_members_have_been() {
+    let mut cluster = Cluster::new(18);
+    for node in ["a", "b", "c"] {
+        cluster.join(node, A);
+        cluster.pass(MINUTE);
+    }
+    let before = cluster.objects[A].spec.clone();
+    let daemons = &mut cluster.objects.get_mut(A).unwrap().spec.daemons;
+    (daemons[0].index, daemons[1].index) = (1, 0);
+    cluster.restart(18);
+    for (node, place) in [("c", "2/18"), ("b", "1/18"), ("a", "0/18")] {
+        cluster.join_running(node, place);
+        cluster.pass(MINUTE);
+    }
+    assert_eq!(cluster.objects[A].spec, before);
+}
+
+// req: DM-7
+#[test]
 fn an_index_with_which_nvidia_imex_runs_is_nobody_elses_although_the_daemon_has_no_pod() {
     let mut cluster = Cluster::new(2);
     let running = json!({ "clique": { "string": A }, "place": { "string": "0/2" } });
