@@ -204,8 +204,8 @@ impl ClaimSpecs {
     /// files that Go's driver left of them. A file that cannot be removed does not
     /// keep the others from being removed.
     ///
-    /// The caller knows that no other claim is prepared, from the API server or after a reboot: records
-    /// of its own may be lost, and the containers of a claim whose file is removed do not start again.
+    /// The caller asks the API server first, or has found a reboot: `prepared` from its own records alone
+    /// may be incomplete. Without its file, a prepared claim's containers cannot restart.
     // req: CDI-9
     pub fn sweep(&self, prepared: &BTreeSet<ClaimUid>) -> Result<Swept, ClaimSpecsError> {
         let names = self.dir.list();

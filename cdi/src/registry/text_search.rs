@@ -2,8 +2,8 @@
 
 use crate::{Kind, QualifiedName};
 
-/// Whether `text` was probably meant to define `name`: it has the device's name
-/// and, if it has any kind, that kind too.
+/// Whether `text` was probably meant to define `name`: it has both the device's
+/// name and its kind.
 pub(super) fn may_define(text: &[u8], name: &QualifiedName) -> bool {
     has_word(text, name.device().as_str()) && kinds(text).any(|found| found == *name.kind())
 }
@@ -94,7 +94,7 @@ mod tests {
             "{\"kind\":\"nvidia.com/mig\",\"name\":\"0\"",
             "kind: nvidia.com/gpux\n- 0",
             "kind: nvidia.com/gpu\n- 1",
-            // Without a kind it may be anybody's.
+            // Without a kind it may be any file.
             "0 of something",
             "kind: what\n- 0",
         ] {

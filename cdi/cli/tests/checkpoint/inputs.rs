@@ -194,7 +194,7 @@ fn a_node_without_a_checkpoint_is_one_clear_error() {
     }
 }
 
-/// That of NVIDIA's GPU plugin, whose devices have another layout.
+/// NVIDIA's GPU plugin records its devices in another layout.
 #[test]
 fn the_checkpoint_of_another_driver_is_whole_and_not_damaged() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gpu-checkpoint.json");

@@ -131,7 +131,7 @@ fn of_a_file_that_is_no_spec_nothing_is_printed_that_may_be_a_secret() {
     let place = Place::new();
     let lines = [
         "root:$6$salt$hash:20228:0:99999:7:::",
-        "token-of-somebody-0123456789-0123456789-0123456789",
+        "token-of-another-0123456789-0123456789-0123456789",
         "{\"password of the house\": 1}",
     ];
     for text in lines {

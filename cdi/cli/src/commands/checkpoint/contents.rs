@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 /// A checkpoint file.
 pub(super) enum Contents {
     Own(Checkpoint<DeviceGroup>),
-    /// It is whole, and its records have devices of these drivers only, whose layout is not known here.
+    /// An intact checkpoint of other drivers. Their devices are not decoded: each driver has its own layout.
     Foreign {
         checkpoint: Checkpoint<Box<RawValue>>,
         drivers: Vec<String>,
