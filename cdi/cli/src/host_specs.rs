@@ -31,7 +31,7 @@ pub(crate) enum HostError {
 }
 
 /// Whether it is one of the directories that need not exist.
-pub(crate) fn is_default(dir: &Path) -> bool {
+fn is_default(dir: &Path) -> bool {
     DEFAULT_DIRS.iter().any(|default| dir == Path::new(default))
 }
 

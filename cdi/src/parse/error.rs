@@ -110,12 +110,12 @@ impl Error for ReadError {
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         let expected = describe(expected);
-        if let Unexpected::Str(text) = found
-            && text.len() > LONGEST_QUOTE
-        {
-            let found = format_args!("a text of {} bytes", text.len());
-            return Self::custom(format_args!("invalid type: {found}, expected {expected}"));
-        }
+        let found = match found {
+            Unexpected::Str(text) if text.len() > LONGEST_QUOTE => {
+                format!("a text of {} bytes", text.len())
+            }
+            found => found.to_string(),
+        };
         Self::custom(format_args!("invalid type: {found}, expected {expected}"))
     }
 

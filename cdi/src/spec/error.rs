@@ -204,13 +204,13 @@ impl fmt::Display for Raw<'_> {
                 | SpecFault::TooComplex(_),
                 field,
             ) => {
-                let mut parts = Vec::new();
                 if error.0.kind.is_some() {
-                    parts.push(Owner(error).to_string());
+                    write!(f, "{}: ", Owner(error))?;
                 }
-                parts.extend(field.map(str::to_owned));
-                parts.push(fault.to_string());
-                f.write_str(&parts.join(": "))?;
+                if let Some(field) = field {
+                    write!(f, "{field}: ")?;
+                }
+                write!(f, "{fault}")?;
             }
             _ => {
                 write!(f, "{} {fault}", Owner(error))?;

@@ -51,11 +51,18 @@ impl Invocation {
     pub(crate) fn doctor(&self, kubelet_root: &Path) -> String {
         let mut line = "cdi-gen doctor".to_owned();
         self.push_root(&mut line);
-        push_kubelet_root(kubelet_root, &mut line);
+        if kubelet_root != Path::new(DEFAULT_KUBELET_ROOT) {
+            push_option("--kubelet-root", kubelet_root, &mut line);
+        }
         if self.options.driver_root != Path::new(DEFAULT_DRIVER_ROOT) {
             push_option("--driver-root", &self.options.driver_root, &mut line);
         }
-        self.push_dirs("--spec-dir", &mut line);
+        let dirs = &self.options.spec_dirs;
+        if !dirs.iter().eq(DEFAULT_DIRS.map(Path::new)) {
+            for dir in dirs {
+                push_option("--spec-dir", dir, &mut line);
+            }
+        }
         if let Some(socket) = &self.options.imex_socket {
             push_option("--imex-socket", socket, &mut line);
         }
@@ -66,21 +73,6 @@ impl Invocation {
         if self.root != Path::new("/") {
             push_option("--root", &self.root, line);
         }
-    }
-
-    fn push_dirs(&self, flag: &str, line: &mut String) {
-        let dirs = &self.options.spec_dirs;
-        if !dirs.iter().eq(DEFAULT_DIRS.map(Path::new)) {
-            for dir in dirs {
-                push_option(flag, dir, line);
-            }
-        }
-    }
-}
-
-fn push_kubelet_root(kubelet_root: &Path, line: &mut String) {
-    if kubelet_root != Path::new(DEFAULT_KUBELET_ROOT) {
-        push_option("--kubelet-root", kubelet_root, line);
     }
 }
 

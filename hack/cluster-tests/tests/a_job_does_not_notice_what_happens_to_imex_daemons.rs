@@ -120,25 +120,23 @@ fn somebody_edits_the_object_of_the_clique() -> Result<()> {
             json!({ "op": "remove", "path": "/metadata/labels" }),
             json!({ "op": "remove", "path": "/daemons/0" }),
             json!({ "op": "remove", "path": "/listLength" }),
-            json!({ "op": "replace", "path": "/daemons/0/index", "value": others }),
-            json!({ "op": "replace", "path": "/daemons/0/index", "value": 2000 }),
+            replace("/daemons/0/index", others),
+            replace("/daemons/0/index", &json!(2000)),
         ] {
             patch(json!([edit]))?;
             settled()?;
         }
         let own = before.pointer("/daemons/0/index");
-        let replace =
-            |path: &str, value: Value| json!({ "op": "replace", "path": path, "value": value });
         patch(json!([
-            replace("/daemons/0/index", json!(others)),
-            replace("/daemons/1/index", json!(own)),
+            replace("/daemons/0/index", others),
+            replace("/daemons/1/index", &json!(own)),
         ]))?;
         settled()?;
         let forged = json!("00000000-0000-0000-0000-000000000000");
         patch(json!([
-            replace("/daemons/0/nodeUID", forged.clone()),
-            replace("/daemons/0/podUID", forged),
-            replace("/listLength", json!(30)),
+            replace("/daemons/0/nodeUID", &forged),
+            replace("/daemons/0/podUID", &forged),
+            replace("/listLength", &json!(30)),
         ]))?;
         settled()?;
         delete_clique(cluster)?;
@@ -157,12 +155,10 @@ fn somebody_edits_or_deletes_the_clique_before_another_controller_leads() -> Res
         let pid = imex_pid(cluster)?;
         let before = imex_members::object(cluster, CLIQUE)?;
         let index = |number: u8| before.pointer(&format!("/daemons/{number}/index"));
-        let replace =
-            |path: &str, value: Value| json!({ "op": "replace", "path": path, "value": value });
         let swapped = json!([
-            replace("/daemons/0/index", json!(index(1))),
-            replace("/daemons/1/index", json!(index(0))),
-            replace("/listLength", json!(30)),
+            replace("/daemons/0/index", &json!(index(1))),
+            replace("/daemons/1/index", &json!(index(0))),
+            replace("/listLength", &json!(30)),
         ]);
         end_controllers(cluster)?;
         patch_clique(cluster, &swapped)?;
@@ -212,6 +208,11 @@ fn end_controllers(cluster: &Cluster) -> Result<()> {
         ensure!(left.is_empty(), "{} are", left.len());
         Ok(())
     })
+}
+
+/// One operation of a JSON patch.
+fn replace(path: &str, value: &Value) -> Value {
+    json!({ "op": "replace", "path": path, "value": value })
 }
 
 fn patch_clique(cluster: &Cluster, patch: &Value) -> Result<()> {

@@ -82,13 +82,12 @@ fn channels_of(file: &SpecFileFacts) -> Option<Finding> {
     if spec.kind().vendor().starts_with(KUBELET_PLUGINS) {
         return None;
     }
-    let devices = spec.devices().iter().flat_map(|device| {
+    let mut devices = spec.devices().iter().filter_map(|device| {
         let nodes = device.container_edits.device_nodes.iter();
-        let nodes = nodes.chain(&spec.container_edits().device_nodes);
-        let channel = nodes.filter(|node| is_channel_node(node)).take(1);
-        channel.map(|node| (device.name.as_str(), node.path.as_str()))
+        let mut nodes = nodes.chain(&spec.container_edits().device_nodes);
+        let channel = nodes.find(|node| is_channel_node(node))?;
+        Some((device.name.as_str(), channel.path.as_str()))
     });
-    let mut devices = devices.into_iter();
     let (device, path) = devices.next()?;
     let more = and_more(devices.count());
     let kind = spec.kind();

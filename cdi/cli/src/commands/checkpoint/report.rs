@@ -25,7 +25,7 @@ pub(super) struct CheckpointReport {
     pub(super) boot_id: Option<String>,
     pub(super) boot: Boot,
     pub(super) damage: Option<DamageReport>,
-    /// Whose records it has, if they are of other drivers only.
+    /// The drivers of the records, if none is this driver's; else empty.
     pub(super) foreign_drivers: Vec<String>,
     pub(super) claims: Vec<Claim>,
 }
@@ -117,27 +117,17 @@ pub(super) struct AllocatedDevice {
 
 impl CheckpointReport {
     pub(super) fn new(path: &Path, contents: &Contents, this_boot: Option<&BootId>) -> Self {
-        let report = Self {
-            schema: "cdi-gen/checkpoint-show/v1",
-            file: path.to_string_lossy().into_owned(),
-            layout: None,
-            boot_id: None,
-            boot: Boot::NotRecorded,
-            damage: None,
-            foreign_drivers: vec![],
-            claims: vec![],
-        };
         match contents {
-            Contents::Own(checkpoint) => report.with(checkpoint, this_boot, prepared_devices),
+            Contents::Own(checkpoint) => Self::of(path, checkpoint, this_boot, prepared_devices),
             Contents::Foreign {
                 checkpoint,
                 drivers,
             } => Self {
                 foreign_drivers: drivers.clone(),
-                ..report.with(checkpoint, this_boot, |_| vec![])
+                ..Self::of(path, checkpoint, this_boot, |_| vec![])
             },
             Contents::Damaged(damaged) => {
-                let whole = report.with(&damaged.saved, this_boot, prepared_devices);
+                let whole = Self::of(path, &damaged.saved, this_boot, prepared_devices);
                 Self {
                     layout: None,
                     boot: if damaged.boot_id_is_lost() {
@@ -152,21 +142,24 @@ impl CheckpointReport {
         }
     }
 
-    fn with<P: Payload>(
-        self,
+    fn of<P: Payload>(
+        path: &Path,
         checkpoint: &Checkpoint<P>,
         this_boot: Option<&BootId>,
         devices: impl Fn(&ClaimRecord<P>) -> Vec<PreparedDevice>,
     ) -> Self {
         let claims = checkpoint.claims();
         Self {
+            schema: "cdi-gen/checkpoint-show/v1",
+            file: path.to_string_lossy().into_owned(),
             layout: Some(ByCode(checkpoint.layout())),
             boot_id: checkpoint.boot_id().map(str::to_owned),
             boot: Boot::of(checkpoint.boot_id(), this_boot),
+            damage: None,
+            foreign_drivers: vec![],
             claims: claims
                 .map(|(uid, record)| Claim::new(uid, record, devices(record)))
                 .collect(),
-            ..self
         }
     }
 }
