@@ -3,7 +3,6 @@
 
 mod channels;
 mod claims;
-mod demand;
 mod directories;
 mod driver;
 mod fabric;
@@ -15,12 +14,13 @@ mod watchers;
 
 use std::path::Path;
 
-use self::demand::Demand;
 use crate::area::AreaReport;
 use crate::diagnosis::Diagnosis;
 use crate::facts::Facts;
 use crate::facts::directories::{CdiDirectory, DirectoryFacts};
+use crate::facts::specs::SpecFileFacts;
 use crate::invocation::Invocation;
+use crate::spec_node::KUBELET_PLUGINS;
 
 /// Judges a host by its facts: the same facts have the same diagnosis.
 ///
@@ -44,7 +44,6 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     };
     let params = facts.channels.params.as_ref().ok();
     let channel_count = params.and_then(|params| params.imex_channel_count);
-    let demand = Demand::new(facts);
     let module = facts.driver.module.as_ref();
     let driver_version = module.and_then(|it| it.version.as_deref());
     // Causes come before what follows from them.
@@ -61,8 +60,7 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
             "runtimes",
             runtimes::check(
                 &facts.runtimes,
-                &facts.specs,
-                demand,
+                wants_cdi(facts),
                 &needed_dirs(&facts.directories, &facts.runtimes.spec_dirs, has_plugin),
             ),
         ),
@@ -73,7 +71,6 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
                 &facts.specs,
                 specs::Context {
                     runtimes: &facts.runtimes,
-                    demand,
                     channel_count,
                     driver_version,
                 },
@@ -90,6 +87,17 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
         ),
     ];
     Diagnosis::new(reports)
+}
+
+/// Whether something on the host gives devices by CDI to kubelet: this driver's plugin, or
+/// what has written a spec of a vendor of its own, other drivers of claims and device
+/// plugins.
+fn wants_cdi(facts: &Facts) -> bool {
+    let is_kubelets = |file: &SpecFileFacts| {
+        let spec = file.spec.as_ref().ok();
+        spec.is_some_and(|spec| spec.kind().vendor().starts_with(KUBELET_PLUGINS))
+    };
+    facts.claims.has_plugin() || facts.specs.files.iter().any(is_kubelets)
 }
 
 /// The directories that a runtime has to read: not one in which nothing is, and into

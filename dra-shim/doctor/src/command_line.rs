@@ -43,6 +43,23 @@ pub(crate) fn config_option(arguments: &[String]) -> Option<&str> {
     found
 }
 
+/// The value of a long or a short option, by any of its names: the last, as programs take
+/// it.
+pub(crate) fn option<'a>(arguments: &'a [String], names: &[&str]) -> Option<&'a str> {
+    let mut arguments = arguments.iter().skip(1).map(String::as_str);
+    let mut found = None;
+    while let Some(argument) = arguments.next() {
+        if names.contains(&argument) {
+            found = arguments.next().or(found);
+        } else if let Some((name, value)) = argument.split_once('=')
+            && names.contains(&name)
+        {
+            found = Some(value);
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

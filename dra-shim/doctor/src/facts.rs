@@ -40,8 +40,8 @@ pub use self::imex::{ImexFacts, ImexSocket};
 pub use self::isolation::{IsolationFacts, Toolkit};
 pub use self::runtimes::RuntimeFacts;
 pub use self::runtimes::model::{
-    CdiSupport, ContainerdFacts, DefaultHandler, DisabledCri, Runtime, RuntimeKind, SettingPlace,
-    Source,
+    CdiSettings, CdiSupport, DefaultHandler, DisabledCri, Edit, KubeletRuntime, Misplaced, Runtime,
+    RuntimeKind, Settings,
 };
 pub use self::specs::{DeviceConflict, SpecFacts, SpecFileFacts};
 pub use self::watchers::{DirectoryView, RuntimeView, WatchedDirectory, WatcherFacts};
@@ -78,10 +78,11 @@ impl Facts {
     /// is a fact, too: there is no error.
     ///
     /// Reads files, `/proc` among them. On this host ([`Host::is_this_host`]) it
-    /// also loads NVML into this process, and runs container runtimes with
-    /// `--version`; with [`Options::imex_socket`] it runs `nvidia-imex-ctl`, on
-    /// any host. Each of them has a deadline: 15 s for NVML, 2 s for a runtime,
-    /// 5 s for `nvidia-imex-ctl`. A library that exits or crashes takes this
+    /// also loads NVML into this process. The runtime that serves kubelet is asked at
+    /// its socket below the host's root, if it listens there; with
+    /// [`Options::imex_socket`] `nvidia-imex-ctl` is run. Each of them has a deadline:
+    /// 15 s for NVML, 3 s for each of two questions to the runtime, 5 s for
+    /// `nvidia-imex-ctl`. A library that exits or crashes takes this
     /// process with it. At the deadline of NVML its thread is left behind: with a
     /// driver that hangs, each call costs one.
     ///

@@ -177,13 +177,6 @@ impl HostFiles {
     pub(crate) fn id(&self, path: &str) -> Option<FileId> {
         FileId::at(&self.root, path)
     }
-
-    /// Whether the host's file at `path` is the one behind `link`.
-    pub(crate) fn is_same(&self, path: &str, link: &Path) -> bool {
-        let id = |path: &Path| Some(FileId::from_metadata(&path.metadata().ok()?));
-        let found = id(link);
-        found.is_some() && found == id(&self.resolve_target(path))
-    }
 }
 
 impl HostNodes for HostFiles {

@@ -37,7 +37,7 @@
 //! |---|---|
 //! | texts | `text` (numbers in sentences), `shell` (quoting) |
 //! | files of a host | `bounded_read` (up to a limit), `root` (links stay inside), `file_id`; `files`; `refusal` (what to do about a refused file); `systemd` (units) |
-//! | processes of a host | `processes`, `command_line`; `packages` (versions of programs) |
+//! | processes of a host | `processes`, `command_line`; `packages` (versions of packages); `cri` (questions to a runtime) |
 //! | device nodes | `majors`, `spec_node`; `host`; `node_report` (a spec's node beside the host's) |
 //! | other parts of specs | `one_letter` (kinds that end a runtime), `spec_paths` (what mounts and hooks need of the host) |
 //! | files of claims | `checkpoint`, `claim_specs`, `kubelet_state` |
@@ -61,6 +61,7 @@ mod checkpoint;
 mod checks;
 mod claim_specs;
 mod command_line;
+mod cri;
 mod diagnosis;
 mod error_facts;
 pub mod facts;

@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::spec_node::{KUBELET_PLUGINS, is_claim_spec};
 
 /// The spec that `nvidia-cdi-refresh` of NVIDIA's container toolkit writes (from 1.18 on).
-pub(crate) const REFRESHED: [&str; 2] = ["/run/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"];
+const REFRESHED: [&str; 2] = ["/run/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"];
 
 /// Paths beyond these are not looked for: a device has some dozens.
 const MOST_PATHS: usize = 4096;

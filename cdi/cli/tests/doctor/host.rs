@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::cri::{Runtime, containerd_config, serve};
 use super::unprivileged::unprivileged;
 use super::{stderr, stdout};
 
@@ -19,6 +20,10 @@ pub(crate) const SPEC: &str =
     "run/cdi/k8s.compute-domain.nvidia.com-claim_11111111-aaaa-4bbb-8ccc-000000000001.yaml";
 pub(crate) const KUBELET: &str = "var/lib/kubelet/dra_manager_state";
 pub(crate) const LIBRARY: &str = "usr/lib64/libnvidia-ml.so.580.82.07";
+
+/// CDI is on, in so many words.
+pub(crate) const ON: &str =
+    "version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = true\n";
 
 /// Root of a host in a directory of its own.
 pub(crate) struct Host(TempDir);
@@ -76,7 +81,7 @@ impl Host {
     fn add_runtime(&self) {
         self.write("usr/bin/containerd", "");
         self.write("proc/800/comm", "containerd\n");
-        self.containerd("2.1.3", "version = 3\n");
+        self.containerd("2.1.3", ON);
         self.write("proc/1/comm", "systemd\n");
         for process in [1, 800] {
             self.write(&format!("proc/{process}/mountinfo"), mounts(""));
@@ -116,6 +121,21 @@ impl Host {
             ),
         );
         self.write("etc/containerd/config.toml", config);
+    }
+
+    /// A runtime answers at kubelet's usual socket for it.
+    pub(crate) fn answers(&self, runtime: Runtime) {
+        let socket = match runtime {
+            Runtime::CriO(..) => "run/crio/crio.sock",
+            Runtime::CriDockerd => "run/cri-dockerd.sock",
+            _ => "run/containerd/containerd.sock",
+        };
+        serve(&self.at(socket), runtime);
+    }
+
+    /// containerd answers that it has these members in its configuration.
+    pub(crate) fn containerd_answers(&self, version: &'static str, members: &Value) {
+        self.answers(Runtime::Containerd(version, containerd_config(members)));
     }
 
     pub(crate) fn fixture(name: &str) -> String {

@@ -6,7 +6,7 @@
 mod broken;
 mod claims;
 mod healthy;
-mod people;
+mod specs;
 
 use std::fmt::Write as _;
 
@@ -85,12 +85,12 @@ fn check(rows: &[Row]) {
 #[test]
 fn nothing_is_wrong_with_a_host_as_its_maker_ships_or_a_vendor_prepares_it() {
     check(&healthy::ROWS);
-    check(&people::HEALTHY);
+    check(&specs::HEALTHY);
 }
 
 #[test]
 fn of_what_is_wrong_with_a_host_the_cause_is_first() {
     check(&broken::ROWS);
     check(&claims::ROWS);
-    check(&people::BROKEN);
+    check(&specs::BROKEN);
 }

@@ -10,7 +10,8 @@ mod broken;
 mod bundle;
 mod channel_nodes;
 mod channels;
-mod containerd;
+#[path = "../support/cri.rs"]
+mod cri;
 mod ends;
 mod fabric;
 mod findings;
@@ -25,9 +26,9 @@ mod mounts;
 #[path = "../support/output.rs"]
 mod output;
 mod pairs;
-mod people;
 #[path = "../support/prepared.rs"]
 mod prepared;
+mod reports;
 mod runtimes;
 #[path = "../support/schema.rs"]
 mod schema;
@@ -35,5 +36,6 @@ mod schemas;
 mod specs;
 #[path = "../support/unprivileged.rs"]
 mod unprivileged;
+mod without_kubelet;
 
 use output::{stderr, stdout};

@@ -50,7 +50,11 @@ const BREAKAGES: [Breakage; 25] = [
         host.write(&SPEC.replace("run/cdi/", "run/cdi/old/"), text);
     }),
     ("runtime-cdi-off", |host| {
-        host.containerd("1.7.28", "version = 2\n");
+        let table = "[plugins.'io.containerd.grpc.v1.cri']";
+        host.containerd(
+            "1.7.28",
+            &format!("version = 2\n{table}\nenable_cdi = false\n"),
+        );
     }),
     ("cdi-spec-malformed", |host| {
         host.write("etc/cdi/bad.json", "{");

@@ -1,106 +1,531 @@
-//! Runtimes that are known by their processes.
+//! The runtime that serves kubelet: what it answers, and what its files say where it cannot
+//! be asked.
 
+use std::fs;
 use std::os::unix::fs::symlink;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::host::Host;
+use super::cri::{Runtime, containerd_config, serve};
+use super::host::{Host, ON, finding, text};
 
-const CONFIG: &str = "/opt/containerd/config.toml";
-const ON: &str = "version = 3\n";
+const CONFIG: &str = "etc/containerd/config.toml";
 const OFF: &str = "version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false\n";
+const OFF_IN_2: &str = "version = 2\n[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi = false\n";
+/// As Docker's package has it (`containerd.io`, /etc/containerd/config.toml).
+const OF_DOCKER: &str = "#   Copyright\n\ndisabled_plugins = [\"cri\"]\n";
 
-/// containerd runs as process 800, with a configuration of its own.
-fn runs_with(host: &Host, word: &str, config: &str) {
-    host.write("proc/800/status", "Name:\tcontainerd\nUid:\t0\t0\t0\t0\n");
-    host.write(
-        "proc/800/cmdline",
-        format!("/opt/bin/containerd\0{word}{CONFIG}\0"),
-    );
-    host.write(CONFIG.trim_start_matches('/'), config);
+/// The ids of findings about runtimes that are no information.
+fn bad(host: &Host) -> Vec<String> {
+    let all = report(host);
+    let findings = all.get("findings").and_then(Value::as_array).unwrap();
+    let ours = findings.iter().filter(|it| text(it, "severity") != "info");
+    let ids = ours.map(|it| text(it, "id").to_owned());
+    ids.filter(|id| id.starts_with("runtime-")).collect()
 }
 
-fn first(host: &Host) -> (String, String) {
-    let report = host.json("doctor --json", 1);
-    let finding = report.pointer("/findings/0").unwrap();
-    let text = |name| {
-        finding
-            .get(name)
-            .and_then(Value::as_str)
-            .unwrap()
-            .to_owned()
-    };
-    (text("id"), text("subject"))
+fn report(host: &Host) -> Value {
+    let output = host.run("doctor --json");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A member of the first finding with an id.
+fn of(host: &Host, id: &str, member: &str) -> String {
+    let report = report(host);
+    let found = finding(&report, id);
+    assert!(found.is_some(), "no {id} in {report:#}");
+    text(found.unwrap(), member).to_owned()
+}
+
+fn dirs() -> Value {
+    json!(["/etc/cdi", "/var/run/cdi"])
+}
+
+/// A process of root's with a command line.
+fn process(host: &Host, pid: u32, name: &str, line: &str) {
+    host.write(&format!("proc/{pid}/comm"), format!("{name}\n"));
+    host.write(
+        &format!("proc/{pid}/cmdline"),
+        line.replace(' ', "\0") + "\0",
+    );
+    host.write(&format!("proc/{pid}/status"), "Uid:\t0\t0\t0\t0\n");
+    let root = host.at(&format!("proc/{pid}/root"));
+    if !root.is_symlink() {
+        symlink("../..", root).unwrap();
+    }
+}
+
+// === asked ===
+
+#[test]
+fn what_containerd_answers_counts_and_not_what_its_files_say() {
+    let host = Host::healthy();
+    host.write(CONFIG, OFF);
+    assert_eq!(bad(&host), ["runtime-cdi-off"]);
+    host.containerd_answers("v2.4.2", &json!({"enableCDI": true, "cdiSpecDirs": dirs()}));
+    assert_eq!(bad(&host), [""; 0]);
+    let host = Host::healthy();
+    host.write(CONFIG, ON);
+    host.containerd_answers(
+        "v1.7.28",
+        &json!({"enableCDI": false, "cdiSpecDirs": dirs()}),
+    );
+    assert_eq!(bad(&host), ["runtime-cdi-off"]);
+    let subject = of(&host, "runtime-cdi-off", "subject");
+    assert_eq!(subject, format!("containerd 1.7.28 (/{CONFIG})"));
 }
 
 #[test]
-fn one_that_runs_from_elsewhere_is_judged_by_its_own_configuration() {
-    for word in ["--config\0", "--config=", "-c\0"] {
+fn each_release_answers_in_its_own_way() {
+    for (version, members, expected) in [
+        ("v1.6.28", json!({}), &["runtime-without-cdi"][..]),
+        (
+            "v1.7.28",
+            json!({"enableCDI": true, "cdiSpecDirs": dirs()}),
+            &[],
+        ),
+        // One in which CDI is always on needs no switch.
+        ("v3.0.0", json!({"cdiSpecDirs": dirs()}), &[]),
+        (
+            "v2.1.3",
+            json!({"enableCDI": true, "cdiSpecDirs": ["/run/cdi/"]}),
+            &[],
+        ),
+        (
+            "v2.1.3",
+            json!({"enableCDI": true, "cdiSpecDirs": ["/opt/cdi"]}),
+            &["runtime-spec-dirs"],
+        ),
+        (
+            "v2.1.3",
+            json!({"enableCDI": false, "cdiSpecDirs": ["/opt/cdi"]}),
+            &["runtime-cdi-off"],
+        ),
+    ] {
         let host = Host::healthy();
-        host.remove("usr/bin/containerd");
-        host.remove("etc/containerd");
-        runs_with(&host, word, OFF);
-        let (id, subject) = first(&host);
-        assert_eq!(id, "runtime-cdi-off", "{word}");
-        assert!(subject.contains(CONFIG), "{subject}");
-        runs_with(&host, word, ON);
-        host.out("doctor", 0);
+        host.containerd_answers(version, &members);
+        assert_eq!(bad(&host), expected, "{version} {members}");
+        assert!(finding(&report(&host), "runtime-cdi-unknown").is_none());
     }
 }
 
 #[test]
-fn of_several_files_the_one_that_has_to_be_changed_is_named() {
+fn the_program_of_the_default_runtime_has_to_be_there() {
+    let program = "/usr/local/nvidia/toolkit/nvidia-container-runtime";
+    let nvidia = |kind: &str, program: &str| {
+        json!({"enableCDI": true, "cdiSpecDirs": dirs(), "containerd": {
+            "defaultRuntimeName": "nvidia",
+            "runtimes": {"nvidia": {"runtimeType": kind, "options": {"BinaryName": program}}},
+        }})
+    };
+    let host = |members: &Value| {
+        let host = Host::healthy();
+        host.containerd_answers("v2.1.3", members);
+        host
+    };
+    let runc = "io.containerd.runc.v2";
+    let gone = host(&nvidia(runc, program));
+    assert_eq!(bad(&gone), ["runtime-handler-missing"]);
+    gone.write(&program[1..], "");
+    assert_eq!(bad(&gone), [""; 0]);
+    // By a name that only its service finds, and of another shim.
+    for (kind, program) in [(runc, "nvidia-oci"), ("io.containerd.kata.v2", program)] {
+        assert_eq!(
+            bad(&host(&nvidia(kind, program))),
+            [""; 0],
+            "{kind} {program}"
+        );
+    }
+}
+
+#[test]
+fn cri_o_answers_with_its_configuration() {
+    let crun = "/usr/libexec/crio/crun";
+    let config = |dirs: &str| {
+        let handler = format!("[crio.runtime.runtimes.crun]\nruntime_path = \"{crun}\"\n");
+        format!("[crio]\n[crio.runtime]\ndefault_runtime = \"crun\"\n{dirs}{handler}").leak()
+    };
+    let both = "cdi_spec_dirs = [\"/etc/cdi\", \"/var/run/cdi\"]\n";
+    let one = "cdi_spec_dirs = [\"/etc/cdi\"]\n";
+    for (version, dirs, has_crun, expected) in [
+        ("1.34.1", both, true, &[][..]),
+        ("1.34.1", one, true, &["runtime-spec-dirs"]),
+        ("1.34.1", both, false, &["runtime-handler-missing"]),
+        ("1.27.4", both, true, &["runtime-without-cdi"]),
+        ("1.22.0", "", true, &["runtime-without-cdi"]),
+    ] {
+        let host = Host::healthy();
+        for gone in ["usr/bin/containerd", "etc/containerd", "proc/800"] {
+            host.remove(gone);
+        }
+        host.write("usr/bin/crio", "");
+        if has_crun {
+            host.write(&crun[1..], "");
+        }
+        host.answers(Runtime::CriO(version, config(dirs)));
+        assert_eq!(bad(&host), expected, "{version} {dirs}");
+    }
+}
+
+#[test]
+fn docker_behind_cri_dockerd_answers_as_docker() {
     let host = Host::healthy();
-    host.containerd(
-        "2.1.3",
-        "version = 3\nimports = ['/etc/containerd/conf.d/*.toml']\n\
-         [plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = true\n",
+    host.write("usr/bin/cri-dockerd", "");
+    process(
+        &host,
+        900,
+        "kubelet",
+        "kubelet --container-runtime-endpoint unix:///run/cri-dockerd.sock",
     );
-    host.write("etc/containerd/conf.d/10-off.toml", OFF);
-    host.write("etc/containerd/conf.d/20-other.toml", "version = 3\n");
-    let (id, subject) = first(&host);
-    assert_eq!(id, "runtime-cdi-off");
-    assert!(subject.contains("conf.d/10-off.toml"), "{subject}");
-
-    host.remove("etc/containerd/conf.d/10-off.toml");
-    let dirs = "[crio.runtime]\ncdi_spec_dirs = ['/opt/cdi']\n";
-    host.write("etc/crio/crio.conf.d/10-dirs.conf", dirs);
-    host.write("etc/crio/crio.conf.d/20-other.conf", "[crio]\n");
-    let (id, subject) = first(&host);
-    assert_eq!(id, "runtime-spec-dirs");
-    assert!(subject.contains("10-dirs.conf"), "{subject}");
+    host.answers(Runtime::CriDockerd);
+    assert_eq!(bad(&host), ["runtime-without-cdi"]);
 }
 
 #[test]
-fn one_that_is_only_installed_runs_no_pods_beside_one_that_runs() {
+fn without_cri_the_line_that_disables_it_is_named() {
     let host = Host::healthy();
-    host.containerd("2.1.3", OFF);
-    assert_eq!(first(&host).0, "runtime-cdi-off");
-    runs_with(&host, "--config\0", ON);
-    assert!(host.ids(0).contains(&"runtime-cdi-off".to_owned()));
+    host.write(CONFIG, OF_DOCKER);
+    let line = "remove \"cri\" from disabled_plugins in line 3 of /etc/containerd/config.toml, \
+         and restart containerd";
+    assert_eq!(of(&host, "runtime-cri-disabled", "fix"), line);
+    host.answers(Runtime::WithoutCri);
+    assert_eq!(bad(&host), ["runtime-cri-disabled"]);
+    assert_eq!(of(&host, "runtime-cri-disabled", "fix"), line);
+    host.write(CONFIG, ON);
+    let evidence = of(&host, "runtime-cri-disabled", "evidence");
+    assert!(
+        evidence.contains("answers that it does not serve CRI"),
+        "{evidence}"
+    );
 }
 
 #[test]
-fn one_without_cri_is_there_for_others_than_kubelet() {
+fn one_that_is_silent_is_not_waited_for() {
     let host = Host::healthy();
-    let docker = "version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n";
-    runs_with(&host, "--config\0", docker);
-    let text = host.out("doctor", 0);
-    assert!(text.contains("containerd 2.1.3\n"), "{text}");
-    assert!(!text.contains(CONFIG), "{text}");
-    // Nor does it stand in for the one that is to run pods.
-    host.containerd("2.1.3", OFF);
-    assert_eq!(first(&host).0, "runtime-cdi-off");
+    host.answers(Runtime::Silent);
+    assert_eq!(bad(&host), ["runtime-not-answering"]);
+    let evidence = of(&host, "runtime-not-answering", "evidence");
+    assert!(
+        evidence.contains("/run/containerd/containerd.sock: no answer within"),
+        "{evidence}"
+    );
+}
+
+// === which one ===
+
+#[test]
+fn it_is_the_one_at_the_socket_that_kubelet_is_given() {
+    let named = |name: &dyn Fn(&Host)| {
+        let host = Host::healthy();
+        host.write(CONFIG, ON);
+        name(&host);
+        let off = containerd_config(&json!({"enableCDI": false, "cdiSpecDirs": dirs()}));
+        serve(
+            &host.at("opt/own/containerd.sock"),
+            Runtime::Containerd("v2.1.3", off),
+        );
+        assert_eq!(bad(&host), ["runtime-cdi-off"]);
+        assert_eq!(
+            of(&host, "runtime-not-judged", "subject"),
+            format!("containerd 2.1.3 (/{CONFIG})")
+        );
+    };
+    let option = "--container-runtime-endpoint=unix:///opt/own/containerd.sock";
+    named(&|host| process(host, 900, "kubelet", &format!("kubelet {option}")));
+    named(&|host| {
+        let config = "kind: KubeletConfiguration\ncontainerRuntimeEndpoint: \"unix:///opt/own/containerd.sock\"\n";
+        host.write("etc/kubelet.yaml", config);
+        process(host, 900, "kubelet", "kubelet --config /etc/kubelet.yaml");
+    });
+    // Where no process is seen.
+    named(&|host| {
+        let flags = format!("KUBELET_KUBEADM_ARGS=\"{option} --v=2\"\n");
+        host.write("var/lib/kubelet/kubeadm-flags.env", flags);
+    });
+    named(&|host| {
+        let config = "containerRuntimeEndpoint: unix:///opt/own/containerd.sock\n";
+        host.write("var/lib/kubelet/config.yaml", config);
+    });
+}
+
+#[test]
+fn of_two_that_run_none_is_judged_unless_kubelet_names_it() {
+    let host = Host::healthy();
+    host.write(CONFIG, OFF);
+    process(&host, 800, "containerd", "/usr/bin/containerd");
+    process(&host, 801, "crio", "/usr/bin/crio");
+    assert_eq!(bad(&host), [""; 0]);
+    let evidence = of(&host, "runtime-cdi-unknown", "evidence");
+    assert!(evidence.contains("containerd 2.1.3 or cri-o"), "{evidence}");
+    let endpoint = "--container-runtime-endpoint=unix:///var/run/containerd/containerd.sock";
+    process(&host, 900, "kubelet", &format!("kubelet {endpoint}"));
+    assert_eq!(bad(&host), ["runtime-cdi-off"]);
+    // Docker's, which does not serve kubelet.
+    host.remove("proc/900");
+    host.write(CONFIG, OF_DOCKER);
+    let dirs = "[crio.runtime]\ncdi_spec_dirs = ['/etc/cdi']\n";
+    host.write("etc/crio/crio.conf", dirs);
+    assert_eq!(bad(&host), ["runtime-spec-dirs"]);
+}
+
+#[test]
+fn one_that_runs_comes_before_one_that_is_installed() {
+    let host = Host::healthy();
+    host.write(CONFIG, OFF);
+    assert_eq!(bad(&host), ["runtime-cdi-off"]);
+    for word in ["--config ", "--config=", "-c "] {
+        host.write("opt/containerd/config.toml", ON);
+        process(
+            &host,
+            800,
+            "containerd",
+            &format!("/opt/bin/containerd {word}/opt/containerd/config.toml"),
+        );
+        assert_eq!(bad(&host), [""; 0], "{word}");
+        host.write("opt/containerd/config.toml", OFF);
+        assert_eq!(bad(&host), ["runtime-cdi-off"], "{word}");
+    }
+    let subject = of(&host, "runtime-cdi-off", "subject");
+    assert_eq!(subject, "containerd (/opt/containerd/config.toml)");
 }
 
 #[test]
 fn any_users_process_may_have_the_name_and_is_not_believed() {
     let host = Host::healthy();
-    runs_with(&host, "--config\0", OFF);
+    host.write(CONFIG, ON);
+    host.write("opt/containerd/config.toml", OFF);
+    process(
+        &host,
+        800,
+        "containerd",
+        "containerd -c /opt/containerd/config.toml",
+    );
+    assert_eq!(bad(&host), ["runtime-cdi-off"]);
     host.write("proc/800/status", "Uid:\t0\t1000\t0\t0\n");
-    host.out("doctor", 0);
+    assert_eq!(bad(&host), [""; 0]);
+    // Nor one of a container.
     host.write("proc/800/status", "Uid:\t0\t0\t0\t0\n");
     host.remove("proc/800/root");
     symlink("/nonexistent", host.at("proc/800/root")).unwrap();
-    host.out("doctor", 0);
+    assert_eq!(bad(&host), [""; 0]);
+}
+
+#[test]
+fn on_a_host_without_kubelet_every_runtime_is_listed_and_none_is_judged() {
+    let host = Host::healthy();
+    host.remove("var/lib/kubelet");
+    host.write(CONFIG, OF_DOCKER);
+    for program in ["dockerd", "podman", "crio"] {
+        host.write(&format!("usr/bin/{program}"), "");
+    }
+    assert_eq!(bad(&host), [""; 0]);
+    let all = report(&host);
+    let findings = all.get("findings").and_then(Value::as_array).unwrap();
+    let listed = findings
+        .iter()
+        .filter(|it| text(it, "id") == "runtime-not-judged");
+    let fixes: Vec<&str> = listed.map(|it| text(it, "fix")).collect();
+    let commands = [
+        "`containerd --config /etc/containerd/config.toml config dump`",
+        "`crio status config`",
+        "`docker info`",
+        "`podman --help` (--cdi-spec-dir)",
+    ];
+    let expected = commands.map(|it| format!("{it} shows its directories of CDI specs"));
+    assert_eq!(fixes, expected);
+}
+
+// === in so many words ===
+
+#[test]
+fn where_files_leave_it_to_the_release_it_is_not_judged() {
+    let unknown = |build: fn(&Host), expected: &str| {
+        let host = Host::healthy();
+        build(&host);
+        assert_eq!(bad(&host), [""; 0]);
+        let evidence = of(&host, "runtime-cdi-unknown", "evidence");
+        assert!(evidence.contains(expected), "{evidence}");
+        let fix = of(&host, "runtime-cdi-unknown", "fix");
+        let question = "`crictl --runtime-endpoint unix:///run/containerd/containerd.sock info`";
+        assert!(fix.contains(question), "{fix}");
+    };
+    unknown(
+        |host| host.write(CONFIG, "version = 2\n"),
+        "leaves enable_cdi to its release",
+    );
+    unknown(
+        |host| host.remove("etc/containerd"),
+        "it has no configuration file",
+    );
+    unknown(
+        |host| host.write(CONFIG, OFF.replace("version = 3", "version = 2")),
+        "what [plugins.\"io.containerd.cri.v1.runtime\"] of /etc/containerd/config.toml sets does not count: \
+         the file is of version 2, and reads [plugins.\"io.containerd.grpc.v1.cri\"]",
+    );
+    unknown(
+        |host| {
+            let on = ON.replace(
+                "version = 3\n",
+                "version = 3\nimports = ['conf.d/*.toml']\n",
+            );
+            host.write(CONFIG, on);
+            host.write("etc/containerd/conf.d/off.toml", OFF);
+        },
+        "/etc/containerd/config.toml and /etc/containerd/conf.d/off.toml do not say the same of enable_cdi",
+    );
+    // In 1.7 a later file's table takes the place of the whole table.
+    unknown(
+        |host| {
+            let on = ON.replace(
+                "version = 3\n",
+                "version = 3\nimports = ['conf.d/*.toml']\n",
+            );
+            host.write(CONFIG, on);
+            let table = OFF.replace("enable_cdi", "x");
+            host.write("etc/containerd/conf.d/table.toml", table);
+        },
+        "do not say the same",
+    );
+    unknown(
+        |host| {
+            host.write(
+                CONFIG,
+                ON.replace(
+                    "version = 3\n",
+                    "version = 3\nimports = ['*/a[0-9].toml']\n",
+                ),
+            );
+        },
+        "imports */a[0-9].toml, which is not followed",
+    );
+    unknown(
+        |host| {
+            let on = ON.replace("version = 3\n", "version = 3\nimports = ['more.toml']\n");
+            host.write(CONFIG, on);
+            host.write("etc/containerd/more.toml", "imports = ['other.toml']\n");
+        },
+        "more.toml imports others",
+    );
+    // A file that has no table of the runtime's says nothing.
+    let host = Host::healthy();
+    let importing = "version = 3\nimports = ['/etc/containerd/conf.d/*.toml']\n";
+    host.write(CONFIG, ON.replace("version = 3\n", importing));
+    host.write("etc/containerd/conf.d/other.toml", "version = 3\n");
+    assert!(finding(&report(&host), "runtime-cdi-unknown").is_none());
+}
+
+#[test]
+fn a_release_of_before_cdi_is_named_whatever_is_configured() {
+    let host = Host::healthy();
+    host.containerd(
+        "1.6.28",
+        "version = 2\n[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi = true\n",
+    );
+    assert_eq!(bad(&host), ["runtime-without-cdi"]);
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_named_and_not_quoted() {
+    let host = Host::healthy();
+    host.write(CONFIG, "version = 3\npassword = s3cret\n");
+    assert_eq!(bad(&host), ["runtime-config-unreadable"]);
+    let text = host.out("doctor", 1);
+    assert!(!text.contains("s3cret"), "{text}");
+}
+
+// === where a setting belongs ===
+
+/// A healthy host with the containerd of a distribution, which answers that CDI is off.
+fn distribution(config: &str, socket: &str, text: &str) -> Host {
+    let host = Host::healthy();
+    for gone in ["usr/bin/containerd", "etc/containerd", "proc/800"] {
+        host.remove(gone);
+    }
+    host.write(config, text);
+    let off = containerd_config(&json!({"enableCDI": false, "cdiSpecDirs": dirs()}));
+    serve(&host.at(socket), Runtime::Containerd("v2.1.3", off));
+    host
+}
+
+#[test]
+fn a_fix_names_the_file_that_survives_the_next_start() {
+    let k3s = "var/lib/rancher/k3s/agent/etc/containerd";
+    let rke2 = "var/lib/rancher/rke2/agent/etc/containerd";
+    let socket = "run/k3s/containerd/containerd.sock";
+    let fix = |host: &Host| of(host, "runtime-cdi-off", "fix");
+    let of_3 = "[plugins.\"io.containerd.cri.v1.runtime\"]";
+    let of_2 = "[plugins.\"io.containerd.grpc.v1.cri\"]";
+
+    let host = distribution(&format!("{k3s}/config.toml"), socket, OFF_IN_2);
+    let new = "(to be made from k3s' default template, which has the table), and restart k3s or k3s-agent";
+    let expected = format!("set enable_cdi = true in {of_2} of /{k3s}/config.toml.tmpl {new}");
+    assert_eq!(fix(&host), expected);
+    host.write("etc/systemd/system/k3s-agent.service", "[Unit]\n");
+    host.write(&format!("{k3s}/config.toml.tmpl"), OFF_IN_2);
+    let made = ", from which k3s makes the configuration, and restart k3s-agent";
+    assert_eq!(
+        fix(&host),
+        format!("set enable_cdi = true in {of_2} of /{k3s}/config.toml.tmpl{made}")
+    );
+
+    // Newer ones import drop-ins.
+    let imports = format!("version = 3\nimports = ['/{rke2}/config-v3.toml.d/*.toml']\n");
+    let host = distribution(&format!("{rke2}/config.toml"), socket, &imports);
+    host.write("etc/systemd/system/rke2-server.service", "[Unit]\n");
+    let drop_in =
+        format!("/{rke2}/config-v3.toml.d/cdi.toml (to be made), and restart rke2-server");
+    assert_eq!(
+        fix(&host),
+        format!("set enable_cdi = true in {of_3} of {drop_in}")
+    );
+    host.write(&format!("{rke2}/config-v3.toml.d/50-off.toml"), OFF);
+    let drop_in = format!("/{rke2}/config-v3.toml.d/50-off.toml, and restart rke2-server");
+    assert_eq!(
+        fix(&host),
+        format!("set enable_cdi = true in {of_3} of {drop_in}")
+    );
+
+    let args = "var/snap/microk8s/current/args";
+    let socket = "var/snap/microk8s/common/run/containerd.sock";
+    let host = distribution(&format!("{args}/containerd.toml"), socket, OFF);
+    let template = "containerd-template.toml, from which MicroK8s makes the configuration, and run `snap restart microk8s`";
+    assert_eq!(
+        fix(&host),
+        format!("set enable_cdi = true in {of_3} of /{args}/{template}")
+    );
+
+    let host = distribution(
+        "nix/store/abc-containerd.toml",
+        "run/containerd/containerd.sock",
+        OFF_IN_2,
+    );
+    process(
+        &host,
+        800,
+        "containerd",
+        "containerd --config /nix/store/abc-containerd.toml",
+    );
+    let nix = "the NixOS configuration (virtualisation.containerd.settings), and run `nixos-rebuild switch`";
+    assert_eq!(
+        fix(&host),
+        format!("set enable_cdi = true in {of_2} of {nix}")
+    );
+
+    // One that nobody writes but people.
+    let host = distribution(
+        "etc/containerd/config.toml",
+        "run/containerd/containerd.sock",
+        OFF,
+    );
+    assert_eq!(
+        fix(&host),
+        format!("set enable_cdi = true in {of_3} of /{CONFIG}, and restart containerd")
+    );
+    fs::remove_file(host.at(CONFIG)).unwrap();
+    host.write("usr/bin/containerd", "");
+    let new = "(to be made, with `version = 2` as its first line), and restart containerd";
+    assert_eq!(
+        fix(&host),
+        format!("set enable_cdi = true in {of_2} of /{CONFIG} {new}")
+    );
 }

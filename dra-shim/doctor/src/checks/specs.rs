@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | codes of `imex_cdi::LoadError` | error | the file has no valid spec |
 //! | `cdi-spec-too-long` of them | warning | it was not read: runtimes do, each time they look for devices |
-//! | `cdi-spec-too-new` | error, or info | it declares a version that an installed runtime does not load |
+//! | `cdi-spec-too-new` | error, or info | it declares a version that the runtime of kubelet does not load |
 //! | `cdi-kind-one-letter` | error | its kind ends every runtime that loads it; a warning, if none is known here |
 //! | `cdi-spec-path-missing` | error | what it mounts, or a hook's program, does not exist on the host |
 //! | `cdi-spec-stale-major` | error, info if shadowed | a channel's major is not the driver's any more |
@@ -20,15 +20,15 @@ use std::collections::BTreeSet;
 
 use imex_cdi::{DRIVER_PARAMS, Spec};
 
-use super::demand::{Demand, is_usable, release};
 use crate::area::AreaReport;
 use crate::facts::runtimes::RuntimeFacts;
-use crate::facts::runtimes::model::{CdiSupport, Runtime};
+use crate::facts::runtimes::model::{CdiSupport, KubeletRuntime, Runtime, Settings};
 use crate::facts::specs::{DeviceConflict, SpecFacts, SpecFileFacts};
 use crate::finding::{Finding, Severity};
 use crate::invocation::{GENERATE, Invocation};
 use crate::node_report::{NodeReport, NodeState, group_bad_nodes};
 use crate::one_letter::OneLetter;
+use crate::runtime_release::RuntimeRelease;
 use crate::spec_node::is_claim_spec;
 use crate::text::{and_more, counted};
 
@@ -42,7 +42,6 @@ const MORE_CHANNELS: &str = "NVreg_ImexChannelCount in /etc/modprobe.d, then loa
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) runtimes: &'a RuntimeFacts,
-    pub(super) demand: Demand,
     /// The driver's, if it is known.
     pub(super) channel_count: Option<u32>,
     /// The loaded driver's, if it is known.
@@ -76,9 +75,9 @@ fn check_file(file: &SpecFileFacts, context: Context<'_>) -> Vec<Finding> {
     let path = &file.path;
     match &file.spec {
         Ok(spec) => {
-            let mut findings = check_version(file, spec, context);
-            findings.extend(check_kind(path, spec, &context.runtimes.runtimes));
-            findings
+            let version = check_version(file, spec, context);
+            let kind = check_kind(path, spec, context.runtimes);
+            version.into_iter().chain(kind).collect()
         }
         Err(error) => {
             let severity = match error.code {
@@ -91,49 +90,62 @@ fn check_file(file: &SpecFileFacts, context: Context<'_>) -> Vec<Finding> {
     }
 }
 
-/// A version that a runtime does not know makes it refuse the whole file.
-fn check_version(file: &SpecFileFacts, spec: &Spec, context: Context<'_>) -> Vec<Finding> {
+/// A version that the runtime does not know makes it refuse the whole file.
+fn check_version(file: &SpecFileFacts, spec: &Spec, context: Context<'_>) -> Option<Finding> {
+    let kubelets = context.runtimes.kubelets.as_ref()?;
     let (declared, needed) = (spec.version(), spec.needed_version());
-    let runtimes = context.runtimes.runtimes.iter();
-    let releases = runtimes.filter_map(|runtime| Some((runtime, release(runtime)?.newest())));
-    let refusing = releases.filter(|(_, newest)| declared > *newest);
-    let is_missed = context.demand != Demand::People
-        || !(file.is_shadowed || is_usable(context.runtimes, file));
-    refusing
-        .map(|(runtime, newest)| {
-            let fix = if needed <= newest {
-                format!("write cdiVersion {needed} in it, which is all that it needs")
-            } else {
-                let name = runtime.kind.as_str();
-                format!("update {name}, or let the spec's writer do without what needs {needed}")
-            };
-            // Without CDI it refuses nothing.
-            let severity = if is_missed && runtime.cdi != CdiSupport::Off {
-                context.demand.severity(runtime)
-            } else {
-                Severity::Info
-            };
-            Finding::new(
-                severity,
-                "cdi-spec-too-new",
-                &file.path,
-                format!(
-                    "it declares cdiVersion {declared}, and {} loads up to {newest}: it refuses the file",
-                    runtime.label()
-                ),
-                fix,
-            )
-        })
-        .collect()
+    let newest = release(&kubelets.runtime)?.newest();
+    if declared <= newest {
+        return None;
+    }
+    let fix = if needed <= newest {
+        format!("write cdiVersion {needed} in it, which is all that it needs")
+    } else {
+        let name = kubelets.runtime.kind.as_str();
+        format!("update {name}, or let the spec's writer do without what needs {needed}")
+    };
+    // Without CDI it refuses nothing.
+    let severity = if loads(kubelets) {
+        Severity::Error
+    } else {
+        Severity::Info
+    };
+    Some(Finding::new(
+        severity,
+        "cdi-spec-too-new",
+        &file.path,
+        format!(
+            "it declares cdiVersion {declared}, and {} loads up to {newest}: it refuses the file",
+            kubelets.runtime.label()
+        ),
+        fix,
+    ))
+}
+
+/// `None` of a release that is not in the table of CDI versions.
+fn release(runtime: &Runtime) -> Option<RuntimeRelease> {
+    let version = runtime.version.as_deref()?;
+    let release = format!("{}-{version}", runtime.kind.as_str());
+    release.parse().ok()
+}
+
+/// Whether it reads specs, as far as is known.
+fn loads(kubelets: &KubeletRuntime) -> bool {
+    match &kubelets.settings {
+        Settings::Asked(settings) | Settings::Written(settings) => {
+            !matches!(settings.support, CdiSupport::Off | CdiSupport::Absent)
+        }
+        Settings::WithoutCri(_) => false,
+        Settings::NoAnswer(_) | Settings::Malformed(_) => true,
+    }
 }
 
 /// Every runtime that looks for devices loads every file, also one whose devices nobody
 /// asks for.
-fn check_kind(file: &str, spec: &Spec, runtimes: &[Runtime]) -> Option<Finding> {
+fn check_kind(file: &str, spec: &Spec, runtimes: &RuntimeFacts) -> Option<Finding> {
     let one_letter = OneLetter::of(spec.kind())?;
-    let loading = runtimes
-        .iter()
-        .filter(|runtime| runtime.cdi != CdiSupport::Off && runtime.containerd.disabled.is_none());
+    let kubelets = runtimes.kubelets.iter().filter(|it| loads(it));
+    let loading = kubelets.map(|it| &it.runtime).chain(&runtimes.others);
     let labels: Vec<String> = loading.map(Runtime::label).collect();
     let (severity, who) = match labels.as_slice() {
         [] => (Severity::Warning, "a runtime".to_owned()),

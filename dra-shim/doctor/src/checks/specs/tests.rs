@@ -5,8 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::error_facts::ErrorFacts;
-use crate::facts::ContainerdFacts;
-use crate::facts::runtimes::model::RuntimeKind;
+use crate::facts::runtimes::model::{CdiSettings, RuntimeKind};
 use crate::spec_paths::MissingPath;
 
 use super::*;
@@ -40,33 +39,31 @@ fn node(state: NodeState, channel: Option<i64>) -> NodeReport {
     }
 }
 
-fn containerd(version: &str) -> Runtime {
-    Runtime {
-        kind: RuntimeKind::Containerd,
-        version: Some(version.to_owned()),
-        cdi: CdiSupport::On,
+/// containerd serves kubelet.
+fn containerd(version: &str, support: CdiSupport) -> RuntimeFacts {
+    let settings = CdiSettings {
+        support,
         spec_dirs: None,
-        config: None,
-        config_error: None,
-        cannot_start: false,
-        runs_pods: true,
         default_handler: None,
-        containerd: ContainerdFacts::default(),
+    };
+    RuntimeFacts {
+        kubelets: Some(KubeletRuntime {
+            runtime: Runtime {
+                kind: RuntimeKind::Containerd,
+                version: Some(version.to_owned()),
+                config: None,
+            },
+            socket: "/run/containerd/containerd.sock".to_owned(),
+            settings: Settings::Asked(settings),
+            edit: None,
+        }),
+        ..RuntimeFacts::default()
     }
 }
 
-fn findings(facts: &SpecFacts, runtimes: &[Runtime]) -> Vec<Finding> {
-    findings_for(facts, runtimes, Demand::Claims)
-}
-
-fn findings_for(facts: &SpecFacts, runtimes: &[Runtime], demand: Demand) -> Vec<Finding> {
-    let runtimes = RuntimeFacts {
-        runtimes: runtimes.to_vec(),
-        ..RuntimeFacts::default()
-    };
+fn findings(facts: &SpecFacts, runtimes: &RuntimeFacts) -> Vec<Finding> {
     let context = Context {
-        runtimes: &runtimes,
-        demand,
+        runtimes,
         channel_count: Some(4),
         driver_version: Some("570.195.03"),
     };
@@ -82,7 +79,7 @@ fn facts(file: SpecFileFacts) -> SpecFacts {
 
 #[test]
 fn a_version_that_the_runtime_does_not_load_is_an_error() {
-    let runtimes = [containerd("1.7.0")];
+    let runtimes = containerd("1.7.0", CdiSupport::On);
     let found = findings(&facts(file("0.6.0", vec![])), &runtimes);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].id, "cdi-spec-too-new");
@@ -92,6 +89,11 @@ fn a_version_that_the_runtime_does_not_load_is_an_error() {
         found[0].fix
     );
     assert_eq!(findings(&facts(file("0.5.0", vec![])), &runtimes), []);
+    let off = containerd("1.7.0", CdiSupport::Off);
+    let found = findings(&facts(file("0.6.0", vec![])), &off);
+    assert_eq!(found[0].severity, Severity::Info);
+    let newer = containerd("1.7.28", CdiSupport::On);
+    assert_eq!(findings(&facts(file("0.6.0", vec![])), &newer), []);
 }
 
 #[test]
@@ -102,7 +104,6 @@ fn nodes_with_one_fix_are_one_finding_with_the_command_of_this_run() {
     let invocation = Invocation::new("/host", crate::options::Options::default());
     let context = Context {
         runtimes: &RuntimeFacts::default(),
-        demand: Demand::Claims,
         channel_count: None,
         driver_version: None,
     };
@@ -119,7 +120,10 @@ fn nodes_with_one_fix_are_one_finding_with_the_command_of_this_run() {
 #[test]
 fn a_channel_is_below_the_drivers_count() {
     let channels = [3, 4, 5].map(|channel| node(NodeState::Agrees, Some(channel)));
-    let found = findings(&facts(file("0.5.0", channels.to_vec())), &[]);
+    let found = findings(
+        &facts(file("0.5.0", channels.to_vec())),
+        &RuntimeFacts::default(),
+    );
     assert_eq!(found.len(), 1);
     assert!(
         found[0]
@@ -136,41 +140,9 @@ fn an_invalid_file_may_be_quoted_only_to_people_on_the_host() {
         message: "secret".to_owned(),
         hint: "correct it".to_owned(),
     });
-    let found = findings(&facts(invalid), &[]);
+    let found = findings(&facts(invalid), &RuntimeFacts::default());
     assert_eq!(found[0].id, "cdi-syntax");
     assert!(!found[0].redacted().evidence.contains("secret"));
-}
-
-#[test]
-fn people_lose_a_spec_that_nothing_loads_which_they_use() {
-    let podman = |version: &str| Runtime {
-        kind: RuntimeKind::Podman,
-        runs_pods: false,
-        ..containerd(version)
-    };
-    let severity = |runtimes: &[Runtime], is_shadowed| {
-        let file = SpecFileFacts {
-            is_shadowed,
-            ..file("0.7.0", vec![])
-        };
-        let found = findings_for(&facts(file), runtimes, Demand::People);
-        found.first().map(|it| it.severity)
-    };
-    let old = podman("4.9.3");
-    let docker = Runtime {
-        kind: RuntimeKind::Docker,
-        ..podman("28.5.1")
-    };
-    assert_eq!(
-        severity(std::slice::from_ref(&old), false),
-        Some(Severity::Error)
-    );
-    assert_eq!(
-        severity(std::slice::from_ref(&old), true),
-        Some(Severity::Info)
-    );
-    assert_eq!(severity(&[old, docker], false), Some(Severity::Info));
-    assert_eq!(severity(&[podman("5.4.0")], false), None);
 }
 
 #[test]
@@ -186,7 +158,7 @@ fn what_an_update_took_away_is_one_finding_for_a_file() {
         ],
         ..file("0.5.0", vec![])
     };
-    let found = findings(&facts(file), &[]);
+    let found = findings(&facts(file), &RuntimeFacts::default());
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].id, "cdi-spec-path-missing");
     let evidence = &found[0].evidence;
@@ -211,21 +183,24 @@ fn a_kind_that_ends_a_runtime_is_an_error_where_there_is_one() {
         ..file("0.5.0", vec![])
     };
     let facts = facts(file);
-    let ids = |runtimes: &[Runtime]| {
+    let severity = |runtimes: &RuntimeFacts| {
         let found = findings(&facts, runtimes);
-        found
-            .iter()
-            .map(|it| (it.id, it.severity))
-            .collect::<Vec<_>>()
+        let ids: Vec<&str> = found.iter().map(|it| it.id).collect();
+        assert_eq!(ids, [OneLetter::CODE]);
+        found[0].severity
     };
-    assert_eq!(ids(&[]), [(OneLetter::CODE, Severity::Warning)]);
-    assert_eq!(
-        ids(&[containerd("2.1.5")]),
-        [(OneLetter::CODE, Severity::Error)]
-    );
-    let off = Runtime {
-        cdi: CdiSupport::Off,
-        ..containerd("1.7.28")
+    assert_eq!(severity(&RuntimeFacts::default()), Severity::Warning);
+    let on = containerd("2.1.5", CdiSupport::On);
+    assert_eq!(severity(&on), Severity::Error);
+    let off = containerd("1.7.28", CdiSupport::Off);
+    assert_eq!(severity(&off), Severity::Warning);
+    let docker = RuntimeFacts {
+        others: vec![Runtime {
+            kind: RuntimeKind::Docker,
+            version: None,
+            config: None,
+        }],
+        ..off
     };
-    assert_eq!(ids(&[off]), [(OneLetter::CODE, Severity::Warning)]);
+    assert_eq!(severity(&docker), Severity::Error);
 }

@@ -1,4 +1,4 @@
-//! A container runtime as it is configured.
+//! The container runtimes of a host, as data.
 
 /// A container runtime that is installed on a host, or runs on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -7,94 +7,89 @@ pub struct Runtime {
     pub kind: RuntimeKind,
     /// `1.7.28`, without what a distribution adds; `None` if it is not known.
     pub version: Option<String>,
-    /// Whether it resolves CDI devices.
-    pub cdi: CdiSupport,
-    /// The directories of CDI specs that its configuration names; `None` if it
-    /// names none, and the default ones apply.
-    pub spec_dirs: Option<Vec<String>>,
-    /// Its configuration, if it has one: of several files, the one that decides
-    /// what a finding is about.
+    /// The file that it was started with, or that it reads by default; `None` if it has
+    /// none, or none is known.
     pub config: Option<String>,
-    /// Why its configuration cannot be used. May quote it.
-    pub config_error: Option<String>,
-    /// Whether it does not start with its configuration.
-    pub cannot_start: bool,
-    /// Whether kubelet runs pods with it.
-    pub runs_pods: bool,
-    /// What its configuration has for containers that name no handler, if it names a
-    /// program, or a handler that there is not.
-    pub default_handler: Option<DefaultHandler>,
-    /// What more is known of containerd's configuration; of others, nothing.
-    pub containerd: ContainerdFacts,
 }
 
-/// What a runtime starts a container with that does not name a handler.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DefaultHandler {
-    /// A program.
-    Program {
-        /// The handler's name, `nvidia`.
-        name: String,
-        /// Its program, as it is configured: a path, or a name that is looked up.
-        program: String,
-        /// The file that names the program.
-        file: String,
-        /// The setting in that file, for people.
-        setting: String,
-        /// Whether the program is there; `None` if that is not known.
-        exists: Option<bool>,
-    },
-    /// A handler that the configuration does not define, nor the runtime itself.
-    Undefined {
-        /// The handler's name.
-        name: String,
-        /// The file that makes it the default.
-        file: String,
-    },
-}
-
-/// What a finding about containerd's configuration has to name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ContainerdFacts {
-    /// Where the setting belongs that a finding is about: `enable_cdi` where CDI is
-    /// not on, else `cdi_spec_dirs`.
-    pub place: Option<SettingPlace>,
-    /// Where `enable_cdi = true` stands and does not count.
-    pub in_vain: Option<SettingPlace>,
-    /// What keeps it from serving kubelet.
-    pub disabled: Option<DisabledCri>,
-    /// The systemd unit that starts it, without `.service`; of two, if either may,
-    /// both. `None` if that is not known.
-    pub service: Option<String>,
-}
-
-/// Where a setting of containerd's CRI plugin is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingPlace {
-    /// The file to edit.
-    pub file: String,
-    /// The plugin whose table in the file has the setting.
-    pub plugin: &'static str,
-    /// What the file is to containerd.
-    pub source: Source,
-}
-
-/// What a file is to containerd.
+/// The container runtimes that are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// It reads the file.
-    Itself,
-    /// It would read the file, which does not exist.
+pub enum RuntimeKind {
+    /// containerd, also that of k3s, RKE2, k0s and `MicroK8s`.
+    Containerd,
+    /// CRI-O.
+    CriO,
+    /// Docker behind cri-dockerd.
+    CriDockerd,
+    /// Docker Engine by itself, which does not serve kubelet.
+    Docker,
+    /// podman, which does not serve kubelet.
+    Podman,
+}
+
+/// The runtime that kubelet runs pods with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KubeletRuntime {
+    /// Which one it is.
+    pub runtime: Runtime,
+    /// The socket at which kubelet asks it.
+    pub socket: String,
+    /// What is known of its settings.
+    pub settings: Settings,
+    /// Where settings of CDI belong; `None` of a runtime that has none.
+    pub edit: Option<Edit>,
+}
+
+/// What is known of a runtime's settings, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settings {
+    /// The runtime answered.
+    Asked(CdiSettings),
+    /// It cannot be asked from here; its files say so in so many words.
+    Written(CdiSettings),
+    /// It does not serve kubelet: it answered so, or has the line in a file.
+    WithoutCri(Option<DisabledCri>),
+    /// kubelet asks at its socket, and there is no answer: why.
+    NoAnswer(String),
+    /// A file of its is not what it reads: why. May quote it.
+    Malformed(String),
+}
+
+/// How a runtime treats CDI devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CdiSettings {
+    /// Whether it resolves them.
+    pub support: CdiSupport,
+    /// The directories from which it reads specs; `None` if they are not known, or the
+    /// default ones apply.
+    pub spec_dirs: Option<Vec<String>>,
+    /// What containers that name no handler are started with, if that is a program of its
+    /// own.
+    pub default_handler: Option<DefaultHandler>,
+}
+
+/// Whether a runtime resolves CDI devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CdiSupport {
+    /// It does.
+    On,
+    /// Its configuration turns it off, or does not turn it on.
+    Off,
+    /// It has no CDI for kubelet at all.
     Absent,
-    /// It reads every file in that directory; this one may not exist.
-    DropIn,
-    /// Its configuration is made from it at each start.
-    Template {
-        /// By this program.
-        of: &'static str,
-        /// Without it, the program has a template of its own.
-        exists: bool,
-    },
+    /// Not judged: why.
+    Unknown(String),
+}
+
+/// The program of a handler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultHandler {
+    /// The handler's name, `nvidia`.
+    pub name: String,
+    /// Its program's path.
+    pub program: String,
+    /// Whether the host has the program.
+    pub exists: bool,
 }
 
 /// A name in `disabled_plugins` without which containerd does not serve kubelet.
@@ -108,28 +103,30 @@ pub struct DisabledCri {
     pub name: String,
 }
 
-/// The container runtimes that are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RuntimeKind {
-    /// containerd, also that of k3s and RKE2.
-    Containerd,
-    /// CRI-O.
-    CriO,
-    /// Docker Engine.
-    Docker,
-    /// podman.
-    Podman,
+/// Where a setting belongs so that it survives the next start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// The file.
+    pub file: String,
+    /// The table in it, `plugins."io.containerd.cri.v1.runtime"`.
+    pub table: String,
+    /// What has to be known of the file, for people: that it is to be made, or who makes
+    /// the configuration from it. May be empty.
+    pub note: String,
+    /// A setting of CDI that stands in the configuration and does not count: why, and what
+    /// the file needs for it.
+    pub misplaced: Option<Misplaced>,
+    /// What makes it effective, as the end of a sentence: `, and restart containerd`.
+    pub apply: String,
 }
 
-/// Whether a runtime resolves CDI devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CdiSupport {
-    /// It does.
-    On,
-    /// It does not, by configuration or by default.
-    Off,
-    /// Its version decides, and is not known.
-    Unknown,
+/// A setting that a reader of the file takes for one that counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misplaced {
+    /// What is wrong.
+    pub why: String,
+    /// What to do about it, in the file of the [`Edit`].
+    pub fix: String,
 }
 
 // === impl Runtime ===
@@ -144,7 +141,7 @@ impl Runtime {
         }
     }
 
-    /// With the file in which its fixes are to be made, if it is known.
+    /// With its configuration, if it is known.
     pub(crate) fn subject(&self) -> String {
         match &self.config {
             Some(config) => format!("{} ({config})", self.label()),
@@ -154,14 +151,9 @@ impl Runtime {
 
     /// The first two numbers of its version, if that is known.
     pub fn major_minor(&self) -> Option<(u32, u32)> {
-        major_minor(self.version.as_deref()?)
+        let mut numbers = self.version.as_deref()?.split('.').map(str::parse);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
-}
-
-/// The first two numbers of a version.
-pub(crate) fn major_minor(version: &str) -> Option<(u32, u32)> {
-    let mut numbers = version.split('.').map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 // === impl RuntimeKind ===
@@ -172,8 +164,21 @@ impl RuntimeKind {
         match self {
             Self::Containerd => "containerd",
             Self::CriO => "cri-o",
+            Self::CriDockerd => "cri-dockerd",
             Self::Docker => "docker",
             Self::Podman => "podman",
+        }
+    }
+}
+
+// === impl KubeletRuntime ===
+
+impl KubeletRuntime {
+    /// What is known of how it treats CDI devices.
+    pub fn cdi(&self) -> Option<&CdiSettings> {
+        match &self.settings {
+            Settings::Asked(settings) | Settings::Written(settings) => Some(settings),
+            Settings::WithoutCri(_) | Settings::NoAnswer(_) | Settings::Malformed(_) => None,
         }
     }
 }

@@ -4,31 +4,23 @@ use toml::{Table, Value};
 
 use crate::files::HostFiles;
 
-/// The file's content; `None` if it does not exist. The error is for a finding,
-/// and does not quote the file.
-pub(super) fn read(files: &HostFiles, path: &str) -> Result<Option<Table>, String> {
-    let text = files
-        .read_text(path)
-        .map_err(|error| format!("cannot read {path}: {error}"))?;
+/// Why a configuration says nothing, for a finding. Neither quotes the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TomlError {
+    /// It cannot be read here.
+    Unreadable(String),
+    /// It is not TOML.
+    Malformed(String),
+}
+
+/// The file's content; `None` if it does not exist.
+pub(super) fn read(files: &HostFiles, path: &str) -> Result<Option<Table>, TomlError> {
+    let unreadable = |error| TomlError::Unreadable(format!("cannot read {path}: {error}"));
+    let text = files.read_text(path).map_err(unreadable)?;
     text.map(|text| text.parse::<Table>())
         .transpose()
         // Its text would show the line, which may be a password's.
-        .map_err(|error| format!("{path} is not TOML: {}", error.message()))
-}
-
-/// The array of strings at a key; `None` if there is nothing. The error is for a
-/// finding.
-pub(super) fn string_list(table: &Table, key: &str) -> Result<Option<Vec<String>>, String> {
-    let Some(value) = table.get(key) else {
-        return Ok(None);
-    };
-    let items = value
-        .as_array()
-        .map(|items| items.iter().map(Value::as_str));
-    let strings = items.and_then(|items| items.map(|it| it.map(str::to_owned)).collect());
-    strings
-        .map(Some)
-        .ok_or_else(|| format!("{key} is no list of strings"))
+        .map_err(|error| TomlError::Malformed(format!("{path} is not TOML: {}", error.message())))
 }
 
 /// An array of strings.

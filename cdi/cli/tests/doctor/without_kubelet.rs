@@ -5,7 +5,6 @@ use serde_json::json;
 use super::host::Host;
 use super::makers::DEBIAN;
 
-pub(crate) const DAEMON_JSON: &str = "etc/docker/daemon.json";
 pub(crate) const HOOK: &str = "usr/bin/nvidia-cdi-hook";
 
 /// Every version of these packages is known.
@@ -41,14 +40,6 @@ pub(crate) fn docker(version: &str) -> Host {
         "etc/containerd/config.toml",
         "disabled_plugins = [\"cri\"]\n",
     );
-    host
-}
-
-/// podman alone.
-pub(crate) fn podman(version: &str) -> Host {
-    let host = with_gpu();
-    packages(&host, &[("podman", version)]);
-    host.write("usr/bin/podman", "");
     host
 }
 

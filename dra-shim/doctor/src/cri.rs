@@ -1,0 +1,226 @@
+//! Questions to the container runtime behind a CRI socket.
+//!
+//! CRI is gRPC (`k8s.io/cri-api`, `pkg/apis/runtime/v1/api.proto`). Two of its calls are
+//! made, and the messages here have only the fields that are read. CRI-O has its
+//! configuration beside that, in HTTP on the same socket (`/config`, `server/inspect.go`).
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::future::Future;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use h2::client;
+use http::{HeaderMap, Request};
+use prost::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::runtime;
+use tokio::time;
+
+/// For one call, connection and all.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// An answer, in bytes: gRPC's own limit of messages.
+const LONGEST: usize = 4 << 20;
+
+/// gRPC has this before a message: not compressed, and its length.
+const PREFIX: usize = 5;
+
+/// The gRPC status of a service that the server does not have.
+const UNIMPLEMENTED: &str = "12";
+
+/// The longest path that a socket's address has room for.
+const LONGEST_ADDRESS: usize = 107;
+
+/// What `Version` answers.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Version {
+    /// `containerd`, `cri-o`.
+    #[prost(string, tag = "2")]
+    pub(crate) name: String,
+    /// `v2.1.3`.
+    #[prost(string, tag = "3")]
+    pub(crate) version: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StatusRequest {
+    #[prost(bool, tag = "1")]
+    verbose: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(btree_map = "string, string", tag = "2")]
+    info: BTreeMap<String, String>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CriError {
+    /// There is no socket, or nobody listens on it.
+    #[error("nothing listens there")]
+    Absent,
+    /// This process may not connect.
+    #[error("only root may ask it")]
+    Denied,
+    /// What listens does not serve kubelet.
+    #[error("it does not serve CRI")]
+    WithoutCri,
+    /// It did not answer in time.
+    #[error("no answer within {} s", LIMIT.as_secs())]
+    TimedOut,
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Name and version of the runtime.
+pub(crate) fn version(socket: &Path) -> Result<Version, CriError> {
+    call(socket, |stream| async {
+        // The request's only field is the version of the caller's API, which nobody reads.
+        grpc(stream, "Version", Vec::new()).await
+    })
+}
+
+/// Its state with everything that it adds for debugging: JSON by name.
+pub(crate) fn verbose_status(socket: &Path) -> Result<BTreeMap<String, String>, CriError> {
+    let request = StatusRequest { verbose: true }.encode_to_vec();
+    let status: Status = call(socket, |stream| grpc(stream, "Status", request))?;
+    Ok(status.info)
+}
+
+/// CRI-O's configuration as it is in effect, in TOML.
+pub(crate) fn crio_config(socket: &Path) -> Result<String, CriError> {
+    call(socket, |mut stream| async move {
+        // 1.0: an answer in one piece that ends with the connection.
+        stream
+            .write_all(b"GET /config HTTP/1.0\r\nHost: crio\r\n\r\n")
+            .await?;
+        let mut answer = Vec::new();
+        let limit = u64::try_from(LONGEST).unwrap_or(u64::MAX);
+        stream.take(limit).read_to_end(&mut answer).await?;
+        let answer = String::from_utf8_lossy(&answer);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+        let status = head.lines().next().unwrap_or_default();
+        if status.split(' ').nth(1) == Some("200") {
+            Ok(body.to_owned())
+        } else {
+            Err(CriError::Failed(format!("GET /config answers {status:?}")))
+        }
+    })
+}
+
+/// Runs one call to its end, on a thread of its own: the caller's may be one of an
+/// asynchronous program, which must not wait.
+fn call<T, C>(socket: &Path, ask: impl FnOnce(UnixStream) -> C + Send) -> Result<T, CriError>
+where
+    T: Send,
+    C: Future<Output = Result<T, CriError>>,
+{
+    thread::scope(|scope| {
+        let asked = scope.spawn(move || {
+            let runtime = runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            let answer = async { ask(connect(socket).await?).await };
+            let in_time = async { time::timeout(LIMIT, answer).await };
+            runtime.block_on(in_time).unwrap_or(Err(CriError::TimedOut))
+        });
+        let died = |_| CriError::Failed("the call ended early".to_owned());
+        asked.join().map_err(died)?
+    })
+}
+
+/// A longer path than an address has room for is reached by its directory.
+async fn connect(socket: &Path) -> Result<UnixStream, CriError> {
+    if socket.as_os_str().len() <= LONGEST_ADDRESS {
+        return Ok(UnixStream::connect(socket).await?);
+    }
+    let (Some(dir), Some(name)) = (socket.parent(), socket.file_name()) else {
+        return Err(CriError::Absent);
+    };
+    let dir = File::open(dir)?;
+    let short = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+    Ok(UnixStream::connect(short.join(name)).await?)
+}
+
+/// One call of the runtime's service with one message, and one message back.
+async fn grpc<T: Message + Default>(
+    stream: UnixStream,
+    method: &str,
+    request: Vec<u8>,
+) -> Result<T, CriError> {
+    let (mut service, connection) = client::handshake(stream).await?;
+    // It ends with the call: its streams are dropped then.
+    let connection = tokio::spawn(connection);
+    let call = Request::post(format!(
+        "http://localhost/runtime.v1.RuntimeService/{method}"
+    ))
+    .header("content-type", "application/grpc")
+    .header("te", "trailers")
+    .body(())
+    .map_err(|error| CriError::Failed(error.to_string()))?;
+    let (answer, mut body) = service.send_request(call, false)?;
+    let length = u32::try_from(request.len()).unwrap_or(u32::MAX);
+    let mut framed = vec![0];
+    framed.extend(length.to_be_bytes());
+    framed.extend(request);
+    body.send_data(framed.into(), true)?;
+    let answer = answer.await?;
+    check(answer.headers())?;
+    let mut body = answer.into_body();
+    let mut data = Vec::new();
+    while let Some(chunk) = body.data().await {
+        let chunk = chunk?;
+        body.flow_control().release_capacity(chunk.len())?;
+        data.extend_from_slice(&chunk);
+        if data.len() > LONGEST {
+            return Err(CriError::Failed("the answer is too long".to_owned()));
+        }
+    }
+    if let Some(trailers) = body.trailers().await? {
+        check(&trailers)?;
+    }
+    connection.abort();
+    let message = data.get(PREFIX..).unwrap_or_default();
+    T::decode(message).map_err(|error| CriError::Failed(error.to_string()))
+}
+
+/// The status of a call: of one that failed at once among the headers, else after the
+/// answer.
+fn check(headers: &HeaderMap) -> Result<(), CriError> {
+    let text = |name| headers.get(name).and_then(|it| it.to_str().ok());
+    match text("grpc-status") {
+        None | Some("0") => Ok(()),
+        Some(UNIMPLEMENTED) => Err(CriError::WithoutCri),
+        Some(status) => {
+            let message = text("grpc-message").unwrap_or_default();
+            Err(CriError::Failed(format!("gRPC status {status} {message}")))
+        }
+    }
+}
+
+// === impl CriError ===
+
+impl From<io::Error> for CriError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::ConnectionRefused => Self::Absent,
+            io::ErrorKind::PermissionDenied => Self::Denied,
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<h2::Error> for CriError {
+    fn from(error: h2::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}

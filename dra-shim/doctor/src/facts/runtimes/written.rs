@@ -1,0 +1,326 @@
+//! What the files of a runtime say of CDI in so many words.
+
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
+
+use super::model::{CdiSettings, CdiSupport, DisabledCri, Misplaced};
+use super::toml_file::{self, TomlError, strings};
+use crate::files::HostFiles;
+
+pub(super) const CRIO_CONFIG: &str = "/etc/crio/crio.conf";
+pub(super) const CRIO_DROP_INS: &str = "/etc/crio/crio.conf.d";
+
+const ENABLE: &str = "enable_cdi";
+const SPEC_DIRS: &str = "cdi_spec_dirs";
+
+/// containerd's CRI plugin, by the version of a file.
+const OF_1: &str = "cri";
+const OF_2: &str = "io.containerd.grpc.v1.cri";
+const OF_3: &str = "io.containerd.cri.v1.runtime";
+
+/// Names in `disabled_plugins` without which it does not serve kubelet.
+const NEEDED: [&str; 4] = [OF_1, OF_2, OF_3, "io.containerd.cri.v1.images"];
+
+/// How deep directories of drop-ins are searched: more than anybody has.
+const DEEPEST: usize = 8;
+
+/// The files of a configuration that may decide.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    files: Vec<ConfigFile>,
+    /// Why others may decide, too.
+    others: Option<String>,
+}
+
+#[derive(Debug)]
+struct ConfigFile {
+    path: String,
+    /// The table of the runtime's settings.
+    own: Option<Table>,
+    /// Where they belong, `plugins."io.containerd.cri.v1.runtime"`.
+    place: String,
+    /// Of containerd, 1 if the file does not say.
+    version: i64,
+    all: Table,
+}
+
+/// What all files that have the table say of a setting.
+enum Said<'a> {
+    Nothing,
+    Alike(&'a Value),
+    Differently(&'a str, &'a str),
+}
+
+// === reading ===
+
+/// A configuration of containerd, and what it imports.
+pub(super) fn containerd(files: &HostFiles, config: &str) -> Result<Written, TomlError> {
+    let mut written = Written::default();
+    let Some(main) = toml_file::read(files, config)? else {
+        return Ok(written);
+    };
+    let imports = main.get("imports").and_then(strings).unwrap_or_default();
+    written.files.push(ConfigFile::of_containerd(config, main));
+    for import in imports {
+        let Some(paths) = matching(files, config, &import) else {
+            let why = format!("{config} imports {import}, which is not followed");
+            written.others = Some(why);
+            continue;
+        };
+        for path in paths {
+            if let Some(table) = toml_file::read(files, &path)? {
+                if table.contains_key("imports") {
+                    written.others = Some(format!("{path} imports others, which are not followed"));
+                }
+                written.files.push(ConfigFile::of_containerd(&path, table));
+            }
+        }
+    }
+    Ok(written)
+}
+
+/// CRI-O's configuration: every file below the directory of drop-ins counts.
+pub(super) fn crio(files: &HostFiles) -> Result<Written, TomlError> {
+    let mut paths = vec![CRIO_CONFIG.to_owned()];
+    walk(files, CRIO_DROP_INS, DEEPEST, &mut paths);
+    let mut written = Written::default();
+    for path in paths {
+        if let Some(table) = toml_file::read(files, &path)? {
+            written.files.push(ConfigFile::of_crio(&path, table));
+        }
+    }
+    Ok(written)
+}
+
+/// A path, or the files `DIR/*END`; `None` of any other pattern.
+fn matching(files: &HostFiles, config: &str, import: &str) -> Option<Vec<String>> {
+    let path = match import.strip_prefix('/') {
+        Some(_) => import.to_owned(),
+        None => format!("{}/{import}", config.rsplit_once('/')?.0),
+    };
+    if !path.contains(['*', '?', '[', '\\']) {
+        return Some(vec![path]);
+    }
+    let (dir, name) = path.rsplit_once('/')?;
+    let end = name.strip_prefix('*')?;
+    if format!("{dir}{end}").contains(['*', '?', '[', '\\']) {
+        return None;
+    }
+    let names = files.list_all(dir)?.into_iter();
+    let names = names.filter(|name| name.ends_with(end));
+    Some(names.map(|name| format!("{dir}/{name}")).collect())
+}
+
+fn walk(files: &HostFiles, dir: &str, depth: usize, found: &mut Vec<String>) {
+    for name in files.list(dir) {
+        let path = format!("{dir}/{name}");
+        if !files.resolve_target(&path).is_dir() {
+            found.push(path);
+        } else if depth > 0 {
+            walk(files, &path, depth - 1, found);
+        }
+    }
+}
+
+/// The line, from 1, of a name in `disabled_plugins`.
+fn line_of(text: &str, name: &str) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    let listed = table.get_ref().get("disabled_plugins")?.get_ref();
+    let mut items = listed.as_array()?.iter();
+    let is_name = |item: &DeValue<'_>| item.as_str() == Some(name);
+    let start = items.find(|item| is_name(item.get_ref()))?.span().start;
+    Some(text.get(..start)?.matches('\n').count() + 1)
+}
+
+// === impl ConfigFile ===
+
+impl ConfigFile {
+    fn of_containerd(path: &str, all: Table) -> Self {
+        let version = all.get("version").and_then(Value::as_integer).unwrap_or(1);
+        let name = match version {
+            ..=1 => OF_1,
+            2 => OF_2,
+            _ => OF_3,
+        };
+        Self {
+            path: path.to_owned(),
+            own: plugin(&all, name).cloned(),
+            place: place(name),
+            version,
+            all,
+        }
+    }
+
+    fn of_crio(path: &str, all: Table) -> Self {
+        let runtime = all.get("crio").and_then(|it| it.get("runtime"));
+        let own = runtime.and_then(Value::as_table).cloned();
+        // Key by key a later file decides: one without any of CDI's decides nothing.
+        let own = own.filter(|it| it.contains_key(SPEC_DIRS));
+        Self {
+            path: path.to_owned(),
+            own,
+            place: "crio.runtime".to_owned(),
+            version: 0,
+            all,
+        }
+    }
+}
+
+fn plugin<'a>(all: &'a Table, name: &str) -> Option<&'a Table> {
+    all.get("plugins")?.get(name)?.as_table()
+}
+
+fn place(plugin: &str) -> String {
+    if plugin.contains('.') {
+        format!("plugins.\"{plugin}\"")
+    } else {
+        format!("plugins.{plugin}")
+    }
+}
+
+// === impl Written ===
+
+impl Written {
+    /// What containerd's files say.
+    pub(super) fn of_containerd(&self) -> CdiSettings {
+        let (spec_dirs, unclear) = self.spec_dirs();
+        let support = match (self.said(ENABLE), unclear.or_else(|| self.others.clone())) {
+            (Said::Alike(Value::Boolean(false)), None) => CdiSupport::Off,
+            (Said::Alike(Value::Boolean(true)), None) => CdiSupport::On,
+            (_, Some(why)) => CdiSupport::Unknown(why),
+            (Said::Differently(one, other), _) => CdiSupport::Unknown(differ(ENABLE, one, other)),
+            (Said::Nothing | Said::Alike(_), _) => {
+                CdiSupport::Unknown(match (self.files.first(), self.misplaced()) {
+                    (None, _) => "it has no configuration file: its release decides".to_owned(),
+                    (Some(_), Some(misplaced)) => misplaced.why,
+                    (Some(main), None) => {
+                        format!("{} leaves {ENABLE} to its release", main.path)
+                    }
+                })
+            }
+        };
+        CdiSettings {
+            support,
+            spec_dirs,
+            default_handler: None,
+        }
+    }
+
+    /// What CRI-O's files say. CDI is always on in it.
+    pub(super) fn of_crio(&self) -> CdiSettings {
+        let (spec_dirs, unclear) = self.spec_dirs();
+        CdiSettings {
+            support: unclear.map_or(CdiSupport::On, CdiSupport::Unknown),
+            spec_dirs,
+            default_handler: None,
+        }
+    }
+
+    /// And why they are not known.
+    fn spec_dirs(&self) -> (Option<Vec<String>>, Option<String>) {
+        match self.said(SPEC_DIRS) {
+            Said::Alike(value) => (strings(value), None),
+            Said::Differently(one, other) => (None, Some(differ(SPEC_DIRS, one, other))),
+            Said::Nothing => (None, None),
+        }
+    }
+
+    fn said(&self, key: &str) -> Said<'_> {
+        let mut tables = self
+            .files
+            .iter()
+            .filter_map(|it| Some((it.path.as_str(), it.own.as_ref()?.get(key))));
+        let Some((first, value)) = tables.next() else {
+            return Said::Nothing;
+        };
+        match tables.find(|(_, other)| *other != value) {
+            Some((other, _)) => Said::Differently(first, other),
+            None => value.map_or(Said::Nothing, Said::Alike),
+        }
+    }
+
+    /// A setting of CDI in a table that is not the one of its file's version.
+    pub(super) fn misplaced(&self) -> Option<Misplaced> {
+        let found = self.files.iter().find_map(|file| {
+            let has = |name: &&str| {
+                let table = plugin(&file.all, name).filter(|_| place(name) != file.place);
+                table.is_some_and(|it| it.contains_key(ENABLE) || it.contains_key(SPEC_DIRS))
+            };
+            Some((file, [OF_1, OF_2, OF_3].into_iter().find(has)?))
+        });
+        let (file, name) = found?;
+        let (stands, belongs) = (place(name), &file.place);
+        let needs = if name == OF_3 { 3 } else { 2 };
+        let fix = if file.version < 2 && name != OF_1 {
+            format!("write `version = {needs}` as the first line")
+        } else {
+            format!("move the settings of [{stands}] to [{belongs}]")
+        };
+        let path = &file.path;
+        let version = match file.all.get("version") {
+            Some(_) => format!("of version {}", file.version),
+            None => "of version 1, since it has no `version`".to_owned(),
+        };
+        Some(Misplaced {
+            why: format!(
+                "what [{stands}] of {path} sets does not count: the file is {version}, and reads [{belongs}]"
+            ),
+            fix,
+        })
+    }
+
+    /// The file and the table of a setting of CDI; if there is none, those of the main file.
+    pub(super) fn place(&self) -> Option<(&str, &str)> {
+        let sets = |file: &&ConfigFile, key: &str| {
+            let own = file.own.as_ref();
+            own.is_some_and(|it| it.contains_key(key))
+        };
+        let mut files = self.files.iter();
+        let off = files.find(|it| sets(it, ENABLE));
+        let mut files = self.files.iter();
+        let dirs = || files.find(|it| sets(it, SPEC_DIRS));
+        let file = off.or_else(dirs).or_else(|| self.files.first())?;
+        Some((&file.path, &file.place))
+    }
+
+    /// Whether a file names directories of specs.
+    pub(super) fn sets_dirs(&self) -> bool {
+        !matches!(self.said(SPEC_DIRS), Said::Nothing)
+    }
+
+    /// The table in a file of the main file's version.
+    pub(super) fn main_table(&self) -> Option<&str> {
+        // k0s has an empty main file, and the tables in what that imports.
+        let mut files = self.files.iter();
+        let with_table = files.find(|it| it.own.is_some());
+        let file = with_table.or_else(|| self.files.first())?;
+        Some(&file.place)
+    }
+
+    /// Whether the main file imports `dir`/*.toml.
+    pub(super) fn imports(&self, dir: &str) -> bool {
+        let main = self.files.first().and_then(|it| it.all.get("imports"));
+        let imports = main.and_then(strings).unwrap_or_default();
+        imports.iter().any(|it| it.starts_with(&format!("{dir}/")))
+    }
+
+    /// What keeps containerd from serving kubelet.
+    pub(super) fn disabled(&self, files: &HostFiles) -> Option<DisabledCri> {
+        self.files.iter().find_map(|file| {
+            let listed = file.all.get("disabled_plugins").and_then(strings)?;
+            let name = listed
+                .into_iter()
+                .find(|it| NEEDED.contains(&it.as_str()))?;
+            let text = files.text_if_readable(&file.path)?;
+            Some(DisabledCri {
+                line: line_of(&text, &name)?,
+                file: file.path.clone(),
+                name,
+            })
+        })
+    }
+}
+
+fn differ(key: &str, one: &str, other: &str) -> String {
+    format!("{one} and {other} do not say the same of {key}: its release decides which counts")
+}
