@@ -72,7 +72,7 @@ pub(crate) enum CriError {
     #[error("it does not serve CRI")]
     WithoutCri,
     /// It did not answer in time.
-    #[error("no answer within {} s", LIMIT.as_secs())]
+    #[error("none within {} s", LIMIT.as_secs())]
     TimedOut,
     /// Anything else.
     #[error("{0}")]

@@ -27,6 +27,10 @@ fn a_node_with_a_claim_is_healthy_and_without_the_claims_spec_it_is_not() -> Res
         Ok(text)
     })?;
     ensure!(text.lines().count() <= SCREEN, "it is too long: {text}");
+    ensure!(
+        !text.contains("[runtime-"),
+        "it has not asked containerd: {text}"
+    );
     for seen in ["containerd 2.", "sees the same directories", " running"] {
         ensure!(text.contains(seen), "it does not mention {seen:?}: {text}");
     }
@@ -67,6 +71,28 @@ fn a_mount_that_containerd_does_not_see_is_named_first() -> Result<()> {
     Ok(())
 }
 
+/// Another containerd, in place of kubelet's: it says of itself what it is configured for.
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn what_containerd_itself_says_counts() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    for (setting, id) in [
+        ("enable_cdi = false", "runtime-cdi-off"),
+        ("cdi_spec_dirs = ['/etc/cdi']", "runtime-spec-dirs"),
+    ] {
+        let table = format!("[plugins.'io.containerd.cri.v1.runtime']\n{setting}");
+        let first = with_containerd(&cluster, "", &table)?;
+        ensure!(first.0 == id, "with {setting} it says {first:?}");
+    }
+    let disabled = "disabled_plugins = ['io.containerd.grpc.v1.cri']";
+    let first = with_containerd(&cluster, disabled, "")?;
+    ensure!(
+        first.0 == "runtime-cri-disabled",
+        "without CRI it says {first:?}"
+    );
+    Ok(())
+}
+
 /// As from a debug pod, which has the host's files at /host.
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
@@ -80,6 +106,37 @@ fn the_same_node_is_as_healthy_from_another_mount_namespace() -> Result<()> {
         "from outside it says: {text}"
     );
     Ok(())
+}
+
+/// The first finding with a containerd of this configuration at kubelet's socket.
+fn with_containerd(cluster: &Cluster, top: &str, tables: &str) -> Result<(String, String)> {
+    let config = format!(
+        "version = 3
+        root = '/run/other/root'
+        state = '/run/other/state'
+        {top}
+        [grpc]
+        address = '/run/other/containerd.sock'
+        [plugins.'io.containerd.internal.v1.opt']
+        path = '/run/other/opt'
+        [plugins.'io.containerd.nri.v1.nri']
+        disable = true
+        {tables}"
+    );
+    let script = format!(
+        "mkdir -p /run/other; printf %s \"{config}\" >/run/other/config.toml
+        containerd --config /run/other/config.toml 2>/run/other/log & other=$!
+        until [ -S /run/other/containerd.sock ]; do kill -0 $other || exit 9; sleep 0.1; done
+        unshare --mount --propagation private sh -c 'mount --bind \
+            /run/other/containerd.sock /run/containerd/containerd.sock; $doctor'
+        code=$?; kill $other; wait $other; rm -r /run/other; exit $code"
+    );
+    // It listens before its CRI plugin does.
+    wait_until(cluster, "the other containerd answers", || {
+        let first = first(&broken(cluster, &script)?)?;
+        ensure!(first.0 != "runtime-not-answering", "it says {first:?}");
+        Ok(first)
+    })
 }
 
 /// The report of `$doctor` in a script that breaks the node and repairs it.

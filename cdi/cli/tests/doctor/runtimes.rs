@@ -57,6 +57,7 @@ fn process(host: &Host, pid: u32, name: &str, line: &str) {
 
 // === asked ===
 
+// req: DOCTOR-12
 #[test]
 fn what_containerd_answers_counts_and_not_what_its_files_say() {
     let host = Host::healthy();
@@ -206,7 +207,7 @@ fn one_that_is_silent_is_not_waited_for() {
     assert_eq!(bad(&host), ["runtime-not-answering"]);
     let evidence = of(&host, "runtime-not-answering", "evidence");
     assert!(
-        evidence.contains("/run/containerd/containerd.sock: no answer within"),
+        evidence.contains("kubelet asks it at /run/containerd/containerd.sock, and there is no answer: none within"),
         "{evidence}"
     );
 }
@@ -310,6 +311,7 @@ fn any_users_process_may_have_the_name_and_is_not_believed() {
     assert_eq!(bad(&host), [""; 0]);
 }
 
+// req: DOCTOR-12
 #[test]
 fn on_a_host_without_kubelet_every_runtime_is_listed_and_none_is_judged() {
     let host = Host::healthy();
@@ -329,7 +331,7 @@ fn on_a_host_without_kubelet_every_runtime_is_listed_and_none_is_judged() {
         "`containerd --config /etc/containerd/config.toml config dump`",
         "`crio status config`",
         "`docker info`",
-        "`podman --help` (--cdi-spec-dir)",
+        "`podman --help` (--cdi-spec-dir, where it has that)",
     ];
     let expected = commands.map(|it| format!("{it} shows its directories of CDI specs"));
     assert_eq!(fixes, expected);
@@ -337,6 +339,7 @@ fn on_a_host_without_kubelet_every_runtime_is_listed_and_none_is_judged() {
 
 // === in so many words ===
 
+// req: DOCTOR-12
 #[test]
 fn where_files_leave_it_to_the_release_it_is_not_judged() {
     let unknown = |build: fn(&Host), expected: &str| {

@@ -33,13 +33,13 @@ pub(super) fn check(facts: &RuntimeFacts, wants_cdi: bool, needed: &[&str]) -> A
         Severity::Info
     };
     let mut findings = Vec::new();
-    match &facts.kubelets {
+    match &facts.of_kubelet {
         Some(runtime) => findings.extend(check_kubelets(runtime, severity, facts, needed)),
         None if facts.has_kubelet && !facts.others.is_empty() => findings.push(undecided(facts)),
         None => {}
     }
     findings.extend(facts.others.iter().map(not_judged));
-    let labels = facts.kubelets.iter().map(|it| it.runtime.label());
+    let labels = facts.of_kubelet.iter().map(|it| it.runtime.label());
     let labels: Vec<String> = labels
         .chain(facts.others.iter().map(Runtime::label))
         .collect();
@@ -51,36 +51,36 @@ pub(super) fn check(facts: &RuntimeFacts, wants_cdi: bool, needed: &[&str]) -> A
 }
 
 fn check_kubelets(
-    kubelets: &KubeletRuntime,
+    of_kubelet: &KubeletRuntime,
     severity: Severity,
     facts: &RuntimeFacts,
     needed: &[&str],
 ) -> Vec<Finding> {
-    let subject = kubelets.runtime.subject();
-    match &kubelets.settings {
+    let subject = of_kubelet.runtime.subject();
+    match &of_kubelet.settings {
         Settings::Asked(settings) | Settings::Written(settings) => {
-            let cdi = check_cdi(kubelets, settings, severity);
+            let cdi = check_cdi(of_kubelet, settings, severity);
             let handler = settings.default_handler.as_ref();
-            let handler = handler.and_then(|it| check_handler(kubelets, it));
+            let handler = handler.and_then(|it| check_handler(of_kubelet, it));
             let dirs = settings.spec_dirs.as_ref();
             let dirs = dirs.filter(|_| !is_without(settings));
-            let dirs = dirs.and_then(|own| check_dirs(kubelets, own, severity, facts, needed));
+            let dirs = dirs.and_then(|own| check_dirs(of_kubelet, own, severity, facts, needed));
             cdi.into_iter().chain(handler).chain(dirs).collect()
         }
-        Settings::WithoutCri(disabled) => vec![without_cri(kubelets, disabled.as_ref())],
+        Settings::WithoutCri(disabled) => vec![without_cri(of_kubelet, disabled.as_ref())],
         Settings::NoAnswer(why) => vec![Finding::error(
             "runtime-not-answering",
             subject,
             format!(
-                "kubelet's runtime does not answer at {}: {why}",
-                kubelets.socket
+                "kubelet asks it at {}, and there is no answer: {why}",
+                of_kubelet.socket
             ),
-            format!("look at its log, and restart {}", unit(&kubelets.runtime)),
+            "see whether it runs, and its log: kubelet starts no pod without it",
         )],
         Settings::Malformed(why) => {
             let fix = format!(
                 "correct the file: {} may not start with it",
-                kubelets.runtime.label()
+                of_kubelet.runtime.label()
             );
             let finding = Finding::error("runtime-config-unreadable", subject, why, fix);
             vec![finding.quoting()]
@@ -92,8 +92,8 @@ fn is_without(settings: &CdiSettings) -> bool {
     matches!(settings.support, CdiSupport::Off | CdiSupport::Absent)
 }
 
-fn without_cri(kubelets: &KubeletRuntime, disabled: Option<&DisabledCri>) -> Finding {
-    let socket = &kubelets.socket;
+fn without_cri(of_kubelet: &KubeletRuntime, disabled: Option<&DisabledCri>) -> Finding {
+    let socket = &of_kubelet.socket;
     let (evidence, fix) = match disabled {
         Some(DisabledCri { file, line, name }) => (
             format!(
@@ -106,17 +106,17 @@ fn without_cri(kubelets: &KubeletRuntime, disabled: Option<&DisabledCri>) -> Fin
             "remove its CRI plugin from disabled_plugins, or give kubelet the socket of another runtime (--container-runtime-endpoint)".to_owned(),
         ),
     };
-    let subject = kubelets.runtime.subject();
+    let subject = of_kubelet.runtime.subject();
     Finding::error("runtime-cri-disabled", subject, evidence, fix).quoting()
 }
 
 fn check_cdi(
-    kubelets: &KubeletRuntime,
+    of_kubelet: &KubeletRuntime,
     settings: &CdiSettings,
     severity: Severity,
 ) -> Option<Finding> {
-    let runtime = &kubelets.runtime;
-    let edit = kubelets.edit.as_ref();
+    let runtime = &of_kubelet.runtime;
+    let edit = of_kubelet.edit.as_ref();
     let misplaced = edit.and_then(|it| Some((it, it.misplaced.as_ref()?)));
     let (severity, id, evidence, fix) = match &settings.support {
         CdiSupport::On => return None,
@@ -150,7 +150,7 @@ fn check_cdi(
         CdiSupport::Unknown(why) => {
             let ask = format!(
                 "on the host, `cdi-gen doctor` asks it as root, and so does {}",
-                question(kubelets)
+                question(of_kubelet)
             );
             let fix = match misplaced {
                 Some((edit, it)) => format!("{}; {ask}", put(edit, &it.fix)),
@@ -169,7 +169,7 @@ fn check_cdi(
 
 /// A runtime that names directories reads no others. The finding has all that are left out.
 fn check_dirs(
-    kubelets: &KubeletRuntime,
+    of_kubelet: &KubeletRuntime,
     own: &[String],
     severity: Severity,
     facts: &RuntimeFacts,
@@ -181,7 +181,7 @@ fn check_dirs(
     if !missing.iter().any(|dir| needed.contains(dir)) {
         return None;
     }
-    let edit = kubelets.edit.as_ref()?;
+    let edit = of_kubelet.edit.as_ref()?;
     let change = format!(
         "cdi_spec_dirs to include {}, or remove the setting,",
         missing.join(" and ")
@@ -189,7 +189,7 @@ fn check_dirs(
     Some(Finding::new(
         severity,
         "runtime-spec-dirs",
-        kubelets.runtime.subject(),
+        of_kubelet.runtime.subject(),
         format!(
             "it reads CDI specs only from [{}], not from {}",
             own.join(", "),
@@ -200,7 +200,7 @@ fn check_dirs(
 }
 
 /// Without it, a container starts only if it names another handler.
-fn check_handler(kubelets: &KubeletRuntime, handler: &DefaultHandler) -> Option<Finding> {
+fn check_handler(of_kubelet: &KubeletRuntime, handler: &DefaultHandler) -> Option<Finding> {
     let DefaultHandler {
         name,
         program,
@@ -209,13 +209,13 @@ fn check_handler(kubelets: &KubeletRuntime, handler: &DefaultHandler) -> Option<
     (!exists).then(|| {
         Finding::error(
             "runtime-handler-missing",
-            kubelets.runtime.subject(),
+            of_kubelet.runtime.subject(),
             format!(
                 "{program} does not exist, and containers are started with it by default (runtime {name:?}): none starts"
             ),
             format!(
-                "install what has {program} again (NVIDIA's container toolkit has nvidia-container-runtime), or have another default runtime, such as runc, and restart {}",
-                unit(&kubelets.runtime)
+                "install what has {program} again (NVIDIA's container toolkit has nvidia-container-runtime), or have another default runtime, such as runc{}",
+                of_kubelet.edit.as_ref().map_or("", |it| &it.apply)
             ),
         )
     })
@@ -243,7 +243,7 @@ fn not_judged(runtime: &Runtime) -> Finding {
         },
         RuntimeKind::CriO => "`crio status config`".to_owned(),
         RuntimeKind::CriDockerd | RuntimeKind::Docker => "`docker info`".to_owned(),
-        RuntimeKind::Podman => "`podman --help` (--cdi-spec-dir)".to_owned(),
+        RuntimeKind::Podman => "`podman --help` (--cdi-spec-dir, where it has that)".to_owned(),
     };
     Finding::info(
         "runtime-not-judged",
@@ -254,12 +254,12 @@ fn not_judged(runtime: &Runtime) -> Finding {
 }
 
 /// What shows the settings on the host.
-fn question(kubelets: &KubeletRuntime) -> String {
-    match kubelets.runtime.kind {
+fn question(of_kubelet: &KubeletRuntime) -> String {
+    match of_kubelet.runtime.kind {
         RuntimeKind::CriO => "`crio status config` (cdi_spec_dirs)".to_owned(),
         _ => format!(
             "`crictl --runtime-endpoint unix://{} info` (enableCDI, cdiSpecDirs)",
-            kubelets.socket
+            of_kubelet.socket
         ),
     }
 }
@@ -281,14 +281,6 @@ fn put(edit: &Edit, what: &str) -> String {
         file, note, apply, ..
     } = edit;
     format!("{what} of {file}{note}{apply}")
-}
-
-/// The service of it, of one that is not a distribution's.
-fn unit(runtime: &Runtime) -> &'static str {
-    match runtime.kind {
-        RuntimeKind::CriO => "crio",
-        kind => kind.as_str(),
-    }
 }
 
 /// `/var/run` is `/run`.

@@ -92,20 +92,20 @@ fn check_file(file: &SpecFileFacts, context: Context<'_>) -> Vec<Finding> {
 
 /// A version that the runtime does not know makes it refuse the whole file.
 fn check_version(file: &SpecFileFacts, spec: &Spec, context: Context<'_>) -> Option<Finding> {
-    let kubelets = context.runtimes.kubelets.as_ref()?;
+    let of_kubelet = context.runtimes.of_kubelet.as_ref()?;
     let (declared, needed) = (spec.version(), spec.needed_version());
-    let newest = release(&kubelets.runtime)?.newest();
+    let newest = release(&of_kubelet.runtime)?.newest();
     if declared <= newest {
         return None;
     }
     let fix = if needed <= newest {
         format!("write cdiVersion {needed} in it, which is all that it needs")
     } else {
-        let name = kubelets.runtime.kind.as_str();
+        let name = of_kubelet.runtime.kind.as_str();
         format!("update {name}, or let the spec's writer do without what needs {needed}")
     };
     // Without CDI it refuses nothing.
-    let severity = if loads(kubelets) {
+    let severity = if loads(of_kubelet) {
         Severity::Error
     } else {
         Severity::Info
@@ -116,7 +116,7 @@ fn check_version(file: &SpecFileFacts, spec: &Spec, context: Context<'_>) -> Opt
         &file.path,
         format!(
             "it declares cdiVersion {declared}, and {} loads up to {newest}: it refuses the file",
-            kubelets.runtime.label()
+            of_kubelet.runtime.label()
         ),
         fix,
     ))
@@ -130,8 +130,8 @@ fn release(runtime: &Runtime) -> Option<RuntimeRelease> {
 }
 
 /// Whether it reads specs, as far as is known.
-fn loads(kubelets: &KubeletRuntime) -> bool {
-    match &kubelets.settings {
+fn loads(of_kubelet: &KubeletRuntime) -> bool {
+    match &of_kubelet.settings {
         Settings::Asked(settings) | Settings::Written(settings) => {
             !matches!(settings.support, CdiSupport::Off | CdiSupport::Absent)
         }
@@ -144,8 +144,8 @@ fn loads(kubelets: &KubeletRuntime) -> bool {
 /// asks for.
 fn check_kind(file: &str, spec: &Spec, runtimes: &RuntimeFacts) -> Option<Finding> {
     let one_letter = OneLetter::of(spec.kind())?;
-    let kubelets = runtimes.kubelets.iter().filter(|it| loads(it));
-    let loading = kubelets.map(|it| &it.runtime).chain(&runtimes.others);
+    let of_kubelet = runtimes.of_kubelet.iter().filter(|it| loads(it));
+    let loading = of_kubelet.map(|it| &it.runtime).chain(&runtimes.others);
     let labels: Vec<String> = loading.map(Runtime::label).collect();
     let (severity, who) = match labels.as_slice() {
         [] => (Severity::Warning, "a runtime".to_owned()),

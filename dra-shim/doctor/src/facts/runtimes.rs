@@ -28,7 +28,7 @@ use crate::files::HostFiles;
 pub struct RuntimeFacts {
     /// The one that serves kubelet; `None` on a host without kubelet, or if it is not known
     /// which of [`others`](Self::others) does.
-    pub kubelets: Option<KubeletRuntime>,
+    pub of_kubelet: Option<KubeletRuntime>,
     /// The others.
     pub others: Vec<Runtime>,
     /// The directories in which the specs are that runtimes have to read.
@@ -41,15 +41,16 @@ pub struct RuntimeFacts {
 
 impl RuntimeFacts {
     /// Asks the one that serves kubelet, at its socket below the host's root.
+    // req: DOCTOR-12
     pub(crate) fn read(files: &HostFiles, spec_dirs: Vec<String>, kubelet_root: &str) -> Self {
         let kubelet = kubelet::find(files, kubelet_root);
         let mut candidates = candidates::find(files);
-        let kubelets = kubelet
+        let of_kubelet = kubelet
             .as_ref()
             .and_then(|it| it.runtime(files, &mut candidates));
         let others = candidates.into_iter().map(|it| it.runtime);
         Self {
-            kubelets,
+            of_kubelet,
             others: others.chain(candidates::of_people(files)).collect(),
             spec_dirs,
             has_kubelet: kubelet.is_some(),

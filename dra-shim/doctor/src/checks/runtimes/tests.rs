@@ -22,7 +22,7 @@ fn findings(settings: Settings, wants_cdi: bool) -> Vec<Finding> {
         apply: String::new(),
     };
     let facts = RuntimeFacts {
-        kubelets: Some(KubeletRuntime {
+        of_kubelet: Some(KubeletRuntime {
             runtime: Runtime {
                 kind: RuntimeKind::Containerd,
                 version: Some("2.1.3".to_owned()),

@@ -47,7 +47,7 @@ fn containerd(version: &str, support: CdiSupport) -> RuntimeFacts {
         default_handler: None,
     };
     RuntimeFacts {
-        kubelets: Some(KubeletRuntime {
+        of_kubelet: Some(KubeletRuntime {
             runtime: Runtime {
                 kind: RuntimeKind::Containerd,
                 version: Some(version.to_owned()),

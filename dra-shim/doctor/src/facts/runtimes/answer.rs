@@ -122,3 +122,51 @@ fn look_up(files: &HostFiles, name: &str, program: &str) -> Option<DefaultHandle
         exists,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::Root;
+
+    /// What releases have answered, the members that are read here and what is beside them.
+    const RECORDED: [(&str, &str); 3] = [
+        ("1.6.20", include_str!("answers/containerd-1.6.20.json")),
+        ("1.7.28", include_str!("answers/containerd-1.7.28.json")),
+        ("2.3.3", include_str!("answers/containerd-2.3.3.json")),
+    ];
+
+    #[test]
+    fn what_each_release_of_containerd_has_answered_is_understood() {
+        let root = tempfile::tempdir().unwrap();
+        let files = HostFiles::new(Root::new(root.path()).unwrap());
+        let expected = [CdiSupport::Absent, CdiSupport::Off, CdiSupport::On];
+        for ((release, config), support) in RECORDED.into_iter().zip(expected) {
+            let info = BTreeMap::from([("config".to_owned(), config.to_owned())]);
+            let settings = of_containerd(&files, &info);
+            assert_eq!(settings.support, support, "{release}");
+            let usual = ["/etc/cdi", "/var/run/cdi"].map(str::to_owned).to_vec();
+            let dirs = (support != CdiSupport::Absent).then_some(usual);
+            assert_eq!(settings.spec_dirs, dirs, "{release}");
+        }
+        // The only one of them whose runc has a path.
+        let (_, config) = RECORDED[2];
+        let info = BTreeMap::from([("config".to_owned(), config.to_owned())]);
+        let handler = of_containerd(&files, &info).default_handler.unwrap();
+        assert_eq!(handler.program, "/usr/sbin/runc");
+        assert!(!handler.exists);
+    }
+
+    #[test]
+    fn an_answer_without_a_configuration_is_not_judged() {
+        let root = tempfile::tempdir().unwrap();
+        let files = HostFiles::new(Root::new(root.path()).unwrap());
+        let unknown = |settings: CdiSettings| matches!(settings.support, CdiSupport::Unknown(_));
+        for config in ["", "{", "[]x"] {
+            let info = BTreeMap::from([("config".to_owned(), config.to_owned())]);
+            assert!(unknown(of_containerd(&files, &info)), "{config}");
+        }
+        assert!(unknown(of_containerd(&files, &BTreeMap::new())));
+        assert!(unknown(of_crio(&files, "not TOML")));
+        assert!(unknown(of_crio(&files, "[crio]\n")));
+    }
+}
