@@ -24,11 +24,13 @@ use tokio::time;
 /// For one call, connection and all.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// An answer, in bytes: gRPC's own limit of messages.
-const LONGEST: usize = 4 << 20;
+/// An answer, in bytes: as much as kubelet takes.
+const LONGEST: usize = 16 << 20;
 
 /// gRPC has this before a message: not compressed, and its length.
 const PREFIX: usize = 5;
+
+const CLOSED: &str = "it closed the connection";
 
 /// The gRPC status of a service that the server does not have.
 const UNIMPLEMENTED: &str = "12";
@@ -214,6 +216,10 @@ impl From<io::Error> for CriError {
             | io::ErrorKind::NotADirectory
             | io::ErrorKind::ConnectionRefused => Self::Absent,
             io::ErrorKind::PermissionDenied => Self::Denied,
+            io::ErrorKind::WouldBlock => Self::Failed("its queue of callers is full".to_owned()),
+            io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::UnexpectedEof => Self::Failed(CLOSED.to_owned()),
             _ => Self::Failed(error.to_string()),
         }
     }
@@ -221,6 +227,11 @@ impl From<io::Error> for CriError {
 
 impl From<h2::Error> for CriError {
     fn from(error: h2::Error) -> Self {
-        Self::Failed(error.to_string())
+        let why = if error.is_io() || error.is_reset() || error.is_go_away() {
+            CLOSED
+        } else {
+            "what listens there does not speak gRPC"
+        };
+        Self::Failed(why.to_owned())
     }
 }

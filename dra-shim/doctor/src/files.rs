@@ -173,6 +173,12 @@ impl HostFiles {
         self.is_this_host() || found.is_ok_and(|found| found.is_dir())
     }
 
+    /// Which file the host has at `path`, behind the last link, too.
+    pub(crate) fn target_id(&self, path: &str) -> Option<FileId> {
+        let found = self.resolve_target(path).metadata().ok()?;
+        Some(FileId::from_metadata(&found))
+    }
+
     /// Which file the host has at `path`.
     pub(crate) fn id(&self, path: &str) -> Option<FileId> {
         FileId::at(&self.root, path)

@@ -93,6 +93,25 @@ fn what_containerd_itself_says_counts() -> Result<()> {
     Ok(())
 }
 
+/// kubelet is there, and nothing is at its socket.
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_runtime_that_is_not_there_is_named() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let report = broken(
+        &cluster,
+        "exec unshare --mount --propagation private \
+         sh -c 'mount -t tmpfs tmpfs /run/containerd; $doctor'",
+    )?;
+    let ids = report.pointer("/findings").and_then(Value::as_array);
+    let mut ids = ids.into_iter().flatten().filter_map(|it| it.get("id"));
+    ensure!(
+        ids.any(|id| id == "runtime-not-answering"),
+        "without containerd's socket it says {report:#}"
+    );
+    Ok(())
+}
+
 /// As from a debug pod, which has the host's files at /host.
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]

@@ -185,7 +185,7 @@ fn on_k0s_a_drop_in_is_to_be_made_and_not_the_file_that_k0s_writes() {
     // One that is there and turns it off.
     host.write(
         "etc/k0s/containerd.toml",
-        "version = 2\nimports = [\"/etc/k0s/containerd.d/*.toml\"]\n",
+        "# k0s_managed=true\nversion = 2\nimports = [\"/etc/k0s/containerd.d/*.toml\"]\n",
     );
     host.write(
         "etc/k0s/containerd.d/site.toml",

@@ -169,6 +169,28 @@ fn cri_o_answers_with_its_configuration() {
 }
 
 #[test]
+fn one_that_does_not_show_its_configuration_still_serves_kubelet() {
+    let host = Host::healthy();
+    process(
+        &host,
+        900,
+        "kubelet",
+        "kubelet --container-runtime-endpoint=unix:///run/crio/crio.sock",
+    );
+    host.answers(Runtime::CriO("1.34.1", ""));
+    assert_eq!(bad(&host), [""; 0]);
+    let evidence = of(&host, "runtime-cdi-unknown", "evidence");
+    assert!(
+        evidence.contains("it does not show its configuration"),
+        "{evidence}"
+    );
+    assert_eq!(
+        of(&host, "runtime-cdi-unknown", "fix"),
+        "look at what `crio status config` (cdi_spec_dirs) shows"
+    );
+}
+
+#[test]
 fn docker_behind_cri_dockerd_answers_as_docker() {
     let host = Host::healthy();
     host.write("usr/bin/cri-dockerd", "");
@@ -238,6 +260,29 @@ fn it_is_the_one_at_the_socket_that_kubelet_is_given() {
         host.write("etc/kubelet.yaml", config);
         process(host, 900, "kubelet", "kubelet --config /etc/kubelet.yaml");
     });
+    named(&|host| {
+        // The last of its directory comes before the file, and an option before both.
+        let config = |socket: &str| format!("containerRuntimeEndpoint: unix:///{socket}\n");
+        host.write("etc/kubelet.yaml", config("run/containerd/containerd.sock"));
+        host.write("etc/kubelet.d/10-a.conf", config("run/crio/crio.sock"));
+        host.write("etc/kubelet.d/90-b.conf", config("opt/own/containerd.sock"));
+        host.write("etc/kubelet.d/99.bak", config("run/crio/crio.sock"));
+        let options = "--config=/etc/kubelet.yaml --config-dir=/etc/kubelet.d";
+        process(host, 900, "kubelet", &format!("kubelet {options}"));
+    });
+    // k3s has kubelet in its own process.
+    named(&|host| {
+        process(
+            host,
+            900,
+            "k3s-agent",
+            &format!("/usr/local/bin/k3s agent {option}"),
+        );
+    });
+    named(&|host| {
+        let config = "container-runtime-endpoint: unix:///opt/own/containerd.sock\n";
+        host.write("etc/rancher/rke2/config.yaml.d/50-runtime.yaml", config);
+    });
     // Where no process is seen.
     named(&|host| {
         let flags = format!("KUBELET_KUBEADM_ARGS=\"{option} --v=2\"\n");
@@ -250,6 +295,79 @@ fn it_is_the_one_at_the_socket_that_kubelet_is_given() {
 }
 
 #[test]
+fn k3s_with_docker_is_docker_behind_cri_dockerd() {
+    let with = |docker: &dyn Fn(&Host)| {
+        let host = Host::healthy();
+        host.write(CONFIG, OF_DOCKER);
+        docker(&host);
+        serve(
+            &host.at("run/k3s/cri-dockerd/cri-dockerd.sock"),
+            Runtime::CriDockerd,
+        );
+        assert_eq!(bad(&host), ["runtime-without-cdi"]);
+    };
+    with(&|host| host.write("etc/rancher/k3s/config.yaml", "docker: true\n"));
+    with(&|host| {
+        process(
+            host,
+            900,
+            "k3s-server",
+            "/usr/local/bin/k3s server --docker",
+        );
+    });
+}
+
+#[test]
+fn one_of_which_nothing_is_known_is_not_judged() {
+    let host = Host::healthy();
+    process(
+        &host,
+        900,
+        "kubelet",
+        "kubelet --container-runtime-endpoint=unix:///run/isulad.sock",
+    );
+    assert_eq!(bad(&host), [""; 0]);
+    serve(&host.at("run/isulad.sock"), Runtime::Other("iSulad"));
+    assert_eq!(bad(&host), [""; 0]);
+    let evidence = of(&host, "runtime-cdi-unknown", "evidence");
+    assert!(
+        evidence.contains("it answers that it is \"iSulad\""),
+        "{evidence}"
+    );
+    assert_eq!(
+        of(&host, "runtime-cdi-unknown", "subject"),
+        "kubelet's runtime 2.1.5"
+    );
+}
+
+#[test]
+fn one_runtime_by_two_names_is_one() {
+    let host = Host::healthy();
+    host.containerd_answers("v2.1.3", &json!({"enableCDI": true, "cdiSpecDirs": dirs()}));
+    fs::create_dir_all(host.at("run/other")).unwrap();
+    symlink(
+        "/run/containerd/containerd.sock",
+        host.at("run/other/cri.sock"),
+    )
+    .unwrap();
+    process(
+        &host,
+        900,
+        "kubelet",
+        "kubelet --container-runtime-endpoint=unix:///run/other/cri.sock",
+    );
+    assert!(finding(&report(&host), "runtime-not-judged").is_none());
+    // MicroK8s starts it with a revision in the path.
+    let socket = "var/snap/microk8s/common/run/containerd.sock";
+    let host = distribution("var/snap/microk8s/7964/args/containerd.toml", socket, OFF);
+    symlink("7964", host.at("var/snap/microk8s/current")).unwrap();
+    let line = "containerd --config /var/snap/microk8s/7964/args/containerd.toml --address";
+    process(&host, 800, "containerd", &format!("{line} /{socket}"));
+    assert_eq!(bad(&host), ["runtime-cdi-off"]);
+    assert!(finding(&report(&host), "runtime-not-judged").is_none());
+}
+
+#[test]
 fn of_two_that_run_none_is_judged_unless_kubelet_names_it() {
     let host = Host::healthy();
     host.write(CONFIG, OFF);
@@ -258,6 +376,7 @@ fn of_two_that_run_none_is_judged_unless_kubelet_names_it() {
     assert_eq!(bad(&host), [""; 0]);
     let evidence = of(&host, "runtime-cdi-unknown", "evidence");
     assert!(evidence.contains("containerd 2.1.3 or cri-o"), "{evidence}");
+    assert!(finding(&report(&host), "runtime-not-judged").is_none());
     let endpoint = "--container-runtime-endpoint=unix:///var/run/containerd/containerd.sock";
     process(&host, 900, "kubelet", &format!("kubelet {endpoint}"));
     assert_eq!(bad(&host), ["runtime-cdi-off"]);
@@ -460,7 +579,7 @@ fn a_fix_names_the_file_that_survives_the_next_start() {
     let of_2 = "[plugins.\"io.containerd.grpc.v1.cri\"]";
 
     let host = distribution(&format!("{k3s}/config.toml"), socket, OFF_IN_2);
-    let new = "(to be made from k3s' default template, which has the table), and restart k3s or k3s-agent";
+    let new = "(to be made: a copy of config.toml beside it), and restart k3s or k3s-agent";
     let expected = format!("set enable_cdi = true in {of_2} of /{k3s}/config.toml.tmpl {new}");
     assert_eq!(fix(&host), expected);
     host.write("etc/systemd/system/k3s-agent.service", "[Unit]\n");
@@ -530,5 +649,121 @@ fn a_fix_names_the_file_that_survives_the_next_start() {
     assert_eq!(
         fix(&host),
         format!("set enable_cdi = true in {of_2} of /{CONFIG} {new}")
+    );
+}
+
+#[test]
+fn of_several_files_the_fix_names_the_one_that_decides() {
+    let off = json!({"enableCDI": false, "cdiSpecDirs": dirs()});
+    let one = json!({"enableCDI": true, "cdiSpecDirs": ["/etc/cdi"]});
+    let importing = |text: &str| {
+        let imports = "version = 3\nimports = ['/etc/containerd/conf.d/*.toml']\n";
+        text.replace("version = 3\n", imports)
+    };
+    let drop_in = "etc/containerd/conf.d/99-nvidia.toml";
+    let host = |main: &str, other: &str, answer: &Value| {
+        let host = Host::healthy();
+        host.write(CONFIG, importing(main));
+        host.write(drop_in, other);
+        host.containerd_answers("v1.7.28", answer);
+        host
+    };
+    let dirs_of = |text: &str| text.replace("enable_cdi = true", "cdi_spec_dirs = ['/etc/cdi']");
+    for (main, other, answer, id, file) in [
+        (ON, OFF.to_owned(), &off, "runtime-cdi-off", drop_in),
+        (OFF, ON.to_owned(), &off, "runtime-cdi-off", CONFIG),
+        // In 1.7 a later table takes the place of the whole table.
+        (
+            ON,
+            OFF.replace("enable_cdi", "x"),
+            &off,
+            "runtime-cdi-off",
+            drop_in,
+        ),
+        (ON, dirs_of(ON), &one, "runtime-spec-dirs", drop_in),
+    ] {
+        let fix = of(&host(main, &other, answer), id, "fix");
+        assert!(
+            fix.contains(&format!("of /{file}, ")),
+            "{main}{other}: {fix}"
+        );
+    }
+    // Of CRI-O's files, too.
+    let crio = |change: &dyn Fn(&Host)| {
+        let host = Host::healthy();
+        process(
+            &host,
+            900,
+            "kubelet",
+            "kubelet --container-runtime-endpoint=/run/crio/crio.sock",
+        );
+        change(&host);
+        let config = "[crio.runtime]\ncdi_spec_dirs = ['/etc/cdi']\n";
+        host.answers(Runtime::CriO("1.34.1", config));
+        of(&host, "runtime-spec-dirs", "fix")
+    };
+    let fix = crio(&|host| {
+        let both = "[crio.runtime]\ncdi_spec_dirs = ['/etc/cdi', '/var/run/cdi']\n";
+        host.write("etc/crio/crio.conf.d/00-default", both);
+        let one = "[crio.runtime]\ncdi_spec_dirs = ['/etc/cdi']\n";
+        host.write("etc/crio/crio.conf.d/99-site.conf", one);
+    });
+    assert!(fix.contains("/etc/crio/crio.conf.d/99-site.conf"), "{fix}");
+    // An option takes the place of all files.
+    let fix = crio(&|host| process(host, 801, "crio", "/usr/bin/crio --cdi-spec-dirs=/etc/cdi"));
+    assert!(
+        fix.contains("of crio's command line (--cdi-spec-dirs)"),
+        "{fix}"
+    );
+}
+
+#[test]
+fn a_file_that_is_right_by_now_has_only_to_be_read() {
+    let host = Host::healthy();
+    host.write(CONFIG, ON);
+    host.containerd_answers(
+        "v1.7.28",
+        &json!({"enableCDI": false, "cdiSpecDirs": dirs()}),
+    );
+    let fix = format!("restart containerd: /{CONFIG} has enable_cdi = true by now");
+    assert_eq!(of(&host, "runtime-cdi-off", "fix"), fix);
+}
+
+#[test]
+fn on_a_system_that_writes_the_file_itself_the_fix_says_so() {
+    for (id, by) in [
+        (
+            "bottlerocket",
+            "by the settings API: Bottlerocket writes the file",
+        ),
+        ("\"talos\"", "by the machine config: Talos writes the file"),
+    ] {
+        let host = Host::healthy();
+        host.write("etc/os-release", format!("NAME=x\nID={id}\n"));
+        host.write(CONFIG, OFF);
+        let fix = of(&host, "runtime-cdi-off", "fix");
+        assert!(
+            fix.contains(&format!("of /{CONFIG} ({by}), and restart")),
+            "{fix}"
+        );
+    }
+    // k0s leaves a file alone that is not its own.
+    let host = distribution("etc/k0s/containerd.toml", "run/k0s/containerd.sock", OFF);
+    let fix = of(&host, "runtime-cdi-off", "fix");
+    assert!(
+        fix.contains("of /etc/k0s/containerd.toml, and restart containerd"),
+        "{fix}"
+    );
+    // A template of k3s that NixOS has put there.
+    let k3s = "var/lib/rancher/k3s/agent/etc/containerd";
+    let socket = "run/k3s/containerd/containerd.sock";
+    let host = distribution(&format!("{k3s}/config.toml"), socket, OFF);
+    host.write("nix/store/abc-config.toml.tmpl", OFF);
+    let link = host.at(&format!("{k3s}/config-v3.toml.tmpl"));
+    symlink("/nix/store/abc-config.toml.tmpl", link).unwrap();
+    let fix = of(&host, "runtime-cdi-off", "fix");
+    assert!(
+        fix.contains("the NixOS configuration (services.k3s.containerdConfigTemplate)"),
+        "{fix}"
     );
 }

@@ -18,10 +18,12 @@ use tokio::net::{UnixListener, UnixStream};
 pub(crate) enum Runtime {
     /// containerd of a version, with the configuration of its verbose status.
     Containerd(&'static str, Value),
-    /// CRI-O of a version, with the configuration that it has in HTTP.
+    /// CRI-O of a version, with the configuration that it has in HTTP; empty: it has none.
     CriO(&'static str, &'static str),
     /// cri-dockerd.
     CriDockerd,
+    /// One of another name.
+    Other(&'static str),
     /// containerd with its CRI plugin disabled.
     WithoutCri,
     /// One that takes connections and is silent.
@@ -77,7 +79,12 @@ async fn answer(stream: UnixStream, runtime: Runtime) {
         while !request.ends_with(b"\r\n\r\n") {
             request.push(read.read_u8().await.unwrap());
         }
-        let head = "HTTP/1.0 200 OK\r\nContent-Type: application/toml\r\n\r\n";
+        let status = if config.is_empty() {
+            "404 Not Found"
+        } else {
+            "200 OK"
+        };
+        let head = format!("HTTP/1.0 {status}\r\nContent-Type: application/toml\r\n\r\n");
         write.write_all(head.as_bytes()).await.unwrap();
         write.write_all(config.as_bytes()).await.unwrap();
         return;
@@ -115,6 +122,7 @@ impl Runtime {
             Self::Containerd(version, _) => ("containerd", *version),
             Self::CriO(version, _) => ("cri-o", *version),
             Self::CriDockerd => ("docker", "29.4.0"),
+            Self::Other(name) => (*name, "2.1.5"),
             Self::WithoutCri | Self::Silent => return None,
         };
         match (method, self) {

@@ -38,7 +38,11 @@ pub(super) fn check(facts: &RuntimeFacts, wants_cdi: bool, needed: &[&str]) -> A
         None if facts.has_kubelet && !facts.others.is_empty() => findings.push(undecided(facts)),
         None => {}
     }
-    findings.extend(facts.others.iter().map(not_judged));
+    // One of them may serve kubelet, where it is not known which does.
+    let is_known = !facts.has_kubelet || facts.of_kubelet.is_some();
+    let others = facts.others.iter();
+    let others = others.filter(|it| is_known || !serves_kubelet(it.kind));
+    findings.extend(others.map(not_judged));
     let labels = facts.of_kubelet.iter().map(|it| it.runtime.label());
     let labels: Vec<String> = labels
         .chain(facts.others.iter().map(Runtime::label))
@@ -126,7 +130,13 @@ fn check_cdi(
                 "CDI is off: containers do not get the devices of their claims{}",
                 why.unwrap_or_default()
             );
-            let set = edit.map(|it| set(it, "enable_cdi = true"));
+            let set = edit.map(|it| {
+                if it.is_set {
+                    restart(it)
+                } else {
+                    set(it, "enable_cdi = true")
+                }
+            });
             let fix =
                 misplaced.map_or_else(|| set.unwrap_or_default(), |(edit, it)| put(edit, &it.fix));
             (severity, "runtime-cdi-off", evidence, fix)
@@ -145,6 +155,15 @@ fn check_cdi(
                 "runtime-without-cdi",
                 evidence.to_owned(),
                 fix.to_owned(),
+            )
+        }
+        CdiSupport::Unknown(why) if matches!(of_kubelet.settings, Settings::Asked(_)) => {
+            let fix = format!("look at what {} shows", question(of_kubelet));
+            (
+                Severity::Info,
+                "runtime-cdi-unknown",
+                format!("not judged: {why}"),
+                fix,
             )
         }
         CdiSupport::Unknown(why) => {
@@ -190,11 +209,14 @@ fn check_dirs(
         severity,
         "runtime-spec-dirs",
         of_kubelet.runtime.subject(),
-        format!(
-            "it reads CDI specs only from [{}], not from {}",
-            own.join(", "),
-            missing.join(", ")
-        ),
+        match own {
+            [] => "it reads no CDI specs: its list of directories is empty".to_owned(),
+            _ => format!(
+                "it reads CDI specs only from [{}], not from {}",
+                own.join(", "),
+                missing.join(", ")
+            ),
+        },
         set(edit, &change),
     ))
 }
@@ -214,7 +236,7 @@ fn check_handler(of_kubelet: &KubeletRuntime, handler: &DefaultHandler) -> Optio
                 "{program} does not exist, and containers are started with it by default (runtime {name:?}): none starts"
             ),
             format!(
-                "install what has {program} again (NVIDIA's container toolkit has nvidia-container-runtime), or have another default runtime, such as runc{}",
+                "reinstall the package that provides {program} (nvidia-container-runtime: NVIDIA's container toolkit), or have another default runtime, such as runc{}",
                 of_kubelet.edit.as_ref().map_or("", |it| &it.apply)
             ),
         )
@@ -223,7 +245,8 @@ fn check_handler(of_kubelet: &KubeletRuntime, handler: &DefaultHandler) -> Optio
 
 /// kubelet's options are not seen, and more than one runtime may serve it.
 fn undecided(facts: &RuntimeFacts) -> Finding {
-    let labels: Vec<String> = facts.others.iter().map(Runtime::label).collect();
+    let others = facts.others.iter().filter(|it| serves_kubelet(it.kind));
+    let labels: Vec<String> = others.map(Runtime::label).collect();
     Finding::info(
         "runtime-cdi-unknown",
         "kubelet",
@@ -235,6 +258,11 @@ fn undecided(facts: &RuntimeFacts) -> Finding {
     )
 }
 
+/// Docker and podman by themselves cannot.
+fn serves_kubelet(kind: RuntimeKind) -> bool {
+    !matches!(kind, RuntimeKind::Docker | RuntimeKind::Podman)
+}
+
 fn not_judged(runtime: &Runtime) -> Finding {
     let command = match runtime.kind {
         RuntimeKind::Containerd => match &runtime.config {
@@ -242,13 +270,15 @@ fn not_judged(runtime: &Runtime) -> Finding {
             None => "`containerd config dump`".to_owned(),
         },
         RuntimeKind::CriO => "`crio status config`".to_owned(),
-        RuntimeKind::CriDockerd | RuntimeKind::Docker => "`docker info`".to_owned(),
+        RuntimeKind::CriDockerd | RuntimeKind::Docker | RuntimeKind::Other => {
+            "`docker info`".to_owned()
+        }
         RuntimeKind::Podman => "`podman --help` (--cdi-spec-dir, where it has that)".to_owned(),
     };
     Finding::info(
         "runtime-not-judged",
         runtime.subject(),
-        "it does not serve kubelet, and is not judged",
+        "kubelet does not ask it, and it is not judged",
         format!("{command} shows its directories of CDI specs"),
     )
 }
@@ -262,6 +292,13 @@ fn question(of_kubelet: &KubeletRuntime) -> String {
             of_kubelet.socket
         ),
     }
+}
+
+/// The file is right, and the runtime was started before it was.
+fn restart(edit: &Edit) -> String {
+    let apply = edit.apply.trim_start_matches([',', ';', ' ']);
+    let apply = apply.trim_start_matches("and ");
+    format!("{apply}: {} has enable_cdi = true by now", edit.file)
 }
 
 /// `set CHANGE in [TABLE] of FILE, and restart containerd`.

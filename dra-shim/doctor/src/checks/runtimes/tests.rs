@@ -19,6 +19,7 @@ fn findings(settings: Settings, wants_cdi: bool) -> Vec<Finding> {
         table: "plugins.cri".to_owned(),
         note: String::new(),
         misplaced: None,
+        is_set: false,
         apply: String::new(),
     };
     let facts = RuntimeFacts {

@@ -12,6 +12,9 @@ use crate::cri::{self, CriError};
 use crate::files::HostFiles;
 use crate::packages;
 
+const NOTHING: &str = "its answer has no configuration";
+const NOT_JSON: &str = "the configuration in its answer is not JSON";
+
 /// The runtime at a socket.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -23,27 +26,34 @@ pub(super) struct Answer {
 /// Asks who it is, and then in its own way how it is configured.
 pub(super) fn ask(files: &HostFiles, socket: &Path) -> Result<Answer, CriError> {
     let cri::Version { name, version } = cri::version(socket)?;
-    let (kind, settings) = match name.as_str() {
+    let unknown = |error: CriError| {
+        let why = format!("it does not show its configuration: {error}");
+        only(CdiSupport::Unknown(why))
+    };
+    let version = packages::release(&version);
+    let (kind, version, settings) = match name.as_str() {
         "containerd" => {
-            let settings = of_containerd(files, &cri::verbose_status(socket)?);
-            (RuntimeKind::Containerd, settings)
+            let info = cri::verbose_status(socket);
+            let settings = info.map(|it| of_containerd(files, &it));
+            (RuntimeKind::Containerd, version, settings)
         }
-        "cri-o" => (
-            RuntimeKind::CriO,
-            of_crio(files, &cri::crio_config(socket)?),
-        ),
-        // cri-dockerd gives the name of what it stands for.
-        "docker" => (RuntimeKind::CriDockerd, only(CdiSupport::Absent)),
+        "cri-o" => {
+            let config = cri::crio_config(socket);
+            let settings = config.map(|it| of_crio(files, &it));
+            (RuntimeKind::CriO, version, settings)
+        }
+        // cri-dockerd gives name and version of what it stands for.
+        "docker" => (RuntimeKind::CriDockerd, None, Ok(only(CdiSupport::Absent))),
         _ => {
-            return Err(CriError::Failed(format!(
-                "it is {name:?}, which is not known here"
-            )));
+            let why = format!("it answers that it is {name:?}, of which nothing is known here");
+            let settings = only(CdiSupport::Unknown(why));
+            (RuntimeKind::Other, version, Ok(settings))
         }
     };
     Ok(Answer {
         kind,
-        version: packages::release(&version),
-        settings,
+        version,
+        settings: settings.unwrap_or_else(unknown),
     })
 }
 
@@ -59,10 +69,13 @@ pub(super) fn only(support: CdiSupport) -> CdiSettings {
 /// `config`, as containerd counts it from all its files: 1.6 has neither of the members,
 /// and a release in which CDI is always on has no use for the first.
 fn of_containerd(files: &HostFiles, info: &BTreeMap<String, String>) -> CdiSettings {
-    let config = info.get("config").map(|it| serde_json::from_str(it));
-    let Some(Ok::<Json, _>(config)) = config else {
-        let why = "its answer has no configuration".to_owned();
-        return only(CdiSupport::Unknown(why));
+    let config = match info
+        .get("config")
+        .map(|it| serde_json::from_str::<Json>(it))
+    {
+        Some(Ok(config)) => config,
+        Some(Err(_)) => return only(CdiSupport::Unknown(NOT_JSON.to_owned())),
+        None => return only(CdiSupport::Unknown(NOTHING.to_owned())),
     };
     let dirs = config.get("cdiSpecDirs").and_then(Json::as_array);
     let support = match config.get("enableCDI").and_then(Json::as_bool) {
@@ -95,8 +108,7 @@ fn of_crio(files: &HostFiles, config: &str) -> CdiSettings {
         .as_ref()
         .and_then(|it| it.get("crio")?.get("runtime"));
     let Some(runtime) = runtime else {
-        let why = "its answer has no configuration".to_owned();
-        return only(CdiSupport::Unknown(why));
+        return only(CdiSupport::Unknown(NOTHING.to_owned()));
     };
     let spec_dirs = runtime.get("cdi_spec_dirs").and_then(strings);
     let name = runtime.get("default_runtime").and_then(Value::as_str);

@@ -11,6 +11,8 @@ pub(super) const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
 const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 const CRIO_CONFIGS: [&str; 2] = [CRIO_CONFIG, CRIO_DROP_INS];
 const CRIO_SOCKET: &str = "/run/crio/crio.sock";
+/// With one of them its usual files do not decide.
+const CRIO_OPTIONS: [&str; 3] = ["--cdi-spec-dirs", "--config, -c", "--config-dir, -d"];
 const CRI_DOCKERD_SOCKETS: [&str; 2] = [
     "/run/cri-dockerd.sock",
     "/run/k3s/cri-dockerd/cri-dockerd.sock",
@@ -22,8 +24,8 @@ pub(super) struct Candidate {
     pub(super) runtime: Runtime,
     pub(super) socket: String,
     pub(super) runs: bool,
-    /// Whether its command line names files that are not read here.
-    pub(super) is_elsewhere: bool,
+    /// Options of its command line that take the place of the files that are read here.
+    pub(super) options: Option<&'static str>,
 }
 
 /// Each containerd with a configuration of its own, CRI-O, cri-dockerd.
@@ -49,10 +51,9 @@ pub(super) fn of_people(files: &HostFiles) -> impl Iterator<Item = Runtime> {
 /// Those that run, and those with a file that nothing that runs was started with.
 fn containerd(files: &HostFiles) -> Vec<Candidate> {
     let new = |config: &str, running: Option<&Running>| {
-        let distribution = Distribution::of(config);
-        let is_own = distribution.is_none() && config == CONTAINERD_CONFIG;
+        let is_own = config == CONTAINERD_CONFIG;
         let version = is_own.then(|| packages::version(files, &["containerd.io", "containerd"]));
-        let own_socket = distribution.and_then(Distribution::socket);
+        let own_socket = Distribution::socket(config);
         let address = running.and_then(|it| it.option(&["--address", "-a"]));
         Candidate {
             runtime: Runtime {
@@ -62,7 +63,7 @@ fn containerd(files: &HostFiles) -> Vec<Candidate> {
             },
             socket: plain(address.or(own_socket).unwrap_or(CONTAINERD_SOCKET)),
             runs: running.is_some(),
-            is_elsewhere: false,
+            options: None,
         }
     };
     let running = running::find(files, "containerd");
@@ -76,7 +77,14 @@ fn containerd(files: &HostFiles) -> Vec<Candidate> {
     let own = is_installed.then_some(CONTAINERD_CONFIG);
     let of_distributions = Distribution::configs().filter(|it| files.exists(it));
     for config in own.into_iter().chain(of_distributions) {
-        if !started.iter().any(|it| it == config) {
+        // MicroK8s starts it with a name of the same file that has a revision in it.
+        let is_same = |it: &String| {
+            it == config
+                || files
+                    .target_id(it)
+                    .is_some_and(|id| files.target_id(config) == Some(id))
+        };
+        if !started.iter().any(is_same) {
             found.push(new(config, None));
         }
     }
@@ -96,7 +104,9 @@ fn crio(files: &HostFiles) -> Option<Candidate> {
         },
         socket: plain(&option(&["--listen"]).unwrap_or_else(|| CRIO_SOCKET.to_owned())),
         runs: running.is_some(),
-        is_elsewhere: option(&["--config", "-c", "--config-dir", "-d"]).is_some(),
+        options: CRIO_OPTIONS
+            .into_iter()
+            .find(|names| option(names.split(", ").collect::<Vec<_>>().as_slice()).is_some()),
     })
 }
 
@@ -114,7 +124,7 @@ fn cri_dockerd(files: &HostFiles) -> Option<Candidate> {
         },
         socket: socket.unwrap_or(usual).to_owned(),
         runs: running.is_some(),
-        is_elsewhere: false,
+        options: None,
     })
 }
 

@@ -4,8 +4,10 @@
 //! From their documentation: "Configuring containerd" of k3s and RKE2, "Runtime" of k0s,
 //! "Configuring services" of `MicroK8s`, `virtualisation.containerd.settings` of NixOS.
 
+use std::fs;
+
 use super::model::Edit;
-use super::written::Written;
+use super::written::{Key, Written};
 use crate::files::HostFiles;
 use crate::systemd::DIRS;
 
@@ -17,6 +19,7 @@ const RKE2: &str = "/var/lib/rancher/rke2/agent/etc/containerd/config.toml";
 const BELOW_DATA: &str = "/agent/etc/containerd/config.toml";
 const K0S: &str = "/etc/k0s/containerd.toml";
 const K0S_DROP_INS: &str = "/etc/k0s/containerd.d";
+const NIX_STORE: &str = "/nix/store/";
 const MICROK8S: &str = "/var/snap/microk8s/current/args/containerd.toml";
 /// By its revision, as its process is started.
 const MICROK8S_DIR: &str = "/var/snap/microk8s/";
@@ -31,21 +34,36 @@ pub(super) enum Distribution {
     NixOs,
 }
 
+/// Systems that write the files below `/etc` themselves, by their ID in `os-release`, and
+/// where people set what is in them.
+const WRITING: [(&str, &str); 4] = [
+    ("talos", " (by the machine config: Talos writes the file)"),
+    (
+        "bottlerocket",
+        " (by the settings API: Bottlerocket writes the file)",
+    ),
+    (
+        "rhcos",
+        " (by a MachineConfig: the operator writes the file)",
+    ),
+    ("cos", " (by a start-up script: /etc is new at each boot)"),
+];
+
 /// Where a setting of CDI belongs.
-pub(super) fn edit(files: &HostFiles, config: &str, written: &Written) -> Edit {
+pub(super) fn edit(files: &HostFiles, config: &str, written: &Written, key: Key) -> Edit {
+    let distribution = Distribution::of(files, config);
+    let by_distribution = distribution.map(|it| it.edit(files, config, written, key));
     let by_people = || {
-        let place = written.place().map(|(file, _)| (file, ""));
-        let new = (
-            config,
-            " (to be made, with `version = 2` as its first line)",
-        );
-        let (file, note) = place.unwrap_or(new);
-        (file.to_owned(), note, ", and restart containerd".to_owned())
+        let place = written.place(key).map(|(file, _)| file);
+        let note = match place {
+            Some(_) => by_system(files),
+            None => " (to be made, with `version = 2` as its first line)",
+        };
+        let file = place.unwrap_or(config).to_owned();
+        (file, note, ", and restart containerd".to_owned())
     };
-    let distribution = Distribution::of(config);
-    let by_distribution = distribution.map(|it| it.edit(files, config, written));
     let (file, note, apply) = by_distribution.unwrap_or_else(by_people);
-    let in_file = written.place().filter(|(path, _)| *path == file);
+    let in_file = written.place(key).filter(|(path, _)| *path == file);
     let table = in_file
         .map(|(_, table)| table)
         .or_else(|| written.main_table());
@@ -54,8 +72,20 @@ pub(super) fn edit(files: &HostFiles, config: &str, written: &Written) -> Edit {
         table: table.unwrap_or(DEFAULT_TABLE).to_owned(),
         note: note.to_owned(),
         misplaced: written.misplaced(),
+        is_set: key == Key::Enable && written.is_on(),
         apply,
     }
+}
+
+/// How the file is written on a system that writes it itself.
+pub(super) fn by_system(files: &HostFiles) -> &'static str {
+    let release = files.text_if_readable("/etc/os-release");
+    let release = release.or_else(|| files.text_if_readable("/usr/lib/os-release"));
+    let release = release.unwrap_or_default();
+    let id = release.lines().find_map(|line| line.strip_prefix("ID="));
+    let id = id.unwrap_or_default().trim_matches('"');
+    let of_id = WRITING.iter().find(|(of, _)| *of == id);
+    of_id.map_or("", |(_, note)| note)
 }
 
 // === impl Distribution ===
@@ -67,26 +97,33 @@ impl Distribution {
     }
 
     /// Who writes this configuration.
-    pub(super) fn of(config: &str) -> Option<Self> {
+    pub(super) fn of(files: &HostFiles, config: &str) -> Option<Self> {
         if let Some(data_dir) = config.strip_suffix(BELOW_DATA) {
             let is_rke2 = data_dir.contains("rke2");
             return Some(if is_rke2 { Self::Rke2 } else { Self::K3s });
         }
         match config {
-            K0S => Some(Self::K0s),
+            // One without that line is the administrator's own.
+            K0S => {
+                let text = files.text_if_readable(K0S);
+                let is_managed = text.is_none_or(|it| it.contains("k0s_managed=true"));
+                is_managed.then_some(Self::K0s)
+            }
             _ if config.starts_with(MICROK8S_DIR) => Some(Self::MicroK8s),
-            _ if config.starts_with("/nix/store/") => Some(Self::NixOs),
+            _ if config.starts_with(NIX_STORE) => Some(Self::NixOs),
             _ => None,
         }
     }
 
     /// Where its containerd listens.
-    pub(super) fn socket(self) -> Option<&'static str> {
-        match self {
-            Self::K3s | Self::Rke2 => Some("/run/k3s/containerd/containerd.sock"),
-            Self::K0s => Some("/run/k0s/containerd.sock"),
-            Self::MicroK8s => Some("/var/snap/microk8s/common/run/containerd.sock"),
-            Self::NixOs => None,
+    pub(super) fn socket(config: &str) -> Option<&'static str> {
+        match config {
+            _ if config.ends_with(BELOW_DATA) => Some("/run/k3s/containerd/containerd.sock"),
+            K0S => Some("/run/k0s/containerd.sock"),
+            _ if config.starts_with(MICROK8S_DIR) => {
+                Some("/var/snap/microk8s/common/run/containerd.sock")
+            }
+            _ => None,
         }
     }
 
@@ -96,10 +133,11 @@ impl Distribution {
         files: &HostFiles,
         config: &str,
         written: &Written,
+        key: Key,
     ) -> (String, &'static str, String) {
-        let set_by = written.place().map_or("", |(file, _)| file);
+        let set_by = written.place(key).map_or("", |(file, _)| file);
         match self {
-            Self::K3s | Self::Rke2 => self.edit_template(files, config, written),
+            Self::K3s | Self::Rke2 => self.edit_template(files, config, written, set_by),
             Self::K0s => {
                 let is_drop_in = set_by.starts_with(K0S_DROP_INS);
                 let file = if is_drop_in {
@@ -122,11 +160,7 @@ impl Distribution {
                     ", and run `snap restart microk8s`".to_owned(),
                 )
             }
-            Self::NixOs => (
-                "the NixOS configuration".to_owned(),
-                " (virtualisation.containerd.settings)",
-                ", and run `nixos-rebuild switch`".to_owned(),
-            ),
+            Self::NixOs => by_nix(" (virtualisation.containerd.settings)"),
         }
     }
 
@@ -136,6 +170,7 @@ impl Distribution {
         files: &HostFiles,
         config: &str,
         written: &Written,
+        set_by: &str,
     ) -> (String, &'static str, String) {
         let (name, [server, agent]) = match self {
             Self::Rke2 => ("RKE2", ["rke2-server", "rke2-agent"]),
@@ -152,7 +187,6 @@ impl Distribution {
         };
         let dir = config.strip_suffix("/config.toml").unwrap_or_default();
         let drop_ins = format!("{dir}/config-v3.toml.d");
-        let set_by = written.place().map_or("", |(file, _)| file);
         if set_by.starts_with(&drop_ins) {
             return (set_by.to_owned(), "", apply);
         }
@@ -167,14 +201,26 @@ impl Distribution {
             .main_table()
             .is_some_and(|it| it.contains("cri.v1.runtime"));
         let file = if is_of_3 { v3 } else { v2 };
+        let link = fs::read_link(files.resolve(&file));
+        if link.is_ok_and(|target| target.starts_with(NIX_STORE)) {
+            return by_nix(" (services.k3s.containerdConfigTemplate)");
+        }
         let note = match (files.exists(&file), name) {
             (true, "RKE2") => ", from which RKE2 makes the configuration",
             (true, _) => ", from which k3s makes the configuration",
-            (false, "RKE2") => " (to be made from RKE2's default template, which has the table)",
-            (false, _) => " (to be made from k3s' default template, which has the table)",
+            (false, _) => " (to be made: a copy of config.toml beside it)",
         };
         (file, note, apply)
     }
+}
+
+/// The configuration, an option of which has the file.
+fn by_nix(option: &'static str) -> (String, &'static str, String) {
+    (
+        "the NixOS configuration".to_owned(),
+        option,
+        ", and run `nixos-rebuild switch`".to_owned(),
+    )
 }
 
 fn to_be_made(exists: bool) -> &'static str {

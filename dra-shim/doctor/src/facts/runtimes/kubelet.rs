@@ -1,12 +1,14 @@
 //! Which runtime serves kubelet, and what is known of it.
 
+use std::os::unix::fs::MetadataExt;
+
 use super::answer::{self, Answer};
 use super::candidates::{CONTAINERD_CONFIG, Candidate, plain};
 use super::distribution::{self, Distribution};
 use super::model::{CdiSettings, CdiSupport, Edit, KubeletRuntime, Runtime, RuntimeKind, Settings};
-use super::running;
+use super::running::{self, Running};
 use super::toml_file::TomlError;
-use super::written::{self, CRIO_DROP_INS, Written};
+use super::written::{self, CRIO_DROP_INS, Key, Written};
 use crate::cri::CriError;
 use crate::files::HostFiles;
 use crate::kubelet_state::KUBELET_STATE_FILE;
@@ -14,6 +16,8 @@ use crate::kubelet_state::KUBELET_STATE_FILE;
 /// What kubelet writes into its root directory.
 const STATE: [&str; 3] = [KUBELET_STATE_FILE, "cpu_manager_state", "pods"];
 const ENDPOINT: &str = "--container-runtime-endpoint";
+/// Where k3s itself stands for Docker.
+const K3S_DOCKER: &str = "/run/k3s/cri-dockerd/cri-dockerd.sock";
 
 /// The first releases, major and minor, that take the devices of claims from where kubelet
 /// puts them, the CRI field `CDIDevices`; before, CRI-O took them from annotations.
@@ -26,6 +30,8 @@ const CRIO_WITH_CDI: (u32, u32) = (1, 28);
 pub(super) struct Kubelet {
     /// The socket that its options or its configuration name.
     socket: Option<String>,
+    /// Whether its process is seen.
+    runs: bool,
 }
 
 /// By its process, or what it has written.
@@ -38,26 +44,72 @@ pub(super) fn find(files: &HostFiles, root: &str) -> Option<Kubelet> {
         return None;
     }
     let named = match &process {
-        Some(process) => {
-            let option = process.option(&[ENDPOINT]).map(str::to_owned);
-            option.or_else(|| in_config(files, process.config()?))
-        }
+        Some(process) => of_process(files, process),
         // As kubeadm starts it.
         None => in_flags(files, &format!("{root}/kubeadm-flags.env"))
-            .or_else(|| in_config(files, &format!("{root}/config.yaml"))),
+            .or_else(|| in_config(files, &format!("{root}/config.yaml")))
+            .or_else(|| of_rancher(files)),
     };
     Some(Kubelet {
         socket: named.map(|it| plain(&it)),
+        runs: process.is_some(),
     })
+}
+
+/// An option comes before the files of `--config-dir`, of which the last decides, and
+/// those before the one of `--config`.
+fn of_process(files: &HostFiles, process: &Running) -> Option<String> {
+    let option = process.option(&[ENDPOINT]).map(str::to_owned);
+    let in_dir = || {
+        let dir = process.option(&["--config-dir"])?;
+        let names = files.list(dir).into_iter().rev();
+        let mut names = names.filter(|name| name.strip_suffix(".conf").is_some());
+        names.find_map(|name| in_config(files, &format!("{dir}/{name}")))
+    };
+    let in_file = || in_config(files, process.option(&["--config"])?);
+    option.or_else(in_dir).or_else(in_file)
+}
+
+/// k3s has kubelet in its own process, and RKE2 starts it: both by their own options and
+/// files.
+fn of_rancher(files: &HostFiles) -> Option<String> {
+    let processes = ["k3s-server", "k3s-agent", "k3s", "rke2"].into_iter();
+    let running = processes.flat_map(|name| running::find(files, name));
+    let by_option = |process: Running| {
+        let docker = process.has(&["--docker"]).then(|| K3S_DOCKER.to_owned());
+        let named = process.option(&[ENDPOINT]).map(str::to_owned);
+        named.or(docker)
+    };
+    let by_file = || {
+        let found = ["k3s", "rke2"].into_iter().flat_map(|name| {
+            let dir = format!("/etc/rancher/{name}/config.yaml.d");
+            let drop_ins = files.list(&dir).into_iter().rev();
+            let drop_ins = drop_ins.map(move |file| format!("{dir}/{file}"));
+            drop_ins.chain([format!("/etc/rancher/{name}/config.yaml")])
+        });
+        let texts = found.filter_map(|path| files.text_if_readable(&path));
+        texts.into_iter().find_map(|text| {
+            let docker = value(&text, "docker:").filter(|it| *it == "true");
+            let named = value(&text, "container-runtime-endpoint:");
+            named
+                .or_else(|| docker.map(|_| K3S_DOCKER))
+                .map(str::to_owned)
+        })
+    };
+    running.into_iter().find_map(by_option).or_else(by_file)
 }
 
 /// `containerRuntimeEndpoint` of a `KubeletConfiguration` in YAML.
 fn in_config(files: &HostFiles, path: &str) -> Option<String> {
     let text = files.text_if_readable(path)?;
-    let mut lines = text.lines();
-    let value = lines.find_map(|line| line.strip_prefix("containerRuntimeEndpoint:"))?;
+    value(&text, "containerRuntimeEndpoint:").map(str::to_owned)
+}
+
+/// What a line of YAML has at a key of the top.
+fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let value = text.lines().find_map(|line| line.strip_prefix(key))?;
     let value = value.trim().trim_matches(['"', '\'']);
-    (!value.is_empty()).then(|| value.to_owned())
+    (!value.is_empty()).then_some(value)
 }
 
 fn in_flags(files: &HostFiles, path: &str) -> Option<String> {
@@ -90,7 +142,11 @@ impl Kubelet {
     ) -> Option<KubeletRuntime> {
         let candidate = match &self.socket {
             Some(socket) => {
-                let place = candidates.iter().position(|it| it.socket == *socket);
+                let id = files.target_id(socket);
+                let is_same = |it: &Candidate| {
+                    it.socket == *socket || id.is_some() && files.target_id(&it.socket) == id
+                };
+                let place = candidates.iter().position(is_same);
                 place.map_or_else(|| unseen(socket), |place| candidates.remove(place))
             }
             None => candidates.remove(likely(files, candidates)?),
@@ -114,7 +170,9 @@ impl Kubelet {
                 Settings::WithoutCri(written.as_ref().ok().and_then(|it| it.disabled(files)))
             }
             // A host that is only files has no runtime that could answer.
-            Err(error @ CriError::Absent) if self.socket.is_some() && files.is_this_host() => {
+            Err(error @ CriError::Absent)
+                if self.runs && self.socket.is_some() && is_live(files) =>
+            {
                 Settings::NoAnswer(error.to_string())
             }
             Err(error @ (CriError::Absent | CriError::Denied)) => {
@@ -124,8 +182,14 @@ impl Kubelet {
                 Settings::NoAnswer(error.to_string())
             }
         };
+        let is_off = match &settings {
+            Settings::Asked(it) | Settings::Written(it) => it.support != CdiSupport::On,
+            _ => true,
+        };
+        let key = if is_off { Key::Enable } else { Key::SpecDirs };
+        let written = written.unwrap_or_default();
         KubeletRuntime {
-            edit: edit(files, &runtime, &written.unwrap_or_default()),
+            edit: edit(files, candidate.options, &runtime, &written, key),
             runtime,
             socket,
             settings,
@@ -138,7 +202,8 @@ fn unseen(socket: &str) -> Candidate {
     let kind = match socket {
         _ if socket.contains("crio") => RuntimeKind::CriO,
         _ if socket.contains("dockerd") => RuntimeKind::CriDockerd,
-        _ => RuntimeKind::Containerd,
+        _ if socket.contains("containerd") => RuntimeKind::Containerd,
+        _ => RuntimeKind::Other,
     };
     Candidate {
         runtime: Runtime {
@@ -148,7 +213,7 @@ fn unseen(socket: &str) -> Candidate {
         },
         socket: socket.to_owned(),
         runs: false,
-        is_elsewhere: false,
+        options: None,
     }
 }
 
@@ -159,7 +224,7 @@ fn unseen(socket: &str) -> Candidate {
 fn likely(files: &HostFiles, candidates: &[Candidate]) -> Option<usize> {
     let of_distribution = |it: &Candidate| {
         let config = it.runtime.config.as_deref();
-        config.and_then(Distribution::of).is_some()
+        config.is_some_and(|it| Distribution::of(files, it).is_some())
     };
     let serves = |it: &Candidate| {
         let written = read(files, it);
@@ -196,8 +261,11 @@ fn unasked(
         _ if runtime.kind == RuntimeKind::CriDockerd => answer::only(CdiSupport::Absent),
         Err(TomlError::Malformed(why)) => return Settings::Malformed(why.clone()),
         Err(TomlError::Unreadable(why)) => answer::only(unknown(why)),
-        Ok(_) if candidate.is_elsewhere => {
-            answer::only(unknown("its command line names files of its own"))
+        Ok(_) if runtime.kind == RuntimeKind::Other => {
+            answer::only(unknown("nothing is known of its files"))
+        }
+        Ok(_) if let Some(options) = candidate.options => {
+            answer::only(unknown(&format!("its command line has {options}")))
         }
         Ok(written) => {
             let found = match runtime.kind {
@@ -222,7 +290,7 @@ fn with_release(runtime: &Runtime, settings: CdiSettings) -> CdiSettings {
     let first = match runtime.kind {
         RuntimeKind::Containerd => CONTAINERD_WITH_CDI,
         RuntimeKind::CriO => CRIO_WITH_CDI,
-        RuntimeKind::CriDockerd | RuntimeKind::Docker | RuntimeKind::Podman => return settings,
+        _ => return settings,
     };
     let is_before = runtime.major_minor().is_some_and(|it| it < first);
     if is_before {
@@ -236,21 +304,47 @@ fn with_release(runtime: &Runtime, settings: CdiSettings) -> CdiSettings {
     }
 }
 
-fn edit(files: &HostFiles, runtime: &Runtime, written: &Written) -> Option<Edit> {
+fn edit(
+    files: &HostFiles,
+    options: Option<&'static str>,
+    runtime: &Runtime,
+    written: &Written,
+    key: Key,
+) -> Option<Edit> {
     match runtime.kind {
-        RuntimeKind::Containerd => Some(distribution::edit(files, config_of(runtime), written)),
+        RuntimeKind::Containerd => {
+            let config = config_of(runtime);
+            Some(distribution::edit(files, config, written, key))
+        }
         RuntimeKind::CriO => {
-            let place = written.place().filter(|_| written.sets_dirs());
-            let new = || (format!("{CRIO_DROP_INS}/99-cdi.conf"), " (to be made)");
-            let (file, note) = place.map_or_else(new, |(file, _)| (file.to_owned(), ""));
+            let set_by = written.place(key).filter(|_| written.sets_dirs());
+            let (file, note) = match (options, set_by) {
+                (Some(options), _) => ("crio's command line".to_owned(), format!(" ({options})")),
+                (None, Some((file, _))) => {
+                    let note = distribution::by_system(files);
+                    (file.to_owned(), note.to_owned())
+                }
+                (None, None) => {
+                    let new = format!("{CRIO_DROP_INS}/99-cdi.conf");
+                    (new, " (to be made)".to_owned())
+                }
+            };
             Some(Edit {
                 file,
                 table: "crio.runtime".to_owned(),
-                note: note.to_owned(),
+                note,
                 misplaced: None,
+                is_set: false,
                 apply: ", and restart crio".to_owned(),
             })
         }
-        RuntimeKind::CriDockerd | RuntimeKind::Docker | RuntimeKind::Podman => None,
+        _ => None,
     }
+}
+
+/// Whether processes run on it: the kernel's own `/proc` has this inode
+/// (`PROC_ROOT_INO` of `linux/proc_ns.h`).
+fn is_live(files: &HostFiles) -> bool {
+    let proc = files.resolve_target("/proc").metadata();
+    proc.is_ok_and(|found| found.ino() == 1)
 }

@@ -21,6 +21,8 @@ pub enum RuntimeKind {
     CriO,
     /// Docker behind cri-dockerd.
     CriDockerd,
+    /// Another that serves kubelet.
+    Other,
     /// Docker Engine by itself, which does not serve kubelet.
     Docker,
     /// podman, which does not serve kubelet.
@@ -116,6 +118,8 @@ pub struct Edit {
     /// A setting of CDI that stands in the configuration and does not count: why, and what
     /// the file needs for it.
     pub misplaced: Option<Misplaced>,
+    /// Whether the file has the setting already, and the runtime runs without it.
+    pub is_set: bool,
     /// What makes it effective, as the end of a sentence: `, and restart containerd`.
     pub apply: String,
 }
@@ -165,6 +169,7 @@ impl RuntimeKind {
             Self::Containerd => "containerd",
             Self::CriO => "cri-o",
             Self::CriDockerd => "cri-dockerd",
+            Self::Other => "kubelet's runtime",
             Self::Docker => "docker",
             Self::Podman => "podman",
         }

@@ -53,4 +53,10 @@ impl Running {
     pub(super) fn option(&self, names: &[&str]) -> Option<&str> {
         command_line::option(&self.arguments, names)
     }
+
+    /// Whether it has an option without a value.
+    pub(super) fn has(&self, names: &[&str]) -> bool {
+        let mut arguments = self.arguments.iter();
+        arguments.any(|it| names.contains(&it.as_str()))
+    }
 }

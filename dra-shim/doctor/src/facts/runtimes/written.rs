@@ -24,6 +24,13 @@ const NEEDED: [&str; 4] = [OF_1, OF_2, OF_3, "io.containerd.cri.v1.images"];
 /// How deep directories of drop-ins are searched: more than anybody has.
 const DEEPEST: usize = 8;
 
+/// A setting of CDI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Key {
+    Enable,
+    SpecDirs,
+}
+
 /// The files of a configuration that may decide.
 #[derive(Debug, Default)]
 pub(super) struct Written {
@@ -269,18 +276,25 @@ impl Written {
         })
     }
 
-    /// The file and the table of a setting of CDI; if there is none, those of the main file.
-    pub(super) fn place(&self) -> Option<(&str, &str)> {
-        let sets = |file: &&ConfigFile, key: &str| {
-            let own = file.own.as_ref();
-            own.is_some_and(|it| it.contains_key(key))
+    /// The file that decides on a setting of CDI, and the table: the last that has it; in
+    /// containerd 1.x a later table takes the place of all that went before.
+    pub(super) fn place(&self, key: Key) -> Option<(&str, &str)> {
+        let own =
+            |file: &ConfigFile, it: &dyn Fn(&Table) -> bool| file.own.as_ref().is_some_and(it);
+        let is_bad = |table: &Table| match key {
+            Key::Enable => table.get(ENABLE) == Some(&Value::Boolean(false)),
+            Key::SpecDirs => table.contains_key(SPEC_DIRS),
         };
-        let mut files = self.files.iter();
-        let off = files.find(|it| sets(it, ENABLE));
-        let mut files = self.files.iter();
-        let dirs = || files.find(|it| sets(it, SPEC_DIRS));
-        let file = off.or_else(dirs).or_else(|| self.files.first())?;
+        let mut files = self.files.iter().rev();
+        let bad = files.find(|it| own(it, &is_bad));
+        let with_table = || self.files.iter().rev().find(|it| it.own.is_some());
+        let file = bad.or_else(with_table).or_else(|| self.files.first())?;
         Some((&file.path, &file.place))
+    }
+
+    /// Whether it is in its files, in so many words, that CDI is on.
+    pub(super) fn is_on(&self) -> bool {
+        self.others.is_none() && matches!(self.said(ENABLE), Said::Alike(Value::Boolean(true)))
     }
 
     /// Whether a file names directories of specs.
