@@ -261,6 +261,11 @@ fn it_is_the_one_at_the_socket_that_kubelet_is_given() {
         process(host, 900, "kubelet", "kubelet --config /etc/kubelet.yaml");
     });
     named(&|host| {
+        let config = r#"{"containerRuntimeEndpoint": "unix:///opt/own/containerd.sock"}"#;
+        host.write("etc/kubelet.json", config);
+        process(host, 900, "kubelet", "kubelet --config=/etc/kubelet.json");
+    });
+    named(&|host| {
         // The last of its directory comes before the file, and an option before both.
         let config = |socket: &str| format!("containerRuntimeEndpoint: unix:///{socket}\n");
         host.write("etc/kubelet.yaml", config("run/containerd/containerd.sock"));
@@ -289,7 +294,7 @@ fn it_is_the_one_at_the_socket_that_kubelet_is_given() {
         host.write("var/lib/kubelet/kubeadm-flags.env", flags);
     });
     named(&|host| {
-        let config = "containerRuntimeEndpoint: unix:///opt/own/containerd.sock\n";
+        let config = "containerRuntimeEndpoint: unix:///opt/own/containerd.sock # ours\n";
         host.write("var/lib/kubelet/config.yaml", config);
     });
 }

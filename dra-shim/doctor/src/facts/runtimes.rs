@@ -1,7 +1,8 @@
 //! The container runtimes of a host.
 //!
 //! ```text
-//! processes, files ──► candidates ──► kubelet: the one at kubelet's socket
+//! processes, files ──► candidates ─┐
+//!              └─────► endpoint   ─┴► kubelet: the one at kubelet's socket
 //!                                       ├─ answer: what it says itself, by CRI
 //!                                       ├─ written: else what its files say
 //!                                       └─ distribution: where a setting belongs
@@ -14,6 +15,7 @@
 mod answer;
 mod candidates;
 mod distribution;
+mod endpoint;
 mod kubelet;
 pub(crate) mod model;
 mod running;
@@ -43,7 +45,7 @@ impl RuntimeFacts {
     /// Asks the one that serves kubelet, at its socket below the host's root.
     // req: DOCTOR-12
     pub(crate) fn read(files: &HostFiles, spec_dirs: Vec<String>, kubelet_root: &str) -> Self {
-        let kubelet = kubelet::find(files, kubelet_root);
+        let kubelet = endpoint::find(files, kubelet_root);
         let mut candidates = candidates::find(files);
         let of_kubelet = kubelet
             .as_ref()

@@ -1,123 +1,22 @@
-//! Which runtime serves kubelet, and what is known of it.
+//! The runtime that serves kubelet, and what is known of it.
 
 use std::os::unix::fs::MetadataExt;
 
 use super::answer::{self, Answer};
-use super::candidates::{CONTAINERD_CONFIG, Candidate, plain};
+use super::candidates::{CONTAINERD_CONFIG, Candidate};
 use super::distribution::{self, Distribution};
+use super::endpoint::Kubelet;
 use super::model::{CdiSettings, CdiSupport, Edit, KubeletRuntime, Runtime, RuntimeKind, Settings};
-use super::running::{self, Running};
 use super::toml_file::TomlError;
 use super::written::{self, CRIO_DROP_INS, Key, Written};
 use crate::cri::CriError;
 use crate::files::HostFiles;
-use crate::kubelet_state::KUBELET_STATE_FILE;
-
-/// What kubelet writes into its root directory.
-const STATE: [&str; 3] = [KUBELET_STATE_FILE, "cpu_manager_state", "pods"];
-const ENDPOINT: &str = "--container-runtime-endpoint";
-/// Where k3s itself stands for Docker.
-const K3S_DOCKER: &str = "/run/k3s/cri-dockerd/cri-dockerd.sock";
 
 /// The first releases, major and minor, that take the devices of claims from where kubelet
 /// puts them, the CRI field `CDIDevices`; before, CRI-O took them from annotations.
 const CONTAINERD_WITH_CDI: (u32, u32) = (1, 7);
 /// See [`CONTAINERD_WITH_CDI`].
 const CRIO_WITH_CDI: (u32, u32) = (1, 28);
-
-/// The kubelet of a host.
-#[derive(Debug)]
-pub(super) struct Kubelet {
-    /// The socket that its options or its configuration name.
-    socket: Option<String>,
-    /// Whether its process is seen.
-    runs: bool,
-}
-
-/// By its process, or what it has written.
-pub(super) fn find(files: &HostFiles, root: &str) -> Option<Kubelet> {
-    let process = running::find(files, "kubelet").into_iter().next();
-    let has_state = STATE
-        .iter()
-        .any(|name| files.exists(&format!("{root}/{name}")));
-    if process.is_none() && !has_state {
-        return None;
-    }
-    let named = match &process {
-        Some(process) => of_process(files, process),
-        // As kubeadm starts it.
-        None => in_flags(files, &format!("{root}/kubeadm-flags.env"))
-            .or_else(|| in_config(files, &format!("{root}/config.yaml")))
-            .or_else(|| of_rancher(files)),
-    };
-    Some(Kubelet {
-        socket: named.map(|it| plain(&it)),
-        runs: process.is_some(),
-    })
-}
-
-/// An option comes before the files of `--config-dir`, of which the last decides, and
-/// those before the one of `--config`.
-fn of_process(files: &HostFiles, process: &Running) -> Option<String> {
-    let option = process.option(&[ENDPOINT]).map(str::to_owned);
-    let in_dir = || {
-        let dir = process.option(&["--config-dir"])?;
-        let names = files.list(dir).into_iter().rev();
-        let mut names = names.filter(|name| name.strip_suffix(".conf").is_some());
-        names.find_map(|name| in_config(files, &format!("{dir}/{name}")))
-    };
-    let in_file = || in_config(files, process.option(&["--config"])?);
-    option.or_else(in_dir).or_else(in_file)
-}
-
-/// k3s has kubelet in its own process, and RKE2 starts it: both by their own options and
-/// files.
-fn of_rancher(files: &HostFiles) -> Option<String> {
-    let processes = ["k3s-server", "k3s-agent", "k3s", "rke2"].into_iter();
-    let running = processes.flat_map(|name| running::find(files, name));
-    let by_option = |process: Running| {
-        let docker = process.has(&["--docker"]).then(|| K3S_DOCKER.to_owned());
-        let named = process.option(&[ENDPOINT]).map(str::to_owned);
-        named.or(docker)
-    };
-    let by_file = || {
-        let found = ["k3s", "rke2"].into_iter().flat_map(|name| {
-            let dir = format!("/etc/rancher/{name}/config.yaml.d");
-            let drop_ins = files.list(&dir).into_iter().rev();
-            let drop_ins = drop_ins.map(move |file| format!("{dir}/{file}"));
-            drop_ins.chain([format!("/etc/rancher/{name}/config.yaml")])
-        });
-        let texts = found.filter_map(|path| files.text_if_readable(&path));
-        texts.into_iter().find_map(|text| {
-            let docker = value(&text, "docker:").filter(|it| *it == "true");
-            let named = value(&text, "container-runtime-endpoint:");
-            named
-                .or_else(|| docker.map(|_| K3S_DOCKER))
-                .map(str::to_owned)
-        })
-    };
-    running.into_iter().find_map(by_option).or_else(by_file)
-}
-
-/// `containerRuntimeEndpoint` of a `KubeletConfiguration` in YAML.
-fn in_config(files: &HostFiles, path: &str) -> Option<String> {
-    let text = files.text_if_readable(path)?;
-    value(&text, "containerRuntimeEndpoint:").map(str::to_owned)
-}
-
-/// What a line of YAML has at a key of the top.
-fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    let value = text.lines().find_map(|line| line.strip_prefix(key))?;
-    let value = value.trim().trim_matches(['"', '\'']);
-    (!value.is_empty()).then_some(value)
-}
-
-fn in_flags(files: &HostFiles, path: &str) -> Option<String> {
-    let text = files.text_if_readable(path)?;
-    let mut words = text.split(|it: char| it.is_whitespace() || "\"'".contains(it));
-    let value = words.find_map(|word| word.strip_prefix(ENDPOINT)?.strip_prefix('='))?;
-    Some(value.to_owned())
-}
 
 /// What its files say of a runtime that is not asked.
 fn read(files: &HostFiles, candidate: &Candidate) -> Result<Written, TomlError> {
