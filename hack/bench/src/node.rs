@@ -115,6 +115,8 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
     ))?;
     memory.push(("after the pods".to_owned(), plugin.memory()?));
     plugin.terminate()?;
+    // Before the device is shared: for minutes afterwards it is nobody's.
+    let guarded = guard::measure(&runtime, &client, &setup, TEMPLATE, args.guard.into())?;
     let shared = Setup {
         is_shared: true,
         ..setup.clone()
@@ -123,7 +125,6 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
     let (beside_none, beside_idle) = runtime.block_on(bursts(&client, args))?;
     memory.push(("after the bursts, shared".to_owned(), plugin.memory()?));
     plugin.terminate()?;
-    let guarded = guard::measure(&runtime, &client, &setup, TEMPLATE, args.guard.into())?;
 
     let prepare = rows.first().map(|row| row.rounds.wall(50));
     report::calls(out, &rows, calls.filesystem)?;
