@@ -723,6 +723,22 @@ fn of_several_files_the_fix_names_the_one_that_decides() {
 }
 
 #[test]
+fn what_a_migration_left_is_not_to_blame_where_the_setting_is_in_its_place() {
+    let left = "[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi = true\n";
+    let off = json!({"enableCDI": false, "cdiSpecDirs": dirs()});
+    let fix = |config: &str| {
+        let host = Host::healthy();
+        host.write(CONFIG, config);
+        host.containerd_answers("v2.1.3", &off);
+        of(&host, "runtime-cdi-off", "fix")
+    };
+    let set = "set enable_cdi = true in [plugins.\"io.containerd.cri.v1.runtime\"]";
+    assert!(fix(&format!("{OFF}{left}")).starts_with(set));
+    let moved = "move the settings of [plugins.\"io.containerd.grpc.v1.cri\"]";
+    assert!(fix(&format!("version = 3\n{left}")).starts_with(moved));
+}
+
+#[test]
 fn a_file_that_is_right_by_now_has_only_to_be_read() {
     let host = Host::healthy();
     host.write(CONFIG, ON);

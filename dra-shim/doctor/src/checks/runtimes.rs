@@ -35,13 +35,13 @@ pub(super) fn check(facts: &RuntimeFacts, wants_cdi: bool, needed: &[&str]) -> A
     let mut findings = Vec::new();
     match &facts.of_kubelet {
         Some(runtime) => findings.extend(check_kubelets(runtime, severity, facts, needed)),
-        None if facts.has_kubelet && !facts.others.is_empty() => findings.push(undecided(facts)),
+        None if facts.has_kubelet => findings.extend(undecided(facts)),
         None => {}
     }
     // One of them may serve kubelet, where it is not known which does.
     let is_known = !facts.has_kubelet || facts.of_kubelet.is_some();
     let others = facts.others.iter();
-    let others = others.filter(|it| is_known || !serves_kubelet(it.kind));
+    let others = others.filter(|it| is_known || !may_serve(it.kind));
     findings.extend(others.map(not_judged));
     let labels = facts.of_kubelet.iter().map(|it| it.runtime.label());
     let labels: Vec<String> = labels
@@ -244,22 +244,20 @@ fn check_handler(of_kubelet: &KubeletRuntime, handler: &DefaultHandler) -> Optio
 }
 
 /// kubelet's options are not seen, and more than one runtime may serve it.
-fn undecided(facts: &RuntimeFacts) -> Finding {
-    let others = facts.others.iter().filter(|it| serves_kubelet(it.kind));
+fn undecided(facts: &RuntimeFacts) -> Option<Finding> {
+    let others = facts.others.iter().filter(|it| may_serve(it.kind));
     let labels: Vec<String> = others.map(Runtime::label).collect();
-    Finding::info(
-        "runtime-cdi-unknown",
-        "kubelet",
-        format!(
-            "not judged: nothing here names kubelet's runtime, which may be {}",
-            labels.join(" or ")
-        ),
-        "`ps -o args= -C kubelet` on the host shows --container-runtime-endpoint, or the --config that has containerRuntimeEndpoint",
-    )
+    let evidence = format!(
+        "not judged: nothing here names kubelet's runtime, which may be {}",
+        labels.join(" or ")
+    );
+    let fix = "`ps -o args= -C kubelet` on the host shows --container-runtime-endpoint, or the --config that has containerRuntimeEndpoint";
+    let finding = Finding::info("runtime-cdi-unknown", "kubelet", evidence, fix);
+    (!labels.is_empty()).then_some(finding)
 }
 
-/// Docker and podman by themselves cannot.
-fn serves_kubelet(kind: RuntimeKind) -> bool {
+/// Docker and podman by themselves cannot serve kubelet.
+fn may_serve(kind: RuntimeKind) -> bool {
     !matches!(kind, RuntimeKind::Docker | RuntimeKind::Podman)
 }
 

@@ -246,8 +246,12 @@ impl Written {
         }
     }
 
-    /// A setting of CDI in a table that is not the one of its file's version.
+    /// A setting of CDI in a table that is not the one of its file's version, where no
+    /// table that counts has it.
     pub(super) fn misplaced(&self) -> Option<Misplaced> {
+        if !matches!(self.said(ENABLE), Said::Nothing) {
+            return None;
+        }
         let found = self.files.iter().find_map(|file| {
             let has = |name: &&str| {
                 let table = plugin(&file.all, name).filter(|_| place(name) != file.place);
