@@ -10,8 +10,9 @@
 # DIR is on a disk (target/ of the repository); the program refuses tmpfs. What
 # is also measured in memory is in /dev/shm.
 # controller and node start a cluster (hack/cluster.sh, as root) without the chart
-# and take it down; the controller's sizes take half an hour, 60,200 three minutes,
-# node a few. modes starts two with the chart, and takes ten minutes.
+# and take it down; the controller's sizes take half an hour, 60,200 three minutes;
+# node about as long, with --pairs 5 --bursts 1 --guard 1 four minutes. modes starts
+# two with the chart, and takes ten minutes.
 # Run it on a quiet machine: times are those of the hour, the ratio to the
 # floor, which runs beside each call, is what counts.
 set -euo pipefail
