@@ -111,7 +111,7 @@ fast() {
     step "alerts and dashboard"
     deployments/monitoring/test.sh
 
-    step "the doctor beside containerd's own reading of its configuration"
+    step "the doctor asks containerd itself"
     CONTAINERD=$programs/bin/containerd cargo test --quiet --locked -p host-doctor --lib -- --ignored containerd_itself
 
     # The unit tests have built both programs.

@@ -137,6 +137,10 @@ fn look_up(files: &HostFiles, name: &str, program: &str) -> Option<DefaultHandle
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Child, Command};
+    use std::time::{Duration, Instant};
+    use std::{env, fs, thread};
+
     use super::*;
     use crate::root::Root;
 
@@ -180,5 +184,65 @@ mod tests {
         assert!(unknown(of_containerd(&files, &BTreeMap::new())));
         assert!(unknown(of_crio(&files, "not TOML")));
         assert!(unknown(of_crio(&files, "[crio]\n")));
+    }
+
+    /// Ends with the test, however that ends.
+    struct Containerd(Child);
+
+    impl Drop for Containerd {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    /// What the program answers with these lines at the top, and these tables.
+    fn asked(dir: &Path, top: &str, tables: &str) -> Result<Answer, CriError> {
+        let at = dir.display();
+        let config = format!(
+            "version = 3\nroot = '{at}/root'\nstate = '{at}/state'\n{top}\n\
+             [grpc]\naddress = '{at}/containerd.sock'\n\
+             [plugins.'io.containerd.internal.v1.opt']\npath = '{at}/opt'\n\
+             [plugins.'io.containerd.nri.v1.nri']\ndisable = true\n{tables}\n"
+        );
+        let path = dir.join("config.toml");
+        fs::write(&path, config).unwrap();
+        let mut command = Command::new(env::var_os("CONTAINERD").unwrap());
+        let log = fs::File::create(dir.join("log")).unwrap();
+        command.arg("--config").arg(&path).stderr(log);
+        let _containerd = Containerd(command.spawn().unwrap());
+        let files = HostFiles::new(Root::new(Path::new("/")).unwrap());
+        let began = Instant::now();
+        loop {
+            // It listens before its CRI plugin does.
+            match ask(&files, &dir.join("containerd.sock")) {
+                Err(CriError::Absent | CriError::Failed(_))
+                    if began.elapsed() < Duration::from_secs(60) =>
+                {
+                    thread::sleep(Duration::from_millis(100));
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "runs $CONTAINERD, as root"]
+    fn containerd_itself_answers_what_it_is_configured_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = "[plugins.'io.containerd.cri.v1.runtime']";
+        let off = asked(dir.path(), "", &format!("{table}\nenable_cdi = false")).unwrap();
+        assert_eq!(off.kind, RuntimeKind::Containerd);
+        assert!(off.version.is_some_and(|it| it.starts_with("2.")));
+        assert_eq!(off.settings.support, CdiSupport::Off);
+
+        let dirs = format!("{table}\ncdi_spec_dirs = ['/etc/cdi']");
+        let on = asked(dir.path(), "", &dirs).unwrap().settings;
+        assert_eq!(on.support, CdiSupport::On);
+        assert_eq!(on.spec_dirs, Some(vec!["/etc/cdi".to_owned()]));
+
+        let disabled = "disabled_plugins = ['io.containerd.grpc.v1.cri']";
+        let without = asked(dir.path(), disabled, "");
+        assert!(matches!(without, Err(CriError::WithoutCri)), "{without:?}");
     }
 }
