@@ -7,6 +7,7 @@ use std::time::Duration;
 use dra_kubelet::{CallOutcome, ClaimError, ClaimRef, Method, Observer, Registration};
 use imex_runtime::Events;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::claim_reference::claim_reference;
 use crate::in_flight::InFlight;
@@ -45,7 +46,9 @@ impl Observer for CallObserver {
         let since = self.in_flight.started(method, claim);
         if method == Method::Prepare {
             let (in_flight, events) = (self.in_flight.clone(), self.events.clone());
-            tokio::spawn(report_wait(in_flight, events, claim.clone(), since));
+            let report = report_wait(in_flight, events, claim.clone(), since);
+            let task = AbortOnDropHandle::new(tokio::spawn(report));
+            self.in_flight.reported_by(claim, task);
         }
     }
 

@@ -86,3 +86,29 @@ async fn a_prepare_that_has_ended_is_not_reported_as_one_that_waits() {
     sleep(2 * WAITS_AFTER).await;
     assert_eq!(server.events(), [""; 0]);
 }
+
+/// Hundreds of claims end within the five seconds after which one is reported.
+#[tokio::test(start_paused = true)]
+async fn of_a_prepare_that_has_ended_nothing_is_kept() {
+    let server = ApiServer::default();
+    let (_node, observer) = waiting_node(&server);
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    sleep(A_MOMENT).await;
+    let before = tasks();
+    let claims: Vec<_> = (0..100)
+        .map(|it| mk_ref("ns", &format!("claim-{it}")))
+        .collect();
+    for claim in &claims {
+        observer.claim_started(Method::Prepare, claim);
+    }
+    assert_eq!(tasks(), before + claims.len());
+    for claim in &claims {
+        observer.claim_finished(Method::Prepare, claim, Ok(()), A_MOMENT);
+    }
+    sleep(A_MOMENT).await;
+    assert_eq!(tasks(), before);
+}

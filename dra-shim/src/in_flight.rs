@@ -17,6 +17,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use crate::claim_reference::claim_reference;
@@ -54,6 +55,8 @@ struct Work {
     /// The only pod that the claim is for, once the claim was read.
     pod: Option<ObjectReference>,
     last_error: Option<ClaimError>,
+    /// The task that reports it if it takes long; it ends with the work.
+    report: Option<AbortOnDropHandle<()>>,
 }
 
 // === impl Step ===
@@ -90,9 +93,15 @@ impl InFlight {
             attempts: 0,
             pod: None,
             last_error: None,
+            report: None,
         };
         self.lock().insert((claim.uid.clone(), method), work);
         now
+    }
+
+    /// Gives the Prepare that is in progress the task that reports it.
+    pub(crate) fn reported_by(&self, claim: &ClaimRef, task: AbortOnDropHandle<()>) {
+        self.change(Method::Prepare, claim, |work| work.report = Some(task));
     }
 
     /// Returns whether it is not the claim's first attempt.
