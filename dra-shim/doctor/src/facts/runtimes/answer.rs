@@ -203,7 +203,8 @@ mod tests {
             "version = 3\nroot = '{at}/root'\nstate = '{at}/state'\n{top}\n\
              [grpc]\naddress = '{at}/containerd.sock'\n\
              [plugins.'io.containerd.internal.v1.opt']\npath = '{at}/opt'\n\
-             [plugins.'io.containerd.nri.v1.nri']\ndisable = true\n{tables}\n"
+             [plugins.'io.containerd.nri.v1.nri']\ndisable = true\n\
+             [plugins.'io.containerd.cri.v1.images']\nsnapshotter = 'native'\n{tables}\n"
         );
         let path = dir.join("config.toml");
         fs::write(&path, config).unwrap();
