@@ -21,31 +21,26 @@ pub(crate) fn arguments(files: &HostFiles, pid: u32) -> io::Result<Option<Vec<St
     }))
 }
 
-/// The configuration that a command line names: the last, as programs take it.
+/// The configuration that a command line names. `-cFILE` is one, too.
 pub(crate) fn config_option(arguments: &[String]) -> Option<&str> {
-    let mut arguments = arguments.iter().skip(1).map(String::as_str);
-    let mut found = None;
-    while let Some(argument) = arguments.next() {
-        if OPTIONS.contains(&argument) {
-            found = arguments.next().or(found);
-        } else if let Some((_, path)) = argument
-            .split_once('=')
-            .filter(|(name, _)| OPTIONS.contains(name))
-        {
-            found = Some(path);
-        } else if let Some(path) = argument
-            .strip_prefix("-c")
-            .filter(|_| !argument.starts_with("-co"))
-        {
-            found = Some(path);
-        }
-    }
-    found
+    last_value(arguments, &OPTIONS, |argument| {
+        let value = argument.strip_prefix("-c");
+        value.filter(|_| !argument.starts_with("-co"))
+    })
 }
 
-/// The value of a long or a short option, by any of its names: the last, as programs take
-/// it.
+/// The value of a long or a short option, by any of its names.
 pub(crate) fn option<'a>(arguments: &'a [String], names: &[&str]) -> Option<&'a str> {
+    last_value(arguments, names, |_| None)
+}
+
+/// The last value counts, as for programs. `attached`: the value in an argument that is
+/// neither a name nor `NAME=VALUE`.
+fn last_value<'a>(
+    arguments: &'a [String],
+    names: &[&str],
+    attached: impl Fn(&'a str) -> Option<&'a str>,
+) -> Option<&'a str> {
     let mut arguments = arguments.iter().skip(1).map(String::as_str);
     let mut found = None;
     while let Some(argument) = arguments.next() {
@@ -55,6 +50,8 @@ pub(crate) fn option<'a>(arguments: &'a [String], names: &[&str]) -> Option<&'a 
             && names.contains(&name)
         {
             found = Some(value);
+        } else {
+            found = attached(argument).or(found);
         }
     }
     found

@@ -64,7 +64,7 @@ struct Status {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CriError {
-    /// There is no socket, or nobody listens on it.
+    /// There is no socket, or nothing listens on it.
     #[error("nothing listens there")]
     Absent,
     /// This process may not connect.
@@ -84,7 +84,7 @@ pub(crate) enum CriError {
 /// Name and version of the runtime.
 pub(crate) fn version(socket: &Path) -> Result<Version, CriError> {
     call(socket, |stream| async {
-        // The request's only field is the version of the caller's API, which nobody reads.
+        // The request's only field, the caller's API version, is ignored.
         grpc(stream, "Version", Vec::new()).await
     })
 }
@@ -158,8 +158,8 @@ async fn grpc<T: Message + Default>(
     request: Vec<u8>,
 ) -> Result<T, CriError> {
     let (mut service, connection) = client::handshake(stream).await?;
-    // It ends with the call: its streams are dropped then.
-    let connection = tokio::spawn(connection);
+    // It ends with the call, whose runtime is its own.
+    tokio::spawn(connection);
     let call = Request::post(format!(
         "http://localhost/runtime.v1.RuntimeService/{method}"
     ))
@@ -188,7 +188,6 @@ async fn grpc<T: Message + Default>(
     if let Some(trailers) = body.trailers().await? {
         check(&trailers)?;
     }
-    connection.abort();
     let message = data.get(PREFIX..).unwrap_or_default();
     T::decode(message).map_err(|error| CriError::Failed(error.to_string()))
 }

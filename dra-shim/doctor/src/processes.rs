@@ -19,6 +19,9 @@ const INITS: [&str; 2] = ["systemd", "init"];
 /// `linux/proc_ns.h`.
 const ALL_PROCESSES: &str = "pid:[4026531836]";
 
+/// The inode of the kernel's own `/proc`: `PROC_ROOT_INO` of `linux/proc_ns.h`.
+const PROC_ROOT: u64 = 1;
+
 /// A process of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
@@ -63,6 +66,12 @@ pub(crate) fn all_are_seen(files: &HostFiles) -> bool {
 pub(crate) fn pid_namespace(files: &HostFiles, pid: u32) -> Option<String> {
     let link = fs::read_link(files.resolve(&format!("/proc/{pid}/ns/pid"))).ok()?;
     Some(link.to_string_lossy().into_owned())
+}
+
+/// Whether the host runs, and is not only its files.
+pub(crate) fn is_live(files: &HostFiles) -> bool {
+    let proc = files.resolve_target("/proc").metadata();
+    proc.is_ok_and(|found| found.ino() == PROC_ROOT)
 }
 
 fn process(files: &HostFiles, pid: u32) -> Option<Process> {

@@ -3,13 +3,18 @@
 use crate::files::HostFiles;
 
 /// Of these systemd takes the first that has a unit.
-pub(crate) const DIRS: [&str; 5] = [
+const DIRS: [&str; 5] = [
     "/etc/systemd/system",
     "/run/systemd/system",
     "/usr/local/lib/systemd/system",
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
 ];
+
+/// The places of a unit, of which the first that exists counts.
+pub(crate) fn unit_paths(unit: &str) -> impl DoubleEndedIterator<Item = String> {
+    DIRS.iter().map(move |dir| format!("{dir}/{unit}"))
+}
 
 /// What the names of directories end in whose links start units.
 const STARTING: [&str; 3] = [".wants", ".requires", ".upholds"];

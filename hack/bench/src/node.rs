@@ -115,7 +115,7 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
     ))?;
     memory.push(("after the pods".to_owned(), plugin.memory()?));
     plugin.terminate()?;
-    // Before the device is shared: for minutes afterwards it is nobody's.
+    // Before the device is shared: for minutes afterwards no pod gets it.
     let guarded = guard::measure(&runtime, &client, &setup, TEMPLATE, args.guard.into())?;
     let shared = Setup {
         is_shared: true,

@@ -123,6 +123,39 @@ impl Host {
         self.write("etc/containerd/config.toml", config);
     }
 
+    /// Program, configuration and process of the healthy host's containerd.
+    pub(crate) fn remove_containerd(&self) {
+        for gone in ["usr/bin/containerd", "etc/containerd", "proc/800"] {
+            self.remove(gone);
+        }
+    }
+
+    /// The packages that are installed, by name and version, and no others.
+    pub(crate) fn packages(&self, packages: &[(&str, &str)]) {
+        let status = packages.iter().map(|(name, version)| {
+            format!("Package: {name}\nStatus: install ok installed\nVersion: {version}\n\n")
+        });
+        self.write("var/lib/dpkg/status", status.collect::<String>());
+    }
+
+    /// A process of root's with a command line.
+    pub(crate) fn root_process(&self, pid: u32, name: &str, line: &str) {
+        let at = |file: &str| format!("proc/{pid}/{file}");
+        self.write(&at("comm"), format!("{name}\n"));
+        self.write(&at("cmdline"), line.replace(' ', "\0") + "\0");
+        self.write(&at("status"), "Uid:\t0\t0\t0\t0\n");
+        let root = self.at(&at("root"));
+        if !root.is_symlink() {
+            symlink("../..", root).unwrap();
+        }
+    }
+
+    /// kubelet runs, and is given the socket of a runtime.
+    pub(crate) fn kubelet_asks(&self, socket: &str) {
+        let line = format!("kubelet --container-runtime-endpoint=unix://{socket}");
+        self.root_process(900, "kubelet", &line);
+    }
+
     /// A runtime answers at kubelet's usual socket for it.
     pub(crate) fn answers(&self, runtime: Runtime) {
         let socket = match runtime {

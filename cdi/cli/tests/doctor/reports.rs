@@ -1,7 +1,5 @@
 //! Hosts of public bug reports, each with what doctor has to find there.
 
-use std::os::unix::fs::symlink;
-
 use serde_json::Value;
 
 use super::host::{Host, text};
@@ -29,34 +27,10 @@ fn assert_found(host: &Host, words: &str, expected: &[[&str; 4]]) {
     }
 }
 
-/// A process of root's with a command line.
-fn process(host: &Host, pid: u32, name: &str, line: &str) {
-    host.write(&format!("proc/{pid}/comm"), format!("{name}\n"));
-    host.write(
-        &format!("proc/{pid}/cmdline"),
-        line.replace(' ', "\0") + "\0",
-    );
-    host.write(&format!("proc/{pid}/status"), "Uid:\t0\t0\t0\t0\n");
-    let root = host.at(&format!("proc/{pid}/root"));
-    if !root.is_symlink() {
-        symlink("../..", root).unwrap();
-    }
-}
-
-/// Packages by name and version.
-fn packages(host: &Host, packages: &[(&str, &str)]) {
-    let status = packages.iter().map(|(name, version)| {
-        format!("Package: {name}\nStatus: install ok installed\nVersion: {version}\n\n")
-    });
-    host.write("var/lib/dpkg/status", status.collect::<String>());
-}
-
 /// A healthy node without its containerd.
 fn without_containerd() -> Host {
     let host = Host::healthy();
-    for gone in ["usr/bin/containerd", "etc/containerd", "proc/800"] {
-        host.remove(gone);
-    }
+    host.remove_containerd();
     host.remove("var/lib/dpkg/status");
     host
 }
@@ -67,7 +41,7 @@ fn podman_is_listed_and_not_judged() {
     for version in ["5.4.1", "5.5.1", "5.6.0-1"] {
         let host = Host::bare();
         host.write("usr/bin/podman", "");
-        packages(&host, &[("podman", version)]);
+        host.packages(&[("podman", version)]);
         host.write(
             "usr/share/containers/containers.conf",
             "[engine]\ncdi_spec_dirs = [\"/opt/site/cdi\"]\n",
@@ -90,15 +64,12 @@ fn cri_dockerd_has_no_cdi_whatever_docker_is_configured_for() {
         "etc/containerd/config.toml",
         "disabled_plugins = [\"cri\"]\n",
     );
-    packages(
-        &host,
-        &[
-            ("docker-ce", "5:29.4.0-1~ubuntu.22.04~jammy"),
-            ("cri-dockerd", "0.4.2~3-0~ubuntu-jammy"),
-        ],
-    );
-    process(&host, 800, "containerd", "/usr/bin/containerd");
-    process(&host, 820, "cri-dockerd", "/usr/bin/cri-dockerd");
+    host.packages(&[
+        ("docker-ce", "5:29.4.0-1~ubuntu.22.04~jammy"),
+        ("cri-dockerd", "0.4.2~3-0~ubuntu-jammy"),
+    ]);
+    host.root_process(800, "containerd", "/usr/bin/containerd");
+    host.root_process(820, "cri-dockerd", "/usr/bin/cri-dockerd");
     let without = [
         "error",
         "runtime-without-cdi",
@@ -109,12 +80,7 @@ fn cri_dockerd_has_no_cdi_whatever_docker_is_configured_for() {
     let all = [without, listed("containerd"), listed("docker 29.4.0")];
     assert_found(&host, "", &all);
     let endpoint = "--container-runtime-endpoint=unix:///var/run/cri-dockerd.sock";
-    process(
-        &host,
-        900,
-        "kubelet",
-        &format!("/usr/bin/kubelet {endpoint}"),
-    );
+    host.root_process(900, "kubelet", &format!("/usr/bin/kubelet {endpoint}"));
     assert_found(&host, "", &all);
     host.json("doctor --json", 1);
 }
@@ -127,8 +93,8 @@ fn beside_docker_it_is_k3s_containerd_that_serves_k3s_kubelet() {
     let table = "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\"]\n";
     host.write(&config[1..], format!("{table}enable_selinux = false\n"));
     host.write("usr/bin/dockerd", "");
-    process(&host, 800, "containerd", "/usr/bin/containerd");
-    process(&host, 801, "containerd", &format!("containerd -c {config}"));
+    host.root_process(800, "containerd", "/usr/bin/containerd");
+    host.root_process(801, "containerd", &format!("containerd -c {config}"));
     let listed = |subject| ["info", "runtime-not-judged", subject, ""];
     let question = "unix:///run/k3s/containerd/containerd.sock";
     let unknown = ["info", "runtime-cdi-unknown", config, question];
@@ -161,9 +127,7 @@ fn a_drop_in_of_cri_o_counts_in_a_subdirectory_too() {
 #[test]
 fn on_k0s_a_drop_in_is_to_be_made_and_not_the_file_that_k0s_writes() {
     let host = without_containerd();
-    process(
-        &host,
-        800,
+    host.root_process(800,
         "containerd",
         "/var/lib/k0s/bin/containerd --address=/run/k0s/containerd.sock --config=/etc/k0s/containerd.toml",
     );
@@ -208,8 +172,7 @@ fn a_template_without_a_version_is_to_be_given_one() {
     for name in ["config.toml", "config.toml.tmpl"] {
         host.write(&format!("{dir}/{name}"), config);
     }
-    process(
-        &host,
+    host.root_process(
         801,
         "containerd",
         &format!("containerd -c /{dir}/config.toml"),

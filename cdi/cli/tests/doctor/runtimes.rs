@@ -41,20 +41,6 @@ fn dirs() -> Value {
     json!(["/etc/cdi", "/var/run/cdi"])
 }
 
-/// A process of root's with a command line.
-fn process(host: &Host, pid: u32, name: &str, line: &str) {
-    host.write(&format!("proc/{pid}/comm"), format!("{name}\n"));
-    host.write(
-        &format!("proc/{pid}/cmdline"),
-        line.replace(' ', "\0") + "\0",
-    );
-    host.write(&format!("proc/{pid}/status"), "Uid:\t0\t0\t0\t0\n");
-    let root = host.at(&format!("proc/{pid}/root"));
-    if !root.is_symlink() {
-        symlink("../..", root).unwrap();
-    }
-}
-
 // === asked ===
 
 // req: DOCTOR-12
@@ -156,9 +142,7 @@ fn cri_o_answers_with_its_configuration() {
         ("1.22.0", "", true, &["runtime-without-cdi"]),
     ] {
         let host = Host::healthy();
-        for gone in ["usr/bin/containerd", "etc/containerd", "proc/800"] {
-            host.remove(gone);
-        }
+        host.remove_containerd();
         host.write("usr/bin/crio", "");
         if has_crun {
             host.write(&crun[1..], "");
@@ -171,12 +155,7 @@ fn cri_o_answers_with_its_configuration() {
 #[test]
 fn one_that_does_not_show_its_configuration_still_serves_kubelet() {
     let host = Host::healthy();
-    process(
-        &host,
-        900,
-        "kubelet",
-        "kubelet --container-runtime-endpoint=unix:///run/crio/crio.sock",
-    );
+    host.kubelet_asks("/run/crio/crio.sock");
     host.answers(Runtime::CriO("1.34.1", ""));
     assert_eq!(bad(&host), [""; 0]);
     let evidence = of(&host, "runtime-cdi-unknown", "evidence");
@@ -194,8 +173,7 @@ fn one_that_does_not_show_its_configuration_still_serves_kubelet() {
 fn docker_behind_cri_dockerd_answers_as_docker() {
     let host = Host::healthy();
     host.write("usr/bin/cri-dockerd", "");
-    process(
-        &host,
+    host.root_process(
         900,
         "kubelet",
         "kubelet --container-runtime-endpoint unix:///run/cri-dockerd.sock",
@@ -254,16 +232,16 @@ fn it_is_the_one_at_the_socket_that_kubelet_is_given() {
         );
     };
     let option = "--container-runtime-endpoint=unix:///opt/own/containerd.sock";
-    named(&|host| process(host, 900, "kubelet", &format!("kubelet {option}")));
+    named(&|host| host.root_process(900, "kubelet", &format!("kubelet {option}")));
     named(&|host| {
         let config = "kind: KubeletConfiguration\ncontainerRuntimeEndpoint: \"unix:///opt/own/containerd.sock\"\n";
         host.write("etc/kubelet.yaml", config);
-        process(host, 900, "kubelet", "kubelet --config /etc/kubelet.yaml");
+        host.root_process(900, "kubelet", "kubelet --config /etc/kubelet.yaml");
     });
     named(&|host| {
         let config = r#"{"containerRuntimeEndpoint": "unix:///opt/own/containerd.sock"}"#;
         host.write("etc/kubelet.json", config);
-        process(host, 900, "kubelet", "kubelet --config=/etc/kubelet.json");
+        host.root_process(900, "kubelet", "kubelet --config=/etc/kubelet.json");
     });
     named(&|host| {
         // The last of its directory comes before the file, and an option before both.
@@ -273,12 +251,11 @@ fn it_is_the_one_at_the_socket_that_kubelet_is_given() {
         host.write("etc/kubelet.d/90-b.conf", config("opt/own/containerd.sock"));
         host.write("etc/kubelet.d/99.bak", config("run/crio/crio.sock"));
         let options = "--config=/etc/kubelet.yaml --config-dir=/etc/kubelet.d";
-        process(host, 900, "kubelet", &format!("kubelet {options}"));
+        host.root_process(900, "kubelet", &format!("kubelet {options}"));
     });
     // k3s has kubelet in its own process.
     named(&|host| {
-        process(
-            host,
+        host.root_process(
             900,
             "k3s-agent",
             &format!("/usr/local/bin/k3s agent {option}"),
@@ -313,24 +290,14 @@ fn k3s_with_docker_is_docker_behind_cri_dockerd() {
     };
     with(&|host| host.write("etc/rancher/k3s/config.yaml", "docker: true\n"));
     with(&|host| {
-        process(
-            host,
-            900,
-            "k3s-server",
-            "/usr/local/bin/k3s server --docker",
-        );
+        host.root_process(900, "k3s-server", "/usr/local/bin/k3s server --docker");
     });
 }
 
 #[test]
 fn one_of_which_nothing_is_known_is_not_judged() {
     let host = Host::healthy();
-    process(
-        &host,
-        900,
-        "kubelet",
-        "kubelet --container-runtime-endpoint=unix:///run/isulad.sock",
-    );
+    host.kubelet_asks("/run/isulad.sock");
     assert_eq!(bad(&host), [""; 0]);
     serve(&host.at("run/isulad.sock"), Runtime::Other("iSulad"));
     assert_eq!(bad(&host), [""; 0]);
@@ -355,19 +322,14 @@ fn one_runtime_by_two_names_is_one() {
         host.at("run/other/cri.sock"),
     )
     .unwrap();
-    process(
-        &host,
-        900,
-        "kubelet",
-        "kubelet --container-runtime-endpoint=unix:///run/other/cri.sock",
-    );
+    host.kubelet_asks("/run/other/cri.sock");
     assert!(finding(&report(&host), "runtime-not-judged").is_none());
     // MicroK8s starts it with a revision in the path.
     let socket = "var/snap/microk8s/common/run/containerd.sock";
     let host = distribution("var/snap/microk8s/7964/args/containerd.toml", socket, OFF);
     symlink("7964", host.at("var/snap/microk8s/current")).unwrap();
     let line = "containerd --config /var/snap/microk8s/7964/args/containerd.toml --address";
-    process(&host, 800, "containerd", &format!("{line} /{socket}"));
+    host.root_process(800, "containerd", &format!("{line} /{socket}"));
     assert_eq!(bad(&host), ["runtime-cdi-off"]);
     assert!(finding(&report(&host), "runtime-not-judged").is_none());
 }
@@ -376,14 +338,14 @@ fn one_runtime_by_two_names_is_one() {
 fn of_two_that_run_none_is_judged_unless_kubelet_names_it() {
     let host = Host::healthy();
     host.write(CONFIG, OFF);
-    process(&host, 800, "containerd", "/usr/bin/containerd");
-    process(&host, 801, "crio", "/usr/bin/crio");
+    host.root_process(800, "containerd", "/usr/bin/containerd");
+    host.root_process(801, "crio", "/usr/bin/crio");
     assert_eq!(bad(&host), [""; 0]);
     let evidence = of(&host, "runtime-cdi-unknown", "evidence");
     assert!(evidence.contains("containerd 2.1.3 or cri-o"), "{evidence}");
     assert!(finding(&report(&host), "runtime-not-judged").is_none());
     let endpoint = "--container-runtime-endpoint=unix:///var/run/containerd/containerd.sock";
-    process(&host, 900, "kubelet", &format!("kubelet {endpoint}"));
+    host.root_process(900, "kubelet", &format!("kubelet {endpoint}"));
     assert_eq!(bad(&host), ["runtime-cdi-off"]);
     // Docker's, which does not serve kubelet.
     host.remove("proc/900");
@@ -400,8 +362,7 @@ fn one_that_runs_comes_before_one_that_is_installed() {
     assert_eq!(bad(&host), ["runtime-cdi-off"]);
     for word in ["--config ", "--config=", "-c "] {
         host.write("opt/containerd/config.toml", ON);
-        process(
-            &host,
+        host.root_process(
             800,
             "containerd",
             &format!("/opt/bin/containerd {word}/opt/containerd/config.toml"),
@@ -419,8 +380,7 @@ fn any_users_process_may_have_the_name_and_is_not_believed() {
     let host = Host::healthy();
     host.write(CONFIG, ON);
     host.write("opt/containerd/config.toml", OFF);
-    process(
-        &host,
+    host.root_process(
         800,
         "containerd",
         "containerd -c /opt/containerd/config.toml",
@@ -565,9 +525,7 @@ fn a_file_that_is_not_toml_is_named_and_not_quoted() {
 /// A healthy host with the containerd of a distribution, which answers that CDI is off.
 fn distribution(config: &str, socket: &str, text: &str) -> Host {
     let host = Host::healthy();
-    for gone in ["usr/bin/containerd", "etc/containerd", "proc/800"] {
-        host.remove(gone);
-    }
+    host.remove_containerd();
     host.write(config, text);
     let off = containerd_config(&json!({"enableCDI": false, "cdiSpecDirs": dirs()}));
     serve(&host.at(socket), Runtime::Containerd("v2.1.3", off));
@@ -626,8 +584,7 @@ fn a_fix_names_the_file_that_survives_the_next_start() {
         "run/containerd/containerd.sock",
         OFF_IN_2,
     );
-    process(
-        &host,
+    host.root_process(
         800,
         "containerd",
         "containerd --config /nix/store/abc-containerd.toml",
@@ -638,7 +595,7 @@ fn a_fix_names_the_file_that_survives_the_next_start() {
         format!("set enable_cdi = true in {of_2} of {nix}")
     );
 
-    // One that nobody writes but people.
+    // A file that only people write.
     let host = distribution(
         "etc/containerd/config.toml",
         "run/containerd/containerd.sock",
@@ -696,8 +653,7 @@ fn of_several_files_the_fix_names_the_one_that_decides() {
     // Of CRI-O's files, too.
     let crio = |change: &dyn Fn(&Host)| {
         let host = Host::healthy();
-        process(
-            &host,
+        host.root_process(
             900,
             "kubelet",
             "kubelet --container-runtime-endpoint=/run/crio/crio.sock",
@@ -715,7 +671,8 @@ fn of_several_files_the_fix_names_the_one_that_decides() {
     });
     assert!(fix.contains("/etc/crio/crio.conf.d/99-site.conf"), "{fix}");
     // An option takes the place of all files.
-    let fix = crio(&|host| process(host, 801, "crio", "/usr/bin/crio --cdi-spec-dirs=/etc/cdi"));
+    let fix =
+        crio(&|host| host.root_process(801, "crio", "/usr/bin/crio --cdi-spec-dirs=/etc/cdi"));
     assert!(
         fix.contains("of crio's command line (--cdi-spec-dirs)"),
         "{fix}"

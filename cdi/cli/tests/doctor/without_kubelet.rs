@@ -7,20 +7,10 @@ use super::makers::DEBIAN;
 
 pub(crate) const HOOK: &str = "usr/bin/nvidia-cdi-hook";
 
-/// Every version of these packages is known.
-fn packages(host: &Host, packages: &[(&str, &str)]) {
-    let status = packages.iter().map(|(name, version)| {
-        format!("Package: {name}\nStatus: install ok installed\nVersion: {version}\n\n")
-    });
-    host.write("var/lib/dpkg/status", status.collect::<String>());
-}
-
 /// A driver, and no runtime.
 fn with_gpu() -> Host {
     let host = Host::with_driver(DEBIAN, "570.195.03");
-    for gone in ["usr/bin/containerd", "etc/containerd", "proc/800"] {
-        host.remove(gone);
-    }
+    host.remove_containerd();
     host.write(&format!("{DEBIAN}/libcuda.so.570.195.03"), "");
     host.write(HOOK, "");
     host
@@ -33,7 +23,7 @@ pub(crate) fn docker(version: &str) -> Host {
         ("docker-ce", &*format!("5:{version}-1~ubuntu.24.04~noble")),
         ("containerd.io", "1.7.28-1~ubuntu.24.04~noble"),
     ];
-    packages(&host, &versions);
+    host.packages(&versions);
     host.write("usr/bin/dockerd", "");
     host.write("usr/bin/containerd", "");
     host.write(

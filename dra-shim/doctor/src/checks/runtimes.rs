@@ -4,7 +4,7 @@
 //! | id | when |
 //! |---|---|
 //! | `runtime-cri-disabled` | its configuration turns off what kubelet talks to |
-//! | `runtime-not-answering` | kubelet's socket has nobody behind it, or there is no answer |
+//! | `runtime-not-answering` | nothing listens at kubelet's socket, or there is no answer |
 //! | `runtime-config-unreadable` | it is not asked, and a file of its is not TOML |
 //! | `runtime-without-cdi` | it has no CDI for kubelet at all |
 //! | `runtime-cdi-off` | CDI is off |
@@ -24,8 +24,8 @@ use crate::facts::runtimes::model::{
 };
 use crate::finding::{Finding, Severity};
 
-/// `wants_cdi`: whether something gives devices by CDI to kubelet. `needed`: the directories
-/// of which one has to be left out for a finding.
+/// `wants_cdi`: whether something gives devices by CDI to kubelet. `needed`: directories with
+/// specs that containers need; leaving out only others is no finding.
 pub(super) fn check(facts: &RuntimeFacts, wants_cdi: bool, needed: &[&str]) -> AreaReport {
     let severity = if wants_cdi {
         Severity::Error
@@ -157,30 +157,17 @@ fn check_cdi(
                 fix.to_owned(),
             )
         }
-        CdiSupport::Unknown(why) if matches!(of_kubelet.settings, Settings::Asked(_)) => {
-            let fix = format!("look at what {} shows", question(of_kubelet));
-            (
-                Severity::Info,
-                "runtime-cdi-unknown",
-                format!("not judged: {why}"),
-                fix,
-            )
-        }
         CdiSupport::Unknown(why) => {
-            let ask = format!(
-                "on the host, `cdi-gen doctor` asks it as root, and so does {}",
-                question(of_kubelet)
-            );
-            let fix = match misplaced {
-                Some((edit, it)) => format!("{}; {ask}", put(edit, &it.fix)),
-                None => ask,
+            let evidence = format!("not judged: {why}");
+            let question = question(of_kubelet);
+            let ask =
+                format!("on the host, `cdi-gen doctor` asks it as root, and so does {question}");
+            let fix = match (&of_kubelet.settings, misplaced) {
+                (Settings::Asked(_), _) => format!("look at what {question} shows"),
+                (_, Some((edit, it))) => format!("{}; {ask}", put(edit, &it.fix)),
+                (_, None) => ask,
             };
-            (
-                Severity::Info,
-                "runtime-cdi-unknown",
-                format!("not judged: {why}"),
-                fix,
-            )
+            (Severity::Info, "runtime-cdi-unknown", evidence, fix)
         }
     };
     Some(Finding::new(severity, id, runtime.subject(), evidence, fix))

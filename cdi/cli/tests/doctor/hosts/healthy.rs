@@ -219,9 +219,7 @@ pub(super) const ROWS: [Row; 49] = [
         "NVIDIA GPU operator on OpenShift",
         || {
             let host = operator();
-            for gone in ["usr/bin/containerd", "etc/containerd", "proc/800"] {
-                host.remove(gone);
-            }
+            host.remove_containerd();
             host.write("usr/bin/crio", "");
             host.write(
                 "etc/crio/crio.conf.d/00-default",
@@ -503,7 +501,7 @@ pub(super) const ROWS: [Row; 49] = [
     ),
 ];
 
-const fn row(host: &'static str, source: &'static str, build: fn() -> Host) -> Row {
+pub(super) const fn row(host: &'static str, source: &'static str, build: fn() -> Host) -> Row {
     Row {
         host,
         source,

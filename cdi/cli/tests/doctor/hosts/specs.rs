@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::Row;
 use super::broken::{row, running};
+use super::healthy::row as healthy;
 use crate::channels;
 use crate::host::Host;
 use crate::makers::{DEBIAN, operator};
@@ -178,7 +179,7 @@ pub(super) const HEALTHY: [Row; 9] = [
         },
     ),
     healthy(
-        "a driver in a container whose root is not mounted here",
+        "the root of a driver's container is not mounted here",
         "NVIDIA GPU operator, /run/nvidia/driver",
         || {
             let host = docker("28.5.1");
@@ -213,16 +214,6 @@ pub(super) const HEALTHY: [Row; 9] = [
         || two_domains(true),
     ),
 ];
-
-const fn healthy(host: &'static str, source: &'static str, build: fn() -> Host) -> Row {
-    Row {
-        host,
-        source,
-        first: None,
-        needs_node: false,
-        build,
-    }
-}
 
 /// A node with containerd 1.7 as its package configures it for kubelet, and without a driver of
 /// claims.

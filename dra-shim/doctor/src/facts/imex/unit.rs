@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::files::HostFiles;
-use crate::systemd::{DIRS, is_wanted};
+use crate::systemd::{is_wanted, unit_paths};
 
 pub(super) const UNIT: &str = "nvidia-imex.service";
 
@@ -36,7 +36,7 @@ pub enum UnitStart {
 impl ImexUnit {
     /// `None` if the host has no such service.
     pub(super) fn read(files: &HostFiles) -> Option<Self> {
-        let paths = DIRS.iter().map(|dir| format!("{dir}/{UNIT}"));
+        let paths = unit_paths(UNIT);
         paths.into_iter().find_map(|path| {
             let start = if is_masked(files, &path) {
                 UnitStart::Masked
@@ -66,7 +66,7 @@ fn is_masked(files: &HostFiles, path: &str) -> bool {
 /// The command that starts the daemon: that of the unit, or of what changes it
 /// last. Empty if none is there.
 pub(super) fn exec_start(files: &HostFiles, unit: &str) -> String {
-    let changes = files.drop_ins(DIRS.iter().map(|dir| format!("{dir}/{UNIT}.d")));
+    let changes = files.drop_ins(unit_paths(&format!("{UNIT}.d")));
     let paths = [unit.to_owned()].into_iter().chain(changes);
     let mut commands = paths.filter_map(|path| last_command(&files.text_if_readable(&path)?));
     commands.next_back().unwrap_or_default()

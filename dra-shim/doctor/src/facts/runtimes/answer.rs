@@ -45,7 +45,7 @@ pub(super) fn ask(files: &HostFiles, socket: &Path) -> Result<Answer, CriError> 
         // cri-dockerd gives name and version of what it stands for.
         "docker" => (RuntimeKind::CriDockerd, None, Ok(only(CdiSupport::Absent))),
         _ => {
-            let why = format!("it answers that it is {name:?}, of which nothing is known here");
+            let why = format!("it answers that it is {name:?}, a runtime that is not known here");
             let settings = only(CdiSupport::Unknown(why));
             (RuntimeKind::Other, version, Ok(settings))
         }
@@ -164,7 +164,7 @@ mod tests {
             let dirs = (support != CdiSupport::Absent).then_some(usual);
             assert_eq!(settings.spec_dirs, dirs, "{release}");
         }
-        // The only one of them whose runc has a path.
+        // Only this one was recorded with a path for runc.
         let (_, config) = RECORDED[2];
         let info = BTreeMap::from([("config".to_owned(), config.to_owned())]);
         let handler = of_containerd(&files, &info).default_handler.unwrap();

@@ -12,7 +12,11 @@ const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 const CRIO_CONFIGS: [&str; 2] = [CRIO_CONFIG, CRIO_DROP_INS];
 const CRIO_SOCKET: &str = "/run/crio/crio.sock";
 /// With one of them its usual files do not decide.
-const CRIO_OPTIONS: [&str; 3] = ["--cdi-spec-dirs", "--config, -c", "--config-dir, -d"];
+const CRIO_OPTIONS: [(&str, &str); 3] = [
+    ("--cdi-spec-dirs", ""),
+    ("--config", "-c"),
+    ("--config-dir", "-d"),
+];
 const CRI_DOCKERD_SOCKETS: [&str; 2] = [
     "/run/cri-dockerd.sock",
     "/run/k3s/cri-dockerd/cri-dockerd.sock",
@@ -24,8 +28,8 @@ pub(super) struct Candidate {
     pub(super) runtime: Runtime,
     pub(super) socket: String,
     pub(super) runs: bool,
-    /// Options of its command line that take the place of the files that are read here.
-    pub(super) options: Option<&'static str>,
+    /// The option of its command line that takes the place of the files that are read here.
+    pub(super) option: Option<&'static str>,
 }
 
 /// Each containerd with a configuration of its own, CRI-O, cri-dockerd.
@@ -63,10 +67,10 @@ fn containerd(files: &HostFiles) -> Vec<Candidate> {
             },
             socket: plain(address.or(own_socket).unwrap_or(CONTAINERD_SOCKET)),
             runs: running.is_some(),
-            options: None,
+            option: None,
         }
     };
-    let running = running::find(files, "containerd");
+    let running = running::find(files, &["containerd"]);
     let config_of = |it: &Running| it.config().unwrap_or(CONTAINERD_CONFIG).to_owned();
     let started: Vec<String> = running.iter().map(config_of).collect();
     let mut found: Vec<Candidate> = Vec::new();
@@ -92,7 +96,7 @@ fn containerd(files: &HostFiles) -> Vec<Candidate> {
 }
 
 fn crio(files: &HostFiles) -> Option<Candidate> {
-    let running = running::find(files, "crio").into_iter().next();
+    let running = running::find(files, &["crio"]).into_iter().next();
     let has_files = files.first_existing(&CRIO_CONFIGS).is_some();
     let is_there = running.is_some() || program(files, "crio") || has_files;
     let option = |names: &[&str]| running.as_ref()?.option(names).map(str::to_owned);
@@ -104,15 +108,16 @@ fn crio(files: &HostFiles) -> Option<Candidate> {
         },
         socket: plain(&option(&["--listen"]).unwrap_or_else(|| CRIO_SOCKET.to_owned())),
         runs: running.is_some(),
-        options: CRIO_OPTIONS
+        option: CRIO_OPTIONS
             .into_iter()
-            .find(|names| option(names.split(", ").collect::<Vec<_>>().as_slice()).is_some()),
+            .find(|(long, short)| option(&[long, short]).is_some())
+            .map(|(long, _)| long),
     })
 }
 
 /// k3s has it built in, and makes its socket.
 fn cri_dockerd(files: &HostFiles) -> Option<Candidate> {
-    let running = running::find(files, "cri-dockerd").into_iter().next();
+    let running = running::find(files, &["cri-dockerd"]).into_iter().next();
     let socket = files.first_existing(&CRI_DOCKERD_SOCKETS);
     let is_there = running.is_some() || socket.is_some() || program(files, "cri-dockerd");
     let [usual, _] = CRI_DOCKERD_SOCKETS;
@@ -124,7 +129,7 @@ fn cri_dockerd(files: &HostFiles) -> Option<Candidate> {
         },
         socket: socket.unwrap_or(usual).to_owned(),
         runs: running.is_some(),
-        options: None,
+        option: None,
     })
 }
 

@@ -9,7 +9,7 @@ use std::fs;
 use super::model::Edit;
 use super::written::{Key, Written};
 use crate::files::HostFiles;
-use crate::systemd::DIRS;
+use crate::systemd::unit_paths;
 
 const DEFAULT_TABLE: &str = "plugins.\"io.containerd.grpc.v1.cri\"";
 
@@ -177,7 +177,8 @@ impl Distribution {
             _ => ("k3s", ["k3s", "k3s-agent"]),
         };
         let has = |unit: &str| {
-            let mut paths = DIRS.iter().map(|dir| format!("{dir}/{unit}.service"));
+            let unit = format!("{unit}.service");
+            let mut paths = unit_paths(&unit);
             paths.any(|path| files.exists(&path))
         };
         let apply = match (has(server), has(agent)) {

@@ -24,7 +24,7 @@ pub(super) struct Kubelet {
 
 /// By its process, or what it has written.
 pub(super) fn find(files: &HostFiles, root: &str) -> Option<Kubelet> {
-    let process = running::find(files, "kubelet").into_iter().next();
+    let process = running::find(files, &["kubelet"]).into_iter().next();
     let has_state = STATE
         .iter()
         .any(|name| files.exists(&format!("{root}/{name}")));
@@ -61,8 +61,7 @@ fn of_process(files: &HostFiles, process: &Running) -> Option<String> {
 /// k3s has kubelet in its own process, and RKE2 starts it: both by their own options and
 /// files.
 fn of_rancher(files: &HostFiles) -> Option<String> {
-    let processes = ["k3s-server", "k3s-agent", "k3s", "rke2"].into_iter();
-    let running = processes.flat_map(|name| running::find(files, name));
+    let running = running::find(files, &["k3s-server", "k3s-agent", "k3s", "rke2"]);
     let by_option = |process: Running| {
         let docker = process.has(&["--docker"]).then(|| K3S_DOCKER.to_owned());
         let named = process.option(&[ENDPOINT]).map(str::to_owned);

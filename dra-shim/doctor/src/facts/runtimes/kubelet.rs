@@ -1,7 +1,5 @@
 //! The runtime that serves kubelet, and what is known of it.
 
-use std::os::unix::fs::MetadataExt;
-
 use super::answer::{self, Answer};
 use super::candidates::{CONTAINERD_CONFIG, Candidate};
 use super::distribution::{self, Distribution};
@@ -11,6 +9,7 @@ use super::toml_file::TomlError;
 use super::written::{self, CRIO_DROP_INS, Key, Written};
 use crate::cri::CriError;
 use crate::files::HostFiles;
+use crate::processes::is_live;
 
 /// The first releases, major and minor, that take the devices of claims from where kubelet
 /// puts them, the CRI field `CDIDevices`; before, CRI-O took them from annotations.
@@ -88,7 +87,7 @@ impl Kubelet {
         let key = if is_off { Key::Enable } else { Key::SpecDirs };
         let written = written.unwrap_or_default();
         KubeletRuntime {
-            edit: edit(files, candidate.options, &runtime, &written, key),
+            edit: edit(files, candidate.option, &runtime, &written, key),
             runtime,
             socket,
             settings,
@@ -112,7 +111,7 @@ fn unseen(socket: &str) -> Candidate {
         },
         socket: socket.to_owned(),
         runs: false,
-        options: None,
+        option: None,
     }
 }
 
@@ -135,6 +134,10 @@ fn likely(files: &HostFiles, candidates: &[Candidate]) -> Option<usize> {
         [&of_distribution, &runs, &serves, &is_cri_dockerd];
     let mut left: Vec<(usize, &Candidate)> = candidates.iter().enumerate().collect();
     for rule in rules {
+        // The next rules read files, which are read again for the one that is left.
+        if left.len() < 2 {
+            break;
+        }
         if left.iter().any(|(_, it)| rule(it)) {
             left.retain(|(_, it)| rule(it));
         }
@@ -163,8 +166,8 @@ fn unasked(
         Ok(_) if runtime.kind == RuntimeKind::Other => {
             answer::only(unknown("nothing is known of its files"))
         }
-        Ok(_) if let Some(options) = candidate.options => {
-            answer::only(unknown(&format!("its command line has {options}")))
+        Ok(_) if let Some(option) = candidate.option => {
+            answer::only(unknown(&format!("its command line has {option}")))
         }
         Ok(written) => {
             let found = match runtime.kind {
@@ -205,7 +208,7 @@ fn with_release(runtime: &Runtime, settings: CdiSettings) -> CdiSettings {
 
 fn edit(
     files: &HostFiles,
-    options: Option<&'static str>,
+    option: Option<&'static str>,
     runtime: &Runtime,
     written: &Written,
     key: Key,
@@ -217,8 +220,8 @@ fn edit(
         }
         RuntimeKind::CriO => {
             let set_by = written.place(key).filter(|_| written.sets_dirs());
-            let (file, note) = match (options, set_by) {
-                (Some(options), _) => ("crio's command line".to_owned(), format!(" ({options})")),
+            let (file, note) = match (option, set_by) {
+                (Some(option), _) => ("crio's command line".to_owned(), format!(" ({option})")),
                 (None, Some((file, _))) => {
                     let note = distribution::by_system(files);
                     (file.to_owned(), note.to_owned())
@@ -239,11 +242,4 @@ fn edit(
         }
         _ => None,
     }
-}
-
-/// Whether processes run on it: the kernel's own `/proc` has this inode
-/// (`PROC_ROOT_INO` of `linux/proc_ns.h`).
-fn is_live(files: &HostFiles) -> bool {
-    let proc = files.resolve_target("/proc").metadata();
-    proc.is_ok_and(|found| found.ino() == 1)
 }

@@ -14,11 +14,12 @@ pub(super) struct Running {
     arguments: Vec<String>,
 }
 
-/// Only processes of this host that root runs; see [`is_roots`].
-pub(super) fn find(files: &HostFiles, name: &str) -> Vec<Running> {
+/// Those of any of these names. Only processes of this host that root runs; see
+/// [`is_roots`].
+pub(super) fn find(files: &HostFiles, names: &[&str]) -> Vec<Running> {
     let processes = processes(files).into_iter();
-    let named = processes.filter(|process| process.name == name);
-    let ours = named.filter(|process| {
+    let wanted = processes.filter(|process| names.contains(&process.name.as_str()));
+    let ours = wanted.filter(|process| {
         is_roots(files, process) && matches!(process_root(files, process.pid), ProcessRoot::Host(_))
     });
     ours.map(|process| Running {

@@ -283,14 +283,12 @@ impl Written {
     /// The file that decides on a setting of CDI, and the table: the last that has it; in
     /// containerd 1.x a later table takes the place of all that went before.
     pub(super) fn place(&self, key: Key) -> Option<(&str, &str)> {
-        let own =
-            |file: &ConfigFile, it: &dyn Fn(&Table) -> bool| file.own.as_ref().is_some_and(it);
-        let is_bad = |table: &Table| match key {
+        let sets = |table: &Table| match key {
             Key::Enable => table.get(ENABLE) == Some(&Value::Boolean(false)),
             Key::SpecDirs => table.contains_key(SPEC_DIRS),
         };
         let mut files = self.files.iter().rev();
-        let bad = files.find(|it| own(it, &is_bad));
+        let bad = files.find(|it| it.own.as_ref().is_some_and(sets));
         let with_table = || self.files.iter().rev().find(|it| it.own.is_some());
         let file = bad.or_else(with_table).or_else(|| self.files.first())?;
         Some((&file.path, &file.place))
