@@ -119,12 +119,12 @@ impl SpecFile {
         }
     }
 
-    /// Whether the file was removed after its directory was listed, as if it had
-    /// never been there. (A dangling link is still there.)
+    /// Whether the file was away when it was read, after its directory was listed:
+    /// as if it had not been there, also if a writer has put it back since.
+    /// (A dangling link is still there.)
     pub(super) fn is_gone(&self) -> bool {
         matches!(&self.spec, Err(LoadError::Read { source, .. })
-            if source.kind() == io::ErrorKind::NotFound
-                && self.path.symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound))
+            if source.kind() == io::ErrorKind::NotFound && !self.path.is_symlink())
     }
 }
 
@@ -209,5 +209,36 @@ impl LoadError {
             Self::Invalid { source, .. } => Some(source),
             Self::Read { .. } | Self::NotAFile { .. } | Self::TooLong { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn load(path: &Path) -> SpecFile {
+        SpecFile::load(path.to_owned(), 0, &mut Budget::endless())
+    }
+
+    #[test]
+    fn a_file_that_was_away_when_it_was_read_is_gone_even_if_it_has_been_put_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("claim.yaml");
+        let file = load(&path);
+        assert!(file.is_gone());
+
+        fs::write(&path, "").unwrap();
+        assert!(file.is_gone());
+    }
+
+    #[test]
+    fn a_dangling_link_is_still_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("claim.yaml");
+        symlink("nowhere", &path).unwrap();
+        assert!(!load(&path).is_gone());
     }
 }
