@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use durable_file::sim::{Cause, enumerate};
 use durable_file::{Dir, SimDir, Step};
 
 const ENOSPC: i32 = 28;
@@ -182,4 +183,22 @@ fn what_a_crash_leaves_has_no_steps_and_nothing_armed() {
         assert!(!next.has_crashed());
         next.replace("state", b"new", 0o600).unwrap();
     }
+}
+
+#[test]
+fn what_a_power_loss_has_left_another_one_leaves_too() {
+    let read = |dir: &SimDir| dir.read("state").unwrap();
+    let counts = enumerate(
+        |dir| {
+            dir.replace("state", b"old", 0o600).unwrap();
+            dir.replace("state", b"new", 0o600).unwrap();
+        },
+        |crash| {
+            for again in crash.dir.crashes() {
+                let is_same = read(&again.dir) == read(&crash.dir);
+                assert!(is_same || crash.cause == Cause::Kill, "{crash}, {again}");
+            }
+        },
+    );
+    assert!(counts.states > counts.crash_points, "{counts}");
 }

@@ -41,13 +41,19 @@ pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<
     }
     match (as_it_is, as_go_writes) {
         (_, Some(Ok(checkpoint))) | (Ok(checkpoint), _) => Ok(checkpoint),
-        (Err(damaged), Some(Err(mut other))) if other.survivors > damaged.survivors => {
+        (Err(damaged), Some(Err(mut other))) if kept(&other) > kept(&damaged) => {
             // Text that is not JSON may be formatted in another way even so.
             other.saved.records.drop_cached_text();
             Err(with_reason(other, bytes))
         }
         (Err(damaged), _) => Err(with_reason(damaged, bytes)),
     }
+}
+
+/// How much there is left, to compare two readings of one file.
+fn kept<P: Payload>(damaged: &Damaged<P>) -> impl Ord + use<P> {
+    let claims = damaged.saved.claims().count();
+    (damaged.survivors, claims, !damaged.boot_id_is_lost)
 }
 
 fn with_reason<P: Payload>(mut damaged: Damaged<P>, bytes: &[u8]) -> Damaged<P> {

@@ -196,7 +196,9 @@ mod tests {
                 panic!("{step:?}");
             };
             assert_eq!(lease.metadata.name.as_deref(), Some(GROUP_LEASE));
-            assert_eq!(lease.spec.unwrap().renew_time, None);
+            let spec = lease.spec.unwrap();
+            assert_eq!(spec.acquire_time, Some(MicroTime(now())));
+            assert_eq!(spec.renew_time, None);
         }
     }
 

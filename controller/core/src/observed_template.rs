@@ -91,7 +91,6 @@ impl ObservedTemplate {
     pub fn changed_to(self, now: &Self) -> Self {
         Self {
             content: self.content,
-            labels_claims: self.labels_claims,
             ..now.clone()
         }
     }

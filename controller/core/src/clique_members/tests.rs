@@ -411,6 +411,15 @@ fn a_node_beyond_the_last_index_is_told_once_by_name_and_the_others_work() {
         surplus: 1,
     };
     assert_eq!(cluster.members.counts(), counts);
+    cluster.join("d", B);
+    cluster.pod("b", &json!({ "ready": "False" }));
+    cluster.pass(MINUTE);
+    let counts = MemberCounts {
+        ready: 2,
+        not_ready: 1,
+        surplus: 1,
+    };
+    assert_eq!(cluster.members.counts(), counts);
     cluster.pod("c", &json!({ "ready": "False" }));
     cluster.pass(60 * MINUTE);
     assert_eq!(cluster.members.take_news(), []);
@@ -494,10 +503,13 @@ fn the_length_of_the_lists_changes_only_while_no_daemon_of_the_clique_runs() {
 fn an_object_that_somebody_deletes_is_created_again_with_the_same_indices() {
     let mut cluster = Cluster::new(18);
     cluster.join("b", A);
+    assert!(!cluster.members.knows(A));
     cluster.pass(MINUTE);
     cluster.join("a", A);
     cluster.pass(MINUTE);
+    assert!(cluster.members.knows(A));
     let before = cluster.delete(A);
+    assert!(!cluster.members.knows(A));
     cluster.pass(MINUTE);
     assert_eq!(cluster.objects[A].spec, before.spec);
 }

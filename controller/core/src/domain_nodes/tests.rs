@@ -69,6 +69,41 @@ fn a_node_that_changes_concerns_the_domains_that_have_it_and_no_other() {
     assert_eq!(all.set_node(ready("n2")), [key("b")]);
 }
 
+// req: MODE-22
+#[test]
+fn a_refused_clique_concerns_the_domains_with_a_node_in_it_that_is_not_ready() {
+    let mut all = mk_known();
+    let waits = member("n1", ComputeDomainState::NotReady);
+    all.set_node(waits.clone());
+    all.set_domain(&key("a"), nodes(&["n1"]));
+    all.set_domain(&key("b"), nodes(&["n2"]));
+    all.set_domain(&key("c"), nodes(&["n7"]));
+    let both = [key("a"), key("b")];
+
+    assert_eq!(all.set_refusal(CLIQUE, Some("no quota")), both);
+    let same = all.set_refusal(CLIQUE, Some("no quota"));
+    assert_eq!(same, Vec::<Key>::new(), "nothing new");
+    let refused = |message: &str| {
+        Some(CliqueRefusal {
+            clique: CLIQUE.into(),
+            message: message.into(),
+        })
+    };
+    let of_a = |refused| Nodes::Known {
+        nodes: vec![waits.clone()],
+        refused,
+    };
+    assert_eq!(all.of("a", true), of_a(refused("no quota")));
+    let ready = Nodes::known(vec![ready("n2")]);
+    assert_eq!(all.of("b", true), ready, "ready all the same");
+    assert_eq!(all.of("c", true), Nodes::known(vec![unknown("n7")]));
+
+    assert_eq!(all.set_refusal(CLIQUE, Some("denied")), both);
+    assert_eq!(all.of("a", true), of_a(refused("denied")));
+    assert_eq!(all.set_refusal(CLIQUE, None), both);
+    assert_eq!(all.of("a", true), of_a(None));
+}
+
 // req: MODE-24
 #[test]
 fn nothing_is_said_of_nodes_before_the_claims_and_all_daemons_are_known() {

@@ -183,6 +183,20 @@ fn a_request_that_fails_is_made_again_after_a_growing_pause() {
 
 // req: MODE-32
 #[test]
+fn a_request_that_fails_is_not_made_again_before_its_pause_has_passed() {
+    let mut world = World::with(&["a"]);
+    world.list(&[]);
+    for pause in [1, 2, 4, 8, 16, 32, 60, 60] {
+        assert!(world.removes("a"), "{pause}");
+        world.daemons.failed(["a"], world.now);
+        world.pass(pause - 1);
+        world.assert_idle();
+        world.pass(1);
+    }
+}
+
+// req: MODE-32
+#[test]
 fn what_finalizers_of_others_keep_is_tried_again_without_another_word() {
     let mut world = World::with(&["a"]);
     world.list(&[]);

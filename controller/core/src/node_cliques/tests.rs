@@ -5,7 +5,8 @@ use super::*;
 const A: &str = "aaaaaaaa-0000-0000-0000-000000000001.7";
 const B: &str = "aaaaaaaa-0000-0000-0000-000000000001.8";
 const SECOND: Duration = Duration::from_secs(1);
-const NOT_AN_HOUR: Duration = THEIRS_FOR.saturating_sub(SECOND);
+const HOUR: Duration = Duration::from_secs(3600);
+const NOT_AN_HOUR: Duration = HOUR.saturating_sub(SECOND);
 
 /// A slice of `node` with one device.
 fn mk_slice(node: &str, device: &serde_json::Value) -> NodeSlice {
@@ -87,7 +88,7 @@ fn only_labels_that_are_not_right_are_written_and_each_once() {
     for node in ["right", "wrong", "new"] {
         nodes.apply(in_clique(node, A), now);
     }
-    assert_eq!(writes(&mut nodes, now + THEIRS_FOR * 2), [""; 0]);
+    assert_eq!(writes(&mut nodes, now + HOUR * 2), [""; 0]);
     assert_eq!(nodes.due(), None, "nothing to wait for");
 }
 
@@ -150,10 +151,10 @@ fn a_label_of_somebody_else_is_left_alone_until_the_clique_changes_or_an_hour_ha
     nodes.owned_by_others(write, now);
     nodes.apply(in_clique("n", A), now);
     assert_eq!(writes(&mut nodes, now + NOT_AN_HOUR), [""; 0]);
-    let write = nodes.next_label(now + THEIRS_FOR).unwrap();
-    nodes.owned_by_others(write, now + THEIRS_FOR);
-    nodes.apply(in_clique("n", B), now + THEIRS_FOR);
-    assert_eq!(writes(&mut nodes, now + THEIRS_FOR), [format!("n={B}")]);
+    let write = nodes.next_label(now + HOUR).unwrap();
+    nodes.owned_by_others(write, now + HOUR);
+    nodes.apply(in_clique("n", B), now + HOUR);
+    assert_eq!(writes(&mut nodes, now + HOUR), [format!("n={B}")]);
 }
 
 #[test]

@@ -105,6 +105,30 @@ fn a_domain_whose_claims_every_node_refuses_is_never_ready_and_says_why() {
 
 // req: MODE-22
 #[test]
+fn a_refusal_of_the_clique_by_the_api_server_is_why_its_nodes_are_not_ready() {
+    let mut report = admitted(vec![node("n1", "NotReady")]);
+    let refused = Some(CliqueRefusal {
+        clique: CLIQUE.into(),
+        message: "denied by policy".into(),
+    });
+    report.nodes = match report.nodes {
+        Nodes::Known { nodes, .. } => Nodes::Known { nodes, refused },
+        other => other,
+    };
+    let status = written(&wants(1, &Value::Null), &report);
+    let told = condition(&status);
+    assert_eq!(
+        (&told["status"], &told["reason"]),
+        (&json!("False"), &json!("CliqueRefused"))
+    );
+    let message = told["message"].as_str().unwrap();
+    for part in [CLIQUE, "denied by policy"] {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+// req: MODE-22
+#[test]
 fn a_domain_without_spec_num_nodes_waits_for_none() {
     let absent = json!({ "spec": { "numNodes": null } });
     let domain = mk_domain(merged(finalized(), absent));

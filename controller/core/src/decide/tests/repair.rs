@@ -89,6 +89,23 @@ fn what_does_not_matter_to_claims_is_nobodys_business() {
     }
 }
 
+// req: MODE-31
+#[test]
+fn one_without_the_label_for_its_claims_is_made_again_where_the_domain_has_a_channel_of_its_own() {
+    let of_go = || template_patched(json!({ "spec": { "metadata": null } }));
+    let is_kept = |number: u32| {
+        let status = json!({ "status": { "status": "NotReady", "channel": number } });
+        let domain = mk_domain(merged(finalized(), status));
+        match decide_first(&observe(domain, of_go())) {
+            Decision::Send(Request::WriteStatus(_)) => true,
+            Decision::Send(Request::DryRunTemplate(_)) => false,
+            decision => panic!("neither kept nor altered: {decision:?}"),
+        }
+    };
+    assert!(is_kept(0), "channel 0 is every domain's");
+    assert!(!is_kept(1));
+}
+
 #[test]
 fn the_go_drivers_single_for_a_domain_of_all_is_kept_and_not_the_other_way_round() {
     let of_mode = |mode: &str| mk_domain(merged(finalized(), with_mode(mode)));

@@ -229,7 +229,9 @@ fn the_channel_in_a_status_is_that_of_the_leases_holder_or_else_of_the_oldest() 
     index.apply_domain(with_channel("a", 1, 1));
     index.apply_domain(with_channel("b", 2, 1));
     index.apply_domain(with_channel("far", 3, 4));
+    index.apply_domain(with_channel("last", 4, 3));
     assert!(matches!(of(&index, "a"), Some(Assigned::Nobody)));
+    assert!(matches!(of(&index, "last"), Some(Assigned::Nobody)));
     assert!(matches!(of(&index, "b"), Some(Assigned::Older(older)) if older.name() == "a"));
     assert!(matches!(of(&index, "far"), Some(Assigned::OutOfRange)));
     index.apply_lease(lease_at("b", 1, 1));
