@@ -107,6 +107,20 @@ fn white_space_in_the_file_is_irrelevant() {
     assert_eq!(read.encode().unwrap(), fixture("02-channel-completed.json"));
 }
 
+/// Another writer than Go may have laid it out, and computed the checksum of that.
+#[test]
+fn a_checksum_of_the_text_as_it_is_in_the_file_counts_however_it_is_laid_out() {
+    let mut value: serde_json::Value =
+        serde_json::from_slice(&fixture("09-v1-only-25.3.x.json")).unwrap();
+    value["checksum"] = 0.into();
+    let damaged = Checkpoint::<Group>::decode(format!("{value:#}").as_bytes()).unwrap_err();
+    value["checksum"] = damaged.mismatches[0].computed.into();
+    let read = Checkpoint::<Group>::decode(format!("{value:#}").as_bytes()).unwrap();
+    assert_eq!(read.layout(), Layout::V1);
+    let known = decode("09-v1-only-25.3.x.json");
+    assert_eq!(read.encode().unwrap(), known.encode().unwrap());
+}
+
 #[test]
 fn states_names_and_boot_are_read() {
     let started = decode("03-channel-started.json");

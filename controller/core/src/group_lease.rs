@@ -197,6 +197,7 @@ mod tests {
             };
             assert_eq!(lease.metadata.name.as_deref(), Some(GROUP_LEASE));
             let spec = lease.spec.unwrap();
+            assert_eq!(spec.holder_identity.as_deref(), Some(HOLDER));
             assert_eq!(spec.acquire_time, Some(MicroTime(now())));
             assert_eq!(spec.renew_time, None);
         }

@@ -89,7 +89,10 @@ fn the_second_claim_of_a_lamp_is_refused_by_name_until_the_first_is_unprepared()
         (refused.class(), refused.code()),
         (ErrorClass::Retry, "in-use")
     );
-    assert_eq!(refused.message(), "lamp-0 is in use by claim uid-a");
+    assert_eq!(
+        refused.message(),
+        "lamp-0 is in use by claim uid-a (delete the pod of one of the two claims)"
+    );
     assert_eq!(disk.with_spec(), BTreeSet::from(["uid-a".to_owned()]));
 
     // Another process, and a runtime directory that somebody has emptied.
@@ -197,4 +200,53 @@ fn with_an_older_checkpoint_no_lamp_is_given_before_the_api_server_was_asked() {
         lamps.unprepare("uid-a", NOW).unwrap();
         assert!(lamps.prepare(&b, NOW).is_ok());
     }
+}
+
+#[test]
+fn with_an_older_checkpoint_put_back_while_the_driver_runs_no_lamp_is_given_either() {
+    let (a, b, c) = (mk_claim("a"), mk_claim("b"), mk_claim("c"));
+    let disk = Disk::default();
+    let lamps = disk.open();
+    lamps.prepare(&c, NOW).unwrap();
+    let older = disk.records.read("checkpoint.json").unwrap().unwrap();
+    lamps.unprepare("uid-c", NOW).unwrap();
+    let answer = lamps.prepare(&a, NOW).unwrap();
+
+    let records = &disk.records;
+    records.replace("checkpoint.json", &older, 0o600).unwrap();
+    assert!(lamps.prepare(&b, NOW).is_err());
+    assert!(lamps.is_damaged());
+    assert!(disk.with_spec().contains("uid-a"));
+    lamps.rebuild(std::slice::from_ref(&a), NOW).unwrap();
+    assert!(is_in_use(&lamps.prepare(&b, NOW)));
+    assert_eq!(lamps.prepare(&a, NOW).unwrap(), answer);
+}
+
+/// Both have a spec, and the records of both are lost.
+#[test]
+fn while_two_claims_may_have_one_lamp_neither_is_restored() {
+    let (a, b) = (mk_claim("a"), mk_claim("b"));
+    let disk = Disk::default();
+    disk.open().prepare(&a, NOW).unwrap();
+    let other = Disk::default();
+    other.open().prepare(&b, NOW).unwrap();
+    let spec = "lamps.example.com-claim_uid-b.yaml";
+    let bytes = other.specs.read(spec).unwrap().unwrap();
+    disk.specs.replace(spec, &bytes, 0o644).unwrap();
+
+    let lamps = Disk {
+        records: SimDir::new(),
+        specs: disk.specs.clone(),
+    }
+    .open();
+    let both = lamps.rebuild(&[a.clone(), b.clone()], NOW);
+    assert!(matches!(both, Err(LampError::InUse { .. })), "{both:?}");
+    assert!(lamps.is_damaged());
+    assert!(lamps.prepare(&a, NOW).is_err() && lamps.prepare(&b, NOW).is_err());
+
+    // The pod of one is deleted.
+    lamps.unprepare("uid-b", NOW).unwrap();
+    lamps.rebuild(std::slice::from_ref(&a), NOW).unwrap();
+    assert!(lamps.prepare(&a, NOW).is_ok());
+    assert!(is_in_use(&lamps.prepare(&b, NOW)));
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! open       records of an earlier boot go; a spec without a record shows that records are missing
-//! prepare    record "started" ──> CDI spec ──> record "completed", if no other claim has the lamp
+//! prepare    record "started", if none is missing ──> CDI spec ──> record "completed", if no other claim has the lamp
 //! unprepare  CDI spec removed, record removed or aborted: in one commit
 //! ```
 //!
@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dra_checkpoint::{
-    Boot, BootId, ClaimName, ClaimStatus, Claims, Class, CommitError, Damage, Payload, Refused,
-    State, StatusError, Store, StoreError, View,
+    Boot, BootId, ClaimName, ClaimRecord, ClaimStatus, Claims, Class, CommitError, Damage, Payload,
+    Refused, State, StatusError, Store, StoreError,
 };
 use dra_kubelet::{Claim, ClaimError, PreparedDevice};
 use durable_file::Dir;
@@ -60,6 +60,8 @@ pub(crate) enum LampError {
     Specs(#[from] ClaimSpecsError),
 }
 
+type Record = ClaimRecord<Lamp>;
+
 // === impl Lamps ===
 
 impl Lamps {
@@ -85,7 +87,8 @@ impl Lamps {
     }
 
     /// Ends the damage with the claims that the API server has for this node: those that have a spec are prepared. A
-    /// spec of no such claim goes.
+    /// spec of no such claim goes. Two claims of one lamp are an error: nothing here says which has it, and the damage
+    /// lasts until one of them is gone.
     pub(crate) fn rebuild(&self, allocated: &[Claim], now: Timestamp) -> Result<(), LampError> {
         let mut found = Vec::new();
         for claim in allocated {
@@ -97,14 +100,17 @@ impl Lamps {
         let allocated: BTreeSet<_> = allocated.iter().map(|it| it.id.uid.clone()).collect();
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| {
-            for (name, status, lamps) in found {
-                claims.restore(&name, status, lamps)?;
-            }
             // What an older file has of claims that are gone.
             let recorded = claims.records_unchecked().map(|(uid, _)| uid.to_owned());
             let gone = recorded.filter(|uid| !allocated.contains(uid));
             for gone in gone.collect::<Vec<_>>() {
                 undo(claims, &specs, &uid(&gone)?, now)?;
+            }
+            for (name, status, lamps) in found {
+                if claims.get(&name.uid).is_none() {
+                    check_free(claims.records_unchecked(), &name.uid, &lamps)?;
+                }
+                claims.restore(&name, status, lamps)?;
             }
             for uid in specs.claims()? {
                 if claims.get(uid.as_str()).is_none() {
@@ -125,6 +131,10 @@ impl Lamps {
         let uid = uid(&claim.id.uid)?;
         let (name, status, wanted) = self.wanted(claim)?;
         let started = status.clone();
+        // Somebody may have put an older file back since the start. A commit of its own: one that is refused
+        // changes nothing.
+        let specs = Arc::clone(&self.specs);
+        self.commit(move |claims| note_missing(claims, &specs))?;
         let prepared = self.commit(move |claims| match claims.start(&name, &started, now) {
             Ok(()) => Ok(None),
             // What was prepared is the answer until it is unprepared.
@@ -139,8 +149,9 @@ impl Lamps {
         self.specs.ensure(&uid, &devices(&wanted)?)?;
         let specs = Arc::clone(&self.specs);
         let lamps = self.commit(move |claims| {
-            let taken = check_free(claims, &uid, &wanted);
-            let completed = taken.and_then(|()| {
+            let records = claims.records().map_err(Refused::from)?;
+            let free = check_free(records, uid.as_str(), &wanted);
+            let completed = free.and_then(|()| {
                 let completed = claims.complete(uid.as_str(), &status, wanted);
                 completed.map_err(LampError::from)
             });
@@ -222,10 +233,14 @@ fn begin(claims: &mut Claims<Lamp>, specs: &ClaimSpecs) -> Result<(), LampError>
             return Ok(());
         }
     }
-    if with_spec
-        .iter()
-        .any(|uid| claims.get(uid.as_str()).is_none())
-    {
+    note_missing(claims, specs)
+}
+
+/// A spec without a record: the file was removed, or is an older one. From then on, `records` is an error.
+fn note_missing(claims: &mut Claims<Lamp>, specs: &ClaimSpecs) -> Result<(), LampError> {
+    let with_spec = specs.claims()?;
+    let mut recorded = with_spec.iter().map(|uid| claims.get(uid.as_str()));
+    if recorded.any(|record| record.is_none()) {
         claims.note_missing();
     }
     Ok(())
@@ -247,10 +262,13 @@ fn undo(
     Ok(())
 }
 
-/// Whether no other claim has one of these lamps. An error, never "free", if records may be missing.
-fn check_free(view: &View<Lamp>, uid: &ClaimUid, wanted: &[Lamp]) -> Result<(), LampError> {
-    let records = view.records().map_err(Refused::from)?;
-    for (holder, record) in records.filter(|(other, _)| *other != uid.as_str()) {
+/// Whether no other claim of these has one of the lamps.
+fn check_free<'a>(
+    records: impl Iterator<Item = (&'a str, &'a Record)>,
+    uid: &str,
+    wanted: &[Lamp],
+) -> Result<(), LampError> {
+    for (holder, record) in records.filter(|(other, _)| *other != uid) {
         let has = |lamp: &&Lamp| record.devices().iter().any(|it| it.device == lamp.device);
         if let Some(lamp) = wanted.iter().find(has) {
             let (lamp, holder) = (lamp.device.clone(), holder.to_owned());
@@ -318,15 +336,26 @@ impl LampError {
             Self::Specs(error) => error.class(),
         }
     }
+
+    /// What to do about it.
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::InUse { .. } => "delete the pod of one of the two claims",
+            Self::BadName(_) | Self::BadStatus(_) => "delete the claim and create it again",
+            Self::Refused(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Specs(error) => error.hint(),
+        }
+    }
 }
 
 impl From<LampError> for ClaimError {
     fn from(error: LampError) -> Self {
-        let code = error.code();
+        let message = format!("{error} ({})", error.hint());
         let claim_error = match error.class() {
-            Class::Retry => Self::retry(error),
-            Class::Permanent => Self::permanent(error),
+            Class::Retry => Self::retry(message),
+            Class::Permanent => Self::permanent(message),
         };
-        claim_error.with_code(code)
+        claim_error.with_code(error.code())
     }
 }

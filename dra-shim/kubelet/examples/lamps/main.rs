@@ -9,6 +9,7 @@ mod lamps;
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dra_checkpoint::BootId;
 use dra_kubelet::{
@@ -21,12 +22,14 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tracing::warn;
 
 use crate::lamps::Lamps;
 
 const DRIVER: &str = "lamps.example.com";
 const PLUGINS: &str = "/var/lib/kubelet/plugins";
 const CDI_DIR: &str = "/var/run/cdi";
+const RECOVERY_INTERVAL: Duration = Duration::from_secs(10);
 
 struct LampDriver(Arc<Lamps>);
 
@@ -69,6 +72,27 @@ async fn allocated(client: &Client, node: &str) -> Result<Vec<Claim>, Box<dyn Er
     Ok(claims)
 }
 
+/// Rebuilds records that are damaged, now or later, once the API server says which claims there are.
+async fn recover(lamps: Arc<Lamps>, client: Client, node: String) {
+    loop {
+        if lamps.is_damaged()
+            && let Err(error) = rebuild(&lamps, &client, &node).await
+        {
+            warn!(
+                "no lamp is given to another claim: the records are damaged, and not rebuilt: {error}"
+            );
+        }
+        tokio::time::sleep(RECOVERY_INTERVAL).await;
+    }
+}
+
+async fn rebuild(lamps: &Arc<Lamps>, client: &Client, node: &str) -> Result<(), Box<dyn Error>> {
+    let allocated = allocated(client, node).await?;
+    let lamps = Arc::clone(lamps);
+    let rebuild = move || lamps.rebuild(&allocated, Timestamp::now());
+    Ok(tokio::task::spawn_blocking(rebuild).await??)
+}
+
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().init();
@@ -81,10 +105,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Arc::new(OsDir::create(CDI_DIR, 0o755)?),
         BootId::current()?,
     )?;
-    // A driver that has to serve while the API server is away does this later, and again until it succeeds.
-    if lamps.is_damaged() {
-        lamps.rebuild(&allocated(&client, &node).await?, Timestamp::now())?;
-    }
+    let lamps = Arc::new(lamps);
+    tokio::spawn(recover(Arc::clone(&lamps), client.clone(), node.clone()));
 
     let device = |n| resource::Device {
         name: format!("lamp-{n}"),
@@ -93,7 +115,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (_devices, desired) = watch::channel(DesiredPool::Devices((0..4).map(device).collect()));
     let mut plugin = Plugin::builder(DRIVER, &node)
         .publish(client.clone(), desired)
-        .start(LampDriver(Arc::new(lamps)), KubeClaims::new(client))?;
+        .start(LampDriver(lamps), KubeClaims::new(client))?;
     tokio::select! {
         error = plugin.failed() => return Err(error.into()),
         _ = terminate.recv() => {}
