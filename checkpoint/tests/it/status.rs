@@ -39,6 +39,19 @@ fn what_the_driver_needs_can_be_read() {
 }
 
 #[test]
+fn the_pods_that_a_claim_is_reserved_for_have_a_name_and_a_uid_and_groups_of_pods_a_name() {
+    let status = status(
+        r#"{"reservedFor": [{"resource": "pods", "name": "worker-0", "uid": "u"},
+            {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "group", "uid": "g"},
+            {"apiGroup": "other.example.com", "resource": "pods", "name": "other", "uid": "o"}]}"#,
+    );
+    let consumers = status.reserved_for().iter();
+    let read: Vec<_> = consumers.map(|it| (it.name(), it.pod_uid())).collect();
+    let expected = [("worker-0", Some("u")), ("group", None), ("other", None)];
+    assert_eq!(read, expected);
+}
+
+#[test]
 fn fields_that_go_does_not_know_are_dropped() {
     let newer = status(r#"{"new": 1, "allocation": {"new": [], "devices": {"new": {}}}}"#);
     assert_eq!(newer.to_json(), r#"{"allocation":{"devices":{}}}"#);

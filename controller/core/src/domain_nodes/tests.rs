@@ -140,3 +140,14 @@ fn a_domain_and_a_node_that_are_gone_leave_nothing() {
         0
     );
 }
+
+#[test]
+fn when_everything_is_forgotten_each_node_that_had_claims_may_have_none() {
+    let mut all = mk_known();
+    all.set_domain(&key("a"), nodes(&["n1"]));
+    assert_eq!(all.take_uses(), [("n1".into(), true)]);
+    all.set_domain(&key("b"), nodes(&["n2"]));
+    all.clear();
+    let uses = [("n1".into(), false), ("n2".into(), false)];
+    assert_eq!(all.take_uses(), uses);
+}

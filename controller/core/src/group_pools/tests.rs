@@ -216,6 +216,18 @@ fn a_pool_that_is_right_needs_nothing_also_after_a_restart() {
 }
 
 #[test]
+fn a_slice_that_a_new_list_does_not_have_is_created_again() {
+    let mut world = World::complete();
+    world.stored.remove(&name(2));
+    world.pools.begin();
+    for slice in world.stored.values() {
+        world.pools.apply(slice, world.now);
+    }
+    world.pools.finish(world.now);
+    assert_eq!(world.steps(), ["create 2 of 1"]);
+}
+
+#[test]
 fn what_others_do_to_a_slice_is_undone_in_one_generation() {
     let mut world = World::complete();
     world.delete(2);

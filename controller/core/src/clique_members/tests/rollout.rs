@@ -537,6 +537,22 @@ fn a_daemon_set_that_does_not_say_what_its_pods_are_made_from_has_none_replaced(
 
 // req: MODE-25, MODE-26
 #[test]
+fn pods_of_a_daemon_set_that_a_new_list_does_not_have_are_not_replaced() {
+    let mut rollout = Rollout::new();
+    rollout.update("new");
+    rollout.cluster.members.begin_templates();
+    rollout.cluster.members.finish_templates();
+    rollout.pass(60 * MINUTE);
+    assert_eq!(rollout.deleted, []);
+
+    rollout.cluster.members.begin_templates();
+    rollout.update("new");
+    rollout.cluster.members.finish_templates();
+    rollout.pass(60 * MINUTE);
+    assert_eq!(rollout.deleted.len(), NODES.len());
+}
+
+#[test]
 fn a_controller_that_starts_at_any_moment_goes_on_and_replaces_each_daemon_once() {
     for died_after in 0..20 {
         let mut rollout = Rollout::new();
