@@ -725,6 +725,12 @@ fn on_a_system_that_writes_the_file_itself_the_fix_says_so() {
             "{fix}"
         );
     }
+    let host = Host::healthy();
+    host.write("usr/bin/nodeadm", "");
+    host.write(CONFIG, OFF);
+    let fix = of(&host, "runtime-cdi-off", "fix");
+    let by = "(by containerd.config of the NodeConfig: nodeadm writes the file at each boot)";
+    assert!(fix.contains(by), "{fix}");
     // k0s leaves a file alone that is not its own.
     let host = distribution("etc/k0s/containerd.toml", "run/k0s/containerd.sock", OFF);
     let fix = of(&host, "runtime-cdi-off", "fix");

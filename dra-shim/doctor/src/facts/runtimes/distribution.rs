@@ -49,6 +49,12 @@ const WRITING: [(&str, &str); 4] = [
     ("cos", " (by a start-up script: /etc is new at each boot)"),
 ];
 
+/// What EKS' images of Amazon Linux 2023 start at each boot. Their ID is Amazon Linux's.
+const NODEADM: (&str, &str) = (
+    "/usr/bin/nodeadm",
+    " (by containerd.config of the NodeConfig: nodeadm writes the file at each boot)",
+);
+
 /// Where a setting of CDI belongs.
 pub(super) fn edit(files: &HostFiles, config: &str, written: &Written, key: Key) -> Edit {
     let distribution = Distribution::of(files, config);
@@ -79,6 +85,10 @@ pub(super) fn edit(files: &HostFiles, config: &str, written: &Written, key: Key)
 
 /// How the file is written on a system that writes it itself.
 pub(super) fn by_system(files: &HostFiles) -> &'static str {
+    let (program, note) = NODEADM;
+    if files.exists(program) {
+        return note;
+    }
     let release = files.text_if_readable("/etc/os-release");
     let release = release.or_else(|| files.text_if_readable("/usr/lib/os-release"));
     let release = release.unwrap_or_default();
