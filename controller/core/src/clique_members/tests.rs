@@ -253,6 +253,28 @@ fn a_member_that_leaves_costs_three_writes_and_one_look_and_its_index_is_free_af
     assert_eq!((cluster.writes - before, cluster.looks.len()), (3, 1));
 }
 
+// req: DM-3
+#[test]
+fn a_node_that_new_lists_do_not_have_leaves_as_one_whose_end_was_seen_and_nothing_stays_of_it() {
+    let mut cluster = Cluster::new(18);
+    cluster.join("a", A);
+    cluster.join("b", A);
+    cluster.pass(MINUTE);
+    cluster.gone.insert("a".to_owned());
+    let now = cluster.now;
+    cluster.members.begin_pods();
+    cluster.members.begin_slices();
+    cluster.join("b", A);
+    cluster.members.finish_slices(now);
+    cluster.members.finish_pods(now);
+    cluster.pass(6 * MINUTE);
+    assert!(cluster.members.nodes.get("a").is_none());
+    assert_eq!(
+        (cluster.index(A, "a"), cluster.index(A, "b")),
+        (None, Some(1))
+    );
+}
+
 // req: DM-4
 #[test]
 fn a_node_that_is_registered_again_on_the_same_machine_keeps_its_index_at_once() {
