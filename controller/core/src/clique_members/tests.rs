@@ -330,6 +330,20 @@ fn another_machine_of_the_nodes_name_gets_another_index_at_once_and_the_former_i
 
 // req: DM-3
 #[test]
+fn a_node_of_another_uid_whose_machine_is_not_known_gets_another_index() {
+    let mut cluster = Cluster::new(3);
+    cluster.join("a", A);
+    cluster.join("b", A);
+    cluster.pass(MINUTE);
+    cluster.leave("a");
+    cluster.pass(MINUTE);
+    cluster.join_as("a", "uid-new", "");
+    cluster.pass(SECOND);
+    assert_ne!(cluster.index(A, "a"), Some(0));
+}
+
+// req: DM-3
+#[test]
 fn the_five_minutes_of_a_node_that_is_gone_go_on_under_the_next_leader() {
     let mut cluster = Cluster::new(2);
     cluster.join("a", A);
