@@ -96,8 +96,9 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), Box<dyn Error>> {
-    let arguments = std::env::args().skip(1);
-    let allowed: Result<BTreeSet<_>, String> = arguments.map(|it| parse_allowed(&it)).collect();
+    let arguments = std::env::args_os().skip(1);
+    let allowed = arguments.map(|it| parse_allowed(&it.to_string_lossy()));
+    let allowed: Result<BTreeSet<_>, String> = allowed.collect();
     let allowed = allowed?;
     if allowed.is_empty() {
         return Err("usage: annotated-channel NAMESPACE=CHANNEL...".into());

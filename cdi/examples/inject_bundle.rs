@@ -45,7 +45,8 @@ const USAGE: &str = "usage: inject-bundle [--cdi-dir DIR]... BUNDLE NAME...";
 const CONFIG: &str = "config.json";
 
 fn main() -> ExitCode {
-    match run(std::env::args().skip(1)) {
+    let arguments = std::env::args_os().skip(1);
+    match run(arguments.map(|it| it.to_string_lossy().into_owned())) {
         Ok(report) => {
             print!("{report}");
             ExitCode::SUCCESS

@@ -78,17 +78,19 @@ fn what_someone_spelled_in_another_way_is_written_as_go_writes_it() {
 // req: CKPT-3
 #[test]
 fn the_layout_is_named() {
-    for (name, layout) in [
-        ("01-empty.json", Layout::V2),
+    for (name, layout, code) in [
+        ("01-empty.json", Layout::V2, "v2"),
         (
             "10-v2-no-bootid-25.8-to-25.12.json",
             Layout::V2WithoutBootId,
+            "v2-without-boot-id",
         ),
-        ("09-v1-only-25.3.x.json", Layout::V1),
-        ("11-v1-only-empty.json", Layout::V1),
-        ("12-legacy-25.3.0-rc.2.json", Layout::V1Rc2),
+        ("09-v1-only-25.3.x.json", Layout::V1, "v1"),
+        ("11-v1-only-empty.json", Layout::V1, "v1"),
+        ("12-legacy-25.3.0-rc.2.json", Layout::V1Rc2, "v1-rc.2"),
     ] {
         assert_eq!(decode(name).layout(), layout, "{name}");
+        assert_eq!(layout.code(), code);
         let written = decode(name).encode().unwrap();
         let again = Checkpoint::<Group>::decode(&written).unwrap().layout();
         assert!(

@@ -160,7 +160,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().init();
-    let args = Args::parse(std::env::args().skip(1))?;
+    let args = std::env::args_os().skip(1);
+    let args = Args::parse(args.map(|it| it.to_string_lossy().into_owned()))?;
     let client = args.client().await?;
     fs::create_dir_all(&args.cdi_dir)?;
 

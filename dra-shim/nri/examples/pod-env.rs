@@ -46,7 +46,7 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Box<dyn Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut builder = Service::builder(50, "pod-env").on_late(Late::Refuse);
-    if let Some(socket) = std::env::args().nth(1) {
+    if let Some(socket) = std::env::args_os().nth(1) {
         builder = builder.socket(socket);
     }
     let mut service = builder.start(PodEnv)?;

@@ -60,8 +60,6 @@ pub(crate) enum LampError {
     Specs(#[from] ClaimSpecsError),
 }
 
-type Record = ClaimRecord<Lamp>;
-
 // === impl Lamps ===
 
 impl Lamps {
@@ -264,7 +262,7 @@ fn undo(
 
 /// Whether no other claim of these has one of the lamps.
 fn check_free<'a>(
-    records: impl Iterator<Item = (&'a str, &'a Record)>,
+    records: impl Iterator<Item = (&'a str, &'a ClaimRecord<Lamp>)>,
     uid: &str,
     wanted: &[Lamp],
 ) -> Result<(), LampError> {
