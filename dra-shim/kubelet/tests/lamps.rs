@@ -222,6 +222,32 @@ fn with_an_older_checkpoint_put_back_while_the_driver_runs_no_lamp_is_given_eith
     assert_eq!(lamps.prepare(&a, NOW).unwrap(), answer);
 }
 
+/// A file of NVIDIA's driver 25.3, say, which has no boot id.
+#[test]
+fn with_an_older_checkpoint_without_a_boot_id_no_spec_is_removed_and_no_lamp_given() {
+    let (a, b, c) = (mk_claim("a"), mk_claim("b"), mk_claim("c"));
+    let disk = Disk::default();
+    let lamps = disk.open();
+    lamps.prepare(&c, NOW).unwrap();
+    let older = disk.records.read("checkpoint.json").unwrap().unwrap();
+    let v2 = older.windows(6).position(|at| at == b",\"v2\":").unwrap();
+    let older = [&older[..v2], b"}"].concat();
+    lamps.unprepare("uid-c", NOW).unwrap();
+    lamps.prepare(&a, NOW).unwrap();
+
+    let restored = Disk {
+        records: SimDir::new(),
+        specs: disk.specs.after_kill(),
+    };
+    let records = &restored.records;
+    records.replace("checkpoint.json", &older, 0o600).unwrap();
+    let lamps = restored.open();
+    assert!(restored.with_spec().contains("uid-a"));
+    assert!(lamps.is_damaged() && lamps.prepare(&b, NOW).is_err());
+    lamps.rebuild(std::slice::from_ref(&a), NOW).unwrap();
+    assert!(is_in_use(&lamps.prepare(&b, NOW)));
+}
+
 /// Both have a spec, and the records of both are lost.
 #[test]
 fn while_two_claims_may_have_one_lamp_neither_is_restored() {

@@ -129,8 +129,8 @@ impl Lamps {
         let uid = uid(&claim.id.uid)?;
         let (name, status, wanted) = self.wanted(claim)?;
         let started = status.clone();
-        // Somebody may have put an older file back since the start. A commit of its own: one that is refused
-        // changes nothing.
+        // Somebody may have put an older file back since the start. A commit that fails writes nothing, so this is a
+        // separate one.
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| note_missing(claims, &specs))?;
         let prepared = self.commit(move |claims| match claims.start(&name, &started, now) {
@@ -215,13 +215,10 @@ impl Lamps {
 /// Before the first claim.
 fn begin(claims: &mut Claims<Lamp>, specs: &ClaimSpecs) -> Result<(), LampError> {
     let with_spec = specs.claims()?;
-    let has_spec = |uid: &str| with_spec.iter().any(|it| it.as_str() == uid);
     match claims.boot() {
         Boot::Same => {}
-        // The part of the file with the boot id was damaged. Without a reboot the specs are still there.
-        Boot::Missing if claims.records_unchecked().any(|(uid, _)| has_spec(uid)) => {
-            claims.assume_same_boot()?;
-        }
+        // The part of the file with the boot id was damaged. A spec shows that there was no reboot.
+        Boot::Missing if !with_spec.is_empty() => claims.assume_same_boot()?,
         // Nothing that was prepared is, after a reboot. Kubelet prepares the claims of its pods again.
         Boot::Missing | Boot::Changed { .. } => {
             for uid in &with_spec {

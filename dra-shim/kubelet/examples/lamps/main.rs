@@ -29,6 +29,7 @@ use crate::lamps::Lamps;
 const DRIVER: &str = "lamps.example.com";
 const PLUGINS: &str = "/var/lib/kubelet/plugins";
 const CDI_DIR: &str = "/var/run/cdi";
+/// Between two attempts, each of which lists all claims of the cluster.
 const RECOVERY_INTERVAL: Duration = Duration::from_secs(10);
 
 struct LampDriver(Arc<Lamps>);
