@@ -243,7 +243,7 @@ fn one_claim_that_is_not_understood_does_not_take_the_others_along() {
     let computed = decode(file.to_string().as_bytes()).mismatches[0].computed;
     file["v2"]["checksum"] = computed.into();
 
-    // Go verifies what it would write, however somebody has laid it out.
+    // Go verifies the text that it would write, so that indentation does not matter.
     for text in [file.to_string(), format!("{file:#}")] {
         let Damaged {
             reason,

@@ -109,7 +109,7 @@ fn white_space_in_the_file_is_irrelevant() {
     assert_eq!(read.encode().unwrap(), fixture("02-channel-completed.json"));
 }
 
-/// Another writer than Go may have laid it out, and computed the checksum of that.
+/// Another writer may have indented the file, and computed the checksum of that text.
 #[test]
 fn a_checksum_of_the_text_as_it_is_in_the_file_counts_however_it_is_laid_out() {
     for name in ["09-v1-only-25.3.x.json", "02-channel-completed.json"] {

@@ -158,7 +158,7 @@ async fn grpc<T: Message + Default>(
     request: Vec<u8>,
 ) -> Result<T, CriError> {
     let (mut service, connection) = client::handshake(stream).await?;
-    // It ends with the call, whose runtime is its own.
+    // It ends with the call: each call has a tokio runtime of its own.
     tokio::spawn(connection);
     let call = Request::post(format!(
         "http://localhost/runtime.v1.RuntimeService/{method}"

@@ -11,7 +11,7 @@ const DIRS: [&str; 5] = [
     "/lib/systemd/system",
 ];
 
-/// The places of a unit, of which the first that exists counts.
+/// The places of a unit; the first that exists counts.
 pub(crate) fn unit_paths(unit: &str) -> impl DoubleEndedIterator<Item = String> {
     DIRS.iter().map(move |dir| format!("{dir}/{unit}"))
 }

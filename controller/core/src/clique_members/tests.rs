@@ -301,45 +301,34 @@ fn a_node_that_is_registered_again_on_the_same_machine_keeps_its_index_at_once()
 #[test]
 fn another_machine_of_the_nodes_name_gets_another_index_at_once_and_the_former_is_free_five_minutes_later()
  {
-    let mut cluster = Cluster::new(3);
-    cluster.join("a", A);
-    cluster.join("b", A);
-    cluster.pass(MINUTE);
-    cluster.leave("a");
-    cluster.pass(MINUTE);
-    cluster.join_as("a", "uid-new", "host-new");
-    cluster.pass(SECOND);
-    assert_eq!(cluster.index(A, "a"), Some(2));
-    cluster.join("c", A);
-    cluster.pass(200 * SECOND);
-    assert_eq!(cluster.index(A, "c"), None);
-    // The next leader continues the five minutes.
-    cluster.restart(3);
-    cluster.join_as("a", "uid-new", "host-new");
-    cluster.join("b", A);
-    cluster.join("c", A);
-    cluster.pass(30 * SECOND);
-    assert_eq!(cluster.index(A, "c"), None);
-    cluster.pass(10 * SECOND);
-    assert_eq!(
-        (cluster.index(A, "a"), cluster.index(A, "c")),
-        (Some(2), Some(0))
-    );
-    assert_eq!(cluster.objects[A].spec.freed, []);
-}
-
-// req: DM-3
-#[test]
-fn a_node_of_another_uid_whose_machine_is_not_known_gets_another_index() {
-    let mut cluster = Cluster::new(3);
-    cluster.join("a", A);
-    cluster.join("b", A);
-    cluster.pass(MINUTE);
-    cluster.leave("a");
-    cluster.pass(MINUTE);
-    cluster.join_as("a", "uid-new", "");
-    cluster.pass(SECOND);
-    assert_ne!(cluster.index(A, "a"), Some(0));
+    // With an address of its own, or while that is not known.
+    for host in ["host-new", ""] {
+        let mut cluster = Cluster::new(3);
+        cluster.join("a", A);
+        cluster.join("b", A);
+        cluster.pass(MINUTE);
+        cluster.leave("a");
+        cluster.pass(MINUTE);
+        cluster.join_as("a", "uid-new", host);
+        cluster.pass(SECOND);
+        assert_eq!(cluster.index(A, "a"), Some(2));
+        cluster.join("c", A);
+        cluster.pass(200 * SECOND);
+        assert_eq!(cluster.index(A, "c"), None);
+        // The next leader continues the five minutes.
+        cluster.restart(3);
+        cluster.join_as("a", "uid-new", host);
+        cluster.join("b", A);
+        cluster.join("c", A);
+        cluster.pass(30 * SECOND);
+        assert_eq!(cluster.index(A, "c"), None);
+        cluster.pass(10 * SECOND);
+        assert_eq!(
+            (cluster.index(A, "a"), cluster.index(A, "c")),
+            (Some(2), Some(0))
+        );
+        assert_eq!(cluster.objects[A].spec.freed, []);
+    }
 }
 
 // req: DM-3

@@ -106,22 +106,24 @@ fn a_domain_whose_claims_every_node_refuses_is_never_ready_and_says_why() {
 // req: MODE-22
 #[test]
 fn a_refusal_of_the_clique_by_the_api_server_is_why_its_nodes_are_not_ready() {
-    let mut report = admitted(vec![node("n1", "NotReady")]);
-    let refused = Some(CliqueRefusal {
+    let refused = CliqueRefusal {
         clique: CLIQUE.into(),
         message: "denied by policy".into(),
-    });
-    report.nodes = match report.nodes {
-        Nodes::Known { nodes, .. } => Nodes::Known { nodes, refused },
-        other => other,
+    };
+    let report = Report {
+        nodes: Nodes::Known {
+            nodes: vec![node("n1", "NotReady")],
+            refused: Some(refused),
+        },
+        ..Admission::Admitted.into()
     };
     let status = written(&wants(1, &Value::Null), &report);
-    let told = condition(&status);
+    let ready = condition(&status);
     assert_eq!(
-        (&told["status"], &told["reason"]),
+        (&ready["status"], &ready["reason"]),
         (&json!("False"), &json!("CliqueRefused"))
     );
-    let message = told["message"].as_str().unwrap();
+    let message = ready["message"].as_str().unwrap();
     for part in [CLIQUE, "denied by policy"] {
         assert!(message.contains(part), "{message}");
     }

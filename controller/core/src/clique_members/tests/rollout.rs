@@ -535,7 +535,7 @@ fn a_daemon_set_that_does_not_say_what_its_pods_are_made_from_has_none_replaced(
     assert_eq!((rollout.deleted.len(), rollout.marked().len()), (0, 0));
 }
 
-// req: MODE-25, MODE-26
+// req: MODE-25
 #[test]
 fn pods_of_a_daemon_set_that_a_new_list_does_not_have_are_not_replaced() {
     let mut rollout = Rollout::new();
@@ -552,6 +552,7 @@ fn pods_of_a_daemon_set_that_a_new_list_does_not_have_are_not_replaced() {
     assert_eq!(rollout.deleted.len(), NODES.len());
 }
 
+// req: MODE-25, MODE-26
 #[test]
 fn a_controller_that_starts_at_any_moment_goes_on_and_replaces_each_daemon_once() {
     for died_after in 0..20 {
