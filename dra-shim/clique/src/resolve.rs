@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use nix::errno::Errno;
+
 use crate::not_found::RejectReason;
 
 /// As many links as Linux follows in one path (`MAXSYMLINKS`).
@@ -88,11 +90,12 @@ impl Walk<'_> {
 
     fn descend(&mut self, name: &OsString) -> Result<(), RejectReason> {
         self.reached.push(name);
-        let path = self.root.join(&self.reached);
-        let metadata = path.symlink_metadata().map_err(|e| self.reason(&e))?;
-        if !metadata.is_symlink() {
-            return Ok(());
-        }
+        // One call says both whether it is a link and where to: between two, it may be replaced.
+        let target = match self.root.join(&self.reached).read_link() {
+            Ok(target) => target,
+            Err(error) if error.raw_os_error() == Some(Errno::EINVAL as i32) => return Ok(()),
+            Err(error) => return Err(self.reason(&error)),
+        };
         self.links += 1;
         if self.links > MAX_LINKS {
             return Err(RejectReason::LinkLoop);
@@ -100,7 +103,6 @@ impl Walk<'_> {
         // A link's target is put before the rest of the path, so nothing is
         // pending only after the last component of the original path.
         self.behind_link |= self.pending.is_empty();
-        let target = path.read_link().map_err(|e| self.reason(&e))?;
         if target.is_absolute() {
             self.reached.clear();
         } else {
@@ -125,6 +127,10 @@ impl Walk<'_> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
     use super::*;
 
@@ -215,6 +221,33 @@ mod tests {
                 missing: "/opt".into()
             })
         );
+    }
+
+    /// Between asking whether it is a link and asking where to, it may be a directory: qemu-user answers the two
+    /// from different directories, too (its -L).
+    #[test]
+    fn a_link_that_is_exchanged_for_a_directory_is_readable_at_any_moment() {
+        let dir = root();
+        let at = |path: &str| dir.path().join(path);
+        fs::write(at(LIB), "inside").unwrap();
+        fs::create_dir(at("b")).unwrap();
+        symlink("usr/lib64", at("a")).unwrap();
+        let done = AtomicBool::new(false);
+        let mut unreadable = false;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let flags = RenameFlags::RENAME_EXCHANGE;
+                    renameat2(AT_FDCWD, &at("a"), AT_FDCWD, &at("b"), flags).unwrap();
+                }
+            });
+            for _ in 0..20_000 {
+                let found = regular_file(dir.path(), Path::new("a/libnvidia-ml.so.1"));
+                unreadable |= matches!(found, Err(RejectReason::Unreadable(_)));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert!(!unreadable);
     }
 
     #[test]
