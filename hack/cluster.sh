@@ -11,7 +11,9 @@
 #   hack/cluster.sh exec [--node K] CMD...
 #                                      runs a command as node K sees the machine,
 #                                      without --node as the control plane does
-#   hack/cluster.sh load IMAGE.tar     imports an OCI or docker archive on each node
+#   hack/cluster.sh load IMAGE.tar [ARCH]
+#                                      imports an OCI or docker archive on each node; ARCH: an image
+#                                      for another CPU than this machine's, which needs an emulator
 #   hack/cluster.sh logs NAME          what a component printed
 #   hack/cluster.sh kill NAME [SIGNAL] ends a component with SIGKILL or SIGNAL
 #   hack/cluster.sh stop NAME          ends it with SIGTERM
@@ -256,12 +258,12 @@ exec_command() {
 }
 
 load() {
-    local archive=${1-} k
-    [ -r "$archive" ] || die "no archive '$archive'; usage: hack/cluster.sh load IMAGE.tar"
+    local archive=${1-} arch=${2-} k
+    [ -r "$archive" ] || die "no archive '$archive'; usage: hack/cluster.sh load IMAGE.tar [ARCH]"
     supervisor_pid >/dev/null || die "the cluster is not up; start it with hack/cluster.sh up"
     for k in $(seq 1 "$(node_count)"); do
         say "loading $archive on node$k"
-        import_archive "$archive" enter "$k" || die "$archive could not be imported on node$k; containerd's reason is above"
+        import_archive "$archive" "$arch" enter "$k" || die "$archive could not be imported on node$k; containerd's reason is above"
     done
 }
 

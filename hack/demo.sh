@@ -2,12 +2,14 @@
 # The main job, on a real cluster, from nothing: two nodes of one NVLink clique and the chart. When the pods are
 # gone, nothing is left.
 #
-#   hack/demo.sh [--mode hostManaged|driverManaged] [--keep]
+#   hack/demo.sh [--mode hostManaged|driverManaged] [--arch arm64|amd64] [--keep]
 #
 # hostManaged, the default: a ComputeDomain, and a Job of two pods that share its template. Each pod gets
 #                 /dev/nvidia-caps-imex-channels/channel0.
 # driverManaged:  one IMEX daemon on each node, two ComputeDomains and a Job of two pods in each. Each pod gets
 #                 the channel of its own ComputeDomain.
+# --arch          the CPU that the chart's image and the (mock) driver are built for; another than this machine's
+#                 runs in an emulator, which is registered with the kernel (binfmt_misc) until the demo ends
 # --keep          leaves the cluster up and says what to try next; without it, the cluster is taken down
 set -euo pipefail
 # shellcheck source=hack/lib.sh
@@ -16,6 +18,9 @@ cd "$root"
 
 keep=''
 mode=hostManaged
+# shellcheck source=hack/machine.sh
+. hack/machine.sh
+use_architecture "$(native_architecture)"
 while [ $# -gt 0 ]; do
     case $1 in
         --keep) keep=1 && shift ;;
@@ -24,9 +29,14 @@ while [ $# -gt 0 ]; do
             mode=$2
             shift 2
             ;;
-        *) die "unknown argument $1; usage: hack/demo.sh [--mode hostManaged|driverManaged] [--keep]" ;;
+        --arch)
+            use_architecture "${2-}"
+            shift 2
+            ;;
+        *) die "unknown argument $1; usage: hack/demo.sh [--mode hostManaged|driverManaged] [--arch arm64|amd64] [--keep]" ;;
     esac
 done
+export IMEX_CLUSTER_ARCH=$architecture
 
 cluster=hack/cluster.sh
 manifest=''
@@ -77,14 +87,19 @@ down() {
         say "  hack/cluster.sh kubectl logs -n imex-dra -l imex-dra-component=kubelet-plugin"
         say "  hack/cluster.sh exec --node 1 cat $plugin_dir/checkpoint.json"
         say "  hack/cluster.sh down"
+        is_native || say "The emulator stays registered until: echo -1 > $binfmt/$(emulator_entry)"
     else
         "$cluster" down
+        is_native || unregister_emulator
     fi
     exit $status
 }
 
 step "A cluster of two nodes, each with a (mock) NVIDIA driver, and the chart"
 ! "$cluster" status >/dev/null || die "a cluster is up already; end it first with hack/cluster.sh down"
+need_tools readelf pgrep
+is_native || need_target
+is_native || register_emulator || die "$why"
 trap down EXIT
 "$cluster" up --nodes 2
 hack/install.sh --mode "$mode"
@@ -94,6 +109,14 @@ step "What each node's plugin published: one channel"
 slices() { k get resourceslices -o jsonpath='{range .items[*]}{.spec.nodeName}/{.spec.devices[*].name} {end}'; }
 until_is "both nodes publish it" "node1/channel-0 node2/channel-0 " slices
 shows k get resourceslices
+
+step "The CPU that the plugins' program is built for"
+# shellcheck disable=SC2016 # the node's own shell
+plugin='readelf -h /proc/$(pgrep -o -f compute-domain-kubelet-plugin)/root/usr/bin/compute-domain-kubelet-plugin'
+for node in 1 2; do
+    built_for() { "$cluster" exec --node "$node" sh -c "$plugin" | sed -n 's/^ *Machine: *//p'; }
+    until_is "node$node's is for $architecture" "$elf_machine" built_for
+done
 
 if [ "$mode" = hostManaged ]; then
     # shellcheck source=hack/demo/host-managed.sh

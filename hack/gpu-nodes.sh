@@ -9,6 +9,9 @@
 #
 # The driver is the mock, see hack/mock-node.sh.
 #
+# IMEX_CLUSTER_ARCH      arm64 or amd64: the architecture of the image and of what the mock driver is
+#                        built for (this machine's); nodes run another one's programs only while an
+#                        emulator is registered, as by hack/demo.sh --arch
 # IMEX_CLUSTER_IMAGE     an archive of hack/image.sh, such as that of a release; without it, a
 #                        dev build is made
 set -euo pipefail
@@ -22,16 +25,27 @@ if [ $# != 0 ] || [[ $mode != hostManaged && $mode != driverManaged ]]; then
 fi
 
 cluster=hack/cluster.sh
+# shellcheck source=hack/machine.sh
+. "$root/hack/machine.sh"
+use_architecture "${IMEX_CLUSTER_ARCH:-$(native_architecture)}"
 image=${IMEX_CLUSTER_IMAGE:-out/imex-dra-image.tar}
 [ -z "${IMEX_CLUSTER_IMAGE-}" ] || [ -r "$image" ] || die "IMEX_CLUSTER_IMAGE is '$image', which is no readable file"
 
 need_tools cargo cc
 nodes=$($cluster kubectl get nodes -o name | sed 's,^node/node,,')
 say "building the mock NVML and the image"
-cargo build --quiet --locked -p nvml-mock -p imex-mock
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+dev_cargo --quiet --locked -p nvml-mock -p imex-mock
 programs=()
-[ "$mode" = hostManaged ] || programs=(--imex-programs "$target_dir/debug")
-[ "${IMEX_CLUSTER_IMAGE-}" ] || hack/image.sh --profile dev --out "$image"
+if [ "$mode" = driverManaged ]; then
+    programs=(--imex-programs "$(programs_dir)")
+    if ! is_native; then
+        make_sysroot "$scratch/sysroot"
+        programs+=(--sysroot "$scratch/sysroot")
+    fi
+fi
+[ "${IMEX_CLUSTER_IMAGE-}" ] || hack/image.sh --arch "$architecture" --profile dev --out "$image"
 
 for node in $nodes; do
     say "node$node: laying out a mock driver"
@@ -40,4 +54,4 @@ for node in $nodes; do
 done
 
 say "loading the image on every node"
-$cluster load "$image"
+if is_native; then $cluster load "$image"; else $cluster load "$image" "$architecture"; fi

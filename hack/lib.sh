@@ -5,6 +5,8 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 IMEX_CACHE=${IMEX_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/imex-dra}
 export IMEX_CACHE
+# The crates that others link: each builds, and is packaged, alone.
+published=(durable-file dra-checkpoint imex-cdi nvml-clique dra-kubelet nri-plugin)
 # Where cargo builds.
 target_dir=${CARGO_TARGET_DIR:-$root/target}
 
@@ -32,6 +34,10 @@ package_of() {
         flock | unshare | nsenter | setpriv | setsid | mountpoint) echo util-linux ;;
         pkill | pgrep | ps | sysctl) echo procps ;;
         cc) echo gcc libc6-dev ;;
+        readelf) echo binutils ;;
+        x86_64-linux-gnu-strip) echo binutils-x86-64-linux-gnu ;;
+        aarch64-linux-gnu-strip) echo binutils-aarch64-linux-gnu ;;
+        qemu-*-static) echo qemu-user-static ;;
         go) echo golang ;;
         xz) echo xz-utils ;;
         systemd-analyze) echo systemd ;;

@@ -42,11 +42,16 @@ kernel and host
                          --imex-state too, nvidia-imex-ctl answers that instead of asking nvidia-imex
   --imex-fault KEY=VALUE what goes wrong in them (repeat): see hack/nvml-mock/imex/src/faults.rs
   --shell FILE           a static shell to put at bin/sh, so that the root can be entered
+  --arch ARCH            arm64 or amd64, what --library and --imex-programs are built for (this machine)
+  --sysroot DIR          where that architecture's loader and C library are, for --imex-programs (/)
 USAGE
 }
 
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=hack/machine.sh
+. "$root/hack/machine.sh"
+use_architecture "$(native_architecture)"
 
 need() { [ "$#" -ge 2 ] || die "$1 needs a value (see --help)"; }
 is_number() { [[ $1 =~ ^(0x[0-9a-fA-F]{1,8}|[0-9]{1,10})$ ]] || die "$2 needs a number, not '$1'"; }
@@ -69,6 +74,7 @@ imex_programs=
 imex_faults=()
 imex_socket=
 shell=
+sysroot=
 
 while [ $# -gt 0 ]; do
     case $1 in
@@ -110,6 +116,8 @@ while [ $# -gt 0 ]; do
             imex_faults+=("$2")
             ;;
         --shell) shell=$2 ;;
+        --arch) use_architecture "$2" ;;
+        --sysroot) sysroot=$2 ;;
         *) die "unknown option $1 (see --help)" ;;
     esac
     shift 2
@@ -117,7 +125,7 @@ done
 [ -n "$driver_root" ] || { usage >&2 && die "which ROOT?"; }
 [ "$with_library" = no ] || [ -f "$library" ] || die "no mock library at $library; run: cargo build -p nvml-mock"
 
-library_dir=$driver_root/usr/lib/$(uname -m)-linux-gnu
+library_dir=$driver_root/usr/lib/$triplet
 
 # put FILE [MODE]: FILE becomes standard input, at once.
 put() {
@@ -264,7 +272,7 @@ ImexChannelCount: $channels
 CreateImexChannel0: 0
 PARAMS
     put "$driver_root/proc/driver/nvidia/version" <<VERSION
-NVRM version: NVIDIA UNIX Open Kernel Module for $(uname -m)  $version  Release Build  (mock)
+NVRM version: NVIDIA UNIX Open Kernel Module for $machine  $version  Release Build  (mock)
 VERSION
     put "$driver_root/proc/driver/nvidia/capabilities/fabric-imex-mgmt" <<CAPABILITY
 DeviceFileMinor: 4323
@@ -273,15 +281,24 @@ DeviceFileModify: 1
 CAPABILITY
 }
 
-# The programs' loader, where they ask for it, and the libraries that they are linked to, as ldd tells.
+# The programs' loader, where they ask for it, and the libraries that they are linked to.
 put_loader() {
-    local word
-    for word in $(ldd "$1"); do
-        [[ $word = /* ]] || continue
-        case $word in
-            */ld-linux*) put "$driver_root$word" 755 <"$word" ;;
-            *) put "$library_dir/$(basename "$word")" <"$word" ;;
-        esac
+    local file
+    put "$driver_root$loader" 755 <"$sysroot$loader"
+    for file in $(libraries_of "$1"); do
+        put "$library_dir/$(basename "$file")" <"$file"
+    done
+}
+
+# ldd runs a program, and asks this machine's loader for its libraries.
+libraries_of() {
+    local name
+    if [ -z "$sysroot" ]; then
+        ldd "$1" | grep -o '/[^ ]*' | grep -v /ld-linux
+        return
+    fi
+    for name in $(readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+        [ "$name" = "$(basename "$loader")" ] || echo "$sysroot/lib/$triplet/$name"
     done
 }
 

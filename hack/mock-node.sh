@@ -5,6 +5,8 @@
 #
 #   hack/mock-node.sh K [OPTION]...    options as in hack/mock-driver.sh
 #
+# IMEX_CLUSTER_ARCH      as for hack/gpu-nodes.sh
+#
 # All nodes are in one clique. Each has a channel major of its own, so that a
 # hard-coded one shows; they are the highest of the kernel's dynamic range,
 # which it hands out last.
@@ -15,6 +17,9 @@ set -euo pipefail
 node=${1-}
 [[ $node =~ ^[1-9][0-9]*$ ]] || die "no node '$node'; usage: hack/mock-node.sh K [OPTION]..."
 shift
+# shellcheck source=hack/machine.sh
+. "$root/hack/machine.sh"
+use_architecture "${IMEX_CLUSTER_ARCH:-$(native_architecture)}"
 "$root/hack/cluster.sh" exec --node "$node" "$root/hack/cluster/gpu-host.sh" /run/nvidia/driver \
-    --library "$target_dir/debug/libnvml_mock.so" \
+    --arch "$architecture" --library "$(programs_dir)/libnvml_mock.so" \
     --clique 8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11.7 --major $((383 + node)) "$@"

@@ -15,8 +15,6 @@ set -euo pipefail
 cd "$root"
 
 cargo_deny_version=0.20.2
-# What others link: each must build, and package, alone.
-packages=(durable-file dra-checkpoint imex-cdi nvml-clique dra-kubelet nri-plugin)
 
 step() { say "== $* (after $((SECONDS / 60)) min)"; }
 
@@ -141,10 +139,10 @@ packaged_crates_build() {
     local unpacked=$target_dir/packaged name
     rm -rf "$target_dir/package" "$unpacked"
     mkdir -p "$unpacked"
-    cargo package --quiet --locked --allow-dirty --no-verify "${packages[@]/#/--package=}"
+    cargo package --quiet --locked --allow-dirty --no-verify "${published[@]/#/--package=}"
     {
         printf '[workspace]\nresolver = "3"\nmembers = ["*"]\n[patch.crates-io]\n'
-        for name in "${packages[@]}"; do
+        for name in "${published[@]}"; do
             mkdir "$unpacked/$name"
             # Without the archive's times, by which cargo would see no change.
             tar -xmzf "$target_dir/package/$name"-[0-9]*.crate --strip-components=1 -C "$unpacked/$name"

@@ -57,14 +57,15 @@ descriptor() {
     echo "{\"mediaType\": \"$2\", \"digest\": \"sha256:$digest\", \"size\": $(stat --format=%s "$3")${4-}}"
 }
 
-# import_archive FILE PREFIX...: imports an archive, OCI or docker, into the
+# import_archive FILE ARCH PREFIX...: imports an archive, OCI or docker, into the
 # containerd of the node that the prefix runs commands in, and waits until
 # kubelet can see its images: the CRI plugin labels each that it has taken over.
+# ARCH is empty for this machine's.
 import_archive() {
-    local file=$1 output deadline=$((SECONDS + 30))
-    shift
+    local file=$1 arch=$2 output deadline=$((SECONDS + 30))
+    shift 2
     local ctr=("$@" ctr --address "$containerd_socket" --namespace k8s.io images)
-    output=$("${ctr[@]}" import --local --snapshotter "$(cat "$state/snapshotter")" - <"$file" 2>&1) ||
+    output=$("${ctr[@]}" import --local ${arch:+--platform "linux/$arch"} --snapshotter "$(cat "$state/snapshotter")" - <"$file" 2>&1) ||
         { say "$output"; return 1; }
     until ("${ctr[@]}" list 2>/dev/null) | awk 'NR > 1 && !/io.cri-containerd.image=managed/ {missing = 1} END {exit missing}'; do
         [ $SECONDS -lt $deadline ] || { say "containerd's CRI plugin does not know the images after 30 s"; return 1; }

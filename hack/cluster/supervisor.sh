@@ -78,7 +78,7 @@ start_all() {
     write_base_images "$state/tmp/images.tar"
     for k in $nodes; do
         wait_for "containerd-$k" "containerd of node$k answers" containerd_answers "$k"
-        import_archive "$state/tmp/images.tar" in_node "$k" || fail "containerd-$k" "the base images could not be imported"
+        import_archive "$state/tmp/images.tar" "" in_node "$k" || fail "containerd-$k" "the base images could not be imported"
     done
     wait_for apiserver "the API server is ready" admin get --raw=/readyz
     start scheduler

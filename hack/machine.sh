@@ -1,0 +1,224 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # shares variables with the scripts that source it
+# Building for another CPU architecture, and running what was built: the names of an architecture, Rust's
+# target, zig as linker, Debian's packages, the emulator. Sourced after hack/lib.sh.
+
+architectures="arm64 amd64"
+# The newest glibc whose symbols a released program may need.
+glibc_floor=2.28
+ziglang_version=0.15.2
+cargo_zigbuild_version=0.24.1
+
+# use_architecture ARCH: sets architecture (the word of Debian and OCI), machine (Rust's and the kernel's),
+# triplet (Debian's library directory), target (Rust's), loader (where programs look for it), elf_machine (as
+# readelf prints it), page (the largest of its kernels, in bytes) and emulator.
+use_architecture() {
+    architecture=$1
+    case $architecture in
+        arm64) machine=aarch64 loader=/lib/ld-linux-aarch64.so.1 elf_machine=AArch64 page=65536 ;;
+        amd64) machine=x86_64 loader=/lib64/ld-linux-x86-64.so.2 elf_machine="Advanced Micro Devices X86-64" page=4096 ;;
+        *) die "no architecture is called '$architecture': --arch is ${2:-arm64 or amd64}" ;;
+    esac
+    triplet=$machine-linux-gnu
+    target=$machine-unknown-linux-gnu
+    emulator=qemu-$machine-static
+}
+
+# The architecture of this machine.
+native_architecture() {
+    case $(uname -m) in
+        aarch64) echo arm64 ;;
+        x86_64) echo amd64 ;;
+        *) die "this machine is a $(uname -m); imex-dra is built on and for arm64 and amd64" ;;
+    esac
+}
+
+is_native() { [ "$architecture" = "$(native_architecture)" ]; }
+
+# --- building ---------------------------------------------------------------
+
+# Fails, and sets why, if nothing can be built for the architecture here.
+has_target() {
+    local libraries
+    need_tools cargo cc
+    libraries=$(rustc --print target-libdir --target "$target")
+    if ! compgen -G "$libraries/libstd-*.rlib" >/dev/null && command -v rustup >/dev/null 2>&1; then
+        say "installing Rust's standard library for $target"
+        rustup --quiet target add "$target" >&2 || true
+    fi
+    why="Rust's standard library for $target is not installed; run: rustup target add $target"
+    compgen -G "$libraries/libstd-*.rlib" >/dev/null
+}
+
+need_target() { has_target || die "$why"; }
+
+# Sets zig; installs it once, complete or not at all.
+get_zig() {
+    local tools=$IMEX_CACHE/tools
+    zig=$tools/ziglang-$ziglang_version/zig
+    [ ! -x "$zig" ] || return 0
+    mkdir -p "$tools"
+    say "installing ziglang $ziglang_version into $tools (once)"
+    need_tools python3
+    python3 -m venv "$scratch/venv" >&2 || die "python3 -m venv failed; as root run: apt-get install python3-venv"
+    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check "ziglang==$ziglang_version" >&2 ||
+        die "pip could not install ziglang $ziglang_version; its message is above"
+    install_dir "$(echo "$scratch"/venv/lib/python3*/site-packages/ziglang)" "$tools/ziglang-$ziglang_version"
+}
+
+# get_cargo_tool NAME VERSION: puts its directory before tools_path; installs it
+# once, complete or not at all.
+tools_path=
+get_cargo_tool() {
+    local to=$IMEX_CACHE/tools/$1-$2
+    if [ ! -x "$to/bin/$1" ]; then
+        say "installing $1 $2 into $IMEX_CACHE/tools (once, one or two minutes)"
+        cargo install --quiet --locked --root "$scratch/$1" "$1@$2" >&2 ||
+            die "cargo could not install $1 $2; its message is above"
+        install_dir "$scratch/$1" "$to"
+    fi
+    tools_path=$to/bin:$tools_path
+}
+
+# install_dir FROM TO: FROM may be on another file system; TO appears whole.
+install_dir() {
+    rm -rf "$2" "$2.new.$$"
+    cp -a "$1" "$2.new.$$"
+    mv "$2.new.$$" "$2"
+}
+
+# with_zig COMMAND...: cargo with zig as linker and C compiler; what it builds for $target.$glibc_floor needs no
+# newer glibc. Results are in $target_dir/$target.
+with_zig() {
+    (cd "$root" && CARGO_ZIGBUILD_ZIG_PATH=$zig PATH=$tools_path$PATH "$@")
+}
+
+# dev_cargo ARG...: a dev build for the architecture, into programs_dir; this machine's own needs no zig.
+dev_cargo() {
+    if is_native; then
+        (cd "$root" && cargo build "$@")
+    else
+        get_cross_tools
+        with_zig cargo zigbuild --target "$target.$glibc_floor" "$@"
+    fi
+}
+
+# Where dev_cargo's results are.
+programs_dir() { if is_native; then echo "$target_dir/debug"; else echo "$target_dir/$target/debug"; fi; }
+
+# Sets what with_zig needs.
+get_cross_tools() {
+    need_target
+    get_zig
+    get_cargo_tool cargo-zigbuild "$cargo_zigbuild_version"
+}
+
+# check_elf FILE: fails unless it is for the architecture, and can be mapped with the pages of all its kernels.
+check_elf() {
+    local is alignment
+    is=$(readelf -h "$1" 2>/dev/null | sed -n 's/^ *Machine: *//p')
+    [ "$is" = "$elf_machine" ] || die "$1 is for ${is:-no machine: it is not ELF}, not for $elf_machine"
+    for alignment in $(readelf -lW "$1" | awk '$1 == "LOAD" {print $NF}'); do
+        ((alignment >= page)) || die "$1 has segments aligned to $alignment, and kernels for $architecture may have pages of $page bytes"
+    done
+}
+
+# --- Debian's packages ------------------------------------------------------
+
+# apt-get for the architecture, with package lists of its own: this machine's apt, which may be for another
+# architecture, is neither asked nor changed.
+apt_get() {
+    local apt=$IMEX_CACHE/image/apt/$architecture
+    mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
+    : >"$apt/status"
+    apt-get -qq -o APT::Sandbox::User=root -o APT::Architecture="$architecture" -o APT::Architectures="$architecture" \
+        -o Dir::State="$apt" -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" "$@"
+}
+
+# fetch_package NAME: sets package to its .deb in the cache, at the version that the lists name; lists are
+# brought up to date when they lack the package, or the mirror has a newer version.
+fetch_package() {
+    local cache=$IMEX_CACHE/image/debs file
+    if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-deb >/dev/null 2>&1; then
+        die "Debian's packages are needed, and this machine has no apt-get or no dpkg-deb: run this on Debian, or in a container of it"
+    fi
+    mkdir -p "$cache" "$scratch/debs"
+    file=$(package_file "$1")
+    if [ -z "$file" ] || [ ! -f "$cache/$file" ]; then
+        say "downloading Debian's $1 for $architecture"
+        if [ -z "$file" ] || ! (cd "$scratch/debs" && apt_get download "$1") 2>"$scratch/apt.log"; then
+            apt_get update >/dev/null 2>"$scratch/apt.log" ||
+                die "no package lists for $architecture: $(tail -1 "$scratch/apt.log"). Ubuntu has arm64 on other servers than amd64: build there on the architecture itself"
+            (cd "$scratch/debs" && apt_get download "$1") 2>"$scratch/apt.log" ||
+                die "apt-get download $1 failed for $architecture: $(tail -1 "$scratch/apt.log")"
+            file=$(package_file "$1")
+        fi
+        mv "$scratch/debs/$file" "$cache/$file"
+    fi
+    package=$cache/$file
+}
+
+# The file name apt would download NAME to, or nothing.
+package_file() { { apt_get download --print-uris "$1" 2>/dev/null || true; } | awk 'NR == 1 {print $2}'; }
+
+# --- emulation --------------------------------------------------------------
+
+binfmt=/proc/sys/fs/binfmt_misc
+# This script has mounted it.
+binfmt_is_ours=
+
+# make_sysroot DIR: the loader and the C library, which emulated programs find with QEMU_LD_PREFIX=DIR.
+make_sysroot() {
+    local name
+    for name in libc6 libgcc-s1; do
+        fetch_package "$name"
+        dpkg-deb -x "$package" "$1"
+    done
+}
+
+# Until unregister_emulator, this kernel runs programs of the architecture in an emulator that it keeps open
+# (flag F), so that they also run where the emulator's file is not, as in a container. Fails, and sets why,
+# where that is refused. Other handlers of binfmt_misc stay as they are.
+register_emulator() {
+    local magic mask other
+    why="registering an emulator takes root"
+    [ "$(id -u)" = 0 ] || return 1
+    if ! command -v "$emulator" >/dev/null 2>&1; then
+        why="$emulator is missing; as root run: apt-get install qemu-user-static"
+        (need_tools "$emulator") || return 1
+    fi
+    if [ ! -e $binfmt/status ]; then
+        why="this kernel has no binfmt_misc, or this container may not mount it; on the machine itself run: modprobe binfmt_misc"
+        mount -t binfmt_misc binfmt_misc $binfmt 2>/dev/null || return 1
+        binfmt_is_ours=1
+    fi
+    if [ "$(cat $binfmt/status)" != enabled ]; then
+        why="binfmt_misc is disabled on this machine; enable it with: echo 1 > $binfmt/status"
+        unregister_emulator
+        return 1
+    fi
+    case $architecture in
+        arm64) magic='\xb7\x00' ;;
+        amd64) magic='\x3e\x00' ;;
+    esac
+    # A program or shared object, 64 bits, little-endian.
+    magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00'$magic
+    mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+    # Those of scripts that were killed.
+    for other in "$binfmt"/imex-dra-*; do
+        if [ -e "$other" ] && [ ! -e "/proc/${other##*-}" ]; then echo -1 >"$other"; fi
+    done
+    if ! (printf '%s' ":$(emulator_entry):M::$magic:$mask:$(command -v "$emulator"):F" >$binfmt/register) 2>/dev/null; then
+        why="the kernel refuses to register $emulator in binfmt_misc; run this on the machine itself, not in a container"
+        unregister_emulator
+        return 1
+    fi
+}
+
+# Its name has this script's pid in it: two scripts at once have one each.
+emulator_entry() { echo "imex-dra-$machine-$$"; }
+
+# Also where it is not registered. A mount of ours goes, too, unless another script has registered something since.
+unregister_emulator() {
+    [ ! -e "$binfmt/$(emulator_entry)" ] || echo -1 >"$binfmt/$(emulator_entry)"
+    if [ -n "$binfmt_is_ours" ] && [ -z "$(find $binfmt -mindepth 1 ! -name register ! -name status)" ]; then umount $binfmt; fi
+}

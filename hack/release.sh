@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Makes what a release consists of, in out/imex-dra-VERSION, with the version of Cargo.toml and of the chart:
+#
+#   hack/release.sh            makes it; replaces one that is there
+#   hack/release.sh --check    makes it again elsewhere, and fails unless what is there is the same
+#
+#   imex-dra-image-VERSION.tar          the image for arm64 and amd64 (hack/image.sh --arch all)
+#   imex-dra-image-VERSION.ARCH.spdx.json   what is in it
+#   imex-dra-VERSION.tgz                the chart
+#   cdi-gen-VERSION-linux-ARCH.tar.gz   the program, which needs glibc 2.28 and nothing else, its man pages and
+#                                       completions, and what it is made of
+#   crates/                             what other projects link; ORDER has the order for `cargo publish`
+#   RELEASE-NOTES.md                    from CHANGELOG.md: this version's, or before its release what is unreleased
+#   SHA256SUMS                          of all files
+#
+# Needs no network once hack/image.sh --arch all has run and `cargo fetch --locked` too.
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$root"
+# shellcheck source=hack/machine.sh
+. hack/machine.sh
+umask 022
+export LC_ALL=C
+
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
+out=$root/out/imex-dra-$version
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+check_versions() {
+    local key chart=deployments/helm/imex-dra/Chart.yaml
+    for key in version appVersion; do
+        grep -qE "^$key: \"?$version\"?$" "$chart" || die "$chart has another $key than Cargo.toml's version, $version: make them the same"
+    done
+}
+
+# The same files give the same archive.
+archive() { tar --sort=name --format=gnu --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "$@" | gzip -n -9; }
+
+make_image() {
+    hack/image.sh --arch all --out "$new/imex-dra-image-$version.tar" >/dev/null
+}
+
+make_chart() { archive -C deployments/helm imex-dra >"$new/imex-dra-$version.tgz"; }
+
+# The program that is in the image.
+make_cdi_gen() {
+    local name directory
+    hack/cli-docs.sh "$scratch/cli-docs"
+    for each in $architectures; do
+        use_architecture "$each"
+        name=cdi-gen-$version-linux-$architecture
+        directory=$scratch/$name
+        mkdir "$directory"
+        install -m 755 "$target_dir/$target/release/cdi-gen" "$directory/cdi-gen"
+        check_elf "$directory/cdi-gen"
+        cp -r "$scratch/cli-docs/man" "$scratch/cli-docs/completions" LICENSE "$directory"
+        archive -C "$scratch" "$name" >"$new/$name.tar.gz"
+    done
+}
+
+make_crates() {
+    local package
+    rm -rf "$target_dir/package"
+    mkdir "$new/crates"
+    # cargo packages them in order of dependence, and says so.
+    cargo package --offline --locked --no-verify "${published[@]/#/--package=}" 2>&1 |
+        tee "$scratch/cargo.log" | sed -n 's/^ *Packaging \([a-z-]*\) .*/\1/p' >"$new/crates/ORDER" ||
+        die "cargo package failed: $(cat "$scratch/cargo.log")"
+    while read -r package; do
+        cp "$target_dir/package/$package-$version.crate" "$new/crates/"
+    done <"$new/crates/ORDER"
+    [ "$(wc -l <"$new/crates/ORDER")" = ${#published[@]} ] || die "cargo has not packaged all of: ${published[*]}"
+}
+
+make_notes() {
+    local section=$version
+    grep -q "^## $version\b" CHANGELOG.md || section=Unreleased
+    awk -v section="$section" '/^## / {inside = ($2 == section)} inside' CHANGELOG.md >"$new/RELEASE-NOTES.md"
+    [ -s "$new/RELEASE-NOTES.md" ] || die "CHANGELOG.md has no section '## $version' and none '## Unreleased'"
+}
+
+make_all() {
+    new=$1
+    check_versions
+    make_image
+    make_chart
+    make_cdi_gen
+    make_crates
+    make_notes
+    (cd "$new" && find . -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >"$scratch/sums" && mv "$scratch/sums" SHA256SUMS)
+}
+
+case ${1-} in
+    "")
+        rm -rf "$out.new"
+        mkdir -p "$out.new"
+        make_all "$out.new"
+        rm -rf "$out"
+        mv "$out.new" "$out"
+        (cd "$out" && find . -type f -printf '%10s %P\n' | sort -k2) >&2
+        echo "$out"
+        ;;
+    --check)
+        [ -f "$out/SHA256SUMS" ] || die "no release in $out: run hack/release.sh first"
+        (cd "$out" && sha256sum --quiet --check SHA256SUMS >&2) || die "$out is not what its SHA256SUMS names; see above"
+        mkdir "$scratch/again"
+        make_all "$scratch/again"
+        diff "$out/SHA256SUMS" "$scratch/again/SHA256SUMS" >&2 || die "$out (<) is not what these sources make (>)"
+        say "$out is what these sources make"
+        ;;
+    *) die "unknown argument $1; usage: hack/release.sh [--check]" ;;
+esac
