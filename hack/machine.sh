@@ -184,7 +184,7 @@ register_emulator() {
     [ "$(id -u)" = 0 ] || return 1
     if ! command -v "$emulator" >/dev/null 2>&1; then
         why="$emulator is missing; as root run: apt-get install qemu-user-static"
-        (need_tools "$emulator") || return 1
+        (need_tools "$emulator") 2>/dev/null || return 1
     fi
     if [ ! -e $binfmt/status ]; then
         why="this kernel has no binfmt_misc, or this container may not mount it; on the machine itself run: modprobe binfmt_misc"

@@ -9,6 +9,9 @@
 #                         vanishes, every fault at every step of the kubelet plugin,
 #                         the behaviours that must never break on a real cluster
 #                         (see hack/e2e.sh), and the commands of the guides
+#   hack/test.sh --arch arm64|amd64
+#                         the unit tests and doc examples of all library crates as programs of that
+#                         architecture, in an emulator (hack/test-arch.sh)
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -79,6 +82,11 @@ fast() {
     # nri-plugin meets NRI in Go.
     need_tools go
     IMEX_REQUIRE_GO=1 cargo test --locked --workspace --exclude imex-cdi
+
+    if [ "$(uname -m)" != aarch64 ]; then
+        step "unit tests and doc examples on arm64, in an emulator"
+        IMEX_EMULATION=optional hack/test-arch.sh arm64 durable-file dra-checkpoint imex-cdi nvml-clique
+    fi
 
     step "every source file is compiled"
     every_source_file_is_compiled
@@ -184,6 +192,7 @@ case ${1-} in
         step "documentation: its commands"
         hack/docs.sh docs/installation.md docs/operation.md
         ;;
-    *) die "unknown argument $1; usage: hack/test.sh [--fast]" ;;
+    --arch) hack/test-arch.sh "${2-}" ;;
+    *) die "unknown argument $1; usage: hack/test.sh [--fast | --arch ARCH]" ;;
 esac
 say "all tests passed"
