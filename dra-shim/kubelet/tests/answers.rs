@@ -1,13 +1,10 @@
 //! Answers that do not fit: the claim, the runtime, or kubelet's limits.
-#![allow(missing_docs, reason = "a test")]
 
+use crate::support::node::{Node, claim_ref, pod, reaches};
+use crate::support::{Claims, DRIVER, Script, devices, soon};
 #[cfg(test)]
-mod support;
-
 use dra_kubelet::testing::Event;
 use dra_kubelet::{Claim, DeviceHealth, Health, Registration};
-use support::node::{Node, claim_ref, pod, reaches};
-use support::{Claims, DRIVER, Script, devices, soon};
 use tokio::sync::watch;
 
 /// Answers as the claim's name says.

@@ -1,17 +1,14 @@
 //! The riskiest line of the protocol: kubelet dials the registration socket with
 //! its percent-encoded path as `:authority`, which `h2` refuses for most names.
-#![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
-mod support;
-
 use std::fs;
 use std::path::Path;
 
+use crate::support::node::{Node, claims};
+use crate::support::registrar::register;
+use crate::support::{Script, files, soon};
 use dra_kubelet::testing::{Event, Options, Release};
-use support::node::{Node, claims};
-use support::registrar::register;
-use support::{Script, files, soon};
 
 /// With the counter-test: under a name without an `@` the same server resets the
 /// stream, so that the registration can fail.

@@ -1,18 +1,15 @@
 //! Several claims at once, in one call and in many; and the older version alone.
-#![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dra_kubelet::{ClaimSource, GetClaimError};
-use support::proto::v1beta1;
-use support::{
+use crate::support::proto::v1beta1;
+use crate::support::{
     Claims, Script, devices, prepare_request, soon, start, start_with, unprepare_request, until,
 };
+use dra_kubelet::{ClaimSource, GetClaimError};
 use tokio::sync::{Barrier, watch};
 use tonic::Code;
 

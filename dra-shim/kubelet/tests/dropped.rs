@@ -1,13 +1,10 @@
 //! A plugin that is dropped: nothing of it goes on by itself.
-#![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Claims, Script, prepare_request, soon, start_with, until};
 use dra_kubelet::ClaimError;
-use support::{Claims, Script, prepare_request, soon, start_with, until};
 use tokio::sync::mpsc;
 
 const LONG: Duration = Duration::from_secs(45);
@@ -81,7 +78,7 @@ async fn a_dropped_plugin_leaves_no_socket() {
     let (registry, data) = (running.registry(), running.data());
     drop(running.plugin);
     until("the sockets are removed", || {
-        support::files(&registry).is_empty() && support::files(&data).is_empty()
+        crate::support::files(&registry).is_empty() && crate::support::files(&data).is_empty()
     })
     .await;
 }

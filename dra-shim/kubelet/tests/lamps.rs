@@ -1,12 +1,7 @@
 //! The example `lamps`: no lamp is two claims' at a time, whatever crashes, and what was answered is answered again.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test ends where its expectation fails"
-)]
-
 #[path = "../examples/lamps/lamps.rs"]
-mod lamps;
+mod example;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +11,7 @@ use dra_kubelet::{Claim, ClaimError, ClaimRef, ErrorClass, PreparedDevice};
 use durable_file::{Dir, SimDir};
 use jiff::Timestamp;
 
-use self::lamps::{LampError, Lamps};
+use self::example::{LampError, Lamps};
 
 const DRIVER: &str = "lamps.example.com";
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;

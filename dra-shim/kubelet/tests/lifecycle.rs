@@ -1,21 +1,18 @@
 //! Registration, health, lost sockets and the end.
-#![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
-mod support;
-
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-use dra_kubelet::{DeviceHealth, Health, Plugin, Registration, StartError};
-use support::node::Node;
-use support::proto::health::NodeWatchResourcesRequest;
-use support::proto::health::dra_resource_health_client::DraResourceHealthClient;
-use support::proto::registration::RegistrationStatus;
-use support::{
+use crate::support::node::Node;
+use crate::support::proto::health::NodeWatchResourcesRequest;
+use crate::support::proto::health::dra_resource_health_client::DraResourceHealthClient;
+use crate::support::proto::registration::RegistrationStatus;
+use crate::support::{
     Claims, DRIVER, GIVE_UP, Script, devices, files, prepare_request, registered, soon, start,
     start_with, until,
 };
+use dra_kubelet::{DeviceHealth, Health, Plugin, Registration, StartError};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch};
 

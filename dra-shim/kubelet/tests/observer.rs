@@ -1,20 +1,17 @@
 //! What an observer receives: each start has its end, and each error its code.
-#![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
-mod support;
-
 use std::time::Duration;
 
-use dra_kubelet::{ClaimError, DesiredPool};
-use support::api::ApiServer;
-use support::notes::Notes;
-use support::proto::health::NodeWatchResourcesRequest;
-use support::proto::health::dra_resource_health_client::DraResourceHealthClient;
-use support::{
+use crate::support::api::ApiServer;
+use crate::support::notes::Notes;
+use crate::support::proto::health::NodeWatchResourcesRequest;
+use crate::support::proto::health::dra_resource_health_client::DraResourceHealthClient;
+use crate::support::{
     Claims, DRIVER, Script, devices, notify, prepare_request, soon, start_with, unprepare_request,
     until,
 };
+use dra_kubelet::{ClaimError, DesiredPool};
 use tokio::sync::watch;
 
 const LONG: Duration = Duration::from_secs(45);

@@ -1,15 +1,12 @@
 //! Calls for one claim that overlap: dropped, repeated, and followed by their
 //! opposite.
-#![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Claims, Script, devices, prepare_request, soon, start, unprepare_request};
 use dra_kubelet::ClaimError;
-use support::{Claims, Script, devices, prepare_request, soon, start, unprepare_request};
 use tokio::sync::{Semaphore, mpsc};
 
 const LONG: Duration = Duration::from_secs(45);

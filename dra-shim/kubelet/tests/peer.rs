@@ -1,9 +1,6 @@
 //! Who may call: root, which kubelet is, and the plugin's own user.
-#![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
-mod support;
-
 use std::fs::Permissions;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,8 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::support::{Claims, Script, start};
 use nix::unistd::geteuid;
-use support::{Claims, Script, start};
 
 const SOCKET: &str = "DRA_KUBELET_TEST_SOCKET";
 const NOBODY: u32 = 65534;
@@ -44,7 +41,7 @@ async fn seen_by(uid: u32, socket: &Path) -> String {
     command
         .args([
             "--exact",
-            "a_caller_that_another_test_starts",
+            "peer::a_caller_that_another_test_starts",
             "--nocapture",
         ])
         .current_dir("/")
@@ -66,7 +63,7 @@ async fn the_connection_of_another_user_is_closed_even_if_the_files_mode_allows_
     let open = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode));
     let sockets = [
         running.registration_socket(),
-        support::files(&running.data()).remove(0),
+        crate::support::files(&running.data()).remove(0),
     ];
     open(running.root.path(), 0o755).unwrap();
     for socket in &sockets {

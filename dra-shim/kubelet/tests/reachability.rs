@@ -1,20 +1,17 @@
 //! Plugins that come, go and come back, as kubelet sees them: connections, rolling
 //! updates, health and slices.
-#![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::api::ApiServer;
+use crate::support::node::{Node, claim_ref, claims, pod, reaches};
+use crate::support::registrar::register;
+use crate::support::{DRIVER, Script, files, soon, until};
 use dra_kubelet::testing::{Event, FakeKubelet, Options, Phase, ServiceVersion};
 use dra_kubelet::{DesiredPool, DeviceHealth, Health, Method};
 use k8s_openapi::api::resource::v1::Device;
-use support::api::ApiServer;
-use support::node::{Node, claim_ref, claims, pod, reaches};
-use support::registrar::register;
-use support::{DRIVER, Script, files, soon, until};
 use tokio::sync::watch;
 
 /// A plugin's service without its registration: its endpoint, under a name that

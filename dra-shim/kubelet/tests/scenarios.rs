@@ -1,16 +1,13 @@
 //! Kubernetes' own node-level scenarios for DRA (`test/e2e_node/dra_test.go`), as
 //! far as they are about kubelet and driver: pods and claims.
-#![allow(missing_docs, reason = "a test")]
 
-#[cfg(test)]
-mod support;
-
-use dra_kubelet::Method;
-use dra_kubelet::testing::{CallError, Event, Options, Phase, RegistrationStep, RepeatedPrepare};
-use support::node::{
+use crate::support::node::{
     Arrivals, Next, Node, Plan, claim_ref, claims, pod, pod_of, reaches, short_calls,
 };
-use support::{DRIVER, Script, soon, until};
+use crate::support::{DRIVER, Script, soon, until};
+#[cfg(test)]
+use dra_kubelet::Method;
+use dra_kubelet::testing::{CallError, Event, Options, Phase, RegistrationStep, RepeatedPrepare};
 
 const OTHER: &str = "other.example.com";
 
@@ -76,7 +73,7 @@ async fn a_pod_whose_prepare_blocks_past_the_deadline_stays_pending_and_runs_onc
     // Deleted, the claim is fenced: the step that hangs is cancelled.
     node.kubelet.delete_pod("p");
     reaches(&mut pod, Phase::Gone).await;
-    let mut next = node.kubelet.run_pod(support::node::pod("q", &["a"]));
+    let mut next = node.kubelet.run_pod(crate::support::node::pod("q", &["a"]));
     reaches(&mut next, Phase::Running).await;
 }
 
@@ -178,8 +175,8 @@ async fn a_claim_that_pods_share_is_prepared_once_and_again_by_a_kubelet_that_ha
 }
 
 #[cfg(test)]
-fn both_drivers(names: &[&str]) -> support::Claims {
-    let claims = support::Claims::default();
+fn both_drivers(names: &[&str]) -> crate::support::Claims {
+    let claims = crate::support::Claims::default();
     for name in names {
         let result = |driver: &str, device: &str| {
             format!(r#"{{"request":"r","driver":"{driver}","pool":"n1","device":"{device}"}}"#)
@@ -283,7 +280,7 @@ async fn one_connection_carries_all_calls_and_the_health_stream() {
 #[tokio::test]
 async fn share_ids_are_carried_none_one_and_two_of_the_same_device() {
     let node = Node::new();
-    let all = support::Claims::default();
+    let all = crate::support::Claims::default();
     let result = |device: &str, share: &str| {
         let share = if share.is_empty() {
             String::new()

@@ -1,14 +1,11 @@
 //! The `ResourceSlice` publisher against an API server in memory.
-#![allow(missing_docs, reason = "a test")]
 
+use crate::support::api::ApiServer;
+use crate::support::{Claims, DRIVER, Running, Script, notify, soon, start_with, until};
 #[cfg(test)]
-mod support;
-
 use dra_kubelet::{DesiredPool, Publication};
 use k8s_openapi::api::resource::v1::{Device, DeviceTaint};
 use serde_json::{Value, json};
-use support::api::ApiServer;
-use support::{Claims, DRIVER, Running, Script, notify, soon, start_with, until};
 use tokio::sync::watch;
 
 const NAME: &str = "00000-test.example.com-n1";

@@ -1,17 +1,14 @@
 //! Two instances of a driver on one data directory: who publishes, and what becomes
 //! of the devices when one ends.
-#![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
-mod support;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::support::api::ApiServer;
+use crate::support::{Claims, DRIVER, Script, files, notify, soon, until};
 use dra_kubelet::{DesiredPool, Plugin, Publication};
 use k8s_openapi::api::resource::v1::Device;
-use support::api::ApiServer;
-use support::{Claims, DRIVER, Script, files, notify, soon, until};
 use tempfile::TempDir;
 use tokio::sync::watch;
 

@@ -1,14 +1,11 @@
 //! Answers that a plugin does not give as it should.
-#![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::{HANG, Node, PANIC, REFUSE, SLOW, mk_container, mk_pod};
 use nri_plugin::Late;
 use nri_plugin::testing::{CallError, Options};
-use support::{HANG, Node, PANIC, REFUSE, SLOW, mk_container, mk_pod};
 
 #[tokio::test]
 async fn a_refusal_arrives_as_the_sentence_that_the_plugin_wrote() {
@@ -89,7 +86,7 @@ async fn a_shutdown_answers_what_is_in_flight() {
     service.shutdown().await;
     let (runtime, created) = call.await.unwrap();
     created.unwrap();
-    tokio::time::timeout(support::LIMIT, runtime.wait_gone())
+    tokio::time::timeout(crate::support::LIMIT, runtime.wait_gone())
         .await
         .unwrap();
 }

@@ -1,9 +1,7 @@
 //! Every event, every answer, with every runtime that the fake can be.
-#![allow(missing_docs, reason = "a test")]
 
+use crate::support::{Node, mk_container, mk_pod, mk_update};
 #[cfg(test)]
-mod support;
-
 use nri_plugin::api::{
     Container, ContainerAdjustment, LinuxContainerAdjustment, LinuxCpu, LinuxMemoryPolicy,
     LinuxResources, OptionalInt, OptionalUInt64, PodSandbox, ValidateContainerAdjustmentRequest,
@@ -12,7 +10,6 @@ use nri_plugin::testing::{CallError, FakeRuntime, Options, Release};
 use nri_plugin::{
     Changes, Context, Creation, Events, Late, Plugin, Refusal, Service, State, UpdateError,
 };
-use support::{Node, mk_container, mk_pod, mk_update};
 
 fn mk_options(release: Release) -> Options {
     Options {
@@ -129,7 +126,7 @@ async fn an_older_runtime_is_not_asked_for_events_that_it_does_not_know() {
         let registered = node.runtime.wait_registered().await;
         assert!(!registered.events.contains(Events::VALIDATE));
         assert!(registered.events.contains(Events::CREATE_CONTAINER));
-        let state = support::wait_state(&node.service, State::is_registered).await;
+        let state = crate::support::wait_state(&node.service, State::is_registered).await;
         let State::Registered(runtime) = state else {
             panic!("{state:?}")
         };
@@ -202,14 +199,14 @@ async fn an_older_runtime_leaves_out_what_it_does_not_know_of_an_adjustment() {
 #[tokio::test]
 async fn updates_reach_the_runtime_at_any_time() {
     let node = Node::start(Options::default(), Late::Allow).await;
-    support::wait_state(&node.service, State::is_registered).await;
+    crate::support::wait_state(&node.service, State::is_registered).await;
     let updates = node.service.updates();
     let changes = Changes::from(vec![mk_update("a"), mk_update("b")]);
     assert!(updates.update(changes.clone()).await.unwrap().is_empty());
     assert_eq!(node.runtime.updates(), std::slice::from_ref(&changes));
 
     node.runtime.stop().await;
-    support::wait_state(&node.service, |state| !state.is_registered()).await;
+    crate::support::wait_state(&node.service, |state| !state.is_registered()).await;
     let error = updates.update(changes).await.unwrap_err();
     assert!(matches!(error, UpdateError::NotRegistered), "{error}");
 }
@@ -217,7 +214,7 @@ async fn updates_reach_the_runtime_at_any_time() {
 #[tokio::test]
 async fn an_answer_of_a_megabyte_arrives() {
     let node = Node::start(Options::default(), Late::Allow).await;
-    let container = mk_container(support::LONG);
+    let container = mk_container(crate::support::LONG);
     let creation = node
         .runtime
         .create_container(&mk_pod("p"), &container)

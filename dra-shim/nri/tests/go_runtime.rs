@@ -1,16 +1,13 @@
 //! The library with NRI in Go, in the versions of containerd 1.7 to 2.3.
-#![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
-mod support;
-
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
+use crate::support::go_runtime::{GoRuntime, VERSIONS, program};
+use crate::support::{HANG, LIMIT, LONG, Notes, PANIC, REFUSE, mk_update, wait_state};
 use nri_plugin::{Changes, Events, Late, Service, State};
 use serde_json::json;
-use support::go_runtime::{GoRuntime, VERSIONS, program};
-use support::{HANG, LIMIT, LONG, Notes, PANIC, REFUSE, mk_update, wait_state};
 
 /// 5 MB of pods where parts are possible (NRI 0.8), less than one message elsewhere.
 #[cfg(test)]
@@ -104,8 +101,8 @@ async fn first_creation(runtime: &mut GoRuntime) -> serde_json::Value {
 
 /// One of each kind of answer, in one registration.
 #[cfg(test)]
-async fn exchange(runtime: &mut GoRuntime, noted: &mut support::Noted, validates: bool) {
-    let expect_validation = async |noted: &mut support::Noted, name: &str| {
+async fn exchange(runtime: &mut GoRuntime, noted: &mut crate::support::Noted, validates: bool) {
+    let expect_validation = async |noted: &mut crate::support::Noted, name: &str| {
         if validates {
             assert_eq!(noted.next().await, format!("validate {name}"));
         }
@@ -171,7 +168,7 @@ async fn a_plugin_that_the_runtime_starts_uses_the_connection_that_it_is_given()
         let script = plugins.join("05-launched");
         let this = std::env::current_exe().unwrap();
         let text = format!(
-            "#!/bin/sh\nexec {} --ignored --exact as_a_plugin\n",
+            "#!/bin/sh\nexec {} --ignored --exact go_runtime::as_a_plugin\n",
             this.display()
         );
         std::fs::write(&script, text).unwrap();

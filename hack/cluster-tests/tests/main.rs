@@ -1,0 +1,49 @@
+//! The behaviours that users see, on the cluster of `hack/e2e.sh` with the chart installed: one file for each. One
+//! program: each of its own would link Kubernetes' API again.
+#![cfg(test)]
+
+mod a_cdi_directory_removed_on_the_host_is_mounted_again;
+mod a_claim_deleted_under_its_running_pod_keeps_the_device;
+mod a_clique_keeps_its_places_whatever_happens_to_its_objects;
+mod a_damaged_checkpoint_is_rebuilt;
+mod a_group_claim_gives_one_channel_to_pods_on_both_nodes;
+mod a_job_does_not_notice_what_happens_to_imex_daemons;
+mod a_missing_driver_is_reported_and_retried;
+mod a_node_that_requires_the_guard_starts_nothing_without_it;
+mod a_node_without_a_ready_imex_daemon_prepares_no_claim;
+mod a_node_without_clique_fails_claims_until_it_has_one;
+mod a_node_without_clique_that_is_tainted_is_avoided;
+mod a_plugin_without_a_pod_prepares_claims;
+mod a_prepared_device_is_reported_in_its_claim;
+mod a_second_claim_goes_to_another_node;
+mod a_service_of_a_host_writes_only_what_is_its_nodes;
+mod a_stopped_host_daemon_is_left_alone;
+mod a_workload_lives_through_install_upgrade_rollback_and_uninstall;
+mod allocation_mode_all_is_refused;
+mod an_uninstallation_waits_for_the_last_domain;
+mod an_unprivileged_plugin_prepares_claims;
+mod an_update_of_imex_daemons_waits_for_jobs;
+mod an_upgrade_brings_the_crd_and_keeps_channels;
+mod channel0_reaches_the_pods_of_a_domain;
+mod daemons_of_the_go_driver_go_when_their_domain_is_unused;
+mod doctor_finds_a_healthy_node_healthy;
+mod domains_form_on_imex_daemons_that_run_already;
+mod each_domain_has_a_channel_of_its_own;
+mod echo_driver_serves_a_pod;
+mod imex_daemons_with_certificates_connect_to_each_other_only;
+mod killed_and_restarted_components_recover;
+mod many_pods_share_the_device_of_a_node;
+mod no_channel_without_a_claim;
+mod objects_of_nvidias_chart_are_left_alone;
+mod one_bad_gpu_leaves_the_node_its_clique;
+mod the_api_server_accepts_all_that_the_chart_renders;
+mod the_chart_is_uninstalled_without_its_image;
+mod the_clique_label_follows_a_partition_that_changes;
+mod the_crd_is_enforced_by_the_api_server;
+mod the_guard_sees_what_later_plugins_add;
+mod the_guard_survives_its_runtime_and_itself;
+mod the_mode_is_switched_when_no_domain_is_left;
+mod the_plugin_starts_while_the_api_server_is_down;
+mod the_pods_of_the_example_stay_in_one_clique;
+mod who_may_write_what;
+mod without_consumable_capacity_one_claim_has_the_device;
