@@ -22,14 +22,14 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/lib.sh"
 # shellcheck source=hack/machine.sh
 . "$here/machine.sh"
+# shellcheck source=hack/sbom.sh
+. "$here/sbom.sh"
 umask 022
 export LC_ALL=C
 
 programs="compute-domain-controller compute-domain-kubelet-plugin compute-domain-daemon cdi-gen"
 # Writes into each program which crates it is made of, for scanners of images.
 cargo_auditable_version=0.7.7
-# Reads those, and Debian's status.d, from the image: the list beside it.
-syft_version=v1.57.0
 # Of a release, as it is pulled.
 most_mib=30
 # What our programs and the host's libnvidia-ml link to. Before glibc 2.34 the
@@ -214,7 +214,7 @@ JSON
     image_digest=sha256:${manifest% *}
     # shellcheck disable=SC2086
     manifest="$(descriptor manifest.v1+json $manifest),\"platform\":{$platform}"
-    [ "$profile" = dev ] || write_sbom
+    [ "$profile" = dev ] || list_contents
 }
 
 # write_index FILE DESCRIPTOR...: an OCI index.
@@ -250,28 +250,15 @@ check_size() {
     [ "$1" -le $most ] || die "the image for $architecture has $1 bytes, and a release may have $most: what has grown?"
 }
 
-# Lists what scanners find in the image itself: nothing is declared by hand. The same image gives the same list.
-write_sbom() {
-    local syft=$IMEX_CACHE/tools/syft-$syft_version/syft sbom=${out%.tar}.spdx.json program
-    [ "$wanted" = "$architecture" ] || sbom=${out%.tar}.$architecture.spdx.json
-    if [ ! -x "$syft" ]; then
-        need_tools go
-        say "building syft $syft_version into $IMEX_CACHE/tools (once, a few minutes)"
-        GOFLAGS=-mod=mod GOBIN=$scratch/syft GOMODCACHE=$scratch/go/mod GOCACHE=$scratch/go/cache \
-            go install "github.com/anchore/syft/cmd/syft@$syft_version" >&2 ||
-            die "syft $syft_version did not build; go's message is above"
-        chmod -R u+w "$scratch/go"
-        install_dir "$scratch/syft" "$(dirname "$syft")"
-    fi
+# Lists what the image is made of, beside the archive.
+list_contents() {
+    local list=${out%.tar}.spdx.json program
+    [ "$wanted" = "$architecture" ] || list=${out%.tar}.$architecture.spdx.json
     write_index "$layout/index.json" "$manifest"
-    SYFT_CHECK_FOR_APP_UPDATE=false "$syft" scan --quiet --source-name imex-dra --source-version "v$version" \
-        --platform "linux/$architecture" --output "spdx-json=$scratch/sbom" "oci-dir:$layout" >&2 || die "syft could not read the image"
+    write_sbom imex-dra "v$version" "oci-dir:$layout" "$image_digest" "$list"
     for program in $programs; do
-        grep -q "/usr/bin/$program\b" "$scratch/sbom" || die "the list of contents does not name what $program is made of"
+        grep -q "/usr/bin/$program\b" "$list" || die "the list of contents does not name what $program is made of"
     done
-    mkdir -p "$(dirname "$sbom")"
-    sed -E -e "s|(\"created\": *)\"[^\"]*\"|\1\"$created\"|" \
-        -e "s|(\"documentNamespace\": *)\"[^\"]*\"|\1\"https://imex-dra.invalid/spdx/$image_digest\"|" "$scratch/sbom" >"$sbom"
 }
 
 # Builds once more, where no path, file or cache is the same.

@@ -8,7 +8,7 @@
 #   imex-dra-image-VERSION.ARCH.spdx.json   what is in it
 #   imex-dra-VERSION.tgz                the chart
 #   cdi-gen-VERSION-linux-ARCH.tar.gz   the program, which needs glibc 2.28 and nothing else, its man pages and
-#                                       completions, and what it is made of
+#                                       completions, and what is in it
 #   crates/                             what other projects link; ORDER has the order for `cargo publish`
 #   RELEASE-NOTES.md                    from CHANGELOG.md: this version's, or before its release what is unreleased
 #   SHA256SUMS                          of all files
@@ -20,6 +20,8 @@ set -euo pipefail
 cd "$root"
 # shellcheck source=hack/machine.sh
 . hack/machine.sh
+# shellcheck source=hack/sbom.sh
+. hack/sbom.sh
 umask 022
 export LC_ALL=C
 
@@ -55,6 +57,7 @@ make_cdi_gen() {
         mkdir "$directory"
         install -m 755 "$target_dir/$target/release/cdi-gen" "$directory/cdi-gen"
         check_elf "$directory/cdi-gen"
+        write_sbom cdi-gen "$version" "file:$directory/cdi-gen" "sha256:$(sha256sum "$directory/cdi-gen" | cut -d' ' -f1)" "$directory/cdi-gen.spdx.json"
         cp -r "$scratch/cli-docs/man" "$scratch/cli-docs/completions" LICENSE "$directory"
         archive -C "$scratch" "$name" >"$new/$name.tar.gz"
     done

@@ -33,7 +33,7 @@ pub(crate) enum Error {
     )]
     Circles(usize),
     #[error(
-        "{0} findings of sources that work on one machine only; arm64 is the main one, and no test runs there"
+        "{0} findings of sources that work on one machine only; arm64 is the first one, and not all tests run there"
     )]
     OneMachine(usize),
     #[error("{0} events are missing in their table, or are in it and nowhere else")]

@@ -1,4 +1,4 @@
-//! No source knows x86-64 only: the racks' own CPU, Grace, is an aarch64, and no test runs there.
+//! No source knows x86-64 only: the racks' own CPU, Grace, is an aarch64, and not all tests run there.
 //!
 //! What a compiler for the other machine would say of types is not found here; what it would not
 //! say is: paths, names and numbers that are one machine's.
