@@ -41,18 +41,26 @@ run=(cargo test)
 skipped=()
 if ! is_native; then
     scratch=$(mktemp -d)
+    # A test starts itself as another user.
+    chmod 755 "$scratch"
     trap 'unregister_emulator && rm -rf "$scratch"' EXIT
     get_cross_tools
     register_emulator || not_run "$why"
     make_sysroot "$scratch/sysroot"
     # Tests have their mock of NVML built by cargo, too.
     export CARGO_BUILD_TARGET=$target QEMU_LD_PREFIX=$scratch/sysroot
+    # Tests compile C, too.
+    printf '#!/bin/sh\nexec "%s" cc -target %s.%s "$@"\n' "$zig" "$triplet" "$glibc_floor" >"$scratch/cc"
+    chmod 755 "$scratch/cc"
+    export IMEX_CC=$scratch/cc
     # In an emulator, optimized tests save more than the optimizer takes.
     export CARGO_PROFILE_DEV_OPT_LEVEL=1
     # What qemu-user cannot do.
     skipped=(
         # It makes a vfork a fork, so posix_spawn does not learn that the program is not there.
         --skip command::tests::a_program_that_is_not_there_fails_to_start
+        # A runtime starts its plugins without an environment, so the emulator does not find the loader.
+        --skip go_runtime::a_plugin_that_the_runtime_starts_uses_the_connection_that_it_is_given
     )
     run=(with_zig cargo-zigbuild test --target "$target.$glibc_floor")
 fi

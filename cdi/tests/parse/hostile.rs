@@ -7,8 +7,8 @@ use imex_cdi::{Spec, SpecError};
 
 const HEAD: &str = "cdiVersion: 0.6.0\nkind: vendor.com/class\n";
 
-/// Far more than reading takes, far less than what these texts ask for.
-const GIVE_UP: Duration = Duration::from_secs(20);
+/// Far more than reading takes, also in an emulator, and far less than what these texts ask for.
+const GIVE_UP: Duration = Duration::from_secs(120);
 
 fn refused(text: &str) -> SpecError {
     let start = Instant::now();

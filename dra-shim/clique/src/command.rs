@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn a_child_that_dies_with_its_thread_is_killed_when_that_ends() {
         let mut child = std::thread::spawn(|| {
-            let mut command = sh("sleep 1000");
+            let mut command = sh("exec sleep 1000");
             die_with_this_thread(&mut command);
             command.spawn().unwrap()
         })

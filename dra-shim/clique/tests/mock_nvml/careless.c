@@ -13,6 +13,7 @@
  *   -DSTATE, STATUS, MASK, SUMMARY, CLIQUE=n, -DZERO_UUID   the contents of the info
  *   -DINIT_V2, -DCOUNT_V1, -DHANDLE_V1   other generations of a name
  *   -DUNDEFINED       calls a function that no library has
+ *   -DLIBM            calls a function of libm
  */
 #include <string.h>
 
@@ -83,11 +84,17 @@ static int text(const char *value, char *to, unsigned size) {
 #ifdef UNDEFINED
 int function_of_no_library(void);
 #endif
+#ifdef LIBM
+double tgamma(double);
+#endif
 
 int nvmlDeviceGetName(void *it, char *to, unsigned size) {
     (void)it;
 #ifdef UNDEFINED
     if (function_of_no_library()) return 1;
+#endif
+#ifdef LIBM
+    if (tgamma(size) < 0) return 1;
 #endif
 #ifdef LONG_NAME
     return memset(to, 'N', size) ? RETURNS : 1;

@@ -1,5 +1,6 @@
 //! A library that nobody here wrote the bindings for: `foreign.c`, by the C compiler.
 
+use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -17,8 +18,9 @@ pub(crate) fn driver_of(source: &str, flags: &[&str]) -> MockDriver {
     let driver = MockDriver::without_library();
     let built = driver.root().join("built.so");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mock_nvml");
-    // The compiler that also links what cargo builds.
-    let output = Command::new("cc")
+    // The compiler that also links what cargo builds, or one for another machine (hack/test-arch.sh).
+    let compiler = env::var_os("IMEX_CC").unwrap_or("cc".into());
+    let output = Command::new(compiler)
         .args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"])
         .arg(&built)
         .arg(sources.join(source))

@@ -43,8 +43,8 @@ fn a_library_that_is_still_being_copied_is_not_loaded_until_it_is_complete() {
                     assert!(error.hint().contains("only in part"), "{}", error.hint());
                 }
             }
-            // The end of the file holds what only debuggers read.
-            answer => assert!(answer.is_ok() && part > 8, "{part}/64: {answer:?}"),
+            // Most of the file is what only debuggers read.
+            answer => assert!(answer.is_ok() && part > 4, "{part}/64: {answer:?}"),
         }
     }
     driver.install(&whole);
