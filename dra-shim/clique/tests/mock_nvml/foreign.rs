@@ -19,7 +19,7 @@ pub(crate) fn driver_of(source: &str, flags: &[&str]) -> MockDriver {
     let built = driver.root().join("built.so");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mock_nvml");
     // The compiler that also links what cargo builds, or one for another machine (hack/test-arch.sh).
-    let compiler = env::var_os("IMEX_CC").unwrap_or("cc".into());
+    let compiler = env::var_os("IMEX_CC").unwrap_or_else(|| "cc".into());
     let output = Command::new(compiler)
         .args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"])
         .arg(&built)
