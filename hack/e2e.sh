@@ -232,6 +232,8 @@ for file in hack/cluster-tests/tests/*.rs; do
     name=$(basename "$file" .rs)
     [ "$name" != main ] || continue
     [[ " ${all[*]} ${driver_managed[*]} " == *" $name "* ]] || die "$file is not listed in hack/e2e.sh"
+    # Else its name selects no test, and no test fails.
+    grep -qx "mod $name;" hack/cluster-tests/tests/main.rs || die "$file is not a module of hack/cluster-tests/tests/main.rs"
 done
 for name in "${must_kubelet[@]}" "${must_controller[@]}"; do
     grep -rqF "fn $name()" hack/cluster-tests/tests/kubelet hack/cluster-tests/tests/controller ||

@@ -36,7 +36,6 @@ most_mib=30
 # small ones are libraries of their own, since then stubs that old programs
 # still name.
 base_libraries="libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2 libnss_files.so.2 libnss_dns.so.2 libgcc_s.so.1"
-epoch=${SOURCE_DATE_EPOCH:-0}
 
 parse_arguments() {
     arch=
@@ -172,8 +171,6 @@ check_programs() {
         [ "$(head -c 4 "$found" | tr -d '\0')" != $'\x7fELF' ] || check_elf "$found"
     done < <(find "$rootfs" -type f -print0)
 }
-
-plain_tar() { tar --sort=name --format=gnu --mtime="@$epoch" --owner=0 --group=0 --numeric-owner -cf "$@"; }
 
 digest() { sha256sum "$1" | cut -d' ' -f1; }
 

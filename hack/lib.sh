@@ -17,6 +17,12 @@ die() {
     exit 1
 }
 
+# The date of what is built, so that the same sources give the same files.
+epoch=${SOURCE_DATE_EPOCH:-0}
+
+# plain_tar FILE ARG...: tar without this machine's order, dates and owners.
+plain_tar() { tar --sort=name --format=gnu --mtime="@$epoch" --owner=0 --group=0 --numeric-owner -cf "$@"; }
+
 # What is at the top of the script, unless it has more to say.
 declare -F usage >/dev/null || usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" | sed '$d'; }
 

@@ -3,7 +3,7 @@
 # target, zig as linker, Debian's packages, the emulator. Sourced after hack/lib.sh.
 
 architectures="arm64 amd64"
-# The newest glibc whose symbols a released program may need.
+# The oldest glibc that released programs run on.
 glibc_floor=2.28
 ziglang_version=0.15.2
 cargo_zigbuild_version=0.24.1

@@ -2,7 +2,7 @@
 # Makes what a release consists of, in out/imex-dra-VERSION, with the version of Cargo.toml and of the chart:
 #
 #   hack/release.sh            makes it; replaces one that is there
-#   hack/release.sh --check    makes it again elsewhere, and fails unless what is there is the same
+#   hack/release.sh --check    makes it again, and fails unless what is there is the same
 #
 #   imex-dra-image-VERSION.tar          the image for arm64 and amd64 (hack/image.sh --arch all)
 #   imex-dra-image-VERSION.ARCH.spdx.json   what is in it
@@ -38,7 +38,7 @@ check_versions() {
 }
 
 # The same files give the same archive.
-archive() { tar --sort=name --format=gnu --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "$@" | gzip -n -9; }
+archive() { plain_tar - "$@" | gzip -n -9; }
 
 make_image() {
     hack/image.sh --arch all --out "$new/imex-dra-image-$version.tar" >/dev/null

@@ -223,8 +223,8 @@ mod tests {
         );
     }
 
-    /// Between asking whether it is a link and asking where to, it may be a directory: qemu-user answers the two
-    /// from different directories, too (its -L).
+    /// lstat and readlink in turn may see a link and then a directory. With qemu-user's -L they always do where the
+    /// host has one and the prefix the other.
     #[test]
     fn a_link_that_is_exchanged_for_a_directory_is_readable_at_any_moment() {
         let dir = root();

@@ -1,11 +1,11 @@
 //! Answers that do not fit: the claim, the runtime, or kubelet's limits.
 
-use crate::support::node::{Node, claim_ref, pod, reaches};
-use crate::support::{Claims, DRIVER, Script, devices, soon};
-#[cfg(test)]
 use dra_kubelet::testing::Event;
 use dra_kubelet::{Claim, DeviceHealth, Health, Registration};
 use tokio::sync::watch;
+
+use crate::support::node::{Node, claim_ref, pod, reaches};
+use crate::support::{Claims, DRIVER, Script, devices, soon};
 
 /// Answers as the claim's name says.
 #[cfg(test)]

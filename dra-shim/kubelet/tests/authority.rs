@@ -1,14 +1,14 @@
 //! The riskiest line of the protocol: kubelet dials the registration socket with
 //! its percent-encoded path as `:authority`, which `h2` refuses for most names.
 
-#[cfg(test)]
 use std::fs;
 use std::path::Path;
+
+use dra_kubelet::testing::{Event, Options, Release};
 
 use crate::support::node::{Node, claims};
 use crate::support::registrar::register;
 use crate::support::{Script, files, soon};
-use dra_kubelet::testing::{Event, Options, Release};
 
 /// With the counter-test: under a name without an `@` the same server resets the
 /// stream, so that the registration can fail.

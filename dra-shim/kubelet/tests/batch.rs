@@ -1,17 +1,17 @@
 //! Several claims at once, in one call and in many; and the older version alone.
 
-#[cfg(test)]
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+use dra_kubelet::{ClaimSource, GetClaimError};
+use tokio::sync::{Barrier, watch};
+use tonic::Code;
 
 use crate::support::proto::v1beta1;
 use crate::support::{
     Claims, Script, devices, prepare_request, soon, start, start_with, unprepare_request, until,
 };
-use dra_kubelet::{ClaimSource, GetClaimError};
-use tokio::sync::{Barrier, watch};
-use tonic::Code;
 
 const LONG: Duration = Duration::from_secs(45);
 

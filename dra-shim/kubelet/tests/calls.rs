@@ -1,14 +1,14 @@
 //! Prepare and Unprepare over real sockets: every claim gets an answer, in time.
 
-#[cfg(test)]
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::support::node::{Node, claim_ref};
-use crate::support::{Claims, DRIVER, Script, devices, soon};
 use dra_kubelet::testing::{Answers, Times};
 use dra_kubelet::{ClaimError, ClaimSource, GetClaimError};
+
+use crate::support::node::{Node, claim_ref};
+use crate::support::{Claims, DRIVER, Script, devices, soon};
 
 /// What one call of kubelet, with all these claims, is answered.
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! A plugin that is dropped: nothing of it goes on by itself.
 
-#[cfg(test)]
 use std::time::Duration;
 
-use crate::support::{Claims, Script, prepare_request, soon, start_with, until};
 use dra_kubelet::ClaimError;
 use tokio::sync::mpsc;
+
+use crate::support::{Claims, Script, prepare_request, soon, start_with, until};
 
 const LONG: Duration = Duration::from_secs(45);
 

@@ -1,8 +1,11 @@
 //! Registration, health, lost sockets and the end.
 
-#[cfg(test)]
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
+
+use dra_kubelet::{DeviceHealth, Health, Plugin, Registration, StartError};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::support::node::Node;
 use crate::support::proto::health::NodeWatchResourcesRequest;
@@ -12,9 +15,6 @@ use crate::support::{
     Claims, DRIVER, GIVE_UP, Script, devices, files, prepare_request, registered, soon, start,
     start_with, until,
 };
-use dra_kubelet::{DeviceHealth, Health, Plugin, Registration, StartError};
-use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot, watch};
 
 // req: KUBELET-5
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! What an observer receives: each start has its end, and each error its code.
 
-#[cfg(test)]
 use std::time::Duration;
+
+use dra_kubelet::{ClaimError, DesiredPool};
+use tokio::sync::watch;
 
 use crate::support::api::ApiServer;
 use crate::support::notes::Notes;
@@ -11,8 +13,6 @@ use crate::support::{
     Claims, DRIVER, Script, devices, notify, prepare_request, soon, start_with, unprepare_request,
     until,
 };
-use dra_kubelet::{ClaimError, DesiredPool};
-use tokio::sync::watch;
 
 const LONG: Duration = Duration::from_secs(45);
 

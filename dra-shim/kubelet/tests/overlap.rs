@@ -1,13 +1,13 @@
 //! Calls for one claim that overlap: dropped, repeated, and followed by their
 //! opposite.
 
-#[cfg(test)]
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Claims, Script, devices, prepare_request, soon, start, unprepare_request};
 use dra_kubelet::ClaimError;
 use tokio::sync::{Semaphore, mpsc};
+
+use crate::support::{Claims, Script, devices, prepare_request, soon, start, unprepare_request};
 
 const LONG: Duration = Duration::from_secs(45);
 

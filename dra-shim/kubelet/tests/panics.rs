@@ -1,15 +1,15 @@
 //! Panics of what a driver's author wrote: each costs its own claim, or nothing.
 
-#[cfg(test)]
 use std::time::Duration;
 
-use crate::support::node::{Node, claim_ref};
-use crate::support::notes::Notes;
-use crate::support::{Claims, DRIVER, Script, devices, soon};
 use dra_kubelet::{
     CallOutcome, Claim, ClaimError, ClaimRef, ClaimSource, Context, Driver, GetClaimError, Method,
     Observer, Plugin, PreparedDevice, Registration,
 };
+
+use crate::support::node::{Node, claim_ref};
+use crate::support::notes::Notes;
+use crate::support::{Claims, DRIVER, Script, devices, soon};
 
 /// Panics for some names: before there is a future, or in the drop of one.
 struct Rude;

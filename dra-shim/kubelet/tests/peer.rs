@@ -1,6 +1,5 @@
 //! Who may call: root, which kubelet is, and the plugin's own user.
 
-#[cfg(test)]
 use std::fs::Permissions;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,8 +9,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::support::{Claims, Script, start};
 use nix::unistd::geteuid;
+
+use crate::support::{Claims, Script, start};
 
 const SOCKET: &str = "DRA_KUBELET_TEST_SOCKET";
 const NOBODY: u32 = 65534;

@@ -1,18 +1,18 @@
 //! Plugins that come, go and come back, as kubelet sees them: connections, rolling
 //! updates, health and slices.
 
-#[cfg(test)]
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use dra_kubelet::testing::{Event, FakeKubelet, Options, Phase, ServiceVersion};
+use dra_kubelet::{DesiredPool, DeviceHealth, Health, Method};
+use k8s_openapi::api::resource::v1::Device;
+use tokio::sync::watch;
 
 use crate::support::api::ApiServer;
 use crate::support::node::{Node, claim_ref, claims, pod, reaches};
 use crate::support::registrar::register;
 use crate::support::{DRIVER, Script, files, soon, until};
-use dra_kubelet::testing::{Event, FakeKubelet, Options, Phase, ServiceVersion};
-use dra_kubelet::{DesiredPool, DeviceHealth, Health, Method};
-use k8s_openapi::api::resource::v1::Device;
-use tokio::sync::watch;
 
 /// A plugin's service without its registration: its endpoint, under a name that
 /// kubelet has not seen.

@@ -1,15 +1,15 @@
 //! What is deleted behind the plugin's back comes back, and instances that share
 //! the directories leave each other alone.
 
-#[cfg(test)]
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
+use dra_kubelet::{Plugin, Registration};
+
 use crate::support::{
     Claims, DRIVER, GIVE_UP, Running, Script, files, notify, prepare_request, soon, start, until,
 };
-use dra_kubelet::{Plugin, Registration};
 
 #[cfg(test)]
 fn sockets(running: &Running) -> Vec<PathBuf> {

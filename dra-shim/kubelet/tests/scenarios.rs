@@ -1,13 +1,13 @@
 //! Kubernetes' own node-level scenarios for DRA (`test/e2e_node/dra_test.go`), as
 //! far as they are about kubelet and driver: pods and claims.
 
+use dra_kubelet::Method;
+use dra_kubelet::testing::{CallError, Event, Options, Phase, RegistrationStep, RepeatedPrepare};
+
 use crate::support::node::{
     Arrivals, Next, Node, Plan, claim_ref, claims, pod, pod_of, reaches, short_calls,
 };
 use crate::support::{DRIVER, Script, soon, until};
-#[cfg(test)]
-use dra_kubelet::Method;
-use dra_kubelet::testing::{CallError, Event, Options, Phase, RegistrationStep, RepeatedPrepare};
 
 const OTHER: &str = "other.example.com";
 

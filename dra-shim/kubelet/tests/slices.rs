@@ -1,12 +1,12 @@
 //! The `ResourceSlice` publisher against an API server in memory.
 
-use crate::support::api::ApiServer;
-use crate::support::{Claims, DRIVER, Running, Script, notify, soon, start_with, until};
-#[cfg(test)]
 use dra_kubelet::{DesiredPool, Publication};
 use k8s_openapi::api::resource::v1::{Device, DeviceTaint};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+
+use crate::support::api::ApiServer;
+use crate::support::{Claims, DRIVER, Running, Script, notify, soon, start_with, until};
 
 const NAME: &str = "00000-test.example.com-n1";
 

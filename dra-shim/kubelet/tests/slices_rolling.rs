@@ -1,16 +1,16 @@
 //! Two instances of a driver on one data directory: who publishes, and what becomes
 //! of the devices when one ends.
 
-#[cfg(test)]
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::support::api::ApiServer;
-use crate::support::{Claims, DRIVER, Script, files, notify, soon, until};
 use dra_kubelet::{DesiredPool, Plugin, Publication};
 use k8s_openapi::api::resource::v1::Device;
 use tempfile::TempDir;
 use tokio::sync::watch;
+
+use crate::support::api::ApiServer;
+use crate::support::{Claims, DRIVER, Script, files, notify, soon, until};
 
 /// One instance, and its registration socket.
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Answers that a plugin does not give as it should.
 
-#[cfg(test)]
 use std::time::{Duration, Instant};
 
-use crate::support::{HANG, Node, PANIC, REFUSE, SLOW, mk_container, mk_pod};
 use nri_plugin::Late;
 use nri_plugin::testing::{CallError, Options};
+
+use crate::support::{HANG, Node, PANIC, REFUSE, SLOW, mk_container, mk_pod};
 
 #[tokio::test]
 async fn a_refusal_arrives_as_the_sentence_that_the_plugin_wrote() {

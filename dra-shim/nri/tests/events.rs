@@ -1,7 +1,5 @@
 //! Every event, every answer, with every runtime that the fake can be.
 
-use crate::support::{Node, mk_container, mk_pod, mk_update};
-#[cfg(test)]
 use nri_plugin::api::{
     Container, ContainerAdjustment, LinuxContainerAdjustment, LinuxCpu, LinuxMemoryPolicy,
     LinuxResources, OptionalInt, OptionalUInt64, PodSandbox, ValidateContainerAdjustmentRequest,
@@ -10,6 +8,8 @@ use nri_plugin::testing::{CallError, FakeRuntime, Options, Release};
 use nri_plugin::{
     Changes, Context, Creation, Events, Late, Plugin, Refusal, Service, State, UpdateError,
 };
+
+use crate::support::{Node, mk_container, mk_pod, mk_update};
 
 fn mk_options(release: Release) -> Options {
     Options {

@@ -1,16 +1,16 @@
 //! What a plugin's author is told while there is no registration.
 
-#[cfg(test)]
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::wait_state;
 use nri_plugin::api::{Container, ContainerUpdate, PodSandbox};
 use nri_plugin::testing::{FakeRuntime, Options};
 use nri_plugin::{
     Context, Events, Late, Plugin, Refusal, Runtime, Service, ServiceBuilder, StartError, State,
 };
+
+use crate::support::wait_state;
 
 /// Panics or hangs before it is registered.
 #[derive(Clone, Copy, PartialEq)]

@@ -1,13 +1,13 @@
 //! The library with NRI in Go, in the versions of containerd 1.7 to 2.3.
 
-#[cfg(test)]
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use crate::support::go_runtime::{GoRuntime, VERSIONS, program};
-use crate::support::{HANG, LIMIT, LONG, Notes, PANIC, REFUSE, mk_update, wait_state};
 use nri_plugin::{Changes, Events, Late, Service, State};
 use serde_json::json;
+
+use crate::support::go_runtime::{GoRuntime, VERSIONS, program};
+use crate::support::{HANG, LIMIT, LONG, Notes, PANIC, REFUSE, mk_update, wait_state};
 
 /// 5 MB of pods where parts are possible (NRI 0.8), less than one message elsewhere.
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! How a plugin comes to be registered, and again.
 
-#[cfg(test)]
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use crate::support::{LIMIT, Node, Notes, mk_container, mk_pod, mk_update, wait_state};
 use nri_plugin::testing::{FakeRuntime, Options, Release};
 use nri_plugin::{Events, Late, Service, StartError, State};
+
+use crate::support::{LIMIT, Node, Notes, mk_container, mk_pod, mk_update, wait_state};
 
 // req: NRI-1, NRI-3
 #[tokio::test]

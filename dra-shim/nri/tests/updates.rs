@@ -1,14 +1,14 @@
 //! Updates that a plugin makes by itself.
 
-#[cfg(test)]
 use std::time::{Duration, Instant};
 
-use crate::support::{LIMIT, Node, mk_container, mk_pod, mk_update, wait_state};
 use nri_plugin::api::{Container, ContainerEviction, ContainerUpdate, PodSandbox};
 use nri_plugin::testing::{FakeRuntime, Options};
 use nri_plugin::{
     Changes, Context, Creation, Events, Late, Plugin, Refusal, Service, UpdateError, Updates,
 };
+
+use crate::support::{LIMIT, Node, mk_container, mk_pod, mk_update, wait_state};
 
 /// Awaits an update within `create_container`, and spawns one within
 /// `post_create_container`.
