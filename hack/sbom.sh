@@ -25,6 +25,6 @@ write_sbom() {
     SYFT_CHECK_FOR_APP_UPDATE=false "$syft" scan --quiet --source-name "$1" --source-version "$2" \
         --platform "linux/$architecture" --output "spdx-json=$scratch/sbom" "$3" >&2 || die "syft could not read $3"
     mkdir -p "$(dirname "$5")"
-    sed -E -e 's|("created": *)"[^"]*"|\1"1970-01-01T00:00:00Z"|' \
+    sed -E -e "s|(\"created\": *)\"[^\"]*\"|\1\"$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)\"|" \
         -e "s|(\"documentNamespace\": *)\"[^\"]*\"|\1\"https://imex-dra.invalid/spdx/$4\"|" "$scratch/sbom" >"$5"
 }

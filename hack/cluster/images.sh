@@ -3,6 +3,9 @@
 # of the host's static busybox, and the import of archives. Sourced after
 # state.sh.
 
+# shellcheck source=hack/machine.sh
+. "$root/hack/machine.sh"
+
 pause_image=localhost/pause:1
 busybox_image=localhost/busybox:1
 # The name that examples/ use, so that they are applied as they are.
@@ -33,11 +36,7 @@ write_base_images() {
 # descriptor.
 image() {
     local work=$1 layer=$2 architecture config
-    case $(uname -m) in
-        x86_64) architecture=amd64 ;;
-        aarch64) architecture=arm64 ;;
-        *) architecture=$(uname -m) ;;
-    esac
+    architecture=$(native_architecture)
     cat >"$work/config" <<-EOT
 	{"architecture": "$architecture", "os": "linux", "config": {"Env": ["PATH=/bin"], "Cmd": [$4]},
 	 "rootfs": {"type": "layers", "diff_ids": ["sha256:$(sha256sum "$work/layer.tar" | cut -d' ' -f1)"]}}
