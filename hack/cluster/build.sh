@@ -15,24 +15,6 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 need_disk_mib=9000
 kubernetes_version=$(awk '$2 == "k8s.io/kubernetes" {print $3} $1 == "k8s.io/kubernetes" {print $2}' "$here/programs/kubernetes/go.mod" | head -1)
 
-# module directory, program name, package
-programs="
-kubernetes kube-apiserver          k8s.io/kubernetes/cmd/kube-apiserver
-kubernetes kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager
-kubernetes kube-scheduler          k8s.io/kubernetes/cmd/kube-scheduler
-kubernetes kube-proxy              k8s.io/kubernetes/cmd/kube-proxy
-kubernetes kubelet                 k8s.io/kubernetes/cmd/kubelet
-kubernetes kubectl                 k8s.io/kubernetes/cmd/kubectl
-etcd       etcd                    go.etcd.io/etcd/server/v3
-containerd containerd              github.com/containerd/containerd/v2/cmd/containerd
-containerd containerd-shim-runc-v2 github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
-containerd ctr                     github.com/containerd/containerd/v2/cmd/ctr
-cni        bridge                  github.com/containernetworking/plugins/plugins/main/bridge
-cni        loopback                github.com/containernetworking/plugins/plugins/main/loopback
-cni        host-local              github.com/containernetworking/plugins/plugins/ipam/host-local
-helm       helm                    helm.sh/helm/v4/cmd/helm
-"
-
 pins() { (cd "$here" && cat build.sh programs/*/go.mod programs/*/go.sum | sha256sum | cut -c1-16); }
 
 out=$IMEX_CACHE/cluster/$(pins)
@@ -67,18 +49,28 @@ mkdir "$scratch/bin"
 
 export GOTOOLCHAIN=local GOFLAGS="-mod=readonly -trimpath -buildvcs=false" CGO_ENABLED=0
 export GOMODCACHE=$scratch/mod GOCACHE=$scratch/cache GOTMPDIR=$scratch
+# -s, -w, -dwarf=false: no debug information, an eighth of the time.
 ldflags="-s -w"
 for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
     ldflags+=" -X $package.gitVersion=$kubernetes_version -X $package.gitMajor=1 -X $package.gitMinor=$(echo "$kubernetes_version" | cut -d. -f2)"
 done
 
-say "building the cluster's programs (Kubernetes $kubernetes_version) into $out: once, 15 minutes on 2 cores"
-while read -r module name package; do
-    [ -n "$module" ] || continue
-    say "  $name"
-    (cd "$here/programs/$module" && go build -ldflags "$ldflags" -o "$scratch/bin/$name" "$package") ||
-        die "$name did not build; the message is above. Go $(go env GOVERSION) is installed, hack/cluster/programs/$module/go.mod says what it needs"
-done <<<"$programs"
+say "building the cluster's programs (Kubernetes $kubernetes_version) into $out: once, 10 minutes on 2 cores"
+# build MODULE PACKAGE...: all of a module at once, so that one program is linked while others compile. Each is
+# called as the last part of its package.
+build() {
+    local module=$1
+    shift
+    say "  $module (after $((SECONDS / 60)) min)"
+    (cd "$here/programs/$module" && go build -gcflags=all=-dwarf=false -ldflags "$ldflags" -o "$scratch/bin/" "$@") ||
+        die "$module did not build; the message is above. Go $(go env GOVERSION) is installed, hack/cluster/programs/$module/go.mod says what it needs"
+}
+build kubernetes k8s.io/kubernetes/cmd/{kube-apiserver,kube-controller-manager,kube-scheduler,kube-proxy,kubelet,kubectl}
+build etcd go.etcd.io/etcd/server/v3
+mv "$scratch/bin/server" "$scratch/bin/etcd"
+build containerd github.com/containerd/containerd/v2/cmd/{containerd,containerd-shim-runc-v2,ctr}
+build cni github.com/containernetworking/plugins/plugins/{main/bridge,main/loopback,ipam/host-local}
+build helm helm.sh/helm/v4/cmd/helm
 
 mv "$scratch/bin" "$scratch/result"
 mkdir "$scratch/done" && mv "$scratch/result" "$scratch/done/bin"
