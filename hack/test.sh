@@ -2,8 +2,7 @@
 # Passes the tests. What CI runs.
 #
 #   hack/test.sh --fast   no root, no cluster: format, links and keys in the documentation, lints,
-#                         each crate alone, dependencies, requirements, unit tests, chart render,
-#                         modes, packages;
+#                         dependencies, requirements, unit tests, chart render, modes, packages;
 #                         the first run builds the cluster's programs even so, for helm
 #   hack/test.sh          all of that, then what needs root: an API server that
 #                         vanishes, every fault at every step of the kubelet plugin,
@@ -53,21 +52,11 @@ fast() {
     cargo fetch --locked --quiet
     cargo deny --offline --log-level error check bans licenses sources
 
-    step "each crate alone"
-    # Those of hack/ are run alone below, or with the whole workspace only.
-    local manifest
-    for manifest in $(git ls-files '*/Cargo.toml' ':!hack'); do
-        cargo check --quiet --locked --manifest-path "$manifest"
-    done
-    cargo check --quiet --locked -p imex-cdi --features inject
-    cargo check --quiet --locked -p dra-kubelet --features testing
-    cargo check --quiet --locked -p nri-plugin --features testing
-
     step "lints"
     cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
     cargo clippy --quiet --locked -p imex-cdi --features oci,nri --all-targets -- -D warnings
     # A workspace of its own: libFuzzer comes with it.
-    (cd hack/fuzz && cargo fmt --check && cargo check --quiet --locked --target-dir "$target_dir/fuzz")
+    (cd hack/fuzz && cargo fmt --check && cargo check --quiet --locked --target-dir "$target_dir")
     ! git grep -nE '^\s*(//[/!]|#).*```.*(ignore|no_run)' -- '*.rs' || die "a doc example that does not run proves nothing"
     # READMEs are doc examples too. Some need a driver or a kubelet, and only compile.
     ! git grep -nE '^\s*```.*ignore' -- '*.md' || die "a doc example that does not compile proves nothing"
@@ -124,7 +113,7 @@ fast() {
     step "modes: both programs and the chart"
     cargo test --quiet --locked --workspace --exclude imex-cdi --test modes -- --ignored
 
-    step "packages"
+    step "packages: each crate alone"
     packaged_crates_build
 }
 
@@ -139,7 +128,7 @@ every_source_file_is_compiled() {
     [ -z "$forgotten" ] || die "no module or target has these files: $forgotten"
 }
 
-# Each crate as its users get it, one beside the other: a file that the package
+# Each crate as its users get it, with the features of its own dependencies only: a file that the package
 # leaves out is missing here. Not `cargo package`'s own verification: that takes
 # a dependency of the same workspace from where CARGO_HOME unpacked it for an
 # earlier commit, as long as the version is the same.
@@ -160,7 +149,10 @@ packaged_crates_build() {
     # The same versions of everything else. Not --locked: the lock file names
     # crates that are not here.
     cp Cargo.lock "$unpacked"
-    cargo check --quiet --workspace --manifest-path "$unpacked/Cargo.toml" --target-dir "$target_dir"
+    for name in "${published[@]}" imex-cdi/inject dra-kubelet/testing nri-plugin/testing; do
+        cargo check --quiet --manifest-path "$unpacked/Cargo.toml" --target-dir "$target_dir" -p "${name%/*}" \
+            $([[ $name != */* ]] || echo --features "$name")
+    done
 }
 
 # With the features for Rust runtimes and for plugins of NRI: every
