@@ -48,10 +48,6 @@ pub enum StoreError {
         /// How long the caller waited.
         limit: Duration,
     },
-    /// This change of several panicked; the panic's message is in the log. It
-    /// leaves no trace, and the others are not harmed.
-    #[error("the change of the checkpoint panicked")]
-    ChangePanicked,
     /// The writer panicked. It continues with the next commit.
     #[error("the checkpoint's writer panicked during the commit")]
     WriterPanicked,
@@ -107,7 +103,6 @@ impl StoreError {
             Self::QueueFull { .. } => "checkpoint-queue-full",
             Self::NotBegun { .. } => "checkpoint-busy",
             Self::Unanswered { .. } => "checkpoint-slow",
-            Self::ChangePanicked => "checkpoint-change-panicked",
             Self::WriterPanicked => "checkpoint-writer-panicked",
         }
     }
@@ -117,7 +112,7 @@ impl StoreError {
         match self {
             Self::Storage { source, .. } => source.hint(),
             Self::Encode(source) => source.hint(),
-            Self::ChangePanicked | Self::WriterPanicked => {
+            Self::WriterPanicked => {
                 "report it with the log: most likely the driver's payload type is at fault"
             }
             Self::NoThread(_) => "raise the limit of threads (pids) of this process's container",
@@ -131,7 +126,7 @@ impl StoreError {
     pub fn class(&self) -> Class {
         match self {
             Self::Storage { source, .. } => source.class(),
-            Self::Encode(_) | Self::ChangePanicked => Class::Permanent,
+            Self::Encode(_) => Class::Permanent,
             Self::NoThread(_)
             | Self::QueueFull { .. }
             | Self::NotBegun { .. }
