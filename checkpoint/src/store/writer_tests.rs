@@ -120,7 +120,7 @@ fn a_change_that_fails_leaves_no_trace_and_the_others_alone() {
     let (first, caller_first) = start("first");
     let (refused, caller_refused) = Job::new(|claims: &mut Claims<Part>| {
         begin(claims, "refused")?;
-        claims.remove("first").map(drop)
+        claims.remove("first")
     });
     let (panicking, caller_panicking) =
         Job::new(|claims: &mut Claims<Part>| -> Result<(), Refused> {
@@ -189,8 +189,7 @@ fn a_failed_write_fails_every_change_that_shared_it() {
         let mut writer = writer(&dir);
         dir.fail_step(step, EIO);
         let ((a, caller_a), (seen, caller_seen)) = (start("a"), reader());
-        let (refused, caller_refused) =
-            Job::new(|claims: &mut Claims<Part>| claims.remove("a").map(drop));
+        let (refused, caller_refused) = Job::new(|claims: &mut Claims<Part>| claims.remove("a"));
         commit(&mut writer, [a, seen, refused]);
         let errors = [
             answer(&caller_a).unwrap_err(),
