@@ -174,7 +174,8 @@ fn a_file_that_others_may_read_opens_the_kinds_that_are_written_in_it_and_no_oth
     for (text, said) in [
         (cut_off.to_owned(), "is not valid"),
         (spec.replace("name: x", "name: 0x10"), "line 4, column 9"),
-        (spec.replace("kind", "Kind: a.com/b\nkind"), "repeated"),
+        (spec.replace("kind", "Kind: a.com/b\nkind"), "unknown field"),
+        (spec.replace("[A=B]", "&e [A=B]"), "anchor"),
         (format!("# \u{2028}\n{spec}"), "U+2028"),
     ] {
         let reason = open(&text, "a.com/b=0x10").unwrap();
@@ -194,7 +195,7 @@ fn a_file_that_others_may_read_opens_the_kinds_that_are_written_in_it_and_no_oth
         ),
         spec.replace("env: [A=B]", "env: [A=yes]")
             .replace("0.5.0", "0.6.0")
-            + "annotations: {a: yes}\n",
+            + "annotations: {a: 'yes', b: 550.54, c: 7}\n",
     ] {
         assert_eq!(open(&text, "a.com/b=x"), None, "{text}");
     }
