@@ -12,7 +12,7 @@ const LONGEST_QUOTE: usize = 40;
 
 /// The innermost reader makes it; the readers around it add position and path.
 #[derive(Debug)]
-pub(super) struct ReadError(SpecError);
+pub(super) struct ReadError(pub(super) SpecError);
 
 /// A name or a number, as long as it looks like one.
 pub(super) struct Shown<'a>(pub(super) &'a str);
@@ -20,20 +20,14 @@ pub(super) struct Shown<'a>(pub(super) &'a str);
 // === impl ReadError ===
 
 impl ReadError {
-    /// In this field (`.name`) or entry (`[3]`), which begins at `position`.
+    /// In this field or entry (`[3]`), which begins at `position`.
     pub(super) fn within(self, position: (usize, usize), step: &str) -> Self {
         let Self(error) = self;
+        let inner = error.field().unwrap_or_default();
+        let is_joined = step.is_empty() || inner.is_empty() || inner.starts_with('[');
+        let path = format!("{step}{}{inner}", if is_joined { "" } else { "." });
         let position = error.position().unwrap_or(position);
-        let path = format!("{step}{}", error.field().unwrap_or_default());
         Self(error.at(Some(position)).in_path(path))
-    }
-}
-
-impl From<ReadError> for SpecError {
-    fn from(ReadError(error): ReadError) -> Self {
-        let path = error.field().unwrap_or_default();
-        let path = path.strip_prefix('.').unwrap_or(path).to_owned();
-        error.in_path(path)
     }
 }
 

@@ -17,7 +17,8 @@ type Result<T> = std::result::Result<T, ReadError>;
 pub(super) fn read<T: for<'de> Deserialize<'de>>(
     root: &Node<'_>,
 ) -> std::result::Result<T, SpecError> {
-    T::deserialize(root).map_err(|error| error.within(root.position, "").into())
+    let read = T::deserialize(root).map_err(|error| error.within(root.position, ""));
+    read.map_err(|ReadError(error)| error)
 }
 
 impl<'de> Deserializer<'de> for &Node<'_> {
@@ -34,15 +35,11 @@ impl<'de> Deserializer<'de> for &Node<'_> {
     }
 
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        let number = self.plain("0").and_then(scalar::integer);
-        visitor.visit_i64(number.ok_or_else(|| self.is_not("a whole number of 64 bits"))?)
+        visitor.visit_i64(self.integer("a whole number of 64 bits")?)
     }
 
     fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        let number = self.plain("0").and_then(scalar::integer);
-        let number = number.and_then(|number| u32::try_from(number).ok());
-        let expected = "a whole number from 0 to 4294967295";
-        visitor.visit_u32(number.ok_or_else(|| self.is_not(expected))?)
+        visitor.visit_u32(self.integer("a whole number from 0 to 4294967295")?)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
@@ -107,6 +104,12 @@ impl Node<'_> {
         }
     }
 
+    fn integer<T: TryFrom<i64>>(&self, expected: &str) -> Result<T> {
+        let number = self.plain("0").and_then(scalar::integer);
+        let number = number.and_then(|number| number.try_into().ok());
+        number.ok_or_else(|| self.is_not(expected))
+    }
+
     pub(super) fn text(&self) -> Result<&str> {
         match &self.value {
             _ if self.is_null() => Ok(""),
@@ -121,7 +124,7 @@ impl Node<'_> {
     fn is_not(&self, expected: &str) -> ReadError {
         let found = match &self.value {
             Value::Plain(text) => format!("`{}`", Shown(text)),
-            Value::Text(text) => format!("\"{}\"", Shown(text)),
+            Value::Text(text) => format!("the text `{}`", Shown(text)),
             Value::List(_) => "a list".to_owned(),
             Value::Mapping(_) => "a mapping".to_owned(),
         };
@@ -130,7 +133,7 @@ impl Node<'_> {
 
     /// This key as a step of a path.
     fn step(&self) -> String {
-        let name = self.text().map(|name| format!(".{}", Shown(name)));
+        let name = self.text().map(|name| Shown(name).to_string());
         name.unwrap_or_default()
     }
 }
@@ -147,10 +150,6 @@ impl<'de> SeqAccess<'de> for Entries<'_, '_> {
         };
         let value = seed.deserialize(entry).map(Some);
         value.map_err(|error| error.within(entry.position, &format!("[{index}]")))
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        self.0.size_hint().1
     }
 }
 

@@ -32,7 +32,6 @@ pub(super) enum Value<'t> {
 
 /// Reads events into nodes.
 struct Builder<'t> {
-    text: &'t str,
     events: Parser<'t, StrInput<'t>>,
     /// How many nodes were begun so far.
     values: usize,
@@ -49,14 +48,13 @@ pub(super) fn read(text: &[u8]) -> Result<Node<'_>> {
     options.flow_nesting_limit = DEPTH_LIMIT;
     options.block_nesting_limit = DEPTH_LIMIT;
     let mut builder = Builder {
-        text,
         events: Parser::new_from_str_with_options(text, options),
         values: 0,
     };
     loop {
         match builder.next()? {
             (Event::StreamStart | Event::DocumentStart(..), _) => {}
-            (Event::StreamEnd, span) => return Err(syntax("there is no document", &span)),
+            (Event::StreamEnd, span) => return Err(malformed("there is no document", at(&span))),
             begun => {
                 let root = builder.node(begun, 0)?;
                 // What comes after the value is still this document's.
@@ -100,6 +98,7 @@ impl<'t> Builder<'t> {
         }
     }
 
+    /// The node that begins with `event`.
     // req: CDI-19
     fn node(&mut self, (event, span): (Event<'t>, Span), depth: usize) -> Result<Node<'t>> {
         self.values += 1;
@@ -112,15 +111,10 @@ impl<'t> Builder<'t> {
             | Event::SequenceStart(_, _, Some(_))
             | Event::MappingStart(_, _, Some(_)) => "has a tag (`!`)",
             Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<" => "has a merge key (`<<`)",
-            Event::Scalar(_, ScalarStyle::DoubleQuoted, ..)
-                if span.slice(self.text).is_some_and(has_newer_escape) =>
-            {
-                return Err(syntax("the escape is not one of YAML 1.1", &span));
-            }
             _ => "",
         };
         if !problem.is_empty() {
-            return Err(SpecError::new(SpecFault::TooComplex(problem)).at(position(&span)));
+            return Err(SpecError::new(SpecFault::TooComplex(problem)).at(Some(at(&span))));
         }
         let value = match event {
             Event::Scalar(text, ScalarStyle::Plain, ..) => Value::Plain(text),
@@ -142,10 +136,12 @@ impl<'t> Builder<'t> {
                 entries.shrink_to_fit();
                 Value::Mapping(entries)
             }
-            _ => return Err(syntax("a value is missing", &span)),
+            _ => return Err(malformed("a value is missing", at(&span))),
         };
-        let position = position(&span).unwrap_or((1, 1));
-        Ok(Node { value, position })
+        Ok(Node {
+            value,
+            position: at(&span),
+        })
     }
 
     /// The next child of a node that ends with `end`.
@@ -158,58 +154,44 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// Whether a double-quoted scalar has `\/` or a surrogate, which only JSON and YAML 1.2 have.
-fn has_newer_escape(source: &str) -> bool {
-    let newer = [r"\/", r"\ud8", r"\ud9", r"\uda", r"\udb"];
-    let source = source.to_ascii_lowercase();
-    let mut parts = source.split(r"\\");
-    parts.any(|part| newer.iter().any(|escape| part.contains(escape)))
-}
-
 /// The text without its byte order mark, if all readers take its characters for the same.
 fn check(bytes: &[u8]) -> Result<&str> {
     let text = str::from_utf8(bytes).map_err(|error| {
         let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
-        unfit("the text is not UTF-8", &String::from_utf8_lossy(before))
+        unfit("is not UTF-8", &String::from_utf8_lossy(before))
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let is_json = text.starts_with('{');
-    let mut in_indent = true;
-    for (at, c) in text.char_indices() {
-        let before = || text.get(..at).unwrap_or_default();
-        match c {
-            '\t' if in_indent && !is_json => {
-                return Err(unfit("a tab indents the line, use spaces", before()));
-            }
-            '%' if in_indent => return Err(unfit("a directive (`%`) is not supported", before())),
-            '\t' | '\n' | '\r' | ' '..='~' | '\u{a0}'..='\u{2027}' | '\u{202a}'..='\u{fefe}' => {}
-            '\u{ff00}'..='\u{fffd}' | '\u{10000}'.. => {}
-            c => {
-                let reason = format!("the text has the character U+{:04X}", u32::from(c));
-                return Err(unfit(&reason, before()));
-            }
+    match text.char_indices().find(|(_, c)| !is_allowed(*c)) {
+        Some((at, c)) => {
+            let reason = format!("has the character U+{:04X}", u32::from(c));
+            Err(unfit(&reason, text.get(..at).unwrap_or_default()))
         }
-        in_indent = matches!(c, '\n' | '\r') || in_indent && matches!(c, ' ' | '-');
+        None => Ok(text),
     }
-    Ok(text)
+}
+
+/// What YAML allows, but for line breaks and marks that only some readers take for that.
+fn is_allowed(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..)
+        && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
 /// An error at the end of what is `before`.
 fn unfit(reason: &str, before: &str) -> SpecError {
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-    SpecError::new(SpecFault::Syntax(reason.to_owned())).at(Some((line, column)))
+    malformed(&format!("the text {reason}"), (line, column))
 }
 
 const TOO_DEEP: &str = "is nested too deeply";
 
-fn position(span: &Span) -> Option<(usize, usize)> {
-    let start = span.start;
-    (start.line() > 0).then(|| (start.line(), start.col() + 1))
+/// Line and column, from 1.
+fn at(span: &Span) -> (usize, usize) {
+    (span.start.line().max(1), span.start.col() + 1)
 }
 
-fn syntax(reason: &str, span: &Span) -> SpecError {
-    SpecError::new(SpecFault::Syntax(reason.to_owned())).at(position(span))
+fn malformed(reason: &str, at: (usize, usize)) -> SpecError {
+    SpecError::new(SpecFault::Syntax(reason.to_owned())).at(Some(at))
 }
 
 fn scan_error(error: &ScanError) -> SpecError {
