@@ -20,11 +20,11 @@ impl Spec {
     /// true; a decimal number in place of a string is its text. Unknown and repeated keys
     /// are errors.
     ///
-    /// Anchors, aliases, `<<`, tags and directives are refused. So is unquoted text that is
-    /// another number or a boolean in YAML 1.1 (`0x10`, `1e3`, `yes`) where a string
-    /// belongs, because versions of the library read different texts.
+    /// Anchors, aliases, `<<` and tags are refused. So is unquoted text that is another
+    /// number or a boolean in YAML 1.1 (`0x10`, `1e3`, `yes`) where a string belongs,
+    /// because versions of the library read different texts.
     ///
-    /// YAML takes about 130 bytes of memory for each value (a key, string, number or list), and
+    /// YAML takes up to 90 bytes of memory for each value (a key, string, number or list), and
     /// more than a million values are refused. Plain JSON takes about ten times its length.
     ///
     /// # Errors

@@ -17,8 +17,7 @@ type Result<T> = std::result::Result<T, ReadError>;
 pub(super) fn read<T: for<'de> Deserialize<'de>>(
     root: &Node<'_>,
 ) -> std::result::Result<T, SpecError> {
-    let read = T::deserialize(root).map_err(|error| error.within(root.position, ""));
-    read.map_err(|ReadError(error)| error)
+    T::deserialize(root).map_err(|error| error.within(root.position, "").0)
 }
 
 impl<'de> Deserializer<'de> for &Node<'_> {

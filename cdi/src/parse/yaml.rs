@@ -11,7 +11,7 @@ use crate::spec::SpecFault;
 const DEPTH_LIMIT: usize = 24;
 
 /// Most values (keys among them) of a document. 2 048 channels in YAML have 70 000. A value may be
-/// as short as a byte and takes some 130 in memory, so the text's length bounds too little.
+/// as short as a byte and takes up to 90 in memory, so the text's length bounds too little.
 const VALUE_LIMIT: usize = 1_000_000;
 
 /// A value, with all that is in it.
@@ -77,12 +77,12 @@ impl Node<'_> {
                 let index = step.trim_end_matches(']').parse().ok();
                 index.and_then(|index: usize| entries.get(index))
             }
-            Value::Mapping(entries) => {
+            Value::Mapping(entries) if !step.is_empty() => {
                 let mut entries = entries.iter();
                 let found = entries.find(|(key, _)| key.text().is_ok_and(|key| key == step));
                 found.map(|(_, value)| value)
             }
-            Value::Plain(_) | Value::Text(_) => None,
+            _ => None,
         };
         child.map_or(self.position, |child| child.locate(rest))
     }
