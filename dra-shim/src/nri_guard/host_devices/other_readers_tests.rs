@@ -17,7 +17,7 @@ fn named_by_number(kind: &str) -> String {
 async fn a_spec_that_runtimes_may_read_differently_makes_its_kind_unknown_and_no_other() {
     let both =
         with_channel("example.com/fabric").replace("\"kind\"", "\"Kind\": \"a.com/b\", \"kind\"");
-    let alias = with_channel("example.com/fabric").replacen(":", ": &a", 1);
+    let alias = with_channel("example.com/fabric").replacen(':', ": &a ", 1);
     let more = with_channel("example.com/fabric") + "}";
     for (spec, said) in [
         (named_by_number("example.com/fabric"), "put it in quotes"),
