@@ -11,6 +11,8 @@ mod reader;
 mod scalar;
 mod yaml;
 
+use serde::Deserialize;
+
 use crate::spec::{RawSpec, SpecFault};
 use crate::{Spec, SpecError};
 
@@ -54,7 +56,8 @@ impl Spec {
             return Ok(spec);
         }
         let root = yaml::read(text).map_err(|error| vec![error])?;
-        let raw: RawSpec = reader::read(&root).map_err(|error| vec![error])?;
+        let raw: Result<RawSpec, _> = Deserialize::deserialize(&root);
+        let raw = raw.map_err(|error| vec![error.within(root.position, "").0])?;
         let spec = Self::from(raw);
         let faults = spec.faults();
         if faults.is_empty() {

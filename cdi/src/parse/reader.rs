@@ -3,22 +3,14 @@
 use std::iter::Enumerate;
 use std::slice::Iter;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::error::{ReadError, Shown};
 use super::scalar;
 use super::yaml::{Node, Value};
-use crate::SpecError;
 
 type Result<T> = std::result::Result<T, ReadError>;
-
-/// The document as a `T`.
-pub(super) fn read<T: for<'de> Deserialize<'de>>(
-    root: &Node<'_>,
-) -> std::result::Result<T, SpecError> {
-    T::deserialize(root).map_err(|error| error.within(root.position, "").0)
-}
 
 impl<'de> Deserializer<'de> for &Node<'_> {
     type Error = ReadError;

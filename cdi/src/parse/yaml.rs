@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span, StrInput};
+use granit_parser::{
+    ErrorKind, Event, Marker, Options, Parser, ScalarStyle, ScanError, Span, StrInput,
+};
 
 use crate::SpecError;
 use crate::spec::SpecFault;
@@ -54,7 +56,9 @@ pub(super) fn read(text: &[u8]) -> Result<Node<'_>> {
     loop {
         match builder.next()? {
             (Event::StreamStart | Event::DocumentStart(..), _) => {}
-            (Event::StreamEnd, span) => return Err(malformed("there is no document", at(&span))),
+            (Event::StreamEnd, span) => {
+                return Err(malformed("there is no document", at(span.start)));
+            }
             begun => {
                 let root = builder.node(begun, 0)?;
                 // What comes after the value is still this document's.
@@ -114,7 +118,7 @@ impl<'t> Builder<'t> {
             _ => "",
         };
         if !problem.is_empty() {
-            return Err(SpecError::new(SpecFault::TooComplex(problem)).at(Some(at(&span))));
+            return Err(SpecError::new(SpecFault::TooComplex(problem)).at(Some(at(span.start))));
         }
         let value = match event {
             Event::Scalar(text, ScalarStyle::Plain, ..) => Value::Plain(text),
@@ -136,11 +140,11 @@ impl<'t> Builder<'t> {
                 entries.shrink_to_fit();
                 Value::Mapping(entries)
             }
-            _ => return Err(malformed("a value is missing", at(&span))),
+            _ => return Err(malformed("a value is missing", at(span.start))),
         };
         Ok(Node {
             value,
-            position: at(&span),
+            position: at(span.start),
         })
     }
 
@@ -186,8 +190,8 @@ fn unfit(reason: &str, before: &str) -> SpecError {
 const TOO_DEEP: &str = "is nested too deeply";
 
 /// Line and column, from 1.
-fn at(span: &Span) -> (usize, usize) {
-    (span.start.line().max(1), span.start.col() + 1)
+fn at(marker: Marker) -> (usize, usize) {
+    (marker.line().max(1), marker.col() + 1)
 }
 
 fn malformed(reason: &str, at: (usize, usize)) -> SpecError {
@@ -199,6 +203,5 @@ fn scan_error(error: &ScanError) -> SpecError {
         ErrorKind::RecursionLimitExceeded => SpecFault::TooComplex(TOO_DEEP),
         kind => SpecFault::Syntax(kind.to_string()),
     };
-    let at = error.marker();
-    SpecError::new(fault).at(Some((at.line(), at.col() + 1)))
+    SpecError::new(fault).at(Some(at(*error.marker())))
 }
