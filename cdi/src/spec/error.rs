@@ -122,8 +122,8 @@ impl SpecError {
                 "use a key like vendor.example/key, and the value for the rest"
             }
             SpecFault::TooComplex(_) => {
-                "write the values out, without aliases or needless nesting; split a spec of many \
-                 devices"
+                "write every value out, without anchors, aliases, tags and needless nesting; split \
+                 a spec of many devices"
             }
             SpecFault::Shape(_) if self.field() == Some("cdiVersion") => {
                 "state the lowest version that has what the spec uses, from 0.3.0 to 1.1.0"

@@ -51,7 +51,7 @@ pub enum SpecFault {
     /// a value of a wrong type, an invalid name or version.
     #[error("{0}")]
     Shape(String),
-    /// Nested more deeply, or with more repeated aliases, than any spec needs.
+    /// What no spec needs: an anchor, an alias, a tag, too many values, too deep nesting.
     #[error("{0}")]
     TooComplex(&'static str),
     /// Not JSON, or JSON that does not fit the model.
