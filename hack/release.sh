@@ -58,6 +58,7 @@ make_cdi_gen() {
         install -m 755 "$target_dir/$target/release/cdi-gen" "$directory/cdi-gen"
         check_elf "$directory/cdi-gen"
         write_sbom cdi-gen "$version" "file:$directory/cdi-gen" "sha256:$(sha256sum "$directory/cdi-gen" | cut -d' ' -f1)" "$directory/cdi-gen.spdx.json"
+        grep -q '"name": *"imex-cdi"' "$directory/cdi-gen.spdx.json" || die "the list of what cdi-gen is made of lacks imex-cdi"
         cp -r "$scratch/cli-docs/man" "$scratch/cli-docs/completions" LICENSE "$directory"
         archive -C "$scratch" "$name" >"$new/$name.tar.gz"
     done

@@ -21,9 +21,12 @@ get_syft() {
 # write_sbom NAME VERSION SOURCE DIGEST FILE: of a SOURCE as syft names them. The same source gives the same file:
 # what syft makes of the time and of chance is made of DIGEST.
 write_sbom() {
+    local platform=()
     get_syft
+    # Of an image's index it is which one; with a file syft refuses it.
+    [[ $3 != oci-dir:* ]] || platform=(--platform "linux/$architecture")
     SYFT_CHECK_FOR_APP_UPDATE=false "$syft" scan --quiet --source-name "$1" --source-version "$2" \
-        --platform "linux/$architecture" --output "spdx-json=$scratch/sbom" "$3" >&2 || die "syft could not read $3"
+        "${platform[@]}" --output "spdx-json=$scratch/sbom" "$3" >&2 || die "syft could not read $3"
     mkdir -p "$(dirname "$5")"
     sed -E -e "s|(\"created\": *)\"[^\"]*\"|\1\"$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)\"|" \
         -e "s|(\"documentNamespace\": *)\"[^\"]*\"|\1\"https://imex-dra.invalid/spdx/$4\"|" "$scratch/sbom" >"$5"
