@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod class;
+mod error_chain;
+mod one_line;
+
+pub use class::Class;
+pub use dra_common_derive::Advice;
+pub use error_chain::error_chain;
+pub use one_line::{OneLine, is_invisible, truncated};
