@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use dra_common::{Advice, OneLine};
+use dra_common::{Advice, OneLine, joined_lines};
 
 use crate::command::{self, Error};
 use crate::driver_root::DriverRoot;
 use crate::not_found::DriverFileNotFound;
-use crate::printable::one_line;
 use crate::root_program::{RootProgram, RootProgramError};
 
 /// The host IMEX daemon (`nvidia-imex`), asked through its own `nvidia-imex-ctl`.
@@ -201,7 +200,8 @@ impl HostImex {
             Error::TimedOut => HostImexError::TimedOut { timeout },
         })?;
         let socket = self.socket.clone();
-        let (stdout, stderr) = (one_line(&run.stdout), one_line(&run.stderr));
+        let shortened = |output: &[u8]| joined_lines(&String::from_utf8_lossy(output), 200);
+        let (stdout, stderr) = (shortened(&run.stdout), shortened(&run.stderr));
         if !run.status.success() {
             let status = run.status;
             return Err(HostImexError::Failed {

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use dra_common::Advice;
-
-use crate::printable::one_line;
+use dra_common::{Advice, joined_lines};
 
 /// A return code of NVML (`nvmlReturn_t`).
 ///
@@ -67,7 +65,7 @@ pub enum NvmlFailure {
         count: u32,
     },
     /// The probe panicked. The next read does not depend on it.
-    #[error("the probe panicked: {}", one_line(message.as_bytes()))]
+    #[error("the probe panicked: {}", joined_lines(message, 200))]
     #[advice(
         code = "nvml-probe-panicked",
         hint = "report this with the log of the process"

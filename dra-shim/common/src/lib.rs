@@ -10,4 +10,4 @@ pub use bounded_read::{FileKind, ReadError, read_bounded};
 pub use class::Class;
 pub use dra_common_derive::Advice;
 pub use error_chain::error_chain;
-pub use one_line::{OneLine, is_invisible, truncated};
+pub use one_line::{OneLine, joined_lines, truncated};

@@ -39,11 +39,26 @@ impl Write for Escaping<'_, '_> {
 }
 
 /// Whether a reader would not see the character as itself at its place in the line.
-pub fn is_invisible(c: char) -> bool {
+fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Joins the lines of `text` to one line of at most `max` bytes, and `...` if there is more.
+///
+/// Invisible characters, as those that [`OneLine`] escapes, are left out: for messages that may be
+/// long and need not be quoted exactly.
+pub fn joined_lines(text: &str, max: usize) -> String {
+    let visible = |word: &str| -> String { word.chars().filter(|c| !is_invisible(*c)).collect() };
+    let words: Vec<String> = text.split_whitespace().map(visible).collect();
+    let mut line = words.join(" ").trim().to_owned();
+    if line.len() > max {
+        line.truncate(truncated(&line, max).len());
+        line.push_str("...");
+    }
+    line
 }
 
 /// Returns the longest prefix of `text` that has at most `max` bytes and ends between characters.
@@ -65,6 +80,19 @@ mod tests {
             OneLine(text).to_string(),
             "a\\nb\\u{1b}[31m\\u{202e}c\\u{2028}d\\u{85}é \u{1f980}"
         );
+    }
+
+    #[test]
+    fn lines_are_joined_without_what_a_terminal_obeys() {
+        let text = "a\u{1b}[31mred\u{7}\n  \u{202e}txt.exe\u{200f}\u{2066}é\0";
+        assert_eq!(joined_lines(text, 99), "a[31mred txt.exeé");
+        assert_eq!(joined_lines(" \n\u{7}", 99), "");
+    }
+
+    #[test]
+    fn a_joined_line_is_truncated_between_characters() {
+        assert_eq!(joined_lines("ä\nä", 5), "ä ä");
+        assert_eq!(joined_lines("ä\nä", 4), "ä ...");
     }
 
     #[test]
