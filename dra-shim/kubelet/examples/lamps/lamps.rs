@@ -50,7 +50,11 @@ pub(crate) struct Lamps {
 pub(crate) enum LampError {
     // Its claim may be unprepared meanwhile.
     #[error("{lamp} is in use by claim {holder}")]
-    #[advice(code = "in-use", hint = "delete the pod of one of the two claims", retry)]
+    #[advice(
+        code = "in-use",
+        hint = "delete the pod of one of the two claims",
+        retry
+    )]
     InUse { lamp: String, holder: String },
     #[error("the claim's UID or device cannot be part of a CDI name: {0}")]
     #[advice(code = "bad-name", permanent)]
