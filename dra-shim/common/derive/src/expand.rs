@@ -2,9 +2,11 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
-use syn::{Data, DeriveInput, Error, Fields, Visibility, parse_quote};
+use syn::{Data, DeriveInput, Error, Fields};
 
-use crate::attributes::{Attributes, Method};
+use crate::attributes::Attributes;
+
+const METHODS: [&str; 3] = ["code", "hint", "class"];
 
 /// One arm of the methods: a variant, or the whole struct.
 struct Case {
@@ -35,7 +37,7 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         }],
         Data::Union(_) => return Err(Error::new(Span::call_site(), "a union has no variants")),
     };
-    let methods = Method::ALL.map(|method| method_of(method, &defaults, &cases));
+    let methods = METHODS.map(|method| method_of(method, &defaults, &cases));
     let methods = methods.into_iter().collect::<syn::Result<TokenStream>>()?;
     let name = &input.ident;
     let (impl_generics, type_generics, bounds) = input.generics.split_for_impl();
@@ -64,7 +66,7 @@ fn pattern(path: &TokenStream, fields: &Fields) -> TokenStream {
 }
 
 /// The method, or nothing if no attribute gives a value for it.
-fn method_of(method: Method, defaults: &Attributes, cases: &[Case]) -> syn::Result<TokenStream> {
+fn method_of(method: &str, defaults: &Attributes, cases: &[Case]) -> syn::Result<TokenStream> {
     let is_given = |attributes: &Attributes| attributes.given(method).is_some();
     if !is_given(defaults) && !cases.iter().any(|case| is_given(&case.attributes)) {
         return Ok(TokenStream::new());
@@ -77,19 +79,19 @@ fn method_of(method: Method, defaults: &Attributes, cases: &[Case]) -> syn::Resu
         Ok(quote!(#pattern => #value,))
     });
     let arms = arms.collect::<syn::Result<TokenStream>>()?;
-    let public: Visibility = parse_quote!(pub);
-    let vis = defaults.vis.as_ref().unwrap_or(&public);
-    let name = Ident::new(method.name(), Span::call_site());
+    let public = quote!(pub);
+    let vis = defaults.given("vis").unwrap_or(&public);
+    let name = Ident::new(method, Span::call_site());
     let (doc, returned) = match method {
-        Method::Code => (
+        "code" => (
             "Returns a stable word for metrics, logs and events.",
             quote!(&'static str),
         ),
-        Method::Hint => (
+        "hint" => (
             "Returns what to do about it; empty if there is nothing to do.",
             quote!(&'static str),
         ),
-        Method::Class => (
+        _ => (
             "Returns whether repeating the call can help.",
             quote!(::dra_common::Class),
         ),
@@ -102,8 +104,7 @@ fn method_of(method: Method, defaults: &Attributes, cases: &[Case]) -> syn::Resu
     })
 }
 
-fn missing(method: Method, case: &Ident) -> Error {
-    let method = method.name();
+fn missing(method: &str, case: &Ident) -> Error {
     let example = match method {
         "class" => "retry".to_owned(),
         _ => format!("{method} = \"...\""),
@@ -116,6 +117,8 @@ fn missing(method: Method, case: &Ident) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use syn::parse_quote;
+
     use super::*;
 
     fn error_of(input: &DeriveInput) -> String {
