@@ -72,7 +72,12 @@ need_tools() {
     done
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         say "installing ${packages[*]} (for ${missing[*]})"
-        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${packages[@]}"; } >/dev/null ||
+        mkdir -p "$IMEX_CACHE"
+        # One script after the other: hack/test.sh runs several.
+        {
+            flock 8
+            apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${packages[@]}"
+        } >/dev/null 8>"$IMEX_CACHE/apt.lock" ||
             die "${missing[*]} missing; as root run: apt-get update && apt-get install ${packages[*]}"
     else
         die "${missing[*]} missing; as root run: apt-get update && apt-get install ${packages[*]}"

@@ -20,6 +20,38 @@ cargo_deny_version=0.20.2
 
 step() { say "== $* (after $((SECONDS / 60)) min)"; }
 
+# What runs beside the steps, by name, and its output: tests mostly wait, and leave the CPUs to it.
+declare -A beside=()
+logs=$(mktemp -d)
+trap 'end_beside; rm -rf "$logs"' EXIT
+
+# start_beside NAME COMMAND...
+start_beside() {
+    local name=$1
+    shift
+    # A process group of its own, to end all of it.
+    set -m
+    # The steps come first, but tests in an emulator need their share, too, or their deadlines pass.
+    nice -n 5 "$@" >"$logs/$name" 2>&1 &
+    set +m
+    beside[$name]=$!
+}
+
+# join NAME: waits for it, shows its output, and fails if it did.
+join() {
+    local pid=${beside[$1]} status=0
+    unset "beside[$1]"
+    wait "$pid" || status=$?
+    cat "$logs/$1"
+    [ $status = 0 ] || die "$1 failed; its output is above"
+}
+
+end_beside() {
+    local pid
+    for pid in "${beside[@]}"; do kill -- "-$pid" 2>/dev/null || true; done
+    wait
+}
+
 # A tool from the crate registry, at one version, outside the clone.
 cargo_tool() {
     local name=$1 version=$2
@@ -33,7 +65,8 @@ cargo_tool() {
 }
 
 fast() {
-    need_tools cargo cc g++ shellcheck
+    need_tools cargo cc g++ go shellcheck
+    start_beside cluster-programs hack/cluster/build.sh
 
     step "format"
     cargo fmt --all --check
@@ -69,13 +102,12 @@ fast() {
 
     step "unit tests and doc examples"
     # nri-plugin meets NRI in Go.
-    need_tools go
+    cargo test --quiet --locked --workspace --exclude imex-cdi --no-run
+    # Built in a place of its own: cargo would wait for cargo.
+    [ "$(uname -m)" = aarch64 ] ||
+        start_beside arm64 env IMEX_EMULATION=optional CARGO_TARGET_DIR="$target_dir/arm64" \
+            hack/test-arch.sh arm64 durable-file dra-checkpoint imex-cdi nvml-clique
     IMEX_REQUIRE_GO=1 cargo test --locked --workspace --exclude imex-cdi
-
-    if [ "$(uname -m)" != aarch64 ]; then
-        step "unit tests and doc examples on arm64, in an emulator"
-        IMEX_EMULATION=optional hack/test-arch.sh arm64 durable-file dra-checkpoint imex-cdi nvml-clique
-    fi
 
     step "every source file is compiled"
     every_source_file_is_compiled
@@ -96,6 +128,7 @@ fast() {
 
     step "chart"
     local programs
+    join cluster-programs
     programs=$(hack/cluster/build.sh)
     export HELM=$programs/bin/helm
     deployments/helm/test.sh
@@ -149,10 +182,9 @@ packaged_crates_build() {
     # The same versions of everything else. Not --locked: the lock file names
     # crates that are not here.
     cp Cargo.lock "$unpacked"
-    for name in "${published[@]}" imex-cdi/inject dra-kubelet/testing nri-plugin/testing; do
-        cargo check --quiet --manifest-path "$unpacked/Cargo.toml" --target-dir "$target_dir" -p "${name%/*}" \
-            $([[ $name != */* ]] || echo --features "$name")
-    done
+    local check=(cargo check --quiet --manifest-path "$unpacked/Cargo.toml" --target-dir "$target_dir")
+    for name in "${published[@]}"; do "${check[@]}" -p "$name"; done
+    for name in imex-cdi/inject dra-kubelet/testing nri-plugin/testing; do "${check[@]}" -p "${name%/*}" --features "$name"; done
 }
 
 # With the features for Rust runtimes and for plugins of NRI: every
@@ -187,4 +219,8 @@ case ${1-} in
     --arch) hack/test-arch.sh "${2-}" ;;
     *) die "unknown argument $1; usage: hack/test.sh [--fast | --arch ARCH]" ;;
 esac
+if [ -n "${beside[arm64]-}" ]; then
+    step "unit tests and doc examples on arm64, in an emulator"
+    join arm64
+fi
 say "all tests passed"

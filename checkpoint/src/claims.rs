@@ -180,20 +180,19 @@ impl<P: Payload> Claims<P> {
     }
 
     /// Removes the record of a completed claim. For an Unprepare that finds one,
-    /// after it has undone the effects. Idempotent: returns whether it removed
-    /// one. An aborted record stays until [`expire`](Self::expire).
+    /// after it has undone the effects. Without a record nothing changes. An aborted
+    /// record stays until [`expire`](Self::expire).
     ///
     /// # Errors
     ///
     /// [`Refused::InProgress`] for a started one: abort it.
-    pub fn remove(&mut self, uid: &str) -> Result<bool, Refused> {
-        let removes = self.advance(uid, Event::Remove)?;
-        if removes {
+    pub fn remove(&mut self, uid: &str) -> Result<(), Refused> {
+        if self.advance(uid, Event::Remove)? {
             self.view.record_map_mut().remove(uid);
             self.view.set_boot_if_empty(&self.current_boot);
             self.changed = true;
         }
-        Ok(removes)
+        Ok(())
     }
 
     /// Removes the aborted records whose fence is over at `now`; returns how

@@ -7,9 +7,6 @@ use dra_common::{Advice, Class};
 use crate::claims::Refused;
 use crate::format::EncodeError;
 
-const PAYLOAD_HINT: &str =
-    "report it with the log: most likely the driver's payload type is at fault";
-
 /// Why the store could not be opened or a commit not be made durable.
 ///
 /// Cheap to clone: every change that shared a failed write gets its own.
@@ -62,14 +59,13 @@ pub enum StoreError {
         /// How long the caller waited.
         limit: Duration,
     },
-    /// This change of several panicked; the panic's message is in the log. It
-    /// leaves no trace, and the others are not harmed.
-    #[error("the change of the checkpoint panicked")]
-    #[advice(code = "checkpoint-change-panicked", hint = PAYLOAD_HINT, permanent)]
-    ChangePanicked,
     /// The writer panicked. It continues with the next commit.
     #[error("the checkpoint's writer panicked during the commit")]
-    #[advice(code = "checkpoint-writer-panicked", hint = PAYLOAD_HINT, retry)]
+    #[advice(
+        code = "checkpoint-writer-panicked",
+        hint = "report it with the log: most likely the driver's payload type is at fault",
+        retry
+    )]
     WriterPanicked,
 }
 

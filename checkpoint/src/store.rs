@@ -3,11 +3,11 @@ mod writer;
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use durable_file::Dir;
 
-use self::job::{Caller, Job};
+use self::job::Job;
 use self::writer::Writer;
 use crate::boot::BootId;
 use crate::claims::Claims;
@@ -42,7 +42,7 @@ const QUEUE_LIMIT: usize = 256;
 /// ends its thread after the commits in its queue, and does not wait for it.
 #[derive(Debug)]
 pub struct Store<P> {
-    queue: SyncSender<Vec<Job<P>>>,
+    queue: SyncSender<Job<P>>,
     published: Arc<Published<P>>,
 }
 
@@ -142,41 +142,14 @@ impl<P: Payload> Store<P> {
         E: Send + 'static,
     {
         let (job, caller) = Job::new(change);
-        self.send(vec![job])?;
+        self.send(job)?;
         caller
             .answer(limit)?
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// As [`commit`](Self::commit) for several changes that become durable
-    /// together: they run in their order under one lock, each sees those before
-    /// it, and one write has them all. Returns their answers in the same order.
-    ///
-    /// Each is on its own in everything else: one that fails or panics leaves no
-    /// trace, and the others go on ([`StoreError::ChangePanicked`]). For callers
-    /// who have several claims at once; calls of several threads that meet share
-    /// a write anyway.
-    pub fn commit_all<R, E, F>(&self, changes: Vec<F>) -> Vec<Result<R, CommitError<E>>>
-    where
-        F: FnOnce(&mut Claims<P>) -> Result<R, E> + Send + 'static,
-        R: Send + 'static,
-        E: Send + 'static,
-    {
-        let (jobs, callers): (Vec<_>, Vec<_>) = changes.into_iter().map(Job::new).unzip();
-        let sent = self.send(jobs);
-        let until = Instant::now() + COMMIT_LIMIT;
-        let answer = |caller: &Caller<R, E>| {
-            sent.clone()?;
-            let limit = until.saturating_duration_since(Instant::now());
-            caller
-                .answer(limit)?
-                .unwrap_or_else(|_| Err(StoreError::ChangePanicked.into()))
-        };
-        callers.iter().map(answer).collect()
-    }
-
-    fn send(&self, jobs: Vec<Job<P>>) -> Result<(), StoreError> {
-        self.queue.try_send(jobs).map_err(|unsent| match unsent {
+    fn send(&self, job: Job<P>) -> Result<(), StoreError> {
+        self.queue.try_send(job).map_err(|unsent| match unsent {
             TrySendError::Full(_) => StoreError::QueueFull {
                 waiting: QUEUE_LIMIT,
             },

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_api::names::clique_of_pool;
 use compute_domain_node::{
-    ChannelRequest, KubeletDevice, Moment, NodeClaims, PrepareError, Prepared,
+    ChannelRequest, DomainState, Hardware, KubeletDevice, Moment, NodeClaims, PrepareError,
+    PrepareInput, Prepared,
 };
 use dra_checkpoint::{ClaimName, ClaimStatus, StatusError};
 use dra_kubelet::{Claim, ClaimError, ClaimRef, Context, Driver, PreparedDevice};
@@ -24,7 +25,6 @@ use crate::imex_daemon::{DaemonWatch, Waited};
 use crate::in_flight::{InFlight, Step};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
-use crate::prepare_queue::{PrepareQueue, ReadyClaim};
 use crate::reported_holders::ReportedHolders;
 use crate::shared_claims::SharedClaims;
 
@@ -40,7 +40,6 @@ pub(crate) struct ComputeDomainDriver {
     pub(crate) imex_daemon: Option<DaemonWatch>,
     /// The `nvidia-imex` of the host or of that daemon.
     pub(crate) host_imex: HostImexGate,
-    pub(crate) prepares: PrepareQueue,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) in_flight: InFlight,
@@ -49,6 +48,16 @@ pub(crate) struct ComputeDomainDriver {
     /// The directory of the CDI specs.
     pub(crate) cdi_root: PathBuf,
     pub(crate) claim_status: ClaimStatusWriter,
+}
+
+/// A claim and the facts that decide about it, apart from the hardware's.
+struct ReadyClaim {
+    name: ClaimName,
+    status: ClaimStatus,
+    request: ChannelRequest,
+    domain: DomainState,
+    /// The name of this node.
+    node: Arc<str>,
 }
 
 impl Driver for ComputeDomainDriver {
@@ -82,7 +91,6 @@ impl Driver for ComputeDomainDriver {
 impl ComputeDomainDriver {
     // req: NODE-23
     async fn prepare_once(&self, context: &Context, claim: &Claim) -> Result<Prepared, ClaimError> {
-        let announced = self.prepares.announce();
         let status = ClaimStatus::from_raw(&claim.status);
         if let Ok(status) = &status {
             self.in_flight
@@ -95,7 +103,7 @@ impl ComputeDomainDriver {
         {
             return Ok(prepared);
         }
-        let ready = match self.look_up(context, claim, status, &claims, &name).await {
+        let ready = match self.look_up(context, claim, status, &name).await {
             Ok(ready) => ready,
             // It does not matter to a claim that another instance has prepared meanwhile.
             Err(error) => {
@@ -104,21 +112,18 @@ impl ComputeDomainDriver {
             }
         };
         self.in_flight.step(&claim.id, Step::WritingRecordAndSpec);
-        let mut holder = None;
-        let refused = |error: &PrepareError| {
-            holder = error.holder().map(|other| other.uid.clone());
-            prepare_failed(error)
-        };
-        let prepared = self
-            .prepares
-            .prepare(context, ready, announced, refused)
-            .await;
-        let prepared = match (prepared, holder) {
-            (Err(error), Some(holder)) => return Err(self.held(error, holder).await),
-            (prepared, _) => prepared?,
-        };
-        self.metrics.prepared_channels(claims.prepared_channels());
-        Ok(prepared)
+        let (node, hardware) = (Arc::clone(&claims), Arc::clone(&self.hardware));
+        let prepare = move || Ok(ready.prepare(&node, &hardware.snapshot_for_claim()));
+        match context.run_blocking(prepare).await? {
+            Ok(prepared) => {
+                self.metrics.prepared_channels(claims.prepared_channels());
+                Ok(prepared)
+            }
+            Err(error) => Err(match error.holder() {
+                Some(holder) => self.held(prepare_failed(&error), holder.uid.clone()).await,
+                None => prepare_failed(&error),
+            }),
+        }
     }
 
     /// Has the holder looked for, since it may be gone, and names the time since when it holds.
@@ -135,7 +140,6 @@ impl ComputeDomainDriver {
         context: &Context,
         claim: &Claim,
         status: Result<ClaimStatus, StatusError>,
-        claims: &Arc<NodeClaims>,
         name: &ClaimName,
     ) -> Result<ReadyClaim, ClaimError> {
         let status = status.map_err(|error| {
@@ -153,7 +157,6 @@ impl ComputeDomainDriver {
             domain = self.domains.state(claim, &request.domain).await?;
         }
         Ok(ReadyClaim {
-            claims: Arc::clone(claims),
             name: name.clone(),
             status,
             request,
@@ -238,6 +241,23 @@ impl ComputeDomainDriver {
         let claim = claim_reference(claim);
         self.events
             .warning(&claim, "FabricDegraded", "Prepare", reason);
+    }
+}
+
+// === impl ReadyClaim ===
+
+impl ReadyClaim {
+    /// On a thread that may block.
+    fn prepare(&self, claims: &NodeClaims, hardware: &Hardware) -> Result<Prepared, PrepareError> {
+        claims.prepare(&PrepareInput {
+            claim: &self.name,
+            status: &self.status,
+            request: &self.request,
+            domain: self.domain,
+            node: &self.node,
+            hardware,
+            now: Moment::now(),
+        })
     }
 }
 

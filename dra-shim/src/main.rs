@@ -34,8 +34,6 @@
 
 mod advertise;
 mod args;
-#[cfg(test)]
-mod batch_tests;
 mod call_observer;
 mod check_schedule;
 mod checkpoint;
@@ -62,7 +60,6 @@ mod monitor;
 mod nri_guard;
 mod path_segment;
 mod pod_lookup;
-mod prepare_queue;
 mod reconciler;
 mod removed_mounts;
 mod reported_holders;

@@ -164,7 +164,7 @@ fn prepare_without_name(node: &TestNode, uid: &str) {
         hardware: &node.driver.hardware.snapshot(),
         now: Moment::now(),
     };
-    node.claims.prepare_all(&[input]).remove(0).unwrap();
+    node.claims.prepare(&input).unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,7 +40,6 @@ use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
 use crate::nri_guard::{self, Connection, HostDevices, NriGuard, PodClaims, Reports};
 use crate::pod_lookup::PodLookup;
-use crate::prepare_queue::PrepareQueue;
 use crate::reconciler::Reconciler;
 use crate::removed_mounts::RemovedMounts;
 use crate::reported_holders::ReportedHolders;
@@ -143,9 +142,6 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let (form, device_form) = watch::channel(DeviceForm::Undecided);
     let published = PublishedDaemon::at_start(parts.imex_daemon.as_ref());
     let (published, daemon) = watch::channel(published);
-    let hardware = Arc::clone(&parts.hardware);
-    let heartbeat = parts.liveness.add("prepare-worker", WRITES_LIMIT);
-    let prepares = PrepareQueue::start(move || hardware.snapshot_for_claim(), heartbeat);
     let tasks = [
         tokio::spawn(parts.spec_keeper().run(shutdown.clone())),
         tokio::spawn(parts.removed_mounts(&nri).run(shutdown.clone())),
@@ -164,7 +160,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         ),
     ];
     let daemon_watch = parts.watch_daemon(published, &shutdown);
-    let driver = parts.driver(prepares, daemon_watch);
+    let driver = parts.driver(daemon_watch);
     let guard = parts.start_guard(&nri)?;
     let kubelet = parts.kubelet_server(driver, desired_slice, device_health, dropped);
     let ended = kubelet.serve(&shutdown).await;
@@ -463,11 +459,7 @@ impl Parts {
         }
     }
 
-    fn driver(
-        &self,
-        prepares: PrepareQueue,
-        imex_daemon: Option<DaemonWatch>,
-    ) -> ComputeDomainDriver {
+    fn driver(&self, imex_daemon: Option<DaemonWatch>) -> ComputeDomainDriver {
         ComputeDomainDriver {
             shared_claims: self.shared_claims.clone(),
             hardware: Arc::clone(&self.hardware),
@@ -475,7 +467,6 @@ impl Parts {
             holders: self.holders.clone(),
             imex_daemon,
             host_imex: self.imex_gate(),
-            prepares,
             events: self.events.clone(),
             metrics: Arc::clone(&self.metrics),
             in_flight: self.in_flight.clone(),

@@ -157,7 +157,7 @@ mod tests {
             hardware: &hardware,
             now: Moment::now(),
         };
-        claims.prepare_all(&[input]).remove(0).unwrap();
+        claims.prepare(&input).unwrap();
         claims
     }
 

@@ -8,7 +8,8 @@ use crate::damage::{FilePart, Mismatch};
 
 /// The checksums to be written: V1's, which is the file's, and V2's.
 pub(super) fn checksums_of(v1: &[&str], v2_zeroed: &[&str]) -> (u64, u64) {
-    checksum::compute_pair(covered_by_files(Some(bytes(v1))), bytes(v2_zeroed))
+    let outer = checksum::compute(covered_by_files(Some(bytes(v1))));
+    (outer, checksum::compute(bytes(v2_zeroed)))
 }
 
 /// Whether each part's checksum is that of its text.
@@ -21,10 +22,9 @@ pub(super) struct Texts {
 /// has: those of a newer driver are not damage.
 pub(super) fn texts(file: &File<'_>, v2: &Part<'_>) -> Texts {
     let (before, after) = v2.around_checksum();
-    let v1 = covered_by_files(file.v1_text().map(once));
-    let (outer, inner) = checksum::compute_pair(v1, [before, b"0", after]);
+    let inner = checksum::compute([before, b"0", after]);
     Texts {
-        v1: compare(FilePart::V1, file.get("checksum"), outer),
+        v1: v1_text(file),
         v2: compare(FilePart::V2, v2.get("checksum"), inner),
     }
 }

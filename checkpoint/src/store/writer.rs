@@ -52,7 +52,7 @@ impl<P: Payload> Writer<P> {
     }
 
     /// Commits until the store is dropped and its queue is empty.
-    pub(super) fn serve(mut self, queue: &Receiver<Vec<Job<P>>>) {
+    pub(super) fn serve(mut self, queue: &Receiver<Job<P>>) {
         while let Ok(first) = queue.recv() {
             // A caller whose answer is lost in a panic sees its channel close;
             // `unsure` is set if the panic came during a write.
@@ -62,9 +62,9 @@ impl<P: Payload> Writer<P> {
 
     /// One lock, one read and one write for `first` and every change that waits.
     /// No caller is answered before its change is durable.
-    pub(super) fn commit(&mut self, first: Vec<Job<P>>, queue: &Receiver<Vec<Job<P>>>) {
-        let mut batch = first;
-        batch.extend(queue.try_iter().flatten());
+    pub(super) fn commit(&mut self, first: Job<P>, queue: &Receiver<Job<P>>) {
+        let mut batch = vec![first];
+        batch.extend(queue.try_iter());
         let written = self.locked(&mut batch, queue);
         for job in batch {
             job.answer(written.clone());
@@ -75,11 +75,11 @@ impl<P: Payload> Writer<P> {
     fn locked(
         &mut self,
         batch: &mut Vec<Job<P>>,
-        queue: &Receiver<Vec<Job<P>>>,
+        queue: &Receiver<Job<P>>,
     ) -> Result<(), StoreError> {
         let _lock = disk::lock(&*self.dir)?;
         // Also the changes that arrived while another process had the lock.
-        batch.extend(queue.try_iter().flatten());
+        batch.extend(queue.try_iter());
         self.refresh()?;
         if self.unsure {
             // Or a change could act on what a power loss takes back.

@@ -81,9 +81,9 @@ fn commit<const N: usize>(writer: &mut Writer<Part>, batch: [Job<Part>; N]) {
     let first = batch.next().unwrap();
     let (queue, jobs) = std::sync::mpsc::sync_channel(N);
     for job in batch {
-        queue.try_send(vec![job]).ok().unwrap();
+        queue.try_send(job).ok().unwrap();
     }
-    writer.commit(vec![first], &jobs);
+    writer.commit(first, &jobs);
 }
 
 fn answer<R>(caller: &Caller<R, Refused>) -> Result<R, CommitError<Refused>> {
@@ -120,7 +120,7 @@ fn a_change_that_fails_leaves_no_trace_and_the_others_alone() {
     let (first, caller_first) = start("first");
     let (refused, caller_refused) = Job::new(|claims: &mut Claims<Part>| {
         begin(claims, "refused")?;
-        claims.remove("first").map(drop)
+        claims.remove("first")
     });
     let (panicking, caller_panicking) =
         Job::new(|claims: &mut Claims<Part>| -> Result<(), Refused> {
@@ -189,8 +189,7 @@ fn a_failed_write_fails_every_change_that_shared_it() {
         let mut writer = writer(&dir);
         dir.fail_step(step, EIO);
         let ((a, caller_a), (seen, caller_seen)) = (start("a"), reader());
-        let (refused, caller_refused) =
-            Job::new(|claims: &mut Claims<Part>| claims.remove("a").map(drop));
+        let (refused, caller_refused) = Job::new(|claims: &mut Claims<Part>| claims.remove("a"));
         commit(&mut writer, [a, seen, refused]);
         let errors = [
             answer(&caller_a).unwrap_err(),
@@ -263,8 +262,8 @@ fn a_change_that_comes_while_another_process_has_the_lock_shares_the_commit() {
     let theirs = dir.lock(disk::LOCK_FILE, Duration::ZERO).unwrap();
     let (queue, jobs) = std::sync::mpsc::sync_channel(1);
     let ((early, caller_early), (late, caller_late)) = (start("early"), start("late"));
-    let commit = thread::spawn(move || writer.commit(vec![early], &jobs));
-    queue.send(vec![late]).ok().unwrap();
+    let commit = thread::spawn(move || writer.commit(early, &jobs));
+    queue.send(late).ok().unwrap();
     drop(theirs);
     caller_early.wait(PATIENCE).unwrap().unwrap().unwrap();
     commit.join().unwrap();

@@ -83,7 +83,7 @@ fn records_of_another_boot_are_handed_over_before_they_are_forgotten() {
 fn undoing_one_record_of_another_boot_does_not_make_the_rest_current() {
     let dir = two_prepared();
     let store = open_in(&dir, "after-the-reboot");
-    assert!(store.commit(|claims| claims.remove("a")).unwrap());
+    store.commit(|claims| claims.remove("a")).unwrap();
     let recorded = Boot::Changed {
         recorded: BOOT.into(),
     };
@@ -96,7 +96,7 @@ fn once_the_last_record_of_another_boot_is_undone_there_is_nothing_to_forget() {
     let dir = two_prepared();
     let store = open_in(&dir, "after-the-reboot");
     for uid in ["a", "b"] {
-        assert!(store.commit(move |claims| claims.remove(uid)).unwrap());
+        store.commit(move |claims| claims.remove(uid)).unwrap();
     }
     assert_eq!(store.view().check_recovered(), Ok(()));
     store

@@ -73,7 +73,7 @@ type Call = fn(&Store<Group>, &'static str) -> Result<(), CommitError<Refused>>;
 const CALLS: [Call; 3] = [
     |store, uid| store.commit(move |claims| claims.start(&claim(uid), &status("p"), at(0))),
     |store, uid| store.commit(move |claims| claims.complete(uid, &status("p"), vec![group()])),
-    |store, uid| store.commit(move |claims| claims.remove(uid).map(drop)),
+    |store, uid| store.commit(move |claims| claims.remove(uid)),
 ];
 
 // req: CKPT-6

@@ -91,7 +91,7 @@ fn expect(map: &mut BTreeMap<Uid, Model>, op: Op, now: i64) -> Answer {
         Op::Remove(uid) => match map.get(uid) {
             Some(Model::Completed(_)) => {
                 map.remove(uid);
-                Ok(1)
+                Ok(0)
             }
             Some(Model::Started(_)) => Err("claim-in-progress"),
             Some(Model::Aborted(..)) | None => Ok(0),
@@ -113,7 +113,7 @@ fn change(claims: &mut Claims<Group>, op: Op, now: Timestamp) -> Result<usize, R
             .complete(uid, &status(version), vec![group()])
             .map(|()| 0),
         Op::Abort(uid) => claims.abort(uid, now).map(|()| 0),
-        Op::Remove(uid) => claims.remove(uid).map(usize::from),
+        Op::Remove(uid) => claims.remove(uid).map(|()| 0),
         Op::Expire => Ok(claims.expire(now)),
         Op::Regret(uid) => {
             // Whatever these say, what they did is taken back.

@@ -91,7 +91,7 @@ fn line_up_only(claims: &mut Claims<Group>, uids: [String; 2]) -> Result<(), Ref
         .collect();
     for uid in known {
         match claims.get(&uid).map(|record| &record.state) {
-            Some(State::Completed(_)) => drop(claims.remove(&uid)?),
+            Some(State::Completed(_)) => claims.remove(&uid)?,
             _ => claims.abort(&uid, at(0))?,
         }
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
@@ -17,24 +16,17 @@ use crate::error::ClaimError;
 pub struct Context {
     deadline: Instant,
     cancellation: CancellationToken,
-    on_the_way: watch::Receiver<usize>,
 }
 
 // === impl Context ===
 
 impl Context {
     /// What the library does before each attempt; public for the tests of drivers.
-    /// No other claims are being read.
     pub fn new(deadline: Instant, cancellation: CancellationToken) -> Self {
         Self {
             deadline,
             cancellation,
-            on_the_way: watch::channel(0).1,
         }
-    }
-
-    pub(crate) fn with_claims_on_the_way(self, on_the_way: watch::Receiver<usize>) -> Self {
-        Self { on_the_way, ..self }
     }
 
     /// When the library answers kubelet, even if the attempt is still running: two
@@ -54,18 +46,6 @@ impl Context {
     /// waits until it returns, so it should return soon.
     pub const fn cancellation(&self) -> &CancellationToken {
         &self.cancellation
-    }
-
-    /// How many claims are on their way to the driver, for Prepares of the same call of
-    /// kubelet's or of others: those that wait for their turn, and those that the library
-    /// is reading. A claim of a call counts from the call on, and until the future of its
-    /// [`prepare`](crate::Driver::prepare) was polled once: what the driver notes of a
-    /// claim before its first `await`, others see no later than the count.
-    ///
-    /// For a driver that prepares several claims at less cost together. It should wait
-    /// for them for milliseconds at most, since a read may take ten seconds, or fail.
-    pub fn claims_on_the_way(&self) -> watch::Receiver<usize> {
-        self.on_the_way.clone()
     }
 
     /// Runs blocking work (file system, ioctl, a C library) on tokio's blocking

@@ -165,16 +165,13 @@ fn a_claim_that_began_before_its_daemon_drained_is_refused_in_its_last_commit() 
     let request = mk_labelled_request(&status).unwrap();
     let hardware = mk_hardware();
     let input = domains_own(&claim, &status, &request, &hardware);
-    let begun = node.claims.begin_all(&[input]);
+    let begun = node.claims.begin(&input).unwrap();
 
     node.drains();
     let said = node.claims.drained();
     assert_eq!(said.as_deref(), Some(POD), "what is Started holds nothing");
-    let written = begun.into_iter().map(|begun| {
-        let input = domains_own(&claim, &status, &request, &hardware);
-        node.claims.write_spec(&input, begun?)
-    });
-    let refused = node.claims.end_all(written.collect()).remove(0);
+    let written = node.claims.write_spec(&input, begun).unwrap();
+    let refused = node.claims.end(written);
     assert_eq!(refused.unwrap_err().code(), "imex-daemon-draining");
     assert_eq!(node.disks.spec_of(&claim), None, "no container can have it");
 }

@@ -13,7 +13,7 @@
 //! facts: DomainState, Hardware (fabric, major)     looked up by the caller
 //!                        ▼
 //! NodeClaims::start         removes what an earlier boot left, aligns specs with records
-//! NodeClaims::prepare_all   records Started ──► CDI specs ──► records Completed ──► devices for kubelet
+//! NodeClaims::prepare       record Started ──► CDI spec ──► record Completed ──► devices for kubelet
 //! NodeClaims::unprepare     CDI spec removed ──► record removed, or Aborted
 //! NodeClaims::repair_specs  writes the specs that somebody else has removed
 //! NodeClaims::rebuild       after damage: restores the records that are lost
@@ -85,12 +85,11 @@
 //!     hardware: &hardware,
 //!     now: Moment::now(),
 //! };
-//! for answer in node.prepare_all(&[input]) {
-//!     let [device] = answer?.devices.try_into().map_err(|_| "a channel claim has one device")?;
-//!     assert_eq!(device.device_name, "channel-0"); // what was allocated, for kubelet
-//!     let opened = ["k8s.compute-domain.nvidia.com/claim=0b5a-channel-7".to_owned()];
-//!     assert_eq!(device.cdi_device_ids.as_deref(), Some(&opened[..]));
-//! }
+//! let prepared = node.prepare(&input)?;
+//! let [device] = prepared.devices.try_into().map_err(|_| "a channel claim has one device")?;
+//! assert_eq!(device.device_name, "channel-0"); // what was allocated, for kubelet
+//! let opened = ["k8s.compute-domain.nvidia.com/claim=0b5a-channel-7".to_owned()];
+//! assert_eq!(device.cdi_device_ids.as_deref(), Some(&opened[..]));
 //! node.unprepare(&claim.uid, Moment::now())?;
 //! # assert_eq!(std::fs::read_dir(&cdi_root)?.count(), 0);
 //! # Ok(())

@@ -22,7 +22,7 @@ use crate::moment::FenceClock;
 /// `Result` read and write files and wait for a lock: call them where blocking
 /// is allowed, never on an async worker. The others answer from memory.
 ///
-/// The caller ensures that [`prepare_all`](Self::prepare_all) and
+/// The caller ensures that [`prepare`](Self::prepare) and
 /// [`unprepare`](Self::unprepare) of one claim do not overlap in this process.
 #[derive(Debug)]
 pub struct NodeClaims {
@@ -111,20 +111,6 @@ impl NodeClaims {
         E: From<StoreError> + Send + 'static,
     {
         self.store.commit(change).map_err(either)
-    }
-
-    /// As [`commit`](Self::commit) for several changes, which share one write. One
-    /// that fails or panics does not harm the others.
-    pub(crate) fn commit_all<R, E>(
-        &self,
-        changes: Vec<impl FnOnce(&mut Claims<DeviceGroup>) -> Result<R, E> + Send + 'static>,
-    ) -> Vec<Result<R, E>>
-    where
-        R: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        let answers = self.store.commit_all(changes).into_iter();
-        answers.map(|answer| answer.map_err(either)).collect()
     }
 }
 

@@ -1,12 +1,10 @@
-//! Prepare: the claims' records become Started, their CDI specs are written, their
-//! records become Completed. Two durable writes of the checkpoint, however many
-//! claims there are.
+//! Prepare: the claim's record becomes Started, its CDI spec is written, its record becomes Completed. Two durable
+//! writes of the checkpoint, which claims that are prepared at the same time share.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use dra_checkpoint::lifecycle::Phase;
-use dra_checkpoint::{ClaimName, ClaimStatus, StoreError};
+use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimUid, Major};
 
@@ -24,7 +22,7 @@ use crate::request::ChannelRequest;
 use crate::spec::ensure;
 
 /// The claim to prepare, and every fact that decides about it.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct PrepareInput<'a> {
     /// The claim.
     pub claim: &'a ClaimName,
@@ -74,7 +72,7 @@ impl NodeClaims {
     /// written again if it is missing or different. Neither config nor fabric
     /// matter: a prepared claim stays prepared. Writes no record.
     ///
-    /// `None`: [prepare](Self::prepare_all) the claim. `major` is the channel major,
+    /// `None`: [prepare](Self::prepare) the claim. `major` is the channel major,
     /// if it is known.
     ///
     /// # Errors
@@ -98,55 +96,36 @@ impl NodeClaims {
         }))
     }
 
-    /// Prepares claims for which [`already_prepared`](Self::already_prepared) has no
-    /// answer, each of them once. May be repeated, and resumes what a crash
-    /// interrupted.
-    ///
-    /// The claims share the two durable writes, and nothing else: each has its own
-    /// answer, in the order of `inputs`, and one that is refused or panics does not
-    /// harm the others. Of two that want one device, the first one gets it.
+    /// Prepares a claim for which [`already_prepared`](Self::already_prepared) has no
+    /// answer. May be repeated, and resumes what a crash interrupted. Calls of several
+    /// threads share durable writes.
     ///
     /// # Errors
-    /// [`PrepareError`], of each claim: device or channel are in use, the device is none of
+    /// [`PrepareError`]: device or channel are in use, the device is none of
     /// this driver's, the domain does not exist or has no channel, the claim lacks the
     /// domain's label, the hardware does not allow it, a file cannot be written; in this order.
     /// The claim then holds no device. A Started record and its spec may remain: the next call
     /// resumes them, [`unprepare`](Self::unprepare) removes them.
     // req: NODE-16, NODE-22
-    pub fn prepare_all(&self, inputs: &[PrepareInput<'_>]) -> Vec<Result<Prepared, PrepareError>> {
-        let begun = self.begin_all(inputs);
-        let written = inputs.iter().zip(begun).map(|(input, begun)| {
-            let write = AssertUnwindSafe(|| self.write_spec(input, begun?));
-            // The panic's message is in the log.
-            catch_unwind(write).unwrap_or_else(|_| Err(StoreError::ChangePanicked.into()))
-        });
-        let ended = self.end_all(written.collect());
-        let answers = inputs.iter().zip(ended).map(|(input, devices)| {
-            Ok(Prepared {
-                devices: devices?,
-                degraded: input.hardware.warning(),
-                without_device: self
-                    .goes_without(input)
-                    .then(|| input.hardware.fabric.to_string()),
-            })
-        });
-        answers.collect()
+    pub fn prepare(&self, input: &PrepareInput<'_>) -> Result<Prepared, PrepareError> {
+        let begun = self.begin(input)?;
+        let continued = self.write_spec(input, begun)?;
+        Ok(Prepared {
+            devices: self.end(continued)?,
+            degraded: input.hardware.warning(),
+            without_device: self
+                .goes_without(input)
+                .then(|| input.hardware.fabric.to_string()),
+        })
     }
 
-    /// Writes the Started records before the first side effect, and answers early
+    /// Writes the Started record before the first side effect, and answers early
     /// where the claim is prepared or refused.
-    pub(crate) fn begin_all(
-        &self,
-        inputs: &[PrepareInput<'_>],
-    ) -> Vec<Result<Begun, PrepareError>> {
+    pub(crate) fn begin(&self, input: &PrepareInput<'_>) -> Result<Begun, PrepareError> {
+        let beginning = self.beginning(input)?;
+        let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
         let guard = self.guard;
-        let beginnings = inputs.iter().map(|input| self.beginning(input));
-        let beginnings: Vec<_> = beginnings.collect();
-        let changes = beginnings.into_iter().map(|beginning| {
-            let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
-            move |claims: &mut _| beginning?.run(claims, &specs, &fences, guard)
-        });
-        self.commit_all(changes.collect())
+        self.commit(move |claims| beginning.run(claims, &specs, &fences, guard))
     }
 
     /// Writes a begun claim's spec. The lock is not held: the record announces it.
@@ -231,21 +210,15 @@ impl NodeClaims {
         is_known.then_some(NeededDaemon { daemon, clique })
     }
 
-    /// The deciding checks and the records that they guard, in one commit. Of two
+    /// The deciding checks and the record that they guard, in one commit. Of two
     /// claims that want the device, the second one loses and removes its spec.
-    pub(crate) fn end_all(
-        &self,
-        claims: Vec<Result<Continued, PrepareError>>,
-    ) -> Vec<Result<Vec<KubeletDevice>, PrepareError>> {
-        let guard = self.guard;
-        let changes = claims.into_iter().map(|claim| {
-            let specs = Arc::clone(&self.specs);
-            move |claims: &mut _| match claim? {
-                Continued::Prepared(devices) => Ok(devices),
-                Continued::Ends(ending) => ending.run(claims, &specs, guard),
-            }
-        });
-        self.commit_all(changes.collect())
+    pub(crate) fn end(&self, claim: Continued) -> Result<Vec<KubeletDevice>, PrepareError> {
+        let ending = match claim {
+            Continued::Prepared(devices) => return Ok(devices),
+            Continued::Ends(ending) => ending,
+        };
+        let (specs, guard) = (Arc::clone(&self.specs), self.guard);
+        self.commit(move |claims| ending.run(claims, &specs, guard))
     }
 }
 

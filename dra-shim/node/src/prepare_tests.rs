@@ -291,66 +291,6 @@ fn of_several_reasons_the_first_check_decides_and_nothing_is_written_before_all_
     assert!(prepare_in(&node, &claim, &status, &whole, at(2)).is_ok());
 }
 
-#[test]
-fn claims_that_are_prepared_together_share_two_writes_and_not_their_refusals() {
-    let disks = Disks::default();
-    let node = disks.start();
-    let hardware = mk_hardware();
-    prepare(&node, &mk_claim("holder")).unwrap();
-    let claims: Vec<_> = (0..16).map(|n| mk_claim(&format!("claim-{n}"))).collect();
-    let statuses: Vec<_> = (0..16)
-        .map(|n| mk_status("pod", &format!("channel-{n}")))
-        .collect();
-    let requests: Vec<_> = statuses
-        .iter()
-        .map(|status| ChannelRequest::from_status(status).unwrap())
-        .collect();
-    let inputs: Vec<_> = (0..16)
-        .map(|n| PrepareInput {
-            domain: match n {
-                5 => DomainState::Missing,
-                _ => DomainState::Unassigned,
-            },
-            ..mk_input(&claims[n], &statuses[n], &requests[n], &hardware)
-        })
-        .collect();
-    let writes_before = disks.checkpoint_writes();
-    let answers = node.prepare_all(&inputs);
-    for (n, answer) in answers.iter().enumerate() {
-        match n {
-            0 => assert!(matches!(answer, Err(PrepareError::InUse { .. }))),
-            5 => assert!(matches!(answer, Err(PrepareError::DomainNotFound { .. }))),
-            _ => {
-                let device = &answer.as_ref().unwrap().devices[0];
-                assert_eq!(device.device_name, format!("channel-{n}"));
-                assert!(disks.spec_of(&claims[n]).is_some());
-            }
-        }
-    }
-    assert_eq!(disks.checkpoint_writes() - writes_before, 2);
-    assert_eq!(node.prepared_channels(), 15);
-    let again = node.prepare_all(&inputs);
-    assert_eq!(again.iter().filter(|answer| answer.is_ok()).count(), 14);
-    assert_eq!(disks.checkpoint_writes() - writes_before, 2, "nothing new");
-}
-
-// req: NODE-18
-#[test]
-fn of_two_claims_prepared_together_for_one_device_the_first_gets_it() {
-    let disks = Disks::default();
-    let node = disks.start();
-    let (first, second) = (mk_claim("first"), mk_claim("second"));
-    let (status, hardware) = (mk_status("pod", "channel-0"), mk_hardware());
-    let request = ChannelRequest::from_status(&status).unwrap();
-    let inputs = [&first, &second].map(|claim| mk_input(claim, &status, &request, &hardware));
-    let answers = node.prepare_all(&inputs);
-    assert!(answers[0].is_ok());
-    assert!(
-        matches!(&answers[1], Err(PrepareError::InUse { holder, .. }) if holder.to_string().ends_with(":first"))
-    );
-    assert_eq!(disks.spec_of(&second), None);
-}
-
 /// What a Prepare for the aborted status gets at this moment.
 fn retried(node: &NodeClaims, now: Moment) -> Result<(), PrepareError> {
     let (status, hardware) = (mk_status("pod-1", "channel-0"), mk_hardware());

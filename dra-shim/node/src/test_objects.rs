@@ -131,12 +131,12 @@ pub(crate) fn prepare_input(
     node: &NodeClaims,
     input: PrepareInput<'_>,
 ) -> Result<Prepared, PrepareError> {
-    node.prepare_all(&[input]).remove(0)
+    node.prepare(&input)
 }
 
 /// What a Prepare does under the first lock.
 pub(crate) fn begin(node: &NodeClaims, input: PrepareInput<'_>) -> Result<(), PrepareError> {
-    node.begin_all(&[input]).remove(0).map(drop)
+    node.begin(&input).map(drop)
 }
 
 /// What a Prepare does between its two locks.
@@ -161,8 +161,7 @@ pub(crate) fn end(
             .request
             .device_group(opened(node, input), vec!["id".to_owned()]),
     };
-    node.end_all(vec![Ok(Continued::Ends(Box::new(ending)))])
-        .remove(0)
+    node.end(Continued::Ends(Box::new(ending)))
 }
 
 fn device(node: &NodeClaims, input: &PrepareInput<'_>) -> ClaimDevice {

@@ -74,7 +74,7 @@ fn remove(
         match step {
             Step::RemoveSpec => remove_spec(specs, uid)?,
             Step::RecordAborted => claims.abort(uid, now.wall)?,
-            Step::RemoveRecord => drop(claims.remove(uid)?),
+            Step::RemoveRecord => claims.remove(uid)?,
             _ => {} // no other step is one of Unprepare
         }
     }

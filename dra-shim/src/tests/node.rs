@@ -28,7 +28,6 @@ use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
 use crate::pod_lookup::PodLookup;
-use crate::prepare_queue::PrepareQueue;
 use crate::reconciler::Reconciler;
 use crate::reported_holders::ReportedHolders;
 use crate::shared_claims::SharedClaims;
@@ -87,7 +86,6 @@ impl TestNode {
         let client = server.client();
         let metrics = Metrics::register(&mut Registry::default(), NODE);
         let hardware = Arc::new(hardware);
-        let monitor = Arc::clone(&hardware);
         let driver = ComputeDomainDriver {
             shared_claims,
             hardware,
@@ -95,10 +93,6 @@ impl TestNode {
             holders: ReportedHolders::default(),
             imex_daemon: None,
             host_imex: HostImexGate::default(),
-            prepares: PrepareQueue::start(
-                move || monitor.snapshot_for_claim(),
-                Liveness::default().add("prepare-worker", Duration::from_secs(60)),
-            ),
             events: Events::new(client.clone(), "test", NODE),
             in_flight: InFlight::default(),
             node: NODE.into(),

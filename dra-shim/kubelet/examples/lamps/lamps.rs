@@ -263,7 +263,7 @@ fn undo(
 ) -> Result<(), LampError> {
     specs.remove(uid)?;
     match claims.get(uid.as_str()).map(|record| &record.state) {
-        Some(State::Completed(_)) => drop(claims.remove(uid.as_str())?),
+        Some(State::Completed(_)) => claims.remove(uid.as_str())?,
         Some(State::Started) => claims.abort(uid.as_str(), now)?,
         Some(State::Aborted { .. }) | None => {}
     }

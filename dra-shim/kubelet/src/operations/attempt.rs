@@ -1,16 +1,15 @@
 //! One attempt at one claim: read it, check it, call the driver, and contain whatever
 //! goes wrong there.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use dra_common::error_chain;
 use futures_util::FutureExt as _;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -33,8 +32,6 @@ pub(crate) struct Attempts<D, S> {
     pub(crate) driver: D,
     pub(crate) source: S,
     pub(crate) observer: Arc<dyn Observer>,
-    /// How many claims are on their way to the driver.
-    pub(crate) on_the_way: Arc<watch::Sender<usize>>,
     pub(crate) permits: Permits,
 }
 
@@ -49,10 +46,6 @@ pub(crate) struct Permits {
 /// bytes each. A node has tens of pods that start at once, and reads of claims are
 /// limited to as many.
 const MAX_ATTEMPTS: usize = 32;
-
-/// Counts one claim as on its way to the driver for as long as it lives: from the call,
-/// or from a later read, until the driver has begun with it.
-pub(crate) struct OnTheWay(pub(super) Arc<watch::Sender<usize>>);
 
 /// A claim that was read for the calls that were waiting until `answer_by`.
 pub(crate) struct FetchedClaim {
@@ -78,32 +71,20 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
         &self,
         id: &ClaimRef,
         fetched: &mut Option<FetchedClaim>,
-        on_the_way: Option<OnTheWay>,
         answer_by: Instant,
         cancellation: &CancellationToken,
     ) -> Outcome {
         let current = fetched
             .take()
             .filter(|fetched| fetched.answer_by == answer_by);
-        let mut on_the_way = on_the_way;
         let claim = if let Some(FetchedClaim { claim, .. }) = current {
             claim
         } else {
-            on_the_way.get_or_insert_with(|| OnTheWay::begin(&self.on_the_way));
             self.fetch(id, answer_by, cancellation).await?
         };
-        let context = Context::new(answer_by.into_std(), cancellation.clone())
-            .with_claims_on_the_way(self.on_the_way.subscribe());
+        let context = Context::new(answer_by.into_std(), cancellation.clone());
         // The method is called when this is polled: it may panic before it returns a future.
-        let attempt = async {
-            let mut prepare = pin!(self.driver.prepare(&context, &claim));
-            let devices = poll_fn(|cx| {
-                let polled = prepare.as_mut().poll(cx);
-                on_the_way = None; // the driver knows the claim now
-                polled
-            });
-            check(&claim, devices.await?)
-        };
+        let attempt = async { check(&claim, self.driver.prepare(&context, &claim).await?) };
         let outcome = self.attempt(Method::Prepare, id, attempt).await;
         *fetched = Some(FetchedClaim { claim, answer_by });
         outcome
@@ -204,21 +185,6 @@ impl Permits {
                 Err(ClaimError::retry("too many other claims are under way").with_code("busy"))
             }
         }
-    }
-}
-
-// === impl OnTheWay ===
-
-impl OnTheWay {
-    pub(crate) fn begin(count: &Arc<watch::Sender<usize>>) -> Self {
-        count.send_modify(|count| *count += 1);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for OnTheWay {
-    fn drop(&mut self) {
-        self.0.send_modify(|count| *count = count.saturating_sub(1));
     }
 }
 

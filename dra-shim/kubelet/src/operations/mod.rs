@@ -28,7 +28,7 @@ mod chains;
 mod device_checks;
 mod task;
 
-use attempt::{Attempts, OnTheWay, Permits};
+use attempt::{Attempts, Permits};
 use chains::{Chains, Place, Progress};
 use task::{Shared, Task};
 
@@ -76,7 +76,6 @@ impl<D: Driver, S: ClaimSource> Operations<D, S> {
                     driver,
                     source,
                     observer,
-                    on_the_way: Arc::new(watch::Sender::new(0)),
                     permits: Permits::new(),
                 },
                 chains: Chains::default(),
@@ -84,11 +83,6 @@ impl<D: Driver, S: ClaimSource> Operations<D, S> {
             }),
             tasks: TaskTracker::new(),
         }
-    }
-
-    /// Counts a claim that may come to the driver soon, until the result is dropped.
-    pub(crate) fn announce(&self) -> OnTheWay {
-        OnTheWay::begin(&self.shared.attempts.on_the_way)
     }
 
     /// Joins the claim's running operation of this method, or begins one. The
@@ -111,16 +105,12 @@ impl<D: Driver, S: ClaimSource> Operations<D, S> {
                 predecessor,
             } => {
                 let progress = operation.progress.clone();
-                // A claim that waits for another operation may not come for long.
-                let is_next = method == Method::Prepare && predecessor.is_none();
-                let on_the_way = is_next.then(|| self.announce());
                 let task = Task {
                     shared,
                     operation,
                     claim,
                     began: Instant::now(),
                     progress: sender,
-                    on_the_way,
                 };
                 self.tasks.spawn(task.run(predecessor));
                 progress

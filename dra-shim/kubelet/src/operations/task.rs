@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::attempt::{Attempts, FetchedClaim, OnTheWay, delays, driver_panicked};
+use super::attempt::{Attempts, FetchedClaim, delays, driver_panicked};
 use super::chains::{Chains, Operation, Progress};
 use crate::claim::ClaimRef;
 use crate::claim_source::ClaimSource;
@@ -33,8 +33,6 @@ pub(super) struct Task<D, S> {
     pub(super) claim: ClaimRef,
     pub(super) began: Instant,
     pub(super) progress: watch::Sender<Progress>,
-    /// Counts the claim until its first attempt has begun.
-    pub(super) on_the_way: Option<OnTheWay>,
 }
 
 // === impl Task ===
@@ -53,7 +51,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
             method = %self.operation.method,
         )
     )]
-    pub(super) async fn run(mut self, predecessor: Option<watch::Receiver<Progress>>) {
+    pub(super) async fn run(self, predecessor: Option<watch::Receiver<Progress>>) {
         if let Some(mut predecessor) = predecessor {
             // An error means that its task is gone, which will do.
             let _ = predecessor
@@ -64,8 +62,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
         observer.claim_started(self.operation.method, &self.claim);
         // An attempt catches panics of the driver's methods. What remains is a value of
         // the driver that panics when it is dropped.
-        let on_the_way = self.on_the_way.take();
-        let outcome = AssertUnwindSafe(self.attempts(on_the_way))
+        let outcome = AssertUnwindSafe(self.attempts())
             .catch_unwind()
             .await
             .unwrap_or_else(|_| Err(driver_panicked()));
@@ -85,7 +82,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
 
     /// Attempts until one succeeds, fails for good, or no call waits any more.
     // req: KUBELET-24
-    async fn attempts(&self, mut on_the_way: Option<OnTheWay>) -> Outcome {
+    async fn attempts(&self) -> Outcome {
         let (uid, chains) = (&self.claim.uid, &self.shared.chains);
         if chains.leave_if_expired(uid, &self.operation) {
             return Err(
@@ -99,7 +96,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
             if let Some(error) = self.reason_to_stop() {
                 return Err(error);
             }
-            let error = match self.attempt(&mut fetched, on_the_way.take()).await {
+            let error = match self.attempt(&mut fetched).await {
                 // Devices that an Unprepare is about to take away are no success.
                 Ok(_) if self.is_superseded() => return Err(superseded()),
                 Ok(devices) => return Ok(devices),
@@ -123,11 +120,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
         }
     }
 
-    async fn attempt(
-        &self,
-        fetched: &mut Option<FetchedClaim>,
-        on_the_way: Option<OnTheWay>,
-    ) -> Outcome {
+    async fn attempt(&self, fetched: &mut Option<FetchedClaim>) -> Outcome {
         let answer_by = self.operation.answer_by();
         let attempts = &self.shared.attempts;
         let cancellation = &self.operation.cancellation;
@@ -138,14 +131,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
         // driver's futures, which are many times as large as itself.
         match method {
             Method::Prepare => {
-                Box::pin(attempts.prepare(
-                    &self.claim,
-                    fetched,
-                    on_the_way,
-                    answer_by,
-                    cancellation,
-                ))
-                .await
+                Box::pin(attempts.prepare(&self.claim, fetched, answer_by, cancellation)).await
             }
             Method::Unprepare => {
                 Box::pin(attempts.unprepare(&self.claim, answer_by, cancellation)).await

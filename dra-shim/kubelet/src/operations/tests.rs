@@ -141,27 +141,6 @@ async fn a_joining_call_keeps_the_retries_going_beyond_the_first_calls_deadline(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_is_on_its_way_from_the_call_until_the_driver_has_begun_with_it() {
-    let mut bench = mk_bench(0, 0);
-    let on_the_way = bench.operations.announce().0.subscribe();
-    let count = || *on_the_way.borrow();
-    assert_eq!(count(), 0);
-    let prepare = bench.call(Method::Prepare, 43);
-    assert_eq!(count(), 1, "and no task has run yet");
-    bench.next().await;
-    tokio::task::yield_now().await;
-    assert_eq!(count(), 0, "the driver waits for the gate");
-
-    let unprepare = bench.call(Method::Unprepare, 43);
-    let again = bench.call(Method::Prepare, 43);
-    assert_eq!(count(), 0, "it waits for the Unprepare");
-    bench.gate.add_permits(3);
-    let (_, removed, prepared) = tokio::join!(prepare, unprepare, again);
-    assert_eq!((removed, prepared), (Ok(vec![]), Ok(vec![])));
-    assert_eq!(count(), 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn retries_read_the_claim_once_until_another_call_joins() {
     let bench = mk_bench(3, 100);
     bench.call(Method::Prepare, 43).await.unwrap();

@@ -91,8 +91,6 @@ impl<D: Driver, S: ClaimSource> DraService<D, S> {
             )));
         }
         let answer_by = answer_by(Instant::now(), metadata);
-        // The first claim may reach the driver before the last one is submitted.
-        let submitting = (method == Method::Prepare).then(|| self.0.announce());
         let handles: Vec<_> = claims
             .into_iter()
             .map(|claim| {
@@ -102,7 +100,6 @@ impl<D: Driver, S: ClaimSource> DraService<D, S> {
                 (uid, valid.map(|()| self.0.submit(method, claim, answer_by)))
             })
             .collect();
-        drop(submitting);
         let outcomes = handles.into_iter().map(|(uid, handle)| async move {
             let outcome = match handle {
                 Ok(handle) => handle.outcome(answer_by).await,
