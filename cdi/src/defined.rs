@@ -9,13 +9,13 @@
 //! | file | names that are not known |
 //! |---|---|
 //! | a link that leads out of the directory, one that is longer than any spec, one of a newer version of CDI | all |
-//! | one that is no valid spec, or that CDI's libraries in Go read in two ways | those of each kind that is written in it; all if it may hide its kind (escapes, tags, UTF-16) |
+//! | one that is no valid spec here, also because versions of CDI's library in Go read it differently | those of each kind that is written in it; all if it may hide its kind (escapes, tags, UTF-16) |
 //! | one without devices or of too low a version, which all readers refuse; a pipe, a directory | none |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use dra_common::{OneLine, error_chain};
+use dra_common::error_chain;
 
 use crate::edits::DeviceNode;
 use crate::names::{DeviceName, Kind, QualifiedName};
@@ -131,16 +131,15 @@ fn unlisted(dir: &SpecDir) -> Option<String> {
 
 /// Why a runtime may have a file, or have more of it, and what to do.
 fn read_elsewhere(file: &SpecFile) -> Option<String> {
-    Some(match (&file.spec, file.two_ways) {
-        (Err(error @ LoadError::Invalid { .. }), _) => format!(
+    let error = file.spec.as_ref().err()?;
+    Some(match error {
+        LoadError::Invalid { .. } => format!(
             "{}, and a runtime may read it otherwise ({})",
             error_chain(error),
             error.hint()
         ),
         // The link's target may be there for the runtime, whose root is the host's.
-        (Err(error @ LoadError::Read { source, .. }), _)
-            if source.kind() == io::ErrorKind::NotFound =>
-        {
+        LoadError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             format!(
                 "{}: it is a link, whose target may be there on the host, outside of what this program \
                  sees (put a copy of the file in place of the link, or mount the target's directory \
@@ -148,12 +147,6 @@ fn read_elsewhere(file: &SpecFile) -> Option<String> {
                 error_chain(error)
             )
         }
-        (Err(error), _) => format!("{} ({})", error_chain(error), error.hint()),
-        (Ok(_), Some(two_ways)) => format!(
-            "CDI spec {} is read in two ways: {two_ways} ({})",
-            OneLine(file.path.display()),
-            two_ways.hint()
-        ),
-        (Ok(_), None) => return None,
+        error => format!("{} ({})", error_chain(error), error.hint()),
     })
 }

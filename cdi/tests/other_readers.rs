@@ -33,7 +33,7 @@ use imex_cdi::{DefinedNodes, DeviceNode, OpenNames, QualifiedName, Registry};
 use serde_json::{Value, json};
 
 use crate::go_tool::Go;
-use crate::verdicts::{Case, VERDICTS, cases, read_cases};
+use crate::verdicts::{Case, VERDICTS, cases, mutants, questions, read_cases};
 
 /// The library's versions beside 1.1.0, and the modules of the program.
 const OTHERS: [(&str, &str); 2] = [("0.8.1", "cdi-0.8.1.mod"), ("1.1.1", "cdi-1.1.1.mod")];
@@ -174,7 +174,8 @@ fn a_file_that_others_may_read_opens_the_kinds_that_are_written_in_it_and_no_oth
     for (text, said) in [
         (cut_off.to_owned(), "is not valid"),
         (spec.replace("name: x", "name: 0x10"), "line 4, column 9"),
-        (spec.replace("kind", "Kind: a.com/b\nkind"), "repeated"),
+        (spec.replace("kind", "Kind: a.com/b\nkind"), "unknown field"),
+        (spec.replace("[A=B]", "&e [A=B]"), "anchor"),
         (format!("# \u{2028}\n{spec}"), "U+2028"),
     ] {
         let reason = open(&text, "a.com/b=0x10").unwrap();
@@ -194,7 +195,7 @@ fn a_file_that_others_may_read_opens_the_kinds_that_are_written_in_it_and_no_oth
         ),
         spec.replace("env: [A=B]", "env: [A=yes]")
             .replace("0.5.0", "0.6.0")
-            + "annotations: {a: yes}\n",
+            + "annotations: {a: 'yes', b: 550.54, c: 7}\n",
     ] {
         assert_eq!(open(&text, "a.com/b=x"), None, "{text}");
     }
@@ -247,15 +248,8 @@ fn what_is_read_in_damaged_and_mixed_texts_is_known_or_known_to_be_unknown() {
     let Some(go) = Go::find("no damaged text was shown to the Go library") else {
         return;
     };
-    let texts: Vec<Vec<u8>> = mutants(MUTANTS);
-    let mut asked = String::new();
-    for (at, text) in texts.iter().enumerate() {
-        let hex = text.iter().fold(String::new(), |mut hex, byte| {
-            write!(hex, "{byte:02x}").unwrap();
-            hex
-        });
-        writeln!(asked, "{}", json!({"name": at.to_string(), "hex": hex})).unwrap();
-    }
+    let texts = mutants(MUTANTS, |_| true);
+    let asked = questions(&texts);
     let dir = tempfile::tempdir().unwrap();
     let mut wrong = Vec::new();
     let mut read = 0;
@@ -272,60 +266,4 @@ fn what_is_read_in_damaged_and_mixed_texts_is_known_or_known_to_be_unknown() {
     // Texts that nobody reads would show nothing.
     assert!(read > MUTANTS / 4, "{read} were read");
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
-}
-
-/// Texts of the cases with pieces that YAML's readers may take differently.
-fn mutants(count: usize) -> Vec<Vec<u8>> {
-    const PIECES: [&str; 36] = [
-        "#",
-        " #",
-        "\t",
-        "\n",
-        " ",
-        "\u{2028}",
-        "\u{2029}",
-        "\u{85}",
-        "\u{feff}",
-        "\r",
-        "- ",
-        ": ",
-        ":",
-        ",",
-        "?",
-        "? ",
-        "!",
-        "!!str ",
-        "!!binary ",
-        "&a ",
-        "*a",
-        "<<: ",
-        "0",
-        "0x",
-        "1e",
-        "_",
-        ".",
-        "'",
-        "\"",
-        "\\",
-        "{",
-        "}",
-        "[",
-        "]",
-        "---\n",
-        "...\n",
-    ];
-    let mut random = fastrand::Rng::with_seed(16);
-    let read = cases().into_iter().filter(|case| case.go.is_some());
-    let sources: Vec<Vec<u8>> = read.map(|case| case.bytes()).collect();
-    let mutant = |_| {
-        let mut text = random.choice(&sources).unwrap().clone();
-        let ends_word = |at: &usize| !text[*at].is_ascii_alphanumeric();
-        let ends: Vec<usize> = (0..text.len()).filter(ends_word).collect();
-        let start = random.choice(ends).unwrap() + random.usize(..2);
-        let end = text.len().min(start + random.usize(..4) / 3);
-        let piece = random.choice(PIECES).unwrap();
-        text.splice(start..end, piece.bytes());
-        text
-    };
-    (0..count).map(mutant).collect()
 }

@@ -1,169 +1,172 @@
-//! Values out of a tree, by the rules of `sigs.k8s.io/yaml` over
-//! `encoding/json`: a field is found by its name in any case; null is an empty
-//! value; a scalar where a text belongs is its text; a whole float is an int.
+//! Values out of a tree: null is an empty value, and a number is a text where one belongs.
 
-use serde::de::{Deserialize, Deserializer, Error, Expected, Unexpected, Visitor};
+use std::iter::Enumerate;
+use std::slice::Iter;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::access::{Map, Seq};
-use super::cursor::{Budget, Cursor};
-use super::error::ReadError;
-use super::scalar::Scalar;
-use super::tree::{Tree, Value};
-use crate::SpecError;
-use crate::spec::SpecFault;
+use super::error::{ReadError, Shown};
+use super::scalar;
+use super::yaml::{Node, Value};
 
-/// The document as a `T`.
-pub(super) fn read<T: for<'de> Deserialize<'de>>(tree: &Tree<'_>) -> Result<T, SpecError> {
-    let budget = Budget::new(tree);
-    let root = Cursor::new(tree, &budget);
-    if let Value::Scalar(Scalar::Null) = tree.node(tree.root).value {
-        let fault = SpecFault::Syntax("the document is empty".to_owned());
-        return Err(SpecError::new(fault));
-    }
-    T::deserialize(root).map_err(|error| error.at(root.position()).into())
-}
+type Result<T> = std::result::Result<T, ReadError>;
 
-impl<'de> Deserializer<'de> for Cursor<'_, '_> {
+impl<'de> Deserializer<'de> for &Node<'_> {
     type Error = ReadError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        match self.value()? {
-            Value::Scalar(Scalar::Bool(_)) => self.deserialize_bool(visitor),
-            Value::Scalar(Scalar::Int(_) | Scalar::BigInt(_) | Scalar::Float(_)) => {
-                self.number(visitor)
-            }
-            Value::Scalar(Scalar::Text(_) | Scalar::Merge) => self.deserialize_str(visitor),
-            Value::Scalar(Scalar::Null) => visitor.visit_unit(),
-            Value::Sequence(_) => self.deserialize_seq(visitor),
-            Value::Mapping(_) => self.map(None, visitor),
+    /// A text.
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        visitor.visit_str(self.text()?)
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        let truth = self.plain("false").and_then(scalar::boolean);
+        visitor.visit_bool(truth.ok_or_else(|| self.is_not("true or false"))?)
+    }
+
+    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        visitor.visit_i64(self.integer("a whole number of 64 bits")?)
+    }
+
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        visitor.visit_u32(self.integer("a whole number from 0 to 4294967295")?)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if self.is_null() {
+            return visitor.visit_none();
         }
+        visitor.visit_some(self)
     }
 
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        let text = self.scalar(&visitor)?.to_text();
-        visitor.visit_str(&text.unwrap_or_default())
-    }
-
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        self.deserialize_str(visitor)
-    }
-
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        match self.scalar(&visitor)? {
-            Scalar::Null => visitor.visit_bool(false),
-            Scalar::Bool(truth) => visitor.visit_bool(*truth),
-            scalar => Err(ReadError::invalid_type(unexpected_scalar(scalar), &visitor)),
-        }
-    }
-
-    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        self.number(visitor)
-    }
-
-    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        if let Value::Scalar(Scalar::Float(float)) = self.value()?
-            && float.is_sign_negative()
-        {
-            return Err(ReadError::invalid_type(Unexpected::Float(*float), &visitor));
-        }
-        self.number(visitor)
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        match self.value()? {
-            Value::Scalar(Scalar::Null) => visitor.visit_none(),
-            _ => visitor.visit_some(self),
-        }
-    }
-
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        let entries = match self.value()? {
-            Value::Sequence(entries) => entries.as_slice(),
-            Value::Scalar(Scalar::Null) => &[],
-            value => return Err(ReadError::invalid_type(unexpected(value), &visitor)),
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        let entries = match &self.value {
+            Value::List(entries) => entries.as_slice(),
+            _ if self.is_null() => &[],
+            _ => return Err(self.is_not("a list")),
         };
-        visitor.visit_seq(Seq::new(self, entries))
+        visitor.visit_seq(Entries(entries.iter().enumerate()))
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        self.map(None, visitor)
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        let entries = match &self.value {
+            Value::Mapping(entries) => entries.as_slice(),
+            _ if self.is_null() => &[],
+            _ => return Err(self.is_not("a mapping")),
+        };
+        let mut fields = Fields(entries.iter(), None);
+        let read = visitor.visit_map(&mut fields);
+        read.map_err(|error| match fields.1 {
+            Some((key, _)) => error.within(key.position, &key.step()),
+            None => error,
+        })
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
-        fields: &'static [&'static str],
+        _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, ReadError> {
-        self.map(Some(fields), visitor)
+    ) -> Result<V::Value> {
+        self.deserialize_map(visitor)
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i128 u8 u16 u64 u128 f32 f64 char bytes byte_buf unit unit_struct
+        i8 i16 i32 i128 u8 u16 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
         newtype_struct tuple tuple_struct enum identifier ignored_any
     }
 }
 
-// === impl Cursor ===
+// === impl Node ===
 
-impl<'a, 't> Cursor<'a, 't> {
-    fn scalar(self, expected: &dyn Expected) -> Result<&'a Scalar<'t>, ReadError> {
-        match self.value()? {
-            Value::Scalar(scalar) => Ok(scalar),
-            value => Err(ReadError::invalid_type(unexpected(value), expected)),
+impl Node<'_> {
+    fn is_null(&self) -> bool {
+        matches!(&self.value, Value::Plain(text)
+            if matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL"))
+    }
+
+    /// The scalar, if it has no quotes; `zero` for null.
+    fn plain<'a>(&'a self, zero: &'a str) -> Option<&'a str> {
+        match &self.value {
+            _ if self.is_null() => Some(zero),
+            Value::Plain(text) => Some(text),
+            _ => None,
         }
     }
 
-    fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        match self.scalar(&visitor)? {
-            Scalar::Null => visitor.visit_i64(0),
-            Scalar::Int(int) => visitor.visit_i64(*int),
-            Scalar::BigInt(int) => visitor.visit_u64(*int),
-            Scalar::Float(float) => match whole(*float) {
-                Some(int) => visitor.visit_i64(int),
-                None => Err(ReadError::invalid_type(Unexpected::Float(*float), &visitor)),
-            },
-            scalar => Err(ReadError::invalid_type(unexpected_scalar(scalar), &visitor)),
+    fn integer<T: TryFrom<i64>>(&self, expected: &str) -> Result<T> {
+        let number = self.plain("0").and_then(scalar::integer);
+        let number = number.and_then(|number| number.try_into().ok());
+        number.ok_or_else(|| self.is_not(expected))
+    }
+
+    pub(super) fn text(&self) -> Result<&str> {
+        match &self.value {
+            _ if self.is_null() => Ok(""),
+            Value::Plain(text) if scalar::is_ambiguous(text) => {
+                Err(self.is_not("a text for all readers, put it in quotes"))
+            }
+            Value::Plain(text) | Value::Text(text) => Ok(text),
+            _ => Err(self.is_not("a text")),
         }
     }
 
-    fn map<'de, V: Visitor<'de>>(
-        self,
-        fields: Option<&'static [&'static str]>,
-        visitor: V,
-    ) -> Result<V::Value, ReadError> {
-        let entries = match self.value()? {
-            Value::Mapping(entries) => self.entries(entries, 0)?,
-            Value::Scalar(Scalar::Null) => Vec::new(),
-            value => return Err(ReadError::invalid_type(unexpected(value), &visitor)),
+    fn is_not(&self, expected: &str) -> ReadError {
+        let found = match &self.value {
+            Value::Plain(text) => format!("`{}`", Shown(text)),
+            Value::Text(text) => format!("the text `{}`", Shown(text)),
+            Value::List(_) => "a list".to_owned(),
+            Value::Mapping(_) => "a mapping".to_owned(),
         };
-        visitor.visit_map(Map::new(self, fields, entries))
+        ReadError::custom(format_args!("{found} is not {expected}"))
+    }
+
+    /// This key as a step of a path.
+    fn step(&self) -> String {
+        let name = self.text().map(|name| Shown(name).to_string());
+        name.unwrap_or_default()
     }
 }
 
-/// The int that Go's JSON makes of a float: the one whose digits are written.
-fn whole(float: f64) -> Option<i64> {
-    let written = float.fract() == 0.0 && float.abs() < 1e21;
-    written.then(|| float.to_string().parse().ok()).flatten()
-}
+/// Entries of a list, one by one.
+struct Entries<'a, 't>(Enumerate<Iter<'a, Node<'t>>>);
 
-fn unexpected<'a>(value: &'a Value<'_>) -> Unexpected<'a> {
-    match value {
-        Value::Scalar(scalar) => unexpected_scalar(scalar),
-        Value::Sequence(_) => Unexpected::Seq,
-        Value::Mapping(_) => Unexpected::Map,
+impl<'de> SeqAccess<'de> for Entries<'_, '_> {
+    type Error = ReadError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
+        let Some((index, entry)) = self.0.next() else {
+            return Ok(None);
+        };
+        let value = seed.deserialize(entry).map(Some);
+        value.map_err(|error| error.within(entry.position, &format!("[{index}]")))
     }
 }
 
-fn unexpected_scalar<'a>(scalar: &'a Scalar<'_>) -> Unexpected<'a> {
-    match scalar {
-        Scalar::Null => Unexpected::Unit,
-        Scalar::Bool(truth) => Unexpected::Bool(*truth),
-        Scalar::Int(int) => Unexpected::Signed(*int),
-        Scalar::BigInt(int) => Unexpected::Unsigned(*int),
-        Scalar::Float(float) => Unexpected::Float(*float),
-        Scalar::Text(text) => Unexpected::Str(text),
-        Scalar::Merge => Unexpected::Str("<<"),
+/// Fields of a mapping, one by one, and the one whose key was read and whose value was not.
+struct Fields<'a, 't>(
+    Iter<'a, (Node<'t>, Node<'t>)>,
+    Option<&'a (Node<'t>, Node<'t>)>,
+);
+
+impl<'de> MapAccess<'de> for Fields<'_, '_> {
+    type Error = ReadError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
+        self.1 = self.0.next();
+        match self.1 {
+            Some((key, _)) if key.is_null() => Err(ReadError::custom("the key is empty")),
+            Some((key, _)) => seed.deserialize(key).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
+        let Some((key, value)) = self.1.take() else {
+            return Err(ReadError::custom("a value was read before its key"));
+        };
+        let read = seed.deserialize(value);
+        read.map_err(|error| error.within(value.position, &key.step()))
     }
 }

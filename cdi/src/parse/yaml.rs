@@ -1,173 +1,207 @@
 //! The first document of a YAML text, as a tree.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
-use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span, StrInput};
+use granit_parser::{
+    ErrorKind, Event, Marker, Options, Parser, ScalarStyle, ScanError, Span, StrInput,
+};
 
-use super::scalar::Scalar;
-use super::text;
-use super::tree::{DEPTH_LIMIT, Node, NodeId, Tree, VALUE_LIMIT, Value};
 use crate::SpecError;
 use crate::spec::SpecFault;
 
+/// No field of a spec lies deeper than a third of this.
+const DEPTH_LIMIT: usize = 24;
+
+/// Most values (keys among them) of a document. 2 048 channels in YAML have 70 000. A value may be
+/// as short as a byte and takes up to 90 in memory, so the text's length bounds too little.
+const VALUE_LIMIT: usize = 1_000_000;
+
+/// A value, with all that is in it.
+pub(super) struct Node<'t> {
+    pub(super) value: Value<'t>,
+    /// Line and column, from 1.
+    pub(super) position: (usize, usize),
+}
+
+pub(super) enum Value<'t> {
+    /// Without quotes: a text, a number, a boolean or null.
+    Plain(Cow<'t, str>),
+    /// In quotes, or a block scalar.
+    Text(Cow<'t, str>),
+    List(Vec<Node<'t>>),
+    Mapping(Vec<(Node<'t>, Node<'t>)>),
+}
+
 /// Reads events into nodes.
 struct Builder<'t> {
-    text: &'t str,
     events: Parser<'t, StrInput<'t>>,
-    nodes: Vec<Node<'t>>,
-    respelled: Vec<NodeId>,
-    /// How many nodes and aliases were begun so far.
+    /// How many nodes were begun so far.
     values: usize,
-    /// The complete nodes that have an anchor: an alias within its own anchor
-    /// finds none.
-    anchors: BTreeMap<usize, NodeId>,
 }
 
 type Result<T> = std::result::Result<T, SpecError>;
 
 /// Reads the first document of `text`. At most [`DEPTH_LIMIT`] levels and
 /// [`VALUE_LIMIT`] values.
-pub(super) fn read(text: &[u8]) -> Result<Tree<'_>> {
-    let text = text::check(text)?;
+pub(super) fn read(text: &[u8]) -> Result<Node<'_>> {
+    let text = check(text)?;
     let mut options = Options::default();
     options.set_emit_comments(false);
     options.flow_nesting_limit = DEPTH_LIMIT;
     options.block_nesting_limit = DEPTH_LIMIT;
     let mut builder = Builder {
-        text,
         events: Parser::new_from_str_with_options(text, options),
-        nodes: Vec::new(),
-        respelled: Vec::new(),
         values: 0,
-        anchors: BTreeMap::new(),
     };
-    let root = builder.document()?;
-    Ok(Tree {
-        nodes: builder.nodes,
-        respelled: builder.respelled,
-        root,
-    })
+    loop {
+        match builder.next()? {
+            (Event::StreamStart | Event::DocumentStart(..), _) => {}
+            (Event::StreamEnd, span) => {
+                return Err(malformed("there is no document", at(span.start)));
+            }
+            begun => {
+                let root = builder.node(begun, 0)?;
+                // What comes after the value is still this document's.
+                builder.next()?;
+                return Ok(root);
+            }
+        }
+    }
+}
+
+// === impl Node ===
+
+impl Node<'_> {
+    /// Line and column of the field at `path` (`devices[3].containerEdits`), or of the
+    /// innermost field around it that is there.
+    pub(super) fn locate(&self, path: &str) -> (usize, usize) {
+        let (step, rest) = path.split_once(['.', '[']).unwrap_or((path, ""));
+        let child = match &self.value {
+            Value::List(entries) => {
+                let index = step.trim_end_matches(']').parse().ok();
+                index.and_then(|index: usize| entries.get(index))
+            }
+            Value::Mapping(entries) if !step.is_empty() => {
+                let mut entries = entries.iter();
+                let found = entries.find(|(key, _)| key.text().is_ok_and(|key| key == step));
+                found.map(|(_, value)| value)
+            }
+            _ => None,
+        };
+        child.map_or(self.position, |child| child.locate(rest))
+    }
 }
 
 // === impl Builder ===
 
 impl<'t> Builder<'t> {
-    fn document(&mut self) -> Result<NodeId> {
-        loop {
-            let (event, span) = self.next()?;
-            match event {
-                Event::DocumentStart(_, Some(version)) if version.minor != 1 => {
-                    return Err(syntax("it is not YAML 1.1", &span));
-                }
-                Event::StreamStart | Event::DocumentStart(..) => {}
-                Event::StreamEnd => return Err(syntax("there is no document", &span)),
-                event => {
-                    let root = self.node(event, &span, 0)?;
-                    // What comes after the value is still this document's.
-                    self.next()?;
-                    return Ok(root);
-                }
-            }
-        }
-    }
-
     fn next(&mut self) -> Result<(Event<'t>, Span)> {
         match self.events.next_event() {
-            Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => Err(scan_error(&error)),
+            Some(event) => event.map_err(|error| scan_error(&error)),
             None => Ok((Event::StreamEnd, Span::default())),
         }
     }
 
-    fn node(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<NodeId> {
-        if depth > DEPTH_LIMIT {
-            return Err(too_deep().at(position(span)));
-        }
+    /// The node that begins with `event`.
+    // req: CDI-19
+    fn node(&mut self, (event, span): (Event<'t>, Span), depth: usize) -> Result<Node<'t>> {
         self.values += 1;
-        if self.values > VALUE_LIMIT {
-            let fault = SpecFault::TooComplex("has more than 1000000 values");
-            return Err(SpecError::new(fault).at(position(span)));
-        }
-        let anchor = event.anchor_id();
-        let value = match event {
-            Event::Alias(target) => {
-                let target = self.anchors.get(&target).copied();
-                return target.ok_or_else(|| syntax("an alias is part of its own anchor", span));
-            }
-            Event::Scalar(text, style, _, tag) => {
-                let plain = style == ScalarStyle::Plain;
-                if style == ScalarStyle::DoubleQuoted
-                    && let Some(reason) = span.slice(self.text).and_then(text::newer_escape)
-                {
-                    return Err(syntax(reason, span));
-                }
-                let scalar = Scalar::resolve(text.clone(), plain, tag.as_deref());
-                let scalar = scalar.map_err(|reason| syntax(reason, span))?;
-                if scalar.to_text().is_some_and(|value| value != text) {
-                    // It has no children, so it is the next node.
-                    self.respelled.push(NodeId(self.nodes.len()));
-                }
-                Value::Scalar(scalar)
-            }
-            Event::SequenceStart(..) => Value::Sequence(self.sequence(depth)?),
-            Event::MappingStart(..) => Value::Mapping(self.mapping(depth)?),
-            _ => return Err(syntax("a value is missing", span)),
+        let problem = match &event {
+            _ if depth > DEPTH_LIMIT => TOO_DEEP,
+            _ if self.values > VALUE_LIMIT => "has more than 1000000 values",
+            Event::Alias(_) => "has an alias (`*`)",
+            event if event.anchor_id().is_some() => "has an anchor (`&`)",
+            Event::Scalar(_, _, _, Some(_))
+            | Event::SequenceStart(_, _, Some(_))
+            | Event::MappingStart(_, _, Some(_)) => "has a tag (`!`)",
+            Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<" => "has a merge key (`<<`)",
+            _ => "",
         };
-        let id = NodeId(self.nodes.len());
-        let position = position(span).unwrap_or((1, 1));
-        self.nodes.push(Node { value, position });
-        if let Some(anchor) = anchor {
-            self.anchors.insert(anchor, id);
+        if !problem.is_empty() {
+            return Err(SpecError::new(SpecFault::TooComplex(problem)).at(Some(at(span.start))));
         }
-        Ok(id)
-    }
-
-    fn sequence(&mut self, depth: usize) -> Result<Vec<NodeId>> {
-        let mut entries = Vec::new();
-        loop {
-            let (event, span) = self.next()?;
-            if event == Event::SequenceEnd {
-                return Ok(entries);
+        let value = match event {
+            Event::Scalar(text, ScalarStyle::Plain, ..) => Value::Plain(text),
+            Event::Scalar(text, ..) => Value::Text(text),
+            Event::SequenceStart(..) => {
+                let mut entries = Vec::new();
+                while let Some(entry) = self.child(&Event::SequenceEnd, depth)? {
+                    entries.push(entry);
+                }
+                entries.shrink_to_fit();
+                Value::List(entries)
             }
-            entries.push(self.node(event, &span, depth + 1)?);
-        }
-    }
-
-    fn mapping(&mut self, depth: usize) -> Result<Vec<(NodeId, NodeId)>> {
-        let mut entries = Vec::new();
-        loop {
-            let (event, span) = self.next()?;
-            if event == Event::MappingEnd {
-                return Ok(entries);
+            Event::MappingStart(..) => {
+                let mut entries = Vec::new();
+                while let Some(key) = self.child(&Event::MappingEnd, depth)? {
+                    let value = self.next()?;
+                    entries.push((key, self.node(value, depth + 1)?));
+                }
+                entries.shrink_to_fit();
+                Value::Mapping(entries)
             }
-            let key = self.node(event, &span, depth + 1)?;
-            let (event, span) = self.next()?;
-            entries.push((key, self.node(event, &span, depth + 1)?));
+            _ => return Err(malformed("a value is missing", at(span.start))),
+        };
+        Ok(Node {
+            value,
+            position: at(span.start),
+        })
+    }
+
+    /// The next child of a node that ends with `end`.
+    fn child(&mut self, end: &Event<'_>, depth: usize) -> Result<Option<Node<'t>>> {
+        let begun = self.next()?;
+        if begun.0 == *end {
+            return Ok(None);
         }
+        self.node(begun, depth + 1).map(Some)
     }
 }
 
-fn position(span: &Span) -> Option<(usize, usize)> {
-    let start = span.start;
-    (start.line() > 0).then(|| (start.line(), start.col() + 1))
+/// The text without its byte order mark, if all readers take its characters for the same.
+fn check(bytes: &[u8]) -> Result<&str> {
+    let text = str::from_utf8(bytes).map_err(|error| {
+        let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
+        unfit("is not UTF-8", &String::from_utf8_lossy(before))
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match text.char_indices().find(|(_, c)| !is_allowed(*c)) {
+        Some((at, c)) => {
+            let reason = format!("has the character U+{:04X}", u32::from(c));
+            Err(unfit(&reason, text.get(..at).unwrap_or_default()))
+        }
+        None => Ok(text),
+    }
 }
 
-fn syntax<'a>(reason: impl Into<Cow<'a, str>>, span: &Span) -> SpecError {
-    let reason = reason.into().into_owned();
-    SpecError::new(SpecFault::Syntax(reason)).at(position(span))
+/// What YAML allows, but for line breaks and marks that only some readers take for that.
+fn is_allowed(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..)
+        && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-fn too_deep() -> SpecError {
-    SpecError::new(SpecFault::TooComplex("is nested too deeply"))
+/// An error at the end of what is `before`.
+fn unfit(reason: &str, before: &str) -> SpecError {
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    malformed(&format!("the text {reason}"), (line, column))
+}
+
+const TOO_DEEP: &str = "is nested too deeply";
+
+/// Line and column, from 1.
+fn at(marker: Marker) -> (usize, usize) {
+    (marker.line().max(1), marker.col() + 1)
+}
+
+fn malformed(reason: &str, at: (usize, usize)) -> SpecError {
+    SpecError::new(SpecFault::Syntax(reason.to_owned())).at(Some(at))
 }
 
 fn scan_error(error: &ScanError) -> SpecError {
-    let at = error.marker();
-    let position = Some((at.line(), at.col() + 1));
-    if matches!(error.kind(), ErrorKind::RecursionLimitExceeded) {
-        return too_deep().at(position);
-    }
-    let reason = error.kind().to_string();
-    SpecError::new(SpecFault::Syntax(reason)).at(position)
+    let fault = match error.kind() {
+        ErrorKind::RecursionLimitExceeded => SpecFault::TooComplex(TOO_DEEP),
+        kind => SpecFault::Syntax(kind.to_string()),
+    };
+    SpecError::new(fault).at(Some(at(*error.marker())))
 }

@@ -8,7 +8,6 @@ use dra_common::{Advice, FileKind, OneLine, ReadError, read_bounded};
 
 use super::limits::Budget;
 use super::unread::Unread;
-use crate::parse::{self, Reading, TwoWays};
 use crate::{Spec, SpecError};
 
 /// The longest spec file that is read, in bytes: 1 MiB. The longest that are known,
@@ -28,10 +27,8 @@ pub struct SpecFile {
     pub priority: usize,
     /// Its spec, or why it has none.
     pub spec: Result<Arc<Spec>, LoadError>,
-    /// Of what else it may define devices, to another reader.
+    /// Of what it may define devices for another reader, if it has no spec here.
     pub(crate) unread: Unread,
-    /// Why it may, although it is a spec.
-    pub(crate) two_ways: Option<TwoWays>,
 }
 
 /// Why a spec file was not loaded.
@@ -104,14 +101,11 @@ impl SpecFile {
                     } else {
                         Unread::Anything
                     },
-                    two_ways: None,
                 };
             }
         };
-        let Reading { spec, two_ways } = parse::read(&text);
-        let spec = spec.map_err(parse::first);
+        let spec = Spec::parse(&text);
         let unread = match &spec {
-            _ if two_ways.is_some() => Unread::of(&text),
             Ok(_) => Unread::Nothing,
             Err(error) => Unread::of_refused(&text, error),
         };
@@ -126,7 +120,6 @@ impl SpecFile {
             path,
             priority,
             unread,
-            two_ways,
         }
     }
 

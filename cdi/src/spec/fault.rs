@@ -85,12 +85,12 @@ pub enum SpecFault {
         hint = "correct the field, or leave it out if it may be absent"
     )]
     Shape(String),
-    /// Nested more deeply, or with more repeated aliases, than any spec needs.
+    /// What no spec needs: an anchor, an alias, a tag, too many values, too deep nesting.
     #[error("{0}")]
     #[advice(
         code = "cdi-spec-too-complex",
-        hint = "write the values out, without aliases or needless nesting; split a spec of many \
-                devices"
+        hint = "write every value out, without anchors, aliases, tags and needless nesting; split \
+                a spec of many devices"
     )]
     TooComplex(&'static str),
     /// Not JSON, or JSON that does not fit the model.

@@ -9,6 +9,7 @@
 mod generate;
 mod hostile;
 mod positions;
+mod real;
 
 use imex_cdi::{ChannelId, Device, DeviceNode, Kind, Major, Spec, SpecVersion, channel_edits};
 use proptest::prelude::*;

@@ -55,8 +55,7 @@ fn a_value_of_a_wrong_type_has_its_position() {
         &yaml(&["deviceNodes:", "- {path: /x, major: one}"]),
         Some("devices[0].containerEdits.deviceNodes[0].major"),
         (7, 25),
-        "devices[0].containerEdits.deviceNodes[0].major: invalid type: string \
-         \"one\", expected a whole number of 64 bits",
+        "devices[0].containerEdits.deviceNodes[0].major: `one` is not a whole number of 64 bits",
     );
     assert_fault(
         &yaml(&["env: [A=b]"]).replace("dev\n", "a b\n"),
@@ -77,7 +76,7 @@ fn an_unknown_or_repeated_field_has_the_position_of_its_key() {
          `env`, `deviceNodes`, `netDevices`, `hooks`, `mounts`, `intelRdt`, `additionalGids`",
     );
     assert_fault(
-        &yaml(&["env: [A=b]", "ENV: [C=d]"]),
+        &yaml(&["env: [A=b]", "env: [C=d]"]),
         Some("devices[0].containerEdits.env"),
         (7, 5),
         "devices[0].containerEdits.env: the field is repeated",
@@ -111,6 +110,92 @@ fn a_syntax_error_has_its_position() {
         error.to_string(),
         "the text has the character U+007F (line 2, column 4)"
     );
+}
+
+// req: CDI-18
+#[test]
+fn what_readers_take_for_different_texts_is_refused_where_it_stands() {
+    for (line, position, reason) in [
+        ("env: &e [A=b]", (6, 13), "has an anchor (`&`)"),
+        ("<<: {env: [A=b]}", (6, 5), "has a merge key (`<<`)"),
+        ("env: [!!str A=b]", (6, 17), "has a tag (`!`)"),
+        ("? [env]\n    : [A=b]", (6, 7), "a list is not a text"),
+        ("env:\n\t- A=b", (7, 2), "tabs disallowed"),
+        (
+            "env: [A=\u{2028}]",
+            (6, 13),
+            "the text has the character U+2028",
+        ),
+    ] {
+        let error = Spec::parse(yaml(&[line]).as_bytes()).unwrap_err();
+        assert_eq!(error.position(), Some(position), "{line}: {error}");
+        assert!(error.to_string().contains(reason), "{line}: {error}");
+    }
+}
+
+// req: CDI-18
+#[test]
+fn a_number_or_boolean_in_place_of_a_text_is_read_only_if_every_reader_keeps_its_spelling() {
+    let with = |name: &str| yaml(&["env: [A=b]"]).replace("name: dev", &format!("name: {name}"));
+    for name in [
+        "0",
+        "16",
+        "1.5",
+        "550.54",
+        "0.0001",
+        "true",
+        "0:1",
+        "12:30:45",
+        "1g.5gb",
+        "0xg",
+        "0b12",
+        "1e",
+        "2001-01-01",
+        "0.3.0",
+        "inf",
+        "nan",
+        "tRue",
+        "GPU-1",
+        "'0x10'",
+        "\"yes\"",
+    ] {
+        let spec = Spec::parse(with(name).as_bytes()).unwrap();
+        let read = spec.devices()[0].name.as_str();
+        assert_eq!(read, name.trim_matches(['\'', '"']));
+    }
+    for name in [
+        "0x10",
+        "010",
+        "08",
+        "0o17",
+        "0b11",
+        "1_000",
+        "1e3",
+        "1.0",
+        "1.50",
+        ".5",
+        "5.",
+        "0.00001",
+        "1234567.5",
+        "-0",
+        "+1",
+        ".inf",
+        "-.INF",
+        ".nan",
+        "18446744073709551615",
+        "yes",
+        "No",
+        "on",
+        "y",
+        "True",
+    ] {
+        assert_fault(
+            &with(name),
+            Some("devices[0].name"),
+            (4, 9),
+            &format!("devices[0].name: `{name}` is not a text for all readers, put it in quotes"),
+        );
+    }
 }
 
 #[test]

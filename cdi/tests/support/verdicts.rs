@@ -1,7 +1,9 @@
 //! Texts of specs, and what CDI's library in Go makes of them.
 
+use std::fmt::Write as _;
+
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A case on each line. `fixtures/yaml/README.md` says how they are made.
 pub(crate) const VERDICTS: &str = include_str!("../fixtures/yaml/verdicts.jsonl");
@@ -45,4 +47,77 @@ pub(crate) fn cases() -> Vec<Case> {
 pub(crate) fn read_cases(text: &str) -> Vec<Case> {
     let cases = text.lines().map(|line| serde_json::from_str(line).unwrap());
     cases.collect()
+}
+
+/// Cases of these texts, one of JSON on each line.
+#[allow(dead_code, reason = "not every test asks for it")]
+pub(crate) fn questions(texts: &[Vec<u8>]) -> String {
+    let mut asked = String::new();
+    for (at, text) in texts.iter().enumerate() {
+        let hex = text.iter().fold(String::new(), |mut hex, byte| {
+            write!(hex, "{byte:02x}").unwrap();
+            hex
+        });
+        writeln!(asked, "{}", json!({"name": at.to_string(), "hex": hex})).unwrap();
+    }
+    asked
+}
+
+/// Texts of these cases that Go reads, with pieces that YAML's readers may take differently.
+#[allow(dead_code, reason = "not every test asks for it")]
+pub(crate) fn mutants(count: usize, is_source: impl Fn(&Case) -> bool) -> Vec<Vec<u8>> {
+    const PIECES: [&str; 36] = [
+        "#",
+        " #",
+        "\t",
+        "\n",
+        " ",
+        "\u{2028}",
+        "\u{2029}",
+        "\u{85}",
+        "\u{feff}",
+        "\r",
+        "- ",
+        ": ",
+        ":",
+        ",",
+        "?",
+        "? ",
+        "!",
+        "!!str ",
+        "!!binary ",
+        "&a ",
+        "*a",
+        "<<: ",
+        "0",
+        "0x",
+        "1e",
+        "_",
+        ".",
+        "'",
+        "\"",
+        "\\",
+        "{",
+        "}",
+        "[",
+        "]",
+        "---\n",
+        "...\n",
+    ];
+    let mut random = fastrand::Rng::with_seed(16);
+    let read = cases()
+        .into_iter()
+        .filter(|case| case.go.is_some() && is_source(case));
+    let sources: Vec<Vec<u8>> = read.map(|case| case.bytes()).collect();
+    let mutant = |_| {
+        let mut text = random.choice(&sources).unwrap().clone();
+        let ends_word = |at: &usize| !text.get(*at).is_some_and(u8::is_ascii_alphanumeric);
+        let ends: Vec<usize> = (0..text.len()).filter(ends_word).collect();
+        let start = random.choice(ends).unwrap() + random.usize(..2);
+        let end = text.len().min(start + random.usize(..4) / 3);
+        let piece = random.choice(PIECES).unwrap();
+        text.splice(start..end, piece.bytes());
+        text
+    };
+    (0..count).map(mutant).collect()
 }

@@ -266,13 +266,16 @@ fn a_spec_that_only_a_runtime_can_read_may_define_the_name() {
 
 // req: DOCTOR-11, NRI-21
 #[test]
-fn a_spec_that_is_read_in_two_ways_makes_the_names_of_its_kind_unknown() {
+fn a_spec_that_readers_read_differently_makes_the_names_of_its_kind_unknown() {
     let place = place(&naming("example.com/fabric=0x10"));
     place.write("host/etc/cdi/odd.yaml", &FABRIC.replace("\"all\"", "0x10"));
     let (code, said) = judge(&place, HOOK);
     assert_eq!(code, Some(3));
     assert!(
-        said.contains("odd.yaml is read in two ways: what is without quotes in line 2, column 14"),
+        said.contains(
+            "odd.yaml is not valid: devices[0].name: `0x10` is not a text for all readers, put it in \
+             quotes (line 2, column 14)"
+        ),
         "{said}"
     );
     place.write("bundle/config.json", &naming("nobodys.com/a=b").to_string());

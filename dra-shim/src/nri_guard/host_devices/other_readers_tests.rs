@@ -5,7 +5,7 @@ use super::super::tests::Guarded;
 use super::tests::{asking, with_channel};
 
 /// A channel in a device that is named `10` or `0x10`, by the reader.
-fn in_two_ways(kind: &str) -> String {
+fn named_by_number(kind: &str) -> String {
     format!(
         "cdiVersion: 0.5.0\nkind: {kind}\ndevices:\n- name: 0x10\n  containerEdits:\n    deviceNodes:\n    \
          - {{path: /dev/x, type: c, major: 235, minor: 1}}\n"
@@ -14,12 +14,14 @@ fn in_two_ways(kind: &str) -> String {
 
 // req: NRI-15, NRI-21
 #[tokio::test]
-async fn a_spec_that_is_read_in_two_ways_or_only_elsewhere_makes_its_kind_unknown_and_no_other() {
+async fn a_spec_that_runtimes_may_read_differently_makes_its_kind_unknown_and_no_other() {
     let both =
         with_channel("example.com/fabric").replace("\"kind\"", "\"Kind\": \"a.com/b\", \"kind\"");
+    let alias = with_channel("example.com/fabric").replacen(':', ": &a ", 1);
     let more = with_channel("example.com/fabric") + "}";
     for (spec, said) in [
-        (in_two_ways("example.com/fabric"), "is read in two ways"),
+        (named_by_number("example.com/fabric"), "put it in quotes"),
+        (alias, "has an anchor"),
         (both, "a runtime may read it otherwise"),
         (more, "a runtime may read it otherwise"),
     ] {
