@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 IMEX_CACHE=${IMEX_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/imex-dra}
 export IMEX_CACHE
 # The crates that others link: each builds, and is packaged, alone.
-published=(durable-file dra-checkpoint imex-cdi nvml-clique dra-kubelet nri-plugin)
+published=(dra-common-derive dra-common durable-file dra-checkpoint imex-cdi nvml-clique dra-kubelet nri-plugin)
 # Where cargo builds.
 target_dir=${CARGO_TARGET_DIR:-$root/target}
 

@@ -21,7 +21,7 @@ use_architecture "$1"
 shift
 packages=("$@")
 if [ ${#packages[@]} = 0 ]; then
-    packages=(durable-file dra-checkpoint imex-cdi nvml-clique nri-plugin dra-kubelet host-doctor
+    packages=(dra-common durable-file dra-checkpoint imex-cdi nvml-clique nri-plugin dra-kubelet host-doctor
         compute-domain-api compute-domain-core compute-domain-node imex-runtime)
 fi
 features=()

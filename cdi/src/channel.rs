@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+use dra_common::Advice;
+
 use crate::{ContainerEdits, DeviceName, DeviceNode, DeviceType, Major, Permissions};
 
 /// Directory of the channels' device nodes, in a container and on a host.
@@ -29,14 +31,22 @@ const DEVICE_PREFIX: &str = "channel-";
 pub struct ChannelId(u32);
 
 /// Not an IMEX channel.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum ChannelIdError {
     /// The number is not a device minor.
     #[error("IMEX channel {0} is not below {limit}", limit = ChannelId::LIMIT)]
+    #[advice(
+        code = "imex-channel-out-of-range",
+        hint = "ask for a channel below the driver's NVreg_ImexChannelCount"
+    )]
     OutOfRange(u32),
     /// The device's name is not `channel-` and a number.
     #[error("device {0:?} is not an IMEX channel")]
+    #[advice(
+        code = "not-an-imex-channel",
+        hint = "ask for a device named channel-N, N being the channel's id"
+    )]
     NotAChannel(String),
 }
 
@@ -124,26 +134,6 @@ impl TryFrom<u32> for ChannelId {
 impl fmt::Display for ChannelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-// === impl ChannelIdError ===
-
-impl ChannelIdError {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::OutOfRange(_) => "imex-channel-out-of-range",
-            Self::NotAChannel(_) => "not-an-imex-channel",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::OutOfRange(_) => "ask for a channel below the driver's NVreg_ImexChannelCount",
-            Self::NotAChannel(_) => "ask for a device named channel-N, N being the channel's id",
-        }
     }
 }
 

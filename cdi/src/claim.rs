@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use dra_common::Advice;
+
 use crate::{ChannelId, ContainerEdits, Device, DeviceName, Kind, Major, channel_edits};
 
 /// Extension of a spec file: the default of Go's library, and one of the two that
@@ -19,8 +21,12 @@ const SPEC_EXTENSION: &str = ".yaml";
 pub struct ClaimUid(String);
 
 /// A string that is not a claim UID.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[error("claim UID {shown:?} is not 1 to 63 letters, digits and inner dashes")]
+#[advice(
+    code = "claim-uid-invalid",
+    hint = "pass the ResourceClaim's metadata.uid as the API server gave it"
+)]
 pub struct ClaimUidError {
     /// The string, truncated to 64 characters.
     shown: String,
@@ -107,20 +113,6 @@ impl fmt::Display for ClaimUid {
 
 fn spec_prefix(kind: &Kind) -> String {
     format!("{}-{}_", kind.vendor(), kind.class())
-}
-
-// === impl ClaimUidError ===
-
-impl ClaimUidError {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        "claim-uid-invalid"
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        "pass the ResourceClaim's metadata.uid as the API server gave it"
-    }
 }
 
 // === impl ClaimDevice ===

@@ -10,10 +10,10 @@ mod temporary;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use dra_common::{Advice, OneLine};
 use durable_file::{Dir, Op};
 
-use crate::one_line::OneLine;
-use crate::{ClaimDevice, ClaimUid, Class, DeviceName, Kind, QualifiedName, Spec, SpecError};
+use crate::{ClaimDevice, ClaimUid, DeviceName, Kind, QualifiedName, Spec, SpecError};
 
 /// Mode of a spec file: rootless runtimes read specs too.
 const SPEC_MODE: u32 = 0o644;
@@ -76,11 +76,13 @@ pub struct Swept {
 }
 
 /// Why a claim's spec file could not be written, read or removed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(hint = source.hint(), class = source.class())]
 pub enum ClaimSpecsError {
     /// No runtime would accept a spec of these devices.
     #[error("the devices of claim {claim} do not make a valid CDI spec")]
+    #[advice(code = source.code(), permanent)]
     Devices {
         /// The claim.
         claim: ClaimUid,
@@ -89,6 +91,7 @@ pub enum ClaimSpecsError {
     },
     /// The file cannot be read.
     #[error("cannot read CDI spec {file}")]
+    #[advice(code = "cdi-spec-unreadable")]
     Read {
         /// The file's name.
         file: String,
@@ -97,6 +100,7 @@ pub enum ClaimSpecsError {
     },
     /// The file cannot be written.
     #[error("cannot write CDI spec {file}")]
+    #[advice(code = "cdi-spec-unwritable")]
     Write {
         /// The file's name.
         file: String,
@@ -105,6 +109,7 @@ pub enum ClaimSpecsError {
     },
     /// The file cannot be removed.
     #[error("cannot remove {} from the CDI directory", OneLine(file))]
+    #[advice(code = "cdi-spec-unremovable")]
     Remove {
         /// The file's name.
         file: String,
@@ -113,12 +118,14 @@ pub enum ClaimSpecsError {
     },
     /// The directory cannot be listed.
     #[error("cannot list the CDI directory")]
+    #[advice(code = "cdi-directory-unreadable")]
     List {
         /// Why.
         source: durable_file::Error,
     },
     /// The removal of files may be undone by a power loss.
     #[error("cannot sync removals in the CDI directory to disk")]
+    #[advice(code = "cdi-directory-unsyncable")]
     Sync {
         /// Why.
         source: durable_file::Error,
@@ -276,42 +283,6 @@ impl ClaimSpecsError {
                 Self::Read { file, source }
             }
             _ => Self::Write { file, source },
-        }
-    }
-
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Devices { source, .. } => source.code(),
-            Self::Read { .. } => "cdi-spec-unreadable",
-            Self::Write { .. } => "cdi-spec-unwritable",
-            Self::Remove { .. } => "cdi-spec-unremovable",
-            Self::List { .. } => "cdi-directory-unreadable",
-            Self::Sync { .. } => "cdi-directory-unsyncable",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Devices { source, .. } => source.hint(),
-            Self::Read { source, .. }
-            | Self::Write { source, .. }
-            | Self::Remove { source, .. }
-            | Self::List { source }
-            | Self::Sync { source } => source.hint(),
-        }
-    }
-
-    /// Whether repeating the call can help.
-    pub fn class(&self) -> Class {
-        match self {
-            Self::Devices { .. } => Class::Permanent,
-            Self::Read { source, .. }
-            | Self::Write { source, .. }
-            | Self::Remove { source, .. }
-            | Self::List { source }
-            | Self::Sync { source } => source.class(),
         }
     }
 }

@@ -13,8 +13,9 @@
 //! | one without devices or of too low a version, which all readers refuse; a pipe, a directory | none |
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
 use std::io;
+
+use dra_common::error_chain;
 
 use crate::edits::DeviceNode;
 use crate::names::{DeviceName, Kind, QualifiedName};
@@ -121,7 +122,7 @@ impl DefinedNodes {
 fn unlisted(dir: &SpecDir) -> Option<String> {
     match &dir.state {
         DirState::Skipped(error @ DirError::Unlistable { .. }) => {
-            Some(format!("{} ({})", chain(error), error.hint()))
+            Some(format!("{} ({})", error_chain(error), error.hint()))
         }
         // Runtimes do not read these either.
         _ => None,
@@ -134,7 +135,7 @@ fn read_elsewhere(file: &SpecFile) -> Option<String> {
     Some(match error {
         LoadError::Invalid { .. } => format!(
             "{}, and a runtime may read it otherwise ({})",
-            chain(error),
+            error_chain(error),
             error.hint()
         ),
         // The link's target may be there for the runtime, whose root is the host's.
@@ -143,16 +144,9 @@ fn read_elsewhere(file: &SpecFile) -> Option<String> {
                 "{}: it is a link, whose target may be there on the host, outside of what this program \
                  sees (put a copy of the file in place of the link, or mount the target's directory \
                  at the same path; remove the link if the host has no target)",
-                chain(error)
+                error_chain(error)
             )
         }
-        error => format!("{} ({})", chain(error), error.hint()),
+        error => format!("{} ({})", error_chain(error), error.hint()),
     })
-}
-
-/// An error and all its sources, outermost first.
-fn chain(error: &dyn Error) -> String {
-    let errors = std::iter::successors(Some(error), |&error| error.source());
-    let messages: Vec<_> = errors.map(ToString::to_string).collect();
-    messages.join(": ")
 }

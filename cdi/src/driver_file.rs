@@ -4,8 +4,7 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use crate::bounded_read::{self, FileKind, ReadError};
-use crate::one_line::OneLine;
+use dra_common::{Advice, FileKind, OneLine, ReadError, read_bounded};
 
 /// The longest such file that is read, in bytes. They have some 40 lines; the
 /// longest values are registry keys that an administrator set.
@@ -15,12 +14,14 @@ const LIMIT: u64 = 64 * 1024;
 const SHOWN: usize = 16;
 
 /// Why the content of a driver file was not understood.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(hint = "pass a file of the host's /proc/driver/nvidia, or one of the same format")]
 pub enum DriverTextError {
     /// The value is not a number, or out of range. It is not read as 0, which would
     /// name another device.
     #[error("line {line}: {key} is {found:?}, not a decimal number from {} to {}", range.start(), range.end())]
+    #[advice(code = "driver-file-malformed")]
     InvalidValue {
         /// Line number, from 1.
         line: usize,
@@ -33,6 +34,7 @@ pub enum DriverTextError {
     },
     /// The key occurs twice, with different values.
     #[error("line {line}: {key} has another value than before")]
+    #[advice(code = "driver-file-ambiguous")]
     Ambiguous {
         /// Line number of the second one, from 1.
         line: usize,
@@ -41,21 +43,35 @@ pub enum DriverTextError {
     },
     /// The key does not occur.
     #[error("there is no {key}")]
+    #[advice(
+        code = "driver-file-incomplete",
+        hint = "pass the file of a capability, below /proc/driver/nvidia/capabilities, or \
+                update the NVIDIA driver"
+    )]
     Missing {
         /// The key.
         key: &'static str,
     },
     /// No line is `Key: value`.
     #[error("no line is 'Key: value'")]
+    #[advice(code = "driver-file-malformed")]
     NoKeys,
 }
 
 /// Why a driver file was not read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(
+    hint = "pass a file of the host's /proc/driver/nvidia; this is some other file or \
+                device"
+)]
 pub enum DriverFileError {
     /// The file cannot be read.
     #[error("cannot read the driver's file {}", OneLine(path.display()))]
+    #[advice(
+        code = "driver-file-unreadable",
+        hint = "load the nvidia kernel module, and pass a path in the host's /proc/driver/nvidia"
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -64,6 +80,7 @@ pub enum DriverFileError {
     },
     /// The path, or the target of the link there, is not a regular file.
     #[error("{} is a {kind}, not a file", OneLine(path.display()))]
+    #[advice(code = "driver-file-malformed")]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -72,12 +89,14 @@ pub enum DriverFileError {
     },
     /// The file is longer than any of the driver's files.
     #[error("{} is longer than {LIMIT} bytes", OneLine(path.display()))]
+    #[advice(code = "driver-file-malformed")]
     TooLong {
         /// The file.
         path: PathBuf,
     },
     /// The content was not understood.
     #[error("{} is not what the NVIDIA driver writes", OneLine(path.display()))]
+    #[advice(from = source)]
     Content {
         /// The file.
         path: PathBuf,
@@ -91,12 +110,12 @@ pub(crate) fn read<T>(
     path: &Path,
     parse: impl FnOnce(&str) -> Result<T, DriverTextError>,
 ) -> Result<T, DriverFileError> {
-    let bytes = bounded_read::read(path, LIMIT).map_err(|error| {
+    let bytes = read_bounded(path, LIMIT).map_err(|error| {
         let path = path.to_owned();
         match error {
             ReadError::Io(source) => DriverFileError::Unreadable { path, source },
             ReadError::NotAFile(kind) => DriverFileError::NotAFile { path, kind },
-            ReadError::TooLong => DriverFileError::TooLong { path },
+            ReadError::TooLong(_) => DriverFileError::TooLong { path },
         }
     })?;
     // Values set by an administrator may be any bytes; they cannot hide a key.
@@ -164,58 +183,5 @@ impl<'a> DriverText<'a> {
             let (key, value) = line.split_once(':')?;
             Some((number, key.trim(), value.trim()))
         })
-    }
-}
-
-// === impl DriverTextError ===
-
-impl DriverTextError {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::InvalidValue { .. } | Self::NoKeys => "driver-file-malformed",
-            Self::Ambiguous { .. } => "driver-file-ambiguous",
-            Self::Missing { .. } => "driver-file-incomplete",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::InvalidValue { .. } | Self::NoKeys | Self::Ambiguous { .. } => {
-                "pass a file of the host's /proc/driver/nvidia, or one of the same format"
-            }
-            Self::Missing { .. } => {
-                "pass the file of a capability, below /proc/driver/nvidia/capabilities, or \
-                 update the NVIDIA driver"
-            }
-        }
-    }
-}
-
-// === impl DriverFileError ===
-
-impl DriverFileError {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unreadable { .. } => "driver-file-unreadable",
-            Self::NotAFile { .. } | Self::TooLong { .. } => "driver-file-malformed",
-            Self::Content { source, .. } => source.code(),
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Unreadable { .. } => {
-                "load the nvidia kernel module, and pass a path in the host's /proc/driver/nvidia"
-            }
-            Self::NotAFile { .. } | Self::TooLong { .. } => {
-                "pass a file of the host's /proc/driver/nvidia; this is some other file or \
-                 device"
-            }
-            Self::Content { source, .. } => source.hint(),
-        }
     }
 }

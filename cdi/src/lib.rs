@@ -54,7 +54,6 @@
 #![forbid(unsafe_code)]
 
 mod asked_channels;
-mod bounded_read;
 mod capability;
 mod channel;
 mod claim;
@@ -71,7 +70,6 @@ mod names;
 mod nri;
 #[cfg(feature = "inject")]
 mod oci_config;
-mod one_line;
 mod params;
 #[cfg(feature = "inject")]
 mod parse;
@@ -87,7 +85,6 @@ pub use asked_channels::{
     Asked, AskedBy, AskedChannels, Channels, ContainerView, DeviceView, MountView, RuleView,
     asked_channels,
 };
-pub use bounded_read::FileKind;
 pub use capability::{Capability, IMEX_MGMT_CAPABILITY};
 pub use channel::{CHANNEL_DIR, ChannelId, ChannelIdError, channel_edits, channel_node};
 pub use claim::{ClaimDevice, ClaimUid, ClaimUidError};
@@ -96,9 +93,9 @@ pub use claim_specs::{ClaimSpecs, ClaimSpecsError, Ensured, Swept};
 ///
 #[cfg(feature = "inject")]
 pub use defined::{DefinedNodes, OpenNames};
+/// Of `dra-common`.
+pub use dra_common::{Class, FileKind};
 pub use driver_file::{DriverFileError, DriverTextError};
-/// What a caller may do about an error.
-pub use durable_file::Class;
 pub use edits::{
     ContainerEdits, DeviceNode, DeviceType, Hook, IntelRdt, Mount, NetDevice, UnknownDeviceType,
 };

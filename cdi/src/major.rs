@@ -7,8 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::bounded_read::{self, FileKind, ReadError};
-use crate::one_line::OneLine;
+use dra_common::{Advice, FileKind, OneLine, ReadError, read_bounded};
 
 /// Where the kernel lists device majors, and the drivers that have them.
 pub const PROC_DEVICES: &str = "/proc/devices";
@@ -32,17 +31,25 @@ pub struct Major(u32);
 pub struct MajorOutOfRange(u32);
 
 /// Why a device list has no usable major of the IMEX channels.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(hint = "pass the host's /proc/devices, or a file of the same format")]
 pub enum MajorError {
     /// The list is valid, but the driver is not in it.
     #[error("no {CHANNEL_DRIVER} among the character devices")]
+    #[advice(
+        code = "imex-channel-major-missing",
+        hint = "load the nvidia kernel module with NVreg_ImexChannelCount above 0 (2048 is its \
+                default); drivers before IMEX do not have it"
+    )]
     Missing,
     /// The text is not a device list.
     #[error("no 'Character devices:' line")]
+    #[advice(code = "device-list-malformed")]
     NoCharacterDevices,
     /// The driver's line has no usable number.
     #[error("line {line}: {found:?} is not a device major (1 to {limit})", limit = Major::MAX)]
+    #[advice(code = "device-list-malformed")]
     BadMajor {
         /// Line number, from 1.
         line: usize,
@@ -51,6 +58,10 @@ pub enum MajorError {
     },
     /// The driver is listed twice, with different majors.
     #[error("{CHANNEL_DRIVER} has both major {first} and {second}")]
+    #[advice(
+        code = "imex-channel-major-ambiguous",
+        hint = "reload the nvidia kernel module"
+    )]
     Ambiguous {
         /// The first in the list.
         first: Major,
@@ -60,11 +71,16 @@ pub enum MajorError {
 }
 
 /// Why a file has no usable major of the IMEX channels.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(hint = "pass the host's /proc/devices; this is some other file or device")]
 pub enum ReadMajorError {
     /// The file cannot be read.
     #[error("cannot read the device list {}", OneLine(path.display()))]
+    #[advice(
+        code = "device-list-unreadable",
+        hint = "pass the host's /proc/devices, mounted and readable"
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -73,6 +89,7 @@ pub enum ReadMajorError {
     },
     /// The path, or the target of the link there, is not a regular file.
     #[error("device list {} is a {kind}, not a file", OneLine(path.display()))]
+    #[advice(code = "device-list-malformed")]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -81,12 +98,14 @@ pub enum ReadMajorError {
     },
     /// The file is longer than any device list.
     #[error("device list {} is longer than {LIST_LIMIT} bytes", OneLine(path.display()))]
+    #[advice(code = "device-list-malformed")]
     TooLong {
         /// The file.
         path: PathBuf,
     },
     /// The file was read, and has no usable major.
     #[error("device list {} has no usable IMEX channel major", OneLine(path.display()))]
+    #[advice(from = source)]
     Content {
         /// The file.
         path: PathBuf,
@@ -145,12 +164,12 @@ pub fn read_channel_major(path: impl AsRef<Path>) -> Result<Major, ReadMajorErro
 /// 128 KiB.
 pub fn read_device_list(path: impl AsRef<Path>) -> Result<String, ReadMajorError> {
     let path = path.as_ref();
-    let bytes = bounded_read::read(path, LIST_LIMIT).map_err(|error| {
+    let bytes = read_bounded(path, LIST_LIMIT).map_err(|error| {
         let path = path.to_owned();
         match error {
             ReadError::Io(source) => ReadMajorError::Unreadable { path, source },
             ReadError::NotAFile(kind) => ReadMajorError::NotAFile { path, kind },
-            ReadError::TooLong => ReadMajorError::TooLong { path },
+            ReadError::TooLong(_) => ReadMajorError::TooLong { path },
         }
     })?;
     // A driver's name may be any bytes; it cannot hide that of another driver.
@@ -203,56 +222,5 @@ impl Major {
     /// The major as a number.
     pub fn get(self) -> u32 {
         self.0
-    }
-}
-
-// === impl MajorError ===
-
-impl MajorError {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Missing => "imex-channel-major-missing",
-            Self::NoCharacterDevices | Self::BadMajor { .. } => "device-list-malformed",
-            Self::Ambiguous { .. } => "imex-channel-major-ambiguous",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Missing => {
-                "load the nvidia kernel module with NVreg_ImexChannelCount above 0 (2048 is its \
-                 default); drivers before IMEX do not have it"
-            }
-            Self::NoCharacterDevices | Self::BadMajor { .. } => {
-                "pass the host's /proc/devices, or a file of the same format"
-            }
-            Self::Ambiguous { .. } => "reload the nvidia kernel module",
-        }
-    }
-}
-
-// === impl ReadMajorError ===
-
-impl ReadMajorError {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unreadable { .. } => "device-list-unreadable",
-            Self::NotAFile { .. } | Self::TooLong { .. } => "device-list-malformed",
-            Self::Content { source, .. } => source.code(),
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Unreadable { .. } => "pass the host's /proc/devices, mounted and readable",
-            Self::NotAFile { .. } | Self::TooLong { .. } => {
-                "pass the host's /proc/devices; this is some other file or device"
-            }
-            Self::Content { source, .. } => source.hint(),
-        }
     }
 }

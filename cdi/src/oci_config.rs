@@ -15,7 +15,8 @@ mod validate;
 
 use std::fmt;
 
-use crate::one_line::OneLine;
+use dra_common::{Advice, OneLine};
+
 use crate::{DeviceType, Hook, IntelRdt, Mount, Permissions};
 
 /// A container's OCI config (`config.json` of a bundle).
@@ -123,8 +124,12 @@ pub struct DeviceRule {
 }
 
 /// A section of an OCI config that is malformed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[error("OCI config: {} is not {expected}", OneLine(shown(pointer)))]
+#[advice(
+    code = "oci-config-malformed",
+    hint = "give the config.json of an OCI bundle, as the runtime that starts the container takes it"
+)]
 pub struct ConfigError {
     /// Where, as JSON pointer (RFC 6901); empty for the config itself.
     pub pointer: String,
@@ -144,20 +149,6 @@ pub enum Expected {
     Text,
     /// A user or group id: a whole number of 32 bits.
     Id,
-}
-
-// === impl ConfigError ===
-
-impl ConfigError {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        "oci-config-malformed"
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        "give the config.json of an OCI bundle, as the runtime that starts the container takes it"
-    }
 }
 
 impl fmt::Display for Expected {

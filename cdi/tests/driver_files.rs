@@ -178,3 +178,21 @@ proptest::proptest! {
         let _ = Capability::parse(&text);
     }
 }
+
+/// Reading it would block, since the pipe has no writer.
+#[test]
+fn files_of_the_kernel_and_the_driver_are_not_read_from_a_pipe() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pipe");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let end = "/pipe is a named pipe, not a file";
+
+    let major = imex_cdi::read_channel_major(&path).unwrap_err();
+    assert_eq!(major.code(), "device-list-malformed");
+    assert!(major.to_string().ends_with(end), "{major}");
+    let params = imex_cdi::DriverParams::read(&path).unwrap_err();
+    assert_eq!(params.code(), "driver-file-malformed");
+    assert!(params.to_string().ends_with(end), "{params}");
+    let capability = imex_cdi::Capability::read(&path).unwrap_err();
+    assert_eq!(capability.code(), "driver-file-malformed");
+}

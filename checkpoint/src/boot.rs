@@ -1,6 +1,8 @@
 use std::fs;
 use std::io;
 
+use dra_common::Advice;
+
 /// Linux's boot id; the same in every container of a host.
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -25,14 +27,17 @@ pub enum Boot {
 }
 
 /// Why there is no boot id.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(hint = "mount /proc of the host's kernel")]
 pub enum BootIdError {
     /// The host's boot id cannot be read.
     #[error("cannot read {BOOT_ID_PATH}")]
+    #[advice(code = "boot-id-unreadable")]
     Unreadable(#[source] io::Error),
     /// The text is empty or more than one line.
     #[error("a boot id is one non-empty line, not {text:?}")]
+    #[advice(code = "boot-id-invalid")]
     Invalid {
         /// The text.
         text: String,
@@ -73,22 +78,5 @@ impl BootId {
                 recorded: recorded.to_owned(),
             },
         }
-    }
-}
-
-// === impl BootIdError ===
-
-impl BootIdError {
-    /// A stable word for metrics and events.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unreadable(_) => "boot-id-unreadable",
-            Self::Invalid { .. } => "boot-id-invalid",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        "mount /proc of the host's kernel"
     }
 }

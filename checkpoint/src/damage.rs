@@ -2,6 +2,8 @@ mod detail;
 
 use std::fmt;
 
+use dra_common::Advice;
+
 pub use self::detail::Detail;
 
 /// In the name of a damaged file that was set aside, between the checkpoint's
@@ -34,31 +36,55 @@ pub enum Damage {
     },
 }
 
-/// What is wrong with a checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+const NEWER_HINT: &str = "if a newer driver wrote it, run that version again; if not, keep the file: the plugin sets it aside at its next start or commit, and rebuilds what is missing from the API server";
+
+/// What is wrong with a checkpoint. Its code is also part of the damaged file's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Advice)]
 #[non_exhaustive]
+#[advice(
+    hint = "keep the file: the plugin sets it aside at its next start or commit, and rebuilds what is missing from the API server"
+)]
 pub enum DamageReason {
     /// The file has no content.
+    #[advice(code = "empty")]
     Empty,
     /// It is not JSON: torn, truncated, or never a checkpoint.
+    #[advice(code = "not-json")]
     NotJson,
     /// It is JSON, but not a checkpoint.
+    #[advice(code = "layout", hint = NEWER_HINT)]
     Layout,
     /// The V1 part does not match its checksum.
+    #[advice(code = "v1-checksum")]
     V1Checksum,
     /// The V2 part does not match its checksum.
+    #[advice(code = "v2-checksum")]
     V2Checksum,
     /// Neither part matches its checksum.
+    #[advice(code = "both-checksums")]
     BothChecksums,
     /// A claim is in a state that this version does not know.
+    #[advice(code = "unknown-state", hint = NEWER_HINT)]
     UnknownState,
     /// Something other than a file has its name.
+    #[advice(
+        code = "not-a-file",
+        hint = "leave it: the plugin sets it aside at its next start or commit, and rebuilds the checkpoint from the API server"
+    )]
     NotAFile,
     /// Claims have effects and no record: the file was removed, or is an older one
     /// ([`Claims::note_missing`](crate::Claims::note_missing)).
+    #[advice(
+        code = "missing",
+        hint = "find out who removes files of kubelet's plugins, or puts back older ones; the plugin rebuilds the checkpoint from the API server"
+    )]
     Missing,
     /// An earlier process set it aside for a reason that this version does not
     /// know.
+    #[advice(
+        code = "unrecorded",
+        hint = "keep what was set aside until the plugin has rebuilt the checkpoint from the API server"
+    )]
     Unrecorded,
 }
 
@@ -127,47 +153,6 @@ impl DamageReason {
         Self::Missing,
         Self::Unrecorded,
     ];
-
-    /// A stable word, also part of the damaged file's name.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Empty => "empty",
-            Self::NotJson => "not-json",
-            Self::Layout => "layout",
-            Self::V1Checksum => "v1-checksum",
-            Self::V2Checksum => "v2-checksum",
-            Self::BothChecksums => "both-checksums",
-            Self::UnknownState => "unknown-state",
-            Self::NotAFile => "not-a-file",
-            Self::Missing => "missing",
-            Self::Unrecorded => "unrecorded",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(self) -> &'static str {
-        match self {
-            Self::Empty
-            | Self::NotJson
-            | Self::V1Checksum
-            | Self::V2Checksum
-            | Self::BothChecksums => {
-                "keep the file: the plugin sets it aside at its next start or commit, and rebuilds what is missing from the API server"
-            }
-            Self::Layout | Self::UnknownState => {
-                "if a newer driver wrote it, run that version again; if not, keep the file: the plugin sets it aside at its next start or commit, and rebuilds what is missing from the API server"
-            }
-            Self::NotAFile => {
-                "leave it: the plugin sets it aside at its next start or commit, and rebuilds the checkpoint from the API server"
-            }
-            Self::Missing => {
-                "find out who removes files of kubelet's plugins, or puts back older ones; the plugin rebuilds the checkpoint from the API server"
-            }
-            Self::Unrecorded => {
-                "keep what was set aside until the plugin has rebuilt the checkpoint from the API server"
-            }
-        }
-    }
 
     /// What an earlier process can have recovered of a file that was damaged for
     /// this reason.

@@ -2,7 +2,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable_file::Class;
+use dra_common::{Advice, Class};
 
 use crate::claims::Refused;
 use crate::format::EncodeError;
@@ -10,11 +10,13 @@ use crate::format::EncodeError;
 /// Why the store could not be opened or a commit not be made durable.
 ///
 /// Cheap to clone: every change that shared a failed write gets its own.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(hint = "find what holds the lock or slows the disk of the checkpoint down")]
 pub enum StoreError {
     /// The disk or the lock failed.
     #[error("cannot {action} the checkpoint{}", at(source))]
+    #[advice(from = source)]
     Storage {
         /// The action that failed: "lock", "read", "write", "set aside".
         action: &'static str,
@@ -25,12 +27,19 @@ pub enum StoreError {
     /// The caller's payload cannot be written, or not be read back. The change
     /// leaves no trace.
     #[error("the checkpoint cannot be encoded")]
+    #[advice(from, permanent)]
     Encode(#[source] Arc<EncodeError>),
     /// The system has no thread for the store's writer.
     #[error("cannot start the checkpoint's writer thread")]
+    #[advice(
+        code = "no-thread",
+        hint = "raise the limit of threads (pids) of this process's container",
+        retry
+    )]
     NoThread(#[source] Arc<io::Error>),
     /// Too many changes wait for the writer. This one was not run.
     #[error("{waiting} changes of the checkpoint are waiting already")]
+    #[advice(code = "checkpoint-queue-full", retry)]
     QueueFull {
         /// How many may wait.
         waiting: usize,
@@ -38,18 +47,25 @@ pub enum StoreError {
     /// The writer did not reach this change in time: another process has the
     /// lock, or the disk hangs. It was not run and will not be.
     #[error("the checkpoint's writer did not reach the change within {} ms", limit.as_millis())]
+    #[advice(code = "checkpoint-busy", retry)]
     NotBegun {
         /// How long the caller waited.
         limit: Duration,
     },
     /// The change was started, and was not durable in time. It may become so.
     #[error("the change of the checkpoint was not durable within {} ms", limit.as_millis())]
+    #[advice(code = "checkpoint-slow", retry)]
     Unanswered {
         /// How long the caller waited.
         limit: Duration,
     },
     /// The writer panicked. It continues with the next commit.
     #[error("the checkpoint's writer panicked during the commit")]
+    #[advice(
+        code = "checkpoint-writer-panicked",
+        hint = "report it with the log: most likely the driver's payload type is at fault",
+        retry
+    )]
     WriterPanicked,
 }
 
@@ -88,51 +104,6 @@ fn at(source: &durable_file::Error) -> String {
         | durable_file::Error::Io { path, .. }
         | durable_file::Error::LockTimeout { path, .. } => format!(" ({})", path.display()),
         _ => String::new(),
-    }
-}
-
-// === impl StoreError ===
-
-impl StoreError {
-    /// A stable word for metrics and events.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Storage { source, .. } => source.code(),
-            Self::Encode(source) => source.code(),
-            Self::NoThread(_) => "no-thread",
-            Self::QueueFull { .. } => "checkpoint-queue-full",
-            Self::NotBegun { .. } => "checkpoint-busy",
-            Self::Unanswered { .. } => "checkpoint-slow",
-            Self::WriterPanicked => "checkpoint-writer-panicked",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Storage { source, .. } => source.hint(),
-            Self::Encode(source) => source.hint(),
-            Self::WriterPanicked => {
-                "report it with the log: most likely the driver's payload type is at fault"
-            }
-            Self::NoThread(_) => "raise the limit of threads (pids) of this process's container",
-            Self::QueueFull { .. } | Self::NotBegun { .. } | Self::Unanswered { .. } => {
-                "find what holds the lock or slows the disk of the checkpoint down"
-            }
-        }
-    }
-
-    /// Whether repeating the call can help.
-    pub fn class(&self) -> Class {
-        match self {
-            Self::Storage { source, .. } => source.class(),
-            Self::Encode(_) => Class::Permanent,
-            Self::NoThread(_)
-            | Self::QueueFull { .. }
-            | Self::NotBegun { .. }
-            | Self::Unanswered { .. }
-            | Self::WriterPanicked => Class::Retry,
-        }
     }
 }
 

@@ -7,6 +7,7 @@ mod raw;
 mod time;
 mod wire;
 
+use dra_common::Advice;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -31,8 +32,12 @@ pub use self::wire::{Consumer, DeviceConfig, DeviceResult, OpaqueConfig};
 pub struct ClaimStatus(OrZero<Object<wire::Status>>);
 
 /// A text that is not a claim status.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[error("the text is not the status of a resource.k8s.io/v1 claim")]
+#[advice(
+    code = "invalid-claim-status",
+    hint = "read the claim as resource.k8s.io/v1"
+)]
 pub struct StatusError(#[source] serde_json::Error);
 
 // === impl ClaimStatus ===
@@ -86,19 +91,5 @@ impl ClaimStatus {
     /// Returns for whom the claim is reserved, in API order.
     pub fn reserved_for(&self) -> &[Consumer] {
         &self.0.reserved_for
-    }
-}
-
-// === impl StatusError ===
-
-impl StatusError {
-    /// A stable word for metrics and events.
-    pub fn code(&self) -> &'static str {
-        "invalid-claim-status"
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        "read the claim as resource.k8s.io/v1"
     }
 }

@@ -1,5 +1,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
+use dra_common::Advice;
+
 use crate::boot::{Boot, BootId};
 use crate::damage::Damage;
 use crate::format::{Checkpoint, EncodeError, Records};
@@ -21,21 +23,33 @@ pub struct View<P> {
 
 /// Why the records cannot answer what is free on this node. Until the caller
 /// has recovered, nothing is started or completed; `abort` and `remove` work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum RecoveryNeeded {
     /// Claims may be missing. Ends with
     /// [`mark_rebuilt`](crate::Claims::mark_rebuilt).
     #[error("the checkpoint was damaged and is not rebuilt yet: claims may be missing from it")]
+    #[advice(
+        code = "checkpoint-damaged",
+        hint = "wait until the plugin has rebuilt it from the API server"
+    )]
     Damaged,
     /// The records are of an earlier boot. Ends with
     /// [`remove_earlier_boot`](crate::Claims::remove_earlier_boot).
     #[error("the checkpoint is of an earlier boot and its claims are not undone yet")]
+    #[advice(
+        code = "checkpoint-of-earlier-boot",
+        hint = "wait until the plugin has undone the earlier boot's claims"
+    )]
     BootChanged,
     /// The records have no boot id. Ends with
     /// [`assume_same_boot`](crate::Claims::assume_same_boot), or as
     /// [`BootChanged`](Self::BootChanged).
     #[error("the checkpoint has no boot id: its claims may be of an earlier boot")]
+    #[advice(
+        code = "checkpoint-without-boot-id",
+        hint = "wait until the plugin has kept the claims, if it finds their effects on the node, or undone them"
+    )]
     BootMissing,
 }
 
@@ -180,29 +194,5 @@ impl<P> Published<P> {
 
     pub(crate) fn set(&self, view: View<P>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
-    }
-}
-
-// === impl RecoveryNeeded ===
-
-impl RecoveryNeeded {
-    /// A stable word for metrics and events.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Damaged => "checkpoint-damaged",
-            Self::BootChanged => "checkpoint-of-earlier-boot",
-            Self::BootMissing => "checkpoint-without-boot-id",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(self) -> &'static str {
-        match self {
-            Self::Damaged => "wait until the plugin has rebuilt it from the API server",
-            Self::BootChanged => "wait until the plugin has undone the earlier boot's claims",
-            Self::BootMissing => {
-                "wait until the plugin has kept the claims, if it finds their effects on the node, or undone them"
-            }
-        }
     }
 }

@@ -233,7 +233,7 @@ fn as_json(step: Step, overridden: bool, preflight: &Preflight) -> Value {
     json!({
         "step": step.as_str(),
         "verdict": verdict(overridden, preflight),
-        "obstacle": preflight.obstacle.map(compute_domain_core::Obstacle::code),
+        "obstacle": preflight.obstacle.as_ref().map(compute_domain_core::Obstacle::code),
         "sentence": sentence(step, overridden, preflight),
         "domains": preflight.domains,
     })

@@ -7,11 +7,8 @@ use imex_runtime::error_chain;
 /// What the claim's user reads: what is wrong, why, and what to do.
 // req: NODE-39
 pub(crate) fn prepare_failed(error: &PrepareError) -> ClaimError {
-    let class = match error.class() {
-        compute_domain_node::Class::Permanent => dra_kubelet::ErrorClass::Permanent,
-        compute_domain_node::Class::Retry => dra_kubelet::ErrorClass::Retry,
-    };
-    ClaimError::new(class, with_hint(&error_chain(error), error.hint())).with_code(error.code())
+    ClaimError::new(error.class(), with_hint(&error_chain(error), error.hint()))
+        .with_code(error.code())
 }
 
 /// As [`prepare_failed`]; Unprepare is always worth another attempt.
@@ -33,19 +30,10 @@ mod tests {
         rest.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()))
     }
 
-    /// The codes that a `fn code` of the file returns.
+    /// The codes of the file's errors.
     fn returned(file: &Path) -> BTreeSet<String> {
         let text = fs::read_to_string(file).unwrap();
-        let functions = text.split("fn code(").skip(1);
-        let bodies = functions.map(|rest| rest.split("\n    }").next().unwrap());
-        let codes = bodies.flat_map(|body| {
-            let only = body
-                .lines()
-                .filter_map(|line| line.trim().strip_prefix('"'));
-            let only = only.filter_map(|line| Some(line.strip_suffix('"')?.to_owned()));
-            only.chain(quoted(body, "=> \""))
-        });
-        codes.collect()
+        quoted(&text, "code = \"").collect()
     }
 
     /// The codes that the code below `dir` sets.

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use dra_common::OneLine;
+
 use crate::ChannelId;
-use crate::one_line::OneLine;
 
 /// How many requests are told apart: twice what a container has with a node and a rule for
 /// each of NVIDIA's 2048 channels.

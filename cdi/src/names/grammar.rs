@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use dra_common::Advice;
+
 /// The part of a name that an error is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamePart {
@@ -14,8 +16,14 @@ pub enum NamePart {
 }
 
 /// Why a string is not a CDI name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(
+    code = "cdi-name-invalid",
+    hint = "a kind is vendor/class, a device's full name vendor/class=device; vendor and class start with a letter, a device name with a \
+                letter or digit, all end with one, and '_', '-', '.' (in a device name also ':') may \
+                stand between"
+)]
 pub enum NameError {
     /// The part is empty.
     #[error("CDI {part} name is empty")]
@@ -52,22 +60,6 @@ pub enum Position {
     Inside,
     /// The last character.
     Last,
-}
-
-// === impl NameError ===
-
-impl NameError {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        "cdi-name-invalid"
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        "a kind is vendor/class, a device's full name vendor/class=device; vendor and class start with a letter, a device name with a \
-         letter or digit, all end with one, and '_', '-', '.' (in a device name also ':') may \
-         stand between"
-    }
 }
 
 impl fmt::Display for NamePart {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use dra_common::Advice;
+
 use super::release::NriRelease;
 use crate::{Change, Permissions};
 
@@ -15,26 +17,33 @@ pub struct Loss {
 }
 
 /// Why NRI cannot say something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Advice)]
 #[non_exhaustive]
 pub enum LossReason {
     /// NRI allows every container to read and write a device that it adds (`rw`), and to make
     /// nodes of block devices (`rwm`). The container gets this, which is **more** than
     /// planned.
+    #[advice(code = "nri-more-access")]
     MoreAccess(Permissions),
     /// The same: the container gets this, which is less. Rules of their own need NRI 0.10.
+    #[advice(code = "nri-less-access")]
     LessAccess(Permissions),
     /// NRI makes a rule of the device cgroup for every node, and runc refuses a container
     /// with one for a fifo or an unbuffered device. The node is left out.
+    #[advice(code = "nri-node-kind")]
     NodeKind,
     /// The node is root's: the runtime does not say the container's user, to whom it would
     /// belong. Only told of nodes that others may not read and write.
+    #[advice(code = "nri-unknown-user")]
     UnknownUser,
     /// NRI reads a name that begins with `-` as the removal of the rest of it.
+    #[advice(code = "nri-removal")]
     Removal,
     /// NRI has no field for it.
+    #[advice(code = "nri-no-field")]
     NoField,
     /// It needs this release of NRI.
+    #[advice(code = "nri-release")]
     Release(NriRelease),
 }
 
@@ -44,23 +53,6 @@ impl fmt::Display for Loss {
     /// One line, for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.change, self.reason)
-    }
-}
-
-// === impl LossReason ===
-
-impl LossReason {
-    /// A stable word for events and metrics.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::MoreAccess(_) => "nri-more-access",
-            Self::LessAccess(_) => "nri-less-access",
-            Self::NodeKind => "nri-node-kind",
-            Self::UnknownUser => "nri-unknown-user",
-            Self::Removal => "nri-removal",
-            Self::NoField => "nri-no-field",
-            Self::Release(_) => "nri-release",
-        }
     }
 }
 

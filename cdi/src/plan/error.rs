@@ -2,22 +2,29 @@
 
 use std::io;
 
+use dra_common::{Advice, OneLine};
+
 use super::Source;
-use crate::one_line::OneLine;
 use crate::{ConfigError, DeviceType, ResolveError};
 
 /// Why there is no plan. Nothing has been changed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum PlanError {
     /// All names that do not resolve.
     #[error("{}", list(.0))]
+    #[advice(code = "cdi-device-unresolved", hint = _0.first().map_or("", ResolveError::hint))]
     Unresolved(Vec<ResolveError>),
     /// The container's config is malformed.
     #[error(transparent)]
+    #[advice(from)]
     Config(ConfigError),
     /// A spec takes numbers from a node of the host, which cannot be inspected.
     #[error("{field}: cannot inspect {} on the host", OneLine(host_path))]
+    #[advice(
+        code = "host-node-unreadable",
+        hint = "load the driver that makes the node, or give type, major and minor in the spec"
+    )]
     HostNode {
         /// The node's field.
         // Boxed, because an error is part of every result.
@@ -29,6 +36,10 @@ pub enum PlanError {
     },
     /// A spec takes numbers from a node of the host, which is not a device node.
     #[error("{field}: {} on the host is not a device node", OneLine(host_path))]
+    #[advice(
+        code = "host-node-no-device",
+        hint = "give the node's own path (links are not followed), or type, major and minor"
+    )]
     NotADevice {
         /// The node's field.
         field: Box<Source>,
@@ -43,6 +54,10 @@ pub enum PlanError {
         OneLine(host_path),
         found.as_str()
     )]
+    #[advice(
+        code = "host-node-other-type",
+        hint = "correct the type, or give a major with it"
+    )]
     TypeMismatch {
         /// The node's field.
         field: Box<Source>,
@@ -53,36 +68,6 @@ pub enum PlanError {
         /// The type on the host.
         found: DeviceType,
     },
-}
-
-// === impl PlanError ===
-
-impl PlanError {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unresolved(_) => "cdi-device-unresolved",
-            Self::Config(error) => error.code(),
-            Self::HostNode { .. } => "host-node-unreadable",
-            Self::NotADevice { .. } => "host-node-no-device",
-            Self::TypeMismatch { .. } => "host-node-other-type",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Unresolved(names) => names.first().map_or("", ResolveError::hint),
-            Self::Config(error) => error.hint(),
-            Self::HostNode { .. } => {
-                "load the driver that makes the node, or give type, major and minor in the spec"
-            }
-            Self::NotADevice { .. } => {
-                "give the node's own path (links are not followed), or type, major and minor"
-            }
-            Self::TypeMismatch { .. } => "correct the type, or give a major with it",
-        }
-    }
 }
 
 fn list(names: &[ResolveError]) -> String {

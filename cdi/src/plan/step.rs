@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::one_line::OneLine;
+use dra_common::OneLine;
+
 use crate::{
     DeviceRule, DeviceType, Hook, IntelRdt, Mount, NetDevice, PlannedDevice, QualifiedName,
     Resolved,

@@ -6,9 +6,10 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use dra_common::{Advice, OneLine};
+
 use super::file::SpecFile;
 use super::limits::Budget;
-use crate::one_line::OneLine;
 
 /// A directory of spec files.
 #[derive(Debug)]
@@ -34,11 +35,15 @@ pub enum DirState {
 }
 
 /// Why a directory's files are not read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum DirError {
     /// It cannot be listed.
     #[error("cannot list CDI directory {}", OneLine(path.display()))]
+    #[advice(
+        code = "cdi-directory-unreadable",
+        hint = "give the directory mode 0755, or read it as root"
+    )]
     Unlistable {
         /// The directory.
         path: PathBuf,
@@ -47,12 +52,20 @@ pub enum DirError {
     },
     /// It is a symbolic link, which Go's library does not follow.
     #[error("CDI directory {} is a symbolic link, which runtimes do not follow", OneLine(path.display()))]
+    #[advice(
+        code = "cdi-directory-link",
+        hint = "make it a directory (or a bind mount), or name the link's target to the runtime"
+    )]
     Link {
         /// The link.
         path: PathBuf,
     },
     /// It is neither a directory nor a spec file.
     #[error("CDI directory {} is not a directory", OneLine(path.display()))]
+    #[advice(
+        code = "cdi-directory-not-one",
+        hint = "move it away and make a directory of mode 0755"
+    )]
     NotADirectory {
         /// The path.
         path: PathBuf,
@@ -141,29 +154,5 @@ fn clean(path: &Path) -> PathBuf {
         PathBuf::from(".")
     } else {
         clean
-    }
-}
-
-// === impl DirError ===
-
-impl DirError {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unlistable { .. } => "cdi-directory-unreadable",
-            Self::Link { .. } => "cdi-directory-link",
-            Self::NotADirectory { .. } => "cdi-directory-not-one",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Unlistable { .. } => "give the directory mode 0755, or read it as root",
-            Self::Link { .. } => {
-                "make it a directory (or a bind mount), or name the link's target to the runtime"
-            }
-            Self::NotADirectory { .. } => "move it away and make a directory of mode 0755",
-        }
     }
 }

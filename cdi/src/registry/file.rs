@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dra_common::{Advice, FileKind, OneLine, ReadError, read_bounded};
+
 use super::limits::Budget;
 use super::unread::Unread;
-use crate::bounded_read::{self, FileKind, ReadError};
-use crate::one_line::OneLine;
 use crate::{Spec, SpecError};
 
 /// The longest spec file that is read, in bytes: 1 MiB. The longest that are known,
@@ -32,11 +32,12 @@ pub struct SpecFile {
 }
 
 /// Why a spec file was not loaded.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum LoadError {
     /// It cannot be read; `NotFound` means a dangling link.
     #[error("cannot read CDI spec {}", OneLine(path.display()))]
+    #[advice(code = "cdi-spec-unreadable", hint = read_hint(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -45,6 +46,10 @@ pub enum LoadError {
     },
     /// The file, or its target if it is a link, is not a regular file.
     #[error("CDI spec {} is a {kind}, not a file", OneLine(path.display()))]
+    #[advice(
+        code = "cdi-spec-not-a-file",
+        hint = "keep only spec files under names that end in .json or .yaml"
+    )]
     NotAFile {
         /// The file.
         path: PathBuf,
@@ -54,6 +59,11 @@ pub enum LoadError {
     /// It is longer than [`MAX_SPEC_LEN`].
     /// Nothing of it was used.
     #[error("CDI spec {} has {len} bytes, and no device spec is longer than {MAX_SPEC_LEN}", OneLine(path.display()))]
+    #[advice(
+        code = "cdi-spec-too-long",
+        hint = "find out what wrote it, and move it out of the CDI directory; split a spec of so \
+                many devices into several files"
+    )]
     TooLong {
         /// The file.
         path: PathBuf,
@@ -62,6 +72,7 @@ pub enum LoadError {
     },
     /// Its content is not a valid spec.
     #[error("CDI spec {} is not valid", OneLine(path.display()))]
+    #[advice(from = source)]
     Invalid {
         /// The file.
         path: PathBuf,
@@ -123,12 +134,12 @@ impl SpecFile {
 
 /// The content of the file at `path`, links followed.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
-    bounded_read::read(path, MAX_SPEC_LEN).map_err(|error| {
+    read_bounded(path, MAX_SPEC_LEN).map_err(|error| {
         let path = path.to_owned();
         match error {
             ReadError::Io(source) => LoadError::Read { path, source },
             ReadError::NotAFile(kind) => LoadError::NotAFile { path, kind },
-            ReadError::TooLong => {
+            ReadError::TooLong(_) => {
                 // Of a file that has shrunk since, the least that was read of it.
                 let len = path.metadata().map_or(0, |found| found.len());
                 let len = len.max(MAX_SPEC_LEN + 1);
@@ -136,6 +147,20 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
             }
         }
     })
+}
+
+/// What to do about a file that cannot be read.
+fn read_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "remove the link, or restore its target",
+        io::ErrorKind::PermissionDenied => {
+            "give the file mode 0644 and its directory 0755, or read it as root"
+        }
+        _ if error.raw_os_error() == Some(nix::errno::Errno::ELOOP as i32) => {
+            "remove the link, which leads back to itself"
+        }
+        _ => "check the file system that the file is on",
+    }
 }
 
 // === impl LoadError ===
@@ -161,40 +186,6 @@ impl LoadError {
     /// [`SpecError::position`].
     pub fn position(&self) -> Option<(usize, usize)> {
         self.spec_error().and_then(SpecError::position)
-    }
-
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Read { .. } => "cdi-spec-unreadable",
-            Self::NotAFile { .. } => "cdi-spec-not-a-file",
-            Self::TooLong { .. } => "cdi-spec-too-long",
-            Self::Invalid { source, .. } => source.code(),
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "remove the link, or restore its target"
-            }
-            Self::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                "give the file mode 0644 and its directory 0755, or read it as root"
-            }
-            Self::Read { source, .. }
-                if source.raw_os_error() == Some(nix::errno::Errno::ELOOP as i32) =>
-            {
-                "remove the link, which leads back to itself"
-            }
-            Self::Read { .. } => "check the file system that the file is on",
-            Self::NotAFile { .. } => "keep only spec files under names that end in .json or .yaml",
-            Self::TooLong { .. } => {
-                "find out what wrote it, and move it out of the CDI directory; split a spec of so \
-                 many devices into several files"
-            }
-            Self::Invalid { source, .. } => source.hint(),
-        }
     }
 
     fn spec_error(&self) -> Option<&SpecError> {

@@ -3,6 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use dra_common::Advice;
+
 use super::dir::{self, DirError, DirState, SpecDir};
 use super::file;
 use super::text_search::may_define;
@@ -33,19 +35,40 @@ pub struct IgnoredFile {
 }
 
 /// Why no runtime reads a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Advice)]
 #[non_exhaustive]
 pub enum IgnoredReason {
     /// Its name ends neither in `.json` nor in `.yaml` (`.yml`, `.YAML`).
+    #[advice(
+        code = "cdi-file-extension",
+        hint = "rename it so that its name ends in .json or .yaml, in lower case"
+    )]
     Extension,
     /// Its name says that an editor, a package manager or a person left it
     /// beside another file (`x.json~`, `x.yaml.bak`, `.x.json.swp`).
+    #[advice(
+        code = "cdi-file-leftover",
+        hint = "remove it, or, if it is the one that counts, put it in place of the file that it \
+                was made from"
+    )]
     Leftover,
     /// Its name ends in `.tmp`: a write under way, or one that was cut off.
+    #[advice(
+        code = "cdi-file-temporary",
+        hint = "let its driver write the spec again; remove the file if no driver is writing it"
+    )]
     Temporary,
     /// It is in a subdirectory of a CDI directory.
+    #[advice(
+        code = "cdi-file-in-subdirectory",
+        hint = "move it up into the CDI directory itself"
+    )]
     Subdirectory,
     /// Its CDI directory is a symbolic link.
+    #[advice(
+        code = "cdi-directory-link",
+        hint = "make the link a directory (or a bind mount), or name its target to the runtime"
+    )]
     LinkedDirectory,
 }
 
@@ -163,39 +186,6 @@ impl Search<'_> {
                 reason,
                 defines,
             });
-        }
-    }
-}
-
-// === impl IgnoredReason ===
-
-impl IgnoredReason {
-    /// A stable word for it.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Extension => "cdi-file-extension",
-            Self::Leftover => "cdi-file-leftover",
-            Self::Temporary => "cdi-file-temporary",
-            Self::Subdirectory => "cdi-file-in-subdirectory",
-            Self::LinkedDirectory => "cdi-directory-link",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(self) -> &'static str {
-        match self {
-            Self::Extension => "rename it so that its name ends in .json or .yaml, in lower case",
-            Self::Leftover => {
-                "remove it, or, if it is the one that counts, put it in place of the file that it \
-                 was made from"
-            }
-            Self::Temporary => {
-                "let its driver write the spec again; remove the file if no driver is writing it"
-            }
-            Self::Subdirectory => "move it up into the CDI directory itself",
-            Self::LinkedDirectory => {
-                "make the link a directory (or a bind mount), or name its target to the runtime"
-            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! How much of the directories is read.
 
+use dra_common::Advice;
+
 /// How much [`Registry::load_within`](super::Registry::load_within) reads. One file more may be
 /// read, which is never longer than [`MAX_SPEC_LEN`](crate::MAX_SPEC_LEN).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,13 +13,17 @@ pub struct LoadLimits {
 }
 
 /// The directories have more than may be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Advice)]
 #[error(
     "the CDI directories have more than {} spec files, or than {} bytes in them",
     limits.files,
     limits.bytes
 )]
 #[non_exhaustive]
+#[advice(
+    code = "cdi-specs-too-many",
+    hint = "find out what writes them, and remove those of devices that are gone"
+)]
 pub struct LimitExceeded {
     /// The limits.
     pub limits: LoadLimits,
@@ -26,20 +32,6 @@ pub struct LimitExceeded {
 /// What may still be read.
 pub(super) struct Budget {
     left: Option<LoadLimits>,
-}
-
-// === impl LimitExceeded ===
-
-impl LimitExceeded {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        "cdi-specs-too-many"
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        "find out what writes them, and remove those of devices that are gone"
-    }
 }
 
 // === impl Budget ===

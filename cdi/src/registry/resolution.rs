@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use dra_common::{Advice, OneLine};
+
 use super::file::SpecFile;
-use crate::one_line::OneLine;
 use crate::{Device, QualifiedName, Spec};
 
 /// A device that a name resolves to, and the file that defines it.
@@ -22,8 +23,9 @@ pub struct Resolved<'a> {
 
 /// A device that more than one file of a directory defines. It does not resolve,
 /// whatever other directories define.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error, Advice)]
 #[error("CDI device {name} is defined in more than one file of a directory: {}", list(files.iter().map(|file| &file.path)))]
+#[advice(code = CONFLICT_CODE, hint = CONFLICT_HINT)]
 pub struct Conflict<'a> {
     /// The device.
     pub name: QualifiedName,
@@ -32,11 +34,16 @@ pub struct Conflict<'a> {
 }
 
 /// Why a name does not resolve to a device.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum ResolveError {
     /// No valid file defines it.
     #[error("no valid CDI spec defines {name}")]
+    #[advice(
+        code = "cdi-device-unknown",
+        hint = "see that its driver runs and has written a spec, and that no file which should \
+                define the device was refused"
+    )]
     Unknown {
         /// The device.
         name: QualifiedName,
@@ -46,6 +53,7 @@ pub enum ResolveError {
         "CDI device {name} is defined in more than one file of a directory: {}",
         list(files)
     )]
+    #[advice(code = CONFLICT_CODE, hint = CONFLICT_HINT)]
     Conflict {
         /// The device.
         name: QualifiedName,
@@ -67,20 +75,6 @@ impl Resolved<'_> {
     }
 }
 
-// === impl Conflict ===
-
-impl Conflict<'_> {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        CONFLICT_CODE
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        CONFLICT_HINT
-    }
-}
-
 // === impl ResolveError ===
 
 impl ResolveError {
@@ -88,25 +82,6 @@ impl ResolveError {
     pub fn name(&self) -> &QualifiedName {
         match self {
             Self::Unknown { name } | Self::Conflict { name, .. } => name,
-        }
-    }
-
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unknown { .. } => "cdi-device-unknown",
-            Self::Conflict { .. } => CONFLICT_CODE,
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Unknown { .. } => {
-                "see that its driver runs and has written a spec, and that no file which should \
-                 define the device was refused"
-            }
-            Self::Conflict { .. } => CONFLICT_HINT,
         }
     }
 }

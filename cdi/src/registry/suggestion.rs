@@ -1,20 +1,34 @@
 //! Devices with a name similar to one that was asked for.
 
+use dra_common::Advice;
+
 use super::index::Registry;
 use super::resolution::Resolved;
 use crate::{DeviceName, QualifiedName};
 
 /// A device that may have been meant instead of the one that was asked for. It is in
 /// a valid file, and may itself be shadowed or in conflict.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Advice)]
 #[non_exhaustive]
 pub enum Suggestion<'a> {
     /// The same device name under another kind.
+    #[advice(
+        code = "cdi-device-other-kind",
+        hint = "ask for it by the vendor and class of its file"
+    )]
     OtherKind(Resolved<'a>),
     /// The same name in another case: CDI names are case-sensitive.
+    #[advice(
+        code = "cdi-device-other-case",
+        hint = "write the name as its file has it, in upper and lower case"
+    )]
     OtherCase(Resolved<'a>),
     /// The same IMEX channel as other programs spell it: `channel-0`, `channel0`
     /// or `0`.
+    #[advice(
+        code = "cdi-device-other-spelling",
+        hint = "write the name as its file has it"
+    )]
     OtherSpelling(Resolved<'a>),
 }
 
@@ -61,24 +75,6 @@ impl<'a> Suggestion<'a> {
     pub fn device(&self) -> Resolved<'a> {
         match self {
             Self::OtherKind(found) | Self::OtherCase(found) | Self::OtherSpelling(found) => *found,
-        }
-    }
-
-    /// A stable word for it.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::OtherKind(_) => "cdi-device-other-kind",
-            Self::OtherCase(_) => "cdi-device-other-case",
-            Self::OtherSpelling(_) => "cdi-device-other-spelling",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::OtherKind(_) => "ask for it by the vendor and class of its file",
-            Self::OtherCase(_) => "write the name as its file has it, in upper and lower case",
-            Self::OtherSpelling(_) => "write the name as its file has it",
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::fmt;
 
+use dra_common::OneLine;
+
 use super::fault::SpecFault;
 use super::field::Field;
-use crate::one_line::OneLine;
-use crate::{DeviceName, Kind, SpecVersion};
+use crate::{DeviceName, Kind};
 
 /// The longest error message, in characters.
 const MAX_MESSAGE: usize = 500;
@@ -89,51 +90,24 @@ impl SpecError {
 
     /// A stable word for events and metrics.
     pub fn code(&self) -> &'static str {
-        match self.fault() {
-            SpecFault::NoDevices => "cdi-spec-no-devices",
-            SpecFault::NoEdits => "cdi-device-no-edits",
-            SpecFault::Edit(_) => "cdi-edits-invalid",
-            SpecFault::DuplicateDevice => "cdi-device-duplicate",
-            SpecFault::VersionTooLow { .. } | SpecFault::VersionTooOld { .. } => {
-                "cdi-version-too-low"
-            }
-            SpecFault::TooComplex(_) => "cdi-spec-too-complex",
-            SpecFault::KeyTooLong => "cdi-annotation-key-too-long",
-            SpecFault::Shape(_) if self.field() == Some("cdiVersion") => "cdi-version-unknown",
-            SpecFault::Syntax(_)
-            | SpecFault::Repeated
-            | SpecFault::Shape(_)
-            | SpecFault::Json(_) => "cdi-spec-malformed",
+        if self.is_unknown_version() {
+            "cdi-version-unknown"
+        } else {
+            self.fault().code()
         }
     }
 
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
-        match self.fault() {
-            SpecFault::NoDevices => "define at least one device, or write no spec",
-            SpecFault::NoEdits => "give the device an environment variable, node, hook or mount",
-            SpecFault::Edit(fault) => fault.hint(),
-            SpecFault::DuplicateDevice => {
-                "give each device a name of its own; shares of one device use one CDI device"
-            }
-            SpecFault::VersionTooLow { needed, .. } => raise_to(*needed),
-            SpecFault::VersionTooOld { .. } => raise_to(SpecVersion::FIRST),
-            SpecFault::KeyTooLong => {
-                "use a key like vendor.example/key, and the value for the rest"
-            }
-            SpecFault::TooComplex(_) => {
-                "write every value out, without anchors, aliases, tags and needless nesting; split \
-                 a spec of many devices"
-            }
-            SpecFault::Shape(_) if self.field() == Some("cdiVersion") => {
-                "state the lowest version that has what the spec uses, from 0.3.0 to 1.1.0"
-            }
-            SpecFault::Repeated => "leave one of the two; readers that take both keep the last",
-            SpecFault::Shape(_) => "correct the field, or leave it out if it may be absent",
-            SpecFault::Syntax(_) | SpecFault::Json(_) => {
-                "correct the text there, or let the driver that owns the file write it again"
-            }
+        if self.is_unknown_version() {
+            "state the lowest version that has what the spec uses, from 0.3.0 to 1.1.0"
+        } else {
+            self.fault().hint()
         }
+    }
+
+    fn is_unknown_version(&self) -> bool {
+        matches!(self.fault(), SpecFault::Shape(_)) && self.field() == Some("cdiVersion")
     }
 
     fn field_of_owner(&self) -> Option<&str> {
@@ -142,21 +116,6 @@ impl SpecError {
             Some(_) => field.split_once("].").map(|(_, rest)| rest),
             None => Some(field),
         }
-    }
-}
-
-fn raise_to(needed: SpecVersion) -> &'static str {
-    match needed {
-        SpecVersion::V0_1_0 | SpecVersion::V0_2_0 | SpecVersion::V0_3_0 => {
-            "raise cdiVersion to 0.3.0"
-        }
-        SpecVersion::V0_4_0 => "raise cdiVersion to 0.4.0",
-        SpecVersion::V0_5_0 => "raise cdiVersion to 0.5.0",
-        SpecVersion::V0_6_0 => "raise cdiVersion to 0.6.0",
-        SpecVersion::V0_7_0 => "raise cdiVersion to 0.7.0",
-        SpecVersion::V0_8_0 => "raise cdiVersion to 0.8.0",
-        SpecVersion::V1_0_0 => "raise cdiVersion to 1.0.0",
-        SpecVersion::V1_1_0 => "raise cdiVersion to 1.1.0",
     }
 }
 

@@ -1,26 +1,46 @@
 //! What may be wrong with a spec.
 
+use dra_common::Advice;
+
 use crate::SpecVersion;
 use crate::go_serde::KEY_LIMIT;
 
 /// What is wrong with a spec.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(
+    hint = "correct the text there, or let the driver that owns the file write it again",
+    vis = "pub(super)"
+)]
 pub enum SpecFault {
     /// The spec has no devices.
     #[error("has no devices")]
+    #[advice(
+        code = "cdi-spec-no-devices",
+        hint = "define at least one device, or write no spec"
+    )]
     NoDevices,
     /// A device that would change nothing in a container.
     #[error("has no edits")]
+    #[advice(
+        code = "cdi-device-no-edits",
+        hint = "give the device an environment variable, node, hook or mount"
+    )]
     NoEdits,
     /// Edits that Go's CDI library refuses, and the whole spec because of them.
     #[error(transparent)]
+    #[advice(code = "cdi-edits-invalid", from)]
     Edit(EditFault),
     /// Two devices of one name.
     #[error("is defined twice")]
+    #[advice(
+        code = "cdi-device-duplicate",
+        hint = "give each device a name of its own; shares of one device use one CDI device"
+    )]
     DuplicateDevice,
     /// The declared version does not support a field of the spec.
     #[error("declares version {declared} but has {by}, which {needed} added")]
+    #[advice(code = "cdi-version-too-low", hint = raise_to(*needed))]
     VersionTooLow {
         /// Its `cdiVersion`.
         declared: SpecVersion,
@@ -31,80 +51,107 @@ pub enum SpecFault {
     },
     /// An annotation key that is too long, as written, for YAML readers.
     #[error("have a key longer than {KEY_LIMIT} bytes, escapes counted")]
+    #[advice(
+        code = "cdi-annotation-key-too-long",
+        hint = "use a key like vendor.example/key, and the value for the rest"
+    )]
     KeyTooLong,
     /// A version older than the first that Go's CDI library reads.
     #[error(
         "declares version {declared}, and none before {} is read",
         SpecVersion::FIRST
     )]
+    #[advice(code = "cdi-version-too-low", hint = raise_to(SpecVersion::FIRST))]
     VersionTooOld {
         /// Its `cdiVersion`.
         declared: SpecVersion,
     },
     /// Neither JSON nor YAML, or nothing at all.
     #[error("{0}")]
+    #[advice(code = "cdi-spec-malformed")]
     Syntax(String),
     /// A field of an object that occurs twice.
     #[error("the field is repeated")]
+    #[advice(
+        code = "cdi-spec-malformed",
+        hint = "leave one of the two; readers that take both keep the last"
+    )]
     Repeated,
     /// A value that does not fit the model: an unknown field, a repeated annotation,
     /// a value of a wrong type, an invalid name or version.
     #[error("{0}")]
+    #[advice(
+        code = "cdi-spec-malformed",
+        hint = "correct the field, or leave it out if it may be absent"
+    )]
     Shape(String),
     /// What no spec needs: an anchor, an alias, a tag, too many values, too deep nesting.
     #[error("{0}")]
+    #[advice(
+        code = "cdi-spec-too-complex",
+        hint = "write every value out, without anchors, aliases, tags and needless nesting; split \
+                a spec of many devices"
+    )]
     TooComplex(&'static str),
     /// Not JSON, or JSON that does not fit the model.
     #[error("not a CDI spec in JSON")]
+    #[advice(code = "cdi-spec-malformed")]
     Json(#[source] serde_json::Error),
 }
 
 /// What Go's CDI library refuses in a field of [`ContainerEdits`](crate::ContainerEdits).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(vis = "pub(crate)")]
 pub enum EditFault {
     /// An empty path.
     #[error("is empty")]
+    #[advice(hint = "give the full path")]
     EmptyPath,
     /// An environment variable without `=`, or without a name before it.
     #[error("is not NAME=value")]
+    #[advice(hint = "write the variable as NAME=value")]
     NotAnAssignment,
     /// A hook name that OCI does not define.
     #[error("is not an OCI hook")]
+    #[advice(
+        hint = "use prestart, createRuntime, createContainer, startContainer, poststart or \
+                poststop"
+    )]
     UnknownHook,
     /// Permissions that allow nothing: written as an empty string, they would be read
     /// as absent, which allows everything.
     #[error("allows nothing")]
+    #[advice(hint = "name any of r, w and m, or leave the field out to allow all")]
     NoPermissions,
     /// A class of service that is not the name of a directory.
     #[error("is not the name of a directory")]
+    #[advice(
+        hint = "use a name shorter than 4096 bytes without '/' and newline, other than '.' and \
+                '..'; only '/' alone is the root class"
+    )]
     NotAFileName,
     /// A network device without a name.
     #[error("is empty")]
+    #[advice(hint = "give the interface's name on the host and in the container")]
     EmptyName,
     /// A network device's name that an earlier one has.
     #[error("is that of an earlier network device")]
+    #[advice(hint = "name each interface once, on the host and in the container")]
     RepeatedName,
 }
 
-// === impl EditFault ===
-
-impl EditFault {
-    pub(crate) fn hint(self) -> &'static str {
-        match self {
-            Self::EmptyPath => "give the full path",
-            Self::NotAnAssignment => "write the variable as NAME=value",
-            Self::UnknownHook => {
-                "use prestart, createRuntime, createContainer, startContainer, poststart or \
-                 poststop"
-            }
-            Self::NoPermissions => "name any of r, w and m, or leave the field out to allow all",
-            Self::NotAFileName => {
-                "use a name shorter than 4096 bytes without '/' and newline, other than '.' and \
-                 '..'; only '/' alone is the root class"
-            }
-            Self::EmptyName => "give the interface's name on the host and in the container",
-            Self::RepeatedName => "name each interface once, on the host and in the container",
+fn raise_to(needed: SpecVersion) -> &'static str {
+    match needed {
+        SpecVersion::V0_1_0 | SpecVersion::V0_2_0 | SpecVersion::V0_3_0 => {
+            "raise cdiVersion to 0.3.0"
         }
+        SpecVersion::V0_4_0 => "raise cdiVersion to 0.4.0",
+        SpecVersion::V0_5_0 => "raise cdiVersion to 0.5.0",
+        SpecVersion::V0_6_0 => "raise cdiVersion to 0.6.0",
+        SpecVersion::V0_7_0 => "raise cdiVersion to 0.7.0",
+        SpecVersion::V0_8_0 => "raise cdiVersion to 0.8.0",
+        SpecVersion::V1_0_0 => "raise cdiVersion to 1.0.0",
+        SpecVersion::V1_1_0 => "raise cdiVersion to 1.1.0",
     }
 }

@@ -3,12 +3,19 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use dra_common::Advice;
+
 /// Why a directory operation failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum Error {
     /// The name is not a single path component, or is reserved for temp files.
     #[error("{name:?} cannot name a file here: {rule}")]
+    #[advice(
+        code = "invalid-file-name",
+        hint = "use one path component that is not reserved for temp files",
+        permanent
+    )]
     InvalidName {
         /// The name that was asked for.
         name: String,
@@ -17,12 +24,18 @@ pub enum Error {
     },
     /// Something that is not a regular file, usually a directory, has the name.
     #[error("{} is not a regular file", path.display())]
+    #[advice(
+        code = "not-a-file",
+        hint = "move what is there out of the way: a regular file belongs there",
+        retry
+    )]
     NotAFile {
         /// Where it is.
         path: PathBuf,
     },
     /// A system call failed.
     #[error("cannot {op} {}", path.display())]
+    #[advice(code = io_code(*op, source), hint = io_hint(io_code(*op, source)), retry)]
     Io {
         /// The step that failed.
         op: Op,
@@ -35,6 +48,11 @@ pub enum Error {
     },
     /// Another holder, in this process or another, kept the lock.
     #[error("{} was locked by another holder for {} ms", path.display(), waited.as_millis())]
+    #[advice(
+        code = "lock-timeout",
+        hint = "find who holds the lock: another process, or a Lock that this one keeps",
+        retry
+    )]
     LockTimeout {
         /// The lock file.
         path: PathBuf,
@@ -71,65 +89,33 @@ pub enum Op {
     Lock,
 }
 
-/// Whether a caller should try again after an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// The same call fails again.
-    Permanent,
-    /// The same call may succeed later: once the disk, the directory or another
-    /// holder of the lock allows it.
-    Retry,
+/// The code of a failed system call.
+fn io_code(op: Op, source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk-full",
+        io::ErrorKind::ReadOnlyFilesystem => "read-only-filesystem",
+        io::ErrorKind::PermissionDenied => "permission-denied",
+        io::ErrorKind::NotADirectory if matches!(op, Op::OpenDir | Op::CreateDir) => {
+            "not-a-directory"
+        }
+        io::ErrorKind::NotFound if op == Op::Rename => "file-missing",
+        io::ErrorKind::NotFound => "directory-missing",
+        _ => "io-error",
+    }
 }
 
-// === impl Error ===
-
-impl Error {
-    /// A stable word for metrics and events.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::InvalidName { .. } => "invalid-file-name",
-            Self::NotAFile { .. } => "not-a-file",
-            Self::LockTimeout { .. } => "lock-timeout",
-            Self::Io { op, source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk-full",
-                io::ErrorKind::ReadOnlyFilesystem => "read-only-filesystem",
-                io::ErrorKind::PermissionDenied => "permission-denied",
-                io::ErrorKind::NotADirectory if matches!(op, Op::OpenDir | Op::CreateDir) => {
-                    "not-a-directory"
-                }
-                io::ErrorKind::NotFound if *op == Op::Rename => "file-missing",
-                io::ErrorKind::NotFound => "directory-missing",
-                _ => "io-error",
-            },
+/// What to do about a failed system call with this code.
+fn io_hint(code: &str) -> &'static str {
+    match code {
+        "disk-full" => "free space on the file system of this path",
+        "read-only-filesystem" => "remount the file system of this path writable",
+        "permission-denied" => "let this process write there",
+        "not-a-directory" => "move the file on the directory's path out of the way",
+        "file-missing" => "see who else removes files from the directory",
+        "directory-missing" => {
+            "create the directory; if it exists on the host, restart the container that mounts it"
         }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self.code() {
-            "invalid-file-name" => "use one path component that is not reserved for temp files",
-            "not-a-file" => "move what is there out of the way: a regular file belongs there",
-            "lock-timeout" => {
-                "find who holds the lock: another process, or a Lock that this one keeps"
-            }
-            "disk-full" => "free space on the file system of this path",
-            "read-only-filesystem" => "remount the file system of this path writable",
-            "permission-denied" => "let this process write there",
-            "not-a-directory" => "move the file on the directory's path out of the way",
-            "file-missing" => "see who else removes files from the directory",
-            "directory-missing" => {
-                "create the directory; if it exists on the host, restart the container that mounts it"
-            }
-            _ => "look for disk errors in the kernel log",
-        }
-    }
-
-    /// Whether repeating the call can help.
-    pub fn class(&self) -> Class {
-        match self {
-            Self::InvalidName { .. } => Class::Permanent,
-            Self::NotAFile { .. } | Self::LockTimeout { .. } | Self::Io { .. } => Class::Retry,
-        }
+        _ => "look for disk errors in the kernel log",
     }
 }
 

@@ -24,7 +24,8 @@ mod os;
 pub mod sim;
 
 pub use dir::{Dir, Lock, Version};
-pub use error::{Class, Error, Op};
+pub use dra_common::Class;
+pub use error::{Error, Op};
 pub use name::is_temp_file;
 pub use os::OsDir;
 #[cfg(feature = "sim")]

@@ -1,5 +1,7 @@
 //! Why a file could not be read, or cannot be written.
 
+use dra_common::Advice;
+
 use super::checkpoint::Checkpoint;
 use crate::damage::{DamageReason, Detail, Mismatch, Survivors};
 
@@ -27,15 +29,23 @@ pub struct Damaged<P> {
 }
 
 /// Why a claim's record cannot be written.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// The payload's `Serialize` fails.
     #[error("a prepared device cannot be written as JSON")]
+    #[advice(
+        code = "checkpoint-not-encodable",
+        hint = "report it with the log: the Serialize of the driver's payload type fails"
+    )]
     Unwritable(#[source] serde_json::Error),
     /// The payload's `Deserialize` refuses what its `Serialize` has written:
     /// if it were written, the next open would find damage.
     #[error("what would be written cannot be read back: {detail}")]
+    #[advice(
+        code = "checkpoint-not-readable-back",
+        hint = "report it with the log: the driver's payload type does not read what it writes (a field that may be left out needs a default; a number must be finite)"
+    )]
     Unreadable {
         /// Which claim, and what is wrong with its record.
         detail: Detail,
@@ -63,28 +73,4 @@ fn details(detail: Option<&Detail>, mismatches: &[Mismatch]) -> String {
     let detail = detail.map(|detail| format!("; {detail}"));
     let mismatches = mismatches.iter().map(|mismatch| format!("; {mismatch}"));
     detail.into_iter().chain(mismatches).collect()
-}
-
-// === impl EncodeError ===
-
-impl EncodeError {
-    /// A stable word for metrics and events.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unwritable(_) => "checkpoint-not-encodable",
-            Self::Unreadable { .. } => "checkpoint-not-readable-back",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Unwritable(_) => {
-                "report it with the log: the Serialize of the driver's payload type fails"
-            }
-            Self::Unreadable { .. } => {
-                "report it with the log: the driver's payload type does not read what it writes (a field that may be left out needs a default; a number must be finite)"
-            }
-        }
-    }
 }

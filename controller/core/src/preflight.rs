@@ -3,6 +3,7 @@
 use std::fmt;
 
 use compute_domain_api::{Isolation, Mode};
+use dra_common::Advice;
 use serde_json::Value;
 
 use crate::reported::{NODES_READY, READY_CONDITION};
@@ -42,16 +43,32 @@ pub struct LiveDomain {
 }
 
 /// Why a change would break live `ComputeDomains`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Advice)]
 pub enum Obstacle {
     /// There are `ComputeDomains`, whose finalizers and claims need the driver.
+    #[advice(
+        code = "live-domains",
+        hint = "delete them and wait until they are gone, or go on knowingly (helm uninstall --no-hooks): nothing removes their finalizers then; a release that is to stay is set back by helm rollback NAME REVISION, with the revision that helm history calls deployed, or else uninstalling"
+    )]
     LiveDomains,
     /// `ComputeDomains` have channels of their own, which end with the isolation.
+    #[advice(
+        code = "own-channels",
+        hint = "delete them and their pods first, keep imex.isolation=channel, or go on knowingly (guard.override=true)"
+    )]
     OwnChannels,
     /// IMEX daemons of the Go driver's driver-managed mode run for `ComputeDomains`.
+    #[advice(
+        code = "imex-daemons",
+        hint = "delete them and their pods first, with the driver that made them; where this driver runs nvidia-imex itself, name the namespaces of these daemons instead (ADDITIONAL_NAMESPACES), and it removes them when nobody uses them; or go on knowingly (guard.override=true)"
+    )]
     ImexDaemons,
     /// Another `nvidia-imex` is to run on the nodes: programs that import memory end with the one
     /// that runs.
+    #[advice(
+        code = "mode-changes",
+        hint = "delete them and their pods first, keep the mode (featureGates.HostManagedIMEX), or go on knowingly (guard.override=true)"
+    )]
     ModeChanges,
 }
 
@@ -165,38 +182,6 @@ impl fmt::Display for Preflight {
             write!(f, " and {} more", count - NAMED)?;
         }
         write!(f, "); {}", obstacle.hint())
-    }
-}
-
-// === impl Obstacle ===
-
-impl Obstacle {
-    /// A word for scripts. It does not change.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::LiveDomains => "live-domains",
-            Self::OwnChannels => "own-channels",
-            Self::ImexDaemons => "imex-daemons",
-            Self::ModeChanges => "mode-changes",
-        }
-    }
-
-    /// What to do about it.
-    fn hint(self) -> &'static str {
-        match self {
-            Self::LiveDomains => {
-                "delete them and wait until they are gone, or go on knowingly (helm uninstall --no-hooks): nothing removes their finalizers then; a release that is to stay is set back by helm rollback NAME REVISION, with the revision that helm history calls deployed, or else uninstalling"
-            }
-            Self::OwnChannels => {
-                "delete them and their pods first, keep imex.isolation=channel, or go on knowingly (guard.override=true)"
-            }
-            Self::ModeChanges => {
-                "delete them and their pods first, keep the mode (featureGates.HostManagedIMEX), or go on knowingly (guard.override=true)"
-            }
-            Self::ImexDaemons => {
-                "delete them and their pods first, with the driver that made them; where this driver runs nvidia-imex itself, name the namespaces of these daemons instead (ADDITIONAL_NAMESPACES), and it removes them when nobody uses them; or go on knowingly (guard.override=true)"
-            }
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
+use dra_common::Advice;
 use http::Uri;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -13,11 +14,15 @@ use crate::readiness::ReadinessCondition;
 use crate::token_file::TokenFile;
 
 /// Why a client cannot be built. Every one is a configuration error.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum KubeError {
     /// The kubeconfig cannot be used.
     #[error("cannot use kubeconfig {path:?}")]
+    #[advice(
+        code = "bad-kubeconfig",
+        hint = "set --kubeconfig (KUBECONFIG) to a readable kubeconfig"
+    )]
     Kubeconfig {
         /// The file.
         path: PathBuf,
@@ -27,6 +32,10 @@ pub enum KubeError {
     },
     /// There is neither a kubeconfig nor a service account.
     #[error("no kubeconfig is set, and there is no service account")]
+    #[advice(
+        code = "no-service-account",
+        hint = "run in a pod with a service account token, or set --kubeconfig (KUBECONFIG)"
+    )]
     InCluster {
         /// What is missing.
         #[source]
@@ -34,12 +43,20 @@ pub enum KubeError {
     },
     /// The API server is to be reached through a proxy.
     #[error("the API server cannot be reached through a proxy ({proxy})")]
+    #[advice(
+        code = "proxy",
+        hint = "remove proxy-url from the kubeconfig, or unset HTTPS_PROXY: proxies are not supported"
+    )]
     Proxy {
         /// The proxy.
         proxy: Uri,
     },
     /// The file with the token cannot be used.
     #[error("cannot use the token file {path:?}")]
+    #[advice(
+        code = "bad-token-file",
+        hint = "write a token of the API server into the file, as kubectl create token prints it"
+    )]
     TokenFile {
         /// The file.
         path: PathBuf,
@@ -49,43 +66,15 @@ pub enum KubeError {
     },
     /// The credentials or certificates cannot be used.
     #[error("cannot build a client from the configuration")]
+    #[advice(
+        code = "bad-credentials",
+        hint = "check the certificates and tokens of the kubeconfig or service account"
+    )]
     Build {
         /// Why.
         #[source]
         source: kube::Error,
     },
-}
-
-impl KubeError {
-    /// A stable name of the error, for logs and tests.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Kubeconfig { .. } => "bad-kubeconfig",
-            Self::InCluster { .. } => "no-service-account",
-            Self::Proxy { .. } => "proxy",
-            Self::TokenFile { .. } => "bad-token-file",
-            Self::Build { .. } => "bad-credentials",
-        }
-    }
-
-    /// What to change.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Kubeconfig { .. } => "set --kubeconfig (KUBECONFIG) to a readable kubeconfig",
-            Self::InCluster { .. } => {
-                "run in a pod with a service account token, or set --kubeconfig (KUBECONFIG)"
-            }
-            Self::Proxy { .. } => {
-                "remove proxy-url from the kubeconfig, or unset HTTPS_PROXY: proxies are not supported"
-            }
-            Self::TokenFile { .. } => {
-                "write a token of the API server into the file, as kubectl create token prints it"
-            }
-            Self::Build { .. } => {
-                "check the certificates and tokens of the kubeconfig or service account"
-            }
-        }
-    }
 }
 
 /// A client for this kubeconfig, or for the pod's service account if the path is empty. Does not

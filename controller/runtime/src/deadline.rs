@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use tower::{BoxError, Layer, Service};
 use tracing::trace;
 
-use crate::error_chain::error_chain;
+use crate::error_chain;
 use crate::readiness::ReadinessCondition;
 
 /// The time within which a request must have its whole response, retries included. It does not

@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use dra_common::Advice;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -29,17 +30,24 @@ pub struct HttpServer {
 }
 
 /// Why health and metrics cannot be served.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(vis = "pub(crate)")]
 pub(crate) enum HttpError {
     /// The endpoint is not an address.
     #[error("--http-endpoint {endpoint:?} is not an address")]
+    #[advice(
+        hint = "write --http-endpoint (HTTP_ENDPOINT) as :PORT or ADDRESS:PORT, or leave it empty"
+    )]
     Endpoint {
         /// As the user wrote it.
         endpoint: String,
     },
     /// No address of the endpoint can be listened on.
     #[error("cannot listen on {addresses:?}")]
+    #[advice(
+        hint = "set --http-endpoint (HTTP_ENDPOINT) to an address of this pod and a free port, or leave it empty"
+    )]
     Bind {
         /// All that were tried.
         addresses: Vec<SocketAddr>,
@@ -49,6 +57,9 @@ pub(crate) enum HttpError {
     },
     /// The path of the metrics is reserved, or not a plain path.
     #[error("--metrics-path {path:?} cannot be served")]
+    #[advice(
+        hint = "set --metrics-path (METRICS_PATH) to a plain path other than /livez and /readyz, or leave it empty"
+    )]
     MetricsPath {
         /// As the user wrote it.
         path: String,
@@ -61,24 +72,6 @@ struct HandlerState {
     readiness: Readiness,
     liveness: Liveness,
     registry: Arc<Registry>,
-}
-
-// === impl HttpError ===
-
-impl HttpError {
-    pub(crate) fn hint(&self) -> &'static str {
-        match self {
-            Self::Endpoint { .. } => {
-                "write --http-endpoint (HTTP_ENDPOINT) as :PORT or ADDRESS:PORT, or leave it empty"
-            }
-            Self::Bind { .. } => {
-                "set --http-endpoint (HTTP_ENDPOINT) to an address of this pod and a free port, or leave it empty"
-            }
-            Self::MetricsPath { .. } => {
-                "set --metrics-path (METRICS_PATH) to a plain path other than /livez and /readyz, or leave it empty"
-            }
-        }
-    }
 }
 
 // === impl HttpServer ===

@@ -69,7 +69,6 @@ mod client;
 mod connection;
 pub mod daemon;
 mod deadline;
-mod error_chain;
 mod events;
 mod http;
 mod liveness;
@@ -92,7 +91,7 @@ pub use client::KubeError;
 #[cfg(feature = "testing")]
 pub use connection::test_client;
 pub use deadline::REQUEST_DEADLINE;
-pub use error_chain::error_chain;
+pub use dra_common::error_chain;
 pub use events::Events;
 pub use http::HttpServer;
 pub use liveness::{Heartbeat, Liveness};

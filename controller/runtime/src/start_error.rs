@@ -4,7 +4,7 @@ use std::fmt;
 use compute_domain_api::SettingsError;
 
 use crate::client::KubeError;
-use crate::error_chain::error_chain;
+use crate::error_chain;
 
 /// Why a program cannot start. [`daemon::main`](crate::daemon::main) prints it as one line and exits
 /// with code 1.

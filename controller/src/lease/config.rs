@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use dra_common::Advice;
+
 use crate::args::LeaderElectionArgs;
 
 /// The lease, our identity in it, and the three durations of client-go's leader election.
@@ -15,13 +17,18 @@ pub(crate) struct LeaseConfig {
 }
 
 /// Options with which no leader can be elected.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(vis = "pub(crate)")]
 pub(crate) enum LeaseConfigError {
     #[error("leader election needs the pod's name")]
+    #[advice(hint = "set --pod-name (POD_NAME), or controller.leaderElection.enabled=false")]
     PodName,
     #[error(
         "the durations of the leader election are not in order: lease duration {lease:?}, renew deadline {renew:?}, retry period {retry:?}"
+    )]
+    #[advice(
+        hint = "set --leader-election-lease-duration > --leader-election-renew-deadline > 1.2 times --leader-election-retry-period, the first two at least 1s"
     )]
     Times {
         lease: Duration,
@@ -29,21 +36,8 @@ pub(crate) enum LeaseConfigError {
         retry: Duration,
     },
     #[error("cannot create an identity for the leader election")]
+    #[advice(hint = "make /proc/sys/kernel/random/uuid readable")]
     Identity(#[source] std::io::Error),
-}
-
-impl LeaseConfigError {
-    pub(crate) fn hint(&self) -> &'static str {
-        match self {
-            Self::PodName => {
-                "set --pod-name (POD_NAME), or controller.leaderElection.enabled=false"
-            }
-            Self::Times { .. } => {
-                "set --leader-election-lease-duration > --leader-election-renew-deadline > 1.2 times --leader-election-retry-period, the first two at least 1s"
-            }
-            Self::Identity(_) => "make /proc/sys/kernel/random/uuid readable",
-        }
-    }
 }
 
 impl LeaseConfig {

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use dra_common::Advice;
+
 use crate::clique_id::CliqueId;
 use crate::gpu::{Gpu, GpuFabricState, GpuRef};
 use crate::gpu_groups::{group_by_value, write_groups};
@@ -20,20 +22,29 @@ use crate::probe_error::{NoLibrary, ProbeError};
 ///
 /// Exhaustive on purpose: a driver has to decide for each variant what it
 /// publishes and answers, so a new one is a breaking change.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Advice)]
 pub enum Fabric {
     /// The node belongs to one clique.
+    #[advice(from)]
     Clique(Clique),
     /// The node belongs to no clique, and waiting will not change that.
+    #[advice(from)]
     NoClique(NoClique),
     /// Not known yet, or contradictory; may change without anybody's help.
+    #[advice(from)]
     Pending(Pending),
     /// There is no usable `libnvidia-ml.so.1`.
+    #[advice(from)]
     NoLibrary(NoLibrary),
     /// NVML was loaded and fails as a whole.
+    #[advice(from)]
     NvmlFailed(NvmlFailure),
     /// The read under way is overdue. Only a
     /// [`FabricWatch`](crate::FabricWatch) reports it.
+    #[advice(
+        code = "nvml-no-answer",
+        hint = "look at dmesg for Xid and NVRM lines; a driver call that never returns usually needs a reboot"
+    )]
     NoAnswer {
         /// The time since the read began.
         waited: Duration,
@@ -68,15 +79,21 @@ pub struct DegradedGpu {
 
 /// Why a node definitely belongs to no clique.
 #[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Advice)]
+#[advice(
+    hint = "use a node whose GPUs belong to a multi-node NVLink fabric (GB200 NVL72 and the like)",
+    vis = "pub(crate)"
+)]
 pub enum NoClique {
     /// None of its GPUs supports a fabric.
+    #[advice(code = "fabric-not-supported")]
     NotSupported {
         /// The number of GPUs.
         gpus: usize,
     },
     /// The cluster UUID of every registered GPU is all zero, as on NVLink systems
     /// that are not multi-node.
+    #[advice(code = "fabric-zero-cluster-uuid")]
     ZeroClusterUuid {
         /// The number of GPUs.
         gpus: usize,
@@ -146,37 +163,6 @@ impl Fabric {
             Self::NoAnswer { .. } => FabricEvent::Overdue,
         }
     }
-
-    /// A stable identifier in kebab case, for logs, metrics, conditions and findings.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Clique(clique) if !clique.missing.is_empty() => "clique-incomplete",
-            Self::Clique(clique) if clique.degraded.is_empty() => "clique",
-            Self::Clique(_) => "clique-degraded",
-            Self::NoClique(NoClique::NotSupported { .. }) => "fabric-not-supported",
-            Self::NoClique(NoClique::ZeroClusterUuid { .. }) => "fabric-zero-cluster-uuid",
-            Self::Pending(pending) => pending.code(),
-            Self::NoLibrary(missing) => missing.code(),
-            Self::NvmlFailed(failure) => failure.code(),
-            Self::NoAnswer { .. } => "nvml-no-answer",
-        }
-    }
-
-    /// How to fix it, in one line; empty where there is nothing to fix.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Clique(clique) => clique.hint(),
-            Self::NoClique(_) => {
-                "use a node whose GPUs belong to a multi-node NVLink fabric (GB200 NVL72 and the like)"
-            }
-            Self::Pending(pending) => pending.hint(),
-            Self::NoLibrary(missing) => missing.hint(),
-            Self::NvmlFailed(failure) => failure.hint(),
-            Self::NoAnswer { .. } => {
-                "look at dmesg for Xid and NVRM lines; a driver call that never returns usually needs a reboot"
-            }
-        }
-    }
 }
 
 impl fmt::Display for Fabric {
@@ -227,6 +213,14 @@ impl Clique {
             id,
             degraded,
             missing,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match (self.missing.is_empty(), self.degraded.is_empty()) {
+            (false, _) => "clique-incomplete",
+            (true, true) => "clique",
+            (true, false) => "clique-degraded",
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use dra_common::Advice;
+
 use crate::clique_id::{CliqueId, ClusterUuid};
 use crate::health::Health;
 use crate::nvml_failure::{NvmlCode, NvmlFailure};
@@ -33,18 +35,23 @@ pub struct GpuRef {
 /// and the fields that are meaningful in it.
 ///
 /// [`NodeFabricState`](crate::NodeFabricState) is that of a whole node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Advice)]
 pub enum GpuFabricState {
     /// By its name, the GPU is a display adapter of a DGX station. It is ignored
     /// and not queried further, as in the Go driver.
+    #[advice(code = "display-adapter")]
     DisplayAdapter,
     /// The GPU cannot be part of a fabric.
+    #[advice(code = "not-supported")]
     NotSupported,
     /// Registration has not begun.
+    #[advice(code = "not-started")]
     NotStarted,
     /// Registration is under way.
+    #[advice(code = "in-progress")]
     InProgress,
     /// Registered.
+    #[advice(code = "completed")]
     Completed {
         /// The fabric; all zero on NVLink systems that are not multi-node.
         cluster: ClusterUuid,
@@ -53,16 +60,20 @@ pub enum GpuFabricState {
     },
     /// Registration ended with an error: NVML's state is "completed", and its
     /// status not success.
+    #[advice(code = "failed")]
     Failed {
         /// The error.
         status: NvmlCode,
     },
     /// A state that this crate does not know.
+    #[advice(code = "unrecognised")]
     Unrecognised(u8),
     /// A call about this GPU failed.
+    #[advice(code = "unreadable")]
     Unreadable(NvmlFailure),
     /// It was in the clique that is in force, and NVML no longer enumerates it.
     /// Only a [`FabricWatch`](crate::FabricWatch) reports it.
+    #[advice(code = "vanished")]
     Vanished,
 }
 
@@ -111,21 +122,6 @@ impl GpuFabricState {
         "unreadable",
         "vanished",
     ];
-
-    /// A stable identifier in kebab case, for the label of a metric.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::DisplayAdapter => "display-adapter",
-            Self::NotSupported => "not-supported",
-            Self::NotStarted => "not-started",
-            Self::InProgress => "in-progress",
-            Self::Completed { .. } => "completed",
-            Self::Failed { .. } => "failed",
-            Self::Unrecognised(_) => "unrecognised",
-            Self::Unreadable(_) => "unreadable",
-            Self::Vanished => "vanished",
-        }
-    }
 
     /// True if the registration may yet be completed without anybody's help. What
     /// a state means that this crate does not know is not known either: it counts.

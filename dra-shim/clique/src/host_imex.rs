@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use dra_common::{Advice, OneLine, joined_lines};
+
 use crate::command::{self, Error};
 use crate::driver_root::DriverRoot;
 use crate::not_found::DriverFileNotFound;
-use crate::printable::{Printable, one_line};
 use crate::root_program::{RootProgram, RootProgramError};
 
 /// The host IMEX daemon (`nvidia-imex`), asked through its own `nvidia-imex-ctl`.
@@ -39,16 +40,25 @@ enum Runs {
 
 /// Why the daemon does not count as ready.
 #[non_exhaustive]
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 pub enum HostImexError {
     /// There is no `nvidia-imex-ctl` below the root.
-    #[error("cannot ask the host's nvidia-imex: no nvidia-imex-ctl under {}", Printable(&.0.root))]
+    #[error("cannot ask the host's nvidia-imex: no nvidia-imex-ctl under {}", OneLine(.0.root.display()))]
+    #[advice(
+        code = "imex-ctl-missing",
+        hint = "install the nvidia-imex package of the driver's branch on the host, or leave the host socket path empty"
+    )]
     ToolMissing(#[source] DriverFileNotFound),
     /// There is one, and it cannot be run outside of its root.
     #[error("cannot run nvidia-imex-ctl")]
+    #[advice(from, code = "imex-ctl-not-runnable")]
     Program(#[source] RootProgramError),
     /// The program could not be run.
-    #[error("cannot run {} in root {}", Printable(tool), Printable(root))]
+    #[error("cannot run {} in root {}", OneLine(tool.display()), OneLine(root.display()))]
+    #[advice(
+        code = "imex-ctl-not-started",
+        hint = "the program and its libraries must be complete under the host's root, and entering it needs CAP_SYS_CHROOT"
+    )]
     Start {
         /// The program, as seen from inside the root.
         tool: PathBuf,
@@ -60,6 +70,10 @@ pub enum HostImexError {
     },
     /// The program did not end in time; it and its children were killed.
     #[error("nvidia-imex-ctl -q did not answer within {} s", timeout.as_secs_f32())]
+    #[advice(
+        code = "imex-ctl-timed-out",
+        hint = "run `nvidia-imex-ctl -q` on the host; restart the nvidia-imex service if it hangs there too"
+    )]
     TimedOut {
         /// How long it was given.
         timeout: Duration,
@@ -67,8 +81,12 @@ pub enum HostImexError {
     /// The program failed, usually because the daemon does not listen.
     #[error(
         "nvidia-imex-ctl -q for {} failed ({status}){}",
-        Printable(socket),
+        OneLine(socket.display()),
         output(stdout, stderr)
+    )]
+    #[advice(
+        code = "imex-ctl-failed",
+        hint = "on the host: systemctl status nvidia-imex; its config.cfg needs IMEX_CMD_ENABLED=1 and IMEX_CMD_UNIX_DOMAIN_PATH set to this socket"
     )]
     Failed {
         /// The socket it was to use.
@@ -83,8 +101,12 @@ pub enum HostImexError {
     /// The daemon answered, and the answer is not `READY`.
     #[error(
         "the host's nvidia-imex at {} is not READY{}",
-        Printable(socket),
+        OneLine(socket.display()),
         output(stdout, stderr)
+    )]
+    #[advice(
+        code = "imex-not-ready",
+        hint = "on the host: nvidia-imex-ctl -N shows which peers are missing; every node of nodes_config.cfg must run nvidia-imex"
     )]
     NotReady {
         /// The socket that was asked.
@@ -178,7 +200,8 @@ impl HostImex {
             Error::TimedOut => HostImexError::TimedOut { timeout },
         })?;
         let socket = self.socket.clone();
-        let (stdout, stderr) = (one_line(&run.stdout), one_line(&run.stderr));
+        let shortened = |output: &[u8]| joined_lines(&String::from_utf8_lossy(output), 200);
+        let (stdout, stderr) = (shortened(&run.stdout), shortened(&run.stderr));
         if !run.status.success() {
             let status = run.status;
             return Err(HostImexError::Failed {
@@ -210,44 +233,6 @@ impl HostImex {
     fn path_inside(&self, found: &Path) -> PathBuf {
         let relative = found.strip_prefix(self.root.path()).unwrap_or(found);
         Path::new("/").join(relative)
-    }
-}
-
-// === impl HostImexError ===
-
-impl HostImexError {
-    /// A stable identifier in kebab case, for logs, metrics and findings.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::ToolMissing(_) => "imex-ctl-missing",
-            Self::Program(_) => "imex-ctl-not-runnable",
-            Self::Start { .. } => "imex-ctl-not-started",
-            Self::TimedOut { .. } => "imex-ctl-timed-out",
-            Self::Failed { .. } => "imex-ctl-failed",
-            Self::NotReady { .. } => "imex-not-ready",
-        }
-    }
-
-    /// How to fix it, in one line.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::ToolMissing(_) => {
-                "install the nvidia-imex package of the driver's branch on the host, or leave the host socket path empty"
-            }
-            Self::Program(error) => error.hint(),
-            Self::Start { .. } => {
-                "the program and its libraries must be complete under the host's root, and entering it needs CAP_SYS_CHROOT"
-            }
-            Self::TimedOut { .. } => {
-                "run `nvidia-imex-ctl -q` on the host; restart the nvidia-imex service if it hangs there too"
-            }
-            Self::Failed { .. } => {
-                "on the host: systemctl status nvidia-imex; its config.cfg needs IMEX_CMD_ENABLED=1 and IMEX_CMD_UNIX_DOMAIN_PATH set to this socket"
-            }
-            Self::NotReady { .. } => {
-                "on the host: nvidia-imex-ctl -N shows which peers are missing; every node of nodes_config.cfg must run nvidia-imex"
-            }
-        }
     }
 }
 

@@ -64,7 +64,6 @@ mod node_state;
 mod not_found;
 mod nvml_failure;
 mod pending;
-mod printable;
 mod probe;
 mod probe_error;
 mod reading;

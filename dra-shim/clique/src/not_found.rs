@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::printable::Printable;
+use dra_common::OneLine;
 
 /// A file that was found nowhere below the root, with every path that was tried.
 ///
@@ -101,7 +101,7 @@ impl fmt::Display for DriverFileNotFound {
             return write!(f, "no {name}: the root {only}");
         }
         let places = rejected.len();
-        let root = Printable(root);
+        let root = OneLine(root.display());
         write!(
             f,
             "{name} is in none of the {places} usual places below {root}"
@@ -123,7 +123,7 @@ impl fmt::Display for DriverFileNotFound {
 
 impl fmt::Display for RejectedPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", Printable(&self.path), self.reason)
+        write!(f, "{} {}", OneLine(self.path.display()), self.reason)
     }
 }
 
@@ -134,11 +134,15 @@ impl fmt::Display for RejectReason {
         match self {
             Self::Missing => f.write_str("does not exist"),
             Self::NotLinked { library } => {
-                let library = Printable(library);
+                let library = OneLine(library);
                 write!(f, "does not exist, but {library} is in the same directory")
             }
             Self::BrokenLink { missing } => {
-                write!(f, "is a broken link: {} does not exist", Printable(missing))
+                write!(
+                    f,
+                    "is a broken link: {} does not exist",
+                    OneLine(missing.display())
+                )
             }
             Self::LinkLoop => f.write_str("is a symbolic link loop"),
             Self::NotAFile => f.write_str("is not a regular file"),

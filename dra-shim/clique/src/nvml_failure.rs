@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::printable::one_line;
+use dra_common::{Advice, joined_lines};
 
 /// A return code of NVML (`nvmlReturn_t`).
 ///
@@ -13,10 +13,14 @@ pub struct NvmlCode(pub u32);
 
 /// Why a call into NVML gave no result.
 #[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
+#[advice(
+    hint = "run nvidia-smi -L on the host; the driver may be damaged, or the library not NVIDIA's"
+)]
 pub enum NvmlFailure {
     /// The function was called and returned an error.
     #[error("{call} returned {code}")]
+    #[advice(code = "nvml-error", hint = code.hint())]
     Returned {
         /// The function's name in `nvml.h`.
         call: &'static str,
@@ -25,30 +29,35 @@ pub enum NvmlFailure {
     },
     /// The library has no such function.
     #[error("the library has no {call}")]
+    #[advice(code = "nvml-symbol-missing", hint = NEWER_DRIVER)]
     SymbolMissing {
         /// The function's name in `nvml.h`.
         call: &'static str,
     },
     /// The function returned text that is not printable UTF-8.
     #[error("{call} returned text that is not printable UTF-8")]
+    #[advice(code = "nvml-bad-text")]
     NotText {
         /// The function's name in `nvml.h`.
         call: &'static str,
     },
     /// The function filled its whole buffer, without a NUL byte at the end.
     #[error("{call} returned text without a terminating NUL")]
+    #[advice(code = "nvml-bad-text")]
     Unterminated {
         /// The function's name in `nvml.h`.
         call: &'static str,
     },
     /// The function returned success without writing a result.
     #[error("{call} returned success and no result")]
+    #[advice(code = "nvml-implausible")]
     WroteNothing {
         /// The function's name in `nvml.h`.
         call: &'static str,
     },
     /// The function returned more GPUs than a host can have.
     #[error("{call} returned {count} GPUs, more than a host can have")]
+    #[advice(code = "nvml-implausible")]
     TooManyGpus {
         /// The function's name in `nvml.h`.
         call: &'static str,
@@ -56,7 +65,11 @@ pub enum NvmlFailure {
         count: u32,
     },
     /// The probe panicked. The next read does not depend on it.
-    #[error("the probe panicked: {}", one_line(message.as_bytes()))]
+    #[error("the probe panicked: {}", joined_lines(message, 200))]
+    #[advice(
+        code = "nvml-probe-panicked",
+        hint = "report this with the log of the process"
+    )]
     Panicked {
         /// The panic's message.
         message: String,
@@ -120,6 +133,33 @@ impl NvmlCode {
             _ => return None,
         })
     }
+
+    /// What to do about a call that returned this code.
+    fn hint(self) -> &'static str {
+        match self {
+            Self::DRIVER_NOT_LOADED | Self::UNINITIALIZED => {
+                "load the NVIDIA kernel module (modprobe nvidia) and look at dmesg for NVRM lines; if it is loaded, this process lacks /dev/nvidiactl"
+            }
+            Self::NO_PERMISSION => {
+                "let this process open /dev/nvidiactl and /dev/nvidia* (as root; a container needs the devices too, or to be privileged)"
+            }
+            Self::FUNCTION_NOT_FOUND => NEWER_DRIVER,
+            Self::ARGUMENT_VERSION_MISMATCH => {
+                "the driver and this program have no version of this call in common: install a newer driver or a newer version of this program"
+            }
+            Self::LIB_RM_VERSION_MISMATCH => {
+                "the library and the loaded kernel module are of different driver versions: reload the module or reboot"
+            }
+            Self::GPU_IS_LOST | Self::RESET_REQUIRED => {
+                "reset the GPU (nvidia-smi --gpu-reset) or reboot, and look at dmesg for Xid lines"
+            }
+            // NVML returns it, too, once a container has lost its device cgroup rules.
+            Self::UNKNOWN => {
+                "run nvidia-smi on the host and look at dmesg for NVRM and Xid lines; if it works there, restart this process's container"
+            }
+            _ => "run nvidia-smi on the host and look at dmesg for NVRM and Xid lines",
+        }
+    }
 }
 
 impl fmt::Display for NvmlCode {
@@ -127,58 +167,6 @@ impl fmt::Display for NvmlCode {
         match self.name() {
             Some(name) => write!(f, "{name} ({})", self.0),
             None => write!(f, "NVML error {}", self.0.cast_signed()),
-        }
-    }
-}
-
-// === impl NvmlFailure ===
-
-impl NvmlFailure {
-    /// A stable identifier in kebab case, for logs, metrics and findings.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Returned { .. } => "nvml-error",
-            Self::SymbolMissing { .. } => "nvml-symbol-missing",
-            Self::NotText { .. } | Self::Unterminated { .. } => "nvml-bad-text",
-            Self::WroteNothing { .. } | Self::TooManyGpus { .. } => "nvml-implausible",
-            Self::Panicked { .. } => "nvml-probe-panicked",
-        }
-    }
-
-    /// How to fix it, in one line.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Returned { code, .. } => match *code {
-                NvmlCode::DRIVER_NOT_LOADED | NvmlCode::UNINITIALIZED => {
-                    "load the NVIDIA kernel module (modprobe nvidia) and look at dmesg for NVRM lines; if it is loaded, this process lacks /dev/nvidiactl"
-                }
-                NvmlCode::NO_PERMISSION => {
-                    "let this process open /dev/nvidiactl and /dev/nvidia* (as root; a container needs the devices too, or to be privileged)"
-                }
-                NvmlCode::FUNCTION_NOT_FOUND => NEWER_DRIVER,
-                NvmlCode::ARGUMENT_VERSION_MISMATCH => {
-                    "the driver and this program have no version of this call in common: install a newer driver or a newer version of this program"
-                }
-                NvmlCode::LIB_RM_VERSION_MISMATCH => {
-                    "the library and the loaded kernel module are of different driver versions: reload the module or reboot"
-                }
-                NvmlCode::GPU_IS_LOST | NvmlCode::RESET_REQUIRED => {
-                    "reset the GPU (nvidia-smi --gpu-reset) or reboot, and look at dmesg for Xid lines"
-                }
-                // NVML returns it, too, once a container has lost its device cgroup rules.
-                NvmlCode::UNKNOWN => {
-                    "run nvidia-smi on the host and look at dmesg for NVRM and Xid lines; if it works there, restart this process's container"
-                }
-                _ => "run nvidia-smi on the host and look at dmesg for NVRM and Xid lines",
-            },
-            Self::SymbolMissing { .. } => NEWER_DRIVER,
-            Self::NotText { .. }
-            | Self::Unterminated { .. }
-            | Self::WroteNothing { .. }
-            | Self::TooManyGpus { .. } => {
-                "run nvidia-smi -L on the host; the driver may be damaged, or the library not NVIDIA's"
-            }
-            Self::Panicked { .. } => "report this with the log of the process",
         }
     }
 }

@@ -3,22 +3,31 @@
 use std::fmt;
 use std::iter;
 
+use dra_common::Advice;
+
 use crate::clique_id::CliqueId;
 use crate::gpu::{Gpu, GpuFabricState, GpuRef};
 use crate::gpu_groups::{group_by_value, write_groups};
 
 /// Why a node's clique is not known.
 #[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Advice)]
+#[advice(vis = "pub(crate)")]
 pub enum Pending {
     /// The first read has not returned.
+    #[advice(code = "fabric-not-read-yet", hint = "")]
     NotReadYet,
     /// NVML works and enumerates no GPU, display adapters aside.
+    #[advice(
+        code = "no-gpus",
+        hint = "check `nvidia-smi -L` on the host; GPUs bound to vfio-pci are not visible to NVML"
+    )]
     NoGpus {
         /// How many display adapters it enumerates.
         display_adapters: usize,
     },
     /// The registration of at least one GPU is not completed.
+    #[advice(from = worst)]
     IncompleteRegistration {
         /// The GPU that is furthest from being usable.
         worst: PendingGpu,
@@ -31,6 +40,10 @@ pub enum Pending {
         clique: Option<CliqueId>,
     },
     /// GPUs belong to different cliques.
+    #[advice(
+        code = "gpus-disagree",
+        hint = "put all GPUs of this node into one partition of the fabric (fabric manager or NMX controller)"
+    )]
     Disagree {
         /// The clique of each GPU that has one.
         members: Vec<(GpuRef, CliqueId)>,
@@ -69,40 +82,23 @@ impl Pending {
             clique: first.filter(|first| cliques.all(|other| other == *first)),
         })
     }
-
-    pub(crate) fn code(&self) -> &'static str {
-        match self {
-            Self::NotReadYet => "fabric-not-read-yet",
-            Self::NoGpus { .. } => "no-gpus",
-            Self::Disagree { .. } => "gpus-disagree",
-            Self::IncompleteRegistration { worst, .. } => match &worst.state {
-                GpuFabricState::InProgress => "fabric-in-progress",
-                GpuFabricState::NotStarted => "fabric-not-started",
-                GpuFabricState::Failed { .. } => "fabric-failed",
-                GpuFabricState::Unreadable(_) => "gpu-unreadable",
-                GpuFabricState::Vanished => "gpu-vanished",
-                _ => "fabric-state-unknown",
-            },
-        }
-    }
-
-    pub(crate) fn hint(&self) -> &'static str {
-        match self {
-            Self::NotReadYet => "",
-            Self::NoGpus { .. } => {
-                "check `nvidia-smi -L` on the host; GPUs bound to vfio-pci are not visible to NVML"
-            }
-            Self::Disagree { .. } => {
-                "put all GPUs of this node into one partition of the fabric (fabric manager or NMX controller)"
-            }
-            Self::IncompleteRegistration { worst, .. } => worst.hint(),
-        }
-    }
 }
 
 // === impl PendingGpu ===
 
 impl PendingGpu {
+    /// The code of a node whose worst GPU this is.
+    fn code(&self) -> &'static str {
+        match &self.state {
+            GpuFabricState::InProgress => "fabric-in-progress",
+            GpuFabricState::NotStarted => "fabric-not-started",
+            GpuFabricState::Failed { .. } => "fabric-failed",
+            GpuFabricState::Unreadable(_) => "gpu-unreadable",
+            GpuFabricState::Vanished => "gpu-vanished",
+            _ => "fabric-state-unknown",
+        }
+    }
+
     /// How to get this GPU registered.
     pub(crate) fn hint(&self) -> &'static str {
         match &self.state {

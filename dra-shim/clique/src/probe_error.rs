@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
+use dra_common::{Advice, OneLine};
+
 use crate::not_found::{DriverFileNotFound, RejectReason};
 use crate::nvml_failure::NvmlFailure;
-use crate::printable::Printable;
 
 /// Why a read found out nothing about any GPU.
 #[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
+#[advice(code = _0.code(), hint = _0.hint())]
 pub enum ProbeError {
     /// There is no library to load.
     #[error(transparent)]
@@ -20,13 +22,18 @@ pub enum ProbeError {
 
 /// Why there is no usable `libnvidia-ml.so.1`.
 #[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 pub enum NoLibrary {
     /// There is none below the driver root that this process could load.
     #[error(transparent)]
+    #[advice(code = missing_code(_0), hint = missing_hint(_0))]
     Missing(#[from] DriverFileNotFound),
     /// It was found, and the dynamic loader failed to load it.
-    #[error("{} cannot be loaded: {}", Printable(path), Printable(reason))]
+    #[error("{} cannot be loaded: {}", OneLine(path.display()), OneLine(reason))]
+    #[advice(
+        code = "nvml-unloadable",
+        hint = "check that the driver's architecture is this node's and its files are complete (`ldd` on the library)"
+    )]
     Unloadable {
         /// The file, all links resolved.
         path: PathBuf,
@@ -35,68 +42,28 @@ pub enum NoLibrary {
     },
 }
 
-// === impl ProbeError ===
-
-impl ProbeError {
-    /// A stable identifier in kebab case, for logs, metrics and findings.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NoLibrary(missing) => missing.code(),
-            Self::Nvml(failure) => failure.code(),
-        }
-    }
-
-    /// How to fix it, in one line.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::NoLibrary(missing) => missing.hint(),
-            Self::Nvml(failure) => failure.hint(),
-        }
+fn missing_code(missing: &DriverFileNotFound) -> &'static str {
+    if missing.has_reason(is_wrong_file) {
+        "nvml-unloadable"
+    } else {
+        "nvml-missing"
     }
 }
 
-// === impl NoLibrary ===
-
-impl NoLibrary {
-    /// A stable identifier in kebab case, for logs, metrics and findings.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Missing(missing) if missing.has_reason(is_wrong_file) => "nvml-unloadable",
-            Self::Missing(_) => "nvml-missing",
-            Self::Unloadable { .. } => "nvml-unloadable",
-        }
-    }
-
-    /// How to fix it, in one line. Of several reasons the worst decides.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Missing(missing) if missing.has_reason(is_incomplete) => {
-                "the NVIDIA driver is installed only in part: wait if it is being installed, otherwise install it again"
-            }
-            Self::Missing(missing)
-                if missing
-                    .has_reason(|reason| matches!(reason, RejectReason::NotLinked { .. })) =>
-            {
-                "run `ldconfig` on the host (`chroot /run/nvidia/driver ldconfig` for a driver container), which makes the link"
-            }
-            Self::Missing(missing) if missing.has_reason(is_wrong_file) => {
-                "install the NVIDIA driver for this node's architecture, and remove what lies in its place"
-            }
-            Self::Missing(missing) if missing.has_reason(is_not_a_file) => {
-                "remove what lies in the library's place, and install the NVIDIA driver on this node if it is not"
-            }
-            Self::Missing(missing)
-                if missing.has_reason(|reason| matches!(reason, RejectReason::Unreadable(_))) =>
-            {
-                "let this process read the driver's files (as root, past SELinux and AppArmor), and check the file system"
-            }
-            Self::Missing(_) => {
-                "install the NVIDIA driver on this node, or name the directory that has it (`--driver-root` of cdi-gen doctor, nvidiaDriverRoot of the chart)"
-            }
-            Self::Unloadable { .. } => {
-                "check that the driver's architecture is this node's and its files are complete (`ldd` on the library)"
-            }
-        }
+/// Of several reasons the worst decides.
+fn missing_hint(missing: &DriverFileNotFound) -> &'static str {
+    if missing.has_reason(is_incomplete) {
+        "the NVIDIA driver is installed only in part: wait if it is being installed, otherwise install it again"
+    } else if missing.has_reason(|reason| matches!(reason, RejectReason::NotLinked { .. })) {
+        "run `ldconfig` on the host (`chroot /run/nvidia/driver ldconfig` for a driver container), which makes the link"
+    } else if missing.has_reason(is_wrong_file) {
+        "install the NVIDIA driver for this node's architecture, and remove what lies in its place"
+    } else if missing.has_reason(is_not_a_file) {
+        "remove what lies in the library's place, and install the NVIDIA driver on this node if it is not"
+    } else if missing.has_reason(|reason| matches!(reason, RejectReason::Unreadable(_))) {
+        "let this process read the driver's files (as root, past SELinux and AppArmor), and check the file system"
+    } else {
+        "install the NVIDIA driver on this node, or name the directory that has it (`--driver-root` of cdi-gen doctor, nvidiaDriverRoot of the chart)"
     }
 }
 

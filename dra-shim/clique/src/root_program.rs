@@ -8,10 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use dra_common::{Advice, OneLine};
+
 use crate::driver_root::DriverRoot;
 use crate::elf;
 use crate::not_found::{DriverFileNotFound, RejectReason};
-use crate::printable::Printable;
 use crate::resolve;
 
 /// A program of a [`DriverRoot`], and how it is run from outside of that root.
@@ -33,13 +34,21 @@ struct Loader {
 
 /// Why there is no such program.
 #[non_exhaustive]
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
+#[advice(
+    hint = "the driver's root must be a whole system, or / if the driver is installed on the host"
+)]
 pub enum RootProgramError {
     /// It is in none of the usual places.
     #[error("{0}")]
+    #[advice(
+        code = "program-missing",
+        hint = "install the nvidia-imex package of the driver's branch in the driver's root"
+    )]
     NotFound(DriverFileNotFound),
     /// It cannot be read.
-    #[error("cannot read {}", Printable(program))]
+    #[error("cannot read {}", OneLine(program.display()))]
+    #[advice(code = "program-unreadable")]
     Unreadable {
         /// The program.
         program: PathBuf,
@@ -50,10 +59,11 @@ pub enum RootProgramError {
     /// The loader that it asks for is not in its root.
     #[error(
         "{} needs the loader {}, which in its root {} {reason}",
-        Printable(program),
-        Printable(loader),
-        Printable(root)
+        OneLine(program.display()),
+        OneLine(loader.display()),
+        OneLine(root.display())
     )]
+    #[advice(code = "loader-missing")]
     NoLoader {
         /// The program.
         program: PathBuf,
@@ -151,36 +161,11 @@ impl RootProgram {
 
 impl fmt::Display for RootProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", Printable(&self.program))?;
+        write!(f, "{}", OneLine(self.program.display()))?;
         if let Some(loader) = &self.loader {
-            write!(f, " by {}", Printable(&loader.path))?;
+            write!(f, " by {}", OneLine(loader.path.display()))?;
         }
         Ok(())
-    }
-}
-
-// === impl RootProgramError ===
-
-impl RootProgramError {
-    /// A stable identifier in kebab case, for logs, metrics and findings.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NotFound(_) => "program-missing",
-            Self::Unreadable { .. } => "program-unreadable",
-            Self::NoLoader { .. } => "loader-missing",
-        }
-    }
-
-    /// How to fix it, in one line.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::NotFound(_) => {
-                "install the nvidia-imex package of the driver's branch in the driver's root"
-            }
-            Self::Unreadable { .. } | Self::NoLoader { .. } => {
-                "the driver's root must be a whole system, or / if the driver is installed on the host"
-            }
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dra_common::Advice;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -34,44 +35,28 @@ pub struct PluginBuilder {
 }
 
 /// Why a plugin did not start.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum StartError {
     /// kubelet would refuse this driver name.
     #[error("driver name `{0}` is not a DNS subdomain of at most 63 lower-case characters")]
+    #[advice(code = "driver-name", hint = "use a name such as driver.example.com")]
     DriverName(String),
     /// No Node can have this name.
     #[error("node name `{0}` is not a DNS subdomain of at most 253 lower-case characters")]
+    #[advice(
+        code = "node-name",
+        hint = "pass the pod's spec.nodeName, as the downward API has it"
+    )]
     NodeName(String),
     /// The sockets cannot be opened.
     #[error(transparent)]
+    #[advice(from)]
     Socket(#[from] SocketError),
 }
 
 /// Longest `spec.driver` of a `ResourceSlice`.
 const MAX_DRIVER_NAME: usize = 63;
-
-// === impl StartError ===
-
-impl StartError {
-    /// A stable kebab-case code for logs and metrics.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::DriverName(_) => "driver-name",
-            Self::NodeName(_) => "node-name",
-            Self::Socket(error) => error.code(),
-        }
-    }
-
-    /// How to fix it.
-    pub const fn hint(&self) -> &'static str {
-        match self {
-            Self::DriverName(_) => "use a name such as driver.example.com",
-            Self::NodeName(_) => "pass the pod's spec.nodeName, as the downward API has it",
-            Self::Socket(error) => error.hint(),
-        }
-    }
-}
 
 // === impl PluginBuilder ===
 

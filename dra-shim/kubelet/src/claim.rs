@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use dra_common::Advice;
 use serde_json::value::RawValue;
 
 mod json;
@@ -109,37 +110,29 @@ pub enum ConfigSource {
 }
 
 /// Why a claim object cannot be prepared.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum ClaimObjectError {
     /// The object has another UID than the claim that kubelet asked for.
     #[error("the ResourceClaim was replaced by another one of the same name")]
+    #[advice(code = "claim-replaced")]
     Replaced,
     /// It has no allocation.
     #[error("the ResourceClaim is not allocated")]
+    #[advice(code = "claim-not-allocated")]
     NotAllocated,
     /// It does not match the schema of `resource.k8s.io/v1`.
     #[error("the ResourceClaim's allocation is not readable")]
+    #[advice(code = "claim-malformed")]
     Malformed(#[source] serde_json::Error),
     /// A config of this driver has a source other than class and claim.
     #[error("the ResourceClaim has a configuration from an unknown source `{0}`")]
+    #[advice(code = "claim-config-source")]
     UnknownConfigSource(String),
     /// A config of this driver has no parameters.
     #[error("the ResourceClaim has a configuration without parameters")]
+    #[advice(code = "claim-config-empty")]
     NoParameters,
-}
-
-impl ClaimObjectError {
-    /// A stable kebab-case code for logs and metrics.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Replaced => "claim-replaced",
-            Self::NotAllocated => "claim-not-allocated",
-            Self::Malformed(_) => "claim-malformed",
-            Self::UnknownConfigSource(_) => "claim-config-source",
-            Self::NoParameters => "claim-config-empty",
-        }
-    }
 }
 
 // === impl Claim ===

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
 
+use dra_common::Advice;
 use http::header::ACCEPT;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::Resource as _;
@@ -47,14 +48,16 @@ pub trait ClaimSource: Send + Sync + 'static {
 /// [`GetClaimError::NotFound`] and [`GetClaimError::BadName`] fail the claim at once;
 /// every other error is retried until [`Context::deadline`](crate::Context::deadline).
 /// The pod's event shows the message and its cause.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum GetClaimError {
     /// The API server said of this very claim that it does not exist. Permanent.
     #[error("the ResourceClaim does not exist any more")]
+    #[advice(code = "claim-not-found")]
     NotFound,
     /// No object can have this namespace or name, so nothing was requested. Permanent.
     #[error("no ResourceClaim can have the name {namespace:?}/{name:?}")]
+    #[advice(code = "claim-bad-name")]
     BadName {
         /// The namespace that kubelet sent.
         namespace: String,
@@ -64,23 +67,13 @@ pub enum GetClaimError {
     /// The API server refused the request, failed, or was not reached. Retried; the
     /// event shows the server's own message, or the innermost error.
     #[error("the ResourceClaim could not be read from the API server")]
+    #[advice(code = "claim-read")]
     Api(#[source] Box<kube::Error>),
     /// Any failure of another source than [`KubeClaims`]. Retried; the event shows
     /// all errors of the chain, outermost first.
     #[error("the ResourceClaim could not be read")]
+    #[advice(code = "claim-source")]
     Source(#[source] Box<dyn Error + Send + Sync>),
-}
-
-impl GetClaimError {
-    /// A stable kebab-case code for logs and metrics.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::NotFound => "claim-not-found",
-            Self::BadName { .. } => "claim-bad-name",
-            Self::Api(_) => "claim-read",
-            Self::Source(_) => "claim-source",
-        }
-    }
 }
 
 /// Limit of concurrent reads. A node full of pods that starts at once would otherwise

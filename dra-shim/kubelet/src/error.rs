@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::text;
+/// Whether another attempt within the same call may help. The library retries until shortly before
+/// kubelet's deadline; a permanent error reaches kubelet at once.
+pub use dra_common::Class as ErrorClass;
+use dra_common::joined_lines;
 
 /// Why a claim could not be prepared or unprepared.
 ///
@@ -15,16 +18,6 @@ pub struct ClaimError {
     class: ErrorClass,
     code: &'static str,
     message: String,
-}
-
-/// Whether another attempt within the same call may help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorClass {
-    /// Only a change by the user helps: kubelet gets this error at once.
-    Permanent,
-    /// The cause may go away by itself: the library retries until shortly before
-    /// kubelet's deadline.
-    Retry,
 }
 
 /// Events hold 1024 bytes in all; kubelet's own prefix takes up to 300 of them.
@@ -50,16 +43,10 @@ impl ClaimError {
     /// removed: output of other tools ends up in terminals.
     // req: KUBELET-35
     pub fn new(class: ErrorClass, message: impl fmt::Display) -> Self {
-        let message = message.to_string();
-        let words: Vec<_> = message.split_whitespace().map(text::visible).collect();
-        let mut message = words.join(" ").trim().to_owned();
+        let mut message = joined_lines(&message.to_string(), MAX_MESSAGE);
         if message.is_empty() {
             // On the wire an empty message means success.
             message.push_str("the driver gave no reason");
-        }
-        if message.len() > MAX_MESSAGE {
-            message.truncate(text::truncated(&message, MAX_MESSAGE).len());
-            message.push_str("...");
         }
         Self {
             class,

@@ -1,13 +1,13 @@
 //! The IMEX daemon that the driver runs on this node (driver-managed mode), by what it says of
 //! itself in a file. Whether `nvidia-imex` answers at the same time is for the caller to ask.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use compute_domain_api::resident::{DaemonPhase, DaemonState, STATE_FILE};
 use dra_checkpoint::BootId;
+use dra_common::{Advice, ReadError, read_bounded};
 
 /// More than any state has.
 const MAX_STATE: u64 = 64 * 1024;
@@ -19,18 +19,28 @@ pub struct ImexDaemon {
     boot: BootId,
 }
 
+const LOG_HINT: &str = "if that lasts, see the conditions of the ComputeDomain and the log of the imex-daemon pod of this node";
+
 /// Why no claim is prepared by what the daemon says. All may change by themselves.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(
+    hint = "see why the imex-daemon pod of this node does not run (kubectl describe pod); it needs the labels by which imexDaemon.affinity finds nodes"
+)]
 pub enum ImexDaemonError {
     /// It has said nothing.
     #[error("no IMEX daemon of the driver has started on this node: {} is missing", file.display())]
+    #[advice(code = "imex-daemon-missing")]
     Missing {
         /// Where it would.
         file: PathBuf,
     },
     /// What it says cannot be read.
     #[error("the state of this node's IMEX daemon cannot be read from {}: {reason}", file.display())]
+    #[advice(
+        code = "imex-daemon-unreadable",
+        hint = "see the log of the imex-daemon pod of this node"
+    )]
     Unreadable {
         /// Where it is.
         file: PathBuf,
@@ -42,24 +52,28 @@ pub enum ImexDaemonError {
         "the IMEX daemon of the driver has not started on this node since the node did: {} is of an earlier boot",
         file.display()
     )]
+    #[advice(code = "imex-daemon-of-former-boot")]
     FormerBoot {
         /// Where it would.
         file: PathBuf,
     },
     /// `nvidia-imex` is not ready.
     #[error("the IMEX daemon of this node is not ready: {reason}")]
+    #[advice(code = "imex-daemon-starting", hint = LOG_HINT)]
     Starting {
         /// The daemon's reason.
         reason: String,
     },
     /// The node's NVIDIA driver is too old for `nvidia-imex` to be started.
     #[error("the IMEX daemon of this node cannot work: {reason}")]
+    #[advice(code = "imex-daemon-driver-too-old", hint = "")]
     DriverTooOld {
         /// The daemon's reason, with what to do.
         reason: String,
     },
     /// The daemon is about to be replaced.
     #[error("the IMEX daemon of this node is about to be replaced: {reason}")]
+    #[advice(code = "imex-daemon-draining", hint = "")]
     Draining {
         /// The daemon's reason.
         reason: String,
@@ -68,6 +82,7 @@ pub enum ImexDaemonError {
     #[error(
         "the IMEX daemon of this node is a member of NVLink clique {daemon}, and the GPUs are in {node}"
     )]
+    #[advice(code = "imex-daemon-of-other-clique", hint = LOG_HINT)]
     OtherClique {
         /// The clique of the daemon, or that it has none.
         daemon: String,
@@ -102,9 +117,11 @@ impl ImexDaemon {
     // req: MODE-18
     pub fn state(&self) -> Result<DaemonState, ImexDaemonError> {
         let file = || self.state_file.clone();
-        let text = read_bounded(&self.state_file).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => ImexDaemonError::Missing { file: file() },
-            _ => self.unreadable(&error),
+        let text = read_bounded(&self.state_file, MAX_STATE).map_err(|error| match error {
+            ReadError::Io(error) if error.kind() == ErrorKind::NotFound => {
+                ImexDaemonError::Missing { file: file() }
+            }
+            error => self.unreadable(&error),
         })?;
         let state: DaemonState =
             serde_json::from_slice(&text).map_err(|error| self.unreadable(&error))?;
@@ -167,14 +184,6 @@ impl ImexDaemon {
     }
 }
 
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    File::open(path)?
-        .take(MAX_STATE)
-        .read_to_end(&mut content)?;
-    Ok(content)
-}
-
 // === impl NeededDaemon ===
 
 impl NeededDaemon {
@@ -182,37 +191,6 @@ impl NeededDaemon {
         match &self.clique {
             Some(clique) => self.daemon.require_ready(clique),
             None => self.daemon.require_no_clique(),
-        }
-    }
-}
-
-// === impl ImexDaemonError ===
-
-impl ImexDaemonError {
-    /// A stable word: event reason, metric label.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Missing { .. } => "imex-daemon-missing",
-            Self::Unreadable { .. } => "imex-daemon-unreadable",
-            Self::FormerBoot { .. } => "imex-daemon-of-former-boot",
-            Self::Starting { .. } => "imex-daemon-starting",
-            Self::DriverTooOld { .. } => "imex-daemon-driver-too-old",
-            Self::Draining { .. } => "imex-daemon-draining",
-            Self::OtherClique { .. } => "imex-daemon-of-other-clique",
-        }
-    }
-
-    /// What to do about it; empty where there is nothing but to wait.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Missing { .. } | Self::FormerBoot { .. } => {
-                "see why the imex-daemon pod of this node does not run (kubectl describe pod); it needs the labels by which imexDaemon.affinity finds nodes"
-            }
-            Self::Unreadable { .. } => "see the log of the imex-daemon pod of this node",
-            Self::Starting { .. } | Self::OtherClique { .. } => {
-                "if that lasts, see the conditions of the ComputeDomain and the log of the imex-daemon pod of this node"
-            }
-            Self::DriverTooOld { .. } | Self::Draining { .. } => "",
         }
     }
 }

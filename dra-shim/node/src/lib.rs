@@ -128,7 +128,6 @@ mod guard;
 mod guard_model_tests;
 mod hardware;
 mod held_channels;
-mod hint;
 mod imex_daemon;
 pub mod lifecycle;
 mod moment;
@@ -154,7 +153,8 @@ pub use absence_tracker::{ABSENT_FOR, AbsenceTracker, Presence};
 pub use device_group::{
     ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
 };
-pub use error::{Asked, Class, PrepareError, UnprepareError};
+pub use dra_common::{Class, error_chain};
+pub use error::{Asked, PrepareError, UnprepareError};
 pub use explained::{
     Unexplained, Whose, asks_for, channels_to_explain, has_channel, is_reserved_for, sentence,
     unexplained, whose_among,
@@ -170,4 +170,4 @@ pub use request::ChannelRequest;
 pub use shared_marker::{SHARED_MARKER, SharedMarker};
 pub use spec::RepairReport;
 pub use start::{StartError, StartReport};
-pub use text::{error_chain, with_hint};
+pub use text::with_hint;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dra_checkpoint::lifecycle::Phase;
 use dra_checkpoint::{ClaimName, ClaimStatus};
+use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimUid, Major};
 
 use crate::begin_prepare::{Beginning, Begun, answer_if_prepared};
@@ -19,7 +20,6 @@ use crate::node_claims::NodeClaims;
 use crate::policy::PrepareAnswer;
 use crate::request::ChannelRequest;
 use crate::spec::ensure;
-use crate::text::error_chain;
 
 /// The claim to prepare, and every fact that decides about it.
 #[derive(Debug, Clone, Copy)]

@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use dra_checkpoint::lifecycle::Phase;
 use dra_checkpoint::{Boot, ClaimName, ClaimStatus, Claims, View};
+use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, DeviceName, Major};
 
 use crate::device_group::DeviceGroup;
@@ -14,7 +15,6 @@ use crate::lifecycle::{ClaimState, Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
 use crate::request::ChannelRequest;
 use crate::start::StartError;
-use crate::text::error_chain;
 
 /// A claim that the API server reports as allocated on this node.
 #[derive(Debug, Clone)]

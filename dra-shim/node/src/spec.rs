@@ -1,6 +1,7 @@
 //! The CDI specs of claims.
 
 use dra_checkpoint::{ClaimRecord, View};
+use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimDevice, ClaimSpecs, ClaimUid, Ensured, Major};
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
@@ -8,7 +9,6 @@ use crate::error::PrepareError;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::steps;
 use crate::request::ChannelRequest;
-use crate::text::error_chain;
 
 /// What [`NodeClaims::repair_specs`](crate::NodeClaims::repair_specs) did.
 #[derive(Debug, Default, PartialEq, Eq)]

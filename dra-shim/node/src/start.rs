@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use dra_checkpoint::{Boot, BootId, Damage, Refused, Store, StoreError};
+use dra_common::error_chain;
 use durable_file::Dir;
 use imex_cdi::{ClaimSpecs, ClaimSpecsError, ClaimUid, Kind, Major};
 
@@ -12,7 +13,6 @@ use crate::guard::Guard;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
 use crate::spec::rewrite_all;
-use crate::text::error_chain;
 
 /// What [`NodeClaims::start`] found and did, for log and event.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! Why there is no registration, and why the runtime did not update containers.
 
-use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use dra_common::Advice;
 
 use crate::events::Events;
 use crate::refusal::Refusal;
@@ -13,12 +14,14 @@ use crate::trunk::{CallError, TrunkError};
 /// that it was given or has inherited.
 ///
 /// `Display` has one sentence, without its `source`; [`State`](crate::State)'s has both.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(hint = "look into the runtime's log at this time")]
 pub enum ConnectionError {
     /// There is no connection to the runtime's socket. The operating system's reason is
     /// the `source`.
     #[error("cannot connect to {}", path.display())]
+    #[advice(code = "connect", hint = connect_hint(source.kind()))]
     Connect {
         /// The socket.
         path: PathBuf,
@@ -28,21 +31,27 @@ pub enum ConnectionError {
     /// The runtime has closed the connection: it has ended or restarted, it gave up
     /// waiting for the plugin, or NRI in it has been switched off.
     #[error("the runtime has closed the connection")]
+    #[advice(code = "closed")]
     Closed,
     /// Reading or writing failed.
     #[error("the connection to the runtime broke")]
+    #[advice(code = "broken")]
     Broken(#[source] io::Error),
     /// What came is not NRI. Nothing after it can be understood.
     #[error("what came from the runtime is not NRI: {0}")]
+    #[advice(code = "protocol", hint = "check that the socket is the one of NRI")]
     Protocol(String),
     /// The runtime reads nothing of what it is sent.
     #[error("the runtime has read nothing for ten seconds")]
+    #[advice(code = "not-read")]
     NotRead,
     /// The runtime refuses the registration.
     #[error("the runtime refuses the registration: {0}")]
+    #[advice(code = "registration", hint = "check the plugin's index and name")]
     Registration(String),
     /// The runtime has accepted the connection and does nothing more.
     #[error("the runtime did not {step} within {} s", limit.as_secs())]
+    #[advice(code = "silent")]
     Silent {
         /// What it did not do.
         step: &'static str,
@@ -51,10 +60,15 @@ pub enum ConnectionError {
     },
     /// The plugin's `configure` or `synchronize` refused.
     #[error("the plugin refused: {0}")]
+    #[advice(code = "refused", hint = "see the plugin's reason")]
     Refused(Refusal),
     /// The plugin's method of this name, `configure` or `synchronize`, did not return in
     /// the time that it had.
     #[error("the plugin's {method} did not return within {}", seconds(*limit))]
+    #[advice(
+        code = "late",
+        hint = "put slow work into a task of its own, and answer without it"
+    )]
     Late {
         /// Which.
         method: &'static str,
@@ -63,9 +77,14 @@ pub enum ConnectionError {
     },
     /// The plugin's method of this name, `configure` or `synchronize`, panicked.
     #[error("the plugin's {0} panicked")]
+    #[advice(code = "panicked", hint = "look for the panic in the plugin's own log")]
     Panicked(&'static str),
     /// The runtime knows none of the plugin's events.
     #[error("the runtime {runtime} knows none of the plugin's events: {events}")]
+    #[advice(
+        code = "no-known-event",
+        hint = "use a newer runtime: NRI 0.10 or later"
+    )]
     NoKnownEvent {
         /// Its name and version.
         runtime: String,
@@ -75,61 +94,43 @@ pub enum ConnectionError {
 }
 
 /// Why the runtime has not updated containers, or may not have.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum UpdateError {
     /// There is no registration at the moment.
     #[error("the plugin is not registered with the runtime")]
+    #[advice(
+        code = "not-registered",
+        hint = "wait until the service's state is registered, which says why it is not"
+    )]
     NotRegistered,
     /// The connection was lost, so that nothing is known of the updates.
     #[error("the connection to the runtime was lost during the update")]
+    #[advice(
+        code = "lost",
+        hint = "see in the next synchronize what the containers have, and update them again"
+    )]
     Lost,
     /// The runtime did not answer, so that nothing is known of the updates.
     #[error("the runtime did not answer the update within {} s", .0.as_secs())]
+    #[advice(
+        code = "timed-out",
+        hint = "look into the runtime's log at this time, and await no update in a method of \
+                the plugin"
+    )]
     TimedOut(Duration),
     /// The runtime refuses.
     #[error("the runtime refuses the update: {0}")]
+    #[advice(
+        code = "refused",
+        hint = "look into the runtime's log for the update that failed, or set its \
+                ignore_failure"
+    )]
     Refused(String),
     /// More than a message can carry: at most 4 MiB.
     #[error("the update is too long: {0} bytes, where 4194304 are the most")]
+    #[advice(code = "too-long", hint = "make several updates of it")]
     TooLong(u32),
-}
-
-// === impl ConnectionError ===
-
-impl ConnectionError {
-    /// One stable kebab-case word, for metrics and tests.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Connect { .. } => "connect",
-            Self::Closed => "closed",
-            Self::Broken(_) => "broken",
-            Self::Protocol(_) => "protocol",
-            Self::NotRead => "not-read",
-            Self::Registration(_) => "registration",
-            Self::Silent { .. } => "silent",
-            Self::Refused(_) => "refused",
-            Self::Late { .. } => "late",
-            Self::Panicked(_) => "panicked",
-            Self::NoKnownEvent { .. } => "no-known-event",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Connect { source, .. } => connect_hint(source.kind()),
-            Self::Closed | Self::Broken(_) | Self::NotRead | Self::Silent { .. } => {
-                "look into the runtime's log at this time"
-            }
-            Self::Protocol(_) => "check that the socket is the one of NRI",
-            Self::Registration(_) => "check the plugin's index and name",
-            Self::Refused(_) => "see the plugin's reason",
-            Self::Late { .. } => "put slow work into a task of its own, and answer without it",
-            Self::Panicked(_) => "look for the panic in the plugin's own log",
-            Self::NoKnownEvent { .. } => "use a newer runtime: NRI 0.10 or later",
-        }
-    }
 }
 
 fn connect_hint(kind: io::ErrorKind) -> &'static str {
@@ -160,42 +161,6 @@ impl From<TrunkError> for ConnectionError {
     }
 }
 
-// === impl UpdateError ===
-
-impl UpdateError {
-    /// One stable kebab-case word, for metrics and tests.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::NotRegistered => "not-registered",
-            Self::Lost => "lost",
-            Self::TimedOut(_) => "timed-out",
-            Self::Refused(_) => "refused",
-            Self::TooLong(_) => "too-long",
-        }
-    }
-
-    /// What to do about it.
-    pub const fn hint(&self) -> &'static str {
-        match self {
-            Self::NotRegistered => {
-                "wait until the service's state is registered, which says why it is not"
-            }
-            Self::Lost => {
-                "see in the next synchronize what the containers have, and update them again"
-            }
-            Self::TimedOut(_) => {
-                "look into the runtime's log at this time, and await no update in a method of \
-                 the plugin"
-            }
-            Self::Refused(_) => {
-                "look into the runtime's log for the update that failed, or set its \
-                 ignore_failure"
-            }
-            Self::TooLong(_) => "make several updates of it",
-        }
-    }
-}
-
 impl From<CallError> for UpdateError {
     fn from(error: CallError) -> Self {
         match error {
@@ -212,13 +177,6 @@ impl From<CallError> for UpdateError {
 pub(crate) fn seconds(time: Duration) -> String {
     let digits = if time < Duration::from_secs(1) { 2 } else { 1 };
     format!("{:.digits$} s", time.as_secs_f64())
-}
-
-/// An error and all its sources, outermost first.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let errors = std::iter::successors(Some(error), |&error| error.source());
-    let messages: Vec<_> = errors.map(ToString::to_string).collect();
-    messages.join(": ")
 }
 
 #[cfg(test)]

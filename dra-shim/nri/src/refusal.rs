@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use dra_common::joined_lines;
+
 /// The longest message in bytes. It ends up in an event of the pod, which the API server
 /// limits to 1024 bytes together with what the runtime and kubelet write around it.
 const MAX_MESSAGE: usize = 800;
@@ -18,18 +20,9 @@ impl Refusal {
     /// With this sentence: one line, without control characters and without those of
     /// Unicode that reorder text, at most 800 bytes.
     pub fn new(reason: impl fmt::Display) -> Self {
-        let text = reason.to_string();
-        let words: Vec<String> = text.split_whitespace().map(visible).collect();
-        let mut text = words.join(" ").trim().to_owned();
+        let mut text = joined_lines(&reason.to_string(), MAX_MESSAGE);
         if text.is_empty() {
             text.push_str("the plugin gave no reason");
-        }
-        if text.len() > MAX_MESSAGE {
-            let end = (0..=MAX_MESSAGE)
-                .rev()
-                .find(|at| text.is_char_boundary(*at));
-            text.truncate(end.unwrap_or(0));
-            text.push_str("...");
         }
         Self(text)
     }
@@ -53,14 +46,6 @@ impl fmt::Debug for Refusal {
 }
 
 impl std::error::Error for Refusal {}
-
-/// Without control characters, and without those of Unicode's bidirectional algorithm
-/// (UAX 9, section 2).
-fn visible(word: &str) -> String {
-    let is_bidi = |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let shown = word.chars().filter(|c| !c.is_control() && !is_bidi(*c));
-    shown.collect()
-}
 
 #[cfg(test)]
 mod tests {

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dra_common::error_chain;
 use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
 
 use crate::backoff::Backoff;
-use crate::error::{self, ConnectionError};
+use crate::error::ConnectionError;
 use crate::plugin::Plugin;
 use crate::session::{self, Shared};
 use crate::state::State;
@@ -123,7 +124,7 @@ async fn connect_for_ever<P: Plugin>(shared: &Shared<P>, path: &Path) {
         report.failed(&error);
         shared.state.send_if_modified(|state| {
             let is_news = match state {
-                State::Connecting(Some(last)) => error::chain(&**last) != error::chain(&*error),
+                State::Connecting(Some(last)) => error_chain(&**last) != error_chain(&*error),
                 _ => true,
             };
             if is_news {
@@ -166,7 +167,7 @@ impl Report {
             }
             _ => false,
         };
-        let text = error::chain(error);
+        let text = error_chain(error);
         if is_restart || self.last == text {
             return;
         }

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{self, ConnectionError};
+use dra_common::error_chain;
+
+use crate::error::ConnectionError;
 use crate::runtime::Runtime;
 
 /// Where the registration stands. `Display` says it in one line for a person, with the
@@ -45,5 +47,5 @@ impl fmt::Display for State {
 }
 
 fn told(error: &ConnectionError) -> String {
-    format!("{}; {}", error::chain(error), error.hint())
+    format!("{}; {}", error_chain(error), error.hint())
 }

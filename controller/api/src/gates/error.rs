@@ -1,25 +1,33 @@
 use std::sync::LazyLock;
 
+use dra_common::Advice;
+
 use super::gate::Gate;
 
+const VALUE_HINT: &str =
+    "write it as NAME=true or NAME=false in featureGates (--feature-gates, FEATURE_GATES)";
+
 /// Why a string of feature gates is not valid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum GateError {
     /// The Go driver has no gate of this name.
     #[error("unrecognized feature gate: {name}")]
+    #[advice(code = "unknown-feature-gate", hint = known_gates())]
     Unknown {
         /// As the user wrote it.
         name: String,
     },
     /// An item without `=`.
     #[error("missing bool value for feature gate {name}")]
+    #[advice(code = "bad-feature-gate-value", hint = VALUE_HINT)]
     MissingValue {
         /// The whole item.
         name: String,
     },
     /// A value that is not a boolean.
     #[error("invalid value of feature gate {name}={value}")]
+    #[advice(code = "bad-feature-gate-value", hint = VALUE_HINT)]
     NotABool {
         /// The gate, as the user wrote it.
         name: String,
@@ -28,6 +36,10 @@ pub enum GateError {
     },
     /// A gate and its alias have different values.
     #[error("feature gates {gate} and {alias} are the same gate and have contradicting values")]
+    #[advice(
+        code = "contradicting-feature-gates",
+        hint = "keep only featureGates.HostManagedIMEX (--feature-gates, FEATURE_GATES)"
+    )]
     Contradiction {
         /// The gate.
         gate: Gate,
@@ -36,6 +48,10 @@ pub enum GateError {
     },
     /// A gate is on without one that it requires.
     #[error("feature gate {gate} requires feature gate {needs}")]
+    #[advice(
+        code = "incompatible-feature-gates",
+        hint = "set both to the same value in featureGates (--feature-gates, FEATURE_GATES)"
+    )]
     Requires {
         /// The gate that is on.
         gate: Gate,
@@ -44,6 +60,10 @@ pub enum GateError {
     },
     /// Two gates are on that exclude each other.
     #[error("feature gates {gate} and {other} are mutually exclusive")]
+    #[advice(
+        code = "incompatible-feature-gates",
+        hint = "set one of them to false in featureGates (--feature-gates, FEATURE_GATES)"
+    )]
     Excludes {
         /// One of them.
         gate: Gate,
@@ -52,40 +72,14 @@ pub enum GateError {
     },
 }
 
-impl GateError {
-    /// A stable name of the error, for logs and tests.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unknown { .. } => "unknown-feature-gate",
-            Self::MissingValue { .. } | Self::NotABool { .. } => "bad-feature-gate-value",
-            Self::Contradiction { .. } => "contradicting-feature-gates",
-            Self::Requires { .. } | Self::Excludes { .. } => "incompatible-feature-gates",
-        }
-    }
-
-    /// What to change: the chart's key, the flag and the environment variable.
-    pub fn hint(&self) -> &'static str {
-        static KNOWN: LazyLock<String> = LazyLock::new(|| {
-            let names: Vec<&str> = Gate::ALL.into_iter().map(Gate::name).collect();
-            format!(
-                "remove it from featureGates (--feature-gates, FEATURE_GATES) or use one of {}",
-                names.join(", ")
-            )
-        });
-        match self {
-            Self::Unknown { .. } => &KNOWN,
-            Self::MissingValue { .. } | Self::NotABool { .. } => {
-                "write it as NAME=true or NAME=false in featureGates (--feature-gates, FEATURE_GATES)"
-            }
-            Self::Contradiction { .. } => {
-                "keep only featureGates.HostManagedIMEX (--feature-gates, FEATURE_GATES)"
-            }
-            Self::Requires { .. } => {
-                "set both to the same value in featureGates (--feature-gates, FEATURE_GATES)"
-            }
-            Self::Excludes { .. } => {
-                "set one of them to false in featureGates (--feature-gates, FEATURE_GATES)"
-            }
-        }
-    }
+/// The hint for an unknown gate.
+fn known_gates() -> &'static str {
+    static KNOWN: LazyLock<String> = LazyLock::new(|| {
+        let names: Vec<&str> = Gate::ALL.into_iter().map(Gate::name).collect();
+        format!(
+            "remove it from featureGates (--feature-gates, FEATURE_GATES) or use one of {}",
+            names.join(", ")
+        )
+    });
+    &KNOWN
 }

@@ -1,5 +1,6 @@
 //! One event, from its report to the object that the API server gets.
 
+use dra_common::truncated;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -47,7 +48,7 @@ impl Reporter {
     pub(super) fn new(controller: &str, instance: &str) -> Self {
         Self {
             controller: controller.to_owned(),
-            instance: shorten(instance, MAX_INSTANCE_LEN).to_owned(),
+            instance: truncated(instance, MAX_INSTANCE_LEN).to_owned(),
         }
     }
 }
@@ -85,7 +86,7 @@ impl Report {
     fn event_name(&self) -> String {
         let time = format!(".{:x}", self.at.as_nanosecond());
         let object = dns_subdomain(self.object.name.as_deref().unwrap_or_default());
-        let object = match shorten(&object, MAX_NAME_LEN.saturating_sub(time.len())) {
+        let object = match truncated(&object, MAX_NAME_LEN.saturating_sub(time.len())) {
             "" => "unnamed",
             object => object,
         };
@@ -110,16 +111,7 @@ fn dns_subdomain(name: &str) -> String {
 
 /// The note as far as events.k8s.io accepts it.
 pub(super) fn shorten_note(note: &str) -> &str {
-    shorten(note, MAX_NOTE_LEN)
-}
-
-/// The longest prefix of whole characters in `len` bytes.
-fn shorten(text: &str, len: usize) -> &str {
-    let mut end = text.len().min(len);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or_default()
+    truncated(note, MAX_NOTE_LEN)
 }
 
 #[cfg(test)]

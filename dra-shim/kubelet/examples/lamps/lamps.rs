@@ -13,9 +13,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dra_checkpoint::{
-    Boot, BootId, ClaimName, ClaimRecord, ClaimStatus, Claims, Class, CommitError, Damage, Payload,
+    Boot, BootId, ClaimName, ClaimRecord, ClaimStatus, Claims, CommitError, Damage, Payload,
     Refused, State, StatusError, Store, StoreError,
 };
+use dra_common::Advice;
 use dra_kubelet::{Claim, ClaimError, PreparedDevice};
 use durable_file::Dir;
 use imex_cdi::{
@@ -44,19 +45,31 @@ pub(crate) struct Lamps {
 }
 
 /// Why a claim is not prepared, or not unprepared.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
+#[advice(hint = "delete the claim and create it again", vis = "pub(crate)")]
 pub(crate) enum LampError {
+    // Its claim may be unprepared meanwhile.
     #[error("{lamp} is in use by claim {holder}")]
+    #[advice(
+        code = "in-use",
+        hint = "delete the pod of one of the two claims",
+        retry
+    )]
     InUse { lamp: String, holder: String },
     #[error("the claim's UID or device cannot be part of a CDI name: {0}")]
+    #[advice(code = "bad-name", permanent)]
     BadName(String),
     #[error(transparent)]
+    #[advice(code = "bad-status", permanent)]
     BadStatus(#[from] StatusError),
     #[error(transparent)]
+    #[advice(from)]
     Refused(#[from] Refused),
     #[error(transparent)]
+    #[advice(from)]
     Store(#[from] StoreError),
     #[error(transparent)]
+    #[advice(from)]
     Specs(#[from] ClaimSpecsError),
 }
 
@@ -307,50 +320,10 @@ fn bad_name(error: impl std::fmt::Display) -> LampError {
 
 // === impl LampError ===
 
-impl LampError {
-    /// A stable word, which an `Observer` counts and an event has.
-    pub(crate) fn code(&self) -> &'static str {
-        match self {
-            Self::InUse { .. } => "in-use",
-            Self::BadName(_) => "bad-name",
-            Self::BadStatus(_) => "bad-status",
-            Self::Refused(error) => error.code(),
-            Self::Store(error) => error.code(),
-            Self::Specs(error) => error.code(),
-        }
-    }
-
-    /// Whether the same call may succeed later.
-    fn class(&self) -> Class {
-        match self {
-            // Its claim may be unprepared meanwhile.
-            Self::InUse { .. } => Class::Retry,
-            Self::BadName(_) | Self::BadStatus(_) => Class::Permanent,
-            Self::Refused(error) => error.class(),
-            Self::Store(error) => error.class(),
-            Self::Specs(error) => error.class(),
-        }
-    }
-
-    /// What to do about it.
-    fn hint(&self) -> &'static str {
-        match self {
-            Self::InUse { .. } => "delete the pod of one of the two claims",
-            Self::BadName(_) | Self::BadStatus(_) => "delete the claim and create it again",
-            Self::Refused(error) => error.hint(),
-            Self::Store(error) => error.hint(),
-            Self::Specs(error) => error.hint(),
-        }
-    }
-}
-
 impl From<LampError> for ClaimError {
     fn from(error: LampError) -> Self {
         let message = format!("{error} ({})", error.hint());
-        let claim_error = match error.class() {
-            Class::Retry => Self::retry(message),
-            Class::Permanent => Self::permanent(message),
-        };
+        let claim_error = Self::new(error.class(), message);
         claim_error.with_code(error.code())
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
+use dra_common::error_chain;
 use futures_util::FutureExt as _;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
@@ -19,7 +20,7 @@ use crate::context::Context;
 use crate::driver::{Driver, Outcome};
 use crate::error::ClaimError;
 use crate::observer::{Method, Observer};
-use crate::text::{error_chain, root_cause};
+use crate::text::root_cause;
 
 /// Limit of one read of a claim: well over the answer of a slow API server, and several
 /// fit into a call.

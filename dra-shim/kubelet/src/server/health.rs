@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use dra_common::truncated;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use tokio::sync::watch;
@@ -16,7 +17,6 @@ use crate::device_health::{DeviceHealth, Health};
 use crate::observer::Observer;
 use crate::proto::health as proto;
 use crate::proto::health::dra_resource_health_server::DraResourceHealth;
-use crate::text;
 
 /// How often an unchanged list is repeated: kubelet forgets a report after 30 s, and
 /// three heartbeats fit into that.
@@ -146,7 +146,7 @@ fn report(device: &DeviceHealth, now: i64) -> proto::DeviceHealth {
         health: health.into(),
         last_updated_time: now,
         health_check_timeout_seconds: TIMEOUT_SECONDS,
-        message: text::truncated(&device.message, MAX_MESSAGE).to_owned(),
+        message: truncated(&device.message, MAX_MESSAGE).to_owned(),
     }
 }
 

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use dra_common::truncated;
 use prost::Message;
 
 use crate::driver::Outcome;
 use crate::error::ClaimError;
 use crate::proto::health::{DeviceHealth, NodeWatchResourcesResponse};
-use crate::text::truncated;
 
 /// The default of gRPC for Go, which kubelet does not change.
 const MAX_BYTES: usize = 4 << 20;

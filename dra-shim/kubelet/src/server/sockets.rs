@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use dra_common::Advice;
 use tokio::net::UnixListener;
 
 use crate::file_id::file_id;
@@ -27,23 +28,33 @@ pub(crate) struct Directories {
 }
 
 /// Why the sockets could not be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
+#[advice(hint = "mount kubelet's directory into the container, writable, at the same path")]
 pub enum SocketError {
     /// The path is longer than a socket address allows.
     #[error("socket path {} has {} bytes, and a unix socket allows {MAX_PATH}", path.display(), path.as_os_str().len())]
+    #[advice(
+        code = "socket-path-too-long",
+        hint = "use a shorter kubelet root or driver name"
+    )]
     TooLong {
         /// The path.
         path: PathBuf,
     },
     /// The path is relative, but kubelet has another working directory.
     #[error("socket directory {} is not an absolute path", path.display())]
+    #[advice(
+        code = "socket-directory-not-absolute",
+        hint = "give an absolute path, the one that kubelet uses"
+    )]
     NotAbsolute {
         /// The directory.
         path: PathBuf,
     },
     /// The directory is missing and cannot be created.
     #[error("cannot create socket directory {}", path.display())]
+    #[advice(code = "socket-directory")]
     Directory {
         /// The directory.
         path: PathBuf,
@@ -52,6 +63,7 @@ pub enum SocketError {
     },
     /// The socket cannot be created.
     #[error("cannot open socket {}", path.display())]
+    #[advice(code = "socket-open")]
     Open {
         /// The final path.
         path: PathBuf,
@@ -73,31 +85,6 @@ pub(super) struct SocketPaths {
 pub(super) struct SocketFile {
     path: PathBuf,
     id: (u64, u64),
-}
-
-// === impl SocketError ===
-
-impl SocketError {
-    /// A stable kebab-case code for logs and metrics.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::TooLong { .. } => "socket-path-too-long",
-            Self::NotAbsolute { .. } => "socket-directory-not-absolute",
-            Self::Directory { .. } => "socket-directory",
-            Self::Open { .. } => "socket-open",
-        }
-    }
-
-    /// How to fix it.
-    pub const fn hint(&self) -> &'static str {
-        match self {
-            Self::TooLong { .. } => "use a shorter kubelet root or driver name",
-            Self::NotAbsolute { .. } => "give an absolute path, the one that kubelet uses",
-            Self::Directory { .. } | Self::Open { .. } => {
-                "mount kubelet's directory into the container, writable, at the same path"
-            }
-        }
-    }
 }
 
 // === impl Directories ===

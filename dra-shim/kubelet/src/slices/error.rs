@@ -1,24 +1,41 @@
 //! Errors of publishing.
 
+use dra_common::Advice;
+
 use crate::names::MAX_OBJECT_NAME;
 use crate::text;
 
-/// Why a pool cannot be published at the moment.
-#[derive(Debug, thiserror::Error)]
+/// Why a pool cannot be published at the moment. Its code is that of
+/// [`Publication::Failing`](super::Publication::Failing).
+#[derive(Debug, thiserror::Error, Advice)]
+#[advice(hint = "", vis = "pub(super)")]
 pub(super) enum SliceError {
     #[error("device name `{name}` is not a DNS label of at most 63 lower-case characters")]
+    #[advice(code = "invalid-devices")]
     DeviceName { name: String },
     #[error("device name `{name}` occurs twice, and names must be unique in a pool")]
+    #[advice(code = "invalid-devices")]
     DuplicateDevice { name: String },
     #[error("device `{name}` consumes counters, and this library publishes no counter sets")]
+    #[advice(code = "invalid-devices")]
     Counters { name: String },
     #[error("the slice name {name} has {} characters, and the API server allows {MAX_OBJECT_NAME}", name.len())]
+    #[advice(code = "slice-name-too-long")]
     NameTooLong { name: String },
     #[error("node {node} does not exist")]
+    #[advice(
+        code = "no-node",
+        hint = "the node name must be the pod's spec.nodeName"
+    )]
     NoNode { node: String },
     #[error("the API server{} does not serve resource.k8s.io/v1", version.as_deref().map(|version| format!(" ({version})")).unwrap_or_default())]
+    #[advice(
+        code = "kubernetes-too-old",
+        hint = "Kubernetes 1.34 or newer is needed, with this version of the API group enabled"
+    )]
     NotServed { version: Option<String> },
     #[error("cannot {action}")]
+    #[advice(code = "slice-request")]
     Api {
         action: &'static str,
         #[source]
@@ -29,8 +46,10 @@ pub(super) enum SliceError {
     #[error(
         "cannot create the ResourceSlice {name}: there is one of that name, which is not of this driver and node, or is being deleted; another name is tried"
     )]
+    #[advice(code = "slice-request")]
     NameTaken { name: String },
     #[error("cannot {action}: no response from the API server in time")]
+    #[advice(code = "slice-request-timeout")]
     TimedOut { action: &'static str },
 }
 
@@ -73,37 +92,12 @@ impl SliceError {
         }
     }
 
-    /// The code of [`Publication::Failing`](super::Publication::Failing).
-    pub(super) const fn code(&self) -> &'static str {
-        match self {
-            Self::DeviceName { .. } | Self::DuplicateDevice { .. } | Self::Counters { .. } => {
-                "invalid-devices"
-            }
-            Self::NameTooLong { .. } => "slice-name-too-long",
-            Self::NoNode { .. } => "no-node",
-            Self::NotServed { .. } => "kubernetes-too-old",
-            Self::Api { .. } | Self::NameTaken { .. } => "slice-request",
-            Self::TimedOut { .. } => "slice-request-timeout",
-        }
-    }
-
-    /// How to fix it, where the message does not say so.
-    const fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::NotServed { .. } => Some(
-                "Kubernetes 1.34 or newer is needed, with this version of the API group enabled",
-            ),
-            Self::NoNode { .. } => Some("the node name must be the pod's spec.nodeName"),
-            _ => None,
-        }
-    }
-
     /// The message with the API server's own message and the fix, for status and log.
     pub(super) fn full_message(&self) -> String {
         match (self, self.hint()) {
             (Self::Api { source, .. }, _) => format!("{self}: {}", text::root_cause(source)),
-            (_, Some(hint)) => format!("{self}: {hint}"),
-            (_, None) => self.to_string(),
+            (_, "") => self.to_string(),
+            (_, hint) => format!("{self}: {hint}"),
         }
     }
 }

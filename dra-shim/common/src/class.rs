@@ -1,0 +1,8 @@
+/// Whether a caller should try again after an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// The same call fails again until somebody changes its arguments or the setup.
+    Permanent,
+    /// The same call may succeed later, without a change by the caller.
+    Retry,
+}
