@@ -82,9 +82,7 @@ build_programs() {
         get_cargo_tool cargo-auditable "$cargo_auditable_version"
         # Remapped, so that a release does not depend on where it was built; generated sources are in the target directory.
         export RUSTFLAGS="--remap-path-prefix=$root=/imex-dra --remap-path-prefix=$target_dir=/imex-dra/target --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-        # At random addresses LLVM does not always make the same code of the same function.
-        setarch --addr-no-randomize true 2>/dev/null || die "setarch --addr-no-randomize is refused here, and a release would not be the same twice; in a container, allow the system call personality"
-        cargo=(with_zig setarch --addr-no-randomize cargo auditable zigbuild --release --locked --target "$target.$glibc_floor")
+        cargo=(with_zig cargo auditable zigbuild --release --locked --target "$target.$glibc_floor")
         bin=$target_dir/$target/release
     fi
     "${cargo[@]}" --bins "${packages[@]}" >&2 || die "the programs did not build; cargo's message is above"
@@ -276,7 +274,7 @@ compare_with_second() {
 make_image() {
     local started=$SECONDS
     use_architecture "$1"
-    need_tools cargo cc tar gzip readelf setarch "$triplet-strip"
+    need_tools cargo cc tar gzip readelf "$triplet-strip"
     rootfs=$scratch/$architecture/rootfs
     unpacked=$scratch/$architecture/unpacked
     mkdir -p "$rootfs" "$unpacked"

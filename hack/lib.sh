@@ -37,7 +37,7 @@ package_of() {
         ip) echo iproute2 ;;
         nft) echo nftables ;;
         busybox) echo busybox-static ;;
-        flock | unshare | nsenter | setarch | setpriv | setsid | mountpoint) echo util-linux ;;
+        flock | unshare | nsenter | setpriv | setsid | mountpoint) echo util-linux ;;
         pkill | pgrep | ps | sysctl) echo procps ;;
         cc) echo gcc libc6-dev ;;
         readelf) echo binutils ;;
