@@ -101,12 +101,12 @@ fast() {
     cargo run --quiet --locked -p requirements -- check
 
     step "unit tests and doc examples"
-    # nri-plugin meets NRI in Go.
     cargo test --quiet --locked --workspace --exclude imex-cdi --no-run
     # Built in a place of its own: cargo would wait for cargo.
     [ "$(uname -m)" = aarch64 ] ||
         start_beside arm64 env IMEX_EMULATION=optional CARGO_TARGET_DIR="$target_dir/arm64" \
             hack/test-arch.sh arm64 durable-file dra-checkpoint imex-cdi nvml-clique
+    # The tests of nri-plugin use Go's NRI library.
     IMEX_REQUIRE_GO=1 cargo test --locked --workspace --exclude imex-cdi
 
     step "every source file is compiled"
@@ -190,7 +190,6 @@ packaged_crates_build() {
 # With the features for Rust runtimes and for plugins of NRI: every
 # test of the crate, and none may pass because a program is missing.
 cdi_beside_others() {
-    need_tools go
     # Making device nodes and containers takes root.
     if [ "$(id -u)" = 0 ]; then
         need_tools runc busybox

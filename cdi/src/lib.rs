@@ -93,7 +93,7 @@ pub use claim_specs::{ClaimSpecs, ClaimSpecsError, Ensured, Swept};
 ///
 #[cfg(feature = "inject")]
 pub use defined::{DefinedNodes, OpenNames};
-/// Of `dra-common`.
+/// Re-exported from `dra-common`.
 pub use dra_common::{Class, FileKind};
 pub use driver_file::{DriverFileError, DriverTextError};
 pub use edits::{

@@ -5,7 +5,7 @@ mod config;
 
 use std::time::Duration;
 
-use imex_runtime::error_chain;
+use dra_common::error_chain;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use compute_domain_api::names::DOMAIN_LABEL;
-use imex_runtime::error_chain;
+use dra_common::error_chain;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use compute_domain_core::{Key, Rejection};
-use imex_runtime::error_chain;
+use dra_common::error_chain;
 use kube::core::Status;
 use tokio::time::Instant;
 

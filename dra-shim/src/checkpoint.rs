@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use compute_domain_node::{Guard, ImexDaemon, NodeClaims, RebuildReport, StartReport};
 use dra_checkpoint::{BootId, Damage};
+use dra_common::error_chain;
 use durable_file::OsDir;
-use imex_runtime::{Events, Heartbeat, ReadinessCondition, error_chain};
+use imex_runtime::{Events, Heartbeat, ReadinessCondition};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;

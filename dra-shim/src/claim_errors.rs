@@ -1,8 +1,8 @@
 //! Errors as text for pod events and logs: the one place where that is done.
 
 use compute_domain_node::{PrepareError, UnprepareError, with_hint};
+use dra_common::error_chain;
 use dra_kubelet::ClaimError;
-use imex_runtime::error_chain;
 
 /// What the claim's user reads: what is wrong, why, and what to do.
 // req: NODE-39

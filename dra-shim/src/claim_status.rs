@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use compute_domain_api::names::{CLAIM_REPORTER, DRIVER_NAME};
+use dra_common::error_chain;
 use dra_kubelet::{AllocationResult, ClaimRef};
-use imex_runtime::error_chain;
 use jiff::Timestamp;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::api::{Patch, PatchParams};

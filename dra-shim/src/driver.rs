@@ -11,8 +11,9 @@ use compute_domain_node::{
     PrepareInput, Prepared,
 };
 use dra_checkpoint::{ClaimName, ClaimStatus, StatusError};
+use dra_common::error_chain;
 use dra_kubelet::{Claim, ClaimError, ClaimRef, Context, Driver, PreparedDevice};
-use imex_runtime::{Events, error_chain};
+use imex_runtime::Events;
 use tokio::task::spawn_blocking;
 
 use crate::claim_errors::{prepare_failed, unprepare_failed};

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use compute_domain_node::with_hint;
+use dra_common::error_chain;
 use dra_kubelet::ClaimError;
-use imex_runtime::error_chain;
 use nvml_clique::{HostImex, HostImexError};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use compute_domain_api::resident::{DaemonPhase, DaemonState, Place};
 use compute_domain_node::{ImexDaemon, ImexDaemonError, PrepareError};
+use dra_common::error_chain;
 use dra_kubelet::{ClaimError, Context};
-use imex_runtime::{Events, Heartbeat, error_chain};
+use imex_runtime::{Events, Heartbeat};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;

@@ -261,7 +261,7 @@ impl NriGuard {
             let mut whose = whose.map_err(|error| error.to_string())?;
             if let Whose::Perhaps(candidates) = &whose {
                 let is_pods = self.pods.any_is_of(pod, candidates, claims).await;
-                if is_pods.map_err(|error| imex_runtime::error_chain(&error))? {
+                if is_pods.map_err(|error| dra_common::error_chain(&error))? {
                     whose = Whose::ThisPods;
                 }
             }

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use compute_domain_node::Presence;
 use dra_checkpoint::ClaimName;
-use imex_runtime::{Part, error_chain, for_each_page};
+use dra_common::error_chain;
+use imex_runtime::{Part, for_each_page};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Client, Resource as _};

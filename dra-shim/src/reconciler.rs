@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use compute_domain_node::{AbsenceTracker, Moment, NodeClaims, Presence};
 use dra_checkpoint::{ClaimName, Damage};
-use imex_runtime::{Heartbeat, error_chain};
+use dra_common::error_chain;
+use imex_runtime::Heartbeat;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;

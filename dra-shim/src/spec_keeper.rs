@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use compute_domain_node::{NodeClaims, RepairReport};
 use dra_checkpoint::Damage;
+use dra_common::error_chain;
 use durable_file::OsDir;
 use imex_cdi::Major;
-use imex_runtime::{Heartbeat, error_chain};
+use imex_runtime::Heartbeat;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

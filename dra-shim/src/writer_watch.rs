@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_node::{NodeClaims, WriterError};
-use imex_runtime::{Heartbeat, ReadinessCondition, error_chain};
+use dra_common::error_chain;
+use imex_runtime::{Heartbeat, ReadinessCondition};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

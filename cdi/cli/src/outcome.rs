@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
-use compute_domain_node::error_chain;
+use dra_common::error_chain;
 
 use crate::stderr;
 

@@ -55,9 +55,12 @@ impl<'de> Deserializer<'de> for &Node<'_> {
             _ if self.is_null() => &[],
             _ => return Err(self.is_not("a mapping")),
         };
-        let mut fields = Fields(entries.iter(), None);
+        let mut fields = Fields {
+            rest: entries.iter(),
+            current: None,
+        };
         let read = visitor.visit_map(&mut fields);
-        read.map_err(|error| match fields.1 {
+        read.map_err(|error| match fields.current {
             Some((key, _)) => error.within(key.position, &key.step()),
             None => error,
         })
@@ -144,18 +147,19 @@ impl<'de> SeqAccess<'de> for Entries<'_, '_> {
     }
 }
 
-/// Fields of a mapping, one by one, and the one whose key was read and whose value was not.
-struct Fields<'a, 't>(
-    Iter<'a, (Node<'t>, Node<'t>)>,
-    Option<&'a (Node<'t>, Node<'t>)>,
-);
+/// Fields of a mapping, one by one.
+struct Fields<'a, 't> {
+    rest: Iter<'a, (Node<'t>, Node<'t>)>,
+    /// The field of the last key. Its value is next.
+    current: Option<&'a (Node<'t>, Node<'t>)>,
+}
 
 impl<'de> MapAccess<'de> for Fields<'_, '_> {
     type Error = ReadError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
-        self.1 = self.0.next();
-        match self.1 {
+        self.current = self.rest.next();
+        match self.current {
             Some((key, _)) if key.is_null() => Err(ReadError::custom("the key is empty")),
             Some((key, _)) => seed.deserialize(key).map(Some),
             None => Ok(None),
@@ -163,7 +167,7 @@ impl<'de> MapAccess<'de> for Fields<'_, '_> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
-        let Some((key, value)) = self.1.take() else {
+        let Some((key, value)) = self.current.take() else {
             return Err(ReadError::custom("a value was read before its key"));
         };
         let read = seed.deserialize(value);

@@ -27,7 +27,7 @@ pub struct SpecFile {
     pub priority: usize,
     /// Its spec, or why it has none.
     pub spec: Result<Arc<Spec>, LoadError>,
-    /// Of what it may define devices for another reader, if it has no spec here.
+    /// The kinds that another reader may find in the file, if it is not a valid spec here.
     pub(crate) unread: Unread,
 }
 

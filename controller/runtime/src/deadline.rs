@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::body::HttpBody;
+use dra_common::error_chain;
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Either, Full};
 use kube::client::Body;
@@ -13,7 +14,6 @@ use tokio::time::{Instant, timeout};
 use tower::{BoxError, Layer, Service};
 use tracing::trace;
 
-use crate::error_chain;
 use crate::readiness::ReadinessCondition;
 
 /// The time within which a request must have its whole response, retries included. It does not

@@ -91,7 +91,6 @@ pub use client::KubeError;
 #[cfg(feature = "testing")]
 pub use connection::test_client;
 pub use deadline::REQUEST_DEADLINE;
-pub use dra_common::error_chain;
 pub use events::Events;
 pub use http::HttpServer;
 pub use liveness::{Heartbeat, Liveness};

@@ -2,9 +2,9 @@ use std::error::Error;
 use std::fmt;
 
 use compute_domain_api::SettingsError;
+use dra_common::error_chain;
 
 use crate::client::KubeError;
-use crate::error_chain;
 
 /// Why a program cannot start. [`daemon::main`](crate::daemon::main) prints it as one line and exits
 /// with code 1.

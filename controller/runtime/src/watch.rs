@@ -1,5 +1,6 @@
 //! Whether a watch works, as a readiness condition.
 
+use dra_common::error_chain;
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
@@ -7,7 +8,6 @@ use kube::core::Status;
 use tower::service_fn;
 
 use crate::deadline::is_watch;
-use crate::error_chain;
 use crate::readiness::ReadinessCondition;
 
 /// A client for one watch, such as that of a `kube::runtime::watcher`: it sends what it is given

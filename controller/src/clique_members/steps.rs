@@ -5,7 +5,7 @@ use std::time::Duration;
 use compute_domain_api::clique::ComputeDomainClique;
 use compute_domain_api::resident::RESIDENT_LABEL;
 use compute_domain_core::{Clique, MemberStep, Surplus};
-use imex_runtime::error_chain;
+use dra_common::error_chain;
 use kube::ResourceExt as _;
 use kube::core::Status;
 use tokio::time::Instant;

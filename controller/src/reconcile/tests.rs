@@ -1,7 +1,7 @@
 //! One reconcile, whose index says what a watch that lags behind has told.
 
 use compute_domain_core::ObservedTemplate;
-use imex_runtime::error_chain;
+use dra_common::error_chain;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use compute_domain_api::names::CLAIM_REPORTER;
 use compute_domain_core::{CliqueFinding, Domain, Key};
+use dra_common::error_chain;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use imex_runtime::error_chain;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tracing::warn;
 

@@ -1,6 +1,6 @@
 //! The errors of the watches.
 
-use imex_runtime::error_chain;
+use dra_common::error_chain;
 use kube::runtime::watcher::{self, Event};
 use tracing::warn;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use compute_domain_api::GROUP_CHANNELS;
 use compute_domain_core::{GroupStep, GroupUse};
-use imex_runtime::error_chain;
+use dra_common::error_chain;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::{info, warn};

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use compute_domain_core::{Key, TemplateRef};
+use dra_common::error_chain;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use imex_runtime::error_chain;
 use tokio::time::Instant;
 use tracing::{info, warn};
 

@@ -4,7 +4,7 @@ use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_core::{
     Change, ClaimName, Domain, Index, Key, ObservedTemplate, TemplateRef, restored_label,
 };
-use imex_runtime::error_chain;
+use dra_common::error_chain;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;

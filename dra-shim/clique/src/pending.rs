@@ -87,7 +87,7 @@ impl Pending {
 // === impl PendingGpu ===
 
 impl PendingGpu {
-    /// The code of a node whose worst GPU this is.
+    /// The code of the node, if the state of no other GPU is worse.
     fn code(&self) -> &'static str {
         match &self.state {
             GpuFabricState::InProgress => "fabric-in-progress",

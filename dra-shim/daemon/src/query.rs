@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use imex_runtime::error_chain;
+use dra_common::error_chain;
 use nvml_clique::{DriverRoot, HostImex, HostImexError};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::spawn_blocking;

@@ -153,7 +153,7 @@ pub use absence_tracker::{ABSENT_FOR, AbsenceTracker, Presence};
 pub use device_group::{
     ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
 };
-pub use dra_common::{Class, error_chain};
+pub use dra_common::Class;
 pub use error::{Asked, PrepareError, UnprepareError};
 pub use explained::{
     Unexplained, Whose, asks_for, channels_to_explain, has_channel, is_reserved_for, sentence,

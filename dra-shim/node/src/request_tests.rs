@@ -117,7 +117,7 @@ fn an_unknown_field_is_named() {
         &mk_parameters(r#","unexpectedField":1"#),
     )
     .unwrap_err();
-    let text = crate::error_chain(&error);
+    let text = dra_common::error_chain(&error);
     assert_eq!(
         text,
         r#"error decoding config parameters: strict decoding error: unknown field "unexpectedField""#

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use dra_common::error_chain;
 use imex_cdi::AskedChannels;
-use imex_runtime::{Events, ReadinessCondition, error_chain};
+use imex_runtime::{Events, ReadinessCondition};
 use k8s_openapi::api::core::v1::ObjectReference;
 use nri_plugin::State;
 use nri_plugin::api::{Container, PodSandbox};

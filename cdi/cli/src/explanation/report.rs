@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use compute_domain_node::error_chain;
+use dra_common::error_chain;
 use host_doctor::{Host, HostPaths, MissingPath, NodeReport, OneLetter, and_more, rewrite_fix};
 use imex_cdi::{
     Candidate, DirState, Evidence, IgnoredFile, Plan, QualifiedName, Registry, ResolveError,

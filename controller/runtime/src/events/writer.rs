@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dra_common::error_chain;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::PostParams;
 use kube::core::Status;
@@ -15,7 +16,7 @@ use tracing::{debug, warn};
 use super::recent::REPEAT_AFTER;
 use super::report::{Report, Reporter};
 use super::shared::Shared;
-use crate::{error_chain, is_namespace_terminating};
+use crate::is_namespace_terminating;
 
 /// The age from which an event is not tried again. What is still true is reported again.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(2 * 60);

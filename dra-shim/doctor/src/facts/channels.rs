@@ -5,7 +5,7 @@
 
 use std::io::ErrorKind;
 
-use compute_domain_node::error_chain;
+use dra_common::error_chain;
 use imex_cdi::{
     CHANNEL_DIR, Capability, DRIVER_PARAMS, DriverFileError, DriverParams, HostNode, HostNodes,
     IMEX_MGMT_CAPABILITY, Major, PROC_DEVICES, read_channel_major,

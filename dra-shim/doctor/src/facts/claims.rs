@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use compute_domain_api::names::DRIVER_NAME;
-use compute_domain_node::error_chain;
+use dra_common::error_chain;
 use imex_cdi::{DirState, Registry};
 
 use self::checkpoint_file::{CheckpointFile, RecordFacts, Unusable};

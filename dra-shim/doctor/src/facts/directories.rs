@@ -6,7 +6,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use compute_domain_node::error_chain;
+use dra_common::error_chain;
 use imex_cdi::{DirState, Registry, SpecDir};
 
 use self::nested::NestedSpec;

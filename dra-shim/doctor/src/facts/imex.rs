@@ -10,7 +10,7 @@ pub(crate) mod unit;
 use std::path::Path;
 use std::time::Duration;
 
-use compute_domain_node::error_chain;
+use dra_common::error_chain;
 use nvml_clique::{DriverRoot, HostImex, HostImexError};
 
 use self::config::ImexConfig;

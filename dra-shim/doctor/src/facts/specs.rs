@@ -3,7 +3,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use compute_domain_node::error_chain;
+use dra_common::error_chain;
 use imex_cdi::{Conflict, DeviceNode, PROC_DEVICES, QualifiedName, Registry, Spec, SpecFile};
 
 use crate::error_facts::ErrorFacts;

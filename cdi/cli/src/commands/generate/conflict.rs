@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use compute_domain_node::error_chain;
+use dra_common::error_chain;
 use imex_cdi::{QualifiedName, Registry, Spec, SpecFile};
 
 use super::error::GenerateError;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use compute_domain_node::error_chain;
+use dra_common::error_chain;
 use host_doctor::{Host, HostPaths, MissingPath, NodeReport, OneLetter, rewrite_fix};
 use imex_cdi::{
     DeviceName, DirError, DirState, LoadError, QualifiedName, Registry, ResolveError, Spec,

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use compute_domain_node::error_chain;
+use dra_common::error_chain;
 use host_doctor::{
     Host, NodeReport, NodeState, OneLetter, RuntimeRelease, and_more, declared_major,
 };
