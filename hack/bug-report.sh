@@ -14,6 +14,9 @@
 # pods, and addresses.
 set -euo pipefail
 
+case ${1-} in
+    -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0" && exit 0 ;;
+esac
 namespace=imex-dra
 if [ "${1-}" = --namespace ]; then
     namespace=${2:?usage: hack/bug-report.sh [--namespace NAMESPACE] [NODE...]}

@@ -62,6 +62,8 @@ here=$root/hack/cluster
 . "$here/requests.sh"
 # shellcheck source=hack/cluster/images.sh
 . "$here/images.sh"
+# shellcheck source=hack/emulator.sh
+. "$root/hack/emulator.sh"
 
 usage() {
     sed -n '/^#   /s/^#   //p' "${BASH_SOURCE[0]}" >&2
@@ -214,6 +216,11 @@ no_supervisor() {
 }
 
 down() {
+    local each
+    for each in $architectures; do
+        use_architecture "$each"
+        unregister_emulator "$(emulator_of_cluster "$cgroup")"
+    done
     [ -d "$state" ] || { remove_cgroups; return; }
     local deadline=$((SECONDS + 60)) pid
     exec 9>>"$lock"
@@ -261,6 +268,7 @@ load() {
     local archive=${1-} arch=${2-} k
     [ -r "$archive" ] || die "no archive '$archive'; usage: hack/cluster.sh load IMAGE.tar [ARCH]"
     supervisor_pid >/dev/null || die "the cluster is not up; start it with hack/cluster.sh up"
+    check_architectures "$archive" "${arch:-$(native_architecture)}"
     for k in $(seq 1 "$(node_count)"); do
         say "loading $archive on node$k"
         import_archive "$archive" "$arch" enter "$k" || die "$archive could not be imported on node$k; containerd's reason is above"

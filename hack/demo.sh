@@ -16,14 +16,18 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$root"
 
-keep=''
+keep_up=''
 mode=hostManaged
 # shellcheck source=hack/machine.sh
 . hack/machine.sh
+# shellcheck source=hack/emulator.sh
+. hack/emulator.sh
+# shellcheck source=hack/cluster/state.sh
+. hack/cluster/state.sh
 use_architecture "$(native_architecture)"
 while [ $# -gt 0 ]; do
     case $1 in
-        --keep) keep=1 && shift ;;
+        --keep) keep_up=1 && shift ;;
         --mode)
             [[ ${2-} = hostManaged || ${2-} = driverManaged ]] || die "--mode is hostManaged or driverManaged, not '${2-}'"
             mode=$2
@@ -78,8 +82,9 @@ failed() {
 
 down() {
     status=$?
-    [ $status = 0 ] || say "demo.sh: the demo failed; what it did last is above"
-    if [ -n "$keep" ] && "$cluster" status >/dev/null; then
+    end_children
+    [ $status = 0 ] || [ -z "$is_begun" ] || say "demo.sh: the demo failed; what it did last is above"
+    if [ -n "$keep_up" ] && "$cluster" status >/dev/null; then
         say ""
         say "The cluster is up. Try:"
         say "  hack/cluster.sh kubectl get resourceslices,deviceclasses"
@@ -87,21 +92,27 @@ down() {
         say "  hack/cluster.sh kubectl logs -n imex-dra -l imex-dra-component=kubelet-plugin"
         say "  hack/cluster.sh exec --node 1 cat $plugin_dir/checkpoint.json"
         say "  hack/cluster.sh down"
-        is_native || say "The emulator stays registered until: echo -1 > $binfmt/$(emulator_entry)"
+        is_native || say "Until then, the emulator stays registered, too."
     else
         "$cluster" down
-        is_native || unregister_emulator
     fi
     exit $status
 }
 
 step "A cluster of two nodes, each with a (mock) NVIDIA driver, and the chart"
-! "$cluster" status >/dev/null || die "a cluster is up already; end it first with hack/cluster.sh down"
-need_tools readelf pgrep
+# Of two demos, one would take the other's cluster and image.
+need_cache "$IMEX_CACHE"
+exec 8>"$IMEX_CACHE/demo.lock"
+flock --nonblock 8 || die "another hack/demo.sh runs; wait until it has ended"
+now=$("$cluster" status || true)
+[[ $now = down* ]] || die "a cluster is up already; end it first with hack/cluster.sh down"
+need_tools readelf pgrep ps flock
 is_native || need_target
-is_native || register_emulator || die "$why"
+is_begun=''
 trap down EXIT
-"$cluster" up --nodes 2
+is_native || register_emulator "$(emulator_of_cluster "$cgroup")" || die "$why"
+is_begun=1
+"$cluster" up --nodes 2 8>&-
 hack/install.sh --mode "$mode"
 shows k get nodes,pods -A -o wide
 

@@ -62,6 +62,8 @@ parse_arguments() {
         dev | release) ;;
         *) die "--profile is dev or release, not '$profile'" ;;
     esac
+    [ -n "$out" ] && [ ! -d "$out" ] || die "--out '$out' is no name of a file"
+    { mkdir -p "$(dirname "$out")" && [ -w "$(dirname "$out")" ]; } 2>/dev/null || die "--out $out: its directory cannot be written"
     [ -n "$arch" ] || arch=$(native_architecture)
     if [ "$arch" = all ]; then
         wanted=$architectures
@@ -288,7 +290,7 @@ make_image() {
 
 parse_arguments "$@"
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch" "$out.new.$$"' EXIT
+trap 'end_children; rm -rf "$scratch" "$out.new.$$"' EXIT
 version=$(sed -n 's/^appVersion: *"\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' "$root/deployments/helm/imex-dra/Chart.yaml")
 [ -n "$version" ] || die "deployments/helm/imex-dra/Chart.yaml has no appVersion"
 reference=localhost/imex-dra:v$version

@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 IMEX_CACHE=${IMEX_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/imex-dra}
 export IMEX_CACHE
 # The crates that others link: each builds, and is packaged, alone.
-published=(dra-common-derive dra-common durable-file dra-checkpoint imex-cdi nvml-clique dra-kubelet nri-plugin)
+published=(dra-common-derive dra-common dra-claim durable-file dra-checkpoint imex-cdi nvml-clique dra-kubelet nri-plugin)
 # Where cargo builds.
 target_dir=${CARGO_TARGET_DIR:-$root/target}
 
@@ -17,6 +17,24 @@ die() {
     exit 1
 }
 
+# end_children: ends what this script has started and still runs, with all that it has started. For EXIT traps:
+# a signal to the script alone leaves its commands running.
+end_children() {
+    trap '' INT TERM HUP
+    local pids
+    pids=$(descendants $$)
+    # shellcheck disable=SC2086 # words on purpose
+    [ -z "$pids" ] || kill $pids 2>/dev/null || true
+}
+
+descendants() {
+    local pid
+    for pid in $(ps -o pid= --ppid "$1"); do
+        [ "$pid" = "$BASHPID" ] || echo "$pid"
+        descendants "$pid"
+    done
+}
+
 # The date of what is built, so that the same sources give the same files.
 epoch=${SOURCE_DATE_EPOCH:-0}
 
@@ -24,7 +42,7 @@ epoch=${SOURCE_DATE_EPOCH:-0}
 plain_tar() { tar --sort=name --format=gnu --mtime="@$epoch" --owner=0 --group=0 --numeric-owner -cf "$@"; }
 
 # What is at the top of the script, unless it has more to say.
-declare -F usage >/dev/null || usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" | sed '$d'; }
+declare -F usage >/dev/null || usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; }
 
 # Asked for help, no script does anything else.
 case ${1-} in

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with the scripts that source it
-# Building for another CPU architecture, and running what was built: the names of an architecture, Rust's
-# target, zig as linker, Debian's packages, the emulator. Sourced after hack/lib.sh.
+# Building for another CPU architecture: the names of an architecture, Rust's
+# target, zig as linker, Debian's packages. Sourced after hack/lib.sh.
 
 architectures="arm64 amd64"
 # The oldest glibc that released programs run on.
@@ -43,20 +43,27 @@ has_target() {
     libraries=$(rustc --print target-libdir --target "$target")
     if ! compgen -G "$libraries/libstd-*.rlib" >/dev/null && command -v rustup >/dev/null 2>&1; then
         say "installing Rust's standard library for $target"
-        rustup --quiet target add "$target" >&2 || true
+        why=$(rustup --quiet target add "$target" 2>&1) && return 0
+        why="rustup could not install Rust's standard library for $target: $(sed -n 's/^error: //p' <<<"$why" | head -1)"
+        return 1
     fi
-    why="Rust's standard library for $target is not installed; run: rustup target add $target"
+    why="Rust's standard library for $target is not installed, and there is no rustup to install it: see https://rustup.rs"
     compgen -G "$libraries/libstd-*.rlib" >/dev/null
 }
 
 need_target() { has_target || die "$why"; }
+
+# need_cache DIR: makes it.
+need_cache() {
+    if ! mkdir -p "$1" 2>/dev/null || [ ! -w "$1" ]; then die "$1 cannot be written; set IMEX_CACHE to a directory that can"; fi
+}
 
 # Sets zig; installs it once, complete or not at all.
 get_zig() {
     local tools=$IMEX_CACHE/tools
     zig=$tools/ziglang-$ziglang_version/zig
     [ ! -x "$zig" ] || return 0
-    mkdir -p "$tools"
+    need_cache "$tools"
     say "installing ziglang $ziglang_version into $tools (once)"
     need_tools python3
     python3 -m venv "$scratch/venv" >&2 || die "python3 -m venv failed; as root run: apt-get install python3-venv"
@@ -71,6 +78,7 @@ tools_path=
 get_cargo_tool() {
     local to=$IMEX_CACHE/tools/$1-$2
     if [ ! -x "$to/bin/$1" ]; then
+        need_cache "$IMEX_CACHE/tools"
         say "installing $1 $2 into $IMEX_CACHE/tools (once, one or two minutes)"
         cargo install --quiet --locked --root "$scratch/$1" "$1@$2" >&2 ||
             die "cargo could not install $1 $2; its message is above"
@@ -160,12 +168,6 @@ fetch_package() {
 # The file name apt would download NAME to, or nothing.
 package_file() { { apt_get download --print-uris "$1" 2>/dev/null || true; } | awk 'NR == 1 {print $2}'; }
 
-# --- emulation --------------------------------------------------------------
-
-binfmt=/proc/sys/fs/binfmt_misc
-# This script has mounted it.
-binfmt_is_ours=
-
 # make_sysroot DIR: the loader and the C library, which emulated programs find with QEMU_LD_PREFIX=DIR.
 make_sysroot() {
     local name
@@ -173,52 +175,4 @@ make_sysroot() {
         fetch_package "$name"
         dpkg-deb -x "$package" "$1"
     done
-}
-
-# Until unregister_emulator, this kernel runs programs of the architecture in an emulator that it keeps open
-# (flag F), so that they also run where the emulator's file is not, as in a container. Fails, and sets why,
-# where that is refused. Other handlers of binfmt_misc stay as they are.
-register_emulator() {
-    local magic mask other
-    why="registering an emulator takes root"
-    [ "$(id -u)" = 0 ] || return 1
-    if ! command -v "$emulator" >/dev/null 2>&1; then
-        why="$emulator is missing; as root run: apt-get install qemu-user-static"
-        (need_tools "$emulator") 2>/dev/null || return 1
-    fi
-    if [ ! -e $binfmt/status ]; then
-        why="this kernel has no binfmt_misc, or this container may not mount it; on the machine itself run: modprobe binfmt_misc"
-        mount -t binfmt_misc binfmt_misc $binfmt 2>/dev/null || return 1
-        binfmt_is_ours=1
-    fi
-    if [ "$(cat $binfmt/status)" != enabled ]; then
-        why="binfmt_misc is disabled on this machine; enable it with: echo 1 > $binfmt/status"
-        unregister_emulator
-        return 1
-    fi
-    case $architecture in
-        arm64) magic='\xb7\x00' ;;
-        amd64) magic='\x3e\x00' ;;
-    esac
-    # A program or shared object, 64 bits, little-endian.
-    magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00'$magic
-    mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
-    # Those of scripts that were killed.
-    for other in "$binfmt"/imex-dra-*; do
-        if [ -e "$other" ] && [ ! -e "/proc/${other##*-}" ]; then echo -1 >"$other"; fi
-    done
-    if ! (printf '%s' ":$(emulator_entry):M::$magic:$mask:$(command -v "$emulator"):F" >$binfmt/register) 2>/dev/null; then
-        why="the kernel refuses to register $emulator in binfmt_misc; run this on the machine itself, not in a container"
-        unregister_emulator
-        return 1
-    fi
-}
-
-# Its name has this script's pid in it: two scripts at once have one each.
-emulator_entry() { echo "imex-dra-$machine-$$"; }
-
-# Also where it is not registered. A mount of ours goes, too, unless another script has registered something since.
-unregister_emulator() {
-    [ ! -e "$binfmt/$(emulator_entry)" ] || echo -1 >"$binfmt/$(emulator_entry)"
-    if [ -n "$binfmt_is_ours" ] && [ -z "$(find $binfmt -mindepth 1 ! -name register ! -name status)" ]; then umount $binfmt; fi
 }

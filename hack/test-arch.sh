@@ -16,12 +16,14 @@ set -euo pipefail
 cd "$root"
 # shellcheck source=hack/machine.sh
 . hack/machine.sh
+# shellcheck source=hack/emulator.sh
+. hack/emulator.sh
 [ $# -ge 1 ] || { usage >&2 && exit 2; }
 use_architecture "$1"
 shift
 packages=("$@")
 if [ ${#packages[@]} = 0 ]; then
-    packages=(dra-common durable-file dra-checkpoint imex-cdi nvml-clique nri-plugin dra-kubelet host-doctor
+    packages=(dra-common dra-claim durable-file dra-checkpoint imex-cdi nvml-clique nri-plugin dra-kubelet host-doctor
         compute-domain-api compute-domain-core compute-domain-node imex-runtime)
 fi
 features=()
@@ -31,7 +33,8 @@ features=()
 not_run() {
     local tests
     [ "${IMEX_EMULATION-}" = optional ] || die "$1"
-    tests=$(cargo test --quiet --locked "${packages[@]/#/--package=}" "${features[@]}" -- --list 2>/dev/null | grep -c ': test$')
+    tests=$(cargo test --quiet --locked "${packages[@]/#/--package=}" "${features[@]}" -- --list 2>/dev/null | grep -c ': test$') ||
+        tests="The (uncounted)"
     say "$tests $architecture tests of ${packages[*]} were not run: $1"
     exit 0
 }
@@ -43,9 +46,9 @@ if ! is_native; then
     scratch=$(mktemp -d)
     # A test starts itself as another user.
     chmod 755 "$scratch"
-    trap 'unregister_emulator && rm -rf "$scratch"' EXIT
+    trap 'end_children; unregister_emulator "$(emulator_of_script)"; rm -rf "$scratch"' EXIT
+    register_emulator "$(emulator_of_script)" || not_run "$why"
     get_cross_tools
-    register_emulator || not_run "$why"
     make_sysroot "$scratch/sysroot"
     # Tests have their mock of NVML built by cargo, too.
     export CARGO_BUILD_TARGET=$target QEMU_LD_PREFIX=$scratch/sysroot

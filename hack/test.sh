@@ -199,6 +199,7 @@ cdi_beside_others() {
     cargo test --quiet --locked -p cdi-gen --test runc
 }
 
+if [ $# -gt 2 ] || [[ $# = 2 && $1 != --arch ]]; then die "too many arguments; usage: hack/test.sh [--fast | --arch ARCH]"; fi
 case ${1-} in
     --fast) fast ;;
     "")

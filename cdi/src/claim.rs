@@ -5,7 +5,7 @@ use std::fmt;
 
 use dra_common::Advice;
 
-use crate::{ChannelId, ContainerEdits, Device, DeviceName, Kind, Major, channel_edits};
+use crate::{ContainerEdits, Device, DeviceName, Kind};
 
 /// Extension of a spec file: the default of Go's library, and one of the two that
 /// runtimes load.
@@ -118,14 +118,6 @@ fn spec_prefix(kind: &Kind) -> String {
 // === impl ClaimDevice ===
 
 impl ClaimDevice {
-    /// The device `channel-N` with the edits for IMEX channel N.
-    pub fn imex_channel(channel: ChannelId, major: Major) -> Self {
-        Self {
-            name: channel.device_name(),
-            edits: channel_edits(channel, major),
-        }
-    }
-
     pub(crate) fn for_claim(&self, claim: &ClaimUid) -> Device {
         Device {
             name: claim.device_name(&self.name),

@@ -53,24 +53,19 @@
 
 #![forbid(unsafe_code)]
 
-mod asked_channels;
-mod capability;
-mod channel;
 mod claim;
 mod claim_specs;
 #[cfg(feature = "inject")]
 mod defined;
-mod driver_file;
 mod edits;
 mod go_serde;
+mod imex;
 mod lint;
-mod major;
 mod names;
 #[cfg(feature = "nri")]
 mod nri;
 #[cfg(feature = "inject")]
 mod oci_config;
-mod params;
 #[cfg(feature = "inject")]
 mod parse;
 mod permissions;
@@ -81,12 +76,6 @@ mod registry;
 mod spec;
 mod version;
 
-pub use asked_channels::{
-    Asked, AskedBy, AskedChannels, Channels, ContainerView, DeviceView, MountView, RuleView,
-    asked_channels,
-};
-pub use capability::{Capability, IMEX_MGMT_CAPABILITY};
-pub use channel::{CHANNEL_DIR, ChannelId, ChannelIdError, channel_edits, channel_node};
 pub use claim::{ClaimDevice, ClaimUid, ClaimUidError};
 pub use claim_specs::{ClaimSpecs, ClaimSpecsError, Ensured, Swept};
 /// Feature `inject`.
@@ -95,15 +84,17 @@ pub use claim_specs::{ClaimSpecs, ClaimSpecsError, Ensured, Swept};
 pub use defined::{DefinedNodes, OpenNames};
 /// Re-exported from `dra-common`.
 pub use dra_common::{Class, FileKind};
-pub use driver_file::{DriverFileError, DriverTextError};
 pub use edits::{
     ContainerEdits, DeviceNode, DeviceType, Hook, IntelRdt, Mount, NetDevice, UnknownDeviceType,
 };
-pub use lint::{Lint, Warning};
-pub use major::{
-    CHANNEL_DRIVER, Major, MajorError, MajorOutOfRange, PROC_DEVICES, ReadMajorError,
-    channel_major, read_channel_major, read_device_list,
+pub use imex::{
+    Asked, AskedBy, AskedChannels, CHANNEL_DIR, CHANNEL_DRIVER, Capability, ChannelId,
+    ChannelIdError, Channels, ContainerView, DRIVER_PARAMS, DeviceView, DriverFileError,
+    DriverParams, DriverTextError, IMEX_MGMT_CAPABILITY, Major, MajorError, MajorOutOfRange,
+    MountView, PROC_DEVICES, ReadMajorError, RuleView, asked_channels, channel_edits,
+    channel_major, channel_node, read_channel_major, read_device_list,
 };
+pub use lint::{Lint, Warning};
 pub use names::{DeviceName, Kind, NameError, NamePart, Position, QualifiedName};
 /// Feature `nri`.
 ///
@@ -113,7 +104,6 @@ pub use nri::{Loss, LossReason, NriAdjustment, NriContainer, NriRelease};
 ///
 #[cfg(feature = "inject")]
 pub use oci_config::{ConfigError, ContainerFacts, DeviceRule, Expected, OciConfig, PlannedDevice};
-pub use params::{DRIVER_PARAMS, DriverParams};
 pub use permissions::{Permissions, UnknownPermission};
 /// Feature `inject`.
 ///

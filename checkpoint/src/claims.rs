@@ -1,9 +1,9 @@
 mod recovery;
 mod refused;
 
-use std::fmt;
 use std::ops::Deref;
 
+use dra_claim::{ClaimRef, ClaimStatus, MetaTime};
 use jiff::Timestamp;
 
 pub use self::refused::Refused;
@@ -11,7 +11,6 @@ use crate::boot::BootId;
 use crate::format::EncodeError;
 use crate::lifecycle::{Event, Refusal};
 use crate::record::{ClaimRecord, Payload, State};
-use crate::status::{ClaimStatus, MetaTime};
 use crate::view::View;
 
 /// The records inside a [`commit`](crate::Store::commit): a [`View`] with the
@@ -31,29 +30,6 @@ pub struct Claims<P> {
     pub(crate) is_rebuilt: bool,
     /// Whether this change has found damage.
     pub(crate) is_missing_noted: bool,
-}
-
-/// Which claim a call is about: its names in the API, and its UID.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimName {
-    /// `metadata.uid`, the key of its record.
-    pub uid: String,
-    /// `metadata.name`.
-    pub name: String,
-    /// `metadata.namespace`.
-    pub namespace: String,
-}
-
-impl fmt::Display for ClaimName {
-    /// `namespace/name:uid`, as the Go driver names claims.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            uid,
-            name,
-            namespace,
-        } = self;
-        write!(f, "{namespace}/{name}:{uid}")
-    }
 }
 
 // === impl Claims ===
@@ -111,7 +87,7 @@ impl<P: Payload> Claims<P> {
     /// * [`Refused::RecoveryNeeded`].
     pub fn start(
         &mut self,
-        claim: &ClaimName,
+        claim: &ClaimRef,
         status: &ClaimStatus,
         now: Timestamp,
     ) -> Result<(), Refused> {
@@ -233,8 +209,8 @@ impl<P: Payload> Claims<P> {
         moves.map_err(|refusal| Refused::from_refusal(refusal, uid, None))
     }
 
-    fn put(&mut self, claim: &ClaimName, status: ClaimStatus, state: State<P>) {
-        let ClaimName {
+    fn put(&mut self, claim: &ClaimRef, status: ClaimStatus, state: State<P>) {
+        let ClaimRef {
             uid,
             name,
             namespace,

@@ -25,24 +25,22 @@ mod disk;
 mod error;
 mod format;
 mod gofields;
-mod gojson;
 pub mod lifecycle;
 mod record;
-mod status;
 mod store;
 mod view;
 
 pub use boot::{Boot, BootId, BootIdError};
-pub use claims::{ClaimName, Claims, Refused};
+pub use claims::{Claims, Refused};
 pub use damage::{
     DAMAGED_MARK, Damage, DamageReason, Detail, FilePart, Mismatch, SETTLED_MARK, Survivors,
 };
 pub use disk::{CHECKPOINT_FILE, LOCK_FILE};
+pub use dra_claim::{ClaimRef, ClaimStatus};
 pub use durable_file::Class;
 pub use error::{CommitError, StoreError};
 pub use format::{Checkpoint, Damaged, EncodeError, Layout};
 pub use gofields::from_go_json;
 pub use record::{ABORTED_FENCE, ClaimRecord, Payload, State};
-pub use status::{ClaimStatus, Consumer, DeviceConfig, DeviceResult, OpaqueConfig, StatusError};
 pub use store::Store;
 pub use view::{RecoveryNeeded, View};

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::gofields::from_go_json;
 use crate::lifecycle::{Event, Phase};
-use crate::status::ClaimStatus;
+use dra_claim::ClaimStatus;
 
 /// How long an aborted prepare refuses a late attempt of the same claim
 /// version: twice the 45 s that kubelet waits for one call, as in Go.

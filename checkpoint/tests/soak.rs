@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use dra_checkpoint::{
-    BootId, ClaimName, ClaimStatus, Claims, CommitError, Damage, Payload, Refused, State, Store,
+    BootId, ClaimRef, ClaimStatus, Claims, CommitError, Damage, Payload, Refused, State, Store,
 };
 use durable_file::OsDir;
 use jiff::Timestamp;
@@ -154,8 +154,8 @@ fn say(what: &str, uid: &str, step: Step) {
     std::io::stdout().write_all(line.as_bytes()).unwrap();
 }
 
-fn name(uid: &str) -> ClaimName {
-    ClaimName {
+fn name(uid: &str) -> ClaimRef {
+    ClaimRef {
         uid: uid.to_owned(),
         name: format!("claim-{uid}"),
         namespace: "soak".to_owned(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_node::{AllocatedClaim, Presence};
-use dra_checkpoint::{ClaimName, ClaimStatus};
+use dra_checkpoint::{ClaimRef, ClaimStatus};
 use dra_kubelet::{ClaimSource as _, GetClaimError, KubeClaims};
 use imex_runtime::{Part, for_each_page};
 use k8s_openapi::api::resource::v1::ResourceClaim;
@@ -27,7 +27,7 @@ pub(crate) struct ClaimLookup {
     node: String,
 }
 
-/// The part of a listed claim that is read; its status stays as it was sent.
+/// The part of a listed claim that is read. A status that cannot be read does not fail the list.
 #[derive(Deserialize)]
 struct Item {
     metadata: Metadata,
@@ -54,7 +54,7 @@ impl ClaimLookup {
     }
 
     /// Whether the claim exists and is allocated to this node: one GET by its name.
-    pub(crate) async fn presence(&self, claim: &ClaimName) -> Presence {
+    pub(crate) async fn presence(&self, claim: &ClaimRef) -> Presence {
         match self.claims.get(&claim.namespace, &claim.name).await {
             Ok(json) => presence_in(&json, &claim.uid, &self.node),
             Err(GetClaimError::NotFound) => Presence::Absent,
@@ -67,7 +67,7 @@ impl ClaimLookup {
     pub(crate) async fn find_names(
         &self,
         uids: &BTreeSet<String>,
-    ) -> Result<BTreeMap<String, ClaimName>, kube::Error> {
+    ) -> Result<BTreeMap<String, ClaimRef>, kube::Error> {
         let mut found = BTreeMap::new();
         let visit = |item: Item| {
             if uids.contains(&item.metadata.uid) {
@@ -135,25 +135,32 @@ impl ClaimLookup {
     }
 
     fn is_of_node_device(&self, item: &Item) -> bool {
-        let status = item.status.as_ref();
-        status.is_some_and(|status| has_node_device(status.get(), &self.node))
+        let status = item.status();
+        status.is_some_and(|status| has_node_device(&status, &self.node))
     }
 
     fn allocated(&self, item: Item) -> Option<AllocatedClaim> {
-        let status = item.status?;
-        let is_here = is_allocated_to(status.get(), &self.node);
-        is_here.then_some(AllocatedClaim {
+        let status = item.status()?;
+        is_allocated_to(&status, &self.node).then(|| AllocatedClaim {
             claim: item.metadata.into_name(),
-            status: ClaimStatus::from_raw(&status).ok()?,
+            status,
         })
+    }
+}
+
+// === impl Item ===
+
+impl Item {
+    fn status(&self) -> Option<ClaimStatus> {
+        ClaimStatus::from_raw(self.status.as_ref()?).ok()
     }
 }
 
 // === impl Metadata ===
 
 impl Metadata {
-    fn into_name(self) -> ClaimName {
-        ClaimName {
+    fn into_name(self) -> ClaimRef {
+        ClaimRef {
             uid: self.uid,
             name: self.name,
             namespace: self.namespace,

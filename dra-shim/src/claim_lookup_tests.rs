@@ -12,8 +12,8 @@ fn mk_server(others: u32) -> (ApiServer, ClaimLookup) {
     (server, lookup)
 }
 
-fn mk_name(uid: &str) -> ClaimName {
-    ClaimName {
+fn mk_name(uid: &str) -> ClaimRef {
+    ClaimRef {
         uid: uid.to_owned(),
         name: uid.to_owned(),
         namespace: "ns".to_owned(),

@@ -2,69 +2,20 @@
 
 use compute_domain_api::names::{DRIVER_NAME, channel_device_name};
 use compute_domain_node::Presence;
+use dra_checkpoint::ClaimStatus;
 use serde::Deserialize;
 
-/// The part of a claim that is read. Every other field may be anything.
+/// The part of a claim that is read.
 #[derive(Deserialize)]
 struct Object {
     metadata: Metadata,
     #[serde(default)]
-    status: Option<Status>,
+    status: Option<ClaimStatus>,
 }
 
 #[derive(Deserialize)]
 struct Metadata {
     uid: String,
-}
-
-#[derive(Deserialize)]
-struct Status {
-    #[serde(default)]
-    allocation: Option<Allocation>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Allocation {
-    #[serde(default)]
-    devices: Option<Devices>,
-    #[serde(default)]
-    node_selector: Option<NodeSelector>,
-}
-
-#[derive(Deserialize)]
-struct Devices {
-    #[serde(default)]
-    results: Option<Vec<DeviceResult>>,
-}
-
-#[derive(Deserialize)]
-struct DeviceResult {
-    driver: String,
-    #[serde(default)]
-    device: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct NodeSelector {
-    #[serde(default)]
-    node_selector_terms: Option<Vec<Term>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Term {
-    #[serde(default)]
-    match_fields: Option<Vec<Requirement>>,
-}
-
-#[derive(Deserialize)]
-struct Requirement {
-    key: String,
-    operator: String,
-    #[serde(default)]
-    values: Option<Vec<String>>,
 }
 
 /// What the claim object `json` says of the claim `uid`. An object that cannot be read
@@ -76,79 +27,22 @@ pub(crate) fn presence_in(json: &str, uid: &str, node: &str) -> Presence {
         // Another claim has the name now.
         Ok(object) if object.metadata.uid != uid => Presence::Absent,
         Ok(object) => match object.status {
-            Some(status) if status.is_for(node) => Presence::Present,
+            Some(status) if is_allocated_to(&status, node) => Presence::Present,
             _ => Presence::Absent,
         },
     }
 }
 
-/// Whether the claim's status, as JSON, has a device of this driver for `node`. A
-/// status that cannot be read has none.
-pub(crate) fn is_allocated_to(status: &str, node: &str) -> bool {
-    let status = serde_json::from_str::<Status>(status);
-    status.is_ok_and(|status| status.is_for(node))
+/// Whether the claim has a device of this driver for `node`. The pool's name decides
+/// nothing: any name may be published for any node.
+pub(crate) fn is_allocated_to(status: &ClaimStatus, node: &str) -> bool {
+    status.results_of(DRIVER_NAME).next().is_some() && status.may_be_for_node(node)
 }
 
-/// Whether the claim's status, as JSON, has the device that stands for `node`. A status that
-/// cannot be read has none.
-pub(crate) fn has_node_device(status: &str, node: &str) -> bool {
-    let status = serde_json::from_str::<Status>(status);
-    status.is_ok_and(|status| status.has(node, |device| *device == channel_device_name(0)))
-}
-
-// === impl Status ===
-
-impl Status {
-    fn is_for(&self, node: &str) -> bool {
-        self.has(node, |_| true)
-    }
-
-    /// The pool's name decides nothing: any name may be published for any node.
-    fn has(&self, node: &str, is_wanted: impl Fn(&str) -> bool) -> bool {
-        let Some(allocation) = &self.allocation else {
-            return false;
-        };
-        let results = allocation.devices.as_ref();
-        let mut results = results
-            .and_then(|devices| devices.results.as_ref())
-            .into_iter()
-            .flatten();
-        let selects = |selector: &NodeSelector| selector.may_match(node);
-        results.any(|result| result.driver == DRIVER_NAME && is_wanted(&result.device))
-            && allocation.node_selector.as_ref().is_none_or(selects)
-    }
-}
-
-// === impl NodeSelector ===
-
-impl NodeSelector {
-    /// Whether one of the terms may match. Only a requirement on the node's name can
-    /// exclude the node: labels are not known here, and what is not known takes no
-    /// device away.
-    fn may_match(&self, node: &str) -> bool {
-        let terms = self.node_selector_terms.as_deref().unwrap_or_default();
-        terms.is_empty() || terms.iter().any(|term| !term.excludes(node))
-    }
-}
-
-impl Term {
-    fn excludes(&self, node: &str) -> bool {
-        let fields = self.match_fields.as_deref().unwrap_or_default();
-        fields.iter().any(|field| field.excludes(node))
-    }
-}
-
-impl Requirement {
-    fn excludes(&self, node: &str) -> bool {
-        let values = self.values.as_deref().unwrap_or_default();
-        let names_it = values.iter().any(|value| value == node);
-        self.key == "metadata.name"
-            && match self.operator.as_str() {
-                "In" => !names_it,
-                "NotIn" => names_it,
-                _ => false,
-            }
-    }
+/// Whether the claim has the device that stands for `node`.
+pub(crate) fn has_node_device(status: &ClaimStatus, node: &str) -> bool {
+    let mut ours = status.results_of(DRIVER_NAME);
+    ours.any(|result| result.device() == channel_device_name(0)) && status.may_be_for_node(node)
 }
 
 #[cfg(test)]
@@ -202,53 +96,15 @@ mod tests {
     }
 
     #[test]
-    fn only_a_selector_whose_every_term_names_other_nodes_takes_the_claim_away() {
-        let label = json!({"matchExpressions": [
-            {"key": "zone", "operator": "In", "values": ["elsewhere"]},
-        ]});
-        let other_field = json!({"matchFields": [
-            {"key": "metadata.uid", "operator": "In", "values": ["x"]},
-        ]});
-        let terms = |terms: &[Value]| json!({ "nodeSelectorTerms": terms });
-        let here = [
-            Value::Null,
-            json!({}),
-            terms(&[]),
-            terms(&[json!({})]),
-            terms(&[name_is("In", "n1")]),
-            terms(&[name_is("NotIn", "n2")]),
-            terms(&[name_is("Likes", "n2")]),
-            terms(std::slice::from_ref(&label)),
-            terms(&[other_field]),
-            terms(&[name_is("In", "n2"), name_is("In", "n1")]),
-            terms(&[name_is("In", "n2"), label.clone()]),
-        ];
-        for selector in here {
-            let found = presence(&mk_claim(&selector));
-            assert_eq!(found, Presence::Present, "{selector}");
-        }
-        let mut both = label;
-        both["matchFields"] = name_is("In", "n2")["matchFields"].clone();
-        let elsewhere = [
-            terms(&[name_is("In", "n2")]),
-            terms(&[name_is("NotIn", "n1")]),
-            terms(&[name_is("In", "n2"), name_is("In", "n3")]),
-            terms(&[both]),
-        ];
-        for selector in elsewhere {
-            let found = presence(&mk_claim(&selector));
-            assert_eq!(found, Presence::Absent, "{selector}");
-        }
-    }
-
-    #[test]
     fn only_the_device_that_stands_for_the_node_counts_as_it() {
         let mut claim = mk_claim(&json!({"nodeSelectorTerms": [name_is("In", "n1")]}));
-        let has = |claim: &Value, node| has_node_device(&claim["status"].to_string(), node);
+        let has = |claim: &Value, node| {
+            let status = ClaimStatus::from_json(&claim["status"].to_string()).unwrap();
+            has_node_device(&status, node)
+        };
         assert!(has(&claim, "n1") && !has(&claim, "n2"));
         claim["status"]["allocation"]["devices"]["results"][1]["device"] = "channel-7".into();
         assert!(!has(&claim, "n1"));
-        assert!(!has_node_device("", "n1") && !has_node_device("null", "n1"));
     }
 
     #[test]

@@ -25,14 +25,12 @@ use std::time::Duration;
 
 use compute_domain_api::names::{CLAIM_REPORTER, DRIVER_NAME};
 use dra_common::error_chain;
-use dra_kubelet::{AllocationResult, ClaimRef};
+use dra_kubelet::{ClaimRef, ClaimStatus, DeviceResult};
 use jiff::Timestamp;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::api::{Patch, PatchParams};
 use kube::core::Request;
 use kube::{Client, Resource as _};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -56,10 +54,10 @@ const FINISH_WITHIN: Duration = Duration::from_millis(1500);
 const LIMIT: usize = 256;
 
 /// What a prepared device is reported with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DeviceReport {
     pub(crate) claim: ClaimRef,
-    pub(crate) result: AllocationResult,
+    pub(crate) result: DeviceResult,
     /// The UID of the `ComputeDomain`.
     pub(crate) domain: String,
     /// `<cluster UUID>.<id>`, if the node is in one.
@@ -210,8 +208,8 @@ impl DeviceReport {
     fn entry(&self) -> Value {
         let mut entry = json!({
             "driver": DRIVER_NAME,
-            "pool": self.result.pool,
-            "device": self.result.device,
+            "pool": self.result.pool(),
+            "device": self.result.device(),
             "conditions": [{
                 "type": "Ready",
                 "status": "True",
@@ -225,7 +223,7 @@ impl DeviceReport {
                 "channel": self.channel,
             },
         });
-        if let (Some(share), Some(entry)) = (&self.result.share_id, entry.as_object_mut()) {
+        if let (Some(share), Some(entry)) = (self.result.share_id(), entry.as_object_mut()) {
             entry.insert("shareID".to_owned(), json!(share));
         }
         entry
@@ -244,36 +242,12 @@ pub(crate) enum Reported {
 }
 
 /// What the claim's `status` says of the device of `result`.
-pub(crate) fn reported(status: &RawValue, result: &AllocationResult) -> Reported {
-    let Ok(status) = serde_json::from_str::<ReportedStatus>(status.get()) else {
-        return Reported::Nothing;
-    };
-    let is_this = |device: &ReportedDevice| {
-        device.driver == DRIVER_NAME
-            && device.pool == result.pool
-            && device.device == result.device
-            && device.share_id == result.share_id
-    };
-    match status.devices.as_slice() {
+pub(crate) fn reported(status: &ClaimStatus, result: &DeviceResult) -> Reported {
+    match status.devices() {
         [] => Reported::Nothing,
-        devices if devices.iter().any(is_this) => Reported::ThisDevice,
+        devices if devices.iter().any(|device| device.is_of(result)) => Reported::ThisDevice,
         _ => Reported::Others,
     }
-}
-
-#[derive(Deserialize)]
-struct ReportedStatus {
-    #[serde(default)]
-    devices: Vec<ReportedDevice>,
-}
-
-#[derive(Deserialize)]
-struct ReportedDevice {
-    driver: String,
-    pool: String,
-    device: String,
-    #[serde(rename = "shareID")]
-    share_id: Option<String>,
 }
 
 // === impl Outcome ===

@@ -58,15 +58,11 @@ fn mk_report() -> DeviceReport {
     }
 }
 
-fn mk_result() -> AllocationResult {
-    AllocationResult {
-        request: "channel".to_owned(),
-        pool: "n1".to_owned(),
-        device: "channel-0".to_owned(),
-        admin_access: false,
-        share_id: None,
-        consumed_capacity: std::collections::BTreeMap::new(),
-    }
+fn mk_result() -> DeviceResult {
+    serde_json::from_value(json!({
+        "request": "channel", "driver": DRIVER_NAME, "pool": "n1", "device": "channel-0",
+    }))
+    .unwrap()
 }
 
 /// Lets a write come to its end, whatever it pauses for.
@@ -218,7 +214,7 @@ fn beside_reports_of_other_devices_it_adds_its_own() {
 fn a_device_that_is_reported_already_is_told_from_others() {
     let status = |devices: Value| {
         let status = json!({"devices": devices}).to_string();
-        reported(&RawValue::from_string(status).unwrap(), &mk_result())
+        reported(&ClaimStatus::from_json(&status).unwrap(), &mk_result())
     };
     let entry = mk_report().entry();
     assert_eq!(status(json!([entry])), Reported::ThisDevice);
@@ -234,6 +230,6 @@ fn a_device_that_is_reported_already_is_told_from_others() {
         assert_eq!(status(json!([other])), Reported::Others, "{key}");
         assert_eq!(status(json!([other, entry])), Reported::ThisDevice, "{key}");
     }
-    let none = RawValue::from_string("{}".to_owned()).unwrap();
-    assert_eq!(reported(&none, &mk_result()), Reported::Nothing);
+    let none = reported(&ClaimStatus::default(), &mk_result());
+    assert_eq!(none, Reported::Nothing);
 }

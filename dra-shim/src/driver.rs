@@ -10,9 +10,7 @@ use compute_domain_node::{
     ChannelRequest, DomainState, Hardware, KubeletDevice, Moment, NodeClaims, PrepareError,
     PrepareInput, Prepared,
 };
-use dra_checkpoint::{ClaimName, ClaimStatus, StatusError};
-use dra_common::error_chain;
-use dra_kubelet::{Claim, ClaimError, ClaimRef, Context, Driver, PreparedDevice};
+use dra_kubelet::{Claim, ClaimError, ClaimRef, ClaimStatus, Context, Driver, PreparedDevice};
 use imex_runtime::Events;
 use tokio::task::spawn_blocking;
 
@@ -53,7 +51,7 @@ pub(crate) struct ComputeDomainDriver {
 
 /// A claim and the facts that decide about it, apart from the hardware's.
 struct ReadyClaim {
-    name: ClaimName,
+    name: ClaimRef,
     status: ClaimStatus,
     request: ChannelRequest,
     domain: DomainState,
@@ -92,23 +90,19 @@ impl Driver for ComputeDomainDriver {
 impl ComputeDomainDriver {
     // req: NODE-23
     async fn prepare_once(&self, context: &Context, claim: &Claim) -> Result<Prepared, ClaimError> {
-        let status = ClaimStatus::from_raw(&claim.status);
-        if let Ok(status) = &status {
-            self.in_flight
-                .reserved_for(&claim.id, status.reserved_for());
-        }
+        self.in_flight
+            .reserved_for(&claim.id, claim.status.reserved_for());
         let claims = self.shared_claims.get()?;
-        let name = claim_name(&claim.id);
-        if claims.seems_prepared(&name.uid)
-            && let Some(prepared) = self.already_prepared(context, &claims, &name).await?
+        if claims.seems_prepared(&claim.id.uid)
+            && let Some(prepared) = self.already_prepared(context, &claims, &claim.id).await?
         {
             return Ok(prepared);
         }
-        let ready = match self.look_up(context, claim, status, &name).await {
+        let ready = match self.look_up(context, claim).await {
             Ok(ready) => ready,
             // It does not matter to a claim that another instance has prepared meanwhile.
             Err(error) => {
-                let prepared = self.already_prepared(context, &claims, &name).await?;
+                let prepared = self.already_prepared(context, &claims, &claim.id).await?;
                 return prepared.ok_or(error);
             }
         };
@@ -136,20 +130,9 @@ impl ComputeDomainDriver {
     }
 
     /// What decides about a claim that is not prepared, from claim, API server and host.
-    async fn look_up(
-        &self,
-        context: &Context,
-        claim: &Claim,
-        status: Result<ClaimStatus, StatusError>,
-        name: &ClaimName,
-    ) -> Result<ReadyClaim, ClaimError> {
-        let status = status.map_err(|error| {
-            prepare_failed(&PrepareError::BadClaim {
-                reason: error_chain(&error),
-            })
-        })?;
-        let request =
-            ChannelRequest::from_status(&status).map_err(|error| prepare_failed(&error))?;
+    async fn look_up(&self, context: &Context, claim: &Claim) -> Result<ReadyClaim, ClaimError> {
+        let request = ChannelRequest::from_status(&claim.status);
+        let request = request.map_err(|error| prepare_failed(&error))?;
         let label = claim.labels.get(DOMAIN_LABEL).map(String::as_str);
         let request = request.with_label(label);
         self.in_flight.step(&claim.id, Step::LookingUpDomain);
@@ -158,8 +141,8 @@ impl ComputeDomainDriver {
             domain = self.domains.state(claim, &request.domain).await?;
         }
         Ok(ReadyClaim {
-            name: name.clone(),
-            status,
+            name: claim.id.clone(),
+            status: claim.status.clone(),
             request,
             domain,
             node: Arc::clone(&self.node),
@@ -189,7 +172,7 @@ impl ComputeDomainDriver {
         &self,
         context: &Context,
         claims: &Arc<NodeClaims>,
-        claim: &ClaimName,
+        claim: &ClaimRef,
     ) -> Result<Option<Prepared>, ClaimError> {
         let (claims, claim) = (Arc::clone(claims), claim.clone());
         let hardware = Arc::clone(&self.hardware);
@@ -203,7 +186,7 @@ impl ComputeDomainDriver {
         let [result] = claim.results.as_slice() else {
             return Ok(());
         };
-        if clique_of_pool(&result.pool).is_some() {
+        if clique_of_pool(result.pool()).is_some() {
             return Ok(());
         }
         let reported = reported(&claim.status, result);
@@ -211,8 +194,7 @@ impl ComputeDomainDriver {
             return Ok(());
         }
         // The record may be one of the Go driver's other modes.
-        let status = ClaimStatus::from_raw(&claim.status).ok();
-        let request = status.and_then(|it| ChannelRequest::from_status(&it).ok());
+        let request = ChannelRequest::from_status(&claim.status).ok();
         let channel = self.shared_claims.get()?.channel(&claim.id.uid);
         let (Some(request), Some(channel)) = (request, channel) else {
             return Ok(());
@@ -275,14 +257,6 @@ where
     context
         .run_blocking(move || operation().map_err(|error| to_claim_error(&error)))
         .await
-}
-
-fn claim_name(id: &ClaimRef) -> ClaimName {
-    ClaimName {
-        uid: id.uid.clone(),
-        name: id.name.clone(),
-        namespace: id.namespace.clone(),
-    }
 }
 
 fn to_device(device: KubeletDevice) -> PreparedDevice {

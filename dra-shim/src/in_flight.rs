@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dra_checkpoint::Consumer;
+use dra_claim::Consumer;
 use dra_kubelet::{ClaimError, ClaimRef, Method};
 use imex_runtime::StartError;
 use jiff::Timestamp;

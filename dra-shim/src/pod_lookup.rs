@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use compute_domain_node::Presence;
-use dra_checkpoint::ClaimName;
+use dra_checkpoint::ClaimRef;
 use dra_common::error_chain;
 use imex_runtime::{Part, for_each_page};
 use k8s_openapi::api::core::v1::Pod;
@@ -127,7 +127,7 @@ impl PodLookup {
 
     /// Whether a pod of this node that names the claim has containers, and has not ended:
     /// one list of the namespace's pods on the node.
-    pub(crate) async fn presence(&self, claim: &ClaimName) -> Presence {
+    pub(crate) async fn presence(&self, claim: &ClaimRef) -> Presence {
         // From a file that others may have written.
         if !is_path_segment(&claim.namespace) {
             return Presence::Absent;

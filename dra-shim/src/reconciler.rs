@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use compute_domain_node::{AbsenceTracker, Moment, NodeClaims, Presence};
-use dra_checkpoint::{ClaimName, Damage};
+use dra_checkpoint::{ClaimRef, Damage};
 use dra_common::error_chain;
 use imex_runtime::Heartbeat;
 use tokio::task::spawn_blocking;
@@ -31,7 +31,7 @@ pub(crate) struct Reconciler {
     schedule: CheckSchedule,
     /// The claims of records without names (25.3.x of the Go driver), once they were
     /// looked for: `None` if no such claim exists, which is final.
-    found_names: BTreeMap<String, Option<ClaimName>>,
+    found_names: BTreeMap<String, Option<ClaimRef>>,
     heartbeat: Heartbeat,
 }
 
@@ -129,7 +129,7 @@ impl Reconciler {
     /// Whether a pod has the claim's device, or may: then the wait begins again. kubelet
     /// unprepares the claim when its last pod ends.
     // req: NODE-29
-    async fn is_in_use(&mut self, claims: &NodeClaims, claim: &ClaimName, now: Instant) -> bool {
+    async fn is_in_use(&mut self, claims: &NodeClaims, claim: &ClaimRef, now: Instant) -> bool {
         if !claims.seems_prepared(&claim.uid) {
             return false; // it holds nothing
         }
@@ -144,7 +144,7 @@ impl Reconciler {
         presence != Presence::Absent
     }
 
-    async fn presence(&mut self, uid: &str, recorded: &BTreeMap<String, ClaimName>) -> Presence {
+    async fn presence(&mut self, uid: &str, recorded: &BTreeMap<String, ClaimRef>) -> Presence {
         match recorded.get(uid) {
             Some(claim) if !claim.name.is_empty() => self.lookup.presence(claim).await,
             _ => {
@@ -161,7 +161,7 @@ impl Reconciler {
     }
 
     /// Looks for all claims without names at once: each search may take many pages.
-    async fn find_names(&mut self, recorded: &BTreeMap<String, ClaimName>) {
+    async fn find_names(&mut self, recorded: &BTreeMap<String, ClaimRef>) {
         let nameless = recorded.values().filter(|claim| claim.name.is_empty());
         let uids: BTreeSet<_> = nameless
             .map(|claim| claim.uid.clone())

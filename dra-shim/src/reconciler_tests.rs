@@ -150,7 +150,7 @@ fn prepare_without_name(node: &TestNode, uid: &str) {
         "apiVersion":"resource.nvidia.com/v1beta1","kind":"ComputeDomainChannelConfig","domainID":"{DOMAIN}"}}}}}}]}}}}}}"#
     );
     let status = ClaimStatus::from_json(&status).unwrap();
-    let claim = ClaimName {
+    let claim = ClaimRef {
         uid: uid.to_owned(),
         name: String::new(),
         namespace: String::new(),

@@ -130,7 +130,7 @@ fn look(claims: &NodeClaims, root: &Path, major: Option<Major>, before: &Kept) -
 #[cfg(test)]
 mod tests {
     use compute_domain_node::{ChannelRequest, DomainState, Moment, PrepareInput};
-    use dra_checkpoint::{BootId, ClaimName};
+    use dra_checkpoint::{BootId, ClaimRef};
     use durable_file::SimDir;
 
     use super::*;
@@ -143,7 +143,7 @@ mod tests {
         let boot = BootId::new("boot-1").unwrap();
         let (claims, _) =
             NodeClaims::start(Arc::new(SimDir::new()), cdi, boot, major, EXCLUSIVE).unwrap();
-        let claim = ClaimName {
+        let claim = ClaimRef {
             uid: "claim-1".to_owned(),
             name: "name".to_owned(),
             namespace: "default".to_owned(),

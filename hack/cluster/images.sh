@@ -56,6 +56,33 @@ descriptor() {
     echo "{\"mediaType\": \"$2\", \"digest\": \"sha256:$digest\", \"size\": $(stat --format=%s "$3")${4-}}"
 }
 
+# check_architectures FILE ARCH: fails unless the nodes can run the archive's images for ARCH. For another CPU than
+# this machine's, containerd takes none out of an archive for several.
+check_architectures() {
+    local found
+    found=$(archive_architectures "$1" | sort -u | xargs)
+    case $found in
+        "" | "$2") ;;
+        *" "*) [ "$2" = "$(native_architecture)" ] || die "$1 has images for $found; containerd here runs only this machine's of them. Make one with: hack/image.sh --arch $2" ;;
+        *) die "$1 has an image for $found, not for $2; make one with: hack/image.sh --arch $2" ;;
+    esac
+}
+
+# What the OCI archive has images for, a word each; nothing for one of docker.
+archive_architectures() {
+    local digest blob config
+    for digest in $(archive_file "$1" index.json | grep -o 'sha256:[0-9a-f]\{64\}'); do
+        blob=$(archive_file "$1" "blobs/sha256/${digest#*:}")
+        if ! grep -q '"manifests"' <<<"$blob"; then
+            config=$(grep -o '"config": *{[^}]*}' <<<"$blob" | grep -o 'sha256:[0-9a-f]\{64\}')
+            blob=$(archive_file "$1" "blobs/sha256/${config#*:}")
+        fi
+        grep -o '"architecture": *"[a-z0-9]*"' <<<"$blob" | sed 's/.*"\([a-z0-9]*\)"$/\1/'
+    done
+}
+
+archive_file() { tar -xOf "$1" "$2" 2>/dev/null || tar -xOf "$1" "./$2" 2>/dev/null; }
+
 # import_archive FILE ARCH PREFIX...: imports an archive, OCI or docker, into the
 # containerd of the node that the prefix runs commands in, and waits until
 # kubelet can see its images: the CRI plugin labels each that it has taken over.

@@ -4,7 +4,7 @@
 use super::channel::channel_of;
 use super::found::Warnings;
 use super::warning::Lint;
-use crate::params::MODE_BITS;
+use crate::imex::MODE_BITS;
 use crate::spec::Field;
 use crate::{ChannelId, DeviceNode, DeviceType, Major};
 

@@ -1,12 +1,12 @@
 //! What a caller does before its first claim: first about the boot, then about
 //! damage.
 
-use super::{ClaimName, Claims, Refused};
+use super::{ClaimRef, Claims, Refused};
 use crate::boot::Boot;
 use crate::damage::{Damage, DamageReason, Survivors};
 use crate::lifecycle::{Event, Phase};
 use crate::record::{ClaimRecord, Payload, State};
-use crate::status::ClaimStatus;
+use dra_claim::ClaimStatus;
 
 impl<P: Payload> Claims<P> {
     /// Takes records without a boot id for ones of this boot. The caller has
@@ -60,7 +60,7 @@ impl<P: Payload> Claims<P> {
     /// [`Refused::NotDamaged`] unless the store is damaged.
     pub fn restore(
         &mut self,
-        claim: &ClaimName,
+        claim: &ClaimRef,
         status: ClaimStatus,
         devices: Vec<P>,
     ) -> Result<(), Refused> {
@@ -78,7 +78,7 @@ impl<P: Payload> Claims<P> {
         Ok(())
     }
 
-    fn add_names(&mut self, claim: &ClaimName) {
+    fn add_names(&mut self, claim: &ClaimRef) {
         // A record whose payload does not read what it writes stays as it is.
         if let Some(Ok(record)) = self.view.copy_record(&claim.uid) {
             self.put(claim, record.status, record.state);

@@ -2,6 +2,7 @@
 
 use std::slice;
 
+use dra_claim::{ClaimStatus, MetaTime, gojson, optional_time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -12,9 +13,8 @@ use super::records::ClaimText;
 use super::scan::{Object, Scanner};
 use super::template::{Misplaced, Template};
 use crate::damage::{DamageReason, Detail};
+use crate::gofields;
 use crate::record::{ABORTED, COMPLETED, ClaimRecord, Payload, STARTED, State};
-use crate::status::{ClaimStatus, MetaTime, optional_time};
-use crate::{gofields, gojson};
 
 /// What V1 has of a completed claim.
 #[derive(Serialize)]

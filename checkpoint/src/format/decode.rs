@@ -16,8 +16,8 @@ use super::parts::{FILE, File};
 use super::template::Template;
 use super::verify;
 use crate::damage::{DamageReason, Detail, Mismatch, Survivors};
-use crate::gojson;
 use crate::record::Payload;
+use dra_claim::gojson;
 
 // req: CKPT-3
 pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<P>> {

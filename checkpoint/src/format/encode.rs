@@ -5,8 +5,8 @@ use super::claim;
 use super::parts::{FILE, V1, V2};
 use super::records::{ClaimText, Records, Source};
 use super::verify;
-use crate::gojson;
 use crate::record::Payload;
+use dra_claim::gojson;
 
 // req: CKPT-2
 pub(super) fn encode<P: Payload>(

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::super::job::Caller;
 use super::*;
-use crate::claims::{ClaimName, Refused};
+use crate::claims::Refused;
 use crate::error::CommitError;
 use crate::record::State;
-use crate::status::ClaimStatus;
+use dra_claim::{ClaimRef, ClaimStatus};
 
 /// For giving up only.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ fn prepare(uid: &'static str, part: Part) -> Asked<()> {
 }
 
 fn begin(claims: &mut Claims<Part>, uid: &str) -> Result<(), Refused> {
-    let claim = ClaimName {
+    let claim = ClaimRef {
         uid: uid.to_owned(),
         name: uid.to_owned(),
         namespace: "default".to_owned(),
@@ -275,7 +275,7 @@ fn a_change_that_comes_while_another_process_has_the_lock_shares_the_commit() {
 fn a_rebuild_of_which_only_the_last_step_fails_forgets_nobody() {
     let restored = || {
         Job::new(|claims: &mut Claims<Part>| {
-            let claim = ClaimName {
+            let claim = ClaimRef {
                 uid: "lost".to_owned(),
                 name: String::new(),
                 namespace: String::new(),

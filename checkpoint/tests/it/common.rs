@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use dra_checkpoint::{BootId, ClaimName, ClaimStatus, Damage, Payload, Store};
+use dra_checkpoint::{BootId, ClaimRef, ClaimStatus, Damage, Payload, Store};
 use durable_file::{Dir, SimDir};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -90,8 +90,8 @@ pub(crate) fn group() -> Group {
     }
 }
 
-pub(crate) fn claim(uid: &str) -> ClaimName {
-    ClaimName {
+pub(crate) fn claim(uid: &str) -> ClaimRef {
+    ClaimRef {
         uid: uid.into(),
         name: format!("claim-{uid}"),
         namespace: "default".into(),

@@ -365,7 +365,7 @@ fn a_survivor_is_not_overwritten_by_a_restore() {
         known.namespace = claim(UID).namespace;
         assert_eq!(store.view().get(UID).unwrap(), &known);
     }
-    let other = dra_checkpoint::ClaimName {
+    let other = dra_checkpoint::ClaimRef {
         name: "other".into(),
         ..claim(UID)
     };

@@ -7,7 +7,7 @@ pub(crate) mod sealed;
 use std::sync::Arc;
 
 use dra_checkpoint::{
-    Boot, BootId, Checkpoint, ClaimName, ClaimStatus, Damage, FilePart, Layout, State, Store,
+    Boot, BootId, Checkpoint, ClaimRef, ClaimStatus, Damage, FilePart, Layout, State, Store,
 };
 use durable_file::SimDir;
 use proptest::prelude::{prop_assert_eq, proptest};
@@ -276,7 +276,7 @@ proptest! {
     ) {
         let status = serde_json::json!({"reservedFor": [{"resource": "pods", "name": pod}]});
         let status = ClaimStatus::from_json(&status.to_string()).unwrap();
-        let claim = ClaimName { uid: uid.clone(), name: name.clone(), namespace: namespace.clone() };
+        let claim = ClaimRef { uid: uid.clone(), name: name.clone(), namespace: namespace.clone() };
         let boot = BootId::new(&boot).unwrap();
         let dir = SimDir::new();
         let open = || Store::<Group>::open(Arc::new(dir.clone()), boot.clone()).unwrap();

@@ -14,4 +14,3 @@ mod race;
 mod script;
 mod shared;
 mod states;
-mod status;

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use dra_checkpoint::{
-    Checkpoint, ClaimName, ClaimRecord, ClaimStatus, Class, CommitError, Damage, Payload, Refused,
+    Checkpoint, ClaimRecord, ClaimRef, ClaimStatus, Class, CommitError, Damage, Payload, Refused,
     Store, StoreError,
 };
 use durable_file::SimDir;
@@ -104,7 +104,7 @@ fn a_driver_without_ancestors_reads_the_old_layout_as_its_own() {
 #[test]
 fn the_need_for_recovery_becomes_a_refusal() {
     let (store, _) = open(&SimDir::new());
-    let name: ClaimName = claim("a");
+    let name: ClaimRef = claim("a");
     let all = store.commit(move |claims| {
         let others = claims
             .records()?

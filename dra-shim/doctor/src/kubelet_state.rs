@@ -78,7 +78,7 @@ struct Data {
 struct Claim {
     #[serde(rename = "ClaimUID")]
     uid: String,
-    #[serde(rename = "ClaimName")]
+    #[serde(rename = "ClaimRef")]
     name: String,
     #[serde(rename = "Namespace")]
     namespace: String,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn claim(uid: &str, drivers: &Value) -> Value {
-        json!({"ClaimUID": uid, "ClaimName": "c", "Namespace": "n", "PodUIDs": {"pod-1": {}}, "DriverState": drivers})
+        json!({"ClaimUID": uid, "ClaimRef": "c", "Namespace": "n", "PodUIDs": {"pod-1": {}}, "DriverState": drivers})
     }
 
     #[test]

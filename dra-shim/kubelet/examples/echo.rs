@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use dra_kubelet::{
-    Claim, ClaimError, ClaimRef, Context, DesiredPool, Driver, KubeClaims, OpaqueConfig, Plugin,
+    Claim, ClaimError, ClaimRef, Context, DesiredPool, DeviceConfig, Driver, KubeClaims, Plugin,
     PreparedDevice,
 };
 use k8s_openapi::api::resource::v1 as resource;
@@ -86,15 +86,14 @@ impl Echo {
 /// Later configurations override earlier ones.
 fn text(claim: &Claim) -> Result<String, ClaimError> {
     let applies =
-        |config: &&OpaqueConfig| claim.results.iter().any(|result| config.applies_to(result));
+        |config: &&DeviceConfig| claim.results.iter().any(|result| config.applies_to(result));
     let Some(config) = claim.configs.iter().rfind(applies) else {
         return Ok(claim.id.uid.clone());
     };
-    let parameters: Parameters =
-        serde_json::from_str(config.parameters.get()).map_err(|error| {
-            ClaimError::permanent(format_args!("invalid parameters: {error}"))
-                .with_code("invalid-parameters")
-        })?;
+    let parameters: Parameters = serde_json::from_str(config.parameters()).map_err(|error| {
+        ClaimError::permanent(format_args!("invalid parameters: {error}"))
+            .with_code("invalid-parameters")
+    })?;
     Ok(parameters.echo)
 }
 

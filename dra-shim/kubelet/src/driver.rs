@@ -2,9 +2,10 @@
 
 use std::future::Future;
 
-use crate::claim::{AllocationResult, Claim, ClaimRef};
+use crate::claim::Claim;
 use crate::context::Context;
 use crate::error::ClaimError;
+use dra_claim::{ClaimRef, DeviceResult};
 
 /// A DRA driver's node side: makes a claim's devices usable on this node, and
 /// reverts that.
@@ -103,7 +104,7 @@ pub trait Driver: Send + Sync + 'static {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreparedDevice {
     /// The claim's requests that this device serves. kubelet gets their base names
-    /// ([`AllocationResult::base_request`]). Empty means every request.
+    /// ([`DeviceResult::base_request`]). Empty means every request.
     pub requests: Vec<String>,
     /// The pool of the allocation result.
     pub pool: String,
@@ -123,13 +124,13 @@ pub(crate) type Outcome = Result<Vec<PreparedDevice>, ClaimError>;
 
 impl PreparedDevice {
     /// The device of one allocation result, with the CDI ids for its containers.
-    pub fn from_result(result: &AllocationResult, cdi_ids: Vec<String>) -> Self {
+    pub fn from_result(result: &DeviceResult, cdi_ids: Vec<String>) -> Self {
         Self {
             requests: vec![result.base_request().to_owned()],
-            pool: result.pool.clone(),
-            device: result.device.clone(),
+            pool: result.pool().to_owned(),
+            device: result.device().to_owned(),
             cdi_ids,
-            share_id: result.share_id.clone(),
+            share_id: result.share_id().map(str::to_owned),
         }
     }
 }

@@ -72,10 +72,11 @@ pub mod testing;
 mod text;
 
 pub use builder::{PluginBuilder, StartError};
-pub use claim::{AllocationResult, Claim, ClaimObjectError, ClaimRef, ConfigSource, OpaqueConfig};
+pub use claim::{Claim, ClaimObjectError};
 pub use claim_source::{ClaimSource, GetClaimError, KubeClaims};
 pub use context::Context;
 pub use device_health::{DeviceHealth, Health};
+pub use dra_claim::{ClaimRef, ClaimStatus, DeviceConfig, DeviceResult};
 pub use driver::{Driver, PreparedDevice};
 pub use error::{ClaimError, ErrorClass};
 pub use observer::{CallOutcome, Method, Observer};

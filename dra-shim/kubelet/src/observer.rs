@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::claim::ClaimRef;
 use crate::error::ClaimError;
 use crate::registration::Registration;
+use dra_claim::ClaimRef;
 
 /// Receives an event for everything that the library does: for metrics, and for tests
 /// that count. Each method does nothing unless it is implemented.

@@ -1,7 +1,7 @@
 //! The first transaction of a Prepare: nothing is refused, and nothing answered,
 //! from records that another process may have changed meanwhile.
 
-use dra_checkpoint::{ClaimName, ClaimStatus, Claims, View};
+use dra_checkpoint::{ClaimRef, ClaimStatus, Claims, View};
 use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
@@ -17,7 +17,7 @@ use crate::spec::{kubelet_devices, rewrite};
 /// The transaction, with everything that decides about it.
 pub(crate) struct Beginning {
     pub(crate) uid: ClaimUid,
-    pub(crate) claim: ClaimName,
+    pub(crate) claim: ClaimRef,
     pub(crate) status: ClaimStatus,
     pub(crate) request: ChannelRequest,
     /// For a claim that is prepared already.

@@ -2,7 +2,7 @@
 
 use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME};
 use compute_domain_api::{ConfigError, DomainUid, GROUP_CHANNELS};
-use dra_checkpoint::{ClaimName, Refused, StoreError};
+use dra_checkpoint::{ClaimRef, Refused, StoreError};
 use dra_common::{Advice, error_chain};
 use imex_cdi::{ChannelId, ChannelIdError, ClaimSpecsError};
 
@@ -138,7 +138,7 @@ pub enum PrepareError {
         /// The device.
         device: String,
         /// The claim that holds it.
-        holder: ClaimName,
+        holder: ClaimRef,
     },
     /// A claim of another owner has the channel on this node.
     #[error("IMEX channel {channel} is still in use by claim {holder}{}", whose(*.held, *.wanted))]
@@ -147,7 +147,7 @@ pub enum PrepareError {
         /// The channel.
         channel: ChannelId,
         /// The claim that has it.
-        holder: ClaimName,
+        holder: ClaimRef,
         /// Whether that is the holder's own.
         held: Asked,
         /// Whether it would be the refused claim's own.
@@ -379,7 +379,7 @@ impl Asked {
 
 impl PrepareError {
     /// The claim that stands in the way, if it is one. It may be gone, and nobody has said so.
-    pub fn holder(&self) -> Option<&ClaimName> {
+    pub fn holder(&self) -> Option<&ClaimRef> {
         match self {
             Self::InUse { holder, .. } | Self::ChannelInUse { holder, .. } => Some(holder),
             _ => None,

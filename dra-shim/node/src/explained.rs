@@ -14,7 +14,8 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use dra_checkpoint::{ClaimName, ClaimRecord, CommitError, Consumer, RecoveryNeeded, StoreError};
+use dra_checkpoint::{ClaimRecord, ClaimRef, CommitError, RecoveryNeeded, StoreError};
+use dra_claim::Consumer;
 use imex_cdi::{Asked, AskedChannels, ChannelId, Channels};
 
 use crate::device_group::DeviceGroup;
@@ -30,7 +31,7 @@ pub enum Whose {
     ThisPods,
     /// These claims of the pod's namespace open it. Their records were written for other pods,
     /// or for a group; kubelet does not call again for further pods of a prepared claim.
-    Perhaps(Vec<ClaimName>),
+    Perhaps(Vec<ClaimRef>),
     /// No claim that the pod could have opens it on this node.
     Nobodys,
 }
@@ -41,7 +42,7 @@ pub struct Unexplained<'a> {
     /// The request.
     pub asked: &'a Asked,
     /// Claims of the pod's namespace that open the channel, and are not the pod's.
-    pub others: Vec<ClaimName>,
+    pub others: Vec<ClaimRef>,
 }
 
 /// The requests that no claim explains. `whose` is called once for each channel, and says
@@ -139,7 +140,7 @@ pub fn whose_among<'a>(
             return Whose::ThisPods;
         }
         if record.namespace == namespace {
-            perhaps.push(ClaimName {
+            perhaps.push(ClaimRef {
                 uid: uid.to_owned(),
                 name: record.name.clone(),
                 namespace: record.namespace.clone(),
@@ -203,7 +204,7 @@ impl NodeClaims {
 
     /// Whether another recorded claim has the name of this one: then a pod that names it means
     /// either.
-    pub fn is_name_of_one(&self, claim: &ClaimName) -> bool {
+    pub fn is_name_of_one(&self, claim: &ClaimRef) -> bool {
         let view = self.store.view();
         let mut records = view.records_unchecked();
         !records.any(|(uid, record)| {

@@ -45,7 +45,7 @@ fn what_another_process_prepares_is_known_after_a_refresh() {
     let whose = node.whose(channel(0), "default", "pod-1");
     assert_eq!(whose.unwrap(), Whose::ThisPods);
     assert!(node.is_name_of_one(&mk_claim("a")));
-    let same_name = ClaimName {
+    let same_name = ClaimRef {
         uid: "b".to_owned(),
         ..mk_claim("a")
     };

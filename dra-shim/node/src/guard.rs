@@ -3,7 +3,7 @@
 
 use compute_domain_api::names::clique_of_pool;
 use compute_domain_api::{GROUP_CHANNELS, Isolation, Settings, Sharing};
-use dra_checkpoint::{ClaimName, ClaimRecord, View};
+use dra_checkpoint::{ClaimRecord, ClaimRef, View};
 use imex_cdi::{ChannelId, ClaimUid};
 
 use crate::device_group::{DeviceDetails, DeviceGroup};
@@ -144,7 +144,7 @@ impl Guard {
         let records = view.records().map_err(|_| PrepareError::NeedsRecovery)?;
         let others = records.filter(|(other, _)| *other != uid.as_str());
         for (other, record) in others {
-            let name = || ClaimName {
+            let name = || ClaimRef {
                 uid: other.to_owned(),
                 name: record.name.clone(),
                 namespace: record.namespace.clone(),

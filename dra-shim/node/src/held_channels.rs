@@ -1,7 +1,7 @@
 //! What the records say of devices and channels, from memory.
 
 use compute_domain_api::names::DRIVER_NAME;
-use dra_checkpoint::DeviceResult;
+use dra_claim::DeviceResult;
 use imex_cdi::ChannelId;
 
 use crate::node_claims::NodeClaims;

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::test_objects::*;
 use crate::{Class, DomainState, Hardware, NodeClaims, PrepareError, PrepareInput, Prepared};
-use dra_checkpoint::{ClaimName, ClaimStatus};
+use dra_checkpoint::{ClaimRef, ClaimStatus};
 use imex_cdi::ChannelId;
 
 const BOOT: &str = "boot-1";
@@ -83,7 +83,7 @@ fn no_clique() -> Hardware {
 
 /// Of a domain with channel 5.
 fn domains_own<'a>(
-    claim: &'a ClaimName,
+    claim: &'a ClaimRef,
     status: &'a ClaimStatus,
     request: &'a crate::ChannelRequest,
     hardware: &'a Hardware,

@@ -31,7 +31,7 @@
 //! use compute_domain_node::{
 //!     ChannelRequest, DomainState, Guard, Hardware, Moment, NodeClaims, PrepareInput,
 //! };
-//! use dra_checkpoint::{BootId, ClaimName, ClaimStatus};
+//! use dra_checkpoint::{BootId, ClaimRef, ClaimStatus};
 //! use durable_file::OsDir;
 //! use imex_cdi::{ChannelId, read_channel_major};
 //! # use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
@@ -65,7 +65,7 @@
 //! )?;
 //!
 //! // What the claim asks for: from `status` and `metadata.labels` of the ResourceClaim.
-//! let claim = ClaimName { uid: "0b5a".into(), name: "worker".into(), namespace: "ns".into() };
+//! let claim = ClaimRef { uid: "0b5a".into(), name: "worker".into(), namespace: "ns".into() };
 //! let status = ClaimStatus::from_json(status)?;
 //! let label = labels.get(DOMAIN_LABEL).map(String::as_str);
 //! let request = ChannelRequest::from_status(&status)?.with_label(label);

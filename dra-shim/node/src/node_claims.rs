@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use dra_checkpoint::{ClaimName, Claims, CommitError, Damage, Store, StoreError, View};
+use dra_checkpoint::{ClaimRef, Claims, CommitError, Damage, Store, StoreError, View};
 use imex_cdi::ClaimSpecs;
 
 use crate::device_group::DeviceGroup;
@@ -61,10 +61,10 @@ impl NodeClaims {
 
     /// The claims with a record, for checks against the API server. The names are
     /// empty in records of releases of the Go driver that did not write them.
-    pub fn recorded_claims(&self) -> Vec<ClaimName> {
+    pub fn recorded_claims(&self) -> Vec<ClaimRef> {
         let view = self.store.view();
         view.records_unchecked()
-            .map(|(uid, record)| ClaimName {
+            .map(|(uid, record)| ClaimRef {
                 uid: uid.to_owned(),
                 name: record.name.clone(),
                 namespace: record.namespace.clone(),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use dra_checkpoint::lifecycle::Phase;
-use dra_checkpoint::{ClaimName, ClaimStatus};
+use dra_checkpoint::{ClaimRef, ClaimStatus};
 use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimUid, Major};
 
@@ -25,7 +25,7 @@ use crate::spec::ensure;
 #[derive(Debug, Clone, Copy)]
 pub struct PrepareInput<'a> {
     /// The claim.
-    pub claim: &'a ClaimName,
+    pub claim: &'a ClaimRef,
     /// Its status as the API server sent it: it identifies the allocation that is
     /// to be prepared.
     pub status: &'a ClaimStatus,
@@ -80,7 +80,7 @@ impl NodeClaims {
     // req: KUBELET-33
     pub fn already_prepared(
         &self,
-        claim: &ClaimName,
+        claim: &ClaimRef,
         major: Option<Major>,
     ) -> Result<Option<Prepared>, PrepareError> {
         let uid = claim_uid(&claim.uid)?;

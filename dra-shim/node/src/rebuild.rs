@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use dra_checkpoint::lifecycle::Phase;
-use dra_checkpoint::{Boot, ClaimName, ClaimStatus, Claims, View};
+use dra_checkpoint::{Boot, ClaimRef, ClaimStatus, Claims, View};
 use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, DeviceName, Major};
 
@@ -20,7 +20,7 @@ use crate::start::StartError;
 #[derive(Debug, Clone)]
 pub struct AllocatedClaim {
     /// Its names and UID.
-    pub claim: ClaimName,
+    pub claim: ClaimRef,
     /// Its status.
     pub status: ClaimStatus,
 }
@@ -29,7 +29,7 @@ pub struct AllocatedClaim {
 #[derive(Debug, Default)]
 pub struct RebuildReport {
     /// The claims whose records were restored.
-    pub restored: Vec<ClaimName>,
+    pub restored: Vec<ClaimRef>,
     /// The file names of the CDI specs that were removed: their claims are not allocated to this node.
     pub removed: Vec<String>,
     /// Why specs do not match their records yet, one line each. A later call for the

@@ -3,7 +3,7 @@
 
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_api::{AllocationMode, ComputeDomainChannelConfig, DomainUid, OpaqueConfig};
-use dra_checkpoint::{ClaimStatus, DeviceConfig, DeviceResult};
+use dra_claim::{ClaimStatus, DeviceConfig, DeviceResult};
 use imex_cdi::ChannelId;
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
@@ -58,7 +58,7 @@ impl ChannelRequest {
             device_channel,
             device: result.device().to_owned(),
             pool: result.pool().to_owned(),
-            request: base_request(result.request()).to_owned(),
+            request: result.base_request().to_owned(),
             share_id: result.share_id().map(str::to_owned),
             label: None,
         })
@@ -93,39 +93,19 @@ impl ChannelRequest {
 /// error even where another would win.
 // req: KUBELET-54, NODE-1
 fn own_configs(status: &ClaimStatus) -> Result<Vec<(&DeviceConfig, OpaqueConfig)>, PrepareError> {
-    let from = |source: &'static str| {
-        status
-            .configs()
-            .iter()
-            .filter(move |config| config.source() == source)
-    };
-    from("FromClass")
-        .chain(from("FromClaim"))
-        .filter_map(|config| {
-            Some((
-                config,
-                config
-                    .opaque()
-                    .filter(|opaque| opaque.driver() == DRIVER_NAME)?,
-            ))
-        })
-        .map(|(config, opaque)| {
-            let decoded = OpaqueConfig::decode_strict(opaque.parameters());
-            decoded
-                .map(|decoded| (config, decoded))
-                .map_err(|source| PrepareError::Config { source })
-        })
-        .collect()
+    let configs = status.configs_of(DRIVER_NAME);
+    let decoded = configs.map(|config| {
+        let decoded = OpaqueConfig::decode_strict(config.parameters());
+        let decoded = decoded.map_err(|source| PrepareError::Config { source })?;
+        Ok((config, decoded))
+    });
+    decoded.collect()
 }
 
 /// The allocation result of this driver: there is exactly one.
 // req: NODE-2, NODE-5
 fn own_result(status: &ClaimStatus) -> Result<&DeviceResult, PrepareError> {
-    let ours: Vec<_> = status
-        .results()
-        .iter()
-        .filter(|result| result.driver() == DRIVER_NAME)
-        .collect();
+    let ours: Vec<_> = status.results_of(DRIVER_NAME).collect();
     let &[result] = ours.as_slice() else {
         return Err(PrepareError::NotOneResult {
             found: ours.len(),
@@ -144,15 +124,8 @@ fn config_for<'a>(
     result: &DeviceResult,
     configs: &'a [(&DeviceConfig, OpaqueConfig)],
 ) -> Result<&'a ComputeDomainChannelConfig, PrepareError> {
-    let applies = |config: &DeviceConfig| {
-        let requests = config.requests();
-        let request = result.request();
-        requests.is_empty()
-            || requests
-                .iter()
-                .any(|name| name == request || name == base_request(request))
-    };
-    match configs.iter().rev().find(|(config, _)| applies(config)) {
+    let mut rising = configs.iter();
+    match rising.rfind(|(config, _)| config.applies_to(result)) {
         Some((_, OpaqueConfig::Channel(channel))) => Ok(channel),
         Some((_, OpaqueConfig::Daemon(_))) => Err(PrepareError::DaemonClaim),
         None => Err(PrepareError::NoConfig {
@@ -191,11 +164,6 @@ fn require_uid(domain: &DomainUid) -> Result<(), PrepareError> {
 fn asked(result: &DeviceResult) -> Asked {
     let channel = ChannelId::from_device_name(result.device());
     channel.map_or(Asked::ChannelOfDomain, Asked::through)
-}
-
-/// The part of a request's name before a subrequest's.
-fn base_request(request: &str) -> &str {
-    request.split_once('/').map_or(request, |(base, _)| base)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use compute_domain_api::{Isolation, Sharing};
-use dra_checkpoint::{BootId, ClaimName, ClaimStatus};
+use dra_checkpoint::{BootId, ClaimRef, ClaimStatus};
 use durable_file::{Dir as _, SimDir, Step};
 use imex_cdi::{ChannelId, ClaimDevice, ClaimUid, ReadMajorError, channel_major};
 use jiff::Timestamp;
@@ -86,13 +86,13 @@ impl Disks {
         renames.count()
     }
 
-    pub(crate) fn spec_of(&self, claim: &ClaimName) -> Option<String> {
+    pub(crate) fn spec_of(&self, claim: &ClaimRef) -> Option<String> {
         let spec = self.cdi.read(&spec_file(claim)).unwrap();
         spec.map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
     /// As somebody else would: another process, or a clean-up.
-    pub(crate) fn set_spec_of(&self, claim: &ClaimName, content: Option<&str>) {
+    pub(crate) fn set_spec_of(&self, claim: &ClaimRef, content: Option<&str>) {
         let name = spec_file(claim);
         match content {
             Some(content) => drop(self.cdi.replace(&name, content.as_bytes(), 0o644).unwrap()),
@@ -101,14 +101,14 @@ impl Disks {
     }
 }
 
-fn spec_file(claim: &ClaimName) -> String {
+fn spec_file(claim: &ClaimRef) -> String {
     format!("k8s.compute-domain.nvidia.com-claim_{}.yaml", claim.uid)
 }
 
 /// As the plugin does it: answers if the claim is prepared, else prepares it.
 pub(crate) fn prepare_in(
     node: &NodeClaims,
-    claim: &ClaimName,
+    claim: &ClaimRef,
     status: &ClaimStatus,
     hardware: &Hardware,
     now: Moment,
@@ -176,7 +176,7 @@ fn opened(node: &NodeClaims, input: &PrepareInput<'_>) -> ChannelId {
     channel.unwrap()
 }
 
-pub(crate) fn prepare(node: &NodeClaims, claim: &ClaimName) -> Result<Prepared, PrepareError> {
+pub(crate) fn prepare(node: &NodeClaims, claim: &ClaimRef) -> Result<Prepared, PrepareError> {
     prepare_in(
         node,
         claim,
@@ -188,7 +188,7 @@ pub(crate) fn prepare(node: &NodeClaims, claim: &ClaimName) -> Result<Prepared, 
 
 /// The input of a Prepare whose domain exists.
 pub(crate) fn mk_input<'a>(
-    claim: &'a ClaimName,
+    claim: &'a ClaimRef,
     status: &'a ClaimStatus,
     request: &'a ChannelRequest,
     hardware: &'a Hardware,
@@ -204,8 +204,8 @@ pub(crate) fn mk_input<'a>(
     }
 }
 
-pub(crate) fn mk_claim(uid: &str) -> ClaimName {
-    ClaimName {
+pub(crate) fn mk_claim(uid: &str) -> ClaimRef {
+    ClaimRef {
         uid: uid.to_owned(),
         name: format!("{uid}-name"),
         namespace: "default".to_owned(),

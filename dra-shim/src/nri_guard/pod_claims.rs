@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use compute_domain_node::{NodeClaims, Presence};
-use dra_checkpoint::ClaimName;
+use dra_checkpoint::ClaimRef;
 use nri_plugin::api::PodSandbox;
 
 use crate::claim_lookup::ClaimLookup;
@@ -50,7 +50,7 @@ impl PodClaims {
     pub(super) async fn any_is_of(
         &self,
         pod: &PodSandbox,
-        candidates: &[ClaimName],
+        candidates: &[ClaimRef],
         recorded: &NodeClaims,
     ) -> Result<bool, kube::Error> {
         let named = self.names(pod).await?;

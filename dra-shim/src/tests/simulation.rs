@@ -15,7 +15,7 @@ use bytes::Bytes;
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_api::{DomainUid, Isolation};
 use compute_domain_node::{DomainState, Presence};
-use dra_checkpoint::ClaimName;
+use dra_checkpoint::ClaimRef;
 use dra_kubelet::{Claim, ClaimSource as _, KubeClaims};
 use futures_util::future::join_all;
 use http::{Request, Response};
@@ -295,7 +295,7 @@ async fn idle_now(client: Client, number: u32, until: Instant) {
     let lookup = ClaimLookup::new(client, "n1");
     let uid = format!("claim-{number}");
     let recorded = [uid.clone()].into();
-    let claim = ClaimName {
+    let claim = ClaimRef {
         uid: uid.clone(),
         name: uid,
         namespace: "ns".to_owned(),

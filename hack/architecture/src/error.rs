@@ -32,6 +32,8 @@ pub(crate) enum Error {
         "{0} module circles; let one of the two sides go, or move what both need into a module below both"
     )]
     Circles(usize),
+    #[error("{0} uses of something special by something general")]
+    Layers(usize),
     #[error(
         "{0} findings of sources that work on one machine only; arm64 is the first one, and not all tests run there"
     )]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! sources ───────────► modules ──► circles: none may exist
+//!         ├──────────► layers: nothing general uses what is special
 //!         ├──────────► machines: none that knows x86-64 alone
 //!         └──────────► events: each has its row in the documentation
 //! cargo metadata ────► crates  ─┐
@@ -18,6 +19,7 @@ mod crates;
 mod document;
 mod error;
 mod events;
+mod layers;
 mod machines;
 mod modules;
 mod states;
@@ -65,6 +67,7 @@ fn run(command: Command, output: &mut impl Write) -> Result<(), Error> {
         Command::Modules => count_modules(&workspace, output),
         Command::Check => {
             check_circles(&workspace, output)?;
+            check_layers(&workspace, output)?;
             check_machines(&workspace, output)?;
             check_events(&workspace, output)?;
             match document::update(&workspace.workspace_root, &blocks(&workspace), false)? {
@@ -111,6 +114,13 @@ fn check_circles(workspace: &Workspace, output: &mut impl Write) -> Result<(), E
     match found {
         0 => Ok(()),
         circles => Err(Error::Circles(circles)),
+    }
+}
+
+fn check_layers(workspace: &Workspace, output: &mut impl Write) -> Result<(), Error> {
+    match print(&layers::findings(workspace)?, output)? {
+        0 => Ok(()),
+        found => Err(Error::Layers(found)),
     }
 }
 

@@ -86,6 +86,19 @@ impl ModuleGraph {
         circles
     }
 
+    /// The files that use one of these, as user and used.
+    pub(crate) fn uses_of(
+        &self,
+        is_used: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = (&str, &str)> {
+        let file = |module: &usize| self.files.get(*module).map_or("", String::as_str);
+        let arrows = self
+            .arrows
+            .keys()
+            .map(move |(from, to)| (file(from), file(to)));
+        arrows.filter(move |(_, used)| is_used(used))
+    }
+
     fn circle(&self, modules: &BTreeSet<usize>) -> Circle {
         let file = |module: &usize| self.files.get(*module).cloned().unwrap_or_default();
         let inside = self.arrows.iter();

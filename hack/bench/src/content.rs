@@ -2,11 +2,11 @@
 
 use anyhow::Context;
 use compute_domain_node::DeviceGroup;
-use dra_checkpoint::{ClaimName, ClaimStatus};
+use dra_checkpoint::{ClaimRef, ClaimStatus};
 
 /// A claim of channel 0 of a pod, as the scheduler allocates it.
 pub(crate) struct Content {
-    pub(crate) claim: ClaimName,
+    pub(crate) claim: ClaimRef,
     /// Two versions of the claim, of equal length.
     pub(crate) versions: [ClaimStatus; 2],
 }
@@ -16,7 +16,7 @@ pub(crate) struct Content {
 impl Content {
     pub(crate) fn of(number: usize) -> anyhow::Result<Self> {
         Ok(Self {
-            claim: ClaimName {
+            claim: ClaimRef {
                 uid: format!("11111111-aaaa-4bbb-8ccc-{number:012}"),
                 name: format!("worker-{number:04}-compute-domain-channel-abcde"),
                 namespace: "default".to_owned(),

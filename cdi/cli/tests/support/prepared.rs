@@ -7,7 +7,7 @@ use std::sync::Arc;
 use compute_domain_node::{
     ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
 };
-use dra_checkpoint::{BootId, ClaimName, ClaimStatus, Refused, Store};
+use dra_checkpoint::{BootId, ClaimRef, ClaimStatus, Refused, Store};
 use durable_file::OsDir;
 use jiff::Timestamp;
 use serde_json::json;
@@ -104,7 +104,7 @@ pub(crate) fn write_checkpoint(dir: &Path, boot: &str, claims: &[Prepared]) {
     store
         .commit(move |records| {
             for claim in claims {
-                let name = ClaimName {
+                let name = ClaimRef {
                     uid: claim.uid.clone(),
                     name: format!("worker-{}", claim.uid),
                     namespace: "default".to_owned(),

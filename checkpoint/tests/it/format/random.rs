@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dra_checkpoint::{BootId, Checkpoint, ClaimName, ClaimStatus, Refused, State, Store};
+use dra_checkpoint::{BootId, Checkpoint, ClaimRef, ClaimStatus, Refused, State, Store};
 use durable_file::SimDir;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::sample::Index;
@@ -56,7 +56,7 @@ fn file_of(claims: &[Given]) -> Vec<u8> {
             );
             let (name, namespace) = (given.name, String::new());
             claims.start(
-                &ClaimName {
+                &ClaimRef {
                     uid: given.uid,
                     name,
                     namespace,

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dra_checkpoint::{
-    Boot, BootId, ClaimName, ClaimRecord, ClaimStatus, Claims, CommitError, Damage, Payload,
-    Refused, State, StatusError, Store, StoreError,
+    Boot, BootId, ClaimRecord, ClaimRef, ClaimStatus, Claims, CommitError, Damage, Payload,
+    Refused, State, Store, StoreError,
 };
 use dra_common::Advice;
 use dra_kubelet::{Claim, ClaimError, PreparedDevice};
@@ -59,9 +59,6 @@ pub(crate) enum LampError {
     #[error("the claim's UID or device cannot be part of a CDI name: {0}")]
     #[advice(code = "bad-name", permanent)]
     BadName(String),
-    #[error(transparent)]
-    #[advice(code = "bad-status", permanent)]
-    BadStatus(#[from] StatusError),
     #[error(transparent)]
     #[advice(from)]
     Refused(#[from] Refused),
@@ -192,26 +189,20 @@ impl Lamps {
     }
 
     /// What the claim asks for.
-    fn wanted(&self, claim: &Claim) -> Result<(ClaimName, ClaimStatus, Vec<Lamp>), LampError> {
-        let status = ClaimStatus::from_raw(&claim.status)?;
+    fn wanted(&self, claim: &Claim) -> Result<(ClaimRef, ClaimStatus, Vec<Lamp>), LampError> {
         let uid = uid(&claim.id.uid)?;
         let lamps = claim.results.iter().map(|result| {
-            let device = DeviceName::new(&result.device).map_err(bad_name)?;
+            let device = DeviceName::new(result.device()).map_err(bad_name)?;
             Ok(Lamp {
                 requests: vec![result.base_request().to_owned()],
-                pool: result.pool.clone(),
-                device: result.device.clone(),
+                pool: result.pool().to_owned(),
+                device: result.device().to_owned(),
                 cdi_ids: vec![self.specs.id(&uid, &device).to_string()],
-                share_id: result.share_id.clone(),
+                share_id: result.share_id().map(str::to_owned),
             })
         });
         let lamps = lamps.collect::<Result<_, LampError>>()?;
-        let name = ClaimName {
-            uid: claim.id.uid.clone(),
-            name: claim.id.name.clone(),
-            namespace: claim.id.namespace.clone(),
-        };
-        Ok((name, status, lamps))
+        Ok((claim.id.clone(), claim.status.clone(), lamps))
     }
 
     fn commit<R: Send + 'static>(

@@ -67,7 +67,7 @@ async fn allocated(client: &Client, node: &str) -> Result<Vec<Claim>, Box<dyn Er
         claims.extend(
             claim
                 .ok()
-                .filter(|it| it.results.iter().any(|result| result.pool == node)),
+                .filter(|it| it.results.iter().any(|result| result.pool() == node)),
         );
     }
     Ok(claims)

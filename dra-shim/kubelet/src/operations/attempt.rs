@@ -14,13 +14,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::device_checks::check;
-use crate::claim::{Claim, ClaimRef};
+use crate::claim::Claim;
 use crate::claim_source::{ClaimSource, GetClaimError};
 use crate::context::Context;
 use crate::driver::{Driver, Outcome};
 use crate::error::ClaimError;
 use crate::observer::{Method, Observer};
 use crate::text::root_cause;
+use dra_claim::ClaimRef;
 
 /// Limit of one read of a claim: well over the answer of a slow API server, and several
 /// fit into a call.

@@ -7,10 +7,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::claim::{AllocationResult, Claim, base_request};
+use crate::claim::Claim;
 use crate::driver::PreparedDevice;
 use crate::error::ClaimError;
 use crate::names::is_cdi_id;
+use dra_claim::{DeviceResult, base_request};
 
 /// How many mismatches one log line lists.
 const MAX_LOGGED: usize = 5;
@@ -75,7 +76,7 @@ fn warn_of_unanswered(claim: &Claim, devices: &[PreparedDevice]) {
     }
     let logged = results.iter().take(MAX_LOGGED);
     let logged = logged.map(|result| {
-        let (pool, device, request) = (&result.pool, &result.device, &result.request);
+        let (pool, device, request) = (result.pool(), result.device(), result.request());
         format!("{pool}/{device} for request {request}")
     });
     tracing::warn!(
@@ -87,11 +88,10 @@ fn warn_of_unanswered(claim: &Claim, devices: &[PreparedDevice]) {
 }
 
 /// The allocation results of which no device is.
-fn unanswered<'a>(claim: &'a Claim, devices: &[PreparedDevice]) -> Vec<&'a AllocationResult> {
-    let has_device = |result: &AllocationResult| {
-        let wanted = (&result.pool, &result.device, &result.share_id);
+fn unanswered<'a>(claim: &'a Claim, devices: &[PreparedDevice]) -> Vec<&'a DeviceResult> {
+    let has_device = |result: &DeviceResult| {
         let mut found = devices.iter();
-        found.any(|device| (&device.pool, &device.device, &device.share_id) == wanted)
+        found.any(|device| device.is_at(result) && device.has_share_of(result))
     };
     let results = claim.results.iter();
     results.filter(|result| !has_device(result)).collect()
@@ -105,21 +105,19 @@ fn mismatches<'a>(
     let mut seen = BTreeSet::new();
     for device in devices {
         let results = || {
-            let is_it = |result: &&AllocationResult| {
-                result.pool == device.pool && result.device == device.device
-            };
-            claim.results.iter().filter(is_it)
+            let results = claim.results.iter();
+            results.filter(|result| device.is_at(result))
         };
         if results().next().is_none() {
             mismatches.push((device, Mismatch::NotAllocated));
-        } else if !results().any(|result| result.share_id == device.share_id) {
+        } else if !results().any(|result| device.has_share_of(result)) {
             mismatches.push((device, Mismatch::ShareId));
         }
         if !seen.insert((&device.pool, &device.device, &device.share_id)) {
             mismatches.push((device, Mismatch::Duplicate));
         }
         for name in &device.requests {
-            let mut known = claim.results.iter().map(AllocationResult::base_request);
+            let mut known = claim.results.iter().map(DeviceResult::base_request);
             if !known.any(|known| known == base_request(name)) {
                 mismatches.push((device, Mismatch::UnknownRequest(name)));
             }
@@ -128,11 +126,23 @@ fn mismatches<'a>(
     mismatches
 }
 
+// === impl PreparedDevice ===
+
+impl PreparedDevice {
+    fn is_at(&self, result: &DeviceResult) -> bool {
+        (self.pool.as_str(), self.device.as_str()) == (result.pool(), result.device())
+    }
+
+    fn has_share_of(&self, result: &DeviceResult) -> bool {
+        self.share_id.as_deref() == result.share_id()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::ClaimRef;
     use crate::error::ErrorClass;
+    use dra_claim::ClaimRef;
 
     fn mk_claim() -> Claim {
         let id = ClaimRef {
@@ -188,7 +198,7 @@ mod tests {
         let claim = mk_claim();
         let of = |devices: &[PreparedDevice]| {
             let found = unanswered(&claim, devices).into_iter();
-            let found = found.map(|result| (result.device.clone(), result.share_id.clone()));
+            let found = found.map(|result| (result.device(), result.share_id()));
             found.collect::<Vec<_>>()
         };
         let all = [
@@ -197,9 +207,7 @@ mod tests {
             mk_device("d1", None),
         ];
         assert_eq!(of(&all), []);
-        let second_share = ("d0".to_owned(), Some("s-2".to_owned()));
-        let last = ("d1".to_owned(), None);
-        assert_eq!(of(&all[..1]), [second_share, last]);
+        assert_eq!(of(&all[..1]), [("d0", Some("s-2")), ("d1", None)]);
     }
 
     // req: KUBELET-23

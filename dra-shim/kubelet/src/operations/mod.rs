@@ -17,11 +17,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::claim::ClaimRef;
 use crate::claim_source::ClaimSource;
 use crate::driver::{Driver, Outcome};
 use crate::error::ClaimError;
 use crate::observer::{Method, Observer};
+use dra_claim::ClaimRef;
 
 mod attempt;
 mod chains;

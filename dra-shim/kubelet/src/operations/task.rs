@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::attempt::{Attempts, FetchedClaim, delays, driver_panicked};
 use super::chains::{Chains, Operation, Progress};
-use crate::claim::ClaimRef;
 use crate::claim_source::ClaimSource;
 use crate::driver::{Driver, Outcome};
 use crate::error::{ClaimError, ErrorClass};
 use crate::observer::Method;
+use dra_claim::ClaimRef;
 
 /// What all operations of a plugin share.
 pub(super) struct Shared<D, S> {

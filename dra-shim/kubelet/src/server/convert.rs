@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::claim::{ClaimRef, base_request};
 use crate::driver::{Outcome, PreparedDevice};
 use crate::proto::{v1, v1beta1};
+use dra_claim::{ClaimRef, base_request};
 
 macro_rules! conversions {
     ($version:ident) => {

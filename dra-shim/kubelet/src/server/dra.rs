@@ -9,13 +9,13 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 use super::message_size::fit_answers;
-use crate::claim::ClaimRef;
 use crate::claim_source::ClaimSource;
 use crate::driver::{Driver, Outcome};
 use crate::error::ClaimError;
 use crate::names::{MAX_OBJECT_NAME, is_label, is_subdomain, is_uid};
 use crate::observer::{CallOutcome, Method, Observer};
 use crate::operations::Operations;
+use dra_claim::ClaimRef;
 
 /// kubelet's timeout, should the header ever be missing.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45);

@@ -5,9 +5,9 @@ use super::event::{Event, ServiceVersion};
 use super::http2::Transport;
 use super::invalid_devices::problems;
 use super::process::Process;
-use crate::claim::ClaimRef;
 use crate::driver::PreparedDevice;
 use crate::observer::Method;
+use dra_claim::ClaimRef;
 
 /// Makes one call with all of these claims to the plugin that gets the driver's calls.
 pub(super) async fn call(

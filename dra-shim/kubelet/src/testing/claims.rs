@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::options::RepeatedPrepare;
 use super::pod::PodClaim;
-use crate::claim::ClaimRef;
 use crate::driver::PreparedDevice;
+use dra_claim::ClaimRef;
 
 /// By namespace and name, as kubelet keys them.
 pub(super) struct Claims {

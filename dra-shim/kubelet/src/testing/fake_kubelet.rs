@@ -15,10 +15,10 @@ use super::options::Options;
 use super::pod::{Deletion, Phase, Pod};
 use super::process::Process;
 use super::{call, pod_worker, startup};
-use crate::claim::ClaimRef;
 use crate::device_health::DeviceHealth;
 use crate::driver::PreparedDevice;
 use crate::observer::Method;
+use dra_claim::ClaimRef;
 
 /// A kubelet on a directory of its own, see the [module](super). Dropping it ends it as if
 /// it were killed.

@@ -26,7 +26,7 @@
 //!     async fn prepare(&self, _context: &Context, claim: &Claim) -> Result<Vec<PreparedDevice>, ClaimError> {
 //!         let cdi_id = |lamp: &str| format!("lamps.example.com/lamp={lamp}");
 //!         let lamps = claim.results.iter();
-//!         Ok(lamps.map(|lamp| PreparedDevice::from_result(lamp, vec![cdi_id(&lamp.device)])).collect())
+//!         Ok(lamps.map(|lamp| PreparedDevice::from_result(lamp, vec![cdi_id(lamp.device())])).collect())
 //!     }
 //!
 //!     async fn unprepare(&self, _context: &Context, _claim: &ClaimRef) -> Result<(), ClaimError> {

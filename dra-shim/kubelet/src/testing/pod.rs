@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-use crate::claim::ClaimRef;
+use dra_claim::ClaimRef;
 
 /// A pod on the node, as far as claims are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use super::event::Event;
 use super::options::jittered;
 use super::pod::{Deletion, Phase, Pod, PodRecord};
 use super::process::Process;
-use crate::claim::ClaimRef;
 use crate::observer::Method;
+use dra_claim::ClaimRef;
 
 /// A pod's worker, from whatever phase the pod is in. A deletion cancels a Prepare in
 /// flight, as in kubelet's pod workers.

@@ -1,6 +1,8 @@
 //! Claim statuses as the API server sends them.
+#![expect(clippy::unwrap_used, reason = "a test helper")]
 
-use dra_checkpoint::ClaimStatus;
+use dra_claim::{ClaimStatus, ConfigSource, DeviceConfig};
+use serde_json::{Value, json};
 
 fn status(json: &str) -> ClaimStatus {
     ClaimStatus::from_json(json).unwrap()
@@ -30,12 +32,12 @@ fn what_the_driver_needs_can_be_read() {
     };
     assert_eq!(
         (claim.source(), claim.requests()),
-        ("FromClaim", &["r".to_owned()][..])
+        (Ok(ConfigSource::Claim), &["r".to_owned()][..])
     );
-    let opaque = claim.opaque().unwrap();
-    assert_eq!(opaque.driver(), "d");
-    assert_eq!(opaque.parameters(), r#"{"b":1.0,"a":"\u003c","b":2}"#);
-    assert!(class.opaque().is_none());
+    assert_eq!(claim.driver(), Some("d"));
+    assert_eq!(claim.parameters(), r#"{"b":1.0,"a":"\u003c","b":2}"#);
+    assert_eq!(class.source(), Ok(ConfigSource::Class));
+    assert_eq!((class.driver(), class.parameters()), (None, "null"));
 }
 
 #[test]
@@ -198,4 +200,107 @@ fn a_whole_claim_is_a_status_without_an_allocation() {
     let claim = r#"{"kind":"ResourceClaim","metadata":{},"status":{"allocation":{}}}"#;
     assert_eq!(status(claim), ClaimStatus::default());
     assert!(!status(claim).is_allocated());
+}
+
+// req: KUBELET-20
+#[test]
+fn a_config_applies_to_all_requests_or_to_the_base_name_or_the_exact_one() {
+    let status = status(
+        r#"{"allocation": {"devices": {
+            "results": [{"request": "a/fast", "driver": "d"}, {"request": "c", "driver": "d"}],
+            "config": [{"source": "FromClass"}, {"source": "FromClaim", "requests": ["a"]},
+                       {"source": "FromClaim", "requests": ["a/fast"]}]}}}"#,
+    );
+    let [fast, other] = status.results() else {
+        panic!("two results")
+    };
+    assert_eq!((fast.base_request(), other.base_request()), ("a", "c"));
+    let applies = |result| status.configs().iter().map(move |it| it.applies_to(result));
+    assert!(applies(fast).eq([true, true, true]));
+    assert!(applies(other).eq([true, false, false]));
+}
+
+#[test]
+fn a_drivers_configs_are_those_of_the_class_and_then_those_of_the_claim() {
+    let config = |source, driver, n| {
+        format!(
+            r#"{{"source": "{source}", "opaque": {{"driver": "{driver}", "parameters": {n}}}}}"#
+        )
+    };
+    let configs = [
+        config("FromClaim", "d", 2),
+        config("FromClass", "other", 0),
+        config("FromClass", "d", 1),
+        config("FromTheFuture", "d", 0),
+        config("FromClaim", "d", 3),
+    ];
+    let status = status(&format!(
+        r#"{{"allocation": {{"devices": {{"config": [{}]}}}}}}"#,
+        configs.join(",")
+    ));
+    let found = status.configs_of("d").map(DeviceConfig::parameters);
+    assert!(found.eq(["1", "2", "3"]));
+    assert_eq!(status.configs()[3].source(), Err("FromTheFuture"));
+}
+
+fn name_is(operator: &str, node: &str) -> Value {
+    json!({"matchFields": [{"key": "metadata.name", "operator": operator, "values": [node]}]})
+}
+
+#[test]
+fn only_a_selector_whose_every_term_names_other_nodes_excludes_a_node() {
+    let may_be_for_n1 = |selector: &Value| {
+        let json = json!({"allocation": {"nodeSelector": selector}});
+        status(&json.to_string()).may_be_for_node("n1")
+    };
+    let label = json!({"matchExpressions": [
+        {"key": "zone", "operator": "In", "values": ["elsewhere"]},
+    ]});
+    let other_field = json!({"matchFields": [
+        {"key": "metadata.uid", "operator": "In", "values": ["x"]},
+    ]});
+    let terms = |terms: &[Value]| json!({ "nodeSelectorTerms": terms });
+    let here = [
+        Value::Null,
+        json!({}),
+        terms(&[]),
+        terms(&[json!({})]),
+        terms(&[name_is("In", "n1")]),
+        terms(&[name_is("NotIn", "n2")]),
+        terms(&[name_is("Likes", "n2")]),
+        terms(std::slice::from_ref(&label)),
+        terms(&[other_field]),
+        terms(&[name_is("In", "n2"), name_is("In", "n1")]),
+        terms(&[name_is("In", "n2"), label.clone()]),
+    ];
+    for selector in here {
+        assert!(may_be_for_n1(&selector), "{selector}");
+    }
+    let mut both = label;
+    both["matchFields"] = name_is("In", "n2")["matchFields"].clone();
+    let elsewhere = [
+        terms(&[name_is("In", "n2")]),
+        terms(&[name_is("NotIn", "n1")]),
+        terms(&[name_is("In", "n2"), name_is("In", "n3")]),
+        terms(&[both]),
+    ];
+    for selector in elsewhere {
+        assert!(!may_be_for_n1(&selector), "{selector}");
+    }
+}
+
+#[test]
+fn a_report_is_of_the_result_with_its_driver_pool_device_and_share() {
+    let status = status(
+        r#"{"allocation": {"devices": {"results": [
+                {"request": "r", "driver": "d", "pool": "p", "device": "x", "shareID": "s"}]}},
+            "devices": [{"driver": "d", "pool": "p", "device": "x", "shareID": "s"},
+                        {"driver": "e", "pool": "p", "device": "x", "shareID": "s"},
+                        {"driver": "d", "pool": "q", "device": "x", "shareID": "s"},
+                        {"driver": "d", "pool": "p", "device": "y", "shareID": "s"},
+                        {"driver": "d", "pool": "p", "device": "x"}]}"#,
+    );
+    let result = &status.results()[0];
+    let found = status.devices().iter().map(|device| device.is_of(result));
+    assert!(found.eq([true, false, false, false, false]));
 }

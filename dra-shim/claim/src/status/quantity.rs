@@ -18,6 +18,12 @@ struct Value {
 
 // === impl Quantity ===
 
+impl Quantity {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Option::<String>::deserialize(deserializer)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::driver_file::{self, DriverText};
+use super::driver_file::{self, DriverText};
 use crate::{ChannelId, DriverFileError, DriverTextError};
 
 /// Where the driver lists its options.

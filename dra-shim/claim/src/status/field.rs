@@ -125,7 +125,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
 // === impl NullableList ===
 
 impl<T> NullableList<T> {
-    fn items(&self) -> &[T] {
+    pub(super) fn items(&self) -> &[T] {
         self.0.as_deref().unwrap_or_default()
     }
 }

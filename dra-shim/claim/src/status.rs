@@ -2,18 +2,20 @@
 //! checkpoint.
 
 mod field;
+mod fields;
 mod quantity;
 mod raw;
 mod time;
-mod wire;
 
 use dra_common::Advice;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use self::field::{Object, OrZero};
-pub(crate) use self::time::{MetaTime, optional_time};
-pub use self::wire::{Consumer, DeviceConfig, DeviceResult, OpaqueConfig};
+pub use self::fields::{
+    ConfigSource, Consumer, DeviceConfig, DeviceResult, DeviceStatus, base_request,
+};
+pub use self::time::{MetaTime, optional_time};
 
 /// The status of a `ResourceClaim`: which devices were allocated to it, how
 /// they are to be configured, and for whom they are reserved.
@@ -29,7 +31,7 @@ pub use self::wire::{Consumer, DeviceConfig, DeviceResult, OpaqueConfig};
 /// a newer writer left they stay until the claim's record changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ClaimStatus(OrZero<Object<wire::Status>>);
+pub struct ClaimStatus(OrZero<Object<fields::Status>>);
 
 /// A text that is not a claim status.
 #[derive(Debug, thiserror::Error, Advice)]
@@ -86,6 +88,35 @@ impl ClaimStatus {
             .allocation
             .as_ref()
             .map_or(&[], |allocation| &allocation.devices.config)
+    }
+
+    /// Returns the allocated devices of `driver`, in the allocator's order.
+    pub fn results_of(&self, driver: &str) -> impl Iterator<Item = &DeviceResult> {
+        let results = self.results().iter();
+        results.filter(move |result| result.driver() == driver)
+    }
+
+    /// Returns the configurations of `driver` in rising precedence: those of the class, then
+    /// those of the claim. One from another source, which no API has, is left out.
+    pub fn configs_of(&self, driver: &str) -> impl Iterator<Item = &DeviceConfig> {
+        let from = move |source| {
+            let configs = self.configs().iter();
+            configs.filter(move |it| it.source() == Ok(source) && it.driver() == Some(driver))
+        };
+        from(ConfigSource::Class).chain(from(ConfigSource::Claim))
+    }
+
+    /// Whether the allocation's node selector may match `node`. Only a requirement on the
+    /// node's name can exclude it: labels are not known here. `true` without a selector.
+    pub fn may_be_for_node(&self, node: &str) -> bool {
+        let allocation = self.0.allocation.as_ref();
+        let selector = allocation.and_then(|allocation| allocation.node_selector.as_ref());
+        selector.is_none_or(|selector| selector.may_match(node))
+    }
+
+    /// Returns what drivers report of the allocated devices.
+    pub fn devices(&self) -> &[DeviceStatus] {
+        &self.0.devices
     }
 
     /// Returns for whom the claim is reserved, in API order.

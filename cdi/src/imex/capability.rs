@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use crate::driver_file::{self, DriverText};
-use crate::params::MODE_BITS;
+use super::driver_file::{self, DriverText};
+use super::params::MODE_BITS;
 use crate::{ChannelId, DriverFileError, DriverTextError};
 
 /// The capability that the IMEX daemon needs, but no workload does.

@@ -21,7 +21,7 @@ pub(crate) struct Status {
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) reserved_for: List<Consumer>,
     #[serde(skip_serializing_if = "is_zero")]
-    devices: List<DeviceStatus>,
+    pub(crate) devices: List<DeviceStatus>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub(crate) struct Status {
 pub(crate) struct Allocation {
     pub(crate) devices: OrZero<Object<Devices>>,
     #[serde(skip_serializing_if = "is_zero")]
-    node_selector: Optional<NodeSelector>,
+    pub(crate) node_selector: Optional<NodeSelector>,
     #[serde(
         rename = "allocationTimestamp",
         deserialize_with = "optional_time",
@@ -47,7 +47,7 @@ pub(crate) struct Devices {
     pub(crate) config: List<DeviceConfig>,
 }
 
-/// One allocated device.
+/// One allocated device (`DeviceRequestAllocationResult`).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeviceResult {
@@ -95,10 +95,19 @@ pub struct DeviceConfig {
     opaque: Optional<OpaqueConfig>,
 }
 
+/// Who wrote a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigSource {
+    /// The administrator, in the `DeviceClass`.
+    Class,
+    /// The user, in the claim.
+    Claim,
+}
+
 /// A configuration that only its driver understands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct OpaqueConfig {
+struct OpaqueConfig {
     driver: Text,
     // Written as null when absent.
     parameters: Option<Raw>,
@@ -106,7 +115,7 @@ pub struct OpaqueConfig {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct NodeSelector {
+pub(crate) struct NodeSelector {
     node_selector_terms: NullableList<NodeSelectorTerm>,
 }
 
@@ -139,9 +148,10 @@ pub struct Consumer {
     uid: Text,
 }
 
+/// What a driver reports of one allocated device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct DeviceStatus {
+pub struct DeviceStatus {
     driver: Text,
     pool: Text,
     device: Text,
@@ -189,6 +199,11 @@ impl DeviceResult {
         &self.request
     }
 
+    /// The request without the subrequest, as containers refer to it.
+    pub fn base_request(&self) -> &str {
+        base_request(&self.request)
+    }
+
     /// The driver whose device it is.
     pub fn driver(&self) -> &str {
         &self.driver
@@ -213,6 +228,41 @@ impl DeviceResult {
     pub fn share_id(&self) -> Option<&str> {
         self.share_id.as_deref()
     }
+
+    /// How much of each capacity of the device the scheduler has set aside for this result, by
+    /// the capacity's name, as quantities (`1`, `500m`, `10Gi`): at least what the claim asked
+    /// for, since the device's request policy may round it up; all of it for a claim that did
+    /// not ask and a device without a default. Empty unless the device allows several
+    /// allocations.
+    pub fn consumed_capacity(&self) -> impl Iterator<Item = (&str, &str)> {
+        let amounts = self.consumed_capacity.iter();
+        amounts.map(|(name, amount)| (name.as_str(), amount.as_str()))
+    }
+}
+
+/// `request` of both `request` and `request/subrequest`.
+pub fn base_request(request: &str) -> &str {
+    request.split_once('/').map_or(request, |(base, _)| base)
+}
+
+// === impl DeviceStatus ===
+
+impl DeviceStatus {
+    /// The driver that reports it.
+    pub fn driver(&self) -> &str {
+        &self.driver
+    }
+
+    /// Whether it is about the device of `result`.
+    pub fn is_of(&self, result: &DeviceResult) -> bool {
+        let ours = (&self.driver, &self.pool, &self.device, &self.share_id);
+        ours == (
+            &result.driver,
+            &result.pool,
+            &result.device,
+            &result.share_id,
+        )
+    }
 }
 
 // === impl Consumer ===
@@ -233,9 +283,13 @@ impl Consumer {
 // === impl DeviceConfig ===
 
 impl DeviceConfig {
-    /// `FromClass` or `FromClaim`, or what a newer API sends.
-    pub fn source(&self) -> &str {
-        &self.source
+    /// Who wrote it; the text where a newer API has another source.
+    pub fn source(&self) -> Result<ConfigSource, &str> {
+        match self.source.as_str() {
+            "FromClass" => Ok(ConfigSource::Class),
+            "FromClaim" => Ok(ConfigSource::Claim),
+            other => Err(other),
+        }
     }
 
     /// The requests that it applies to; empty means all.
@@ -243,23 +297,51 @@ impl DeviceConfig {
         &self.requests
     }
 
-    /// The driver's part; `None` for a kind of configuration of a newer API.
-    pub fn opaque(&self) -> Option<&OpaqueConfig> {
-        self.opaque.as_ref()
+    /// Whether it applies to an allocation result: it names no request at all, the
+    /// result's request, or the base name of that.
+    // req: KUBELET-20
+    pub fn applies_to(&self, result: &DeviceResult) -> bool {
+        let mut requests = self.requests.iter();
+        self.requests.is_empty()
+            || requests.any(|name| name == result.request() || name == result.base_request())
+    }
+
+    /// The driver that it is for; `None` for a kind of configuration of a newer API.
+    pub fn driver(&self) -> Option<&str> {
+        self.opaque.as_ref().map(|opaque| opaque.driver.as_str())
+    }
+
+    /// The JSON of the parameters for the driver, untrusted; `null` when absent. Only
+    /// insignificant white space and the escapes that Go adds differ from what the user wrote.
+    pub fn parameters(&self) -> &str {
+        let parameters = self.opaque.as_ref().and_then(|it| it.parameters.as_ref());
+        parameters.map_or("null", Raw::get)
     }
 }
 
-// === impl OpaqueConfig ===
+// === impl NodeSelector ===
 
-impl OpaqueConfig {
-    /// The driver that it is for.
-    pub fn driver(&self) -> &str {
-        &self.driver
+impl NodeSelector {
+    pub(super) fn may_match(&self, node: &str) -> bool {
+        let terms = self.node_selector_terms.items();
+        terms.is_empty() || terms.iter().any(|term| !term.excludes(node))
     }
+}
 
-    /// The parameters' JSON text, `null` when absent. Only insignificant white
-    /// space and the escapes that Go adds differ from what the user wrote.
-    pub fn parameters(&self) -> &str {
-        self.parameters.as_ref().map_or("null", Raw::get)
+impl NodeSelectorTerm {
+    fn excludes(&self, node: &str) -> bool {
+        self.match_fields.iter().any(|field| field.excludes(node))
+    }
+}
+
+impl NodeRequirement {
+    fn excludes(&self, node: &str) -> bool {
+        let names_it = self.values.iter().any(|value| value == node);
+        *self.key == "metadata.name"
+            && match self.operator.as_str() {
+                "In" => !names_it,
+                "NotIn" => names_it,
+                _ => false,
+            }
     }
 }

@@ -11,7 +11,7 @@ use std::fmt;
 
 use dra_common::Advice;
 
-use crate::{ContainerEdits, DeviceName, DeviceNode, DeviceType, Major, Permissions};
+use crate::{ClaimDevice, ContainerEdits, DeviceName, DeviceNode, DeviceType, Major, Permissions};
 
 /// Directory of the channels' device nodes, in a container and on a host.
 pub const CHANNEL_DIR: &str = "/dev/nvidia-caps-imex-channels";
@@ -134,6 +134,18 @@ impl TryFrom<u32> for ChannelId {
 impl fmt::Display for ChannelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+// === impl ClaimDevice ===
+
+impl ClaimDevice {
+    /// The device `channel-N` with the edits for IMEX channel N.
+    pub fn imex_channel(channel: ChannelId, major: Major) -> Self {
+        Self {
+            name: channel.device_name(),
+            edits: channel_edits(channel, major),
+        }
     }
 }
 

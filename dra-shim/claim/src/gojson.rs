@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
 /// Encodes `value`; fails only if its `Serialize` does.
-pub(crate) fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_json::Error> {
+pub fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_json::Error> {
     let mut out = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut out, GoFormatter))?;
     String::from_utf8(out).map_err(serde::ser::Error::custom)
@@ -20,7 +20,7 @@ pub(crate) fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, serd
 /// Raw JSON as Go re-emits it: insignificant whitespace dropped, five
 /// characters inside strings escaped, all else (key order, duplicate keys,
 /// number spellings, other escapes) untouched. `text` must be valid JSON.
-pub(crate) fn compact(text: &str) -> String {
+pub fn compact(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     // Writing to a Vec cannot fail, and pieces of UTF-8 at char boundaries
     // stay UTF-8.

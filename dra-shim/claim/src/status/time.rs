@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// Go writes no other. The last day of the year 9999 is later than any
 /// `Timestamp`, and becomes the latest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MetaTime(Timestamp);
+pub struct MetaTime(Timestamp);
 
 /// Go's zero time, which it writes as `null`.
 const GO_ZERO: &str = "0001-01-01T00:00:00Z";
@@ -16,14 +16,15 @@ const YEAR_0: i64 = -62_167_219_200;
 impl MetaTime {
     /// Drops the fraction of the second, towards the past. A time before the
     /// year 0 becomes its beginning.
-    pub(crate) fn from_timestamp(time: Timestamp) -> Self {
+    pub fn from_timestamp(time: Timestamp) -> Self {
         let second = time.as_nanosecond().div_euclid(1_000_000_000);
         let whole = i64::try_from(second).unwrap_or(YEAR_0).max(YEAR_0);
         // Not below the earliest, and not above the given one.
         Self(Timestamp::from_second(whole).unwrap_or(time))
     }
 
-    pub(crate) fn timestamp(self) -> Timestamp {
+    /// The time, a whole second.
+    pub fn timestamp(self) -> Timestamp {
         self.0
     }
 }
@@ -35,7 +36,7 @@ impl Serialize for MetaTime {
 }
 
 /// Reads a time, `null` or Go's zero time.
-pub(crate) fn optional_time<'de, D: Deserializer<'de>>(
+pub fn optional_time<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<MetaTime>, D::Error> {
     match Option::<String>::deserialize(deserializer)? {

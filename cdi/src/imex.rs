@@ -1,0 +1,24 @@
+//! What of this crate knows NVIDIA IMEX: channels and their device nodes, the NVIDIA driver's
+//! files about them, and which channels a container asks for. The rest of the crate is for
+//! specs of any vendor, and only `lint` uses this module.
+
+mod asked_channels;
+mod capability;
+mod channel;
+mod driver_file;
+mod major;
+mod params;
+
+pub use asked_channels::{
+    Asked, AskedBy, AskedChannels, Channels, ContainerView, DeviceView, MountView, RuleView,
+    asked_channels,
+};
+pub use capability::{Capability, IMEX_MGMT_CAPABILITY};
+pub use channel::{CHANNEL_DIR, ChannelId, ChannelIdError, channel_edits, channel_node};
+pub use driver_file::{DriverFileError, DriverTextError};
+pub use major::{
+    CHANNEL_DRIVER, Major, MajorError, MajorOutOfRange, PROC_DEVICES, ReadMajorError,
+    channel_major, read_channel_major, read_device_list,
+};
+pub(crate) use params::MODE_BITS;
+pub use params::{DRIVER_PARAMS, DriverParams};

@@ -1,0 +1,25 @@
+use std::fmt;
+
+/// A claim's identity. The UID alone identifies it: another claim may have the same
+/// name later.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimRef {
+    /// `metadata.namespace`
+    pub namespace: String,
+    /// `metadata.name`
+    pub name: String,
+    /// `metadata.uid`
+    pub uid: String,
+}
+
+impl fmt::Display for ClaimRef {
+    /// `namespace/name:uid`, as the Go driver names claims.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace,
+            name,
+            uid,
+        } = self;
+        write!(f, "{namespace}/{name}:{uid}")
+    }
+}
