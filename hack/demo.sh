@@ -100,12 +100,12 @@ down() {
 }
 
 step "A cluster of two nodes, each with a (mock) NVIDIA driver, and the chart"
+now=$("$cluster" status || true)
+[[ $now = down* ]] || die "a cluster is up already; end it first with hack/cluster.sh down"
 # Of two demos, one would take the other's cluster and image.
 need_cache "$IMEX_CACHE"
 exec 8>"$IMEX_CACHE/demo.lock"
 flock --nonblock 8 || die "another hack/demo.sh runs; wait until it has ended"
-now=$("$cluster" status || true)
-[[ $now = down* ]] || die "a cluster is up already; end it first with hack/cluster.sh down"
 need_tools readelf pgrep ps flock
 is_native || need_target
 is_begun=''
