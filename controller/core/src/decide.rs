@@ -11,15 +11,14 @@ mod orphans;
 use compute_domain_api::crd::ComputeDomainState;
 use compute_domain_api::names::FINALIZER;
 pub use decision::{Decision, Outcome, Request};
-use finding::Finding;
+use finding::{Finding, report};
 pub use findings::Findings;
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 
-use crate::channel_lease::lease_of;
-use crate::channels::ObservedChannels;
 use crate::domain::Domain;
 use crate::finalizer;
 use crate::index::Observed;
-use crate::lifecycle::{Action, Event, State, Transition};
+use crate::lifecycle::{Action, Event, State};
 use crate::rejection::Rejection;
 use crate::reported::Reported;
 use crate::status::Admission;
@@ -51,135 +50,77 @@ pub fn decide(observed: &Observed, findings: &Findings, driver_namespaces: &[Str
     rest.map_or(Decision::Done(outcome), Decision::Send)
 }
 
+// req: CD-10
 fn decide_on(
     domain: &Domain,
     observed: &Observed,
     findings: &Findings,
     driver_namespaces: &[String],
 ) -> Decision {
-    let finding = find::find(domain, observed, findings, driver_namespaces);
+    let Finding { event, resolution } = find::find(domain, observed, findings, driver_namespaces);
     // A template can only be altered if what the API server stores is known: an older one leaves
     // out fields, and would be asked to repair the template for ever.
-    if matches!(finding, Finding::TemplateAltered(_))
+    if event == Event::TemplateAltered
         && findings.unlabelled.is_none()
         && findings.stored.is_none()
         && !domain.is_being_deleted()
     {
-        return match claim_template(domain, findings.sharing) {
-            Ok(template) => Decision::Send(Request::DryRunTemplate(Box::new(template))),
-            Err(rejection) => report(domain, Admission::Rejected(rejection), findings),
-        };
+        return with_template(domain, findings, Request::DryRunTemplate);
     }
     // Before the first Lease of all: it would be of no use.
-    let gives = matches!(
-        finding,
-        Finding::ChannelWanted(_) | Finding::ChannelUnreported(_)
-    );
+    let gives = matches!(event, Event::ChannelWanted | Event::ChannelUnreported);
     if gives && !findings.channel_tried {
         return Decision::Send(Request::TryChannel);
     }
-    let Transition { action, .. } = state(domain).on(finding.event());
-    match &observed.channels {
-        None => act(domain, action, finding, findings),
-        Some(channels) => act_on_channels(domain, channels, action, finding, findings),
-    }
-}
-
-/// Where every ComputeDomain has a channel of its own.
-fn act_on_channels(
-    domain: &Domain,
-    channels: &ObservedChannels,
-    action: Action,
-    finding: Finding,
-    findings: &Findings,
-) -> Decision {
-    let lease = |number, rebuilt| Box::new(lease_of(domain, number, rebuilt, channels.now));
-    match (action, finding) {
-        (Action::TakeChannel, Finding::ChannelWanted(number)) => {
-            Decision::Send(Request::CreateLease(number, lease(number, false)))
-        }
-        (Action::RebuildChannel, Finding::ChannelLost(number)) => {
-            Decision::Send(Request::CreateLease(number, lease(number, true)))
-        }
-        (Action::ReportChannel, Finding::ChannelUnreported(number)) => {
-            report(domain, Admission::Assigned(number), findings)
-        }
-        (Action::KeepChannel, Finding::ChannelUsedAgain(lease)) => {
-            let patch = lease.taken_back();
-            Decision::Send(Request::ChangeLease(lease, patch))
-        }
-        (Action::ReportAdmission, _) if domain.channel().unwrap_or_default() == 0 => {
-            report(domain, Admission::NotIsolated, findings)
-        }
-        (action, finding) => act(domain, action, finding, findings),
-    }
-}
-
-// req: CD-10
-fn act(domain: &Domain, action: Action, finding: Finding, findings: &Findings) -> Decision {
-    let uid = domain.uid().as_str();
-    match (action, finding) {
-        (Action::AddFinalizer, _) => {
-            let patch = finalizer::add(uid, &domain.finalizers);
+    match state(domain).on(event).action {
+        Action::Resolve => resolution,
+        Action::AddFinalizer => {
+            let patch = finalizer::add(domain.uid().as_str(), &domain.finalizers);
             Decision::Send(Request::AddFinalizer(patch))
         }
-        (Action::CreateTemplate, _) => match claim_template(domain, findings.sharing) {
-            Ok(template) => Decision::Send(Request::CreateTemplate(Box::new(template))),
-            Err(rejection) => report(domain, Admission::Rejected(rejection), findings),
-        },
-        (Action::ReportAdmission, _) => report(domain, Admission::Admitted, findings),
-        (Action::ReportRejection, Finding::Rejected(rejection)) => {
-            report(domain, Admission::Rejected(rejection), findings)
+        Action::CreateTemplate => with_template(domain, findings, Request::CreateTemplate),
+        Action::ReportAdmission => {
+            let has_own = domain.channel().is_some_and(|number| number > 0);
+            let admission = if observed.channels.is_none() || has_own {
+                Admission::Admitted
+            } else {
+                Admission::NotIsolated
+            };
+            report(domain, admission, findings)
         }
-        (
-            Action::DeleteTemplate,
-            Finding::TemplatePresent(template) | Finding::TemplateAltered(template),
-        ) => Decision::Send(Request::DeleteTemplate(template)),
-        (Action::RemoveTemplateFinalizer, Finding::TemplateTerminating(template, patch)) => {
-            Decision::Send(Request::RemoveTemplateFinalizer(template, patch))
-        }
-        (Action::Wait, Finding::TemplateBlocked(template, why)) => {
-            match report(domain, Admission::Rejected(why), findings) {
-                Decision::Done(_) => Decision::Done(Outcome::Blocked(template)),
-                write @ Decision::Send(_) => write,
-            }
-        }
-        (Action::RemoveFinalizer, _) => {
-            // First, since nothing writes its status afterwards.
-            if let Some(why) = being_deleted(domain)
-                && let write @ Decision::Send(_) =
-                    report(domain, Admission::Rejected(why), findings)
-            {
-                return write;
-            }
-            finalizer::remove(uid, &domain.finalizers)
-                .map_or(Decision::Done(Outcome::Gone), |patch| {
-                    Decision::Send(Request::RemoveFinalizer(patch))
-                })
-        }
-        (Action::LookUpTemplate, _) => match domain.template_name() {
+        Action::RemoveFinalizer => remove_finalizer(domain, findings),
+        Action::LookUpTemplate => match domain.template_name() {
             Ok(name) => Decision::Send(Request::LookUpTemplate { name: name.into() }),
             Err(_) => Decision::Done(Outcome::Gone),
         },
-        // Beside `Nothing`, these would be actions on a template, a Lease or a rejection that was not
-        // found. The table has none; a test goes through all of it.
-        (
-            Action::Nothing
-            | Action::TakeChannel
-            | Action::ReportChannel
-            | Action::RebuildChannel
-            | Action::KeepChannel
-            | Action::ReleaseChannel
-            | Action::FreeChannel
-            | Action::RestoreLease
-            | Action::ReportRejection
-            | Action::DeleteTemplate
-            | Action::RemoveTemplateFinalizer
-            | Action::LookUpDomain
-            | Action::Wait,
-            _,
-        ) => Decision::Done(Outcome::Gone),
+        // Only one that is not there is looked up: it has no state of its own.
+        Action::Nothing | Action::LookUpDomain => Decision::Done(Outcome::Gone),
     }
+}
+
+/// The request for the template that we create.
+fn with_template(
+    domain: &Domain,
+    findings: &Findings,
+    request: fn(Box<ResourceClaimTemplate>) -> Request,
+) -> Decision {
+    match claim_template(domain, findings.sharing) {
+        Ok(template) => Decision::Send(request(Box::new(template))),
+        Err(rejection) => report(domain, Admission::Rejected(rejection), findings),
+    }
+}
+
+fn remove_finalizer(domain: &Domain, findings: &Findings) -> Decision {
+    // First, since nothing writes its status afterwards.
+    if let Some(why) = being_deleted(domain)
+        && let write @ Decision::Send(_) = report(domain, Admission::Rejected(why), findings)
+    {
+        return write;
+    }
+    finalizer::remove(domain.uid().as_str(), &domain.finalizers)
+        .map_or(Decision::Done(Outcome::Gone), |patch| {
+            Decision::Send(Request::RemoveFinalizer(patch))
+        })
 }
 
 /// The state that the ComputeDomain shows.
@@ -206,25 +147,6 @@ fn being_deleted(domain: &Domain) -> Option<Rejection> {
     let says_ready =
         admission == Some(true) || domain.reported_state() == Some(ComputeDomainState::Ready);
     (says_ready && !finalizers.is_empty()).then_some(Rejection::BeingDeleted { finalizers })
-}
-
-/// Writes the status, unless it says so already or cannot be read.
-fn report(domain: &Domain, admission: Admission, findings: &Findings) -> Decision {
-    let unreadable = matches!(domain.wanted(), Err(Rejection::Unreadable { .. }));
-    if admission.is_admitted() && findings.waiting.needs_count(domain) {
-        return Decision::Send(Request::CountNodes);
-    }
-    let report = findings.report(domain, admission);
-    let notice = report.notice.is_some();
-    let noticed = !findings.schema.conditions || notice == domain.reports_nodes_without_clique();
-    let is_reported = noticed && report.is_reported_in(domain, findings.schema);
-    if !unreadable && !is_reported {
-        return Decision::Send(Request::WriteStatus(report.admission));
-    }
-    Decision::Done(match report.admission {
-        Admission::Admitted | Admission::NotIsolated | Admission::Assigned(_) => Outcome::Admitted,
-        Admission::Rejected(rejection) => Outcome::Rejected(rejection),
-    })
 }
 
 #[cfg(test)]

@@ -79,34 +79,14 @@ pub enum Action {
     CreateTemplate,
     /// Make the status say `Ready`.
     ReportAdmission,
-    /// Make the status say why the ComputeDomain is rejected.
-    ReportRejection,
-    /// Delete the template.
-    DeleteTemplate,
-    /// Remove our finalizer from the template.
-    RemoveTemplateFinalizer,
-    /// Wait until others have removed their finalizers from the template.
-    Wait,
     /// Remove our finalizer from the ComputeDomain.
     RemoveFinalizer,
     /// Ask the API server whether the ComputeDomain exists.
     LookUpDomain,
     /// Ask the API server whether the template exists.
     LookUpTemplate,
-    /// Create the Lease of a free channel. It fails if there is one by now.
-    TakeChannel,
-    /// Make the status say which channel it is.
-    ReportChannel,
-    /// Create the Lease that is missing, with a mark that says so.
-    RebuildChannel,
-    /// Make the Lease one that is not released.
-    KeepChannel,
-    /// Note in the Lease since when the channel is not used.
-    ReleaseChannel,
-    /// Delete the Lease, so that the channel is free.
-    FreeChannel,
-    /// Create the Lease again, as it was.
-    RestoreLease,
+    /// Make the one request that the event asks for: [`Event::resolution`].
+    Resolve,
 }
 
 /// What an event leads to.
@@ -178,8 +158,10 @@ impl State {
                 (Action::Nothing, Gone)
             }
             (Finalized | Admitted, Event::Deleted) => (Action::Nothing, Deleting),
-            (New | Rejected, Event::Rejected) => (Action::ReportRejection, Rejected),
-            (Finalized | Admitted, Event::Rejected) => (Action::ReportRejection, Finalized),
+            (New | Rejected, Event::Rejected) => (Action::Resolve, Rejected),
+            (Finalized | Admitted, Event::Rejected | ChannelUnreported) => {
+                (Action::Resolve, Finalized)
+            }
             // Whether a ComputeDomain may be admitted, and whether it has a channel, no longer matters
             // once it is being deleted.
             (
@@ -198,17 +180,13 @@ impl State {
             (Missing, TemplatePresent | TemplateTerminating | ChannelUnused | ChannelCooled) => {
                 (Action::LookUpDomain, Absent)
             }
-            (_, ChannelUnused) => (Action::ReleaseChannel, self),
-            (_, ChannelCooled) => (Action::FreeChannel, self),
-            (_, ChannelUsedAgain) => (Action::KeepChannel, self),
-            // Whether anybody uses it is found out later.
-            (_, LeaseLost) => (Action::RestoreLease, self),
+            // After `LeaseLost`, whether anybody uses it is found out later.
+            (_, ChannelUnused | ChannelCooled | ChannelUsedAgain | LeaseLost) => {
+                (Action::Resolve, self)
+            }
 
             // Whatever the template is: first the finalizer, so that a deletion from now on waits.
             (New | Rejected, _) => (Action::AddFinalizer, Finalized),
-            (Finalized | Admitted, ChannelWanted) => (Action::TakeChannel, self),
-            (Finalized | Admitted, ChannelUnreported) => (Action::ReportChannel, Finalized),
-            (_, ChannelLost) => (Action::RebuildChannel, self),
             // If it exists without the label, the request says so.
             (Finalized | Admitted, TemplateAbsent | TemplateUnseen) => {
                 (Action::CreateTemplate, self)
@@ -216,15 +194,12 @@ impl State {
             (Finalized | Admitted, TemplatePresent) => (Action::ReportAdmission, Admitted),
             (Deleting, TemplateAbsent) => (Action::RemoveFinalizer, Gone),
             (Deleting, TemplateUnseen) => (Action::LookUpTemplate, self),
-            // A template cannot be changed, only created again once it is gone.
-            (Finalized | Admitted, TemplateAltered)
+            // A template cannot be changed, only created again once it is gone. That may also be why one
+            // of an admitted ComputeDomain is terminating: somebody deleted it.
+            (Finalized | Admitted, ChannelWanted | TemplateAltered)
             | (Deleting | Gone, TemplatePresent | TemplateAltered)
-            | (Absent, TemplatePresent) => (Action::DeleteTemplate, self),
-
-            // Of an admitted ComputeDomain, too: somebody deleted the template, and it can only be
-            // created again when the old one is gone.
-            (_, TemplateTerminating) => (Action::RemoveTemplateFinalizer, self),
-            (_, TemplateBlocked) => (Action::Wait, self),
+            | (Absent, TemplatePresent)
+            | (_, ChannelLost | TemplateTerminating | TemplateBlocked) => (Action::Resolve, self),
         };
         Transition { action, next }
     }
@@ -272,30 +247,43 @@ impl Event {
             Self::LeaseLost => "Lease deleted by somebody",
         }
     }
+
+    /// In tables: what [`Action::Resolve`] does about the event.
+    pub const fn resolution(self) -> &'static str {
+        match self {
+            // Another action follows, or none.
+            Self::Deleted | Self::TemplateAbsent | Self::TemplateUnseen => "nothing",
+            Self::Rejected => "write the reason into the status",
+            Self::TemplatePresent | Self::TemplateAltered => "delete the template",
+            Self::TemplateTerminating => "remove the template's finalizer",
+            // Until others have removed their finalizers.
+            Self::TemplateBlocked => "wait",
+            // It fails if there is one by now.
+            Self::ChannelWanted => "create a channel's Lease",
+            Self::ChannelUnreported => "write the channel into the status",
+            // With a mark that says so.
+            Self::ChannelLost => "create the Lease again",
+            Self::ChannelUsedAgain => "take the Lease back",
+            // With the time since when the channel is not used.
+            Self::ChannelUnused => "release the Lease",
+            Self::ChannelCooled => "delete the Lease",
+            Self::LeaseLost => "create the Lease as it was",
+        }
+    }
 }
 
 impl Action {
-    /// The action's name in tables.
-    pub const fn name(self) -> &'static str {
+    /// In tables: what the action does about this event.
+    pub const fn name(self, event: Event) -> &'static str {
         match self {
             Self::Nothing => "nothing",
             Self::AddFinalizer => "add the finalizer",
             Self::CreateTemplate => "create the template",
             Self::ReportAdmission => "write status Ready",
-            Self::ReportRejection => "write the reason into the status",
-            Self::DeleteTemplate => "delete the template",
-            Self::RemoveTemplateFinalizer => "remove the template's finalizer",
-            Self::Wait => "wait",
             Self::RemoveFinalizer => "remove the finalizer",
             Self::LookUpDomain => "look the ComputeDomain up",
             Self::LookUpTemplate => "look the template up",
-            Self::TakeChannel => "create a channel's Lease",
-            Self::ReportChannel => "write the channel into the status",
-            Self::RebuildChannel => "create the Lease again",
-            Self::KeepChannel => "take the Lease back",
-            Self::ReleaseChannel => "release the Lease",
-            Self::FreeChannel => "delete the Lease",
-            Self::RestoreLease => "create the Lease as it was",
+            Self::Resolve => event.resolution(),
         }
     }
 }

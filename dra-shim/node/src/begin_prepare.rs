@@ -81,7 +81,7 @@ pub(crate) fn answer_if_prepared(
 ) -> Result<Option<Vec<KubeletDevice>>, PrepareError> {
     let steps = steps(view, uid.as_str(), Transaction::BeginPrepare);
     match view.get(uid.as_str()) {
-        Some(record) if !steps.contains(&Step::RecordStarted) => {
+        Some(record) if *steps == [Step::WriteSpec] => {
             rewrite(specs, uid, record, major)?;
             Ok(Some(kubelet_devices(record)))
         }

@@ -40,11 +40,10 @@ impl Ending {
         for step in steps(claims, uid.as_str(), transaction) {
             match step {
                 Step::WriteSpec => self.write_spec(claims, specs)?,
-                Step::RecordCompleted => {
+                Step::RemoveSpec => remove(specs, uid)?,
+                Step::Record(_) => {
                     claims.complete(uid.as_str(), &self.status, vec![self.group.clone()])?;
                 }
-                Step::RemoveSpec => remove(specs, uid)?,
-                _ => {} // no other step ends a Prepare
             }
         }
         match claims.get(uid.as_str()) {

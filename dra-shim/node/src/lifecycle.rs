@@ -13,11 +13,11 @@
 //!
 //! ```
 //! use compute_domain_node::lifecycle::{ClaimState, Step, Transaction};
-//! use dra_checkpoint::lifecycle::Phase;
+//! use dra_checkpoint::lifecycle::{Event, Phase};
 //!
 //! let prepared = ClaimState { record: Phase::Completed, has_spec: true };
 //! let steps = prepared.steps(Transaction::Unprepare);
-//! assert_eq!(steps, [Step::RemoveSpec, Step::RemoveRecord]);
+//! assert_eq!(steps, [Step::RemoveSpec, Step::Record(Event::Remove)]);
 //!
 //! // A crash between the two leaves a record without its spec. The next start
 //! // writes the spec again; a repeated Unprepare continues.
@@ -82,24 +82,13 @@ pub enum Transaction {
 /// One durable change of the record or the spec. Taking it again changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// The record becomes Started.
-    RecordStarted,
     /// The spec is written, unless it is right already.
     WriteSpec,
-    /// The record becomes Completed: from now on the claim holds its device.
-    RecordCompleted,
     /// The spec is removed.
     RemoveSpec,
-    /// The Started record becomes Aborted, which refuses late attempts.
-    RecordAborted,
-    /// The Completed record is removed: the device is free.
-    RemoveRecord,
-    /// The Aborted record is removed.
-    ExpireRecord,
-    /// The record of an earlier boot is removed, whatever its phase.
-    RemoveOldRecord,
-    /// A lost record is restored as Completed; one that survived stays.
-    RestoreRecord,
+    /// The record changes. Of the events that depend on the claim status, a step has the one for a
+    /// Prepare that nothing came in between of.
+    Record(Event),
 }
 
 // === impl ClaimState ===
@@ -143,13 +132,13 @@ impl ClaimState {
                 // Neither config nor fabric matter to a prepared claim.
                 Phase::Completed => &[Step::WriteSpec],
                 Phase::Absent | Phase::Started | Phase::Aborted => {
-                    &[Step::RecordStarted, Step::WriteSpec]
+                    &[Step::Record(Event::StartOther), Step::WriteSpec]
                 }
             },
             Transaction::EndPrepare => match self.record {
                 // Again: a Prepare in another process may have removed the spec,
                 // or written one for another claim status.
-                Phase::Started => &[Step::WriteSpec, Step::RecordCompleted],
+                Phase::Started => &[Step::WriteSpec, Step::Record(Event::CompleteSame)],
                 // A Prepare in another process has won, for the same claim.
                 Phase::Completed => &[],
                 // An Unprepare came in between.
@@ -169,8 +158,8 @@ impl ClaimState {
             // The spec goes first: no container may start with the device once
             // another claim can hold it.
             Transaction::Unprepare => match self.record {
-                Phase::Started => &[Step::RemoveSpec, Step::RecordAborted],
-                Phase::Completed => &[Step::RemoveSpec, Step::RemoveRecord],
+                Phase::Started => &[Step::RemoveSpec, Step::Record(Event::Abort)],
+                Phase::Completed => &[Step::RemoveSpec, Step::Record(Event::Remove)],
                 Phase::Absent | Phase::Aborted => &[Step::RemoveSpec],
             },
             Transaction::Start => match self.record {
@@ -184,7 +173,7 @@ impl ClaimState {
                 // As at any other start: a record of an earlier boot may have been put back.
                 Phase::Absent => &[],
                 Phase::Started | Phase::Completed | Phase::Aborted => {
-                    &[Step::RemoveSpec, Step::RemoveOldRecord]
+                    &[Step::RemoveSpec, Step::Record(Event::AfterReboot)]
                 }
             },
             Transaction::Repair => match self.record {
@@ -192,7 +181,7 @@ impl ClaimState {
                 Phase::Absent | Phase::Started | Phase::Aborted => &[],
             },
             // Without a spec the claim was never prepared on this node.
-            Transaction::Rebuild if self.has_spec => &[Step::RestoreRecord],
+            Transaction::Rebuild if self.has_spec => &[Step::Record(Event::Restore)],
             Transaction::Rebuild => &[],
             Transaction::RebuildWithout => match self.record {
                 Phase::Absent => &[Step::RemoveSpec],
@@ -200,29 +189,24 @@ impl ClaimState {
                 Phase::Started | Phase::Completed | Phase::Aborted => &[],
             },
             Transaction::Expire => match self.record {
-                Phase::Aborted => &[Step::RemoveSpec, Step::ExpireRecord],
+                Phase::Aborted => &[Step::RemoveSpec, Step::Record(Event::Expire)],
                 Phase::Absent | Phase::Started | Phase::Completed => &[],
             },
         }
     }
 
     /// The state after `step`. A [`ClaimState`] has neither fence nor claim status:
-    /// `RecordStarted` is taken to be a Prepare that no fence refuses, and
-    /// `RecordCompleted` one for the recorded status.
+    /// a start is taken to be a Prepare that no fence refuses, and
+    /// a completion one for the recorded status.
     ///
     /// # Errors
     /// The record refuses the step; nothing changes.
     pub fn next(self, step: Step) -> Result<Self, Refusal> {
-        let record = match step.record_event() {
-            Some(event) => self.record.next(event)?,
-            None => self.record,
-        };
-        let has_spec = match step {
-            Step::WriteSpec => true,
-            Step::RemoveSpec => false,
-            _ => self.has_spec,
-        };
-        Ok(Self { record, has_spec })
+        match step {
+            Step::WriteSpec => Ok(Self::new(self.record, true)),
+            Step::RemoveSpec => Ok(Self::new(self.record, false)),
+            Step::Record(event) => Ok(Self::new(self.record.next(event)?, self.has_spec)),
+        }
     }
 }
 
@@ -265,47 +249,20 @@ impl Transaction {
 // === impl Step ===
 
 impl Step {
-    /// Every step, in the order of a claim's life.
-    pub const ALL: [Self; 9] = [
-        Self::RecordStarted,
-        Self::WriteSpec,
-        Self::RecordCompleted,
-        Self::RemoveSpec,
-        Self::RecordAborted,
-        Self::RemoveRecord,
-        Self::ExpireRecord,
-        Self::RemoveOldRecord,
-        Self::RestoreRecord,
-    ];
-
     /// A few words for tables and messages.
     pub fn name(self) -> &'static str {
         match self {
-            Self::RecordStarted => "record Started",
             Self::WriteSpec => "write spec",
-            Self::RecordCompleted => "record Completed",
             Self::RemoveSpec => "remove spec",
-            Self::RecordAborted => "record Aborted",
-            Self::RemoveRecord => "remove record",
-            Self::ExpireRecord => "remove expired record",
-            Self::RemoveOldRecord => "remove old record",
-            Self::RestoreRecord => "restore record",
-        }
-    }
-
-    /// What happens to the record, if the step is one of the record. Of the
-    /// events that depend on the claim status, these are the ones for a Prepare
-    /// that nothing came in between of.
-    fn record_event(self) -> Option<Event> {
-        match self {
-            Self::RecordStarted => Some(Event::StartOther),
-            Self::RecordCompleted => Some(Event::CompleteSame),
-            Self::RecordAborted => Some(Event::Abort),
-            Self::RemoveRecord => Some(Event::Remove),
-            Self::ExpireRecord => Some(Event::Expire),
-            Self::RemoveOldRecord => Some(Event::AfterReboot),
-            Self::RestoreRecord => Some(Event::Restore),
-            Self::WriteSpec | Self::RemoveSpec => None,
+            Self::Record(event) => match event {
+                Event::StartSame | Event::StartFenced | Event::StartOther => "record Started",
+                Event::CompleteSame | Event::CompleteOther => "record Completed",
+                Event::Abort => "record Aborted",
+                Event::Remove => "remove record",
+                Event::Expire => "remove expired record",
+                Event::AfterReboot => "remove old record",
+                Event::Restore => "restore record",
+            },
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use dra_checkpoint::lifecycle::Phase;
+use dra_checkpoint::lifecycle::{Event, Phase};
 use dra_checkpoint::{Boot, ClaimRef, ClaimStatus, Claims, View};
 use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, DeviceName, Major};
@@ -135,7 +135,7 @@ fn remove_specs_without_record(
         .filter_map(|(uid, _)| ClaimUid::new(uid).ok())
         .filter(|uid| {
             let steps = steps(claims, uid.as_str(), Transaction::RebuildWithout);
-            !steps.contains(&Step::RemoveSpec)
+            *steps != [Step::RemoveSpec]
         })
         .collect();
     let swept = specs.sweep(&keep)?;
@@ -174,10 +174,7 @@ fn restore(
         record: claims.phase(uid.as_str()),
         has_spec: specs.exists(&uid)?,
     };
-    if !state
-        .steps(Transaction::Rebuild)
-        .contains(&Step::RestoreRecord)
-    {
+    if *state.steps(Transaction::Rebuild) != [Step::Record(Event::Restore)] {
         return Ok(false);
     }
     let Some(channel) = opened_channel(specs, guard, &uid, &request)? else {

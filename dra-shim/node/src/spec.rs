@@ -72,7 +72,7 @@ pub(crate) fn rewrite_all(
         let Ok(uid) = ClaimUid::new(uid) else {
             continue;
         };
-        if !steps(view, uid.as_str(), transaction).contains(&Step::WriteSpec) {
+        if *steps(view, uid.as_str(), transaction) != [Step::WriteSpec] {
             continue;
         }
         match rewrite(specs, &uid, record, major) {

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use dra_checkpoint::lifecycle::Event;
 use dra_checkpoint::{Boot, BootId, Damage, Refused, Store, StoreError};
 use dra_common::error_chain;
 use durable_file::Dir;
@@ -116,7 +117,7 @@ impl NodeClaims {
             }
             for uid in &uids {
                 let steps = steps(claims, uid.as_str(), Transaction::StartAfterReboot);
-                if steps.contains(&Step::RemoveSpec) {
+                if *steps == [Step::RemoveSpec, Step::Record(Event::AfterReboot)] {
                     specs.remove(uid)?;
                 }
             }

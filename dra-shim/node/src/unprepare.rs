@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dra_checkpoint::Claims;
-use dra_checkpoint::lifecycle::Phase;
+use dra_checkpoint::lifecycle::{Event, Phase};
 use imex_cdi::{ClaimSpecs, ClaimUid};
 
 use crate::device_group::DeviceGroup;
@@ -41,9 +41,10 @@ impl NodeClaims {
     pub fn expire(&self, now: Moment) -> Result<(), UnprepareError> {
         let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
         self.commit(move |claims| {
+            const STEPS: [Step; 2] = [Step::RemoveSpec, Step::Record(Event::Expire)];
             let aborted = claims.records_unchecked().map(|(uid, _)| uid.to_owned());
             let aborted: Vec<_> = aborted
-                .filter(|uid| steps(claims, uid, Transaction::Expire).contains(&Step::RemoveSpec))
+                .filter(|uid| *steps(claims, uid, Transaction::Expire) == STEPS)
                 .collect();
             claims.expire_by(|uid, record| fences.now(uid, record, now));
             // The records are gone once this change is written.
@@ -73,9 +74,9 @@ fn remove(
     for step in steps(claims, uid, Transaction::Unprepare) {
         match step {
             Step::RemoveSpec => remove_spec(specs, uid)?,
-            Step::RecordAborted => claims.abort(uid, now.wall)?,
-            Step::RemoveRecord => claims.remove(uid)?,
-            _ => {} // no other step is one of Unprepare
+            Step::Record(Event::Abort) => claims.abort(uid, now.wall)?,
+            Step::Record(_) => claims.remove(uid)?,
+            Step::WriteSpec => {} // none is written
         }
     }
     Ok(())

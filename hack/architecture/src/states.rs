@@ -160,7 +160,7 @@ fn domain() -> Machine {
             let transition = state.on(event);
             let action = match transition.action {
                 Action::Nothing => String::new(),
-                action => action.name().to_owned(),
+                action => action.name(event).to_owned(),
             };
             Ok::<_, Infallible>((transition.next, action))
         },

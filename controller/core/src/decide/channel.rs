@@ -1,14 +1,17 @@
 //! What there is to be done about channels, where every ComputeDomain has its own.
 
+use std::sync::Arc;
+
 use super::decision::Request;
-use super::finding::Finding;
+use super::finding::{Finding, report, request};
 use super::findings::Findings;
-use crate::channel_lease::ChannelLease;
+use crate::channel_lease::{ChannelLease, lease_of};
 use crate::channels::{Assigned, ObservedChannels, Offer};
 use crate::domain::Domain;
 use crate::index::Observed;
-use crate::lifecycle::{Action, Event, State};
+use crate::lifecycle::{Event, State};
 use crate::rejection::Rejection;
+use crate::status::Admission;
 
 /// What makes the channel in the status the domain's again, before all else and also while it is being
 /// deleted: its Lease is missing, or was released.
@@ -16,10 +19,12 @@ pub(super) fn lost(domain: &Domain, observed: &Observed, findings: &Findings) ->
     let channels = observed.channels.as_ref()?;
     match channels.assigned.as_ref()? {
         Assigned::Nobody if domain.has_finalizer() && refusal(findings).is_none() => {
-            domain.channel().map(Finding::ChannelLost)
+            let number = domain.channel()?;
+            let create = create(domain, number, true, channels);
+            Some(Finding::send(Event::ChannelLost, create))
         }
         Assigned::Holder(lease) if is_held_by(lease, domain) && lease.is_released() => {
-            Some(Finding::ChannelUsedAgain(lease.clone()))
+            Some(Finding::send(Event::ChannelUsedAgain, take_back(lease)))
         }
         _ => None,
     }
@@ -28,34 +33,50 @@ pub(super) fn lost(domain: &Domain, observed: &Observed, findings: &Findings) ->
 /// What there is to be done before the domain gets its template; `None`: nothing, since it has its
 /// channel, or is to keep channel 0.
 // req: CHANNEL-6
-pub(super) fn find(domain: &Domain, observed: &Observed, findings: &Findings) -> Option<Finding> {
-    let channels = observed.channels.as_ref()?;
-    if !domain.has_finalizer() {
-        return None;
+pub(super) fn find(
+    domain: &Domain,
+    observed: &Observed,
+    findings: &Findings,
+) -> Result<Option<Finding>, Rejection> {
+    let channels = observed.channels.as_ref();
+    let Some(channels) = channels.filter(|_| domain.has_finalizer()) else {
+        return Ok(None);
+    };
+    let refused = || refusal(findings).cloned().map_or(Ok(()), Err);
+    if let Some(Assigned::Nobody) = &channels.assigned {
+        refused()?;
     }
-    if let (Some(Assigned::Nobody), Some(refusal)) = (&channels.assigned, refusal(findings)) {
-        return Some(Finding::Rejected(refusal.clone()));
+    if let Some(number) = domain.channel() {
+        let assigned = channels.assigned.as_ref();
+        let rejection = assigned.and_then(|it| not_confirmed(domain, number, it));
+        return rejection.map_or(Ok(None), Err);
     }
-    if let (Some(number), Some(assigned)) = (domain.channel(), &channels.assigned) {
-        return not_confirmed(domain, number, assigned).map(Finding::Rejected);
-    }
-    if domain.channel().is_some() {
-        return None;
-    }
-    Some(match (channels.given(), channels.offer) {
-        (None, Offer::Nothing) => return None,
-        _ if !findings.schema.channel => Finding::Rejected(Rejection::ChannelFieldMissing),
-        (Some(lease), _) if lease.is_released() => Finding::ChannelUsedAgain(lease.clone()),
-        (Some(lease), _) => Finding::ChannelUnreported(lease.number()),
-        (None, Offer::Channel(number)) => match refusal(findings) {
-            Some(refusal) => Finding::Rejected(refusal.clone()),
-            None => Finding::ChannelWanted(number),
-        },
-        (None, Offer::NoneFree(_)) => Finding::Rejected(Rejection::NoChannelFree {
+    match (channels.given(), channels.offer) {
+        (None, Offer::Nothing) => Ok(None),
+        _ if !findings.schema.channel => Err(Rejection::ChannelFieldMissing),
+        (Some(lease), _) if lease.is_released() => {
+            let used_again = Finding::send(Event::ChannelUsedAgain, take_back(lease));
+            Ok(Some(used_again))
+        }
+        (Some(lease), _) => Ok(Some(Finding {
+            event: Event::ChannelUnreported,
+            resolution: report(domain, Admission::Assigned(lease.number()), findings),
+        })),
+        (None, Offer::Channel(number)) => {
+            refused()?;
+            let create = create(domain, number, false, channels);
+            Ok(Some(Finding::send(Event::ChannelWanted, create)))
+        }
+        (None, Offer::NoneFree(_)) => Err(Rejection::NoChannelFree {
             count: channels.count,
         }),
-        (None, Offer::Rebuilding(_)) => Finding::Rejected(Rejection::ChannelsBeingRebuilt),
-    })
+        (None, Offer::Rebuilding(_)) => Err(Rejection::ChannelsBeingRebuilt),
+    }
+}
+
+fn create(domain: &Domain, number: u32, rebuilt: bool, channels: &ObservedChannels) -> Request {
+    let lease = lease_of(domain, number, rebuilt, channels.now);
+    Request::CreateLease(number, Box::new(lease))
 }
 
 /// Why the API server does not let us create the Lease.
@@ -118,50 +139,41 @@ pub(super) fn rest(
     let lost = channels.lost.iter().find_map(|lease| {
         // That of a status is created from the status, or cannot be.
         let in_status = domain.and_then(Domain::channel) == Some(lease.number());
+        let restored = lease.restored().filter(|_| !in_status)?;
+        let restore = Request::RestoreLease(Box::new(restored));
         let state = state.unwrap_or(State::Missing);
-        match state.on(Event::LeaseLost).action {
-            Action::RestoreLease if !in_status => lease.restored(),
-            _ => None,
-        }
+        request(state, Event::LeaseLost, Some(restore), look_up(lease))
     });
-    if let Some(lease) = lost {
-        return Some(Request::RestoreLease(Box::new(lease)));
-    }
-    channels.held.iter().find_map(|lease| {
-        let event = event_of(channels, lease, domain)?;
-        let state = state.unwrap_or_else(|| looked_up(lease, findings));
-        let lease = lease.clone();
-        match state.on(event).action {
-            Action::LookUpDomain => Some(look_up(&lease)),
-            Action::KeepChannel => {
-                let patch = lease.taken_back();
-                Some(Request::ChangeLease(lease, patch))
-            }
-            Action::ReleaseChannel => {
-                let patch = lease.released_at(channels.now);
-                Some(Request::ChangeLease(lease, patch))
-            }
-            Action::FreeChannel => Some(Request::DeleteLease(lease)),
-            _ => None,
-        }
+    lost.or_else(|| {
+        channels.held.iter().find_map(|lease| {
+            let (event, resolution) = event_of(channels, lease, domain)?;
+            let state = state.unwrap_or_else(|| looked_up(lease, findings));
+            request(state, event, Some(resolution), look_up(lease))
+        })
     })
 }
 
+/// With the request that resolves it.
 fn event_of(
     channels: &ObservedChannels,
-    lease: &ChannelLease,
+    lease: &Arc<ChannelLease>,
     domain: Option<&Domain>,
-) -> Option<Event> {
+) -> Option<(Event, Request)> {
     if channels.is_used(lease, domain) {
         // Of a domain that is there, it is found before all else.
-        return (lease.is_released() && domain.is_none()).then_some(Event::ChannelUsedAgain);
+        let again = lease.is_released() && domain.is_none();
+        return again.then(|| (Event::ChannelUsedAgain, take_back(lease)));
     }
     if !lease.is_cooling(channels.now) {
-        return Some(Event::ChannelUnused);
+        let release = Request::ChangeLease(lease.clone(), lease.released_at(channels.now));
+        return Some((Event::ChannelUnused, release));
     }
-    lease
-        .is_cooled(channels.now)
-        .then_some(Event::ChannelCooled)
+    let cooled = lease.is_cooled(channels.now);
+    cooled.then(|| (Event::ChannelCooled, Request::DeleteLease(lease.clone())))
+}
+
+fn take_back(lease: &Arc<ChannelLease>) -> Request {
+    Request::ChangeLease(lease.clone(), lease.taken_back())
 }
 
 fn looked_up(lease: &ChannelLease, findings: &Findings) -> State {

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use compute_domain_api::AllocationMode;
 
 use super::channel;
-use super::decision::Request;
-use super::finding::Finding;
+use super::decision::{Decision, Outcome, Request};
+use super::finding::{Finding, report};
 use super::findings::Findings;
 use crate::domain::Domain;
 use crate::index::Observed;
+use crate::lifecycle::Event;
 use crate::nodes::Nodes;
 use crate::observed_template::{ObservedTemplate, Target};
 use crate::rejection::Rejection;
+use crate::status::Admission;
 use crate::template::is_content_of;
 
 pub(super) fn find(
@@ -28,20 +30,21 @@ pub(super) fn find(
         return finding;
     }
     if domain.is_being_deleted() {
-        return match most_urgent(own, findings) {
+        return match most_urgent(domain, own, findings) {
             Some(finding) => finding,
             None if findings.has_no_template || domain.template_name().is_err() => {
-                Finding::TemplateAbsent
+                Finding::absent(Event::TemplateAbsent)
             }
-            None => Finding::TemplateUnseen,
+            None => Finding::absent(Event::TemplateUnseen),
         };
     }
-    match reason_to_reject(domain, observed, findings, driver_namespaces) {
-        Some(rejection) => Finding::Rejected(rejection),
-        None => {
-            channel::find(domain, observed, findings).unwrap_or_else(|| live(domain, own, findings))
-        }
-    }
+    let found = reject(domain, observed, findings, driver_namespaces)
+        .and_then(|()| channel::find(domain, observed, findings))
+        .and_then(|found| found.map_or_else(|| live(domain, own, findings), Ok));
+    found.unwrap_or_else(|rejection| Finding {
+        event: Event::Rejected,
+        resolution: report(domain, Admission::Rejected(rejection), findings),
+    })
 }
 
 /// What there is to be done about templates with the domain's label that are not its own, although
@@ -83,18 +86,16 @@ fn is_own(template: &ObservedTemplate, domain: &Domain) -> bool {
 }
 
 // req: CD-12
-fn reason_to_reject(
+fn reject(
     domain: &Domain,
     observed: &Observed,
     findings: &Findings,
     driver_namespaces: &[String],
-) -> Option<Rejection> {
-    if let Err(rejection) = domain.template_name() {
-        return Some(rejection);
-    }
+) -> Result<(), Rejection> {
+    domain.template_name()?;
     let templates = || observed.templates.iter().map(|template| &**template);
     if let Some(template) = templates().find(|template| template.is_of_driver(driver_namespaces)) {
-        return Some(Rejection::DriverManaged {
+        return Err(Rejection::DriverManaged {
             object: template.reference().clone(),
             uid: domain.uid().to_string(),
             removes: findings.nodes != Nodes::Unmanaged,
@@ -103,15 +104,16 @@ fn reason_to_reject(
     let in_the_way = |template: &&ObservedTemplate| {
         domain.wants(template.reference()) && !template.is_for_workload()
     };
-    templates()
-        .find(in_the_way)
-        .map(|template| Rejection::NameTaken {
+    match templates().find(in_the_way) {
+        Some(template) => Err(Rejection::NameTaken {
             name: template.reference().name.to_string(),
             owner: format!(
                 "{}, but is not for its workload",
                 template.owner(template.is_of(domain).then_some(domain))
             ),
-        })
+        }),
+        None => Ok(()),
+    }
 }
 
 /// What there is to be done about the template of a domain that is to have one. Its name is unique, so
@@ -120,67 +122,83 @@ fn live<'a>(
     domain: &Domain,
     mut own: impl Iterator<Item = &'a ObservedTemplate>,
     findings: &Findings,
-) -> Finding {
+) -> Result<Finding, Rejection> {
     let Some(template) = own.next() else {
-        return match &findings.refusal {
-            Some(refusal) => Finding::Rejected(refusal.clone()),
-            None => Finding::TemplateAbsent,
-        };
+        let refusal = findings.refusal.clone();
+        return refusal.map_or_else(|| Ok(Finding::absent(Event::TemplateAbsent)), Err);
     };
-    let reference = template.reference().clone();
-    match deletion_state(template, findings) {
-        Some(Finding::TemplateBlocked(_, why)) => Finding::Rejected(why),
-        Some(finding) => finding,
-        None if has_lost_label(template, findings) || is_altered(template, domain, findings) => {
-            match &findings.refusal {
-                // Another one could not be created.
-                Some(refusal @ Rejection::TemplateRefused { .. }) => {
-                    Finding::Rejected(refusal.clone())
-                }
-                _ => Finding::TemplateAltered(reference),
-            }
-        }
-        None => Finding::TemplatePresent(reference),
+    if let Some(release) = release(template, findings)? {
+        return Ok(Finding::send(Event::TemplateTerminating, release));
     }
+    let event = if has_lost_label(template, findings) || is_altered(template, domain, findings) {
+        // Another one could not be created.
+        if let Some(refusal @ Rejection::TemplateRefused { .. }) = &findings.refusal {
+            return Err(refusal.clone());
+        }
+        Event::TemplateAltered
+    } else {
+        Event::TemplatePresent
+    };
+    Ok(Finding::send(event, delete(template)))
 }
 
 /// What is to be done first about the templates of a domain that is being deleted: delete, then
 /// remove our finalizer, then wait.
 fn most_urgent<'a>(
+    domain: &Domain,
     templates: impl Iterator<Item = &'a ObservedTemplate>,
     findings: &Findings,
 ) -> Option<Finding> {
-    let mut first = None;
+    let mut first: Option<Finding> = None;
     for template in templates {
-        match (deletion_state(template, findings), &first) {
-            (None, _) => return Some(Finding::TemplatePresent(template.reference().clone())),
-            (Some(_), Some(Finding::TemplateTerminating(..))) => {}
-            (deleting, _) => first = deleting,
-        }
+        let finding = match release(template, findings) {
+            Ok(None) => return Some(Finding::send(Event::TemplatePresent, delete(template))),
+            Ok(Some(release)) => Finding::send(Event::TemplateTerminating, release),
+            Err(why) => Finding {
+                event: Event::TemplateBlocked,
+                resolution: match report(domain, Admission::Rejected(why), findings) {
+                    Decision::Done(_) => {
+                        Decision::Done(Outcome::Blocked(template.reference().clone()))
+                    }
+                    write @ Decision::Send(_) => write,
+                },
+            },
+        };
+        first = first
+            .filter(|first| first.event == Event::TemplateTerminating)
+            .or(Some(finding));
     }
     first
 }
 
-/// How far the deletion of a template is; `None` if it is not being deleted.
-pub(super) fn deletion_state(template: &ObservedTemplate, findings: &Findings) -> Option<Finding> {
+fn delete(template: &ObservedTemplate) -> Request {
+    Request::DeleteTemplate(template.reference().clone())
+}
+
+/// The request that lets go of a template that is being deleted; `None` if it is not.
+///
+/// # Errors
+/// What keeps it besides our finalizer.
+pub(super) fn release(
+    template: &ObservedTemplate,
+    findings: &Findings,
+) -> Result<Option<Request>, Rejection> {
     let reference = template.reference().clone();
     if let Some(message) = findings.kept.get(&reference.uid) {
-        let why = Rejection::TemplateKept {
-            template: reference.clone(),
+        return Err(Rejection::TemplateKept {
+            template: reference,
             message: message.clone(),
-        };
-        return Some(Finding::TemplateBlocked(reference, why));
+        });
     }
     if !template.is_being_deleted() {
-        return None;
+        return Ok(None);
     }
-    if let Some(patch) = template.finalizer_removal() {
-        return Some(Finding::TemplateTerminating(reference, patch));
+    match template.finalizer_removal() {
+        Some(patch) => Ok(Some(Request::RemoveTemplateFinalizer(reference, patch))),
+        None => Err(Rejection::TemplateHeld {
+            template: reference,
+        }),
     }
-    let why = Rejection::TemplateHeld {
-        template: reference.clone(),
-    };
-    Some(Finding::TemplateBlocked(reference, why))
 }
 
 /// Whether somebody has removed one of the labels.

@@ -1,48 +1,70 @@
-//! What there is to be done, as an event of the state machine.
+//! What a look at the objects leads to: an event of the state machine, and what resolves it.
 
-use std::sync::Arc;
-
-use serde_json::Value;
-
-use crate::channel_lease::ChannelLease;
-use crate::lifecycle::Event;
+use super::decision::{Decision, Outcome, Request};
+use super::findings::Findings;
+use crate::domain::Domain;
+use crate::lifecycle::{Action, Event, State};
 use crate::rejection::Rejection;
-use crate::template_ref::TemplateRef;
+use crate::status::Admission;
 
-/// The state of a template or a channel, with the data for its requests: an [`Event`].
+/// What is found out about a ComputeDomain that exists.
 #[derive(Debug)]
-pub(super) enum Finding {
-    Rejected(Rejection),
-    TemplateAbsent,
-    TemplateUnseen,
-    TemplatePresent(TemplateRef),
-    TemplateAltered(TemplateRef),
-    /// With the patch that removes our finalizer.
-    TemplateTerminating(TemplateRef, Value),
-    /// With what keeps it.
-    TemplateBlocked(TemplateRef, Rejection),
-    ChannelWanted(u32),
-    ChannelUnreported(u32),
-    ChannelLost(u32),
-    ChannelUsedAgain(Arc<ChannelLease>),
+pub(super) struct Finding {
+    pub(super) event: Event,
+    /// What [`Action::Resolve`] is then.
+    pub(super) resolution: Decision,
 }
 
 // === impl Finding ===
 
 impl Finding {
-    pub(super) fn event(&self) -> Event {
-        match self {
-            Self::Rejected(_) => Event::Rejected,
-            Self::TemplateAbsent => Event::TemplateAbsent,
-            Self::TemplateUnseen => Event::TemplateUnseen,
-            Self::TemplatePresent(_) => Event::TemplatePresent,
-            Self::TemplateAltered(_) => Event::TemplateAltered,
-            Self::TemplateTerminating(..) => Event::TemplateTerminating,
-            Self::TemplateBlocked(..) => Event::TemplateBlocked,
-            Self::ChannelWanted(_) => Event::ChannelWanted,
-            Self::ChannelUnreported(_) => Event::ChannelUnreported,
-            Self::ChannelLost(_) => Event::ChannelLost,
-            Self::ChannelUsedAgain(_) => Event::ChannelUsedAgain,
+    /// What this request resolves.
+    pub(super) fn send(event: Event, request: Request) -> Self {
+        Self {
+            event,
+            resolution: Decision::Send(request),
         }
     }
+
+    /// That there is no template, which no request resolves.
+    pub(super) fn absent(event: Event) -> Self {
+        Self {
+            event,
+            resolution: Decision::Done(Outcome::Gone),
+        }
+    }
+}
+
+/// The request about a template or a Lease, if the state of its ComputeDomain asks for one.
+pub(super) fn request(
+    state: State,
+    event: Event,
+    resolution: Option<Request>,
+    look_up: Request,
+) -> Option<Request> {
+    match state.on(event).action {
+        Action::Resolve => resolution,
+        Action::LookUpDomain => Some(look_up),
+        // The others are about the ComputeDomain itself.
+        _ => None,
+    }
+}
+
+/// Writes the status, unless it says so already or cannot be read.
+pub(super) fn report(domain: &Domain, admission: Admission, findings: &Findings) -> Decision {
+    let unreadable = matches!(domain.wanted(), Err(Rejection::Unreadable { .. }));
+    if admission.is_admitted() && findings.waiting.needs_count(domain) {
+        return Decision::Send(Request::CountNodes);
+    }
+    let report = findings.report(domain, admission);
+    let notice = report.notice.is_some();
+    let noticed = !findings.schema.conditions || notice == domain.reports_nodes_without_clique();
+    let is_reported = noticed && report.is_reported_in(domain, findings.schema);
+    if !unreadable && !is_reported {
+        return Decision::Send(Request::WriteStatus(report.admission));
+    }
+    Decision::Done(match report.admission {
+        Admission::Admitted | Admission::NotIsolated | Admission::Assigned(_) => Outcome::Admitted,
+        Admission::Rejected(rejection) => Outcome::Rejected(rejection),
+    })
 }

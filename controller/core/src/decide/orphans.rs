@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::decision::{Decision, Outcome, Request};
 use super::find;
-use super::finding::Finding;
+use super::finding;
 use super::findings::Findings;
-use crate::lifecycle::{Action, State};
+use crate::lifecycle::{Event, State};
 use crate::observed_template::ObservedTemplate;
 
 /// The first request that one of the templates needs. Those of the driver-managed mode are never
@@ -26,28 +26,24 @@ pub(super) fn decide(
 }
 
 fn request(template: &ObservedTemplate, findings: &Findings) -> Option<Request> {
-    let reference = template.reference().clone();
+    let reference = template.reference();
     let looked_up = findings.absent_in.contains(&reference.namespace);
     let state = if looked_up {
         State::Absent
     } else {
         State::Missing
     };
-    let finding = match find::deletion_state(template, findings) {
-        Some(finding) => finding,
+    let delete = || Some(Request::DeleteTemplate(reference.clone()));
+    let (event, resolution) = match find::release(template, findings) {
+        Ok(Some(release)) => (Event::TemplateTerminating, Some(release)),
+        Err(_) => (Event::TemplateBlocked, None),
         // Labels alone are no proof: anybody can set them on a template of his own.
-        None if template.is_ours() => Finding::TemplatePresent(reference.clone()),
-        None => Finding::TemplateAltered(reference.clone()),
+        Ok(None) if template.is_ours() => (Event::TemplatePresent, delete()),
+        Ok(None) => (Event::TemplateAltered, delete()),
     };
-    match (state.on(finding.event()).action, finding) {
-        (Action::LookUpDomain, _) => Some(Request::LookUpDomain {
-            namespace: reference.namespace,
-            name: template.domain_name().map(Into::into),
-        }),
-        (Action::DeleteTemplate, _) => Some(Request::DeleteTemplate(reference)),
-        (Action::RemoveTemplateFinalizer, Finding::TemplateTerminating(_, patch)) => {
-            Some(Request::RemoveTemplateFinalizer(reference, patch))
-        }
-        _ => None,
-    }
+    let look_up = Request::LookUpDomain {
+        namespace: reference.namespace.clone(),
+        name: template.domain_name().map(Into::into),
+    };
+    finding::request(state, event, resolution, look_up)
 }

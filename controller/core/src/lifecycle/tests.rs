@@ -27,6 +27,19 @@ fn cells_of(action: Action) -> Vec<(State, Event)> {
     of_action.map(|(state, event, _)| (state, event)).collect()
 }
 
+/// The states in which one of these events is resolved.
+fn resolved(events: &[Event]) -> Vec<(State, Event)> {
+    let mut cells = cells_of(Action::Resolve);
+    cells.retain(|(_, event)| events.contains(event));
+    cells
+}
+
+/// Those whose resolution writes the status.
+const OF_THE_STATUS: [Event; 2] = [Event::Rejected, Event::ChannelUnreported];
+
+/// Those whose resolution deletes the template.
+const DELETED: [Event; 2] = [Event::TemplatePresent, Event::TemplateAltered];
+
 /// The states of a ComputeDomain that exists without deletion timestamp.
 fn is_live(state: State) -> bool {
     matches!(
@@ -50,11 +63,13 @@ fn has_finalizer(state: State) -> bool {
 /// How the template is after our action, if nobody else does anything. `truth` is what a look-up
 /// finds.
 fn template_after(template: Event, action: Action, truth: Event) -> Event {
-    match action {
-        Action::CreateTemplate => Event::TemplatePresent,
-        Action::DeleteTemplate => Event::TemplateTerminating,
-        Action::RemoveTemplateFinalizer => Event::TemplateAbsent,
-        Action::LookUpTemplate => truth,
+    match (action, template) {
+        (Action::CreateTemplate, _) => Event::TemplatePresent,
+        (Action::Resolve, Event::TemplatePresent | Event::TemplateAltered) => {
+            Event::TemplateTerminating
+        }
+        (Action::Resolve, Event::TemplateTerminating) => Event::TemplateAbsent,
+        (Action::LookUpTemplate, _) => truth,
         _ => template,
     }
 }
@@ -134,22 +149,15 @@ fn that_the_watch_has_no_template_is_not_enough_for_the_finalizer_to_go() {
 }
 
 #[test]
-fn the_template_loses_its_finalizer_only_when_it_is_being_deleted() {
-    for (state, event) in cells_of(Action::RemoveTemplateFinalizer) {
-        assert_eq!(event, Event::TemplateTerminating, "{state:?}");
-    }
-}
-
-#[test]
 fn the_template_of_a_live_domain_is_deleted_only_if_it_is_altered() {
-    let cells = cells_of(Action::DeleteTemplate);
+    let cells = resolved(&DELETED);
     for (state, event) in cells.into_iter().filter(|(state, _)| is_live(*state)) {
         assert_eq!(event, Event::TemplateAltered, "{state:?}");
         assert!(has_finalizer(state), "{state:?}");
     }
     for state in [State::Finalized, State::Admitted] {
         let action = state.on(Event::TemplateAltered).action;
-        assert_eq!(action, Action::DeleteTemplate, "{state:?}");
+        assert_eq!(action, Action::Resolve, "{state:?}");
     }
 }
 
@@ -160,10 +168,11 @@ fn for_a_domain_that_the_watch_does_not_have_nothing_is_done_but_to_look_it_up()
         match action {
             Action::Nothing => assert_eq!(next, State::Missing, "{event:?}"),
             Action::LookUpDomain => assert_eq!(next, State::Absent, "{event:?}"),
-            // What a claim of it uses again stays.
-            Action::KeepChannel => assert_eq!(event, Event::ChannelUsedAgain),
-            // And what somebody else deletes.
-            Action::RestoreLease => assert_eq!(event, Event::LeaseLost),
+            // What a claim of it uses again stays, and what somebody else deletes.
+            Action::Resolve => assert!(
+                matches!(event, Event::ChannelUsedAgain | Event::LeaseLost),
+                "{event:?}"
+            ),
             _ => panic!("{event:?}: {action:?}"),
         }
     }
@@ -192,18 +201,12 @@ fn a_domain_is_absent_only_after_a_look_up_and_for_ever() {
 
 #[test]
 fn only_templates_and_leases_are_changed_when_the_domain_does_not_exist() {
-    let harmless = [
-        Action::Nothing,
-        Action::LookUpDomain,
-        Action::DeleteTemplate,
-        Action::RemoveTemplateFinalizer,
-        Action::KeepChannel,
-        Action::ReleaseChannel,
-        Action::FreeChannel,
-        Action::RestoreLease,
-    ];
+    let harmless = [Action::Nothing, Action::LookUpDomain, Action::Resolve];
     for (state, event, transition) in every_cell().filter(|(state, ..)| !exists(*state)) {
         assert!(harmless.contains(&transition.action), "{state:?} {event:?}");
+        if transition.action == Action::Resolve {
+            assert!(!OF_THE_STATUS.contains(&event), "{state:?} {event:?}");
+        }
         assert!(!exists(transition.next), "{state:?} {event:?}");
     }
 }
@@ -221,12 +224,12 @@ fn what_somebody_else_made_is_not_deleted_for_a_domain_that_does_not_exist() {
 fn a_rejected_domain_gets_a_status_and_nothing_else() {
     for state in State::ALL.into_iter().filter(|state| is_live(*state)) {
         let transition = state.on(Event::Rejected);
-        assert_eq!(transition.action, Action::ReportRejection, "{state:?}");
+        assert_eq!(transition.action, Action::Resolve, "{state:?}");
         assert_ne!(transition.next, State::Admitted, "{state:?}");
         assert_eq!(has_finalizer(transition.next), has_finalizer(state));
     }
-    for (state, event) in cells_of(Action::ReportRejection) {
-        assert!(is_live(state) && event == Event::Rejected);
+    for (state, _) in resolved(&[Event::Rejected]) {
+        assert!(is_live(state), "{state:?}");
     }
 }
 
@@ -243,34 +246,29 @@ fn a_domain_is_admitted_only_while_its_template_exists() {
 
 #[test]
 fn a_channel_is_taken_and_reported_only_behind_the_finalizer_of_a_domain_that_lives() {
-    for action in [Action::TakeChannel, Action::ReportChannel] {
-        for (state, event) in cells_of(action) {
-            assert!(
-                has_finalizer(state) && is_live(state),
-                "{state:?} {event:?}"
-            );
-        }
+    for (state, event) in resolved(&[Event::ChannelWanted, Event::ChannelUnreported]) {
+        assert!(
+            has_finalizer(state) && is_live(state),
+            "{state:?} {event:?}"
+        );
     }
-    for (state, event) in cells_of(Action::RebuildChannel) {
+    for (state, event) in resolved(&[Event::ChannelLost]) {
         assert!(has_finalizer(state), "{state:?} {event:?}");
     }
 }
 
 #[test]
-fn a_lease_goes_only_when_nobody_uses_it_and_after_it_was_released() {
-    for (state, event, transition) in every_cell() {
-        match transition.action {
-            Action::ReleaseChannel => assert_eq!(event, Event::ChannelUnused, "{state:?}"),
-            Action::FreeChannel => assert_eq!(event, Event::ChannelCooled, "{state:?}"),
-            _ => continue,
-        }
-        assert_ne!(state, State::Missing, "it has to be looked up first");
+fn a_lease_goes_only_when_the_domain_was_looked_up() {
+    let cells = resolved(&[Event::ChannelUnused, Event::ChannelCooled]);
+    assert!(!cells.is_empty());
+    for (state, event) in cells {
+        assert_ne!(state, State::Missing, "{event:?}");
     }
 }
 
 #[test]
 fn a_domain_whose_status_says_its_channel_for_the_first_time_is_not_admitted() {
-    for (state, event) in cells_of(Action::ReportChannel) {
+    for (state, event) in resolved(&[Event::ChannelUnreported]) {
         assert_eq!(state.on(event).next, State::Finalized, "{state:?}");
     }
 }
@@ -294,7 +292,7 @@ fn a_deleted_domain_is_gone_after_three_actions_unless_others_block_its_template
         let (end, action) = *steps.last().unwrap();
         if template == Event::TemplateBlocked {
             assert_eq!(steps.len(), 1, "{state:?}");
-            assert_eq!(action, Action::Wait, "{state:?}");
+            assert_eq!(action, Action::Resolve, "{state:?}");
             continue;
         }
         assert_eq!((end, action), (State::Gone, Action::Nothing), "{steps:?}");
@@ -317,7 +315,7 @@ fn a_domain_that_nothing_rejects_is_admitted_unless_others_block_its_template() 
     for (state, template, steps) in lives(is_live) {
         let end = *steps.last().unwrap();
         if template == Event::TemplateBlocked {
-            assert_eq!(end.1, Action::Wait, "{state:?}");
+            assert_eq!(end.1, Action::Resolve, "{state:?}");
             continue;
         }
         let admitted = (State::Admitted, Action::ReportAdmission);
@@ -348,12 +346,8 @@ fn a_template_without_its_domain_ends_deleted_and_let_go_unless_it_is_not_ours()
             _ => &[],
         };
         let rest: &[Action] = match template {
-            Event::TemplatePresent => &[
-                Action::DeleteTemplate,
-                Action::RemoveTemplateFinalizer,
-                Action::Nothing,
-            ],
-            Event::TemplateTerminating => &[Action::RemoveTemplateFinalizer, Action::Nothing],
+            Event::TemplatePresent => &[Action::Resolve, Action::Resolve, Action::Nothing],
+            Event::TemplateTerminating => &[Action::Resolve, Action::Nothing],
             _ => &[Action::Nothing],
         };
         assert_eq!(actions, [look_up, rest].concat(), "{state:?} {template:?}");
@@ -367,8 +361,13 @@ fn every_state_event_and_action_is_listed_once_under_a_name_of_its_own() {
     let events: HashSet<_> = Event::ALL.map(Event::name).into_iter().collect();
     assert_eq!(events.len(), Event::ALL.len());
     let actions: HashSet<_> = every_cell().map(|(.., it)| it.action).collect();
-    let names: HashSet<_> = actions.iter().map(|action| action.name()).collect();
-    assert_eq!(names.len(), actions.len());
+    let others = every_cell().filter(|(.., it)| it.action != Action::Resolve);
+    let names: HashSet<_> = others.map(|(_, event, it)| it.action.name(event)).collect();
+    assert_eq!(names.len(), actions.len() - 1);
+    for (state, event) in cells_of(Action::Resolve) {
+        let name = event.resolution();
+        assert!(!names.contains(name), "{state:?} {event:?}: {name}");
+    }
     for (state, event, transition) in every_cell() {
         assert!(State::ALL.contains(&transition.next), "{state:?} {event:?}");
     }

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::*;
 use crate::channel_lease::{ChannelLease, lease_of};
-use crate::channels::{Assigned, Offer};
+use crate::channels::{Assigned, ObservedChannels, Offer};
 use crate::fixtures::{deleted, with_template_name};
 
 fn now() -> Timestamp {
@@ -106,6 +106,8 @@ fn the_finalizer_comes_before_the_lease_and_a_look_at_the_crd_before_the_first_l
         panic!("no Lease");
     };
     assert_eq!(lease.metadata.name.as_deref(), Some("imex-channel-0007"));
+    let created = ChannelLease::new(&lease).unwrap();
+    assert_eq!(created.suspends_until(now()), None);
     assert_eq!(lease.spec.unwrap().holder_identity.as_deref(), Some(UID));
 }
 

@@ -131,6 +131,21 @@ fn a_domain_without_a_usable_spec_is_deleted_without_a_look_up() {
     }
 }
 
+#[test]
+fn of_several_templates_one_that_only_we_keep_comes_before_one_that_others_keep() {
+    let named = |name: &str, finalizers: &[&str]| {
+        let place = json!({ "metadata": { "name": name, "uid": name } });
+        mk_template(merged(place, being_deleted(finalizers)))
+    };
+    let domain = || mk_domain(merged(deleted(), json!({ "spec": null })));
+    let ours = named("ours", &[FINALIZER]);
+    let theirs = named("theirs", &[OF_OTHERS]);
+    for templates in [[ours.clone(), theirs.clone()], [theirs, ours.clone()]] {
+        let decision = decide_first(&observe(domain(), templates));
+        assert_eq!(decision, release(ours.reference().clone()));
+    }
+}
+
 // req: CD-19
 #[test]
 fn only_our_own_finalizer_is_removed_from_it() {

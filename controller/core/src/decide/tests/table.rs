@@ -7,6 +7,7 @@ use super::*;
 use crate::fixtures::{
     OF_OTHERS, TIME, mk_daemon_template, mk_domain, mk_template_object, reported, with_device_class,
 };
+use crate::lifecycle::Transition;
 
 /// No domain needs more.
 const MOST_REQUESTS: usize = 9;
@@ -155,22 +156,21 @@ fn schema(reduced: bool) -> StatusSchema {
     }
 }
 
-/// The action that a decision carries out. What the status says already needs no request.
-fn action_of(decision: &Decision) -> Action {
+/// What a decision carries out, in the table's words. What the status says already needs no request.
+fn name_of(decision: &Decision) -> &'static str {
     match decision {
-        Decision::Send(Request::AddFinalizer(_)) => Action::AddFinalizer,
-        Decision::Send(Request::CreateTemplate(_)) => Action::CreateTemplate,
-        Decision::Send(Request::DeleteTemplate(_)) => Action::DeleteTemplate,
-        Decision::Send(Request::RemoveTemplateFinalizer(..)) => Action::RemoveTemplateFinalizer,
-        Decision::Send(Request::RemoveFinalizer(_)) => Action::RemoveFinalizer,
+        Decision::Send(Request::AddFinalizer(_)) => "add the finalizer",
+        Decision::Send(Request::CreateTemplate(_)) => "create the template",
+        Decision::Send(Request::DeleteTemplate(_)) => "delete the template",
+        Decision::Send(Request::RemoveTemplateFinalizer(..)) => "remove the template's finalizer",
+        Decision::Send(Request::RemoveFinalizer(_)) => "remove the finalizer",
         Decision::Send(Request::WriteStatus(Admission::Admitted))
-        | Decision::Done(Outcome::Admitted) => Action::ReportAdmission,
+        | Decision::Done(Outcome::Admitted) => "write status Ready",
         Decision::Send(Request::WriteStatus(Admission::Rejected(_)))
-        | Decision::Done(Outcome::Rejected(_)) => Action::ReportRejection,
-        Decision::Done(Outcome::Blocked(_)) => Action::Wait,
-        Decision::Done(Outcome::Gone) => Action::Nothing,
-        Decision::Send(Request::LookUpTemplate { .. }) => Action::LookUpTemplate,
-        Decision::Send(Request::LookUpDomain { .. }) => Action::LookUpDomain,
+        | Decision::Done(Outcome::Rejected(_)) => "write the reason into the status",
+        Decision::Done(Outcome::Blocked(_)) => "wait",
+        Decision::Done(Outcome::Gone) => "nothing",
+        Decision::Send(Request::LookUpTemplate { .. }) => "look the template up",
         Decision::Send(_) => panic!("not an action of the table"),
     }
 }
@@ -190,14 +190,14 @@ fn every_request_is_the_one_of_the_tables_action_and_leads_to_its_state() {
             &objects.findings,
             &driver_namespaces,
         );
-        let Transition { action, next } = state(&domain).on(finding.event());
+        let Transition { action, next } = state(&domain).on(finding.event);
         let decision = objects.decide();
-        match (action, action_of(&decision)) {
+        match (action.name(finding.event), name_of(&decision)) {
             // While it waits, the status says for whom; and the template of a rejected domain is let
             // go when somebody deletes it.
-            (Action::Wait, Action::ReportRejection)
-            | (Action::ReportRejection, Action::RemoveTemplateFinalizer) => {}
-            (expected, action) => assert_eq!(action, expected, "{objects:?}"),
+            ("wait", "write the reason into the status")
+            | ("write the reason into the status", "remove the template's finalizer") => {}
+            (expected, name) => assert_eq!(name, expected, "{objects:?}"),
         }
         if let Decision::Send(request) = &decision {
             objects.apply(request);
