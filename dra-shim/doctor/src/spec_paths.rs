@@ -7,7 +7,6 @@ use std::ptr;
 use imex_cdi::{ContainerEdits, Device, Hook, Mount, QualifiedName, Registry, Spec, SpecFile};
 use serde::Serialize;
 
-use crate::files::HostFiles;
 use crate::host::Host;
 use crate::spec_node::{KUBELET_PLUGINS, is_claim_spec};
 
@@ -45,7 +44,7 @@ pub enum PathState {
 /// Looks for the paths of specs, each once.
 #[derive(Debug)]
 pub struct HostPaths<'a> {
-    files: &'a HostFiles,
+    host: &'a Host,
     known: BTreeMap<String, PathState>,
 }
 
@@ -105,7 +104,7 @@ impl<'a> HostPaths<'a> {
     /// Of no spec yet.
     pub fn new(host: &'a Host) -> Self {
         Self {
-            files: host.files(),
+            host,
             known: BTreeMap::new(),
         }
     }
@@ -175,7 +174,7 @@ impl<'a> HostPaths<'a> {
         if self.known.len() >= MOST_PATHS || !path.starts_with('/') {
             return PathState::Unknown;
         }
-        let state = match self.files.try_exists(path) {
+        let state = match self.host.try_exists(path) {
             Ok(true) => PathState::Exists,
             Ok(false) if !self.is_in_hidden_driver(path) => PathState::Missing,
             Ok(false) | Err(_) => PathState::Unknown,
@@ -187,7 +186,7 @@ impl<'a> HostPaths<'a> {
     fn is_in_hidden_driver(&self, path: &str) -> bool {
         let roots = DRIVER_ROOTS.iter();
         let mut roots = roots.filter(|root| path.starts_with(&format!("{root}/")));
-        roots.any(|root| self.files.list(root).is_empty())
+        roots.any(|root| self.host.list(root).is_empty())
     }
 }
 

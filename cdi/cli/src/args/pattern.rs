@@ -38,14 +38,8 @@ enum Token {
     Set(Vec<(char, char)>, bool),
 }
 
-/// Why an argument stands for no devices.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PatternError {
-    #[error("{0:?} is no device (vendor/class=device), kind (vendor/class) or pattern (gpu=*)")]
-    Form(String),
-    #[error("a [ without its ], or without anything in it")]
-    Set,
-}
+/// Why a set of characters is none.
+const BAD_SET: &str = "a [ without its ], or without anything in it";
 
 // === impl Wanted ===
 
@@ -67,9 +61,9 @@ impl Wanted {
 }
 
 impl FromStr for Wanted {
-    type Err = PatternError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, PatternError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         match text.parse() {
             Ok(name) => Ok(Self::Device(name)),
             Err(_) => text.parse().map(Self::Pattern),
@@ -88,9 +82,9 @@ impl Pattern {
 }
 
 impl FromStr for Pattern {
-    type Err = PatternError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, PatternError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let (kind, device) = match text.split_once('=') {
             Some((kind, device)) => (kind, device),
             None => (text, "*"),
@@ -98,7 +92,9 @@ impl FromStr for Pattern {
         let (vendor, class) = kind.split_once('/').unwrap_or(("*", kind));
         let is_part = |part: &str| !part.is_empty() && part.chars().all(is_pattern_char);
         if ![vendor, class, device].into_iter().all(is_part) {
-            return Err(PatternError::Form(text.to_owned()));
+            return Err(format!(
+                "{text:?} is no device (vendor/class=device), kind (vendor/class) or pattern (gpu=*)"
+            ));
         }
         Ok(Self {
             text: text.to_owned(),
@@ -148,9 +144,9 @@ impl Glob {
 }
 
 impl FromStr for Glob {
-    type Err = PatternError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, PatternError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let mut tokens = Vec::new();
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
@@ -159,7 +155,7 @@ impl FromStr for Glob {
                 '*' => Token::Rest,
                 '?' => Token::Any,
                 '[' => {
-                    let (set, after) = rest.split_once(']').ok_or(PatternError::Set)?;
+                    let (set, after) = rest.split_once(']').ok_or(BAD_SET)?;
                     rest = after;
                     Token::set(set)?
                 }
@@ -183,7 +179,7 @@ impl Token {
         }
     }
 
-    fn set(text: &str) -> Result<Self, PatternError> {
+    fn set(text: &str) -> Result<Self, String> {
         let (text, others) = match text.strip_prefix('^') {
             Some(text) => (text, true),
             None => (text, false),
@@ -203,7 +199,7 @@ impl Token {
             ranges.push((low, high));
         }
         if ranges.is_empty() {
-            return Err(PatternError::Set);
+            return Err(BAD_SET.to_owned());
         }
         Ok(Self::Set(ranges, others))
     }

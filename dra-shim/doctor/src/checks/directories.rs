@@ -13,12 +13,13 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::area::AreaReport;
-use crate::facts::directories::nested::{NestedSpec, is_spec_name};
-use crate::facts::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
+use crate::diagnosis::AreaReport;
+use crate::facts::directories::{
+    CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode, NestedSpec, is_spec_name,
+};
 use crate::finding::{Finding, Severity};
-use crate::shell::shell_quote;
 use crate::spec_node::KUBELET_PLUGINS;
+use crate::text::shell_quote;
 
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_LIST: u32 = 0o005;
@@ -75,12 +76,7 @@ fn check_directory(directory: &CdiDirectory, if_absent: Option<Severity>) -> Opt
                 ),
             )
         }),
-        CdiDirectoryState::Skipped(error) => Some(Finding::error(
-            error.code,
-            path,
-            &error.message,
-            &error.hint,
-        )),
+        CdiDirectoryState::Skipped(error) => Some(Finding::of(Severity::Error, path, error)),
     }
 }
 

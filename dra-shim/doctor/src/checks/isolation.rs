@@ -10,7 +10,7 @@
 //! | `user-namespaces-possible` | info | pods in user namespaces need the host's device nodes |
 //! | `kata-present` | info | Kata Containers do not have the host's channels |
 
-use crate::area::AreaReport;
+use crate::diagnosis::AreaReport;
 use crate::facts::isolation::{IGNORE_REQUESTS, IsolationFacts, SUBORDINATE_IDS, Toolkit};
 use crate::facts::specs::{SpecFacts, SpecFileFacts};
 use crate::finding::{Finding, Severity};

@@ -16,7 +16,7 @@
 //! What is about CDI is an error where something on the node gives devices by CDI to
 //! kubelet, and else an info.
 
-use crate::area::AreaReport;
+use crate::diagnosis::AreaReport;
 use crate::facts::runtimes::RuntimeFacts;
 use crate::facts::runtimes::model::{
     CdiSettings, CdiSupport, DefaultHandler, DisabledCri, Edit, KubeletRuntime, Runtime,

@@ -1,7 +1,7 @@
 //! Whose the channels of claims are: the kubelet plugin's records of them.
 
 use host_doctor::Host;
-use host_doctor::facts::{CheckpointFile, HeldChannel, RecordFacts};
+use host_doctor::facts::{CheckpointFile, RecordFacts};
 use imex_cdi::{ClaimUid, Kind, Registry, SpecFile};
 use serde::Serialize;
 
@@ -54,7 +54,7 @@ impl<'a> ClaimRecords<'a> {
         let has_claims = registry.files().iter().any(|file| uid(file).is_some());
         Self {
             kubelet_root,
-            file: has_claims.then(|| CheckpointFile::read(host.files(), kubelet_root)),
+            file: has_claims.then(|| CheckpointFile::read(host, kubelet_root)),
         }
     }
 
@@ -69,7 +69,14 @@ impl<'a> ClaimRecords<'a> {
         Some(ClaimReport {
             uid: uid.to_string(),
             name: record.and_then(|record| record.name.clone()),
-            channels: channels.iter().map(ChannelReport::new).collect(),
+            channels: channels
+                .iter()
+                .map(|held| ChannelReport {
+                    channel: held.channel,
+                    device: held.device.clone(),
+                    compute_domain: held.domain.clone(),
+                })
+                .collect(),
             record: record.cloned(),
         })
     }
@@ -105,16 +112,4 @@ impl<'a> ClaimRecords<'a> {
 fn uid(file: &SpecFile) -> Option<ClaimUid> {
     let name = file.path.file_name()?.to_str()?;
     ClaimUid::from_spec_file_name(&Kind::compute_domain_claim(), name)
-}
-
-// === impl ChannelReport ===
-
-impl ChannelReport {
-    fn new(held: &HeldChannel) -> Self {
-        Self {
-            channel: held.channel,
-            device: held.device.clone(),
-            compute_domain: held.domain.clone(),
-        }
-    }
 }

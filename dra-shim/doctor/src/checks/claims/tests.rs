@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use compute_domain_node::SharedMarker;
 
 use crate::facts::claims::ClaimSpecFiles;
+use crate::facts::claims::checkpoint_file::SharedDevice;
 use crate::facts::claims::checkpoint_file::{HeldChannel, RecordFacts, Unusable};
 use crate::facts::claims::kubelet_root::{KubeletRootFacts, OtherRoot};
-use crate::facts::claims::shared_device::SharedDevice;
 use crate::finding::Severity;
 use crate::kubelet_state::{KubeletClaim, KubeletState};
 

@@ -7,7 +7,7 @@ use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_node::SHARED_MARKER;
 use dra_checkpoint::CHECKPOINT_FILE;
 
-use crate::files::HostFiles;
+use crate::host::Host;
 use crate::kubelet_state::KUBELET_STATE_FILE;
 use crate::options::DEFAULT_KUBELET_ROOT;
 
@@ -55,12 +55,12 @@ pub struct OtherRoot {
 // === impl KubeletRootFacts ===
 
 impl KubeletRootFacts {
-    pub(super) fn read(files: &HostFiles, path: &str) -> Self {
+    pub(super) fn read(host: &Host, path: &str) -> Self {
         Self {
             path: path.to_owned(),
-            exists: files.exists(path),
-            plugin: Presence::read(files, &plugin_dir(path)),
-            other: OtherRoot::find(files, path),
+            exists: host.exists(path),
+            plugin: Presence::read(host, &plugin_dir(path)),
+            other: OtherRoot::find(host, path),
         }
     }
 
@@ -107,8 +107,8 @@ fn kubelet_state(root: &str) -> String {
 
 impl Presence {
     /// That a directory may not be examined does not mean that it is absent.
-    fn read(files: &HostFiles, path: &str) -> Self {
-        match files.resolve_target(path).metadata() {
+    fn read(host: &Host, path: &str) -> Self {
+        match host.resolve_target(path).metadata() {
             Ok(_) => Self::Present,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Absent,
             Err(_) => Self::Unknown,
@@ -121,16 +121,16 @@ impl Presence {
 impl OtherRoot {
     /// One with the plugin's directory, else one that exists where `root` shows
     /// no kubelet.
-    fn find(files: &HostFiles, root: &str) -> Option<Self> {
+    fn find(host: &Host, root: &str) -> Option<Self> {
         let others = || KNOWN_ROOTS.into_iter().filter(|other| *other != root);
         let with_plugin = others().find_map(|path| {
             let evidence = plugin_dir(path);
             let path = path.to_owned();
-            files.exists(&evidence).then_some(Self { path, evidence })
+            host.exists(&evidence).then_some(Self { path, evidence })
         });
-        let has_kubelet = files.exists(&kubelet_state(root));
+        let has_kubelet = host.exists(&kubelet_state(root));
         with_plugin.or_else(|| {
-            let path = others().find(|other| !has_kubelet && files.exists(other))?;
+            let path = others().find(|other| !has_kubelet && host.exists(other))?;
             Some(Self {
                 path: path.to_owned(),
                 evidence: path.to_owned(),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use imex_cdi::Spec;
 use serde_json::json;
 
+use crate::facts::claims::checkpoint_file::SharedDevice;
 use crate::facts::claims::checkpoint_file::{CheckpointFacts, CheckpointFile};
 use crate::facts::claims::kubelet_root::{KubeletRootFacts, Presence};
-use crate::facts::claims::shared_device::SharedDevice;
 use crate::facts::claims::{ClaimSpecFiles, KubeletStateFile};
 use crate::kubelet_state::{KubeletClaim, KubeletState};
 use crate::node_report::{NodeReport, NodeState};
