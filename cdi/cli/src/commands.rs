@@ -10,16 +10,12 @@ mod show;
 mod validate;
 mod why;
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 
 use crate::args::Command;
 use crate::outcome::{Failure, Outcome};
-use crate::terminal::Stdout;
 
-pub(crate) fn run(
-    command: Command,
-    stdout: &mut BufWriter<Stdout<impl Write>>,
-) -> Result<Outcome, Failure> {
+pub(crate) fn run(command: Command, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     match command {
         Command::Generate(args) => generate::run(&args, stdout),
         Command::List(args) => list::run(&args, stdout),

@@ -5,13 +5,12 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-use compute_domain_api::names::DRIVER_NAME;
 use dra_common::error_chain;
 use host_doctor::Host;
 use imex_cdi::{DEFAULT_DIRS, DirError, DirState, LoadError, Registry, Spec, SpecDir, SpecVersion};
 use serde::Serialize;
 
-use crate::args::{KubeletRoot, SpecDirs};
+use crate::args::SpecDirs;
 use crate::outcome::{Failure, Outcome};
 
 /// What to do if a device is not found because a file cannot be read.
@@ -71,15 +70,6 @@ pub(crate) fn denied(registry: &Registry) -> impl Iterator<Item = &(dyn Error + 
         _ => None,
     });
     dirs.chain(files)
-}
-
-// === impl KubeletRoot ===
-
-impl KubeletRoot {
-    /// The directory of the kubelet plugin.
-    pub(crate) fn plugin_dir(&self) -> PathBuf {
-        self.path.join("plugins").join(DRIVER_NAME)
-    }
 }
 
 // === impl HostSpecs ===

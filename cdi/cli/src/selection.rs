@@ -35,7 +35,7 @@ pub(crate) fn check(registry: &Registry, wanted: &[Wanted]) -> Result<(), Failur
     let unmatched = wanted
         .iter()
         .filter(|wanted| !defined(registry).any(|(kind, device)| wanted.matches(kind, device)));
-    let texts: Vec<String> = unmatched.map(Wanted::text).collect();
+    let texts: Vec<&str> = unmatched.map(|wanted| wanted.text.as_str()).collect();
     let Some(first) = texts.first() else {
         return Ok(());
     };

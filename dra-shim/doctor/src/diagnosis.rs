@@ -109,16 +109,6 @@ impl AreaState {
     }
 }
 
-impl From<Severity> for AreaState {
-    fn from(severity: Severity) -> Self {
-        match severity {
-            Severity::Info => Self::Info,
-            Severity::Warning => Self::Warning,
-            Severity::Error => Self::Error,
-        }
-    }
-}
-
 // === impl AreaReport ===
 
 impl AreaReport {
@@ -146,7 +136,9 @@ impl AreaReport {
 
     pub(crate) fn state(&self) -> AreaState {
         match self.worst() {
-            Some(severity) => severity.into(),
+            Some(Severity::Error) => AreaState::Error,
+            Some(Severity::Warning) => AreaState::Warning,
+            Some(Severity::Info) => AreaState::Info,
             None if self.skipped => AreaState::Skipped,
             None => AreaState::Ok,
         }

@@ -23,7 +23,7 @@ pub use self::channels::{CapabilityFacts, ChannelFacts, ChannelNode, DriverFileF
 pub use self::claims::checkpoint_file::{
     CheckpointFacts, CheckpointFile, HeldChannel, RecordFacts, SharedDevice, Unusable,
 };
-pub use self::claims::kubelet_root::{KubeletRootFacts, OtherRoot, Presence};
+pub use self::claims::kubelet_root::{KubeletRootFacts, OtherRoot};
 pub use self::claims::{ClaimFacts, ClaimSpecFiles, KubeletStateFile};
 pub use self::directories::{
     CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode, NestedSpec,
@@ -87,16 +87,14 @@ impl Facts {
     /// asynchronous program calls it on a thread of its own. The host goes on
     /// meanwhile: two facts that disagree may be of two moments.
     pub fn read(host: &Host, options: &Options) -> Self {
-        let Options {
-            kubelet_root,
-            driver_root,
-            spec_dirs,
-            imex_socket,
-        } = options;
-        let paths = spec_dirs.iter().map(|dir| host.resolve(dir));
+        let paths = options.spec_dirs.iter().map(|dir| host.resolve(dir));
         let registry = Registry::load(&paths.collect::<Vec<_>>());
-        let spec_dirs = spec_dirs.iter().map(|dir| dir.display().to_string());
-        let kubelet_root = kubelet_root.display().to_string();
+        let spec_dirs = options
+            .spec_dirs
+            .iter()
+            .map(|dir| dir.display().to_string());
+        let driver_root = &options.driver_root;
+        let kubelet_root = options.kubelet_root.display().to_string();
         let (driver, root) = DriverFacts::read(host, driver_root);
         Self {
             driver,
@@ -104,7 +102,7 @@ impl Facts {
             runtimes: RuntimeFacts::read(host, spec_dirs.collect(), &kubelet_root),
             claims: ClaimFacts::read(host, &registry, &kubelet_root),
             channels: ChannelFacts::read(host),
-            imex: ImexFacts::read(host, driver_root, imex_socket.as_deref()),
+            imex: ImexFacts::read(host, driver_root, options.imex_socket.as_deref()),
             directories: DirectoryFacts::read(host, &registry),
             watchers: WatcherFacts::read(host, &registry),
             specs: SpecFacts::read(host, &registry),

@@ -36,9 +36,9 @@
 //! | what | modules |
 //! |---|---|
 //! | texts | `text` (numbers in sentences, quoting) |
-//! | device nodes | `majors`, `spec_node` |
+//! | specs | `majors`, `spec_node` (device nodes, and kinds that end a runtime) |
 //! | a host | `host` (its files; links stay inside), `processes`, `systemd` (units), `packages` (versions of packages), `cri` (questions to a runtime) |
-//! | specs and a host | `node_report` (a spec's node beside the host's), `spec_paths` (what mounts and hooks need), `one_letter` (kinds that end a runtime) |
+//! | specs and a host | `node_report` (a spec's node beside the host's), `spec_paths` (what mounts and hooks need) |
 //! | runtimes | `runtime_table`, `runtime_release` (which CDI version a release loads) |
 //! | what to read | `options`, with the commands that fixes name |
 //! | what was read | `error_facts`, `kubelet_state`; [`facts`], a module for each area |
@@ -64,7 +64,6 @@ mod host;
 mod kubelet_state;
 mod majors;
 mod node_report;
-mod one_letter;
 mod options;
 mod packages;
 mod processes;
@@ -83,19 +82,20 @@ pub use facts::claims::boot_id;
 pub use facts::claims::checkpoint_file::{
     DecodedCheckpoint, MAX_CHECKPOINT_LEN, checkpoint_records,
 };
+pub use facts::claims::kubelet_root::checkpoint_path;
+pub use facts::directories::is_spec_name;
 pub use finding::{Finding, Severity};
 pub use grouping::{FindingGroup, group_findings};
 pub use host::{FileId, Host, RootError};
 pub use kubelet_state::{KUBELET_STATE_FILE, KubeletClaim, KubeletState, KubeletStateError};
-pub use majors::{Majors, StaleMajor};
+pub use majors::Majors;
 pub use node_report::{
     BadNodes, MAKE_CHANNEL, NodeReport, NodeState, REWRITE_SPEC_HINT, group_bad_nodes,
 };
-pub use one_letter::OneLetter;
 pub use options::{DEFAULT_DRIVER_ROOT, DEFAULT_KUBELET_ROOT, Invocation, Options};
 pub use processes::Process;
 pub use runtime_release::{RuntimeRelease, UnknownRuntime};
-pub use spec_node::{declared_major, device_nodes};
+pub use spec_node::{OneLetter, declared_major, device_nodes};
 pub use spec_paths::{HostPaths, MissingPath, PathState, rewrite_fix};
 pub use text::{and_more, counted, number_list, shell_quote};
 

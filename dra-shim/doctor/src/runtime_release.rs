@@ -35,21 +35,11 @@ pub struct RuntimeRelease {
 
 /// Why a text is no runtime release with a known CDI version.
 #[derive(Debug, thiserror::Error)]
-pub enum UnknownRuntime {
-    /// It is not a runtime and version.
-    #[error("{0:?} is not a runtime and version")]
-    Form(String),
-    /// The runtime is not in the table.
-    #[error("nothing is known of the runtime {0:?}")]
-    Name(String),
-    /// The release is older than the runtime's first in the table.
-    #[error("{name} is older than {oldest}, the first that is known to load CDI specs")]
-    TooOld {
-        /// As it was given.
-        name: String,
-        /// The runtime's first release in the table.
-        oldest: String,
-    },
+#[error("{message}")]
+pub struct UnknownRuntime {
+    message: String,
+    /// How a release is written, if it is not one.
+    form: &'static str,
 }
 
 // === impl RuntimeRelease ===
@@ -76,16 +66,24 @@ impl FromStr for RuntimeRelease {
     type Err = UnknownRuntime;
 
     fn from_str(text: &str) -> Result<Self, UnknownRuntime> {
-        let form = |text: &str| UnknownRuntime::Form(text.to_owned());
+        let form = |text: &str| UnknownRuntime {
+            message: format!("{text:?} is not a runtime and version"),
+            form: "write the runtime, a dash and its version; ",
+        };
+        let unknown = |message: String| UnknownRuntime { message, form: "" };
         let (name, runtime, version) = parts(text).ok_or_else(|| form(text))?;
         let release = release(version).ok_or_else(|| form(&name))?;
         let mut rows = ROWS.iter().filter(|row| row.runtime == runtime).peekable();
         let Some(oldest) = rows.peek().map(|row| row.name()) else {
-            return Err(UnknownRuntime::Name(runtime.to_owned()));
+            return Err(unknown(format!(
+                "nothing is known of the runtime {runtime:?}"
+            )));
         };
         let row = rows.take_while(|row| row.release <= release).last();
         let Some(row) = row.copied() else {
-            return Err(UnknownRuntime::TooOld { name, oldest });
+            return Err(unknown(format!(
+                "{name} is older than {oldest}, the first that is known to load CDI specs"
+            )));
         };
         Ok(Self {
             name,
@@ -148,14 +146,8 @@ impl UnknownRuntime {
         let firsts = ROWS.chunk_by(|row, next| row.runtime == next.runtime);
         let firsts = firsts.filter_map(|rows| rows.first());
         let known: Vec<String> = firsts.map(|row| row.name()).collect();
-        let form = match self {
-            Self::Form(_) => "write the runtime, a dash and its version; ",
-            Self::Name(_) | Self::TooOld { .. } => "",
-        };
-        format!(
-            "{form}known are, from these releases on: {}",
-            known.join(", ")
-        )
+        let (form, known) = (self.form, known.join(", "));
+        format!("{form}known are, from these releases on: {known}")
     }
 }
 

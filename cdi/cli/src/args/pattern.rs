@@ -2,22 +2,14 @@
 
 use std::str::FromStr;
 
-use imex_cdi::{DeviceName, Kind, QualifiedName};
+use imex_cdi::{DeviceName, Kind};
 
-/// The devices that an argument stands for.
+/// The devices that an argument stands for: `[VENDOR/]CLASS[=DEVICE]`, each part a glob; any
+/// vendor, and every device, if the part is left out. A device's full name is one, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// One, by its full name.
-    Device(QualifiedName),
-    /// As many as there are.
-    Pattern(Pattern),
-}
-
-/// `[VENDOR/]CLASS[=DEVICE]`, each part a glob; any vendor, and every device, if the
-/// part is left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pattern {
-    text: String,
+pub(crate) struct Wanted {
+    /// As it was given.
+    pub(crate) text: String,
     vendor: Glob,
     class: Glob,
     device: Glob,
@@ -45,43 +37,13 @@ const BAD_SET: &str = "a [ without its ], or without anything in it";
 
 impl Wanted {
     pub(crate) fn matches(&self, kind: &Kind, device: &DeviceName) -> bool {
-        match self {
-            Self::Device(name) => name.kind() == kind && name.device() == device,
-            Self::Pattern(pattern) => pattern.matches(kind, device),
-        }
-    }
-
-    /// As it was given.
-    pub(crate) fn text(&self) -> String {
-        match self {
-            Self::Device(name) => name.to_string(),
-            Self::Pattern(pattern) => pattern.text.clone(),
-        }
-    }
-}
-
-impl FromStr for Wanted {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse() {
-            Ok(name) => Ok(Self::Device(name)),
-            Err(_) => text.parse().map(Self::Pattern),
-        }
-    }
-}
-
-// === impl Pattern ===
-
-impl Pattern {
-    pub(crate) fn matches(&self, kind: &Kind, device: &DeviceName) -> bool {
         self.vendor.matches(kind.vendor())
             && self.class.matches(kind.class())
             && self.device.matches(device.as_str())
     }
 }
 
-impl FromStr for Pattern {
+impl FromStr for Wanted {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -207,6 +169,8 @@ impl Token {
 
 #[cfg(test)]
 mod tests {
+    use imex_cdi::QualifiedName;
+
     use super::*;
 
     fn matches(pattern: &str, name: &str) -> bool {

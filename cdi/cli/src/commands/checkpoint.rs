@@ -8,7 +8,8 @@ mod text;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use dra_checkpoint::{BootId, CHECKPOINT_FILE};
+use dra_checkpoint::BootId;
+use host_doctor::checkpoint_path;
 
 use self::contents::Contents;
 use self::report::CheckpointReport;
@@ -48,7 +49,8 @@ pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result
 /// The file in which the node's plugin has its records.
 fn own(node: &NodeCheckpoint) -> Result<PathBuf, Failure> {
     let host = open_host(&node.root)?;
-    Ok(host.resolve(node.kubelet.plugin_dir().join(CHECKPOINT_FILE)))
+    let kubelet = node.kubelet.path.to_string_lossy();
+    Ok(host.resolve(checkpoint_path(&kubelet)))
 }
 
 fn show(path: &Path, json: bool, stdout: &mut impl Write) -> Result<Outcome, Failure> {

@@ -14,6 +14,7 @@ mod yaml;
 use std::io::Write;
 
 use dra_common::error_chain;
+use host_doctor::OneLetter;
 use imex_cdi::{Spec, SpecError};
 
 use self::driver::Driver;
@@ -50,7 +51,7 @@ pub(super) fn run(args: &Generate, stdout: &mut impl Write) -> Result<Outcome, F
 /// What clap cannot check.
 fn check(args: &Generate) -> Result<(), Failure> {
     let kind = &args.kind;
-    if kind.vendor().len() == 1 || kind.class().len() == 1 {
+    if OneLetter::of(kind).is_some() {
         let message = format!(
             "{kind} has a part of one letter, on which Go's CDI library panics (up to 1.1.0)"
         );

@@ -13,7 +13,7 @@ use imex_cdi::{DirError, DirState, LoadError, Registry};
 use self::check::Criteria;
 use self::report::{Findings, ValidateReport};
 use crate::args::{STDIN, Validate};
-use crate::host_specs::HostSpecs;
+use crate::host_specs::{HostSpecs, describe_dir};
 use crate::input::read_spec;
 use crate::outcome::{Failure, Outcome};
 use crate::output::print;
@@ -46,7 +46,9 @@ pub(super) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Fa
         return Err(Failure::unread(unread, files));
     }
     if report.files.is_empty() && report.findings.is_empty() {
-        let nothing = report.no_specs();
+        // Which is not the same as nothing wrong.
+        let dirs = report.dirs.join(", ");
+        let nothing = format!("no CDI spec was checked: there is none in {dirs}");
         if is_named {
             return Err(Failure::new(Outcome::Io, nothing)
                 .hint("runtimes read files that end in .json or .yaml; check the path"));
@@ -110,7 +112,7 @@ fn examine_dirs(
     report: &mut ValidateReport,
     findings: &mut Findings,
 ) {
-    report.add_dirs(registry.dirs());
+    report.dirs.extend(registry.dirs().iter().map(describe_dir));
     findings.extend(check::dirs(registry));
     for file in registry.files() {
         report.files.push(file.path.display().to_string());

@@ -34,7 +34,7 @@ use crate::diagnosis::AreaReport;
 use crate::facts::claims::checkpoint_file::{
     CheckpointFacts, CheckpointFile, RecordFacts, SharedDevice,
 };
-use crate::facts::claims::kubelet_root::{KubeletRootFacts, Presence};
+use crate::facts::claims::kubelet_root::KubeletRootFacts;
 use crate::facts::claims::{ClaimFacts, KubeletStateFile};
 use crate::facts::specs::SpecFacts;
 use crate::finding::{Finding, Severity};
@@ -119,7 +119,7 @@ fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
             ),
         ));
     }
-    let was_here = facts.root.plugin == Presence::Present;
+    let was_here = facts.root.has_plugin == Some(true);
     (was_here && facts.is_registered == Some(false)).then(|| {
         Finding::error(
             id,
@@ -292,7 +292,7 @@ fn check_kubelet_root(facts: &ClaimFacts, invocation: &Invocation) -> Option<Fin
         1 => format!("{path} is of a claim"),
         n => format!("{path} and {} more specs are of claims", n - 1),
     };
-    if facts.root.plugin == Presence::Absent {
+    if facts.root.has_plugin == Some(false) {
         return Some(plugin_dir_absent(&facts.root, &seen, invocation));
     }
     (facts.checkpoint == CheckpointFile::Absent).then(|| {

@@ -133,12 +133,11 @@ fn check_file_mode(FileMode { path, mode }: &FileMode) -> Option<Finding> {
         .is_some_and(|name| name.starts_with(KUBELET_PLUGINS));
     let may_others_write = mode.is_some_and(|mode| mode & OTHERS_WRITE != 0);
     if is_of_claims && !may_others_write {
-        return Some(Finding::info(
-            found.id,
-            path,
-            found.evidence,
-            "nothing: pods' runtime reads it as root",
-        ));
+        return Some(Finding {
+            severity: Severity::Info,
+            fix: "nothing: pods' runtime reads it as root".to_owned(),
+            ..found
+        });
     }
     Some(found)
 }

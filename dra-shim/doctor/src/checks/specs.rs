@@ -20,14 +20,13 @@ use imex_cdi::{DRIVER_PARAMS, Spec};
 
 use crate::diagnosis::AreaReport;
 use crate::facts::runtimes::RuntimeFacts;
-use crate::facts::runtimes::model::{CdiSupport, KubeletRuntime, Runtime, Settings};
+use crate::facts::runtimes::model::{KubeletRuntime, Runtime, Settings};
 use crate::facts::specs::{DeviceConflict, SpecFacts, SpecFileFacts};
 use crate::finding::{Finding, Severity};
 use crate::node_report::{NodeReport, NodeState, group_bad_nodes};
-use crate::one_letter::OneLetter;
 use crate::options::{GENERATE, Invocation};
 use crate::runtime_release::RuntimeRelease;
-use crate::spec_node::is_claim_spec;
+use crate::spec_node::{OneLetter, is_claim_spec};
 use crate::spec_paths::rewrite_fix;
 use crate::text::{and_more, counted};
 
@@ -129,12 +128,9 @@ fn release(runtime: &Runtime) -> Option<RuntimeRelease> {
 
 /// Whether it reads specs, as far as is known.
 fn loads(of_kubelet: &KubeletRuntime) -> bool {
-    match &of_kubelet.settings {
-        Settings::Asked(settings) | Settings::Written(settings) => {
-            !matches!(settings.support, CdiSupport::Off | CdiSupport::Absent)
-        }
-        Settings::WithoutCri(_) => false,
-        Settings::NoAnswer(_) | Settings::Malformed(_) => true,
+    match of_kubelet.cdi() {
+        Some(settings) => !settings.is_without(),
+        None => !matches!(of_kubelet.settings, Settings::WithoutCri(_)),
     }
 }
 

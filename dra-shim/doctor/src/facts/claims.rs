@@ -13,11 +13,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use compute_domain_api::names::DRIVER_NAME;
-use dra_common::error_chain;
 use imex_cdi::{ClaimUid, DirState, Kind, Registry};
 
 use self::checkpoint_file::{CheckpointFile, RecordFacts, SharedDevice, Unusable, is_set_aside};
-use self::kubelet_root::{KubeletRootFacts, Presence};
+use self::kubelet_root::KubeletRootFacts;
 use crate::host::Host;
 use crate::kubelet_state::KubeletState;
 
@@ -143,7 +142,7 @@ impl ClaimFacts {
 
     /// Whether the kubelet plugin is on this node, or what it left needs it.
     pub(crate) fn has_plugin(&self) -> bool {
-        self.root.plugin == Presence::Present && !self.is_left_over()
+        self.root.has_plugin == Some(true) && !self.is_left_over()
     }
 
     /// Whether the plugin was uninstalled: its directory is there, as Helm leaves it, and
@@ -159,7 +158,7 @@ impl ClaimFacts {
             KubeletStateFile::Absent => false,
             _ => true,
         };
-        self.root.plugin == Presence::Present
+        self.root.has_plugin == Some(true)
             && self.is_registered == Some(false)
             && !self.plugin_is_deployed
             && !has_record
@@ -254,8 +253,8 @@ impl KubeletStateFile {
         // taken for one without claims.
         match KubeletState::decode(&bytes) {
             Ok(state) => Self::Read(state),
-            Err(error) if error.is_damage() => Self::Damaged(error_chain(&error)),
-            Err(error) => Self::Unknown(error_chain(&error)),
+            Err(error) if error.is_damage() => Self::Damaged(error.to_string()),
+            Err(error) => Self::Unknown(error.to_string()),
         }
     }
 

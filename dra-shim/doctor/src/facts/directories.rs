@@ -173,7 +173,7 @@ fn read_nested(host: &Host, registry: &Registry, path: String) -> Option<NestedS
 }
 
 /// Whether runtimes read a file of this name in a CDI directory: they compare exactly.
-pub(crate) fn is_spec_name(name: &str) -> bool {
+pub fn is_spec_name(name: &str) -> bool {
     [".json", ".yaml"].iter().any(|end| name.ends_with(end))
 }
 

@@ -77,15 +77,10 @@ impl ImexFacts {
         }
     }
 
-    /// Whether no daemon runs, as far as all processes are shown.
-    pub fn is_absent(&self) -> bool {
-        self.daemons.is_empty() && !self.may_have_more
-    }
-
     /// Whether the host starts it, and it does not run, not in a container either.
     pub fn is_down(&self) -> bool {
         let start = self.unit.as_ref().map(|unit| unit.start);
-        start == Some(UnitStart::Enabled) && self.is_absent()
+        start == Some(UnitStart::Enabled) && self.daemons.is_empty() && !self.may_have_more
     }
 }
 

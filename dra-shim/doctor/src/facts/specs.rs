@@ -1,15 +1,14 @@
 //! The CDI specs of a host, and their device nodes.
 
-use std::ptr;
 use std::sync::Arc;
 
-use imex_cdi::{Conflict, DeviceNode, PROC_DEVICES, QualifiedName, Registry, Spec, SpecFile};
+use imex_cdi::{Conflict, DeviceNode, PROC_DEVICES, Registry, Spec, SpecFile};
 
 use crate::error_facts::ErrorFacts;
 use crate::host::Host;
 use crate::node_report::NodeReport;
 use crate::spec_node::device_nodes;
-use crate::spec_paths::{HostPaths, MissingPath};
+use crate::spec_paths::{HostPaths, MissingPath, gives};
 
 /// Every spec file that runtimes read.
 #[derive(Debug, Clone, Default)]
@@ -97,13 +96,9 @@ impl SpecFileFacts {
 }
 
 fn is_shadowed(registry: &Registry, file: &SpecFile) -> bool {
-    let Ok(spec) = &file.spec else {
-        return false;
-    };
-    spec.devices().iter().all(|device| {
-        let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
-        let resolved = registry.resolve(&name);
-        resolved.is_ok_and(|found| !ptr::eq(found.file, file))
+    file.spec.as_ref().is_ok_and(|spec| {
+        let mut devices = spec.devices().iter();
+        devices.all(|device| gives(registry, file, spec, device) == Some(false))
     })
 }
 

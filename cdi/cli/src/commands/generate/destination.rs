@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dra_common::error_chain;
 use durable_file::{Dir, OsDir};
+use host_doctor::is_spec_name;
 use imex_cdi::{MAX_SPEC_LEN, Registry, Spec, SpecFile};
 use serde_json::Value;
 
@@ -38,7 +39,7 @@ pub(super) fn write(
         Failure::new(Outcome::Usage, message).hint("give a file, or - for stdout")
     })?;
     check_regular(path)?;
-    if [".json", ".yaml"].iter().any(|end| name.ends_with(end)) {
+    if is_spec_name(name) {
         check_conflicts(path, spec, dirs)?;
     } else {
         note(&format!(

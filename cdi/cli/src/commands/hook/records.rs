@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use compute_domain_node::{Whose, is_reserved_for, whose_among};
-use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
+use dra_checkpoint::Checkpoint;
 use host_doctor::{
-    DecodedCheckpoint, Host, KUBELET_STATE_FILE, KubeletState, boot_id, checkpoint_records,
-    refusal_hint,
+    DecodedCheckpoint, Host, KUBELET_STATE_FILE, KubeletState, boot_id, checkpoint_path,
+    checkpoint_records, refusal_hint,
 };
 use imex_cdi::ChannelId;
 
@@ -28,8 +28,7 @@ pub(super) struct Records {
 
 impl Records {
     pub(super) fn read(host: &Host, kubelet: &KubeletRoot) -> Result<Self, Failure> {
-        let path = kubelet.plugin_dir().join(CHECKPOINT_FILE);
-        let path = path.to_string_lossy().into_owned();
+        let path = checkpoint_path(&kubelet.path.to_string_lossy());
         let bytes = host.read(&path).map_err(|error| {
             let what = format!("cannot read {path}, which says whose IMEX channels are");
             Failure::caused_by(Outcome::Io, what, &error).hint(refusal_hint(&error))

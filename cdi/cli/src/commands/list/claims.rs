@@ -1,7 +1,7 @@
 //! Whose the channels of claims are: the kubelet plugin's records of them.
 
 use host_doctor::Host;
-use host_doctor::facts::{CheckpointFile, RecordFacts};
+use host_doctor::facts::{CheckpointFile, HeldChannel, RecordFacts};
 use imex_cdi::{ClaimUid, Kind, Registry, SpecFile};
 use serde::Serialize;
 
@@ -31,19 +31,10 @@ pub(super) enum CheckpointState {
 pub(super) struct ClaimReport {
     uid: String,
     name: Option<String>,
-    channels: Vec<ChannelReport>,
+    channels: Vec<HeldChannel>,
     /// Only for comparing.
     #[serde(skip)]
     pub(super) record: Option<RecordFacts>,
-}
-
-/// A channel that the claim holds.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ChannelReport {
-    channel: u32,
-    device: String,
-    compute_domain: String,
 }
 
 // === impl ClaimRecords ===
@@ -65,18 +56,10 @@ impl<'a> ClaimRecords<'a> {
             Some(CheckpointFile::Read(checkpoint)) => checkpoint.records.get(uid.as_str()),
             _ => None,
         };
-        let channels = record.map_or(&[][..], |record| &record.channels);
         Some(ClaimReport {
             uid: uid.to_string(),
             name: record.and_then(|record| record.name.clone()),
-            channels: channels
-                .iter()
-                .map(|held| ChannelReport {
-                    channel: held.channel,
-                    device: held.device.clone(),
-                    compute_domain: held.domain.clone(),
-                })
-                .collect(),
+            channels: record.map_or(vec![], |record| record.channels.clone()),
             record: record.cloned(),
         })
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use dra_common::error_chain;
 use host_doctor::{
-    Host, NodeReport, NodeState, OneLetter, RuntimeRelease, and_more, declared_major,
+    Host, NodeReport, NodeState, OneLetter, RuntimeRelease, and_more, declared_major, is_spec_name,
 };
 use imex_cdi::{
     DirState, Lint, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecError, SpecFile,
@@ -138,8 +138,8 @@ pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)], findings: &mut Findin
 }
 
 fn is_loaded(path: &Path) -> bool {
-    let end = path.extension().and_then(OsStr::to_str);
-    matches!(end, Some("json" | "yaml"))
+    let name = path.file_name().and_then(OsStr::to_str);
+    name.is_some_and(is_spec_name)
 }
 
 fn valid(file: &str, spec: &Spec, criteria: &Criteria<'_>, findings: &mut Findings) {

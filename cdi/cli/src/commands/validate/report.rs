@@ -5,12 +5,10 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use host_doctor::RuntimeRelease;
-use imex_cdi::SpecDir;
 use serde::Serialize;
 
 use crate::args::Level;
 use crate::escape::escape;
-use crate::host_specs::describe_dir;
 use crate::output::Report;
 use crate::terminal::Style;
 
@@ -64,7 +62,7 @@ pub(super) struct ValidateReport {
     more: Vec<More>,
     /// The directories that were read, for people.
     #[serde(skip)]
-    dirs: Vec<String>,
+    pub(super) dirs: Vec<String>,
 }
 
 // === impl Finding ===
@@ -186,16 +184,6 @@ impl ValidateReport {
 
     pub(super) fn add_findings(&mut self, findings: Findings) {
         (self.findings, self.more) = findings.finish();
-    }
-
-    pub(super) fn add_dirs(&mut self, dirs: &[SpecDir]) {
-        self.dirs.extend(dirs.iter().map(describe_dir));
-    }
-
-    /// That there was nothing to check, which is not the same as nothing wrong.
-    pub(super) fn no_specs(&self) -> String {
-        let dirs = self.dirs.join(", ");
-        format!("no CDI spec was checked: there is none in {dirs}")
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::error_facts::ErrorFacts;
-use crate::facts::runtimes::model::{CdiSettings, RuntimeKind};
+use crate::facts::runtimes::model::{CdiSettings, CdiSupport, RuntimeKind};
 use crate::spec_paths::MissingPath;
 
 use super::*;

@@ -6,8 +6,9 @@ use std::io;
 
 use compute_domain_node::{DeviceGroup, Holding, SharedMarker};
 use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, DAMAGED_MARK, Damaged};
+use serde::Serialize;
 
-use super::kubelet_root::checkpoint;
+use super::kubelet_root::checkpoint_path;
 use crate::error_facts::refusal_hint;
 use crate::host::Host;
 
@@ -66,16 +67,19 @@ pub struct RecordFacts {
 }
 
 /// A channel that a prepared claim holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct HeldChannel {
     /// The channel that the claim opens.
     pub channel: u32,
     /// The device that the claim was allocated: `channel-0` stands for the node.
     pub device: String,
     /// The UID of the claim's `ComputeDomain`.
+    #[serde(rename = "computeDomain")]
     pub domain: String,
     /// The UID of the one whose the channel is, the domain or the claim: nobody else may
     /// open it.
+    #[serde(skip)]
     pub owner: String,
 }
 
@@ -115,7 +119,7 @@ pub(super) fn is_set_aside(name: &str) -> bool {
 impl CheckpointFile {
     /// Reads that of the plugin below kubelet's root directory.
     pub fn read(host: &Host, kubelet_root: &str) -> Self {
-        match host.read_up_to(&checkpoint(kubelet_root), MAX_CHECKPOINT_LEN) {
+        match host.read_up_to(&checkpoint_path(kubelet_root), MAX_CHECKPOINT_LEN) {
             Ok(Some(bytes)) => Self::Read(CheckpointFacts::new(&Checkpoint::decode(&bytes))),
             Ok(None) => Self::Absent,
             Err(error) => Self::Unreadable(Unusable::from_refusal(&error)),

@@ -1,8 +1,6 @@
 //! kubelet's root directory, and others that it may have instead: in the wrong
 //! one there are no records, which does not mean that there are no claims.
 
-use std::io;
-
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_node::SHARED_MARKER;
 use dra_checkpoint::CHECKPOINT_FILE;
@@ -26,21 +24,10 @@ pub struct KubeletRootFacts {
     pub path: String,
     /// Whether it exists.
     pub exists: bool,
-    /// Whether the plugin's directory in it exists.
-    pub plugin: Presence,
+    /// Whether the plugin's directory in it exists; `None` if that may not be examined.
+    pub has_plugin: Option<bool>,
     /// Another directory that looks like kubelet's root, if there is one.
     pub other: Option<OtherRoot>,
-}
-
-/// Whether there is something at a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    /// There is.
-    Present,
-    /// There is not.
-    Absent,
-    /// It may not be examined.
-    Unknown,
 }
 
 /// A root directory that another kubelet uses.
@@ -59,7 +46,7 @@ impl KubeletRootFacts {
         Self {
             path: path.to_owned(),
             exists: host.exists(path),
-            plugin: Presence::read(host, &plugin_dir(path)),
+            has_plugin: host.try_exists(&plugin_dir(path)).ok(),
             other: OtherRoot::find(host, path),
         }
     }
@@ -71,7 +58,7 @@ impl KubeletRootFacts {
 
     /// The plugin's checkpoint.
     pub(crate) fn checkpoint(&self) -> String {
-        checkpoint(&self.path)
+        checkpoint_path(&self.path)
     }
 
     /// The plugin's file that tells that claims share the device.
@@ -94,26 +81,13 @@ fn plugin_dir(root: &str) -> String {
     format!("{root}/plugins/{DRIVER_NAME}")
 }
 
-/// The plugin's checkpoint below kubelet's root.
-pub(super) fn checkpoint(root: &str) -> String {
+/// The kubelet plugin's checkpoint below kubelet's root directory.
+pub fn checkpoint_path(root: &str) -> String {
     format!("{}/{CHECKPOINT_FILE}", plugin_dir(root))
 }
 
 fn kubelet_state(root: &str) -> String {
     format!("{root}/{KUBELET_STATE_FILE}")
-}
-
-// === impl Presence ===
-
-impl Presence {
-    /// That a directory may not be examined does not mean that it is absent.
-    fn read(host: &Host, path: &str) -> Self {
-        match host.resolve_target(path).metadata() {
-            Ok(_) => Self::Present,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Absent,
-            Err(_) => Self::Unknown,
-        }
-    }
 }
 
 // === impl OtherRoot ===

@@ -63,13 +63,8 @@ fn listening(host: &Host) -> Option<BTreeSet<String>> {
         return None;
     }
     let mut seen = BTreeSet::new();
-    let mut names = BTreeSet::new();
-    let mut tables = 0;
     let own = host.text_if_readable("/proc/net/unix");
-    if let Some(table) = own.filter(|_| host.has_own_net()) {
-        tables += 1;
-        names.extend(table.lines().filter_map(listening_name).map(str::to_owned));
-    }
+    let mut tables = Vec::from_iter(own.filter(|_| host.has_own_net()));
     for process in processes(host) {
         let pid = process.pid;
         let namespace = fs::read_link(host.resolve(format!("/proc/{pid}/ns/net")));
@@ -77,16 +72,14 @@ fn listening(host: &Host) -> Option<BTreeSet<String>> {
             continue;
         }
         match host.read_text(&format!("/proc/{pid}/net/unix")) {
-            Ok(Some(table)) => {
-                tables += 1;
-                names.extend(table.lines().filter_map(listening_name).map(str::to_owned));
-            }
-            Ok(None) => {}
+            Ok(table) => tables.extend(table),
             Err(error) if has_ended(&error) => {}
             Err(_) => return None,
         }
     }
-    (tables > 0).then_some(names)
+    let lines = tables.iter().flat_map(|table| table.lines());
+    let names = lines.filter_map(listening_name).map(str::to_owned);
+    (!tables.is_empty()).then(|| names.collect())
 }
 
 /// Of a process that ended meanwhile, `/proc` says one of these.

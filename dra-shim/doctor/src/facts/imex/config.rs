@@ -135,17 +135,11 @@ impl ImexConfig {
 
 impl ConfigSource {
     fn new(arguments: &[String], named_by: String, seen_by: Option<u32>) -> Self {
-        match config_option(arguments) {
-            Some(path) => Self {
-                path: path.to_owned(),
-                named_by: Some(named_by),
-                seen_by,
-            },
-            None => Self {
-                path: DEFAULT_CONFIG.to_owned(),
-                named_by: None,
-                seen_by,
-            },
+        let option = config_option(arguments);
+        Self {
+            path: option.unwrap_or(DEFAULT_CONFIG).to_owned(),
+            named_by: option.map(|_| named_by),
+            seen_by,
         }
     }
 }

@@ -53,14 +53,15 @@ pub(super) fn find(host: &Host) -> Vec<Candidate> {
 
 /// Docker and podman.
 pub(super) fn of_people(host: &Host) -> impl Iterator<Item = Runtime> {
-    let docker = installed(
-        host,
-        "dockerd",
-        RuntimeKind::Docker,
-        &["docker-ce", "docker.io"],
-    );
-    let podman = installed(host, "podman", RuntimeKind::Podman, &["podman"]);
-    docker.into_iter().chain(podman)
+    let docker = ("dockerd", RuntimeKind::Docker, ["docker-ce", "docker.io"]);
+    let podman = ("podman", RuntimeKind::Podman, ["podman"; 2]);
+    let installed = [docker, podman].into_iter();
+    let installed = installed.filter(|(name, ..)| program(host, name));
+    installed.map(|(_, kind, packages)| Runtime {
+        kind,
+        version: packages::version(host, &packages),
+        config: None,
+    })
 }
 
 /// Those that run, and those with a file that nothing that runs was started with.
@@ -139,14 +140,6 @@ fn cri_dockerd(host: &Host) -> Option<Candidate> {
         socket: socket.unwrap_or(usual).to_owned(),
         runs: running.is_some(),
         option: None,
-    })
-}
-
-fn installed(host: &Host, name: &str, kind: RuntimeKind, packages: &[&str]) -> Option<Runtime> {
-    program(host, name).then(|| Runtime {
-        kind,
-        version: packages::version(host, packages),
-        config: None,
     })
 }
 
