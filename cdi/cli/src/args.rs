@@ -6,36 +6,28 @@
 // Explicit: modules of a file that is included by path are searched beside it.
 #[path = "args/channels.rs"]
 mod channels;
-#[path = "args/checkpoint.rs"]
-mod checkpoint;
-#[path = "args/doctor.rs"]
-mod doctor;
 #[path = "args/generate.rs"]
 mod generate;
-#[path = "args/hook.rs"]
-mod hook;
-#[path = "args/host.rs"]
-mod host;
 #[path = "args/pattern.rs"]
 mod pattern;
-#[path = "args/specs.rs"]
-mod specs;
-#[path = "args/values.rs"]
-mod values;
+#[path = "args/shared.rs"]
+mod shared;
 
-use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use host_doctor::DEFAULT_DRIVER_ROOT;
+use imex_cdi::QualifiedName;
+use serde::Serialize;
 
 pub(crate) use self::channels::Channels;
-pub(crate) use self::checkpoint::{CheckpointCommand, NodeCheckpoint};
-pub(crate) use self::doctor::Doctor;
-pub(crate) use self::generate::{Format, Generate, MajorArg, Mode, OrAuto, OrMin};
-pub(crate) use self::hook::{CreateRuntime, HookCommand};
-pub(crate) use self::host::{KubeletRoot, SpecDirs};
+pub(crate) use self::generate::{Format, Generate, MajorArg, Mode, OrMin};
 pub(crate) use self::pattern::Wanted;
-pub(crate) use self::specs::{Level, List, Show, Subject, Validate, Why};
-pub(crate) use self::values::STDIN;
+pub(crate) use self::shared::{KubeletRoot, STDIN, SpecDirs};
 
-use self::values::EXIT_CODES;
+use self::shared::{EXIT_CODES, cdi_name, file};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -66,4 +58,243 @@ pub(crate) enum Command {
     /// Guards the IMEX channels as a hook of an OCI runtime.
     #[command(subcommand)]
     Hook(HookCommand),
+}
+
+/// Lists this host's CDI devices, and whether containers can use them.
+///
+/// For each device: the file that defines it, whether a container that asks for it
+/// gets it, the IMEX channel that it opens, and whether the host's device nodes match.
+/// For a claim's device, the ComputeDomain is that of the claim's record in the kubelet
+/// plugin's checkpoint. Directories and specs that cannot be loaded, and devices that
+/// resolve but cannot be used, are reported on stderr (exit code 1).
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct List {
+    /// The devices to list: names, kinds (nvidia.com/gpu), or patterns in quotes
+    /// ('gpu=*', 'nvidia.com/*=[0-3]'); all by default. Exit code 4 if there is none
+    /// of one.
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<Wanted>,
+    #[command(flatten)]
+    pub(crate) specs: SpecDirs,
+    #[command(flatten)]
+    pub(crate) kubelet: KubeletRoot,
+    /// Prints one JSON document instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Shows one device, or one spec file, with every edit to a container.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Show {
+    /// A device (vendor/class=device), or a spec file; - reads standard input.
+    #[arg(value_name = "NAME|FILE")]
+    pub(crate) subject: Subject,
+    #[command(flatten)]
+    pub(crate) specs: SpecDirs,
+    /// Prints one JSON document instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What to show.
+#[derive(Debug, Clone)]
+pub(crate) enum Subject {
+    Device(QualifiedName),
+    File(PathBuf),
+}
+
+/// Checks CDI specs for errors and probable mistakes.
+///
+/// Errors are what every runtime refuses or, with --for, what a given runtime
+/// refuses; probable mistakes are warnings. Prints "OK" for each file, or a line per
+/// finding (exit code 1).
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Validate {
+    /// Spec files, directories of spec files, or - for standard input; by default
+    /// the host's spec directories.
+    #[arg(value_name = "FILE|DIR", value_parser = file())]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// A runtime that must be able to load the specs: containerd-1.7.0,
+    /// containerd-2.1, cri-o-1.24, docker-28.2, podman-4.9.3; as its package has it,
+    /// podman-4.9.3+ds1-1; or as kubelet reports it, `containerd://1.7.27`. Repeatable.
+    #[arg(long = "for", value_name = "RUNTIME-VERSION")]
+    pub(crate) targets: Vec<String>,
+    /// The lowest level of findings to report.
+    #[arg(long, value_enum, default_value = "warn")]
+    pub(crate) level: Level,
+    #[command(flatten)]
+    pub(crate) specs: SpecDirs,
+    /// Prints one JSON document instead of lines.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The severity of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Level {
+    /// Probably a mistake.
+    Warn,
+    /// A runtime refuses it.
+    Error,
+}
+
+/// Explains why a device resolves, or why it does not.
+///
+/// Prints every file that could define the device, names that are nearly right, and
+/// the fix (exit code 4 if it does not resolve). If it resolves, its device nodes
+/// are compared with the host's (exit code 1 if a container cannot use them).
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Why {
+    /// The device, vendor/class=device.
+    #[arg(value_name = "NAME", value_parser = cdi_name::<QualifiedName>)]
+    pub(crate) name: QualifiedName,
+    #[command(flatten)]
+    pub(crate) specs: SpecDirs,
+    /// Prints one JSON document instead of lines.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Diagnoses this GPU host: what is wrong, and how to fix it.
+///
+/// Checks the driver, the fabric, IMEX channels, CDI directories and specs,
+/// container runtimes and prepared claims; causes are reported before their
+/// consequences.
+///
+/// Exit code 0 if the host is healthy, 1 with any error or warning. Changes
+/// nothing. On this host (--root /) it loads the driver's NVML library and runs
+/// container runtimes with --version; below another root it only reads files.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) specs: SpecDirs,
+    #[command(flatten)]
+    pub(crate) kubelet: KubeletRoot,
+    /// The directory below which the NVIDIA driver is installed (the chart's
+    /// nvidiaDriverRoot), below --root. Below / those of the GPU operator's driver
+    /// container, GKE, Bottlerocket, Talos and `NixOS` are found.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DRIVER_ROOT)]
+    pub(crate) driver_root: PathBuf,
+    /// The socket of the host's nvidia-imex (`IMEX_CMD_UNIX_DOMAIN_PATH` of its
+    /// configuration): also asks it whether it is ready, with the host's
+    /// nvidia-imex-ctl.
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) imex_socket: Option<PathBuf>,
+    /// Prints one JSON document instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also writes the report and the files that it is based on to a tar archive
+    /// for a bug report. Its manifest.txt lists them: no runtime configuration, no
+    /// kubeconfig, of claims' parameters the ComputeDomain's UID only, and specs without the values of environment
+    /// variables. Refuses to overwrite a file.
+    #[arg(long, value_name = "FILE.tar")]
+    pub(crate) bundle: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CheckpointCommand {
+    /// Prints the claims; those that survive, if the file is damaged (exit code 1).
+    #[command(after_help = EXIT_CODES)]
+    Show {
+        /// The checkpoint; - reads standard input. By default, this node's.
+        #[arg(value_parser = file(), conflicts_with_all = ["path", "root"])]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        node: NodeCheckpoint,
+        /// Prints one JSON document instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Checks that files are intact: prints "OK", or "CORRUPT" and what is wrong
+    /// (exit code 1).
+    #[command(after_help = EXIT_CODES)]
+    Verify {
+        /// The checkpoints; - is standard input. By default, this node's. All are
+        /// checked, even if one cannot be read (then exit code 3, whatever the others
+        /// are).
+        #[arg(value_name = "FILE", value_parser = file(), conflicts_with_all = ["path", "root"])]
+        files: Vec<PathBuf>,
+        /// Prints the bytes that the plugin would write for the claims of one file
+        /// instead: `verify --canonical FILE | cmp - FILE`. Never replace FILE by
+        /// them while a plugin runs: claims that it prepares meanwhile would be lost.
+        #[arg(long)]
+        canonical: bool,
+        #[command(flatten)]
+        node: NodeCheckpoint,
+    },
+}
+
+/// Where the node's checkpoint is.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NodeCheckpoint {
+    #[command(flatten)]
+    pub(crate) kubelet: KubeletRoot,
+    /// The host's root, without a FILE.
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HookCommand {
+    #[command(name = "createRuntime")]
+    CreateRuntime(CreateRuntime),
+}
+
+/// Refuses a container that asks for an IMEX channel which it was not given.
+///
+/// For runtimes that have OCI hooks and no NRI. Reads the container's state on standard
+/// input, as an OCI runtime writes it, and config.json of its bundle. Changes nothing, and
+/// prints nothing on stdout; the reason for a refusal is on stderr, which runtimes show.
+///
+/// A channel is a pod's if a prepared claim of the pod opens it, and another container's if
+/// --allow names it.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct CreateRuntime {
+    /// Channels for containers that are of no pod: numbers and ranges (0,3-7), or all.
+    #[arg(long, value_name = "CHANNELS")]
+    pub(crate) allow: Option<Channels>,
+    /// A namespace whose pods are not judged, as that of the GPU operator. May be repeated.
+    #[arg(long = "exempt-namespace", value_name = "NAMESPACE")]
+    pub(crate) exempt_namespaces: Vec<String>,
+    /// Tells on stderr what it would refuse, and lets every container start.
+    #[arg(long)]
+    pub(crate) warn: bool,
+    /// Seconds until it gives up and refuses, whatever it waits for. Let the runtime's own
+    /// timeout be longer.
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) kubelet: KubeletRoot,
+    #[command(flatten)]
+    pub(crate) specs: SpecDirs,
+}
+
+// === impl Subject ===
+
+impl FromStr for Subject {
+    type Err = std::convert::Infallible;
+
+    /// A device if it has the form of a device's name, otherwise a file; `./NAME`
+    /// is always a file.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text.parse() {
+            Ok(name) => Self::Device(name),
+            Err(_) if text == "-" => Self::File(STDIN.into()),
+            Err(_) => Self::File(text.into()),
+        })
+    }
+}
+
+/// 1 to 60.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.parse().ok().filter(|number| (1..=60).contains(number));
+    let number = number.ok_or_else(|| format!("{text:?} is not a number of seconds from 1 to 60"));
+    number.map(Duration::from_secs)
 }

@@ -10,22 +10,18 @@ mod show;
 mod validate;
 mod why;
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 
 use crate::args::Command;
 use crate::outcome::{Failure, Outcome};
-use crate::stdout::Stdout;
 
-pub(crate) fn run(
-    command: Command,
-    stdout: &mut BufWriter<Stdout<impl Write>>,
-) -> Result<Outcome, Failure> {
+pub(crate) fn run(command: Command, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     match command {
-        Command::Generate(args) => generate::run(args, stdout),
-        Command::List(args) => list::run(args, stdout),
-        Command::Show(args) => show::run(args, stdout),
+        Command::Generate(args) => generate::run(&args, stdout),
+        Command::List(args) => list::run(&args, stdout),
+        Command::Show(args) => show::run(&args, stdout),
         Command::Validate(args) => validate::run(args, stdout),
-        Command::Why(args) => why::run(args, stdout),
+        Command::Why(args) => why::run(&args, stdout),
         Command::Doctor(args) => doctor::run(&args, stdout),
         Command::Checkpoint(command) => checkpoint::run(command, stdout),
         Command::Hook(command) => hook::run(command),

@@ -1,38 +1,43 @@
-//! The host that a command examines, and its directories of CDI specs.
+//! The host that a command examines, and its CDI specs.
 
-use std::borrow::Cow;
-use std::fs;
-use std::io;
+use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
-use compute_domain_api::names::DRIVER_NAME;
-use host_doctor::{Host, Root, RootError};
-use imex_cdi::{DEFAULT_DIRS, DirState, Registry, SpecDir};
+use dra_common::error_chain;
+use host_doctor::Host;
+use imex_cdi::{DEFAULT_DIRS, DirError, DirState, LoadError, Registry, Spec, SpecDir, SpecVersion};
+use serde::Serialize;
 
-use crate::args::{KubeletRoot, SpecDirs};
-use crate::outcome::{CommandError, Outcome};
+use crate::args::SpecDirs;
+use crate::outcome::{Failure, Outcome};
+
+/// What to do if a device is not found because a file cannot be read.
+pub(crate) const UNKNOWN_HINT: &str =
+    "run this as root, as runtimes do: a file that cannot be read may define the device";
 
 /// [`SpecDirs`], with an open root.
 pub(crate) struct HostSpecs {
-    root: Root,
+    pub(crate) host: Host,
     /// As given: the host's names.
     dirs: Vec<PathBuf>,
 }
 
-/// Why the host cannot be examined.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum HostError {
-    #[error(transparent)]
-    Root(#[from] RootError),
-    #[error("the root {} is empty", path.display())]
-    EmptyRoot { path: PathBuf },
-    #[error("cannot list the spec directory {}", path.display())]
-    SpecDir { path: PathBuf, source: io::Error },
+/// The version that a spec declares, and the lowest that its fields need.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct VersionReport {
+    declared: SpecVersion,
+    needed: SpecVersion,
 }
 
-/// Whether it is one of the directories that need not exist.
-fn is_default(dir: &Path) -> bool {
-    DEFAULT_DIRS.iter().any(|default| dir == Path::new(default))
+/// The host with its root directory at `root`.
+pub(crate) fn open_host(root: &Path) -> Result<Host, Failure> {
+    Host::open(root).map_err(|error| {
+        Failure::new(Outcome::Io, error_chain(&error))
+            .hint("pass to --root the directory where the host's root is mounted")
+    })
 }
 
 /// Its path, and whether it exists.
@@ -44,45 +49,50 @@ pub(crate) fn describe_dir(dir: &SpecDir) -> String {
     }
 }
 
-// === impl KubeletRoot ===
-
-impl KubeletRoot {
-    /// The directory of the kubelet plugin.
-    pub(crate) fn plugin_dir(&self) -> PathBuf {
-        self.path.join("plugins").join(DRIVER_NAME)
-    }
+/// What this process must not read, and what may define any device: the directories, then
+/// the files.
+pub(crate) fn denied(registry: &Registry) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    let is_denied = |error: &io::Error| error.kind() == ErrorKind::PermissionDenied;
+    let dirs = registry
+        .dirs()
+        .iter()
+        .filter_map(move |dir| match &dir.state {
+            DirState::Skipped(error @ DirError::Unlistable { source, .. }) if is_denied(source) => {
+                Some(error as &(dyn Error + 'static))
+            }
+            _ => None,
+        });
+    let files = registry.files().iter();
+    let files = files.filter_map(move |file| match &file.spec {
+        Err(error @ LoadError::Read { source, .. }) if is_denied(source) => {
+            Some(error as &(dyn Error + 'static))
+        }
+        _ => None,
+    });
+    dirs.chain(files)
 }
 
 // === impl HostSpecs ===
 
 impl HostSpecs {
-    pub(crate) fn open(args: &SpecDirs) -> Result<Self, HostError> {
-        let SpecDirs { dirs, root } = args;
+    pub(crate) fn open(args: &SpecDirs) -> Result<Self, Failure> {
         Ok(Self {
-            root: Root::new(root)?,
-            dirs: dirs.clone(),
+            host: open_host(&args.root)?,
+            dirs: args.dirs.clone(),
         })
-    }
-
-    pub(crate) fn root(&self) -> &Root {
-        &self.root
     }
 
     /// An error if there is nothing in the root: a host of which nothing is known would
     /// seem healthy.
-    pub(crate) fn check_root(&self) -> Result<(), HostError> {
-        let path = self.root.as_path();
-        let mut entries = fs::read_dir(path).into_iter().flatten();
-        match entries.next() {
-            Some(_) => Ok(()),
-            None => Err(HostError::EmptyRoot {
-                path: path.to_owned(),
-            }),
+    pub(crate) fn check_root(&self) -> Result<(), Failure> {
+        let root = self.host.root();
+        if fs::read_dir(root).into_iter().flatten().next().is_some() {
+            return Ok(());
         }
-    }
-
-    pub(crate) fn host(&self) -> Host {
-        Host::new(self.root.clone())
+        let message = format!("the root {} is empty", root.display());
+        Err(Failure::new(Outcome::Io, message).hint(
+            "the host's root is not mounted there: check --root, and the mounts of the debug pod",
+        ))
     }
 
     pub(crate) fn registry(&self) -> Registry {
@@ -91,40 +101,50 @@ impl HostSpecs {
 
     /// The directories, below the root, lowest priority first.
     pub(crate) fn dirs(&self) -> Vec<PathBuf> {
-        self.dirs.iter().map(|dir| self.root.resolve(dir)).collect()
+        self.dirs.iter().map(|dir| self.host.resolve(dir)).collect()
     }
 
     /// An error if a directory that was named does not exist: it is misspelt, or
     /// on another host. A default directory that does not exist is as good as an
     /// empty one.
-    pub(crate) fn check_dirs(&self) -> Result<(), HostError> {
-        let named = self.dirs.iter().filter(|dir| !is_default(dir));
-        for path in named.map(|dir| self.root.resolve(dir)) {
-            if let Err(source) = path.symlink_metadata()
-                && source.kind() == io::ErrorKind::NotFound
+    pub(crate) fn check_dirs(&self) -> Result<(), Failure> {
+        let defaults = DEFAULT_DIRS.map(Path::new);
+        let named = self
+            .dirs
+            .iter()
+            .filter(|dir| !defaults.contains(&dir.as_path()));
+        for path in named.map(|dir| self.host.resolve(dir)) {
+            if let Err(error) = path.symlink_metadata()
+                && error.kind() == ErrorKind::NotFound
             {
-                return Err(HostError::SpecDir { path, source });
+                let what = format!("cannot list the spec directory {}", path.display());
+                return Err(Failure::caused_by(Outcome::Io, what, &error)
+                    .hint("check what --spec-dir and --root name"));
             }
         }
         Ok(())
     }
 }
 
-// === impl HostError ===
+// === impl VersionReport ===
 
-impl CommandError for HostError {
-    fn outcome(&self) -> Outcome {
-        Outcome::Io
+impl VersionReport {
+    pub(crate) fn new(spec: &Spec) -> Self {
+        Self {
+            declared: spec.version(),
+            needed: spec.needed_version(),
+        }
     }
+}
 
-    fn hint(&self) -> Option<Cow<'static, str>> {
-        let hint = match self {
-            Self::Root(_) => "pass to --root the directory where the host's root is mounted",
-            Self::EmptyRoot { .. } => {
-                "the host's root is not mounted there: check --root, and the mounts of the debug pod"
-            }
-            Self::SpecDir { .. } => "check what --spec-dir and --root name",
-        };
-        Some(hint.into())
+impl fmt::Display for VersionReport {
+    /// One number if both are the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { declared, needed } = self;
+        f.write_str(declared.as_str())?;
+        if declared != needed {
+            write!(f, " (needs {needed})")?;
+        }
+        Ok(())
     }
 }

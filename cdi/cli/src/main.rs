@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Modules use each other downwards only: `main`, [`commands`], what they share
-//! ([`explanation`], [`host_specs`], ...), the library crates.
+//! ([`host_specs`], [`output`], ...), the library crates.
 //!
 //! No command needs root, only the right to read the files that it is given.
 
@@ -14,20 +14,13 @@
 
 mod args;
 mod commands;
-mod document;
 mod escape;
-mod explanation;
 mod host_specs;
 mod input;
 mod outcome;
 mod output;
 mod selection;
-mod stderr;
-mod stdout;
-mod style;
-mod table;
-mod unread;
-mod version;
+mod terminal;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -36,7 +29,7 @@ use clap::Parser;
 
 use args::Args;
 use outcome::Failure;
-use stdout::Stdout;
+use terminal::Stdout;
 
 /// Bytes of output that are buffered, so that a long list is not written line by
 /// line. A command flushes them before it writes to stderr.
@@ -51,7 +44,7 @@ fn main() -> ExitCode {
     let done = done.and_then(|outcome| flushed.map(|()| outcome));
     let outcome = done.unwrap_or_else(|failure| {
         failure.report();
-        failure.outcome()
+        failure.outcome
     });
     outcome.into()
 }

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::error::Error;
+use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
 use dra_common::error_chain;
 
-use crate::stderr;
+use crate::terminal;
 
 /// The exit codes of all commands.
 // req: DOCTOR-9
@@ -25,40 +26,31 @@ pub(crate) enum Outcome {
     Unresolved,
 }
 
-/// The error of a command. Its `Display` and its sources are the first part of
-/// the line on stderr.
-pub(crate) trait CommandError: Error + 'static {
-    /// How the command ends with it: the exit code.
-    fn outcome(&self) -> Outcome;
-
-    /// What to do about it: the second part of the line.
-    fn hint(&self) -> Option<Cow<'static, str>> {
-        None
-    }
-
-    /// Lines that follow.
-    fn details(&self) -> &[String] {
-        &[]
-    }
-}
-
-/// Why a command failed: any [`CommandError`].
+/// Why a command failed.
 #[derive(Debug)]
-pub(crate) struct Failure(Box<dyn CommandError>);
-
-/// Some of the files that were named could not be read; each was reported.
-#[derive(Debug, Default, thiserror::Error)]
-#[error("{unread} of {files} files cannot be read")]
-pub(crate) struct UnreadFiles {
-    pub(crate) unread: usize,
-    pub(crate) files: usize,
+pub(crate) struct Failure {
+    /// The exit code.
+    pub(crate) outcome: Outcome,
+    /// What failed, and why: the first part of the line on stderr.
+    pub(crate) message: String,
+    /// What to do about it: the second part.
+    pub(crate) hint: Option<Cow<'static, str>>,
+    /// Lines that follow.
+    pub(crate) details: Vec<String>,
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write to stdout")]
-struct StdoutError(#[source] io::Error);
 
 // === impl Outcome ===
+
+impl Outcome {
+    /// Of a command that has printed all that it found.
+    pub(crate) fn of(is_clean: bool) -> Self {
+        if is_clean {
+            Self::Clean
+        } else {
+            Self::Findings
+        }
+    }
+}
 
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
@@ -75,46 +67,49 @@ impl From<Outcome> for ExitCode {
 // === impl Failure ===
 
 impl Failure {
-    pub(crate) fn stdout(error: io::Error) -> Self {
-        StdoutError(error).into()
+    pub(crate) fn new(outcome: Outcome, message: impl Into<String>) -> Self {
+        Self {
+            outcome,
+            message: message.into(),
+            hint: None,
+            details: vec![],
+        }
     }
 
-    pub(crate) fn outcome(&self) -> Outcome {
-        self.0.outcome()
+    /// `what` failed because of `cause` and its sources.
+    pub(crate) fn caused_by(outcome: Outcome, what: impl Display, cause: &dyn Error) -> Self {
+        Self::new(outcome, format!("{what}: {}", error_chain(cause)))
+    }
+
+    /// Of files that were named, each of which was reported.
+    pub(crate) fn unread(unread: usize, files: usize) -> Self {
+        Self::new(
+            Outcome::Io,
+            format!("{unread} of {files} files cannot be read"),
+        )
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+    pub(crate) fn stdout(error: io::Error) -> Self {
+        Self::caused_by(Outcome::Io, "cannot write to stdout", &error)
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
     }
 
     /// One line on stderr: what, why, the fix. Details follow it.
     pub(crate) fn report(&self) {
-        let Self(error) = self;
-        let message = error_chain(error.as_ref());
-        match error.hint() {
-            Some(hint) => stderr::note(&format!("{message}; {hint}")),
-            None => stderr::note(&message),
+        let message = &self.message;
+        match &self.hint {
+            Some(hint) => terminal::note(&format!("{message}; {hint}")),
+            None => terminal::note(message),
         }
-        for detail in error.details() {
-            stderr::line(detail);
+        for detail in &self.details {
+            terminal::line(detail);
         }
-    }
-}
-
-impl<E: CommandError> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self(Box::new(error))
-    }
-}
-
-// === impl UnreadFiles ===
-
-impl CommandError for UnreadFiles {
-    fn outcome(&self) -> Outcome {
-        Outcome::Io
-    }
-}
-
-// === impl StdoutError ===
-
-impl CommandError for StdoutError {
-    fn outcome(&self) -> Outcome {
-        Outcome::Io
     }
 }

@@ -1,13 +1,18 @@
 //! What a command found, as data, and its two views: JSON for scripts, text for
-//! people.
+//! people, in columns that `grep` and `awk` can use too.
 
+use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
+use std::iter;
 
 use serde::Serialize;
 
-use crate::escape::escape_json;
+use crate::escape::{escape, escape_json, is_plain};
 use crate::outcome::Failure;
-use crate::style::Style;
+use crate::terminal::Style;
+
+/// What an empty cell shows, so that columns can be counted.
+pub(crate) const EMPTY: &str = "-";
 
 /// The JSON is the report's `Serialize`. Its `schema` names the shape: fields
 /// may be added to a version; one that is removed, or changes its meaning, makes
@@ -18,7 +23,7 @@ pub(crate) trait Report: Serialize {
 
 /// How much is written at once, in bytes: an unbuffered output would be written to word by
 /// word.
-pub(crate) const PIECE: usize = 64 << 10;
+const PIECE: usize = 64 << 10;
 
 /// Takes a JSON document in pieces that are UTF-8, as `serde_json` writes them.
 struct Escaping<W>(W);
@@ -47,6 +52,53 @@ pub(crate) fn write_json(report: &impl Serialize, output: &mut impl Write) -> io
     output.flush()
 }
 
+/// Writes headings and rows, each column as wide as its widest cell. The rows are asked for
+/// twice, so that they need not be kept.
+pub(crate) fn write_table<const COLUMNS: usize>(
+    headings: [&str; COLUMNS],
+    rows: impl Iterator<Item = [String; COLUMNS]> + Clone,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let headings = iter::once(headings.map(str::to_owned));
+    let lines = headings.chain(rows.map(|row| row.map(cell)));
+    let mut widths = [0; COLUMNS];
+    for line in lines.clone() {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut output = BufWriter::with_capacity(PIECE, output);
+    let mut text = String::new();
+    for line in lines {
+        text.clear();
+        for (width, cell) in widths.iter().zip(line) {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{cell:<width$}  ");
+        }
+        writeln!(output, "{}", text.trim_end())?;
+    }
+    output.flush()
+}
+
+/// Writes the properties of one thing, a line each.
+pub(crate) fn write_properties<'a>(
+    properties: impl IntoIterator<Item = (&'a str, String)>,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    for (name, value) in properties {
+        writeln!(output, "{name:<8}  {}", cell(value))?;
+    }
+    Ok(())
+}
+
+fn cell(text: String) -> String {
+    match text.as_str() {
+        "" => EMPTY.to_owned(),
+        plain if is_plain(plain) => text,
+        other => escape(other),
+    }
+}
+
 // === impl Escaping ===
 
 impl<W: Write> Write for Escaping<W> {
@@ -58,5 +110,37 @@ impl<W: Write> Write for Escaping<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts how often it is written to.
+    #[derive(Default)]
+    struct Writes(usize, Vec<u8>);
+
+    impl Write for Writes {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += 1;
+            self.1.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_table_is_written_in_few_pieces_however_many_rows_it_has() {
+        let rows = (0..8192).map(|row| [row.to_string(), String::new()]);
+        let mut writes = Writes::default();
+        write_table(["A", "B"], rows, &mut writes).unwrap();
+        assert!(writes.0 <= 2, "{}", writes.0);
+        let text = String::from_utf8(writes.1).unwrap();
+        assert_eq!(text.lines().count(), 8193);
+        assert_eq!(text.lines().next(), Some("A     B"));
+        assert_eq!(text.lines().last(), Some("8191  -"));
     }
 }

@@ -1,6 +1,5 @@
 //! The devices of a host that names, kinds and patterns stand for.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use dra_common::error_chain;
@@ -8,21 +7,11 @@ use host_doctor::and_more;
 use imex_cdi::{DeviceName, Kind, QualifiedName, Registry};
 
 use crate::args::Wanted;
-use crate::outcome::{CommandError, Outcome};
-use crate::unread::{UNKNOWN_HINT, denied};
+use crate::host_specs::{UNKNOWN_HINT, denied};
+use crate::outcome::{Failure, Outcome};
 
 /// How many names a message lists.
 const LISTED: usize = 5;
-
-/// Patterns that stand for no device of the host.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoMatchError {
-    #[error("no CDI device matches {}", texts.join(", "))]
-    None { texts: Vec<String>, hint: String },
-    /// Or for devices of files that this process must not read.
-    #[error("it is unknown whether a CDI device matches {}: {denied}", texts.join(", "))]
-    Unknown { texts: Vec<String>, denied: String },
-}
 
 /// The names of all devices that files define, those in conflict too. A name can come twice.
 fn defined(registry: &Registry) -> impl Iterator<Item = (&Kind, &DeviceName)> {
@@ -42,27 +31,27 @@ fn names(registry: &Registry) -> BTreeSet<QualifiedName> {
 }
 
 /// An error if one of them stands for no device.
-pub(crate) fn check(registry: &Registry, wanted: &[Wanted]) -> Result<(), NoMatchError> {
+pub(crate) fn check(registry: &Registry, wanted: &[Wanted]) -> Result<(), Failure> {
     let unmatched = wanted
         .iter()
         .filter(|wanted| !defined(registry).any(|(kind, device)| wanted.matches(kind, device)));
-    no_match(registry, unmatched.map(Wanted::text).collect())
-}
-
-fn no_match(registry: &Registry, texts: Vec<String>) -> Result<(), NoMatchError> {
+    let texts: Vec<&str> = unmatched.map(|wanted| wanted.text.as_str()).collect();
     let Some(first) = texts.first() else {
         return Ok(());
     };
+    let all = texts.join(", ");
     let mut denied = denied(registry);
     Err(match denied.next() {
-        None => NoMatchError::None {
-            hint: hint(registry, first),
-            texts,
-        },
-        Some(error) => NoMatchError::Unknown {
-            texts,
-            denied: format!("{}{}", error_chain(error), and_more(denied.count())),
-        },
+        None => {
+            let message = format!("no CDI device matches {all}");
+            Failure::new(Outcome::Unresolved, message).hint(hint(registry, first))
+        }
+        // Or a device of a file that this process must not read.
+        Some(error) => {
+            let what = format!("it is unknown whether a CDI device matches {all}");
+            let (error, more) = (error_chain(error), and_more(denied.count()));
+            Failure::new(Outcome::Io, format!("{what}: {error}{more}")).hint(UNKNOWN_HINT)
+        }
     })
 }
 
@@ -108,22 +97,4 @@ fn list(names: &[String], separator: &str) -> String {
         more => format!(" and {more} more"),
     };
     shown.join(separator) + &more
-}
-
-// === impl NoMatchError ===
-
-impl CommandError for NoMatchError {
-    fn outcome(&self) -> Outcome {
-        match self {
-            Self::None { .. } => Outcome::Unresolved,
-            Self::Unknown { .. } => Outcome::Io,
-        }
-    }
-
-    fn hint(&self) -> Option<Cow<'static, str>> {
-        Some(match self {
-            Self::None { hint, .. } => hint.clone().into(),
-            Self::Unknown { .. } => UNKNOWN_HINT.into(),
-        })
-    }
 }

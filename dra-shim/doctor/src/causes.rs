@@ -6,114 +6,40 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Finding, Severity};
 
-/// What each finding explains, if both are found. Only what follows directly is
-/// listed; a chain is followed. Without circles.
-const EXPLAINS: &[(&str, &[&str])] = &[
+/// `CAUSES: EFFECTS`: what each finding explains, if both are found. Only what follows
+/// directly is listed; a chain is followed. Without circles.
+const EXPLAINS: &[&str] = &[
     // Without a module, or with two halves of two drivers, no call of NVML succeeds,
     // nvidia-imex ends, and no device has a major.
-    (
-        "nvidia-module-not-loaded",
-        &[
-            "nvml-error",
-            "host-imex-not-running",
-            "cdi-spec-node-missing",
-        ],
-    ),
-    (
-        "driver-version-mismatch",
-        &[
-            "nvml-error",
-            "host-imex-not-running",
-            "cdi-spec-path-missing",
-        ],
-    ),
-    (
-        "driver-too-old",
-        &[
-            "imex-channel-major-missing",
-            "nvidia-caps-major-missing",
-            "host-imex-not-running",
-        ],
-    ),
-    ("imex-channels-disabled", CHANNELS_MISSING),
-    ("imex-channel-major-missing", CHANNELS_MISSING),
+    "nvidia-module-not-loaded: nvml-error host-imex-not-running cdi-spec-node-missing",
+    "driver-version-mismatch: nvml-error host-imex-not-running cdi-spec-path-missing",
+    "driver-too-old: imex-channel-major-missing nvidia-caps-major-missing host-imex-not-running",
+    "imex-channels-disabled imex-channel-major-missing: cdi-spec-stale-major cdi-spec-node-missing",
     // nvidia-modprobe is what makes the nodes.
-    (
-        "modify-device-files-off",
-        &["imex-capability-node-missing", "cdi-spec-node-missing"],
-    ),
-    ("imex-node-wrong", &["cdi-spec-node-differs"]),
+    "modify-device-files-off: imex-capability-node-missing cdi-spec-node-missing",
+    "imex-node-wrong: cdi-spec-node-differs",
     // nvidia-imex opens its capability's node when it starts, finds its own address in
     // the list of nodes, and takes the driver's only session.
-    (
-        "nvidia-caps-major-missing",
-        &["imex-capability-node-missing", "host-imex-not-running"],
-    ),
-    ("imex-capability-node-missing", &["host-imex-not-running"]),
-    ("imex-capability-node-wrong", &["host-imex-not-running"]),
-    (
-        "imex-capability-node-unreadable",
-        &["host-imex-not-running"],
-    ),
-    ("host-imex-config-unreadable", &["host-imex-not-running"]),
-    ("host-imex-no-nodes", &["host-imex-not-running"]),
-    (
-        "host-imex-own-address-missing",
-        &["host-imex-not-running", "imex-not-ready"],
-    ),
-    ("host-imex-two-daemons", NOT_READY),
-    ("host-imex-not-running", NOT_READY),
-    ("host-imex-off", NOT_READY),
-    ("host-imex-absent", NOT_READY),
+    "nvidia-caps-major-missing: imex-capability-node-missing host-imex-not-running",
+    "imex-capability-node-missing imex-capability-node-wrong imex-capability-node-unreadable \
+     host-imex-config-unreadable host-imex-no-nodes: host-imex-not-running",
+    "host-imex-own-address-missing: host-imex-not-running imex-not-ready",
+    "host-imex-two-daemons host-imex-not-running host-imex-off host-imex-absent: \
+     imex-ctl-failed imex-ctl-timed-out imex-not-ready",
     // A spec that no runtime reads is a claim's that has none.
-    ("cdi-directory-absent", SPEC_UNSEEN),
-    ("cdi-directory-unreadable", SPEC_UNSEEN),
-    ("cdi-directory-link", SPEC_UNSEEN),
-    ("cdi-directory-not-one", SPEC_UNSEEN),
-    ("cdi-leftover", SPEC_UNSEEN),
-    ("cdi-spec-extension", SPEC_UNSEEN),
-    ("cdi-spec-in-subdirectory", SPEC_UNSEEN),
-    ("cdi-spec-hidden", &["cdi-device-conflict"]),
+    "cdi-directory-absent cdi-directory-unreadable cdi-directory-link cdi-directory-not-one \
+     cdi-leftover cdi-spec-extension cdi-spec-in-subdirectory: claim-without-spec",
+    "cdi-spec-hidden: cdi-device-conflict",
     // A plugin that does not run leaves what the last one wrote, and /var/run/cdi does
     // not survive a reboot.
-    ("plugin-not-registered", PLUGIN_AWAY),
-    ("plugin-not-listening", PLUGIN_AWAY),
-    (
-        "checkpoint-of-earlier-boot",
-        &[
-            "cdi-directory-absent",
-            "cdi-spec-stale-major",
-            "claim-without-spec",
-            "claim-unknown-to-plugin",
-            "claim-unknown-to-kubelet",
-            "spec-without-claim",
-            "spec-of-another-channel",
-        ],
-    ),
-    ("checkpoint-damaged", RECORDS_LOST),
-    ("checkpoint-set-aside", RECORDS_LOST),
-    ("checkpoint-absent", RECORDS_LOST),
-    ("plugin-directory-absent", RECORDS_LOST),
-    ("kubelet-state-damaged", &["plugin-not-registered"]),
-];
-
-const CHANNELS_MISSING: &[&str] = &["cdi-spec-stale-major", "cdi-spec-node-missing"];
-const NOT_READY: &[&str] = &["imex-ctl-failed", "imex-ctl-timed-out", "imex-not-ready"];
-const SPEC_UNSEEN: &[&str] = &["claim-without-spec"];
-const PLUGIN_AWAY: &[&str] = &[
-    "checkpoint-of-earlier-boot",
-    "checkpoint-absent",
-    "checkpoint-set-aside",
-    "cdi-directory-absent",
-    "claim-without-spec",
-    "claim-unknown-to-plugin",
-    "claim-unknown-to-kubelet",
-    "spec-without-claim",
-];
-const RECORDS_LOST: &[&str] = &[
-    "claim-without-spec",
-    "claim-unknown-to-plugin",
-    "spec-without-claim",
+    "plugin-not-registered plugin-not-listening: checkpoint-of-earlier-boot checkpoint-absent \
+     checkpoint-set-aside cdi-directory-absent claim-without-spec claim-unknown-to-plugin \
+     claim-unknown-to-kubelet spec-without-claim",
+    "checkpoint-of-earlier-boot: cdi-directory-absent cdi-spec-stale-major claim-without-spec \
+     claim-unknown-to-plugin claim-unknown-to-kubelet spec-without-claim spec-of-another-channel",
+    "checkpoint-damaged checkpoint-set-aside checkpoint-absent plugin-directory-absent: \
+     claim-without-spec claim-unknown-to-plugin spec-without-claim",
+    "kubelet-state-damaged: plugin-not-registered",
 ];
 
 /// The worst first; a cause counts as bad as the worst that it explains, and stands
@@ -180,15 +106,23 @@ impl Order {
 fn consequences(id: &str) -> BTreeSet<&'static str> {
     let mut all = BTreeSet::new();
     let mut todo = vec![id];
-    while let Some(cause) = todo.pop() {
-        let rows = EXPLAINS.iter().filter(|(it, _)| *it == cause);
-        for effect in rows.flat_map(|(_, effects)| effects.iter().copied()) {
+    while let Some(id) = todo.pop() {
+        for (_, effect) in pairs().filter(|(cause, _)| *cause == id) {
             if all.insert(effect) {
                 todo.push(effect);
             }
         }
     }
     all
+}
+
+/// Each cause with each of its direct effects.
+fn pairs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let rows = EXPLAINS.iter().filter_map(|row| row.split_once(": "));
+    rows.flat_map(|(causes, effects)| {
+        let effects = move |cause| effects.split(' ').map(move |effect| (cause, effect));
+        causes.split(' ').flat_map(effects)
+    })
 }
 
 #[cfg(test)]
@@ -226,30 +160,32 @@ mod tests {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let dirs = ["src/checks", "../clique/src", "../../cdi/src"];
         let known: String = dirs.iter().map(|dir| sources(&here.join(dir))).collect();
-        let effects = EXPLAINS.iter().flat_map(|(_, effects)| effects.iter());
-        for id in EXPLAINS.iter().map(|(cause, _)| cause).chain(effects) {
+        for id in pairs().flat_map(<[&str; 2]>::from) {
             assert!(known.contains(&format!("\"{id}\"")), "{id}");
         }
     }
 
     #[test]
     fn nothing_explains_itself() {
-        for (cause, _) in EXPLAINS {
+        for (cause, _) in pairs() {
             assert!(!consequences(cause).contains(cause), "{cause}");
         }
-        let causes: BTreeSet<_> = EXPLAINS.iter().map(|(cause, _)| cause).collect();
-        assert_eq!(causes.len(), EXPLAINS.len(), "each has one row");
+        let mut all: Vec<_> = pairs().collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "each is listed once");
     }
 
     #[test]
     fn every_pair_stands_with_the_cause_first_however_bad_both_are() {
         let severities = [Severity::Info, Severity::Warning, Severity::Error];
-        for (cause, _) in EXPLAINS {
+        for (cause, _) in pairs() {
             for effect in consequences(cause) {
                 for of_cause in severities {
                     for of_effect in severities {
-                        let pair = [(effect, of_effect), (*cause, of_cause)];
-                        assert_eq!(sorted(&pair), [*cause, effect]);
+                        let pair = [(effect, of_effect), (cause, of_cause)];
+                        assert_eq!(sorted(&pair), [cause, effect]);
                     }
                 }
             }

@@ -14,12 +14,12 @@ mod watchers;
 
 use std::path::Path;
 
-use crate::area::AreaReport;
+use crate::diagnosis::AreaReport;
 use crate::diagnosis::Diagnosis;
 use crate::facts::Facts;
 use crate::facts::directories::{CdiDirectory, DirectoryFacts};
 use crate::facts::specs::SpecFileFacts;
-use crate::invocation::Invocation;
+use crate::options::Invocation;
 use crate::spec_node::KUBELET_PLUGINS;
 
 /// Judges a host by its facts: the same facts have the same diagnosis.

@@ -1,4 +1,13 @@
-//! Why something of a host could not be read or used.
+//! Why something of a host could not be read or used, and what to do about it.
+
+use std::error::Error;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::{fs, io};
+
+use dra_common::error_chain;
+
+use crate::host::Host;
 
 /// An error of one of the libraries that read a host, reduced to what a finding
 /// needs. Paths in it are the host's own names.
@@ -10,4 +19,95 @@ pub struct ErrorFacts {
     pub message: String,
     /// What to do about it.
     pub hint: String,
+}
+
+/// `EPERM`: the error for a file with an attribute, such as immutable, that
+/// keeps root away too. Where only permissions are missing it is `EACCES`.
+const NOT_PERMITTED: i32 = 1;
+
+// === impl ErrorFacts ===
+
+impl ErrorFacts {
+    /// `path`: what the library was given, which the host may have another name for.
+    pub(crate) fn new(
+        host: &Host,
+        path: &Path,
+        error: &dyn Error,
+        code: &'static str,
+        hint: &str,
+    ) -> Self {
+        Self {
+            code,
+            message: host.with_host_names(&error_chain(error), path),
+            hint: hint.to_owned(),
+        }
+    }
+}
+
+/// What to do about a file that the system refused this process; depends on
+/// whether it runs as root.
+pub fn refusal_hint(error: &(dyn Error + 'static)) -> &'static str {
+    hint_for(error, is_root())
+}
+
+/// Root is not advised to be root.
+fn hint_for(error: &(dyn Error + 'static), is_root: bool) -> &'static str {
+    let Some(error) = system_error(error) else {
+        return "see what stands in its place";
+    };
+    match (error.kind(), error.raw_os_error()) {
+        (io::ErrorKind::ReadOnlyFilesystem, _) => {
+            "its file system can only be read here: run this on the host, or mount the host's root \
+             writable into this container"
+        }
+        (io::ErrorKind::PermissionDenied, _) if !is_root => "run this as root",
+        (_, Some(NOT_PERMITTED)) => {
+            "root is refused it too: look for an immutable or append-only attribute of the file and \
+             its directory (lsattr -d, chattr -ia)"
+        }
+        (io::ErrorKind::PermissionDenied, _) => {
+            "root is refused it here: run this on the host, outside a container or user namespace, \
+             and look for what SELinux denies (dmesg)"
+        }
+        _ => "see what stands in its place, and whether the kernel log tells of its disk",
+    }
+}
+
+/// The system's error at the end of an error's chain of sources, if there is one.
+pub(crate) fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
+    let mut cause = error;
+    loop {
+        match cause.downcast_ref() {
+            Some(found) => return Some(found),
+            None => cause = cause.source()?,
+        }
+    }
+}
+
+/// Whether this process is root's.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_not_told_to_be_root() {
+        let hint = |number, is_root| hint_for(&io::Error::from_raw_os_error(number), is_root);
+        let (not_permitted, no_rights, read_only) = (NOT_PERMITTED, 13, 30);
+        assert_eq!(hint(not_permitted, false), "run this as root");
+        assert_eq!(hint(no_rights, false), "run this as root");
+        for (number, word) in [
+            (not_permitted, "chattr"),
+            (no_rights, "SELinux"),
+            (read_only, "writable"),
+            (5, "disk"),
+        ] {
+            let hint = hint(number, true);
+            assert!(hint.contains(word) && !hint.contains("as root"), "{hint}");
+        }
+        assert!(hint(read_only, false).contains("writable"));
+    }
 }

@@ -19,19 +19,16 @@ use imex_cdi::Registry;
 use crate::host::Host;
 use crate::options::Options;
 
-pub use self::channels::{
-    CapabilityFacts, ChannelFacts, ChannelNode, DriverFileFailure, NodeLookup,
-};
+pub use self::channels::{CapabilityFacts, ChannelFacts, ChannelNode, DriverFileFailure};
 pub use self::claims::checkpoint_file::{
-    CheckpointFacts, CheckpointFile, HeldChannel, RecordFacts, Unusable,
+    CheckpointFacts, CheckpointFile, HeldChannel, RecordFacts, SharedDevice, Unusable,
 };
-pub use self::claims::kubelet_root::{KubeletRootFacts, OtherRoot, Presence};
-pub use self::claims::shared_device::SharedDevice;
+pub use self::claims::kubelet_root::{KubeletRootFacts, OtherRoot};
 pub use self::claims::{ClaimFacts, ClaimSpecFiles, KubeletStateFile};
-pub use self::directories::nested::NestedSpec;
-pub use self::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
-pub use self::driver::gpus::PciGpus;
-pub use self::driver::{DriverFacts, KernelModule};
+pub use self::directories::{
+    CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode, NestedSpec,
+};
+pub use self::driver::{DriverFacts, KernelModule, PciGpus};
 pub use self::fabric::FabricFacts;
 pub use self::imex::config::{ConfigSource, ImexConfig, NodeList};
 pub use self::imex::daemons::ImexDaemon;
@@ -90,29 +87,26 @@ impl Facts {
     /// asynchronous program calls it on a thread of its own. The host goes on
     /// meanwhile: two facts that disagree may be of two moments.
     pub fn read(host: &Host, options: &Options) -> Self {
-        let files = host.files();
-        let Options {
-            kubelet_root,
-            driver_root,
-            spec_dirs,
-            imex_socket,
-        } = options;
-        let paths = spec_dirs.iter().map(|dir| files.root().resolve(dir));
+        let paths = options.spec_dirs.iter().map(|dir| host.resolve(dir));
         let registry = Registry::load(&paths.collect::<Vec<_>>());
-        let spec_dirs = spec_dirs.iter().map(|dir| dir.display().to_string());
-        let kubelet_root = kubelet_root.display().to_string();
-        let (driver, root) = DriverFacts::read(files, driver_root);
+        let spec_dirs = options
+            .spec_dirs
+            .iter()
+            .map(|dir| dir.display().to_string());
+        let driver_root = &options.driver_root;
+        let kubelet_root = options.kubelet_root.display().to_string();
+        let (driver, root) = DriverFacts::read(host, driver_root);
         Self {
             driver,
             fabric: FabricFacts::read(host.is_this_host(), root),
-            runtimes: RuntimeFacts::read(files, spec_dirs.collect(), &kubelet_root),
-            claims: ClaimFacts::read(files, &registry, &kubelet_root),
-            channels: ChannelFacts::read(files),
-            imex: ImexFacts::read(files, driver_root, imex_socket.as_deref()),
-            directories: DirectoryFacts::read(files, &registry),
-            watchers: WatcherFacts::read(files, &registry),
+            runtimes: RuntimeFacts::read(host, spec_dirs.collect(), &kubelet_root),
+            claims: ClaimFacts::read(host, &registry, &kubelet_root),
+            channels: ChannelFacts::read(host),
+            imex: ImexFacts::read(host, driver_root, options.imex_socket.as_deref()),
+            directories: DirectoryFacts::read(host, &registry),
+            watchers: WatcherFacts::read(host, &registry),
             specs: SpecFacts::read(host, &registry),
-            isolation: IsolationFacts::read(files),
+            isolation: IsolationFacts::read(host),
         }
     }
 }

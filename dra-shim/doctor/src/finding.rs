@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::error_facts::ErrorFacts;
+
 /// How bad a finding is, ascending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -92,6 +94,11 @@ impl Finding {
             fix: fix.into(),
             quotes: false,
         }
+    }
+
+    /// An error of a library.
+    pub(crate) fn of(severity: Severity, subject: &str, error: &ErrorFacts) -> Self {
+        Self::new(severity, error.code, subject, &error.message, &error.hint)
     }
 
     /// An [`Error`](Severity::Error).

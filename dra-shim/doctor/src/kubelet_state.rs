@@ -37,24 +37,10 @@ pub struct KubeletClaim {
 
 /// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum KubeletStateError {
-    /// The file is not kubelet's checkpoint format.
-    #[error("it is not a checkpoint of kubelet")]
-    Outer(#[source] serde_json::Error),
-    /// Its data does not match its checksum.
-    #[error("its checksum is {stored}, and its data's is {computed}")]
-    Checksum {
-        /// That of the file.
-        stored: u64,
-        /// That of its data.
-        computed: u32,
-    },
-    /// It is of a version that is not known.
-    #[error("its data is of version {0:?}")]
-    Version(String),
-    /// Its data is not a list of claims.
-    #[error("its data is not a list of claims")]
-    Data(#[source] serde_json::Error),
+#[error("{message}")]
+pub struct KubeletStateError {
+    message: String,
+    is_damage: bool,
 }
 
 #[derive(Deserialize)]
@@ -100,18 +86,28 @@ struct Driver {
 impl KubeletState {
     /// Reads the file's content.
     pub fn decode(bytes: &[u8]) -> Result<Self, KubeletStateError> {
-        let outer: Outer = serde_json::from_slice(bytes).map_err(KubeletStateError::Outer)?;
-        let computed = crc32fast::hash(outer.data.as_bytes());
-        if outer.checksum != u64::from(computed) {
-            return Err(KubeletStateError::Checksum {
-                stored: outer.checksum,
-                computed,
+        let malformed = |what: &str, error: &serde_json::Error| KubeletStateError {
+            message: format!("{what}: {error}"),
+            // JSON of another shape may be that of another kubelet version.
+            is_damage: !error.is_data(),
+        };
+        let outer: Outer = serde_json::from_slice(bytes)
+            .map_err(|error| malformed("it is not a checkpoint of kubelet", &error))?;
+        let (stored, computed) = (outer.checksum, crc32fast::hash(outer.data.as_bytes()));
+        if stored != u64::from(computed) {
+            return Err(KubeletStateError {
+                message: format!("its checksum is {stored}, and its data's is {computed}"),
+                is_damage: true,
             });
         }
-        let data: Data = serde_json::from_str(&outer.data).map_err(KubeletStateError::Data)?;
+        let data: Data = serde_json::from_str(&outer.data)
+            .map_err(|error| malformed("its data is not a list of claims", &error))?;
         // Another version may have its claims in another place.
         if let Some(version) = data.api_version.filter(|it| it != API_VERSION) {
-            return Err(KubeletStateError::Version(version));
+            return Err(KubeletStateError {
+                message: format!("its data is of version {version:?}"),
+                is_damage: false,
+            });
         }
         let claims = data.claim_info_state_list.unwrap_or_default();
         let ours = claims.into_iter().filter_map(|claim| {
@@ -133,14 +129,9 @@ impl KubeletState {
 // === impl KubeletStateError ===
 
 impl KubeletStateError {
-    /// Whether the file is damaged, so that kubelet cannot read it either. JSON
-    /// of another shape may be that of another kubelet version.
+    /// Whether the file is damaged, so that kubelet cannot read it either.
     pub fn is_damage(&self) -> bool {
-        match self {
-            Self::Checksum { .. } => true,
-            Self::Version(_) => false,
-            Self::Outer(error) | Self::Data(error) => !error.is_data(),
-        }
+        self.is_damage
     }
 }
 

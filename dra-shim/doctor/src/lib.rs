@@ -35,16 +35,14 @@
 //!
 //! | what | modules |
 //! |---|---|
-//! | texts | `text` (numbers in sentences), `shell` (quoting) |
-//! | files of a host | `bounded_read` (up to a limit), `root` (links stay inside), `file_id`; `files`; `refusal` (what to do about a refused file); `systemd` (units) |
-//! | processes of a host | `processes`, `command_line`; `packages` (versions of packages); `cri` (questions to a runtime) |
-//! | device nodes | `majors`, `spec_node`; `host`; `node_report` (a spec's node beside the host's) |
-//! | other parts of specs | `one_letter` (kinds that end a runtime), `spec_paths` (what mounts and hooks need of the host) |
-//! | files of claims | `checkpoint`, `claim_specs`, `kubelet_state` |
+//! | texts | `text` (numbers in sentences, quoting) |
+//! | specs | `majors`, `spec_node` (device nodes, and kinds that end a runtime) |
+//! | a host | `host` (its files; links stay inside), `processes`, `systemd` (units), `packages` (versions of packages), `cri` (questions to a runtime) |
+//! | specs and a host | `node_report` (a spec's node beside the host's), `spec_paths` (what mounts and hooks need) |
 //! | runtimes | `runtime_table`, `runtime_release` (which CDI version a release loads) |
-//! | what to read | `options` |
-//! | what was read | `error_facts`; [`facts`], a module for each area |
-//! | what follows from it | `finding`, `area`, `causes` (which explains which), `diagnosis`; `invocation`; `checks`, a module for each area |
+//! | what to read | `options`, with the commands that fixes name |
+//! | what was read | `error_facts`, `kubelet_state`; [`facts`], a module for each area |
+//! | what follows from it | `finding`, `causes` (which explains which), `diagnosis`; `checks`, a module for each area |
 //! | how it is shown | `grouping` |
 //!
 //! Commands other than `doctor` use the parts: [`Host`] and [`NodeReport`]
@@ -54,69 +52,52 @@
 
 #![forbid(unsafe_code)]
 
-mod area;
-mod bounded_read;
 mod causes;
-mod checkpoint;
 mod checks;
-mod claim_specs;
-mod command_line;
 mod cri;
 mod diagnosis;
 mod error_facts;
 pub mod facts;
-mod file_id;
-mod files;
 mod finding;
 mod grouping;
 mod host;
-mod invocation;
 mod kubelet_state;
 mod majors;
 mod node_report;
-mod one_letter;
 mod options;
 mod packages;
 mod processes;
-mod refusal;
-mod root;
 mod runtime_release;
 mod runtime_table;
-mod shell;
 mod spec_node;
 mod spec_paths;
 mod systemd;
 mod text;
 
-pub use area::{Area, AreaState};
-pub use bounded_read::{ReadError, read_bounded, read_open_bounded};
-pub use checkpoint::{DecodedCheckpoint, MAX_CHECKPOINT_LEN, checkpoint_records};
 pub use checks::diagnose;
-pub use diagnosis::Diagnosis;
-pub use error_facts::ErrorFacts;
+pub use diagnosis::{Area, AreaState, Diagnosis};
+pub use error_facts::{ErrorFacts, refusal_hint};
 pub use facts::Facts;
 pub use facts::claims::boot_id;
-pub use file_id::FileId;
-pub use files::HostFiles;
+pub use facts::claims::checkpoint_file::{
+    DecodedCheckpoint, MAX_CHECKPOINT_LEN, checkpoint_records,
+};
+pub use facts::claims::kubelet_root::checkpoint_path;
+pub use facts::directories::is_spec_name;
 pub use finding::{Finding, Severity};
 pub use grouping::{FindingGroup, group_findings};
-pub use host::Host;
-pub use invocation::Invocation;
+pub use host::{FileId, Host, RootError};
 pub use kubelet_state::{KUBELET_STATE_FILE, KubeletClaim, KubeletState, KubeletStateError};
-pub use majors::{Majors, StaleMajor};
+pub use majors::Majors;
 pub use node_report::{
     BadNodes, MAKE_CHANNEL, NodeReport, NodeState, REWRITE_SPEC_HINT, group_bad_nodes,
 };
-pub use one_letter::OneLetter;
-pub use options::{DEFAULT_DRIVER_ROOT, DEFAULT_KUBELET_ROOT, Options};
+pub use options::{DEFAULT_DRIVER_ROOT, DEFAULT_KUBELET_ROOT, Invocation, Options};
 pub use processes::Process;
-pub use refusal::refusal_hint;
-pub use root::{Root, RootError};
 pub use runtime_release::{RuntimeRelease, UnknownRuntime};
-pub use shell::shell_quote;
-pub use spec_node::{declared_major, device_nodes};
+pub use spec_node::{OneLetter, declared_major, device_nodes};
 pub use spec_paths::{HostPaths, MissingPath, PathState, rewrite_fix};
-pub use text::{and_more, counted, number_list};
+pub use text::{and_more, counted, number_list, shell_quote};
 
 /// The README's examples, compiled and run.
 #[cfg(doctest)]

@@ -15,34 +15,6 @@ pub struct Majors {
     drivers: BTreeMap<i64, String>,
 }
 
-/// Why a major cannot be that of the IMEX channels now.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StaleMajor {
-    /// The channels have another one.
-    #[error(
-        "major {major} is not that of {CHANNEL_DRIVER}, which is {now} ({})",
-        list.display()
-    )]
-    OtherMajor {
-        /// The one in question.
-        major: i64,
-        /// That of the channels.
-        now: u32,
-        /// The list that says so.
-        list: PathBuf,
-    },
-    /// Another driver has it, and the channels have none.
-    #[error("major {major} is that of {driver} ({})", list.display())]
-    OtherDriver {
-        /// The one in question.
-        major: i64,
-        /// The driver that has it.
-        driver: String,
-        /// The list that says so.
-        list: PathBuf,
-    },
-}
-
 // === impl Majors ===
 
 impl Majors {
@@ -84,20 +56,19 @@ impl Majors {
 
     /// Why a channel's device node cannot have this major, according to the list;
     /// `None` if it can.
-    pub fn contradiction(&self, major: i64) -> Option<StaleMajor> {
-        let list = self.list.clone();
+    pub fn contradiction(&self, major: i64) -> Option<String> {
+        let list = self.list.display();
         match (self.channels, self.drivers.get(&major)) {
             (Some(now), _) if i64::from(now.get()) == major => None,
-            (Some(now), _) => Some(StaleMajor::OtherMajor {
-                major,
-                now: now.get(),
-                list,
-            }),
-            (None, Some(driver)) if driver != CHANNEL_DRIVER => Some(StaleMajor::OtherDriver {
-                major,
-                driver: driver.clone(),
-                list,
-            }),
+            (Some(now), _) => {
+                let now = now.get();
+                Some(format!(
+                    "major {major} is not that of {CHANNEL_DRIVER}, which is {now} ({list})"
+                ))
+            }
+            (None, Some(driver)) if driver != CHANNEL_DRIVER => {
+                Some(format!("major {major} is that of {driver} ({list})"))
+            }
             (None, _) => None,
         }
     }
@@ -118,7 +89,7 @@ mod tests {
 
     fn contradiction(text: &str, major: i64) -> Option<String> {
         let majors = Majors::parse(Path::new("/proc/devices"), text);
-        majors.contradiction(major).map(|stale| stale.to_string())
+        majors.contradiction(major)
     }
 
     #[test]

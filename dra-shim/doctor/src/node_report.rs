@@ -7,10 +7,10 @@ use imex_cdi::{ContainerEdits, DeviceNode, DeviceType, HostDevice, HostNode, Hos
 use serde::Serialize;
 
 use crate::host::Host;
-use crate::majors::{StaleMajor, is_channel_path};
+use crate::majors::is_channel_path;
 use crate::spec_node::{
-    declared_major, declared_numbers, device_numbers, host_path, is_channel_node, is_claim_spec,
-    is_complete,
+    REWRITE_CLAIM_SPEC, declared_major, declared_numbers, device_numbers, host_path,
+    is_channel_node, is_claim_spec, is_complete,
 };
 use crate::text::and_more;
 
@@ -161,12 +161,7 @@ impl NodeReport {
             {
                 self.fix = Some(REMAKE_NODE);
             }
-            (state, _) if state.is_bad() => {
-                self.fix = Some(
-                    "restart the kubelet plugin on this node, which writes its claims' specs again; \
-                     if that is NVIDIA's, which does not, delete the pods that use the claim",
-                );
-            }
+            (state, _) if state.is_bad() => self.fix = Some(REWRITE_CLAIM_SPEC),
             _ => {}
         }
     }
@@ -179,7 +174,7 @@ impl NodeReport {
         }
     }
 
-    fn set_stale(&mut self, stale: &StaleMajor, declared: bool) {
+    fn set_stale(&mut self, stale: &str, declared: bool) {
         self.state = NodeState::Stale;
         self.message = Some(format!("{}: {stale}", self.path));
         self.fix = Some(if declared {
@@ -215,7 +210,7 @@ impl NodeReport {
 
 /// Why a channel's node is of no use: its major, or that of the host's node
 /// from which it is taken, is not the driver's.
-fn stale(node: &DeviceNode, found_node: &io::Result<HostNode>, host: &Host) -> Option<StaleMajor> {
+fn stale(node: &DeviceNode, found_node: &io::Result<HostNode>, host: &Host) -> Option<String> {
     if !is_channel_node(node) {
         return None;
     }

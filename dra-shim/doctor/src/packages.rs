@@ -1,6 +1,6 @@
 //! Versions of a host's packages.
 
-use crate::files::HostFiles;
+use crate::host::Host;
 
 /// The list of installed packages of Debian and its derivatives.
 const DPKG: &str = "/var/lib/dpkg/status";
@@ -9,8 +9,8 @@ const DPKG: &str = "/var/lib/dpkg/status";
 /// what a distribution adds.
 ///
 /// Half-removed packages stay in the list; only installed ones count.
-pub(crate) fn version(files: &HostFiles, names: &[&str]) -> Option<String> {
-    let status = files.text_if_readable(DPKG)?;
+pub(crate) fn version(host: &Host, names: &[&str]) -> Option<String> {
+    let status = host.text_if_readable(DPKG)?;
     status.split("\n\n").find_map(|paragraph| {
         let field = |key: &str| {
             let mut lines = paragraph.lines();

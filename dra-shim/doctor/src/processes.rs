@@ -1,12 +1,10 @@
-//! The processes that a host's `/proc` shows.
+//! The processes that a host's `/proc` shows, and their command lines.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-use crate::file_id::FileId;
-use crate::files::HostFiles;
-use crate::root::Root;
+use crate::host::{FileId, Host};
 
 /// Where every service of a host has its sockets: each host's own.
 const RUN: &str = "/run";
@@ -22,6 +20,15 @@ const ALL_PROCESSES: &str = "pid:[4026531836]";
 /// The inode of the kernel's own `/proc`: `PROC_ROOT_INO` of `linux/proc_ns.h`.
 const PROC_ROOT: u64 = 1;
 
+/// The options that name a configuration, of containerd and of nvidia-imex;
+/// none of them means something else to the other.
+const CONFIG_OPTIONS: [&str; 3] = ["-c", "--config", "--config-file"];
+
+/// The kubelet plugin's program, of this driver and of NVIDIA's. A process's name has only its
+/// beginning, which the controller's has, too.
+pub(crate) const PLUGIN: &str = "compute-domain-kubelet-plugin";
+const PLUGIN_NAME: &str = "compute-domain-";
+
 /// A process of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
@@ -36,8 +43,8 @@ pub struct Process {
 /// Whose files a process sees.
 #[derive(Debug)]
 pub(crate) enum ProcessRoot {
-    /// This host's, below this root of its own: mounts may differ.
-    Host(Root),
+    /// This host's, as the process sees it: mounts may differ.
+    Host(Host),
     /// A container's, or those of another host that shares the process ids.
     Other,
     /// It may not be examined.
@@ -46,38 +53,38 @@ pub(crate) enum ProcessRoot {
 
 /// The processes that there are now. Callers list them again for each area:
 /// programs that are run in between take seconds, in which a daemon may restart.
-pub(crate) fn processes(files: &HostFiles) -> Vec<Process> {
-    let names = files.list("/proc");
+pub(crate) fn processes(host: &Host) -> Vec<Process> {
+    let names = host.list("/proc");
     let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
-    pids.filter_map(|pid| process(files, pid)).collect()
+    pids.filter_map(|pid| process(host, pid)).collect()
 }
 
 /// Whether no process of the host is hidden, as far as that is known. To a user from whom
 /// others' are (`hidepid`, `proc(5)`) the first is not shown either, and in a container with
 /// processes of its own another is the first.
-pub(crate) fn all_are_seen(files: &HostFiles) -> bool {
-    let first = files.text_if_readable("/proc/1/comm");
+pub(crate) fn all_are_seen(host: &Host) -> bool {
+    let first = host.text_if_readable("/proc/1/comm");
     first.is_some_and(|name| {
-        INITS.contains(&name.trim()) || pid_namespace(files, 1).as_deref() == Some(ALL_PROCESSES)
+        INITS.contains(&name.trim()) || pid_namespace(host, 1).as_deref() == Some(ALL_PROCESSES)
     })
 }
 
 /// `pid:[4026531836]`; `None` if it may not be known.
-pub(crate) fn pid_namespace(files: &HostFiles, pid: u32) -> Option<String> {
-    let link = fs::read_link(files.resolve(&format!("/proc/{pid}/ns/pid"))).ok()?;
+pub(crate) fn pid_namespace(host: &Host, pid: u32) -> Option<String> {
+    let link = fs::read_link(host.resolve(format!("/proc/{pid}/ns/pid"))).ok()?;
     Some(link.to_string_lossy().into_owned())
 }
 
 /// Whether the host runs, and is not only its files.
-pub(crate) fn is_live(files: &HostFiles) -> bool {
-    let proc = files.resolve_target("/proc").metadata();
+pub(crate) fn is_live(host: &Host) -> bool {
+    let proc = host.resolve_target("/proc").metadata();
     proc.is_ok_and(|found| found.ino() == PROC_ROOT)
 }
 
-fn process(files: &HostFiles, pid: u32) -> Option<Process> {
-    let dir = files.resolve(&format!("/proc/{pid}"));
+fn process(host: &Host, pid: u32) -> Option<Process> {
+    let dir = host.resolve(format!("/proc/{pid}"));
     let uid = dir.metadata().ok()?.uid();
-    let name = files.text_if_readable(&format!("/proc/{pid}/comm"))?;
+    let name = host.text_if_readable(&format!("/proc/{pid}/comm"))?;
     Some(Process {
         pid,
         name: name.trim_end().to_owned(),
@@ -89,25 +96,86 @@ fn process(files: &HostFiles, pid: u32) -> Option<Process> {
 /// this host has: with them go the sockets through which it is reached. Its
 /// mount namespace is no criterion: a debug pod has another one than the host,
 /// and a process with a mount of its own is what has to be found.
-pub(crate) fn process_root(files: &HostFiles, pid: u32) -> ProcessRoot {
-    let link = files.resolve(&format!("/proc/{pid}/root"));
+pub(crate) fn process_root(host: &Host, pid: u32) -> ProcessRoot {
+    let link = host.resolve(format!("/proc/{pid}/root"));
     let top = match link.join(".").metadata() {
-        Ok(found) => FileId::from_metadata(&found),
+        Ok(found) => FileId::new(&found),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return ProcessRoot::Denied;
         }
         Err(_) => return ProcessRoot::Other,
     };
-    let Ok(root) = Root::new(&link) else {
+    let Ok(seen) = Host::open(&link) else {
         return ProcessRoot::Other;
     };
-    let own = files.root().as_path().metadata().ok();
-    let same_top = own.is_some_and(|found| FileId::from_metadata(&found) == top);
-    if same_top && FileId::at(&root, RUN) == FileId::at(files.root(), RUN) {
-        ProcessRoot::Host(root)
+    let own = host.root().metadata().ok();
+    let same_top = own.is_some_and(|found| FileId::new(&found) == top);
+    if same_top && seen.id(RUN) == host.id(RUN) {
+        ProcessRoot::Host(seen)
     } else {
         ProcessRoot::Other
     }
+}
+
+/// The arguments of a process, its own name first: none of one that has ended,
+/// and is only kept for its parent. `None` if there is no such process.
+pub(crate) fn arguments(host: &Host, pid: u32) -> io::Result<Option<Vec<String>>> {
+    let text = host.read_text(&format!("/proc/{pid}/cmdline"))?;
+    Ok(text.map(|text| match text.as_str() {
+        "" => vec![],
+        text => {
+            let arguments = text.trim_end_matches('\0').split('\0');
+            arguments.map(str::to_owned).collect()
+        }
+    }))
+}
+
+/// The configuration that a command line names. `-cFILE` is one, too.
+pub(crate) fn config_option(arguments: &[String]) -> Option<&str> {
+    last_value(arguments, &CONFIG_OPTIONS, |argument| {
+        let value = argument.strip_prefix("-c");
+        value.filter(|_| !argument.starts_with("-co"))
+    })
+}
+
+/// The value of a long or a short option, by any of its names.
+pub(crate) fn option<'a>(arguments: &'a [String], names: &[&str]) -> Option<&'a str> {
+    last_value(arguments, names, |_| None)
+}
+
+/// The last value counts, as for programs. `attached`: the value in an argument that is
+/// neither a name nor `NAME=VALUE`.
+fn last_value<'a>(
+    arguments: &'a [String],
+    names: &[&str],
+    attached: impl Fn(&'a str) -> Option<&'a str>,
+) -> Option<&'a str> {
+    let mut arguments = arguments.iter().skip(1).map(String::as_str);
+    let mut found = None;
+    while let Some(argument) = arguments.next() {
+        if names.contains(&argument) {
+            found = arguments.next().or(found);
+        } else if let Some((name, value)) = argument.split_once('=')
+            && names.contains(&name)
+        {
+            found = Some(value);
+        } else {
+            found = attached(argument).or(found);
+        }
+    }
+    found
+}
+
+/// The kubelet plugins that run, and their arguments.
+pub(crate) fn plugins(host: &Host) -> impl Iterator<Item = (u32, Vec<String>)> {
+    let named = processes(host)
+        .into_iter()
+        .filter(|it| it.name == PLUGIN_NAME);
+    named.filter_map(|process| {
+        let arguments = arguments(host, process.pid).ok()??;
+        let is_plugin = arguments.first()?.ends_with(PLUGIN);
+        is_plugin.then_some((process.pid, arguments))
+    })
 }
 
 // === impl Process ===
@@ -116,5 +184,30 @@ impl Process {
     /// Name and number, for a message.
     pub(crate) fn label(&self) -> String {
         format!("{} (process {})", self.name, self.pid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_named_in_each_way_that_options_have() {
+        for (line, found) in [
+            ("nvidia-imex", None),
+            ("nvidia-imex -c /a", Some("/a")),
+            ("nvidia-imex -p 1 -c/a", Some("/a")),
+            ("nvidia-imex --config /a", Some("/a")),
+            ("nvidia-imex --config=/a --nogpu", Some("/a")),
+            ("nvidia-imex --config-file=/a", Some("/a")),
+            ("nvidia-imex -c /a -c /b", Some("/b")),
+            ("nvidia-imex -c", None),
+            ("containerd -c=/a --root /b", Some("/a")),
+            ("containerd --log-level info --config=/a", Some("/a")),
+            ("-c /a", None),
+        ] {
+            let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(config_option(&arguments), found, "{line}");
+        }
     }
 }

@@ -35,21 +35,11 @@ pub struct RuntimeRelease {
 
 /// Why a text is no runtime release with a known CDI version.
 #[derive(Debug, thiserror::Error)]
-pub enum UnknownRuntime {
-    /// It is not a runtime and version.
-    #[error("{0:?} is not a runtime and version")]
-    Form(String),
-    /// The runtime is not in the table.
-    #[error("nothing is known of the runtime {0:?}")]
-    Name(String),
-    /// The release is older than the runtime's first in the table.
-    #[error("{name} is older than {oldest}, the first that is known to load CDI specs")]
-    TooOld {
-        /// As it was given.
-        name: String,
-        /// The runtime's first release in the table.
-        oldest: String,
-    },
+#[error("{message}")]
+pub struct UnknownRuntime {
+    message: String,
+    /// How a release is written, if it is not one.
+    form: &'static str,
 }
 
 // === impl RuntimeRelease ===
@@ -76,20 +66,27 @@ impl FromStr for RuntimeRelease {
     type Err = UnknownRuntime;
 
     fn from_str(text: &str) -> Result<Self, UnknownRuntime> {
-        let form = || UnknownRuntime::Form(text.to_owned());
-        let (runtime, version) = parts(text).ok_or_else(form)?;
-        let release = release(version).ok_or_else(form)?;
+        let form = |text: &str| UnknownRuntime {
+            message: format!("{text:?} is not a runtime and version"),
+            form: "write the runtime, a dash and its version; ",
+        };
+        let unknown = |message: String| UnknownRuntime { message, form: "" };
+        let (name, runtime, version) = parts(text).ok_or_else(|| form(text))?;
+        let release = release(version).ok_or_else(|| form(&name))?;
         let mut rows = ROWS.iter().filter(|row| row.runtime == runtime).peekable();
         let Some(oldest) = rows.peek().map(|row| row.name()) else {
-            return Err(UnknownRuntime::Name(runtime.to_owned()));
+            return Err(unknown(format!(
+                "nothing is known of the runtime {runtime:?}"
+            )));
         };
         let row = rows.take_while(|row| row.release <= release).last();
-        let row = *row.ok_or_else(|| UnknownRuntime::TooOld {
-            name: text.to_owned(),
-            oldest,
-        })?;
+        let Some(row) = row.copied() else {
+            return Err(unknown(format!(
+                "{name} is older than {oldest}, the first that is known to load CDI specs"
+            )));
+        };
         Ok(Self {
-            name: text.to_owned(),
+            name,
             basis: row.name(),
             newest: row.newest.as_str(),
             row,
@@ -97,16 +94,34 @@ impl FromStr for RuntimeRelease {
     }
 }
 
-/// Runtime and version of `containerd-1.7.27`, or, as kubelet reports it of a
-/// node, `containerd://1.7.27-k3s1`.
-fn parts(text: &str) -> Option<(&str, &str)> {
-    let (runtime, version) = match text.split_once("://") {
-        Some((runtime, version)) => (runtime, version.split(['-', '+', '~']).next()?),
-        None => text.rsplit_once('-')?,
+/// Name, runtime and version of `containerd-1.7.27`; also as packages and the runtimes
+/// themselves print their versions, `podman-4:4.9.3+ds1-1build2`, whose name is
+/// `podman-4.9.3`; or as kubelet reports it of a node, `containerd://1.7.27-k3s1`.
+fn parts(text: &str) -> Option<(String, &str, &str)> {
+    let is_version = |text: &str| {
+        let digits = text.strip_prefix('v').unwrap_or(text);
+        digits.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let by_kubelet = text.split_once("://");
+    let mut dashes = text.match_indices('-');
+    let (runtime, version) = by_kubelet.or_else(|| {
+        dashes.find_map(|(at, dash)| {
+            let (runtime, version) = (text.get(..at)?, text.get(at + dash.len()..)?);
+            is_version(version).then_some((runtime, version))
+        })
+    })?;
+    let version = match version.split_once(':') {
+        Some((epoch, version)) if epoch.bytes().all(|byte| byte.is_ascii_digit()) => version,
+        _ => version,
+    };
+    let version = version.split(['-', '+', '~']).next()?;
+    let name = match by_kubelet {
+        Some(_) => text.to_owned(),
+        None => format!("{runtime}-{version}"),
     };
     // The program's name, and the project's.
     let runtime = if runtime == "crio" { "cri-o" } else { runtime };
-    Some((runtime, version))
+    Some((name, runtime, version))
 }
 
 /// `2.1` is the first of its line, the one that loads the least.
@@ -131,14 +146,8 @@ impl UnknownRuntime {
         let firsts = ROWS.chunk_by(|row, next| row.runtime == next.runtime);
         let firsts = firsts.filter_map(|rows| rows.first());
         let known: Vec<String> = firsts.map(|row| row.name()).collect();
-        let form = match self {
-            Self::Form(_) => "write the runtime, a dash and its version; ",
-            Self::Name(_) | Self::TooOld { .. } => "",
-        };
-        format!(
-            "{form}known are, from these releases on: {}",
-            known.join(", ")
-        )
+        let (form, known) = (self.form, known.join(", "));
+        format!("{form}known are, from these releases on: {known}")
     }
 }
 
@@ -200,6 +209,43 @@ mod tests {
             let known = "known are, from these releases on: containerd-1.7.0, cri-o-1.24.0, \
                          docker-25.0.0, podman-4.1.1";
             assert!(error.hint().ends_with(known), "{}", error.hint());
+        }
+    }
+
+    #[test]
+    fn a_version_of_a_package_is_that_of_its_release() {
+        for (text, name) in [
+            ("podman-4.9.3+ds1-1build2", "podman-4.9.3"),
+            ("podman-4.9.4-rhel", "podman-4.9.4"),
+            ("podman-4:5.2.2-13.el9_5", "podman-5.2.2"),
+            ("containerd-1.7.27-0ubuntu1~24.04.1", "containerd-1.7.27"),
+            ("containerd-v2.1.4-k3s1", "containerd-v2.1.4"),
+            ("docker-5:28.2.2-1~ubuntu.24.04~noble", "docker-28.2.2"),
+            ("cri-o-1.34.2-1.1", "cri-o-1.34.2"),
+            ("cri-o-1.34", "cri-o-1.34"),
+            (
+                "containerd://1.7.27-0ubuntu1",
+                "containerd://1.7.27-0ubuntu1",
+            ),
+        ] {
+            assert_eq!(
+                text.parse::<RuntimeRelease>().unwrap().name(),
+                name,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_version_is_refused_as_before() {
+        for (text, reason) in [
+            ("containerd", "\"containerd\" is not a runtime and version"),
+            ("containerd-x", "\"containerd-x\" is no"),
+            ("containerd-1.2.3.4", "\"containerd-1.2.3.4\" is no"),
+            ("podman-3.4.4+ds1-1ubuntu1", "podman-3.4.4 is older than"),
+        ] {
+            let error = text.parse::<RuntimeRelease>().unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{error}");
         }
     }
 }

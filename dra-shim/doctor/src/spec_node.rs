@@ -1,8 +1,28 @@
-//! The device nodes of a spec, before they are compared with a host.
+//! The device nodes of a spec, before they are compared with a host; and kinds on which Go's
+//! CDI library panics.
 
 use imex_cdi::{DeviceNode, DeviceType, Kind, Spec};
 
 use crate::majors::is_channel_path;
+
+/// What the vendors of specs begin with, and so the names of their files, that drivers of
+/// Dynamic Resource Allocation and NVIDIA's device plugin write for kubelet's runtime.
+pub(crate) const KUBELET_PLUGINS: &str = "k8s.";
+
+/// How a spec that the kubelet plugin wrote is written again.
+pub(crate) const REWRITE_CLAIM_SPEC: &str = "restart the kubelet plugin on this node, which \
+    writes its claims' specs again; if that is NVIDIA's, which does not, delete the pods that use \
+    the claim";
+
+/// A part of a kind that has one letter. Go's CDI library up to 1.1.0, the newest that a
+/// containerd has (2.3), panics when it loads such a spec, and the runtime with it
+/// (`pkg/parser/parser.go`); 1.1.1, which NVIDIA's container toolkit 1.20.1 has, reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OneLetter<'a> {
+    /// `vendor` or `class`.
+    part: &'static str,
+    text: &'a str,
+}
 
 /// The device nodes of all devices of a spec, then those of its common edits.
 pub fn device_nodes(spec: &Spec) -> impl Iterator<Item = &DeviceNode> {
@@ -16,10 +36,6 @@ pub fn device_nodes(spec: &Spec) -> impl Iterator<Item = &DeviceNode> {
 pub(crate) fn is_claim_spec(spec: &Spec) -> bool {
     *spec.kind() == Kind::compute_domain_claim()
 }
-
-/// What the vendors of specs begin with, and so the names of their files, that drivers of
-/// Dynamic Resource Allocation and NVIDIA's device plugin write for kubelet's runtime.
-pub(crate) const KUBELET_PLUGINS: &str = "k8s.";
 
 /// Where the host's device node is: `hostPath`, else the container's path.
 pub(crate) fn host_path(node: &DeviceNode) -> &str {
@@ -62,5 +78,34 @@ pub(crate) fn declared_numbers(node: &DeviceNode, kind: DeviceType) -> String {
     match declared_major(node) {
         Some(major) => device_numbers(kind, major, node.minor.unwrap_or(0)),
         None => kind.as_str().to_owned(),
+    }
+}
+
+// === impl OneLetter ===
+
+impl<'a> OneLetter<'a> {
+    /// A stable code.
+    pub const CODE: &'static str = "cdi-kind-one-letter";
+
+    /// What to do about it.
+    pub const FIX: &'static str = "give vendor and class of the kind two characters or more";
+
+    /// `None` of a kind that Go's library loads.
+    pub fn of(kind: &'a Kind) -> Option<Self> {
+        let (part, text) = match (kind.vendor(), kind.class()) {
+            (vendor, _) if vendor.len() == 1 => ("vendor", vendor),
+            (_, class) if class.len() == 1 => ("class", class),
+            _ => return None,
+        };
+        Some(Self { part, text })
+    }
+
+    /// What is wrong; `who` is the runtime that ends.
+    pub fn message(&self, who: &str) -> String {
+        let Self { part, text } = self;
+        format!(
+            "kind has the {part} {text:?} of one letter, on which Go's CDI library panics up to \
+             1.1.0, and {who} with it"
+        )
     }
 }

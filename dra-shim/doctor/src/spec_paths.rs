@@ -7,9 +7,8 @@ use std::ptr;
 use imex_cdi::{ContainerEdits, Device, Hook, Mount, QualifiedName, Registry, Spec, SpecFile};
 use serde::Serialize;
 
-use crate::files::HostFiles;
 use crate::host::Host;
-use crate::spec_node::{KUBELET_PLUGINS, is_claim_spec};
+use crate::spec_node::{KUBELET_PLUGINS, REWRITE_CLAIM_SPEC, is_claim_spec};
 
 /// The spec that `nvidia-cdi-refresh` of NVIDIA's container toolkit writes (from 1.18 on).
 const REFRESHED: [&str; 2] = ["/run/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"];
@@ -45,18 +44,14 @@ pub enum PathState {
 /// Looks for the paths of specs, each once.
 #[derive(Debug)]
 pub struct HostPaths<'a> {
-    files: &'a HostFiles,
+    host: &'a Host,
     known: BTreeMap<String, PathState>,
 }
 
 /// How a spec is written again, by who writes it.
 pub fn rewrite_fix(spec: &Spec, file: &str) -> String {
     match spec.kind().vendor() {
-        _ if is_claim_spec(spec) => {
-            "restart the kubelet plugin on this node, which writes its claims' specs again; if that \
-             is NVIDIA's, which does not, delete the pods that use the claim"
-                .to_owned()
-        }
+        _ if is_claim_spec(spec) => REWRITE_CLAIM_SPEC.to_owned(),
         vendor if vendor.starts_with(KUBELET_PLUGINS) => {
             "restart the kubelet plugin that writes it, and delete the pods that use its claims"
                 .to_owned()
@@ -71,6 +66,19 @@ pub fn rewrite_fix(spec: &Spec, file: &str) -> String {
         "nvidia.com" => format!("write it again: nvidia-ctk cdi generate --output={file}"),
         _ => format!("let what wrote it write it again, or remove {file}"),
     }
+}
+
+/// Whether a container that asks for the device of `file` gets it, and not another file's;
+/// `None` if it gets neither.
+pub(crate) fn gives(
+    registry: &Registry,
+    file: &SpecFile,
+    spec: &Spec,
+    device: &Device,
+) -> Option<bool> {
+    let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
+    let found = registry.resolve(&name).ok()?;
+    Some(ptr::eq(found.file, file))
 }
 
 // === impl MissingPath ===
@@ -105,7 +113,7 @@ impl<'a> HostPaths<'a> {
     /// Of no spec yet.
     pub fn new(host: &'a Host) -> Self {
         Self {
-            files: host.files(),
+            host,
             known: BTreeMap::new(),
         }
     }
@@ -145,11 +153,7 @@ impl<'a> HostPaths<'a> {
         let Ok(spec) = &file.spec else {
             return vec![];
         };
-        let is_given = |device: &&Device| {
-            let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
-            let resolved = registry.resolve(&name);
-            resolved.is_ok_and(|found| ptr::eq(found.file, file))
-        };
+        let is_given = |device: &&Device| gives(registry, file, spec, device) == Some(true);
         // Most devices of most specs have neither: then it does not matter who gives them.
         let needs_paths =
             |edits: &&ContainerEdits| !(edits.mounts.is_empty() && edits.hooks.is_empty());
@@ -175,7 +179,7 @@ impl<'a> HostPaths<'a> {
         if self.known.len() >= MOST_PATHS || !path.starts_with('/') {
             return PathState::Unknown;
         }
-        let state = match self.files.try_exists(path) {
+        let state = match self.host.try_exists(path) {
             Ok(true) => PathState::Exists,
             Ok(false) if !self.is_in_hidden_driver(path) => PathState::Missing,
             Ok(false) | Err(_) => PathState::Unknown,
@@ -187,7 +191,7 @@ impl<'a> HostPaths<'a> {
     fn is_in_hidden_driver(&self, path: &str) -> bool {
         let roots = DRIVER_ROOTS.iter();
         let mut roots = roots.filter(|root| path.starts_with(&format!("{root}/")));
-        roots.any(|root| self.files.list(root).is_empty())
+        roots.any(|root| self.host.list(root).is_empty())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The units of a host's systemd: systemd.unit(5).
 
-use crate::files::HostFiles;
+use crate::host::Host;
 
 /// Of these systemd takes the first that has a unit.
 const DIRS: [&str; 5] = [
@@ -20,11 +20,11 @@ pub(crate) fn unit_paths(unit: &str) -> impl DoubleEndedIterator<Item = String> 
 const STARTING: [&str; 3] = [".wants", ".requires", ".upholds"];
 
 /// Whether a unit of any name wants it.
-pub(crate) fn is_wanted(files: &HostFiles, unit: &str) -> bool {
+pub(crate) fn is_wanted(host: &Host, unit: &str) -> bool {
     let starts = |name: &String| STARTING.iter().any(|end| name.ends_with(end));
     DIRS.iter().any(|dir| {
-        let names = files.list(dir).into_iter().filter(starts);
-        let mut links = names.map(|name| files.resolve(&format!("{dir}/{name}/{unit}")));
+        let names = host.list(dir).into_iter().filter(starts);
+        let mut links = names.map(|name| host.resolve(format!("{dir}/{name}/{unit}")));
         links.any(|link| link.symlink_metadata().is_ok())
     })
 }

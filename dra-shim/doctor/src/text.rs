@@ -1,4 +1,4 @@
-//! Numbers in sentences.
+//! Numbers in sentences, and paths in command lines that a person copies into a shell.
 
 use std::collections::BTreeSet;
 
@@ -47,6 +47,22 @@ pub fn number_list(numbers: &BTreeSet<u32>) -> String {
     }
 }
 
+/// Quotes `text` for a POSIX shell, where it needs that.
+///
+/// ```
+/// use host_doctor::shell_quote;
+///
+/// assert_eq!(shell_quote("/etc/cdi/nvidia.yaml"), "/etc/cdi/nvidia.yaml");
+/// assert_eq!(shell_quote("it's here"), r"'it'\''s here'");
+/// ```
+pub fn shell_quote(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:=@%,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,5 +79,14 @@ mod tests {
         let odd: Vec<u32> = (0..20).map(|n| 2 * n).chain([39, 40]).collect();
         assert_eq!(list(&odd), "0, 2, 4, 6, 8, 10, 12, 14 and 14 more");
         assert_eq!(number_list(&(0..2048).collect()), "0-2047");
+    }
+
+    #[test]
+    fn only_what_a_shell_would_split_or_expand_is_quoted() {
+        assert_eq!(shell_quote("/etc/cdi/a.json"), "/etc/cdi/a.json");
+        assert_eq!(shell_quote("a b"), "'a b'");
+        assert_eq!(shell_quote("$HOME"), "'$HOME'");
+        assert_eq!(shell_quote("it's"), r"'it'\''s'");
+        assert_eq!(shell_quote(""), "''");
     }
 }

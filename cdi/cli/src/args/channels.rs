@@ -12,23 +12,12 @@ pub(crate) enum Channels {
     List(Vec<ChannelId>),
 }
 
-/// Why a list of channels is not valid.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ChannelsError {
-    #[error("{0:?} is neither a channel's number nor a range such as 3-7")]
-    NotANumber(String),
-    #[error("the range {0} ends before it begins")]
-    Backwards(String),
-    #[error("channel {0} is not below {limit}, the most that a driver can have", limit = ChannelId::LIMIT)]
-    TooHigh(u32),
-}
-
 // === impl Channels ===
 
 impl FromStr for Channels {
-    type Err = ChannelsError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, ChannelsError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
             return Ok(Self::All);
         }
@@ -38,14 +27,19 @@ impl FromStr for Channels {
             let number = |digits: &str| {
                 let all_digits = digits.bytes().all(|b| b.is_ascii_digit());
                 let number = digits.parse::<u32>().ok().filter(|_| all_digits);
-                number.ok_or_else(|| ChannelsError::NotANumber(part.to_owned()))
+                number.ok_or_else(|| {
+                    format!("{part:?} is neither a channel's number nor a range such as 3-7")
+                })
             };
             let (first, last) = (number(first)?, number(last)?);
             if last < first {
-                return Err(ChannelsError::Backwards(part.to_owned()));
+                return Err(format!("the range {part} ends before it begins"));
             }
             // Checked before the range is expanded, however long it is.
-            ChannelId::new(last).map_err(|_| ChannelsError::TooHigh(last))?;
+            ChannelId::new(last).map_err(|_| {
+                let limit = ChannelId::LIMIT;
+                format!("channel {last} is not below {limit}, the most that a driver can have")
+            })?;
             ids.extend((first..=last).filter_map(|id| ChannelId::new(id).ok()));
         }
         ids.sort();
@@ -88,7 +82,7 @@ mod tests {
             ("0-4294967295", "channel 4294967295 is not below"),
             ("All", "\"All\" is neither"),
         ] {
-            let error = text.parse::<Channels>().unwrap_err().to_string();
+            let error = text.parse::<Channels>().unwrap_err();
             assert!(error.starts_with(reason), "{text:?}: {error}");
         }
     }

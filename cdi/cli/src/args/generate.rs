@@ -7,8 +7,7 @@ use clap::{Args, ValueEnum};
 use imex_cdi::{Kind, Major, Permissions, SpecVersion};
 
 use super::channels::Channels;
-use super::host::SpecDirs;
-use super::values::{EXIT_CODES, cdi_name};
+use super::shared::{EXIT_CODES, SpecDirs, cdi_name};
 
 // Not doc comments: the driver's names would need backquotes, which a terminal
 // shows.
@@ -35,7 +34,7 @@ pub(crate) struct Generate {
     pub(crate) channels: Channels,
     /// The major of the channels' nodes; auto takes it from /proc/devices.
     #[arg(long, value_name = "auto|N", default_value = "auto")]
-    pub(crate) major: OrAuto<MajorArg>,
+    pub(crate) major: MajorArg,
     /// How a container gets its node.
     #[arg(long, value_enum, default_value = "mknod")]
     pub(crate) mode: Mode,
@@ -67,16 +66,12 @@ pub(crate) struct Generate {
     pub(crate) specs: SpecDirs,
 }
 
-/// A value, or `auto`.
+/// A device major, or `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OrAuto<T> {
+pub(crate) enum MajorArg {
     Auto,
-    Value(T),
+    Value(Major),
 }
-
-/// A valid device major.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MajorArg(pub(crate) Major);
 
 /// A version, or `min`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,30 +95,19 @@ pub(crate) enum Format {
     Yaml,
 }
 
-// === impl OrAuto ===
-
-impl<T: FromStr> FromStr for OrAuto<T> {
-    type Err = T::Err;
-
-    fn from_str(text: &str) -> Result<Self, T::Err> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            _ => text.parse().map(Self::Value),
-        }
-    }
-}
-
 // === impl MajorArg ===
 
 impl FromStr for MajorArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number: u32 = text
-            .parse()
-            .map_err(|_| "it is neither auto nor a number".to_owned())?;
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        let number = text.parse::<u32>();
+        let number = number.map_err(|_| "it is neither auto nor a number")?;
         let major = Major::new(number).map_err(|error| error.to_string())?;
-        Ok(Self(major))
+        Ok(Self::Value(major))
     }
 }
 

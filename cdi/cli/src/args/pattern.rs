@@ -2,22 +2,14 @@
 
 use std::str::FromStr;
 
-use imex_cdi::{DeviceName, Kind, QualifiedName};
+use imex_cdi::{DeviceName, Kind};
 
-/// The devices that an argument stands for.
+/// The devices that an argument stands for: `[VENDOR/]CLASS[=DEVICE]`, each part a glob; any
+/// vendor, and every device, if the part is left out. A device's full name is one, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// One, by its full name.
-    Device(QualifiedName),
-    /// As many as there are.
-    Pattern(Pattern),
-}
-
-/// `[VENDOR/]CLASS[=DEVICE]`, each part a glob; any vendor, and every device, if the
-/// part is left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pattern {
-    text: String,
+pub(crate) struct Wanted {
+    /// As it was given.
+    pub(crate) text: String,
     vendor: Glob,
     class: Glob,
     device: Glob,
@@ -38,48 +30,12 @@ enum Token {
     Set(Vec<(char, char)>, bool),
 }
 
-/// Why an argument stands for no devices.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PatternError {
-    #[error("{0:?} is no device (vendor/class=device), kind (vendor/class) or pattern (gpu=*)")]
-    Form(String),
-    #[error("a [ without its ], or without anything in it")]
-    Set,
-}
+/// Why a set of characters is none.
+const BAD_SET: &str = "a [ without its ], or without anything in it";
 
 // === impl Wanted ===
 
 impl Wanted {
-    pub(crate) fn matches(&self, kind: &Kind, device: &DeviceName) -> bool {
-        match self {
-            Self::Device(name) => name.kind() == kind && name.device() == device,
-            Self::Pattern(pattern) => pattern.matches(kind, device),
-        }
-    }
-
-    /// As it was given.
-    pub(crate) fn text(&self) -> String {
-        match self {
-            Self::Device(name) => name.to_string(),
-            Self::Pattern(pattern) => pattern.text.clone(),
-        }
-    }
-}
-
-impl FromStr for Wanted {
-    type Err = PatternError;
-
-    fn from_str(text: &str) -> Result<Self, PatternError> {
-        match text.parse() {
-            Ok(name) => Ok(Self::Device(name)),
-            Err(_) => text.parse().map(Self::Pattern),
-        }
-    }
-}
-
-// === impl Pattern ===
-
-impl Pattern {
     pub(crate) fn matches(&self, kind: &Kind, device: &DeviceName) -> bool {
         self.vendor.matches(kind.vendor())
             && self.class.matches(kind.class())
@@ -87,10 +43,10 @@ impl Pattern {
     }
 }
 
-impl FromStr for Pattern {
-    type Err = PatternError;
+impl FromStr for Wanted {
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, PatternError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let (kind, device) = match text.split_once('=') {
             Some((kind, device)) => (kind, device),
             None => (text, "*"),
@@ -98,7 +54,9 @@ impl FromStr for Pattern {
         let (vendor, class) = kind.split_once('/').unwrap_or(("*", kind));
         let is_part = |part: &str| !part.is_empty() && part.chars().all(is_pattern_char);
         if ![vendor, class, device].into_iter().all(is_part) {
-            return Err(PatternError::Form(text.to_owned()));
+            return Err(format!(
+                "{text:?} is no device (vendor/class=device), kind (vendor/class) or pattern (gpu=*)"
+            ));
         }
         Ok(Self {
             text: text.to_owned(),
@@ -148,9 +106,9 @@ impl Glob {
 }
 
 impl FromStr for Glob {
-    type Err = PatternError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, PatternError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let mut tokens = Vec::new();
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
@@ -159,7 +117,7 @@ impl FromStr for Glob {
                 '*' => Token::Rest,
                 '?' => Token::Any,
                 '[' => {
-                    let (set, after) = rest.split_once(']').ok_or(PatternError::Set)?;
+                    let (set, after) = rest.split_once(']').ok_or(BAD_SET)?;
                     rest = after;
                     Token::set(set)?
                 }
@@ -183,7 +141,7 @@ impl Token {
         }
     }
 
-    fn set(text: &str) -> Result<Self, PatternError> {
+    fn set(text: &str) -> Result<Self, String> {
         let (text, others) = match text.strip_prefix('^') {
             Some(text) => (text, true),
             None => (text, false),
@@ -203,7 +161,7 @@ impl Token {
             ranges.push((low, high));
         }
         if ranges.is_empty() {
-            return Err(PatternError::Set);
+            return Err(BAD_SET.to_owned());
         }
         Ok(Self::Set(ranges, others))
     }
@@ -211,6 +169,8 @@ impl Token {
 
 #[cfg(test)]
 mod tests {
+    use imex_cdi::QualifiedName;
+
     use super::*;
 
     fn matches(pattern: &str, name: &str) -> bool {

@@ -2,26 +2,22 @@
 
 mod contents;
 mod damage;
-mod error;
-mod input;
 mod report;
 mod text;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use dra_checkpoint::{BootId, CHECKPOINT_FILE};
-use host_doctor::Root;
-
-use crate::args::{CheckpointCommand, NodeCheckpoint};
-use crate::escape::escape;
-use crate::host_specs::HostError;
-use crate::outcome::{Failure, Outcome, UnreadFiles};
-use crate::output::print;
+use dra_checkpoint::BootId;
+use host_doctor::checkpoint_path;
 
 use self::contents::Contents;
-use self::error::CheckpointError;
 use self::report::CheckpointReport;
+use crate::args::{CheckpointCommand, NodeCheckpoint};
+use crate::escape::escape;
+use crate::host_specs::open_host;
+use crate::outcome::{Failure, Outcome};
+use crate::output::print;
 
 pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     match command {
@@ -39,47 +35,50 @@ pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result
             match files.as_slice() {
                 files if !canonical => verify(files, stdout),
                 [file] => print_canonical(file, stdout),
-                files => Err(CheckpointError::Many { count: files.len() }.into()),
+                files => {
+                    let count = files.len();
+                    let message =
+                        format!("--canonical prints the bytes of one file, and {count} are named");
+                    Err(Failure::new(Outcome::Usage, message).hint("name one file"))
+                }
             }
         }
     }
 }
 
 /// The file in which the node's plugin has its records.
-fn own(node: &NodeCheckpoint) -> Result<PathBuf, HostError> {
-    let root = Root::new(&node.root)?;
-    Ok(root.resolve(&node.kubelet.plugin_dir().join(CHECKPOINT_FILE)))
+fn own(node: &NodeCheckpoint) -> Result<PathBuf, Failure> {
+    let host = open_host(&node.root)?;
+    let kubelet = node.kubelet.path.to_string_lossy();
+    Ok(host.resolve(checkpoint_path(&kubelet)))
 }
 
 fn show(path: &Path, json: bool, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let contents = decode(path)?;
+    let contents = Contents::read(path)?;
     let this_boot = BootId::current().ok();
     let checkpoint = CheckpointReport::new(path, &contents, this_boot.as_ref());
     print(&checkpoint, json, stdout)?;
-    Ok(match contents {
-        Contents::Own(_) | Contents::Foreign { .. } => Outcome::Clean,
-        Contents::Damaged(_) => Outcome::Findings,
-    })
+    Ok(Outcome::of(!matches!(contents, Contents::Damaged(_))))
 }
 
 /// Checks every file, also after one that cannot be read.
 fn verify(paths: &[PathBuf], stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let mut outcome = Outcome::Clean;
+    let mut is_clean = true;
     let mut unread = 0;
     for path in paths {
-        let verdict = match decode(path) {
+        let verdict = match Contents::read(path) {
             Ok(Contents::Own(_)) => "OK".to_owned(),
             Ok(Contents::Foreign { drivers, .. }) => {
                 format!("OK: another driver's: {}", drivers.join(", "))
             }
             Ok(Contents::Damaged(damaged)) => {
-                outcome = Outcome::Findings;
+                is_clean = false;
                 format!("CORRUPT: {}", damage::describe(&damaged))
             }
-            Err(error) if paths.len() == 1 => return Err(error.into()),
-            Err(error) => {
+            Err(failure) if paths.len() == 1 => return Err(failure),
+            Err(failure) => {
                 stdout.flush().map_err(Failure::stdout)?;
-                Failure::from(error).report();
+                failure.report();
                 unread += 1;
                 continue;
             }
@@ -88,38 +87,32 @@ fn verify(paths: &[PathBuf], stdout: &mut impl Write) -> Result<Outcome, Failure
         writeln!(stdout, "{line}").map_err(Failure::stdout)?;
     }
     match unread {
-        0 => Ok(outcome),
-        _ => Err(UnreadFiles {
-            unread,
-            files: paths.len(),
-        }
-        .into()),
+        0 => Ok(Outcome::of(is_clean)),
+        _ => Err(Failure::unread(unread, paths.len())),
     }
 }
 
 fn print_canonical(path: &Path, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let checkpoint = match decode(path)? {
+    let contents = Contents::read(path)?;
+    let path = path.display();
+    let checkpoint = match contents {
         Contents::Own(checkpoint) => checkpoint,
         Contents::Foreign { drivers, .. } => {
-            let (path, drivers) = (path.to_owned(), drivers.join(", "));
-            return Err(CheckpointError::Foreign { path, drivers }.into());
+            let drivers = drivers.join(", ");
+            let message = format!("{path} is the checkpoint of another driver ({drivers})");
+            return Err(Failure::new(Outcome::Io, message)
+                .hint("only that driver knows the bytes that it would write"));
         }
         Contents::Damaged(damaged) => {
-            let what = damage::describe(&damaged);
-            let path = path.to_owned();
-            return Err(CheckpointError::Damaged { path, what }.into());
+            let message = format!("{path} is damaged: {}", damage::describe(&damaged));
+            return Err(Failure::new(Outcome::Findings, message)
+                .hint("`cdi-gen checkpoint show` prints what survives"));
         }
     };
-    let bytes = checkpoint
-        .encode()
-        .map_err(|source| CheckpointError::Encode {
-            path: path.to_owned(),
-            source,
-        })?;
+    let bytes = checkpoint.encode().map_err(|error| {
+        Failure::caused_by(Outcome::Findings, format!("cannot encode {path}"), &error)
+            .hint("report it, with the file")
+    })?;
     stdout.write_all(&bytes).map_err(Failure::stdout)?;
     Ok(Outcome::Clean)
-}
-
-fn decode(path: &Path) -> Result<Contents, CheckpointError> {
-    Ok(Contents::decode(&input::read(path)?))
 }

@@ -6,89 +6,63 @@
 //! options ────┘
 //! ```
 
-mod conflict;
 mod destination;
 mod devices;
 mod driver;
-mod error;
 mod yaml;
 
 use std::io::Write;
-use std::path::Path;
 
-use imex_cdi::{Device, Kind, Spec};
+use dra_common::error_chain;
+use host_doctor::OneLetter;
+use imex_cdi::{Spec, SpecError};
 
-use self::destination::Destination;
-use self::devices::{Access, Template};
 use self::driver::Driver;
-use self::error::GenerateError;
-use crate::args::{Generate, Mode, OrAuto, OrMin};
+use crate::args::{Generate, MajorArg, Mode, OrMin};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 
-pub(super) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    check(&args)?;
-    let Generate {
-        channels,
-        major,
-        mode,
-        kind,
-        permissions,
-        uid,
-        gid,
-        file_mode,
-        version,
-        format,
-        output: path,
-        specs,
-    } = args;
-    let host = HostSpecs::open(&specs)?;
-    let driver = Driver::read(host.root().resolve(Path::new("/proc")))?;
-    driver.note_contradiction(major);
-    let channels = driver.channels(channels)?;
-    let access = Access {
-        file_mode,
-        uid,
-        gid,
-        permissions,
+pub(super) fn run(args: &Generate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+    check(args)?;
+    let specs = HostSpecs::open(&args.specs)?;
+    let driver = Driver::read(specs.host.resolve("/proc"))?;
+    driver.note_contradiction(args.major);
+    let channels = driver.channels(&args.channels)?;
+    let major = match args.mode {
+        Mode::Mknod => Some(driver.major(args.major)?),
+        Mode::HostPath => None,
     };
-    let template = match mode {
-        Mode::Mknod => Template {
-            major: Some(driver.major(major)?),
-            access: access.or_from_driver(driver.params()),
-        },
-        Mode::HostPath => Template {
-            major: None,
-            access,
-        },
+    let devices = devices::of_channels(channels, major, args, driver.params());
+    let invalid = |error: SpecError| {
+        Failure::new(Outcome::Usage, error_chain(&error))
+            .hint(format!("{}; or leave --version at min", error.hint()))
     };
-    let channels = channels.into_iter();
-    let devices = channels.map(|channel| template.device(channel)).collect();
-    let spec = spec(kind, devices, version)?;
-    if mode == Mode::HostPath {
-        devices::note_absent(&spec, host.root());
+    let mut spec = Spec::new(args.kind.clone(), devices).map_err(invalid)?;
+    if let OrMin::Version(version) = args.version {
+        spec = spec.with_version(version).map_err(invalid)?;
     }
-    Destination::new(path, host.dirs()).write(&spec, format, stdout)?;
+    if args.mode == Mode::HostPath {
+        devices::note_absent(&spec, &specs.host);
+    }
+    destination::write(args, &spec, &specs.dirs(), stdout)?;
     Ok(Outcome::Clean)
 }
 
-fn spec(kind: Kind, devices: Vec<Device>, version: OrMin) -> Result<Spec, GenerateError> {
-    let mut spec = Spec::new(kind, devices).map_err(GenerateError::Spec)?;
-    if let OrMin::Version(version) = version {
-        spec = spec.with_version(version).map_err(GenerateError::Spec)?;
-    }
-    Ok(spec)
-}
-
 /// What clap cannot check.
-fn check(args: &Generate) -> Result<(), GenerateError> {
-    if args.kind.vendor().len() == 1 || args.kind.class().len() == 1 {
-        return Err(GenerateError::OneLetter {
-            kind: args.kind.clone(),
-        });
+fn check(args: &Generate) -> Result<(), Failure> {
+    let kind = &args.kind;
+    if OneLetter::of(kind).is_some() {
+        let message = format!(
+            "{kind} has a part of one letter, on which Go's CDI library panics (up to 1.1.0)"
+        );
+        return Err(Failure::new(Outcome::Usage, message).hint(
+            "give vendor and class two characters or more: every runtime of the host would fail on \
+             the file",
+        ));
     }
-    if args.mode == Mode::HostPath && args.major != OrAuto::Auto {
-        return Err(GenerateError::MajorOfHostPath);
+    if args.mode == Mode::HostPath && args.major != MajorArg::Auto {
+        let message = "--major has no meaning with --mode host-path: the node is the host's";
+        return Err(Failure::new(Outcome::Usage, message).hint("leave --major out"));
     }
     Ok(())
 }

@@ -11,26 +11,34 @@
 //! does: NVIDIA's runtime has settings of its own for which file wins.
 
 mod container;
-mod error;
 mod records;
-mod state;
 
 use std::cell::RefCell;
+use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 
-use compute_domain_node::{Unexplained, Whose, asks_for, sentence, unexplained};
+use compute_domain_node::{Whose, asks_for, sentence, unexplained};
 use host_doctor::Host;
-use imex_cdi::{
-    AskedChannels, CHANNEL_DRIVER, ChannelId, DefinedNodes, Major, OpenNames, asked_channels,
-};
+use imex_cdi::{AskedChannels, CHANNEL_DRIVER, DefinedNodes, Major, OpenNames, asked_channels};
+use serde::Deserialize;
 
 use self::container::{Container, Pod};
-use self::error::HookError;
 use self::records::Records;
 use crate::args::{Channels, CreateRuntime, HookCommand, KubeletRoot};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
+
+/// Longer than any state: its annotations are those of the config.
+const MAX_STATE_LEN: u64 = 16 << 20;
+
+/// What is needed of a container's state, as an OCI runtime writes it to its hooks.
+#[derive(Debug, Deserialize)]
+struct State {
+    /// The bundle's directory.
+    bundle: PathBuf,
+}
 
 pub(super) fn run(command: HookCommand) -> Result<Outcome, Failure> {
     let HookCommand::CreateRuntime(args) = command;
@@ -41,47 +49,81 @@ pub(super) fn run(command: HookCommand) -> Result<Outcome, Failure> {
         // Nobody listens after the timeout.
         let _ = answer.send(check(&args));
     });
-    let checked = answered
-        .recv_timeout(timeout)
-        .unwrap_or(Err(HookError::Late(timeout)));
-    match checked {
-        Ok(()) => Ok(Outcome::Clean),
-        Err(error) if warn => {
-            Failure::from(error).report();
-            Ok(Outcome::Clean)
-        }
-        Err(error) => Err(error.into()),
+    let late = || {
+        let seconds = timeout.as_secs();
+        let message =
+            format!("the check of the container's IMEX channels took longer than {seconds} s");
+        let hint = "look for a file system that does not answer, or raise --timeout";
+        Err(Failure::new(Outcome::Io, message).hint(hint))
+    };
+    let checked = answered.recv_timeout(timeout).unwrap_or_else(|_| late());
+    if let Err(failure) = &checked
+        && warn
+    {
+        failure.report();
+        return Ok(Outcome::Clean);
     }
+    checked.map(|()| Outcome::Clean)
+}
+
+/// Reads standard input to its end, whatever it is: a runtime that cannot write it all may
+/// take that for the hook's end.
+fn read_state() -> Result<State, Failure> {
+    let unreadable = |error: io::Error| {
+        let what = "cannot read the container's state from standard input";
+        Failure::caused_by(Outcome::Io, what, &error)
+    };
+    let read = || {
+        let mut stdin = io::stdin().lock();
+        let mut bytes = Vec::new();
+        let limited = (&mut stdin).take(MAX_STATE_LEN).read_to_end(&mut bytes);
+        limited.map_err(unreadable)?;
+        if io::copy(&mut stdin, &mut io::sink()).map_err(unreadable)? > 0 {
+            let message = "standard input is longer than the state of a container is";
+            return Err(Failure::new(Outcome::Io, message));
+        }
+        serde_json::from_slice(&bytes).map_err(|error| {
+            let what = "standard input is not the state of a container";
+            Failure::caused_by(Outcome::Io, what, &error)
+        })
+    };
+    let hint = "have an OCI runtime run it as a hook of createRuntime";
+    read().map_err(|failure: Failure| failure.hint(hint))
 }
 
 // req: DOCTOR-11
-fn check(args: &CreateRuntime) -> Result<(), HookError> {
-    let bundle = state::read()?.bundle;
-    let container = Container::read(&bundle)?;
-    let specs = HostSpecs::open(&args.specs).map_err(HookError::Host)?;
-    let host = specs.host();
+fn check(args: &CreateRuntime) -> Result<(), Failure> {
+    let container = Container::read(&read_state()?.bundle)?;
+    let specs = HostSpecs::open(&args.specs)?;
     let pod = container.pod();
     let is_exempt = |pod: &Pod<'_>| args.exempt_namespaces.iter().any(|it| it == pod.namespace);
     if pod.as_ref().is_some_and(is_exempt) {
         return Ok(());
     }
-    let (asked, open) = asked(&container, &specs, &host);
+    let (asked, open) = asked(&container, &specs);
     if !asked.is_empty() {
         match pod {
-            Some(pod) => check_pod(&asked, pod, &args.kubelet, &host)?,
+            Some(pod) => check_pod(&asked, pod, &args.kubelet, &specs.host)?,
             None => check_allowed(&asked, args.allow.as_ref())?,
         }
     }
     match open {
         // Whatever the names are, it is allowed.
         Some(_) if pod.is_none() && args.allow == Some(Channels::All) => Ok(()),
-        Some(reason) => Err(HookError::Unknown(reason)),
+        Some(reason) => Err(Failure::new(
+            Outcome::Io,
+            format!(
+                "it cannot be found out which IMEX channels the container asks for: it names CDI \
+                 devices, and {reason}"
+            ),
+        )),
         None => Ok(()),
     }
 }
 
 /// What the container asks for, and why it may ask for more.
-fn asked(container: &Container, specs: &HostSpecs, host: &Host) -> (AskedChannels, Option<String>) {
+fn asked(container: &Container, specs: &HostSpecs) -> (AskedChannels, Option<String>) {
+    let host = &specs.host;
     let major = host
         .majors()
         .and_then(|majors| majors.major_of(CHANNEL_DRIVER));
@@ -114,43 +156,34 @@ fn check_pod(
     pod: Pod<'_>,
     kubelet: &KubeletRoot,
     host: &Host,
-) -> Result<(), HookError> {
-    let records = Records::read(host.files(), kubelet)?;
+) -> Result<(), Failure> {
+    let records = Records::read(host, kubelet)?;
     let found = unexplained(asked, |channel| records.whose(channel, pod));
     if found.is_empty() {
         return Ok(());
     }
     // What survives of a damaged checkpoint may explain a channel, but not the lack of one.
     records.check_whole()?;
-    Err(HookError::Refused(sentence(&found, asked.every_device)))
+    let message = sentence(&found, asked.every_device);
+    Err(Failure::new(Outcome::Findings, message))
 }
 
-fn check_allowed(asked: &AskedChannels, allowed: Option<&Channels>) -> Result<(), HookError> {
+fn check_allowed(asked: &AskedChannels, allowed: Option<&Channels>) -> Result<(), Failure> {
     if allowed == Some(&Channels::All) {
         return Ok(());
     }
-    let is_allowed = |channel: ChannelId| match allowed {
-        Some(Channels::List(channels)) => channels.contains(&channel),
-        _ => false,
-    };
-    let found = unexplained(asked, |channel| {
-        if is_allowed(channel) {
-            Whose::ThisPods
-        } else {
-            Whose::Nobodys
-        }
+    let found = unexplained(asked, |channel| match allowed {
+        Some(Channels::List(channels)) if channels.contains(&channel) => Whose::ThisPods,
+        _ => Whose::Nobodys,
     });
     if found.is_empty() {
         return Ok(());
     }
-    Err(HookError::Refused(not_allowed(&found)))
-}
-
-/// For a container that is of no pod.
-fn not_allowed(found: &[Unexplained<'_>]) -> String {
-    format!(
+    // For a container that is of no pod.
+    let message = format!(
         "{}, which this host's hook does not allow; start it without, or name the channels in the \
          hook's --allow",
-        asks_for(found),
-    )
+        asks_for(&found),
+    );
+    Err(Failure::new(Outcome::Findings, message))
 }

@@ -1,7 +1,6 @@
 //! `cdi-gen list`: the devices of the host's specs.
 
 mod claims;
-mod name;
 mod report;
 
 use std::collections::BTreeSet;
@@ -16,43 +15,31 @@ use self::report::{DeviceReport, ListReport};
 use crate::args::List;
 use crate::host_specs::{HostSpecs, describe_dir};
 use crate::outcome::{Failure, Outcome};
-use crate::output::{Report, print};
+use crate::output::{EMPTY, Report, print, write_table};
 use crate::selection;
-use crate::stderr::note;
-use crate::style::Style;
-use crate::table::{self, EMPTY};
+use crate::terminal::{Style, note};
 
-pub(super) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let List {
-        names,
-        specs,
-        kubelet,
-        json,
-    } = args;
-    let specs = HostSpecs::open(&specs)?;
-    let (registry, host) = (specs.registry(), specs.host());
-    let kubelet_root = kubelet.path.to_string_lossy();
-    let records = ClaimRecords::read(&registry, &host, &kubelet_root);
-    let list = ListReport::new(&registry, &host, &records, &names);
-    print(&list, json, stdout)?;
-    if !json {
-        note_problems(&list, &registry, names.is_empty());
+pub(super) fn run(args: &List, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+    let specs = HostSpecs::open(&args.specs)?;
+    let (registry, host) = (specs.registry(), &specs.host);
+    let kubelet_root = args.kubelet.path.to_string_lossy();
+    let records = ClaimRecords::read(&registry, host, &kubelet_root);
+    let list = ListReport::new(&registry, host, &records, &args.names);
+    print(&list, args.json, stdout)?;
+    if !args.json {
+        note_problems(&list, &registry, args.names.is_empty());
         if let Some(problem) = records.problem() {
             note(&problem);
         }
     }
     specs.check_dirs()?;
-    selection::check(&registry, &names)?;
-    Ok(if list.is_clean() {
-        Outcome::Clean
-    } else {
-        Outcome::Findings
-    })
+    selection::check(&registry, &args.names)?;
+    Ok(Outcome::of(list.is_clean()))
 }
 
 impl Report for ListReport<'_> {
     fn write_text(&self, _: Style, output: &mut impl Write) -> io::Result<()> {
-        table::write(
+        write_table(
             [
                 "DEVICE", "STATE", "CHANNEL", "DOMAIN", "VERSION", "HOST", "FILE",
             ],
@@ -63,35 +50,26 @@ impl Report for ListReport<'_> {
 }
 
 fn row(device: &DeviceReport<'_>) -> [String; 7] {
-    let DeviceReport {
-        name,
-        file,
-        priority: _,
-        state,
-        shadowed_by: _,
-        conflicts_with: _,
-        version,
-        claim,
-        nodes,
-        lacks_paths,
-    } = device;
     // The worst of them: the table is for finding problems.
-    let worst = nodes.iter().max_by_key(|node| node.state);
+    let worst = device.nodes.iter().max_by_key(|node| node.state);
     let host = match worst {
-        Some(node) if node.state.is_bad() || !lacks_paths => node.host_side(),
-        _ if *lacks_paths => PathState::Missing.as_str().to_owned(),
+        Some(node) if node.state.is_bad() || !device.lacks_paths => node.host_side(),
+        _ if device.lacks_paths => PathState::Missing.as_str().to_owned(),
         _ => String::new(),
     };
-    let record = claim.as_ref().and_then(|claim| claim.record.as_ref());
+    let record = device
+        .claim
+        .as_ref()
+        .and_then(|claim| claim.record.as_ref());
     let domains = record.map(|record| Vec::from_iter(record.domains()).join(","));
     [
-        name.to_string(),
-        state.as_str().to_owned(),
-        channels(nodes, record),
+        device.name.to_string(),
+        device.state.as_str().to_owned(),
+        channels(&device.nodes, record),
         domains.unwrap_or_default(),
-        version.to_string(),
+        device.version.to_string(),
         host,
-        file.to_string(),
+        device.file.to_string(),
     ]
 }
 
@@ -113,15 +91,10 @@ fn channels(nodes: &[NodeReport], record: Option<&RecordFacts>) -> String {
 
 /// What the table has no row or no column for.
 fn note_problems(report: &ListReport<'_>, registry: &Registry, all: bool) {
-    for dir in &report.dirs {
-        if let Some(error) = &dir.error {
-            note(&format!("{}; {}", error.message, error.fix));
-        }
-    }
-    for file in &report.files {
-        if let Some(error) = &file.error {
-            note(&format!("{}; {}", error.message, error.fix));
-        }
+    let of_dirs = report.dirs.iter().filter_map(|dir| dir.error.as_ref());
+    let of_files = report.files.iter().filter_map(|file| file.error.as_ref());
+    for error in of_dirs.chain(of_files) {
+        note(&format!("{}; {}", error.message, error.fix));
     }
     for BadNodes { file, message, fix } in group_bad_nodes(report.bad_nodes()) {
         note(&format!("{file}: {message}; {fix}"));

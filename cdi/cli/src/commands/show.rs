@@ -1,65 +1,87 @@
 //! `cdi-gen show`: one device, or one file, with all that a container gets.
 
 mod edits;
-mod report;
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-use host_doctor::{BadNodes, Host, group_bad_nodes};
-use imex_cdi::{DeviceName, QualifiedName, Registry};
+use host_doctor::{BadNodes, Host, HostPaths, NodeReport, group_bad_nodes};
+use imex_cdi::{ContainerEdits, Device, DeviceName, QualifiedName, Registry, Spec, Verdict};
+use serde::Serialize;
 
-use self::report::{DeviceReport, ShowReport};
+use self::edits::Paths;
+use super::why;
 use crate::args::{Show, Subject, Wanted};
-use crate::document;
-use crate::explanation::UnresolvedError;
-use crate::host_specs::HostSpecs;
-use crate::outcome::{CommandError, Failure, Outcome};
-use crate::output::{Report, print};
+use crate::host_specs::{HostSpecs, VersionReport};
+use crate::input;
+use crate::outcome::{Failure, Outcome};
+use crate::output::{Report, print, write_properties, write_table};
 use crate::selection;
-use crate::stderr::note;
-use crate::style::Style;
-use crate::table;
+use crate::terminal::{Style, note};
 
-/// What was asked for is neither a file nor a device's full name.
-#[derive(Debug, thiserror::Error)]
-#[error("{name} is neither a file nor the full name of a device (vendor/class=device)")]
-struct ShortName {
-    name: String,
-    /// The full names that it can be short for.
-    whole: Vec<String>,
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShowReport {
+    schema: &'static str,
+    file: String,
+    priority: Option<usize>,
+    /// Files of lower priority that define the device too.
+    shadows: Vec<String>,
+    kind: String,
+    version: VersionReport,
+    /// The fields that need the most recent version.
+    needs: Vec<Need>,
+    annotations: BTreeMap<String, String>,
+    /// What a container gets with any of the devices.
+    #[serde(rename = "containerEdits")]
+    edits: ContainerEdits,
+    nodes: Vec<NodeReport>,
+    #[serde(skip)]
+    paths: Paths,
+    devices: Vec<DeviceReport>,
 }
 
-pub(super) fn run(args: Show, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let Show {
-        subject,
-        specs,
-        json,
-    } = args;
-    let specs = HostSpecs::open(&specs)?;
-    let host = specs.host();
-    let show = match subject {
-        Subject::Device(name) => show_device(&specs.registry(), &name, &host)?,
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Need {
+    version: &'static str,
+    field: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DeviceReport {
+    name: String,
+    /// The path of its edits in the file.
+    field: String,
+    annotations: BTreeMap<String, String>,
+    #[serde(rename = "containerEdits")]
+    edits: ContainerEdits,
+    nodes: Vec<NodeReport>,
+    #[serde(skip)]
+    paths: Paths,
+}
+
+pub(super) fn run(args: &Show, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+    let specs = HostSpecs::open(&args.specs)?;
+    let show = match &args.subject {
+        Subject::Device(name) => show_device(&specs.registry(), name, &specs.host)?,
         Subject::File(path) => {
-            refuse_device_name(&path, &specs)?;
-            show_file(&path, &host)?
+            refuse_device_name(path, &specs)?;
+            show_file(path, &specs.host)?
         }
     };
-    print(&show, json, stdout)?;
+    print(&show, args.json, stdout)?;
     let bad = group_bad_nodes(show.bad_nodes());
     for BadNodes { file, message, fix } in &bad {
         note(&format!("{file}: {message}; {fix}"));
     }
-    Ok(if bad.is_empty() {
-        Outcome::Clean
-    } else {
-        Outcome::Findings
-    })
+    Ok(Outcome::of(bad.is_empty()))
 }
 
 /// An error if it is no file, but may be a part of a device's name, a kind or a pattern.
-fn refuse_device_name(path: &Path, specs: &HostSpecs) -> Result<(), ShortName> {
+fn refuse_device_name(path: &Path, specs: &HostSpecs) -> Result<(), Failure> {
     let is_spec = ["json", "yaml", "yml"].map(|end| path.extension() == Some(end.as_ref()));
     let is_name = |text: &&str| {
         let is_path = is_spec.contains(&true) || text.starts_with(['.', '/']);
@@ -68,13 +90,24 @@ fn refuse_device_name(path: &Path, specs: &HostSpecs) -> Result<(), ShortName> {
     let name = path.to_str().filter(is_name);
     let is_absent =
         matches!(path.symlink_metadata(), Err(error) if error.kind() == ErrorKind::NotFound);
-    match name.filter(|_| is_absent) {
-        Some(name) => Err(ShortName {
-            name: name.to_owned(),
-            whole: selection::named(&specs.registry(), name),
-        }),
-        None => Ok(()),
-    }
+    let Some(name) = name.filter(|_| is_absent) else {
+        return Ok(());
+    };
+    let whole = selection::named(&specs.registry(), name);
+    // What is no name of a device, and has nothing of one, is a file that does not exist.
+    let is_file = whole.is_empty() && !name.contains(['=', '*']);
+    let outcome = if is_file {
+        Outcome::Io
+    } else {
+        Outcome::Unresolved
+    };
+    let message =
+        format!("{name} is neither a file nor the full name of a device (vendor/class=device)");
+    let hint = match whole.as_slice() {
+        [] => "`cdi-gen list` has the devices; of a file, check the path".to_owned(),
+        names => selection::write_hint(names),
+    };
+    Err(Failure::new(outcome, message).hint(hint))
 }
 
 fn show_device(
@@ -84,7 +117,7 @@ fn show_device(
 ) -> Result<ShowReport, Failure> {
     let found = registry
         .resolve(name)
-        .map_err(|reason| UnresolvedError::new(registry, &reason))?;
+        .map_err(|_| why::unresolved(registry, name))?;
     let mut report = ShowReport::new(
         found.file.path.display().to_string(),
         Some(found.file.priority),
@@ -101,14 +134,14 @@ fn show_device(
     report.shadows = explanation
         .candidates
         .iter()
-        .filter(|candidate| matches!(candidate.verdict, imex_cdi::Verdict::Shadowed { .. }))
+        .filter(|candidate| matches!(candidate.verdict, Verdict::Shadowed { .. }))
         .map(|candidate| candidate.file.path.display().to_string())
         .collect();
     Ok(report)
 }
 
 fn show_file(path: &Path, host: &Host) -> Result<ShowReport, Failure> {
-    let spec = document::spec(path, &document::read_spec(path)?)?;
+    let spec = input::spec(path)?;
     let mut report = ShowReport::new(path.display().to_string(), None, &spec, host);
     report.devices = spec
         .devices()
@@ -119,35 +152,68 @@ fn show_file(path: &Path, host: &Host) -> Result<ShowReport, Failure> {
     Ok(report)
 }
 
-// === impl ShortName ===
+// === impl ShowReport ===
 
-impl CommandError for ShortName {
-    fn outcome(&self) -> Outcome {
-        // What is no name of a device, and has nothing of one, is a file that does not exist.
-        if self.whole.is_empty() && !self.name.contains(['=', '*']) {
-            Outcome::Io
-        } else {
-            Outcome::Unresolved
+impl ShowReport {
+    /// A file, without its devices.
+    fn new(file: String, priority: Option<usize>, spec: &Spec, host: &Host) -> Self {
+        let needed = spec.needed_version();
+        let needs = spec.needs().filter(|(version, _)| *version == needed);
+        Self {
+            schema: "cdi-gen/show/v1",
+            file,
+            priority,
+            shadows: vec![],
+            kind: spec.kind().to_string(),
+            version: VersionReport::new(spec),
+            needs: needs
+                .map(|(version, field)| Need {
+                    version: version.as_str(),
+                    field,
+                })
+                .collect(),
+            annotations: spec.annotations().clone(),
+            edits: spec.container_edits().clone(),
+            nodes: NodeReport::from_edits(spec, spec.container_edits(), host).collect(),
+            paths: Paths::new(spec.container_edits(), &mut HostPaths::new(host)),
+            devices: vec![],
         }
     }
 
-    fn hint(&self) -> Option<Cow<'static, str>> {
-        Some(match self.whole.as_slice() {
-            [] => "`cdi-gen list` has the devices; of a file, check the path".into(),
-            names => selection::write_hint(names).into(),
-        })
+    /// The nodes that a container would not get, with their file.
+    fn bad_nodes(&self) -> impl Iterator<Item = (&str, &NodeReport)> {
+        let of_devices = self.devices.iter().flat_map(|device| &device.nodes);
+        let bad = of_devices.chain(&self.nodes);
+        let bad = bad.filter(|node| node.state.is_bad());
+        bad.map(|node| (self.file.as_str(), node))
+    }
+}
+
+// === impl DeviceReport ===
+
+impl DeviceReport {
+    fn new(spec: &Spec, index: usize, device: &Device, host: &Host) -> Self {
+        let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
+        Self {
+            name: name.to_string(),
+            field: format!("devices[{index}].containerEdits"),
+            annotations: device.annotations.clone(),
+            edits: device.container_edits.clone(),
+            nodes: NodeReport::from_edits(spec, &device.container_edits, host).collect(),
+            paths: Paths::new(&device.container_edits, &mut HostPaths::new(host)),
+        }
     }
 }
 
 impl Report for ShowReport {
     fn write_text(&self, _: Style, output: &mut impl Write) -> io::Result<()> {
-        table::write_properties(properties(self), output)?;
+        write_properties(properties(self), output)?;
         for device in &self.devices {
             writeln!(output)?;
-            table::write_properties([("device", device.name.clone())], output)?;
+            write_properties([("device", device.name.clone())], output)?;
             let own = edits::rows(&device.field, &device.edits, &device.nodes, &device.paths);
             let shared = edits::rows("containerEdits", &self.edits, &self.nodes, &self.paths);
-            table::write(
+            write_table(
                 ["FIELD", "EDIT", "HOST"],
                 own.into_iter().chain(shared),
                 output,

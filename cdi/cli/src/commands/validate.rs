@@ -1,70 +1,62 @@
 //! `cdi-gen validate`: what is wrong with specs, before a container fails.
 
 mod check;
-mod finding;
 mod report;
-mod target;
 
-use std::borrow::Cow;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use host_doctor::{Host, RuntimeRelease, UnknownRuntime};
+use host_doctor::{Host, Majors, UnknownRuntime};
 use imex_cdi::{DirError, DirState, LoadError, Registry};
 
 use self::check::Criteria;
-use self::finding::Findings;
-use self::report::ValidateReport;
+use self::report::{Findings, ValidateReport};
 use crate::args::{STDIN, Validate};
-use crate::document;
-use crate::host_specs::HostSpecs;
-use crate::outcome::{CommandError, Failure, Outcome, UnreadFiles};
+use crate::host_specs::{HostSpecs, describe_dir};
+use crate::input::read_spec;
+use crate::outcome::{Failure, Outcome};
 use crate::output::print;
-use crate::stderr::note;
+use crate::terminal::note;
 
-/// What was named has no specs.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct NothingChecked(String);
+/// How many files could not be read, of how many.
+#[derive(Default)]
+struct UnreadFiles {
+    unread: usize,
+    files: usize,
+}
 
 pub(super) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let Validate {
-        inputs,
-        targets,
-        level,
-        specs,
-        json,
-    } = args;
-    let targets: Result<Vec<RuntimeRelease>, UnknownRuntime> =
-        targets.iter().map(|text| target::parse(text)).collect();
-    let mut report = ValidateReport::new(targets?);
-    let specs = HostSpecs::open(&specs)?;
-    let host = specs.host();
-    let mut findings = Findings::new(level);
-    let is_named = !inputs.is_empty();
-    let unread = examine(inputs, &specs, &host, &mut report, &mut findings);
+    let targets = args.targets.iter().map(|text| {
+        text.parse().map_err(|error: UnknownRuntime| {
+            Failure::new(Outcome::Usage, error.to_string()).hint(error.hint())
+        })
+    });
+    let mut report = ValidateReport::new(targets.collect::<Result<_, _>>()?);
+    let specs = HostSpecs::open(&args.specs)?;
+    let mut findings = Findings::new(args.level);
+    let is_named = !args.inputs.is_empty();
+    let UnreadFiles { unread, files } = examine(args.inputs, &specs, &mut report, &mut findings);
     report.add_findings(findings);
-    print(&report, json, stdout)?;
+    print(&report, args.json, stdout)?;
     if !is_named {
         specs.check_dirs()?;
     }
-    if unread.unread > 0 {
-        return Err(unread.into());
+    if unread > 0 {
+        return Err(Failure::unread(unread, files));
     }
     if report.files.is_empty() && report.findings.is_empty() {
-        let nothing = NothingChecked(report.no_specs());
+        // Which is not the same as nothing wrong.
+        let dirs = report.dirs.join(", ");
+        let nothing = format!("no CDI spec was checked: there is none in {dirs}");
         if is_named {
-            return Err(nothing.into());
+            return Err(Failure::new(Outcome::Io, nothing)
+                .hint("runtimes read files that end in .json or .yaml; check the path"));
         }
         // A host without specs is a sound one.
-        note(&nothing.to_string());
+        note(&nothing);
     }
-    Ok(if report.findings.is_empty() {
-        Outcome::Clean
-    } else {
-        Outcome::Findings
-    })
+    Ok(Outcome::of(report.findings.is_empty()))
 }
 
 /// Adds every input to the report, or the host's specs if there is none.
@@ -72,10 +64,10 @@ pub(super) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Fa
 fn examine(
     inputs: Vec<PathBuf>,
     specs: &HostSpecs,
-    host: &Host,
     report: &mut ValidateReport,
     findings: &mut Findings,
 ) -> UnreadFiles {
+    let host = &specs.host;
     let mut unread = UnreadFiles::default();
     if inputs.is_empty() {
         let registry = specs.registry();
@@ -91,21 +83,21 @@ fn examine(
             continue;
         }
         unread.files += 1;
-        match document::read_spec(&input) {
+        match read_spec(&input) {
             Ok(bytes) => {
                 let file = input.display().to_string();
                 let criteria = Criteria {
                     targets: &report.targets,
                     // A single file may be for another host, unless this one has
                     // the driver.
-                    host: Some(host).filter(|host| host.has_channels()),
+                    host: Some(host).filter(|host| host.majors().is_some_and(Majors::has_channels)),
                 };
                 let spec = check::document(&file, &bytes, &criteria, findings);
                 report.files.push(file);
                 valid.extend(spec.map(|spec| (input, spec)));
             }
-            Err(error) => {
-                Failure::from(error).report();
+            Err(failure) => {
+                failure.report();
                 unread.unread += 1;
             }
         }
@@ -120,7 +112,7 @@ fn examine_dirs(
     report: &mut ValidateReport,
     findings: &mut Findings,
 ) {
-    report.add_dirs(registry.dirs());
+    report.dirs.extend(registry.dirs().iter().map(describe_dir));
     findings.extend(check::dirs(registry));
     for file in registry.files() {
         report.files.push(file.path.display().to_string());
@@ -157,29 +149,5 @@ impl UnreadFiles {
         let unread = files.filter(|file| matches!(&file.spec, Err(LoadError::Read { .. })));
         self.unread += unread.count() + unlisted;
         self.files += registry.files().len() + unlisted;
-    }
-}
-
-// === impl NothingChecked ===
-
-impl CommandError for NothingChecked {
-    fn outcome(&self) -> Outcome {
-        Outcome::Io
-    }
-
-    fn hint(&self) -> Option<Cow<'static, str>> {
-        Some("runtimes read files that end in .json or .yaml; check the path".into())
-    }
-}
-
-// === impl UnknownRuntime ===
-
-impl CommandError for UnknownRuntime {
-    fn outcome(&self) -> Outcome {
-        Outcome::Usage
-    }
-
-    fn hint(&self) -> Option<Cow<'static, str>> {
-        Some(Self::hint(self).into())
     }
 }

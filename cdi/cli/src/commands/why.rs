@@ -1,24 +1,43 @@
-//! `cdi-gen why`: why a device resolves, or why it does not.
+//! `cdi-gen why`: why a CDI name resolves, or why it does not: every file that could define
+//! the device, names that are nearly right, and the fix.
+
+mod fix;
+mod report;
+mod text;
 
 use std::io::Write;
 
+use imex_cdi::{QualifiedName, Registry};
+
+use self::report::{Answer, WhyReport};
 use crate::args::Why;
-use crate::explanation::{Answer, WhyReport};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 use crate::output::print;
 
-pub(super) fn run(args: Why, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let Why { name, specs, json } = args;
-    let specs = HostSpecs::open(&specs)?;
+pub(super) fn run(args: &Why, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+    let specs = HostSpecs::open(&args.specs)?;
     let registry = specs.registry();
-    let mut why = WhyReport::new(&registry, &name);
-    why.check_host(&specs.host(), &registry, &name);
-    print(&why, json, stdout)?;
+    let mut why = WhyReport::new(&registry, &args.name);
+    why.check_host(&specs.host, &registry, &args.name);
+    print(&why, args.json, stdout)?;
     Ok(match why.answer {
         Answer::Resolves => Outcome::Clean,
         Answer::Unusable => Outcome::Findings,
         Answer::Unresolved => Outcome::Unresolved,
         Answer::Unknown => Outcome::Io,
     })
+}
+
+/// The failure of a command that needs a device which does not resolve: what `why` says of it.
+pub(super) fn unresolved(registry: &Registry, name: &QualifiedName) -> Failure {
+    let report = WhyReport::new(registry, name);
+    let failure = match report.answer {
+        Answer::Unknown => Failure::new(Outcome::Io, "it is unknown whether a device resolves"),
+        _ => Failure::new(Outcome::Unresolved, "a device does not resolve"),
+    };
+    Failure {
+        details: text::lines(&report),
+        ..failure
+    }
 }

@@ -13,17 +13,17 @@
 //! | `nvidia-caps-major-missing` | warning | the device list has no major of capabilities |
 //! | `imex-capability-node-*` | warning | the node that nvidia-imex needs is wrong, cannot be examined, or is missing while it is down |
 
-mod capability;
-mod node;
-
 use imex_cdi::{
-    CHANNEL_DIR, DRIVER_PARAMS, DriverParams, HostNode, IMEX_MGMT_CAPABILITY, Major, PROC_DEVICES,
+    CHANNEL_DIR, DRIVER_PARAMS, DeviceType, DriverParams, HostNode, IMEX_MGMT_CAPABILITY, Major,
+    PROC_DEVICES,
 };
 
-use self::node::mismatch;
-use crate::area::AreaReport;
-use crate::facts::channels::{COMMAND_LINE, ChannelFacts, ChannelNode, DriverFileFailure};
+use crate::diagnosis::AreaReport;
+use crate::facts::channels::{
+    CAPABILITY_DRIVER, COMMAND_LINE, CapabilityFacts, ChannelFacts, ChannelNode, DriverFileFailure,
+};
 use crate::finding::{Finding, Severity};
+use crate::spec_node::device_numbers;
 use crate::text::and_more;
 
 /// Others may read or write.
@@ -64,7 +64,7 @@ pub(super) fn check(facts: &ChannelFacts, context: Context) -> AreaReport {
             let nodes = nodes.filter(|node| !made_by_module || node.number != 0);
             findings.extend(open_to_all(nodes, *major, context.has_plugin));
             findings.extend(match &facts.capability {
-                Ok(capability) => capability::check(capability, context.imex_is_down),
+                Ok(capability) => check_capability(capability, context.imex_is_down),
                 Err(error) => Some(unusable(IMEX_MGMT_CAPABILITY, error, context)),
             });
             format!("{count} channels, major {}", major.get())
@@ -78,12 +78,7 @@ pub(super) fn check(facts: &ChannelFacts, context: Context) -> AreaReport {
             }
             // Where nothing gives channels, that is all there is to say of an old driver.
             if !disabled && (context.has_plugin || !is_too_old) {
-                findings.push(Finding::error(
-                    error.code,
-                    PROC_DEVICES,
-                    &error.message,
-                    &error.hint,
-                ));
+                findings.push(Finding::of(Severity::Error, PROC_DEVICES, error));
             }
             "none".to_owned()
         }
@@ -101,9 +96,7 @@ fn unusable(path: &str, failure: &DriverFileFailure, context: Context) -> Findin
             "the loaded nvidia module has no such file",
             "update the NVIDIA driver to one that has IMEX channels",
         ),
-        DriverFileFailure::Unusable(error) => {
-            Finding::warning(error.code, path, &error.message, &error.hint)
-        }
+        DriverFileFailure::Unusable(error) => Finding::of(Severity::Warning, path, error),
     }
 }
 
@@ -214,13 +207,64 @@ fn check_nodes(nodes: &[ChannelNode], major: Major) -> Option<Finding> {
     ))
 }
 
+/// The capability with which nvidia-imex manages channels: the host's nvidia-imex needs its
+/// device node to start; containers do not. A node with another capability's numbers would be
+/// opened, and give nvidia-imex the wrong rights.
+fn check_capability(capability: &CapabilityFacts, imex_is_down: bool) -> Option<Finding> {
+    let node = capability.node_path();
+    let Some(major) = capability.major else {
+        return Some(Finding::warning(
+            "nvidia-caps-major-missing",
+            PROC_DEVICES,
+            format!(
+                "no {CAPABILITY_DRIVER} among the character devices: what {node} should be is not known"
+            ),
+            "reload the nvidia kernel module",
+        ));
+    };
+    let make = format!("nvidia-modprobe -f {IMEX_MGMT_CAPABILITY}");
+    let (id, evidence, fix) = match &capability.node {
+        Ok(Some(found)) => {
+            let expected = format!("the capability that {IMEX_MGMT_CAPABILITY} names");
+            let mismatch = mismatch(*found, &expected, (major, capability.minor.into()))?;
+            (
+                "imex-capability-node-wrong",
+                format!("{mismatch}: nvidia-imex cannot start with it"),
+                format!("rm {node} && {make}"),
+            )
+        }
+        // One that runs has had a node: its container's, or one made for it.
+        Ok(None) if !imex_is_down => return None,
+        Ok(None) => (
+            "imex-capability-node-missing",
+            format!("{IMEX_MGMT_CAPABILITY} names it, and nvidia-imex cannot start without it"),
+            make,
+        ),
+        Err(reason) => (
+            "imex-capability-node-unreadable",
+            format!("it cannot be examined: {reason}"),
+            "run cdi-gen doctor as root".to_owned(),
+        ),
+    };
+    Some(Finding::warning(id, node, evidence, fix))
+}
+
+/// Why a node of the host is not `expected`, a character device of these
+/// numbers.
+fn mismatch(node: HostNode, expected: &str, (major, minor): (i64, i64)) -> Option<String> {
+    let HostNode::Device(device) = node else {
+        return Some("it is not a device node".to_owned());
+    };
+    let found = device_numbers(device.device_type, device.major, device.minor);
+    let numbers = device_numbers(DeviceType::Char, major, minor);
+    (found != numbers).then(|| format!("it is {found}, and {expected} is {numbers}"))
+}
+
 #[cfg(test)]
 mod tests {
-    use imex_cdi::{DeviceType, HostDevice};
+    use imex_cdi::HostDevice;
 
-    use super::node::tests::device;
     use super::*;
-    use crate::facts::channels::{CapabilityFacts, NodeLookup};
 
     /// A driver with channels of major 235, and a capability without a node.
     fn facts() -> ChannelFacts {
@@ -235,7 +279,7 @@ mod tests {
             capability: Ok(CapabilityFacts {
                 minor: 3,
                 major: Some(234),
-                node: NodeLookup::Absent,
+                node: Ok(None),
             }),
         }
     }
@@ -345,5 +389,41 @@ mod tests {
         assert_eq!(wrong.id, "imex-node-wrong");
         let evidence = "it is c 234:0, and the driver's channel is c 235:0 (and 2 more like it)";
         assert_eq!(wrong.evidence, evidence);
+    }
+
+    fn device(device_type: DeviceType, major: i64, minor: i64) -> HostNode {
+        HostNode::Device(HostDevice {
+            device_type,
+            major,
+            minor,
+            mode: 0o666,
+        })
+    }
+
+    #[test]
+    fn a_node_is_the_channel_only_with_its_type_and_both_numbers() {
+        let mismatch = |node| mismatch(node, "the channel", (235, 3));
+        assert_eq!(mismatch(device(DeviceType::Char, 235, 3)), None);
+        for (other, why) in [
+            (
+                device(DeviceType::Char, 234, 3),
+                "it is c 234:3, and the channel is c 235:3",
+            ),
+            (
+                device(DeviceType::Char, 235, 0),
+                "it is c 235:0, and the channel is c 235:3",
+            ),
+            (
+                device(DeviceType::Block, 235, 3),
+                "it is b 235:3, and the channel is c 235:3",
+            ),
+            (
+                device(DeviceType::Fifo, 0, 0),
+                "it is p, and the channel is c 235:3",
+            ),
+            (HostNode::NotADevice, "it is not a device node"),
+        ] {
+            assert_eq!(mismatch(other).as_deref(), Some(why), "{other:?}");
+        }
     }
 }

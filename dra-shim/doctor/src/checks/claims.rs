@@ -24,22 +24,22 @@
 
 mod channels;
 mod compare;
-mod kubelet_root;
-mod sharing;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use compute_domain_api::names::DRIVER_NAME;
+use compute_domain_api::names::{DRIVER_NAME, channel_device_name};
 
-use crate::area::AreaReport;
-use crate::facts::claims::checkpoint_file::{CheckpointFacts, CheckpointFile};
-use crate::facts::claims::kubelet_root::Presence;
+use crate::diagnosis::AreaReport;
+use crate::facts::claims::checkpoint_file::{
+    CheckpointFacts, CheckpointFile, RecordFacts, SharedDevice,
+};
+use crate::facts::claims::kubelet_root::KubeletRootFacts;
 use crate::facts::claims::{ClaimFacts, KubeletStateFile};
 use crate::facts::specs::SpecFacts;
 use crate::finding::{Finding, Severity};
-use crate::invocation::Invocation;
-use crate::shell::shell_quote;
-use crate::text::and_more;
+use crate::options::Invocation;
+use crate::text::{and_more, counted, shell_quote};
 
 const SEE_WHY_NOT: &str = "kubectl get pods -A -o wide | grep compute-domain: see why the plugin does not run on this node; of one that runs, /readyz and the node's events say what it waits for";
 
@@ -50,13 +50,13 @@ pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocati
     findings.extend(check_sockets(facts));
     findings.extend(set_aside(facts));
     findings.extend(check_boot(facts));
-    findings.extend(sharing::check(facts));
+    findings.extend(check_sharing(facts));
     findings.extend(check_kubelet_state(facts));
     findings.extend(compare::check(facts));
     findings.extend(channels::check(facts, specs));
-    findings.extend(kubelet_root::check(facts, invocation));
+    findings.extend(check_kubelet_root(facts, invocation));
     if findings.is_empty() && !facts.root.exists {
-        return AreaReport::skipped(kubelet_root::no_kubelet(&facts.root));
+        return AreaReport::skipped(no_kubelet(&facts.root));
     }
     AreaReport::new(summary(facts), findings)
 }
@@ -119,7 +119,7 @@ fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
             ),
         ));
     }
-    let was_here = facts.root.plugin == Presence::Present;
+    let was_here = facts.root.has_plugin == Some(true);
     (was_here && facts.is_registered == Some(false)).then(|| {
         Finding::error(
             id,
@@ -203,6 +203,136 @@ fn check_kubelet_state(facts: &ClaimFacts) -> Option<Finding> {
             )
             .quoting(),
         ),
+    }
+}
+
+/// Whether claims share the node's device, as the plugin has noted.
+fn check_sharing(facts: &ClaimFacts) -> Option<Finding> {
+    let file = facts.root.shared_marker();
+    match &facts.sharing {
+        // What this process may not see, the checkpoint's finding is about.
+        SharedDevice::Unknown => None,
+        SharedDevice::No => shared_without_marker(facts),
+        SharedDevice::Shared(marker) if marker.is_dropped => Some(Finding::info(
+            "device-sharing-dropped",
+            file,
+            "the plugin publishes the device for many claims, and saw that the API server does not \
+             store that: one claim has it at a time",
+            "turn on the API server's feature gate DRAConsumableCapacity (by default it is on from \
+             Kubernetes 1.36 on) and restart the kubelet plugin, or set imex.sharing=one",
+        )),
+        SharedDevice::Shared(_) => Some(Finding::info(
+            "device-shared",
+            file,
+            format!(
+                "the device is published for many claims, or was: {} here",
+                holders(facts)
+            ),
+            "leave it: after a change to imex.sharing=one the plugin keeps new claims away, and \
+             removes the file when nobody has the device any more",
+        )),
+        SharedDevice::Unusable(failed) => Some(Finding::error(
+            "device-marker-unusable",
+            file,
+            format!(
+                "{}: the plugin publishes no device before it can read or write it",
+                failed.reason
+            ),
+            format!(
+                "{}; a regular file belongs there, or nothing: the plugin writes it",
+                failed.hint
+            ),
+        )),
+    }
+}
+
+/// The plugin finds the shares in the records and writes the file again, also in place of a link to
+/// nothing.
+fn shared_without_marker(facts: &ClaimFacts) -> Option<Finding> {
+    let records = facts.records().into_iter().flat_map(|it| it.values());
+    let have = match records.filter(|record| record.has_share).count() {
+        0 => return None,
+        1 => "1 claim has a share".to_owned(),
+        count => format!("{} have shares", counted(count, "claim")),
+    };
+    Some(Finding::info(
+        "device-shared",
+        facts.root.shared_marker(),
+        format!("there is no such file, though {have} of the device"),
+        "leave it: a plugin that runs with imex.sharing=many writes it again within a minute, and \
+         any plugin when it starts",
+    ))
+}
+
+/// `2 claims have it`.
+fn holders(facts: &ClaimFacts) -> String {
+    let device = channel_device_name(0);
+    let has_it = |record: &&RecordFacts| record.channels.iter().any(|it| it.device == device);
+    let records = facts.records().into_iter().flat_map(|it| it.values());
+    match records.filter(has_it).count() {
+        1 => "1 claim has it".to_owned(),
+        count => format!("{} have it", counted(count, "claim")),
+    }
+}
+
+/// Specs of claims without the plugin's records: kubelet may have another root directory.
+/// That kubelet has claims shows that its root is the right one; they are compared with the
+/// rest.
+fn check_kubelet_root(facts: &ClaimFacts, invocation: &Invocation) -> Option<Finding> {
+    let path = facts.specs.paths.values().next()?;
+    // The checkpoint that was set aside is why there is none.
+    if !facts.set_aside.is_empty() {
+        return None;
+    }
+    let kubelet = facts.kubelet_state();
+    if kubelet.is_some_and(|state| !state.claims.is_empty()) {
+        return None;
+    }
+    let seen = match facts.specs.paths.len() {
+        1 => format!("{path} is of a claim"),
+        n => format!("{path} and {} more specs are of claims", n - 1),
+    };
+    if facts.root.has_plugin == Some(false) {
+        return Some(plugin_dir_absent(&facts.root, &seen, invocation));
+    }
+    (facts.checkpoint == CheckpointFile::Absent).then(|| {
+        Finding::warning(
+            "checkpoint-absent",
+            facts.root.checkpoint(),
+            format!("it does not exist, and {seen}: it is unknown which claims live"),
+            "start the kubelet plugin on this node: it puts its records and the specs in line",
+        )
+    })
+}
+
+/// Where another root directory is found, the fix is this examination with it.
+fn plugin_dir_absent(root: &KubeletRootFacts, seen: &str, invocation: &Invocation) -> Finding {
+    let evidence =
+        format!("there is no such directory, and {seen}: it is unknown which claims live");
+    let (evidence, fix) = match &root.other {
+        Some(other) => (
+            format!("{evidence}; there is {}", other.evidence),
+            invocation.doctor(Path::new(&other.path)),
+        ),
+        None => (
+            evidence,
+            "name kubelet's root (its --root-dir) with --kubelet-root; if it is this one, start \
+             the kubelet plugin on this node"
+                .to_owned(),
+        ),
+    };
+    Finding::warning("plugin-directory-absent", root.plugin_dir(), evidence, fix)
+}
+
+/// The summary of a host of whose claims nothing is seen.
+fn no_kubelet(root: &KubeletRootFacts) -> String {
+    let path = &root.path;
+    match &root.other {
+        Some(other) => format!(
+            "no kubelet in {path}; there is {} (--kubelet-root)",
+            other.path
+        ),
+        None => format!("no kubelet in {path}"),
     }
 }
 

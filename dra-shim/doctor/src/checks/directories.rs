@@ -13,12 +13,13 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::area::AreaReport;
-use crate::facts::directories::nested::{NestedSpec, is_spec_name};
-use crate::facts::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
+use crate::diagnosis::AreaReport;
+use crate::facts::directories::{
+    CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode, NestedSpec, is_spec_name,
+};
 use crate::finding::{Finding, Severity};
-use crate::shell::shell_quote;
 use crate::spec_node::KUBELET_PLUGINS;
+use crate::text::shell_quote;
 
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_LIST: u32 = 0o005;
@@ -75,12 +76,7 @@ fn check_directory(directory: &CdiDirectory, if_absent: Option<Severity>) -> Opt
                 ),
             )
         }),
-        CdiDirectoryState::Skipped(error) => Some(Finding::error(
-            error.code,
-            path,
-            &error.message,
-            &error.hint,
-        )),
+        CdiDirectoryState::Skipped(error) => Some(Finding::of(Severity::Error, path, error)),
     }
 }
 
@@ -137,12 +133,11 @@ fn check_file_mode(FileMode { path, mode }: &FileMode) -> Option<Finding> {
         .is_some_and(|name| name.starts_with(KUBELET_PLUGINS));
     let may_others_write = mode.is_some_and(|mode| mode & OTHERS_WRITE != 0);
     if is_of_claims && !may_others_write {
-        return Some(Finding::info(
-            found.id,
-            path,
-            found.evidence,
-            "nothing: pods' runtime reads it as root",
-        ));
+        return Some(Finding {
+            severity: Severity::Info,
+            fix: "nothing: pods' runtime reads it as root".to_owned(),
+            ..found
+        });
     }
     Some(found)
 }

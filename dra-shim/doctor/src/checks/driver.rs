@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 use compute_domain_api::resident::{DRIVER_TOO_OLD_HINT, driver_too_old};
 use nvml_clique::{DriverFileNotFound, NoLibrary, RejectReason, RejectedPath, library_version};
 
-use crate::area::AreaReport;
-use crate::facts::driver::gpus::{PCI_DEVICES, PciGpus};
-use crate::facts::driver::{DriverFacts, KernelModule, MODULE_VERSION};
+use crate::diagnosis::AreaReport;
+use crate::facts::driver::{DriverFacts, KernelModule, MODULE_VERSION, PCI_DEVICES, PciGpus};
 use crate::finding::{Finding, Severity};
 
 /// What shows that a host is to have a driver.

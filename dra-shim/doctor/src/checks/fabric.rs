@@ -11,7 +11,7 @@
 
 use nvml_clique::Fabric;
 
-use crate::area::AreaReport;
+use crate::diagnosis::AreaReport;
 use crate::facts::fabric::FabricFacts;
 use crate::finding::{Finding, Severity};
 use crate::text::counted;

@@ -12,14 +12,14 @@
 //! | `host-imex-absent` | warning, or info | nothing of it is installed, on a node that is in a fabric, or may be |
 //! | codes of `nvml_clique::HostImexError` | error | through the command socket it does not answer `READY` |
 
-mod config;
 mod process;
 
 use nvml_clique::Fabric;
 
 use self::process::Need;
-use crate::area::AreaReport;
+use crate::diagnosis::AreaReport;
 use crate::facts::imex::ImexFacts;
+use crate::facts::imex::config::{ConfigSource, ImexConfig, NodeList};
 use crate::facts::imex::daemons::{ImexDaemon, PROGRAM};
 use crate::facts::imex::unit::UnitStart;
 use crate::finding::{Finding, Severity};
@@ -36,12 +36,8 @@ pub(super) fn check(
     let mut findings = Vec::new();
     findings.extend(check_sessions(&facts.daemons));
     // Without nodes it ends as soon as it is started: the cause comes first.
-    findings.extend(
-        facts
-            .configs
-            .iter()
-            .filter_map(|it| config::check(it, runs)),
-    );
+    let configs = facts.configs.iter();
+    findings.extend(configs.filter_map(|it| check_config(it, runs)));
     findings.extend(process::check(facts, need));
     // An image for all of a maker's hosts enables it on those of no fabric, too.
     if !runs && matches!(fabric, Some(Fabric::NoClique(_))) {
@@ -53,12 +49,7 @@ pub(super) fn check(
     if let Some(socket) = &facts.socket {
         match &socket.ready {
             Ok(()) => summary.push_str(", READY"),
-            Err(error) => findings.push(Finding::error(
-                error.code,
-                &socket.path,
-                &error.message,
-                &error.hint,
-            )),
+            Err(error) => findings.push(Finding::of(Severity::Error, &socket.path, error)),
         }
     }
     AreaReport::new(summary, findings)
@@ -105,6 +96,91 @@ fn check_sessions(daemons: &[ImexDaemon]) -> Option<Finding> {
 fn label(daemon: &ImexDaemon) -> String {
     let cgroup = daemon.cgroup.as_deref().unwrap_or("not readable");
     format!("process {} (cgroup {cgroup})", daemon.pid)
+}
+
+/// Nodes are only missing from a configuration that was read.
+fn check_config(config: &ImexConfig, runs: bool) -> Option<Finding> {
+    match config {
+        ImexConfig::Unknown {
+            subject,
+            reason,
+            quotes,
+        } => Some(Finding {
+            quotes: *quotes,
+            ..unreadable(subject, reason)
+        }),
+        ImexConfig::Known { source, nodes } => check_nodes(source, nodes, runs),
+    }
+}
+
+fn check_nodes(source: &ConfigSource, nodes: &NodeList, runs: bool) -> Option<Finding> {
+    let (path, reason) = match nodes {
+        NodeList::Present => return None,
+        NodeList::WithoutHost(path) => return Some(own_address_missing(source, path, runs)),
+        NodeList::Unreadable { path, reason } => {
+            let evidence = format!("it cannot be read: {reason} ({})", describe(source));
+            return Some(unreadable(path, &evidence));
+        }
+        NodeList::Empty(path) => (path, "it lists no node"),
+        NodeList::Absent(path) => (path, "there is no such file"),
+    };
+    Some(Finding::error(
+        "host-imex-no-nodes",
+        path,
+        format!("{reason}: the daemon has no domain ({})", describe(source)),
+        format!(
+            "write the addresses of the domain's nodes into {path}, one for each line, and restart nvidia-imex"
+        ),
+    ))
+}
+
+/// The daemon finds itself in the list by an address of its host, and ends if it
+/// does not; one that runs has done so with an earlier list.
+fn own_address_missing(source: &ConfigSource, path: &str, runs: bool) -> Finding {
+    let (severity, then) = if runs {
+        (Severity::Warning, "it will not start with this list again")
+    } else {
+        (Severity::Error, "it cannot start")
+    };
+    Finding::new(
+        severity,
+        "host-imex-own-address-missing",
+        path,
+        format!(
+            "none of its nodes has an address of this node (names as in /etc/hosts), by which nvidia-imex finds itself: {then} ({})",
+            describe(source)
+        ),
+        format!(
+            "add this node's address to {path}, in the same line on all nodes of the domain, and restart nvidia-imex"
+        ),
+    )
+}
+
+/// Without the list it is not known whether the daemon has a domain.
+fn unreadable(subject: &str, evidence: &str) -> Finding {
+    Finding::warning(
+        "host-imex-config-unreadable",
+        subject,
+        format!("{evidence}; which nodes nvidia-imex has is not known"),
+        "run cdi-gen doctor as root on the host; if the file is not there, restore it, or start nvidia-imex with the right -c",
+    )
+}
+
+/// Which file is meant, for evidence.
+fn describe(source: &ConfigSource) -> String {
+    let ConfigSource {
+        path,
+        named_by,
+        seen_by,
+    } = source;
+    let named = match named_by {
+        Some(by) => format!("configuration {path}, from {by}"),
+        None => format!("configuration {path}, the usual one"),
+    };
+    match seen_by {
+        Some(pid) => format!("{named}; files as process {pid} sees them"),
+        None => named,
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //! | `user-namespaces-possible` | info | pods in user namespaces need the host's device nodes |
 //! | `kata-present` | info | Kata Containers do not have the host's channels |
 
-use crate::area::AreaReport;
+use crate::diagnosis::AreaReport;
 use crate::facts::isolation::{IGNORE_REQUESTS, IsolationFacts, SUBORDINATE_IDS, Toolkit};
 use crate::facts::specs::{SpecFacts, SpecFileFacts};
 use crate::finding::{Finding, Severity};
@@ -24,25 +24,21 @@ const SYSTEMD_KEEPS_DEVICES: u32 = 240;
 /// toolkit with NVIDIA's defaults is as its maker ships it.
 pub(super) fn check(facts: &IsolationFacts, specs: &SpecFacts, has_plugin: bool) -> AreaReport {
     let severity = Severity::for_claims(has_plugin);
-    let IsolationFacts {
-        toolkit,
-        systemd,
-        kubelet_user_ids,
-        kata,
-    } = facts;
     let mut findings = Vec::new();
-    findings.extend(toolkit.as_ref().and_then(|it| check_toolkit(it, severity)));
+    let toolkit = facts.toolkit.as_ref();
+    findings.extend(toolkit.and_then(|it| check_toolkit(it, severity)));
     if has_plugin {
         findings.extend(specs.files.iter().filter_map(channels_of));
     }
-    findings.extend(systemd.and_then(|it| check_systemd(it, severity)));
-    findings.extend(kubelet_user_ids.as_deref().map(user_namespaces));
-    findings.extend(kata.as_deref().map(kata_containers));
+    findings.extend(facts.systemd.and_then(|it| check_systemd(it, severity)));
+    findings.extend(facts.kubelet_user_ids.as_deref().map(user_namespaces));
+    findings.extend(facts.kata.as_deref().map(kata_containers));
     let toolkit = match toolkit {
         Some(_) => "NVIDIA toolkit",
         None => "no NVIDIA toolkit",
     };
-    let systemd = systemd.map_or_else(String::new, |version| format!(", systemd {version}"));
+    let systemd = facts.systemd.map(|version| format!(", systemd {version}"));
+    let systemd = systemd.unwrap_or_default();
     AreaReport::new(format!("{toolkit}{systemd}"), findings)
 }
 

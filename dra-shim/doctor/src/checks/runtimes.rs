@@ -16,7 +16,7 @@
 //! What is about CDI is an error where something on the node gives devices by CDI to
 //! kubelet, and else an info.
 
-use crate::area::AreaReport;
+use crate::diagnosis::AreaReport;
 use crate::facts::runtimes::RuntimeFacts;
 use crate::facts::runtimes::model::{
     CdiSettings, CdiSupport, DefaultHandler, DisabledCri, Edit, KubeletRuntime, Runtime,
@@ -67,7 +67,7 @@ fn check_kubelets(
             let handler = settings.default_handler.as_ref();
             let handler = handler.and_then(|it| check_handler(of_kubelet, it));
             let dirs = settings.spec_dirs.as_ref();
-            let dirs = dirs.filter(|_| !is_without(settings));
+            let dirs = dirs.filter(|_| !settings.is_without());
             let dirs = dirs.and_then(|own| check_dirs(of_kubelet, own, severity, facts, needed));
             cdi.into_iter().chain(handler).chain(dirs).collect()
         }
@@ -90,10 +90,6 @@ fn check_kubelets(
             vec![finding.quoting()]
         }
     }
-}
-
-fn is_without(settings: &CdiSettings) -> bool {
-    matches!(settings.support, CdiSupport::Off | CdiSupport::Absent)
 }
 
 fn without_cri(of_kubelet: &KubeletRuntime, disabled: Option<&DisabledCri>) -> Finding {
@@ -210,12 +206,8 @@ fn check_dirs(
 
 /// Without it, a container starts only if it names another handler.
 fn check_handler(of_kubelet: &KubeletRuntime, handler: &DefaultHandler) -> Option<Finding> {
-    let DefaultHandler {
-        name,
-        program,
-        exists,
-    } = handler;
-    (!exists).then(|| {
+    let (name, program) = (&handler.name, &handler.program);
+    (!handler.exists).then(|| {
         Finding::error(
             "runtime-handler-missing",
             of_kubelet.runtime.subject(),
@@ -288,21 +280,11 @@ fn restart(edit: &Edit) -> String {
 
 /// `set CHANGE in [TABLE] of FILE, and restart containerd`.
 fn set(edit: &Edit, change: &str) -> String {
-    let Edit {
-        file,
-        table,
-        note,
-        apply,
-        ..
-    } = edit;
-    format!("set {change} in [{table}] of {file}{note}{apply}")
+    put(edit, &format!("set {change} in [{}]", edit.table))
 }
 
 fn put(edit: &Edit, what: &str) -> String {
-    let Edit {
-        file, note, apply, ..
-    } = edit;
-    format!("{what} of {file}{note}{apply}")
+    format!("{what} of {}{}{}", edit.file, edit.note, edit.apply)
 }
 
 /// `/var/run` is `/run`.

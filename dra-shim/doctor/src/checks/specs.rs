@@ -14,22 +14,20 @@
 //! | `cdi-spec-channel-beyond-count` | error | a channel's number is not below the driver's count |
 //! | `cdi-device-conflict` | error | two files of one directory define a device |
 
-mod paths;
-
 use std::collections::BTreeSet;
 
 use imex_cdi::{DRIVER_PARAMS, Spec};
 
-use crate::area::AreaReport;
+use crate::diagnosis::AreaReport;
 use crate::facts::runtimes::RuntimeFacts;
-use crate::facts::runtimes::model::{CdiSupport, KubeletRuntime, Runtime, Settings};
+use crate::facts::runtimes::model::{KubeletRuntime, Runtime, Settings};
 use crate::facts::specs::{DeviceConflict, SpecFacts, SpecFileFacts};
 use crate::finding::{Finding, Severity};
-use crate::invocation::{GENERATE, Invocation};
 use crate::node_report::{NodeReport, NodeState, group_bad_nodes};
-use crate::one_letter::OneLetter;
+use crate::options::{GENERATE, Invocation};
 use crate::runtime_release::RuntimeRelease;
-use crate::spec_node::is_claim_spec;
+use crate::spec_node::{OneLetter, is_claim_spec};
+use crate::spec_paths::rewrite_fix;
 use crate::text::{and_more, counted};
 
 /// The code of `imex_cdi::LoadError::TooLong`.
@@ -56,7 +54,7 @@ pub(super) fn check(
     let mut findings = Vec::new();
     for file in &facts.files {
         findings.extend(check_file(file, context));
-        findings.extend(paths::check(file, context.driver_version));
+        findings.extend(check_paths(file, context.driver_version));
     }
     findings.extend(check_nodes(&facts.files, invocation));
     // A driver that is configured to have no channels is a finding of its own.
@@ -84,8 +82,7 @@ fn check_file(file: &SpecFileFacts, context: Context<'_>) -> Vec<Finding> {
                 TOO_LONG => Severity::Warning,
                 _ => Severity::Error,
             };
-            let invalid = Finding::new(severity, error.code, path, &error.message, &error.hint);
-            vec![invalid.quoting()]
+            vec![Finding::of(severity, path, error).quoting()]
         }
     }
 }
@@ -131,12 +128,9 @@ fn release(runtime: &Runtime) -> Option<RuntimeRelease> {
 
 /// Whether it reads specs, as far as is known.
 fn loads(of_kubelet: &KubeletRuntime) -> bool {
-    match &of_kubelet.settings {
-        Settings::Asked(settings) | Settings::Written(settings) => {
-            !matches!(settings.support, CdiSupport::Off | CdiSupport::Absent)
-        }
-        Settings::WithoutCri(_) => false,
-        Settings::NoAnswer(_) | Settings::Malformed(_) => true,
+    match of_kubelet.cdi() {
+        Some(settings) => !settings.is_without(),
+        None => !matches!(of_kubelet.settings, Settings::WithoutCri(_)),
     }
 }
 
@@ -232,6 +226,38 @@ fn conflict(conflict: &DeviceConflict) -> Finding {
         format!("{files} define it, so that it resolves nowhere"),
         &conflict.error.hint,
     )
+}
+
+/// What the spec mounts and runs, and the host does not have. Once for each file: an update of
+/// the driver takes all libraries of the old one away.
+fn check_paths(file: &SpecFileFacts, driver_version: Option<&str>) -> Option<Finding> {
+    let (first, others) = file.missing_paths.split_first()?;
+    let spec = file.spec.as_ref().ok()?;
+    let old = file.missing_paths.iter().find_map(|it| {
+        let old = library_version(&it.path)?;
+        let loaded = driver_version?;
+        (old != loaded).then(|| format!("; the spec is of driver {old}, and {loaded} is loaded"))
+    });
+    Some(Finding::error(
+        "cdi-spec-path-missing",
+        &file.path,
+        format!(
+            "{}{}: no container is created with it{}",
+            first.message(),
+            and_more(others.len()),
+            old.unwrap_or_default()
+        ),
+        rewrite_fix(spec, &file.path),
+    ))
+}
+
+/// `570.172.08` of `libcuda.so.570.172.08`.
+fn library_version(path: &str) -> Option<&str> {
+    let (_, version) = path.rsplit_once(".so.")?;
+    let is_number = |part: &str| part.len() > 1 && part.bytes().all(|it| it.is_ascii_digit());
+    // A driver's, and not the library's own, as `libnvidia-egl-gbm.so.1.1.2`.
+    let is_drivers = version.contains('.') && version.split('.').all(is_number);
+    is_drivers.then_some(version)
 }
 
 #[cfg(test)]

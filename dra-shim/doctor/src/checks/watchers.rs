@@ -11,12 +11,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::area::AreaReport;
+use crate::diagnosis::AreaReport;
 use crate::facts::watchers::{
     DirectoryView, MAX_INSTANCES, MAX_WATCHES, RuntimeView, WatchedDirectory, WatcherFacts,
 };
-use crate::file_id::FileId;
 use crate::finding::Finding;
+use crate::host::FileId;
 use crate::processes::Process;
 
 /// The kernel's own default; runtimes watch a directory each for CDI, CNI and

@@ -5,14 +5,13 @@
 
 use std::io::ErrorKind;
 
-use dra_common::error_chain;
 use imex_cdi::{
     CHANNEL_DIR, Capability, DRIVER_PARAMS, DriverFileError, DriverParams, HostNode, HostNodes,
     IMEX_MGMT_CAPABILITY, Major, PROC_DEVICES, read_channel_major,
 };
 
 use crate::error_facts::ErrorFacts;
-use crate::files::{HostFiles, is_absent};
+use crate::host::{Host, is_absent};
 use crate::majors::Majors;
 
 /// The driver of capabilities' device nodes in the device list.
@@ -79,49 +78,39 @@ pub struct CapabilityFacts {
     pub minor: u32,
     /// The major of capabilities; `None` if the device list has none.
     pub major: Option<i64>,
-    /// What there is at [`node_path`](Self::node_path).
-    pub node: NodeLookup,
-}
-
-/// What there is at the path of a device node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NodeLookup {
-    /// This.
-    Found(HostNode),
-    /// Nothing.
-    Absent,
-    /// It cannot be examined, for this reason.
-    Unreadable(String),
+    /// What there is at [`node_path`](Self::node_path), if anything is; or why it cannot be
+    /// examined.
+    pub node: Result<Option<HostNode>, String>,
 }
 
 // === impl ChannelFacts ===
 
 impl ChannelFacts {
-    pub(crate) fn read(files: &HostFiles) -> Self {
-        let params = DriverParams::read(files.resolve(DRIVER_PARAMS));
-        let capability = Capability::read(files.resolve(IMEX_MGMT_CAPABILITY));
+    pub(crate) fn read(host: &Host) -> Self {
+        let params = DriverParams::read(host.resolve(DRIVER_PARAMS));
+        let capability = Capability::read(host.resolve(IMEX_MGMT_CAPABILITY));
         Self {
-            params: params.map_err(|error| DriverFileFailure::new(files, DRIVER_PARAMS, &error)),
-            channel0_option: option_file(files, CREATE_CHANNEL0),
-            major: read_major(files),
-            nodes: channel_nodes(files),
+            params: params.map_err(|error| DriverFileFailure::new(host, DRIVER_PARAMS, &error)),
+            channel0_option: option_file(host, CREATE_CHANNEL0),
+            major: read_major(host),
+            nodes: channel_nodes(host),
             capability: capability
-                .map(|capability| CapabilityFacts::read(files, capability.minor))
-                .map_err(|error| DriverFileFailure::new(files, IMEX_MGMT_CAPABILITY, &error)),
+                .map(|capability| CapabilityFacts::read(host, capability.minor))
+                .map_err(|error| DriverFileFailure::new(host, IMEX_MGMT_CAPABILITY, &error)),
         }
     }
 }
 
 /// The first file that sets an option of the nvidia module, or else the kernel's command line.
-fn option_file(files: &HostFiles, option: &str) -> Option<String> {
-    let text = |path: &str| files.text_if_readable(path).unwrap_or_default();
+fn option_file(host: &Host, option: &str) -> Option<String> {
+    let text = |path: &str| host.text_if_readable(path).unwrap_or_default();
     let is_set = |line: &str| {
         let mut words = line.split_whitespace();
         words.next() == Some("options")
             && words.next() == Some("nvidia")
             && words.any(|word| word == option)
     };
-    let mut paths = files
+    let mut paths = host
         .drop_ins(MODPROBE_DIRS.iter().map(ToString::to_string))
         .into_iter();
     paths
@@ -135,22 +124,19 @@ fn option_file(files: &HostFiles, option: &str) -> Option<String> {
 }
 
 /// The driver gets another major each time that it is loaded.
-fn read_major(files: &HostFiles) -> Result<Major, ErrorFacts> {
-    let list = files.resolve(PROC_DEVICES);
-    read_channel_major(&list).map_err(|error| ErrorFacts {
-        code: error.code(),
-        message: files.with_host_names(&error_chain(&error), &list),
-        hint: error.hint().to_owned(),
-    })
+fn read_major(host: &Host) -> Result<Major, ErrorFacts> {
+    let list = host.resolve(PROC_DEVICES);
+    read_channel_major(&list)
+        .map_err(|error| ErrorFacts::new(host, &list, &error, error.code(), error.hint()))
 }
 
 /// Names that are not `channel` and a number are not channels.
-fn channel_nodes(files: &HostFiles) -> Vec<ChannelNode> {
-    let names = files.list(CHANNEL_DIR).into_iter();
+fn channel_nodes(host: &Host) -> Vec<ChannelNode> {
+    let names = host.list(CHANNEL_DIR).into_iter();
     let nodes = names.filter_map(|name| {
         let number = name.strip_prefix("channel")?.parse().ok()?;
         let path = format!("{CHANNEL_DIR}/{name}");
-        let found = files.lstat(&path).ok()?;
+        let found = host.lstat(&path).ok()?;
         Some(ChannelNode {
             path,
             number,
@@ -163,16 +149,16 @@ fn channel_nodes(files: &HostFiles) -> Vec<ChannelNode> {
 // === impl DriverFileFailure ===
 
 impl DriverFileFailure {
-    fn new(files: &HostFiles, path: &str, error: &DriverFileError) -> Self {
+    fn new(host: &Host, path: &str, error: &DriverFileError) -> Self {
         match error {
             DriverFileError::Unreadable { source, .. } if source.kind() == ErrorKind::NotFound => {
                 Self::Absent
             }
-            _ => Self::Unusable(ErrorFacts {
-                code: error.code(),
-                message: files.with_host_names(&error_chain(error), &files.resolve(path)),
-                hint: error.hint().to_owned(),
-            }),
+            _ => {
+                let path = host.resolve(path);
+                let (code, hint) = (error.code(), error.hint());
+                Self::Unusable(ErrorFacts::new(host, &path, error, code, hint))
+            }
         }
     }
 }
@@ -180,25 +166,28 @@ impl DriverFileFailure {
 // === impl CapabilityFacts ===
 
 impl CapabilityFacts {
-    fn read(files: &HostFiles, minor: u32) -> Self {
-        let majors = Majors::read(&files.resolve(PROC_DEVICES));
-        let mut facts = Self {
+    fn read(host: &Host, minor: u32) -> Self {
+        let majors = Majors::read(&host.resolve(PROC_DEVICES));
+        let node = match host.lstat(&capability_node(minor)) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        };
+        Self {
             minor,
             major: majors.and_then(|majors| majors.major_of(CAPABILITY_DRIVER)),
-            node: NodeLookup::Absent,
-        };
-        facts.node = match files.lstat(&facts.node_path()) {
-            Ok(found) => NodeLookup::Found(found),
-            Err(error) if is_absent(&error) => NodeLookup::Absent,
-            Err(error) => NodeLookup::Unreadable(error.to_string()),
-        };
-        facts
+            node,
+        }
     }
 
     /// The path of its device node.
     pub fn node_path(&self) -> String {
-        format!("/dev/nvidia-caps/nvidia-cap{}", self.minor)
+        capability_node(self.minor)
     }
+}
+
+fn capability_node(minor: u32) -> String {
+    format!("/dev/nvidia-caps/nvidia-cap{minor}")
 }
 
 #[cfg(test)]
@@ -206,7 +195,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::root::Root;
 
     #[test]
     fn an_option_is_in_the_file_that_replaces_others_of_its_name_or_on_the_kernels_command_line() {
@@ -216,18 +204,18 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        let files = HostFiles::new(Root::new(dir.path()).unwrap());
+        let host = Host::open(dir.path()).unwrap();
         let option = format!("options nvidia {CREATE_CHANNEL0}\n");
         write("usr/lib/modprobe.d/nvidia.conf", &option);
-        let found = option_file(&files, CREATE_CHANNEL0);
+        let found = option_file(&host, CREATE_CHANNEL0);
         assert_eq!(found.as_deref(), Some("/usr/lib/modprobe.d/nvidia.conf"));
         write("etc/modprobe.d/nvidia.conf", "# none\n");
-        assert_eq!(option_file(&files, CREATE_CHANNEL0), None);
+        assert_eq!(option_file(&host, CREATE_CHANNEL0), None);
         write(
             "proc/cmdline",
             "ro quiet nvidia.NVreg_CreateImexChannel0=1\n",
         );
-        let found = option_file(&files, CREATE_CHANNEL0);
+        let found = option_file(&host, CREATE_CHANNEL0);
         assert_eq!(found.as_deref(), Some("/proc/cmdline"));
     }
 }

@@ -6,25 +6,19 @@
 //! replaced as a whole by their writers: they are read without a lock.
 
 pub(crate) mod checkpoint_file;
-mod deployment;
 pub(crate) mod kubelet_root;
-pub(crate) mod shared_device;
-mod sockets;
+mod plugin;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use compute_domain_api::names::DRIVER_NAME;
-use dra_common::error_chain;
-use imex_cdi::{DirState, Registry};
+use imex_cdi::{ClaimUid, DirState, Kind, Registry};
 
-use self::checkpoint_file::{CheckpointFile, RecordFacts, Unusable};
-use self::kubelet_root::{KubeletRootFacts, Presence};
-use self::shared_device::SharedDevice;
-use crate::checkpoint::is_set_aside;
-use crate::claim_specs::claim_specs_in;
-use crate::files::HostFiles;
-use crate::kubelet_state::{KubeletState, KubeletStateError};
+use self::checkpoint_file::{CheckpointFile, RecordFacts, SharedDevice, Unusable, is_set_aside};
+use self::kubelet_root::KubeletRootFacts;
+use crate::host::Host;
+use crate::kubelet_state::KubeletState;
 
 /// Changes with every boot of the host.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -82,30 +76,30 @@ pub enum KubeletStateFile {
 
 /// The host's boot id; `None` if it cannot be read. No claim that was prepared in another
 /// boot is prepared now.
-pub fn boot_id(files: &HostFiles) -> Option<String> {
-    let id = files.text_if_readable(BOOT_ID)?;
+pub fn boot_id(host: &Host) -> Option<String> {
+    let id = host.text_if_readable(BOOT_ID)?;
     Some(id.trim().to_owned())
 }
 
 // === impl ClaimFacts ===
 
 impl ClaimFacts {
-    pub(crate) fn read(files: &HostFiles, registry: &Registry, kubelet_root: &str) -> Self {
-        let root = KubeletRootFacts::read(files, kubelet_root);
-        let names = files.list(&root.plugin_dir());
+    pub(crate) fn read(host: &Host, registry: &Registry, kubelet_root: &str) -> Self {
+        let root = KubeletRootFacts::read(host, kubelet_root);
+        let names = host.list(&root.plugin_dir());
         Self {
-            checkpoint: CheckpointFile::read(files, &root.path),
+            checkpoint: CheckpointFile::read(host, &root.path),
             set_aside: names
                 .into_iter()
                 .filter(|name| is_set_aside(name))
                 .collect(),
-            sharing: SharedDevice::read(files, &root.shared_marker()),
-            boot_id: boot_id(files),
-            is_registered: is_registered(files, &root.plugin_registry()),
-            plugin_is_deployed: deployment::is_found(files, &root.path),
-            deserted_sockets: deserted_sockets(files, &root),
-            specs: ClaimSpecFiles::read(files, registry),
-            kubelet: KubeletStateFile::read(files, &root.kubelet_state()),
+            sharing: SharedDevice::read(host, &root.shared_marker()),
+            boot_id: boot_id(host),
+            is_registered: is_registered(host, &root.plugin_registry()),
+            plugin_is_deployed: plugin::is_deployed(host, &root.path),
+            deserted_sockets: deserted_sockets(host, &root),
+            specs: ClaimSpecFiles::read(host, registry),
+            kubelet: KubeletStateFile::read(host, &root.kubelet_state()),
             root,
         }
     }
@@ -148,7 +142,7 @@ impl ClaimFacts {
 
     /// Whether the kubelet plugin is on this node, or what it left needs it.
     pub(crate) fn has_plugin(&self) -> bool {
-        self.root.plugin == Presence::Present && !self.is_left_over()
+        self.root.has_plugin == Some(true) && !self.is_left_over()
     }
 
     /// Whether the plugin was uninstalled: its directory is there, as Helm leaves it, and
@@ -164,7 +158,7 @@ impl ClaimFacts {
             KubeletStateFile::Absent => false,
             _ => true,
         };
-        self.root.plugin == Presence::Present
+        self.root.has_plugin == Some(true)
             && self.is_registered == Some(false)
             && !self.plugin_is_deployed
             && !has_record
@@ -203,20 +197,20 @@ fn joined(items: impl Iterator<Item = impl ToString>) -> String {
 }
 
 /// Whether a socket in kubelet's plugin registry is this driver's.
-fn is_registered(files: &HostFiles, plugin_registry: &str) -> Option<bool> {
+fn is_registered(host: &Host, plugin_registry: &str) -> Option<bool> {
     let is_ours = |name: &String| name.contains(DRIVER_NAME);
-    let names = files.list_all(plugin_registry)?;
+    let names = host.list_all(plugin_registry)?;
     Some(names.iter().any(is_ours))
 }
 
 /// The registration sockets, or those for claims, if none of them has a listener: one
 /// that an earlier process left beside them is no harm.
-fn deserted_sockets(files: &HostFiles, root: &KubeletRootFacts) -> Vec<String> {
-    let of_registry = sockets::deserted(files, &root.plugin_registry(), |name| {
+fn deserted_sockets(host: &Host, root: &KubeletRootFacts) -> Vec<String> {
+    let of_registry = plugin::deserted(host, &root.plugin_registry(), |name| {
         name.starts_with(DRIVER_NAME) && name.ends_with("reg.sock")
     });
     let of_claims = || {
-        sockets::deserted(files, &root.plugin_dir(), |name| {
+        plugin::deserted(host, &root.plugin_dir(), |name| {
             name.starts_with("dra") && name.strip_suffix(".sock").is_some()
         })
     };
@@ -226,17 +220,20 @@ fn deserted_sockets(files: &HostFiles, root: &KubeletRootFacts) -> Vec<String> {
 // === impl ClaimSpecFiles ===
 
 impl ClaimSpecFiles {
-    fn read(files: &HostFiles, registry: &Registry) -> Self {
+    fn read(host: &Host, registry: &Registry) -> Self {
+        let kind = Kind::compute_domain_claim();
         let mut specs = Self::default();
         for dir in registry.dirs() {
-            let found = match dir.state {
+            let names = match dir.state {
                 DirState::Skipped(_) => None,
-                DirState::Listed | DirState::Absent => claim_specs_in(&dir.path).ok(),
+                DirState::Listed | DirState::Absent => host.list_all(&host.host_name(&dir.path)),
             };
-            specs.may_have_more |= found.is_none();
-            for spec in found.into_iter().flatten() {
-                let path = files.host_name(&spec.path);
-                specs.paths.insert(spec.uid.to_string(), path);
+            specs.may_have_more |= names.is_none();
+            for name in names.into_iter().flatten() {
+                if let Some(uid) = ClaimUid::from_spec_file_name(&kind, &name) {
+                    let path = host.host_name(&dir.path.join(name));
+                    specs.paths.insert(uid.to_string(), path);
+                }
             }
         }
         specs
@@ -246,28 +243,18 @@ impl ClaimSpecFiles {
 // === impl KubeletStateFile ===
 
 impl KubeletStateFile {
-    fn read(files: &HostFiles, path: &str) -> Self {
-        let bytes = match files.read(path) {
+    fn read(host: &Host, path: &str) -> Self {
+        let bytes = match host.read(path) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Self::Absent,
-            Err(error) => {
-                return Self::Unreadable(Unusable::from_refusal(&error));
-            }
+            Err(error) => return Self::Unreadable(Unusable::from_refusal(&error)),
         };
+        // A file of a newer kubelet may have its claims in another place: it is never
+        // taken for one without claims.
         match KubeletState::decode(&bytes) {
             Ok(state) => Self::Read(state),
-            Err(error) => Self::from_error(&error),
-        }
-    }
-
-    /// A file of a newer kubelet may have its claims in another place: it is never
-    /// taken for one without claims.
-    fn from_error(error: &KubeletStateError) -> Self {
-        let message = error_chain(error);
-        if error.is_damage() {
-            Self::Damaged(message)
-        } else {
-            Self::Unknown(message)
+            Err(error) if error.is_damage() => Self::Damaged(error.to_string()),
+            Err(error) => Self::Unknown(error.to_string()),
         }
     }
 

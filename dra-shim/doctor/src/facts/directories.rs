@@ -1,17 +1,19 @@
 //! The CDI directories and the files in them.
 
-pub(crate) mod nested;
-
 use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use dra_common::error_chain;
-use imex_cdi::{DirState, Registry, SpecDir};
+use imex_cdi::{DirState, MAX_SPEC_LEN, QualifiedName, Registry, ResolveError, Spec, SpecDir};
 
-use self::nested::NestedSpec;
 use crate::error_facts::ErrorFacts;
-use crate::files::HostFiles;
+use crate::host::Host;
+
+/// How many files and subdirectories of one CDI directory are looked at.
+const MOST_FILES: usize = 256;
+
+/// How many levels: a spec that was misplaced by mistake is rarely deeper.
+const MOST_LEVELS: usize = 3;
 
 /// What is in the CDI directories, valid or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,19 +62,28 @@ pub struct FileMode {
     pub mode: Option<u32>,
 }
 
+/// A valid spec in a subdirectory of a CDI directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NestedSpec {
+    /// Its path.
+    pub path: String,
+    /// A device of it that no other file defines; `None` for a copy.
+    pub missed: Option<String>,
+}
+
 // === impl DirectoryFacts ===
 
 impl DirectoryFacts {
-    pub(crate) fn read(files: &HostFiles, registry: &Registry) -> Self {
+    pub(crate) fn read(host: &Host, registry: &Registry) -> Self {
         let directories = registry.dirs().iter();
         let specs = registry.files().iter();
         Self {
             directories: directories
-                .map(|dir| CdiDirectory::read(files, registry, dir))
+                .map(|dir| CdiDirectory::read(host, registry, dir))
                 .collect(),
             files: specs
                 .map(|file| FileMode {
-                    path: files.host_name(&file.path),
+                    path: host.host_name(&file.path),
                     mode: mode(&file.path, Metadata::is_file),
                 })
                 .collect(),
@@ -83,20 +94,19 @@ impl DirectoryFacts {
 // === impl CdiDirectory ===
 
 impl CdiDirectory {
-    fn read(files: &HostFiles, registry: &Registry, dir: &SpecDir) -> Self {
-        let path = files.host_name(&dir.path);
+    fn read(host: &Host, registry: &Registry, dir: &SpecDir) -> Self {
+        let path = host.host_name(&dir.path);
         let state = match &dir.state {
             DirState::Listed => CdiDirectoryState::Listed {
                 mode: mode(&dir.path, Metadata::is_dir),
-                names: files.list(&path),
-                nested: nested::find(files, registry, &path),
+                names: host.list(&path),
+                nested: nested(host, registry, &path),
             },
             DirState::Absent => CdiDirectoryState::Absent,
-            DirState::Skipped(error) => CdiDirectoryState::Skipped(ErrorFacts {
-                code: error.code(),
-                message: files.with_host_names(&error_chain(error), &dir.path),
-                hint: error.hint().to_owned(),
-            }),
+            DirState::Skipped(error) => {
+                let (code, hint) = (error.code(), error.hint());
+                CdiDirectoryState::Skipped(ErrorFacts::new(host, &dir.path, error, code, hint))
+            }
         };
         Self { path, state }
     }
@@ -109,19 +119,76 @@ fn mode(path: &Path, is_one: impl Fn(&Metadata) -> bool) -> Option<u32> {
     Some(found.permissions().mode() & 0o7777)
 }
 
+/// Specs in subdirectories of a CDI directory: runtimes read the files of a directory,
+/// and none of those below it (CDI specification, "CDI JSON Specification").
+fn nested(host: &Host, registry: &Registry, dir: &str) -> Vec<NestedSpec> {
+    let mut found = Vec::new();
+    let mut todo: Vec<(String, usize)> = subdirectories(host, dir, 1).collect();
+    let mut left = MOST_FILES;
+    while let Some((dir, level)) = todo.pop() {
+        for name in host.list(&dir) {
+            if left == 0 {
+                return found;
+            }
+            left -= 1;
+            if is_spec_name(&name) {
+                found.extend(read_nested(host, registry, format!("{dir}/{name}")));
+            }
+        }
+        if level < MOST_LEVELS {
+            todo.extend(subdirectories(host, &dir, level + 1));
+        }
+    }
+    found
+}
+
+/// Without links, which may lead anywhere.
+fn subdirectories<'a>(
+    host: &'a Host,
+    dir: &'a str,
+    level: usize,
+) -> impl Iterator<Item = (String, usize)> + use<'a> {
+    let names = host.list(dir).into_iter();
+    let paths = names.map(move |name| format!("{dir}/{name}"));
+    let is_dir = |path: &String| {
+        let found = host.resolve(path).symlink_metadata();
+        found.is_ok_and(|found| found.is_dir())
+    };
+    paths.filter(is_dir).map(move |path| (path, level))
+}
+
+/// `None` of what is no valid spec.
+fn read_nested(host: &Host, registry: &Registry, path: String) -> Option<NestedSpec> {
+    let text = host.read_up_to(&path, MAX_SPEC_LEN).ok()??;
+    let spec = Spec::parse(&text).ok()?;
+    let devices = spec.devices().iter();
+    let mut names =
+        devices.map(|device| QualifiedName::new(spec.kind().clone(), device.name.clone()));
+    let is_missed = |name: &QualifiedName| {
+        let resolved = registry.resolve(name);
+        matches!(resolved, Err(ResolveError::Unknown { .. }))
+    };
+    let missed = names.find(is_missed).map(|name| name.to_string());
+    Some(NestedSpec { path, missed })
+}
+
+/// Whether runtimes read a file of this name in a CDI directory: they compare exactly.
+pub fn is_spec_name(name: &str) -> bool {
+    [".json", ".yaml"].iter().any(|end| name.ends_with(end))
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::root::Root;
 
     #[test]
     fn nobody_is_told_to_change_the_mode_of_what_a_link_leads_to() {
         let dir = tempfile::tempdir().unwrap();
         symlink("/dev/zero", dir.path().join("zero.json")).unwrap();
-        let files = HostFiles::new(Root::new(Path::new("/")).unwrap());
-        let facts = DirectoryFacts::read(&files, &Registry::load(&[dir.path()]));
+        let host = Host::open(Path::new("/")).unwrap();
+        let facts = DirectoryFacts::read(&host, &Registry::load(&[dir.path()]));
         let modes: Vec<_> = facts.files.iter().map(|file| file.mode).collect();
         assert_eq!(modes, [None]);
     }

@@ -1,16 +1,23 @@
 //! The NVIDIA driver: its kernel module and its library.
 
-pub(crate) mod gpus;
-
 use std::path::Path;
 
 use nvml_clique::{DriverFileNotFound, DriverRoot};
 
-use self::gpus::PciGpus;
-use crate::files::HostFiles;
+use crate::host::Host;
 
 /// Present while the kernel module is loaded.
 pub(crate) const MODULE_VERSION: &str = "/proc/driver/nvidia/version";
+
+/// A link for each device, with files that describe it (sysfs-bus-pci of the kernel's
+/// documentation).
+pub(crate) const PCI_DEVICES: &str = "/sys/bus/pci/devices";
+/// NVIDIA's vendor number.
+const NVIDIA: &str = "0x10de";
+/// The class of displays, VGA and 3D controllers among them: its first byte.
+const DISPLAY: &str = "0x03";
+/// The driver of devices that virtual machines have.
+const PASSED_THROUGH: &str = "vfio-pci";
 
 /// Which parts of the driver a host has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,40 +41,46 @@ pub struct KernelModule {
     pub version: Option<String>,
 }
 
+/// How many GPUs of NVIDIA a host has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PciGpus {
+    /// Those that are for the NVIDIA driver.
+    pub own: usize,
+    /// Those that are given to virtual machines.
+    pub passed_through: usize,
+}
+
 // === impl DriverFacts ===
 
 impl DriverFacts {
     /// Reads them, with the library below `driver_root`, and returns that root if
     /// it has one.
-    pub(crate) fn read(files: &HostFiles, driver_root: &Path) -> (Self, Option<DriverRoot>) {
-        let module = files.text_if_readable(MODULE_VERSION);
+    pub(crate) fn read(host: &Host, driver_root: &Path) -> (Self, Option<DriverRoot>) {
+        let module = host.text_if_readable(MODULE_VERSION);
         let module = module.map(|text| KernelModule {
             version: text.lines().next().and_then(module_version),
         });
-        let root = DriverRoot::new(files.root().resolve_target(driver_root));
+        let root = DriverRoot::new(host.resolve_target(driver_root));
         let (library, rejected) = match root.find_library() {
-            Ok(library) => (Some(files.host_name(&library)), None),
-            Err(error) => (None, Some(with_host_names(files, error))),
+            Ok(library) => (Some(host.host_name(&library)), None),
+            Err(error) => (None, Some(with_host_names(host, error))),
         };
         let root = library.is_some().then_some(root);
         let facts = Self {
             module,
             library,
             rejected,
-            gpus: PciGpus::read(files),
+            gpus: PciGpus::read(host),
         };
         (facts, root)
     }
 }
 
 /// The same search, with the paths that the host has for what it found.
-pub(crate) fn with_host_names(
-    files: &HostFiles,
-    mut error: DriverFileNotFound,
-) -> DriverFileNotFound {
-    error.root = files.host_name(&error.root).into();
+pub(crate) fn with_host_names(host: &Host, mut error: DriverFileNotFound) -> DriverFileNotFound {
+    error.root = host.host_name(&error.root).into();
     for rejected in &mut error.rejected {
-        rejected.path = files.host_name(&rejected.path).into();
+        rejected.path = host.host_name(&rejected.path).into();
     }
     error
 }
@@ -81,8 +94,45 @@ fn module_version(line: &str) -> Option<String> {
     version.map(str::to_owned)
 }
 
+// === impl PciGpus ===
+
+impl PciGpus {
+    /// `None` if the bus cannot be listed.
+    fn read(host: &Host) -> Option<Self> {
+        if !host.exists(PCI_DEVICES) {
+            return None;
+        }
+        let mut found = Self::default();
+        for name in host.list_all(PCI_DEVICES)? {
+            let device = format!("{PCI_DEVICES}/{name}");
+            if !is_gpu(host, &device) {
+                continue;
+            }
+            match driver(host, &device).as_deref() {
+                Some(PASSED_THROUGH) => found.passed_through += 1,
+                _ => found.own += 1,
+            }
+        }
+        Some(found)
+    }
+}
+
+fn is_gpu(host: &Host, device: &str) -> bool {
+    let value = |file| host.text_if_readable(&format!("{device}/{file}"));
+    let has = |file, start| value(file).is_some_and(|text| text.starts_with(start));
+    has("vendor", NVIDIA) && has("class", DISPLAY)
+}
+
+fn driver(host: &Host, device: &str) -> Option<String> {
+    let link = host.resolve(format!("{device}/driver")).read_link().ok()?;
+    Some(link.file_name()?.to_str()?.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -91,5 +141,42 @@ mod tests {
             "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.82.07  Release Build";
         assert_eq!(module_version(line).as_deref(), Some("580.82.07"));
         assert_eq!(module_version("NVRM version: unknown"), None);
+    }
+
+    #[test]
+    fn gpus_are_displays_of_nvidia_and_those_of_virtual_machines_are_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host::open(dir.path()).unwrap();
+        assert_eq!(PciGpus::read(&host), None);
+        let add = |address: &str, vendor: &str, class: &str, driver: Option<&str>| {
+            let real = dir.path().join("sys/devices").join(address);
+            let bus = dir.path().join("sys/bus/pci/devices");
+            fs::create_dir_all(&real).unwrap();
+            fs::create_dir_all(&bus).unwrap();
+            fs::write(real.join("vendor"), format!("{vendor}\n")).unwrap();
+            fs::write(real.join("class"), format!("{class}\n")).unwrap();
+            if let Some(driver) = driver {
+                let target = format!("../../bus/pci/drivers/{driver}");
+                symlink(target, real.join("driver")).unwrap();
+            }
+            symlink(format!("../../../devices/{address}"), bus.join(address)).unwrap();
+        };
+        add("0000:00:02.0", "0x8086", "0x030000", Some("i915"));
+        add("0000:01:00.1", "0x10de", "0x040300", Some("snd_hda_intel"));
+        add(
+            "0000:02:00.0",
+            "0x10de",
+            "0x068000",
+            Some("nvidia-nvswitch"),
+        );
+        assert_eq!(PciGpus::read(&host), Some(PciGpus::default()));
+        add("0008:01:00.0", "0x10de", "0x030200", Some("nvidia"));
+        add("0009:01:00.0", "0x10de", "0x030200", None);
+        add("0010:01:00.0", "0x10de", "0x030200", Some("vfio-pci"));
+        let found = PciGpus {
+            own: 2,
+            passed_through: 1,
+        };
+        assert_eq!(PciGpus::read(&host), Some(found));
     }
 }

@@ -4,7 +4,6 @@ mod addresses;
 pub(crate) mod config;
 pub(crate) mod daemons;
 mod expectation;
-mod names;
 pub(crate) mod unit;
 
 use std::path::Path;
@@ -18,7 +17,7 @@ use self::daemons::{ImexDaemon, PROGRAM, RunningDaemon};
 use self::unit::{ImexUnit, UnitStart};
 use super::driver::with_host_names;
 use crate::error_facts::ErrorFacts;
-use crate::files::HostFiles;
+use crate::host::Host;
 use crate::processes::all_are_seen;
 
 /// How long `nvidia-imex-ctl` may take.
@@ -63,56 +62,47 @@ pub struct ImexSocket {
 
 impl ImexFacts {
     /// Runs the host's `nvidia-imex-ctl` if there is a `socket`.
-    pub(crate) fn read(files: &HostFiles, driver_root: &Path, socket: Option<&Path>) -> Self {
-        let unit = ImexUnit::read(files);
-        let daemons = daemons::find(files);
+    pub(crate) fn read(host: &Host, driver_root: &Path, socket: Option<&Path>) -> Self {
+        let unit = ImexUnit::read(host);
+        let daemons = daemons::find(host);
         Self {
-            program: program(files, driver_root),
-            expected_by: expectation::find(files),
-            driver_managed: expectation::find_driver_managed(files).is_some(),
-            may_have_more: !all_are_seen(files),
-            configs: configs(files, unit.as_ref(), &daemons),
+            program: program(host, driver_root),
+            expected_by: expectation::find(host),
+            driver_managed: expectation::find_driver_managed(host).is_some(),
+            may_have_more: !all_are_seen(host),
+            configs: configs(host, unit.as_ref(), &daemons),
             unit,
             daemons: daemons.into_iter().map(|daemon| daemon.facts).collect(),
-            socket: socket.map(|socket| ImexSocket::read(files, socket)),
+            socket: socket.map(|socket| ImexSocket::read(host, socket)),
         }
-    }
-
-    /// Whether no daemon runs, as far as all processes are shown.
-    pub fn is_absent(&self) -> bool {
-        self.daemons.is_empty() && !self.may_have_more
     }
 
     /// Whether the host starts it, and it does not run, not in a container either.
     pub fn is_down(&self) -> bool {
         let start = self.unit.as_ref().map(|unit| unit.start);
-        start == Some(UnitStart::Enabled) && self.is_absent()
+        start == Some(UnitStart::Enabled) && self.daemons.is_empty() && !self.may_have_more
     }
 }
 
 /// `nvidia-imex` in the roots in which pods' daemons take it from the driver, and
 /// on the host itself.
-fn program(files: &HostFiles, driver_root: &Path) -> Option<String> {
-    let root = DriverRoot::new(files.root().resolve_target(driver_root));
-    let host = DriverRoot::new(files.root().as_path());
-    let mut roots = root.with_nested().chain([host]);
+fn program(host: &Host, driver_root: &Path) -> Option<String> {
+    let root = DriverRoot::new(host.resolve_target(driver_root));
+    let own = DriverRoot::new(host.root());
+    let mut roots = root.with_nested().chain([own]);
     let program = roots.find_map(|root| root.find_tool(PROGRAM).ok())?;
-    Some(files.host_name(&program))
+    Some(host.host_name(&program))
 }
 
 /// Each daemon that runs has a configuration of its own; that of the unit counts
 /// only while none runs and it would be started: a package's is not yet written.
-fn configs(
-    files: &HostFiles,
-    unit: Option<&ImexUnit>,
-    daemons: &[RunningDaemon],
-) -> Vec<ImexConfig> {
+fn configs(host: &Host, unit: Option<&ImexUnit>, daemons: &[RunningDaemon]) -> Vec<ImexConfig> {
     let unit = unit.filter(|unit| unit.start == UnitStart::Enabled);
     match (daemons, unit) {
-        ([], Some(unit)) => vec![ImexConfig::read_for_unit(files, &unit.path)],
+        ([], Some(unit)) => vec![ImexConfig::read_for_unit(host, &unit.path)],
         _ => daemons
             .iter()
-            .map(|daemon| ImexConfig::read_for_daemon(files, daemon))
+            .map(|daemon| ImexConfig::read_for_daemon(host, daemon))
             .collect(),
     }
 }
@@ -120,11 +110,11 @@ fn configs(
 // === impl ImexSocket ===
 
 impl ImexSocket {
-    fn read(files: &HostFiles, socket: &Path) -> Self {
-        let host = HostImex::new(DriverRoot::new(files.root().as_path()), socket);
-        let ready = host.check_ready(TIMEOUT).map_err(|error| ErrorFacts {
+    fn read(host: &Host, socket: &Path) -> Self {
+        let imex = HostImex::new(DriverRoot::new(host.root()), socket);
+        let ready = imex.check_ready(TIMEOUT).map_err(|error| ErrorFacts {
             code: error.code(),
-            message: message(files, &error),
+            message: message(host, &error),
             hint: error.hint().to_owned(),
         });
         Self {
@@ -135,10 +125,10 @@ impl ImexSocket {
 }
 
 /// The error, with the paths that the host has for its files.
-fn message(files: &HostFiles, error: &HostImexError) -> String {
+fn message(host: &Host, error: &HostImexError) -> String {
     let HostImexError::ToolMissing(missing) = error else {
         return error_chain(error);
     };
-    let missing = with_host_names(files, missing.clone());
+    let missing = with_host_names(host, missing.clone());
     error_chain(&HostImexError::ToolMissing(missing))
 }

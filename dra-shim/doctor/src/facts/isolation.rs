@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use crate::files::HostFiles;
+use crate::host::Host;
 
 /// On the host, and where the GPU operator installs it.
 const TOOLKIT_CONFIGS: [&str; 2] = [
@@ -56,12 +56,12 @@ pub struct Toolkit {
 // === impl IsolationFacts ===
 
 impl IsolationFacts {
-    pub(crate) fn read(files: &HostFiles) -> Self {
+    pub(crate) fn read(host: &Host) -> Self {
         Self {
-            toolkit: Toolkit::read(files),
-            systemd: systemd_version(files),
-            kubelet_user_ids: kubelet_user_ids(files),
-            kata: files.first_existing(&KATA).map(str::to_owned),
+            toolkit: Toolkit::read(host),
+            systemd: systemd_version(host),
+            kubelet_user_ids: kubelet_user_ids(host),
+            kata: host.first_existing(&KATA).map(str::to_owned),
         }
     }
 }
@@ -69,19 +69,19 @@ impl IsolationFacts {
 // === impl Toolkit ===
 
 impl Toolkit {
-    fn read(files: &HostFiles) -> Option<Self> {
-        let config = files.first_existing(&TOOLKIT_CONFIGS);
-        let path = config.or_else(|| files.first_existing(&TOOLKITS))?;
+    fn read(host: &Host) -> Option<Self> {
+        let config = host.first_existing(&TOOLKIT_CONFIGS);
+        let path = config.or_else(|| host.first_existing(&TOOLKITS))?;
         Some(Self {
             path: path.to_owned(),
-            ignores_requests: config.map_or(Ok(None), |config| ignores_requests(files, config)),
+            ignores_requests: config.map_or(Ok(None), |config| ignores_requests(host, config)),
         })
     }
 }
 
 /// The error is for a sentence that begins with "it".
-fn ignores_requests(files: &HostFiles, config: &str) -> Result<Option<bool>, String> {
-    let text = files.read_text(config);
+fn ignores_requests(host: &Host, config: &str) -> Result<Option<bool>, String> {
+    let text = host.read_text(config);
     let text = text.map_err(|error| format!("cannot be read: {error}"))?;
     let table = text.unwrap_or_default().parse::<Table>();
     // The error's text would quote the file.
@@ -91,8 +91,8 @@ fn ignores_requests(files: &HostFiles, config: &str) -> Result<Option<bool>, Str
 }
 
 /// `libsystemd-shared-252.so`, `libsystemd-shared-239-78.el8.so`.
-fn systemd_version(files: &HostFiles) -> Option<u32> {
-    let names = SYSTEMD_DIRS.iter().flat_map(|dir| files.list(dir));
+fn systemd_version(host: &Host) -> Option<u32> {
+    let names = SYSTEMD_DIRS.iter().flat_map(|dir| host.list(dir));
     let versions = names.filter_map(|name| {
         let rest = name.strip_prefix("libsystemd-shared-")?;
         let end = rest.find(|c: char| !c.is_ascii_digit())?;
@@ -101,8 +101,8 @@ fn systemd_version(files: &HostFiles) -> Option<u32> {
     versions.max()
 }
 
-fn kubelet_user_ids(files: &HostFiles) -> Option<String> {
-    let text = files.text_if_readable(SUBORDINATE_IDS)?;
+fn kubelet_user_ids(host: &Host) -> Option<String> {
+    let text = host.text_if_readable(SUBORDINATE_IDS)?;
     let line = text.lines().find(|line| line.starts_with("kubelet:"))?;
     Some(line.to_owned())
 }

@@ -18,12 +18,10 @@ mod distribution;
 mod endpoint;
 mod kubelet;
 pub(crate) mod model;
-mod running;
-mod toml_file;
 mod written;
 
 use self::model::{KubeletRuntime, Runtime};
-use crate::files::HostFiles;
+use crate::host::Host;
 
 /// The container runtimes of a host, and where it has its CDI specs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,16 +42,16 @@ pub struct RuntimeFacts {
 impl RuntimeFacts {
     /// Asks the one that serves kubelet, at its socket below the host's root.
     // req: DOCTOR-12
-    pub(crate) fn read(files: &HostFiles, spec_dirs: Vec<String>, kubelet_root: &str) -> Self {
-        let kubelet = endpoint::find(files, kubelet_root);
-        let mut candidates = candidates::find(files);
+    pub(crate) fn read(host: &Host, spec_dirs: Vec<String>, kubelet_root: &str) -> Self {
+        let kubelet = endpoint::find(host, kubelet_root);
+        let mut candidates = candidates::find(host);
         let of_kubelet = kubelet
             .as_ref()
-            .and_then(|it| it.runtime(files, &mut candidates));
+            .and_then(|it| it.runtime(host, &mut candidates));
         let others = candidates.into_iter().map(|it| it.runtime);
         Self {
             of_kubelet,
-            others: others.chain(candidates::of_people(files)).collect(),
+            others: others.chain(candidates::of_people(host)).collect(),
             spec_dirs,
             has_kubelet: kubelet.is_some(),
         }

@@ -1,17 +1,14 @@
 //! The CDI specs of a host, and their device nodes.
 
-use std::ptr;
 use std::sync::Arc;
 
-use dra_common::error_chain;
-use imex_cdi::{Conflict, DeviceNode, PROC_DEVICES, QualifiedName, Registry, Spec, SpecFile};
+use imex_cdi::{Conflict, DeviceNode, PROC_DEVICES, Registry, Spec, SpecFile};
 
 use crate::error_facts::ErrorFacts;
-use crate::files::HostFiles;
 use crate::host::Host;
 use crate::node_report::NodeReport;
 use crate::spec_node::device_nodes;
-use crate::spec_paths::{HostPaths, MissingPath};
+use crate::spec_paths::{HostPaths, MissingPath, gives};
 
 /// Every spec file that runtimes read.
 #[derive(Debug, Clone, Default)]
@@ -65,7 +62,7 @@ impl SpecFacts {
                 .map(|file| SpecFileFacts::read(host, registry, file, &mut paths))
                 .collect(),
             conflicts: conflicts
-                .map(|conflict| DeviceConflict::read(host.files(), &conflict))
+                .map(|conflict| DeviceConflict::read(host, &conflict))
                 .collect(),
             resolved_devices: registry.devices().count(),
         }
@@ -76,14 +73,12 @@ impl SpecFacts {
 
 impl SpecFileFacts {
     fn read(host: &Host, registry: &Registry, file: &SpecFile, paths: &mut HostPaths<'_>) -> Self {
-        let files = host.files();
         let spec = match &file.spec {
             Ok(spec) => Ok(Arc::clone(spec)),
-            Err(error) => Err(ErrorFacts {
-                code: error.code(),
-                message: files.with_host_names(&error_chain(error), &file.path),
-                hint: error.hint().to_owned(),
-            }),
+            Err(error) => {
+                let (code, hint) = (error.code(), error.hint());
+                Err(ErrorFacts::new(host, &file.path, error, code, hint))
+            }
         };
         let nodes = spec.iter().flat_map(|spec| {
             let nodes = device_nodes(spec);
@@ -91,7 +86,7 @@ impl SpecFileFacts {
         });
         let nodes = nodes.collect();
         Self {
-            path: files.host_name(&file.path),
+            path: host.host_name(&file.path),
             spec,
             nodes,
             is_shadowed: is_shadowed(registry, file),
@@ -101,36 +96,31 @@ impl SpecFileFacts {
 }
 
 fn is_shadowed(registry: &Registry, file: &SpecFile) -> bool {
-    let Ok(spec) = &file.spec else {
-        return false;
-    };
-    spec.devices().iter().all(|device| {
-        let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
-        let resolved = registry.resolve(&name);
-        resolved.is_ok_and(|found| !ptr::eq(found.file, file))
+    file.spec.as_ref().is_ok_and(|spec| {
+        let mut devices = spec.devices().iter();
+        devices.all(|device| gives(registry, file, spec, device) == Some(false))
     })
 }
 
 /// How the node compares with the host's, in the host's names.
 fn node_report(host: &Host, spec: &Spec, node: &DeviceNode) -> NodeReport {
     let mut report = NodeReport::new(spec, node, host);
-    let files = host.files();
     // A stale major is reported with the list that contradicts it.
-    let list = files.resolve(PROC_DEVICES);
+    let list = host.resolve(PROC_DEVICES);
     report.message = report
         .message
-        .map(|message| files.with_host_names(&message, &list));
+        .map(|message| host.with_host_names(&message, &list));
     report
 }
 
 // === impl DeviceConflict ===
 
 impl DeviceConflict {
-    fn read(files: &HostFiles, conflict: &Conflict<'_>) -> Self {
+    fn read(host: &Host, conflict: &Conflict<'_>) -> Self {
         let paths = conflict.files.iter().map(|file| &file.path);
         Self {
             name: conflict.name.to_string(),
-            files: paths.map(|path| files.host_name(path)).collect(),
+            files: paths.map(|path| host.host_name(path)).collect(),
             error: ErrorFacts {
                 code: conflict.code(),
                 message: conflict.to_string(),

@@ -7,10 +7,8 @@ use std::path::{self, Path, PathBuf};
 
 use imex_cdi::Registry;
 
-use crate::file_id::FileId;
-use crate::files::HostFiles;
+use crate::host::{FileId, Host};
 use crate::processes::{Process, ProcessRoot, process_root, processes};
-use crate::root::Root;
 
 pub(crate) const MAX_INSTANCES: &str = "/proc/sys/fs/inotify/max_user_instances";
 pub(crate) const MAX_WATCHES: &str = "/proc/sys/fs/inotify/max_user_watches";
@@ -68,33 +66,33 @@ pub struct DirectoryView {
 // === impl WatcherFacts ===
 
 impl WatcherFacts {
-    pub(crate) fn read(files: &HostFiles, registry: &Registry) -> Self {
+    pub(crate) fn read(host: &Host, registry: &Registry) -> Self {
         let dirs = registry.dirs().iter();
         let directories: Vec<_> = dirs
-            .map(|dir| WatchedDirectory::read(files, &dir.path))
+            .map(|dir| WatchedDirectory::read(host, &dir.path))
             .collect();
-        let processes = processes(files);
+        let processes = processes(host);
         let (mut runtimes, mut unreadable) = (Vec::new(), Vec::new());
         let named = processes
             .iter()
             .filter(|process| RUNTIMES.contains(&process.name.as_str()));
         for process in named {
-            match process_root(files, process.pid) {
-                ProcessRoot::Host(root) => {
-                    runtimes.push(RuntimeView::read(files, process, &root, &directories));
+            match process_root(host, process.pid) {
+                ProcessRoot::Host(seen) => {
+                    runtimes.push(RuntimeView::read(host, process, &seen, &directories));
                 }
                 ProcessRoot::Other => {}
                 ProcessRoot::Denied => unreadable.push(process.clone()),
             }
         }
-        let number = |path| files.text_if_readable(path)?.trim().parse().ok();
+        let number = |path| host.text_if_readable(path)?.trim().parse().ok();
         Self {
             directories,
             runtimes,
             unreadable,
             max_instances: number(MAX_INSTANCES),
             max_watches: number(MAX_WATCHES),
-            most_instances: most_instances(files, &processes),
+            most_instances: most_instances(host, &processes),
         }
     }
 }
@@ -102,12 +100,12 @@ impl WatcherFacts {
 // === impl WatchedDirectory ===
 
 impl WatchedDirectory {
-    fn read(files: &HostFiles, at: &Path) -> Self {
-        let name = files.host_name(at);
+    fn read(host: &Host, at: &Path) -> Self {
+        let name = host.host_name(at);
         // Another process has another working directory.
         let path = path::absolute(&name).unwrap_or_else(|_| name.into());
         let path = path.to_string_lossy().into_owned();
-        let id = files.id(&path);
+        let id = host.id(&path);
         Self { path, id }
     }
 }
@@ -115,22 +113,17 @@ impl WatchedDirectory {
 // === impl RuntimeView ===
 
 impl RuntimeView {
-    fn read(
-        files: &HostFiles,
-        process: &Process,
-        root: &Root,
-        directories: &[WatchedDirectory],
-    ) -> Self {
-        let mounts = files.text_if_readable(&format!("/proc/{}/mountinfo", process.pid));
+    fn read(host: &Host, process: &Process, seen: &Host, directories: &[WatchedDirectory]) -> Self {
+        let mounts = host.text_if_readable(&format!("/proc/{}/mountinfo", process.pid));
         let mounts = mounts.unwrap_or_default();
         let directories = directories.iter().map(|directory| DirectoryView {
-            id: FileId::at(root, &directory.path),
-            mount: mount_at(&mounts, &resolved(root, &directory.path)),
+            id: seen.id(&directory.path),
+            mount: mount_at(&mounts, &resolved(seen, &directory.path)),
         });
         Self {
             process: process.clone(),
             directories: directories.collect(),
-            watched: watched(files, process.pid),
+            watched: watched(host, process.pid),
         }
     }
 }
@@ -146,19 +139,19 @@ fn mount_at(mounts: &str, path: &Path) -> Option<String> {
 }
 
 /// `dir` without links, as the kernel lists mounts.
-fn resolved(root: &Root, dir: &str) -> PathBuf {
-    let at = root.resolve(Path::new(dir));
-    let inside = at.strip_prefix(root.as_path());
+fn resolved(host: &Host, dir: &str) -> PathBuf {
+    let at = host.resolve(dir);
+    let inside = at.strip_prefix(host.root());
     inside.map_or_else(|_| PathBuf::from(dir), |inside| Path::new("/").join(inside))
 }
 
 /// `inotify wd:1 ino:2c0e sdev:800001 mask:...` in the process's `fdinfo`.
-fn watched(files: &HostFiles, pid: u32) -> Option<BTreeSet<u64>> {
+fn watched(host: &Host, pid: u32) -> Option<BTreeSet<u64>> {
     let dir = format!("/proc/{pid}/fdinfo");
-    let descriptors = files.list(&dir);
+    let descriptors = host.list(&dir);
     let texts = descriptors
         .iter()
-        .filter_map(|name| files.text_if_readable(&format!("{dir}/{name}")));
+        .filter_map(|name| host.text_if_readable(&format!("{dir}/{name}")));
     let texts: Vec<String> = texts.collect();
     let lines = texts.iter().flat_map(|text| text.lines());
     let watches = lines.filter_map(|line| line.strip_prefix("inotify "));
@@ -170,10 +163,10 @@ fn watched(files: &HostFiles, pid: u32) -> Option<BTreeSet<u64>> {
 }
 
 /// Each inotify instance is a descriptor that links to `anon_inode:inotify`.
-fn most_instances(files: &HostFiles, processes: &[Process]) -> u64 {
+fn most_instances(host: &Host, processes: &[Process]) -> u64 {
     let mut by_user: BTreeMap<u32, u64> = BTreeMap::new();
     for process in processes {
-        let dir = files.resolve(&format!("/proc/{}/fd", process.pid));
+        let dir = host.resolve(format!("/proc/{}/fd", process.pid));
         let open = fs::read_dir(dir).into_iter().flatten().flatten();
         let links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
         let inotify = links.filter(|link| link.as_os_str() == "anon_inode:inotify");

@@ -5,7 +5,6 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::root::Root;
 
 /// What a host has at a path.
 struct At(io::ErrorKind, Option<HostNode>);
@@ -93,7 +92,7 @@ fn what_stands_there_instead_of_a_node_is_named() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
     std::os::unix::fs::symlink("/dev/null", dir.path().join("link")).unwrap();
-    let host = Host::new(Root::new(dir.path()).unwrap());
+    let host = Host::open(dir.path()).unwrap();
     for (path, found) in [("/file", "a regular file"), ("/link", "a symbolic link")] {
         let node = json!({"path": path, "type": "c", "major": 1, "minor": 3});
         let node: DeviceNode = serde_json::from_value(node).unwrap();

@@ -5,17 +5,6 @@ use std::path::Path;
 use compute_domain_node::DeviceGroup;
 use dra_checkpoint::{DAMAGED_MARK, Damaged, SETTLED_MARK, Survivors};
 
-/// How far a plugin has dealt with the damage, by the file's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    /// Not at all, or the file is a copy.
-    InUse,
-    /// It has set the file aside and is recovering.
-    SetAside,
-    /// It has recovered.
-    Settled,
-}
-
 /// The reason, the place, and the numbers of each checksum that does not match.
 pub(super) fn describe(damaged: &Damaged<DeviceGroup>) -> String {
     let detail = damaged.detail.iter().map(ToString::to_string);
@@ -27,36 +16,19 @@ pub(super) fn describe(damaged: &Damaged<DeviceGroup>) -> String {
         .join("; ")
 }
 
-/// What to do about it.
+/// What to do about it: the file's name says how far a plugin has dealt with the damage.
 pub(super) fn fix(path: &Path, damaged: &Damaged<DeviceGroup>) -> &'static str {
-    match (Progress::from_name(path), damaged.survivors) {
-        (Progress::InUse, Survivors::All) => {
-            "keep the file: the plugin sets it aside at its next start or commit, and goes on with every claim in it"
-        }
-        (Progress::InUse, _) => damaged.hint(),
-        (Progress::SetAside, Survivors::All) => {
-            "keep the file: the plugin has set it aside and goes on with every claim in it; it renames the file to .settled- when it has recovered"
-        }
-        (Progress::SetAside, _) => {
-            "keep the file: the plugin has set it aside, and renames it to .settled- when it has rebuilt what is missing from the API server; if the file is deleted before that, what is missing counts as free"
-        }
-        (Progress::Settled, _) => {
-            "nothing to do: the plugin has recovered from the damage, and keeps the file for later analysis"
-        }
-    }
-}
-
-// === impl Progress ===
-
-impl Progress {
-    fn from_name(path: &Path) -> Self {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.contains(DAMAGED_MARK) {
-            Self::SetAside
-        } else if name.contains(SETTLED_MARK) {
-            Self::Settled
-        } else {
-            Self::InUse
-        }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let all_survive = damaged.survivors == Survivors::All;
+    if name.contains(DAMAGED_MARK) && all_survive {
+        "keep the file: the plugin has set it aside and goes on with every claim in it; it renames the file to .settled- when it has recovered"
+    } else if name.contains(DAMAGED_MARK) {
+        "keep the file: the plugin has set it aside, and renames it to .settled- when it has rebuilt what is missing from the API server; if the file is deleted before that, what is missing counts as free"
+    } else if name.contains(SETTLED_MARK) {
+        "nothing to do: the plugin has recovered from the damage, and keeps the file for later analysis"
+    } else if all_survive {
+        "keep the file: the plugin sets it aside at its next start or commit, and goes on with every claim in it"
+    } else {
+        damaged.hint()
     }
 }

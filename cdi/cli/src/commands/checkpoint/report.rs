@@ -4,9 +4,9 @@ use std::path::Path;
 
 use compute_domain_node::{DeviceDetails, DeviceGroup};
 use dra_checkpoint::{
-    BootId, Checkpoint, ClaimRecord, Damaged, FilePart, Layout, Mismatch, Payload, State, Survivors,
+    BootId, Checkpoint, ClaimRecord, Damaged, FilePart, Payload, State, Survivors,
 };
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::contents::Contents;
 use super::damage;
@@ -21,7 +21,7 @@ pub(super) struct CheckpointReport {
     pub(super) schema: &'static str,
     pub(super) file: String,
     /// Null for a damaged file.
-    pub(super) layout: Option<ByCode>,
+    pub(super) layout: Option<&'static str>,
     pub(super) boot_id: Option<String>,
     pub(super) boot: Boot,
     pub(super) damage: Option<DamageReport>,
@@ -29,10 +29,6 @@ pub(super) struct CheckpointReport {
     pub(super) foreign_drivers: Vec<String>,
     pub(super) claims: Vec<Claim>,
 }
-
-/// Serialized as the layout's `code()`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ByCode(pub(super) Layout);
 
 /// How the file's boot relates to the host that this runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -152,7 +148,7 @@ impl CheckpointReport {
         Self {
             schema: "cdi-gen/checkpoint-show/v1",
             file: path.to_string_lossy().into_owned(),
-            layout: Some(ByCode(checkpoint.layout())),
+            layout: Some(checkpoint.layout().code()),
             boot_id: checkpoint.boot_id().map(str::to_owned),
             boot: Boot::of(checkpoint.boot_id(), this_boot),
             damage: None,
@@ -177,18 +173,11 @@ impl Boot {
     }
 }
 
-// === impl ByCode ===
-
-impl Serialize for ByCode {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.code())
-    }
-}
-
 // === impl DamageReport ===
 
 impl DamageReport {
     fn new(path: &Path, damaged: &Damaged<DeviceGroup>) -> Self {
+        let checksums = damaged.mismatches.iter();
         Self {
             code: damaged.reason.code(),
             message: damage::describe(damaged),
@@ -198,20 +187,16 @@ impl DamageReport {
                 Survivors::Some => "some",
                 Survivors::All => "all",
             },
-            checksums: damaged.mismatches.iter().map(ChecksumReport::new).collect(),
-        }
-    }
-}
-
-impl ChecksumReport {
-    fn new(mismatch: &Mismatch) -> Self {
-        Self {
-            part: match mismatch.part {
-                FilePart::V1 => "v1",
-                FilePart::V2 => "v2",
-            },
-            stored: mismatch.stored,
-            computed: mismatch.computed,
+            checksums: checksums
+                .map(|mismatch| ChecksumReport {
+                    part: match mismatch.part {
+                        FilePart::V1 => "v1",
+                        FilePart::V2 => "v2",
+                    },
+                    stored: mismatch.stored,
+                    computed: mismatch.computed,
+                })
+                .collect(),
         }
     }
 }
@@ -268,24 +253,16 @@ fn devices(group: &DeviceGroup) -> impl Iterator<Item = PreparedDevice> {
 /// The Go driver may record a device without its answer to kubelet.
 fn prepared(held: &DeviceDetails, kind: &str, compute_domain: &str) -> PreparedDevice {
     let DeviceDetails { info, device } = held;
-    let compute_domain = compute_domain.to_owned();
-    let channel = (kind == CHANNEL).then_some(info.id);
-    match device.clone() {
-        None => PreparedDevice {
-            device: format!("{kind}-{}", info.id),
-            pool: None,
-            requests: vec![],
-            cdi_device_ids: vec![],
-            channel,
-            compute_domain,
-        },
-        Some(device) => PreparedDevice {
-            device: device.device_name,
-            pool: Some(device.pool_name),
-            requests: device.requests.unwrap_or_default(),
-            cdi_device_ids: device.cdi_device_ids.unwrap_or_default(),
-            channel,
-            compute_domain,
-        },
+    let device = device.as_ref();
+    let name = device.map(|device| device.device_name.clone());
+    let requests = device.and_then(|device| device.requests.clone());
+    let ids = device.and_then(|device| device.cdi_device_ids.clone());
+    PreparedDevice {
+        device: name.unwrap_or_else(|| format!("{kind}-{}", info.id)),
+        pool: device.map(|device| device.pool_name.clone()),
+        requests: requests.unwrap_or_default(),
+        cdi_device_ids: ids.unwrap_or_default(),
+        channel: (kind == CHANNEL).then_some(info.id),
+        compute_domain: compute_domain.to_owned(),
     }
 }

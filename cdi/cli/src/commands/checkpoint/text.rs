@@ -3,12 +3,9 @@
 
 use std::io::{self, Write};
 
-use dra_checkpoint::Layout;
-
-use super::report::{Boot, ByCode, CheckpointReport, Claim, ClaimState};
-use crate::output::Report;
-use crate::style::Style;
-use crate::table::{self, EMPTY};
+use super::report::{Boot, CheckpointReport, Claim, ClaimState};
+use crate::output::{EMPTY, Report, write_properties, write_table};
+use crate::terminal::Style;
 
 const HEADINGS: [&str; COLUMNS] = [
     "CLAIM UID",
@@ -27,12 +24,12 @@ type Row = [String; COLUMNS];
 
 impl Report for CheckpointReport {
     fn write_text(&self, _: Style, output: &mut impl Write) -> io::Result<()> {
-        table::write_properties(properties(self), output)?;
+        write_properties(properties(self), output)?;
         if self.claims.is_empty() {
             return Ok(());
         }
         writeln!(output)?;
-        table::write(HEADINGS, self.claims.iter().map(row), output)?;
+        write_table(HEADINGS, self.claims.iter().map(row), output)?;
         if !self.foreign_drivers.is_empty() {
             writeln!(
                 output,
@@ -46,18 +43,8 @@ impl Report for CheckpointReport {
 }
 
 fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
-    let CheckpointReport {
-        schema: _,
-        file,
-        layout,
-        boot_id,
-        boot,
-        damage,
-        foreign_drivers,
-        claims,
-    } = report;
-    let mut properties = vec![("file", file.clone())];
-    if let Some(damage) = damage {
+    let mut properties = vec![("file", report.file.clone())];
+    if let Some(damage) = &report.damage {
         let survivors = match damage.survivors {
             "all" => "every claim survives",
             "some" => "claims may be missing below",
@@ -66,14 +53,14 @@ fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
         properties.push(("damaged", format!("{}; {survivors}", damage.message)));
         properties.push(("fix", damage.fix.to_owned()));
     }
-    if !foreign_drivers.is_empty() {
-        properties.push(("driver", foreign_drivers.join(", ")));
+    if !report.foreign_drivers.is_empty() {
+        properties.push(("driver", report.foreign_drivers.join(", ")));
     }
-    if let Some(ByCode(layout)) = layout {
-        properties.push(("layout", describe(*layout).to_owned()));
+    if let Some(layout) = report.layout {
+        properties.push(("layout", describe(layout).to_owned()));
     }
-    let recorded = boot_id.as_deref().unwrap_or(EMPTY);
-    let boot = match boot {
+    let recorded = report.boot_id.as_deref().unwrap_or(EMPTY);
+    let boot = match report.boot {
         Boot::Same => "this host's current boot",
         Boot::Other => "not this host's current boot",
         Boot::NotRecorded => "not recorded",
@@ -81,18 +68,18 @@ fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
         Boot::HostUnknown => "this host's boot id cannot be read",
     };
     properties.push(("boot id", format!("{recorded} ({boot})")));
-    properties.push(("claims", claims.len().to_string()));
+    properties.push(("claims", report.claims.len().to_string()));
     properties
 }
 
 /// A layout's content, and the releases that wrote it.
-fn describe(layout: Layout) -> &'static str {
+fn describe(layout: &'static str) -> &'static str {
     match layout {
-        Layout::V2 => "V1 and V2",
-        Layout::V2WithoutBootId => "V1 and V2 without a boot id (25.8 to 25.12)",
-        Layout::V1 => "V1 (25.3.0 to 25.3.2)",
-        Layout::V1Rc2 => "V1 of 25.3.0-rc.2",
-        newer => newer.code(),
+        "v2" => "V1 and V2",
+        "v2-without-boot-id" => "V1 and V2 without a boot id (25.8 to 25.12)",
+        "v1" => "V1 (25.3.0 to 25.3.2)",
+        "v1-rc.2" => "V1 of 25.3.0-rc.2",
+        newer => newer,
     }
 }
 
@@ -124,7 +111,7 @@ fn row(claim: &Claim) -> Row {
     let domains = claim.devices.iter().map(|d| d.compute_domain.clone());
     let ids = claim.devices.iter().flat_map(|d| d.cdi_device_ids.clone());
     let name = match (&claim.namespace, &claim.name) {
-        (None, None) => EMPTY.to_owned(),
+        (None, None) => String::new(),
         (namespace, name) => format!(
             "{}/{}",
             namespace.as_deref().unwrap_or(EMPTY),
@@ -139,7 +126,7 @@ fn row(claim: &Claim) -> Row {
         list(channels.map(|channel| channel.to_string())),
         list(domains),
         pools,
-        claim.aborted_at.clone().unwrap_or_else(|| EMPTY.to_owned()),
+        claim.aborted_at.clone().unwrap_or_default(),
         list(ids),
     ]
 }
@@ -152,9 +139,5 @@ fn list(items: impl Iterator<Item = String>) -> String {
             seen.push(item);
         }
     }
-    if seen.is_empty() {
-        EMPTY.to_owned()
-    } else {
-        seen.join(",")
-    }
+    seen.join(",")
 }

@@ -1,6 +1,5 @@
 //! The archive for a bug report. It has nothing but what is listed here.
 
-use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,9 +12,9 @@ use serde_json::Value;
 use tar::{Builder, Header};
 
 use super::report::DoctorReport;
-use crate::outcome::{CommandError, Outcome};
+use crate::outcome::{Failure, Outcome};
 use crate::output::{Report as _, write_json};
-use crate::style::Style;
+use crate::terminal::Style;
 
 /// Files of the kernel without data of users.
 const KERNEL_FILES: [&str; 4] = [
@@ -35,107 +34,79 @@ pub(super) struct Bundle {
     file: File,
 }
 
-/// What an archive is made from.
-pub(super) struct BundleContent<'a> {
-    pub(super) report: &'a DoctorReport,
-    pub(super) host: &'a Host,
-    pub(super) facts: &'a Facts,
-}
-
-/// Why there is no archive.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum BundleError {
-    #[error("cannot create the bundle {}", path.display())]
-    Create { path: PathBuf, source: io::Error },
-    #[error("cannot write the bundle {}", path.display())]
-    Write { path: PathBuf, source: io::Error },
-}
-
-/// A file of the archive.
-struct Entry {
-    name: String,
-    bytes: Vec<u8>,
-}
+/// A file of the archive: its name and its content.
+type Entry = (String, Vec<u8>);
 
 // === impl Bundle ===
 
 impl Bundle {
     /// Before anything is printed: a name that is taken is wrong usage.
-    pub(super) fn create(path: &Path) -> Result<Self, BundleError> {
+    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
         let path = path.to_owned();
         let mut options = OpenOptions::new();
         let created = options.write(true).create_new(true).mode(0o600).open(&path);
-        match created {
-            Ok(file) => Ok(Self { path, file }),
-            Err(source) => Err(BundleError::Create { path, source }),
-        }
+        let file = created.map_err(|error| {
+            let hint = match error.kind() {
+                io::ErrorKind::AlreadyExists => "nothing is overwritten: choose another name",
+                _ => "choose a directory that is there and can be written",
+            };
+            let what = format!("cannot create the bundle {}", path.display());
+            Failure::caused_by(Outcome::Io, what, &error).hint(hint)
+        })?;
+        Ok(Self { path, file })
     }
 
     /// Returns the names of what is in it.
-    pub(super) fn write(self, content: &BundleContent<'_>) -> Result<Vec<String>, BundleError> {
-        let Self { path, file } = self;
-        archive(content, file).map_err(|source| BundleError::Write { path, source })
+    pub(super) fn write(
+        self,
+        report: &DoctorReport,
+        host: &Host,
+        facts: &Facts,
+    ) -> Result<Vec<String>, Failure> {
+        let written = entries(report, host, facts).and_then(|it| archive(it, self.file));
+        written.map_err(|error| {
+            let what = format!("cannot write the bundle {}", self.path.display());
+            Failure::caused_by(Outcome::Io, what, &error)
+                .hint("look for space on its disk, and remove what is there of it")
+        })
     }
 }
 
-fn archive(content: &BundleContent<'_>, file: File) -> io::Result<Vec<String>> {
-    let mut entries = entries(content)?;
-    let names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
+fn archive(entries: Vec<Entry>, file: File) -> io::Result<Vec<String>> {
+    let names: Vec<String> = entries.iter().map(|(name, _)| name.clone()).collect();
     let manifest = names.join("\n") + "\n";
-    entries.insert(
-        0,
-        Entry {
-            name: "manifest.txt".to_owned(),
-            bytes: manifest.into_bytes(),
-        },
-    );
+    let manifest = ("manifest.txt".to_owned(), manifest.into_bytes());
     let mut archive = Builder::new(file);
-    for Entry { name, bytes } in entries {
+    for (name, bytes) in [manifest].into_iter().chain(entries) {
         let mut header = Header::new_gnu();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o644);
-        archive.append_data(
-            &mut header,
-            format!("cdi-gen-doctor/{name}"),
-            bytes.as_slice(),
-        )?;
+        let name = format!("cdi-gen-doctor/{name}");
+        archive.append_data(&mut header, name, bytes.as_slice())?;
     }
     archive.into_inner()?.sync_all()?;
     Ok(names)
 }
 
-fn entries(content: &BundleContent<'_>) -> io::Result<Vec<Entry>> {
+fn entries(report: &DoctorReport, host: &Host, facts: &Facts) -> io::Result<Vec<Entry>> {
     let (mut text, mut json) = (Vec::new(), Vec::new());
-    let report = content.report.redacted();
+    let report = report.redacted();
     report.write_text(Style::plain(), &mut text)?;
     write_json(&report, &mut json)?;
     let mut entries = vec![
-        Entry {
-            name: "report.txt".to_owned(),
-            bytes: text,
-        },
-        Entry {
-            name: "report.json".to_owned(),
-            bytes: json,
-        },
-        Entry {
-            name: "claims.txt".to_owned(),
-            bytes: content.facts.claims.table().into_bytes(),
-        },
+        ("report.txt".to_owned(), text),
+        ("report.json".to_owned(), json),
+        ("claims.txt".to_owned(), facts.claims.table().into_bytes()),
     ];
-    entries.extend(KERNEL_FILES.iter().filter_map(|path| {
-        Some(Entry {
-            name: format!("host{path}"),
-            bytes: content.host.files().read(path).ok()??,
-        })
-    }));
-    let specs = content.facts.specs.files.iter();
-    entries.extend(specs.filter_map(|file| {
-        Some(Entry {
-            name: format!("host{}", file.path),
-            bytes: without_values(file)?,
-        })
-    }));
+    entries.extend(
+        KERNEL_FILES
+            .iter()
+            .filter_map(|path| Some((format!("host{path}"), host.read(path).ok()??))),
+    );
+    let specs = facts.specs.files.iter();
+    entries.extend(
+        specs.filter_map(|file| Some((format!("host{}", file.path), without_values(file)?))),
+    );
     Ok(entries)
 }
 
@@ -181,25 +152,6 @@ fn keep_options(options: &mut Value) {
         if let Some((name, _)) = name {
             *option = format!("{name}={REDACTED}").into();
         }
-    }
-}
-
-// === impl BundleError ===
-
-impl CommandError for BundleError {
-    fn outcome(&self) -> Outcome {
-        Outcome::Io
-    }
-
-    fn hint(&self) -> Option<Cow<'static, str>> {
-        let hint = match self {
-            Self::Create { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
-                "nothing is overwritten: choose another name"
-            }
-            Self::Create { .. } => "choose a directory that is there and can be written",
-            Self::Write { .. } => "look for space on its disk, and remove what is there of it",
-        };
-        Some(hint.into())
     }
 }
 

@@ -4,14 +4,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use host_doctor::{
-    Area, AreaState, Diagnosis, Finding, FindingGroup, Severity, counted, group_findings,
-    shell_quote,
+    Area, AreaState, Diagnosis, FindingGroup, Severity, counted, group_findings, shell_quote,
 };
 use serde::Serialize;
 
 use crate::escape::escape;
 use crate::output::Report;
-use crate::style::Style;
+use crate::terminal::Style;
 
 /// How many other subjects of a group are named.
 const NAMED_SUBJECTS: usize = 2;
@@ -24,7 +23,7 @@ pub(super) struct DoctorReport {
     /// How to run the fixes from here, if that is not on the host.
     run_fixes: Option<String>,
     /// Whether there is neither an error nor a warning.
-    healthy: bool,
+    pub(super) healthy: bool,
     #[serde(flatten)]
     diagnosis: Diagnosis,
 }
@@ -40,10 +39,6 @@ impl DoctorReport {
             healthy: diagnosis.is_healthy(),
             diagnosis,
         }
-    }
-
-    pub(super) fn is_healthy(&self) -> bool {
-        self.healthy
     }
 
     /// For a bundle: no evidence that may quote a file.
@@ -99,23 +94,17 @@ fn run_fixes(root: &Path) -> Option<String> {
 }
 
 fn write_group(group: &FindingGroup<'_>, style: Style, output: &mut impl Write) -> io::Result<()> {
-    let Finding {
-        id,
-        severity,
-        subject,
-        evidence,
-        fix,
-        area: _,
-        quotes: _,
-    } = group.first;
-    let severity = match severity {
-        Severity::Error => style.red(severity.as_str()),
-        Severity::Warning => style.yellow(severity.as_str()),
-        Severity::Info => severity.as_str().to_owned(),
+    let finding = group.first;
+    let severity = finding.severity.as_str();
+    let severity = match finding.severity {
+        Severity::Error => style.red(severity),
+        Severity::Warning => style.yellow(severity),
+        Severity::Info => severity.to_owned(),
     };
-    writeln!(output, "{severity}: {} [{id}]", escape(subject))?;
-    writeln!(output, "  {}", escape(evidence))?;
-    writeln!(output, "  fix: {}", escape(fix))?;
+    let subject = escape(&finding.subject);
+    writeln!(output, "{severity}: {subject} [{}]", finding.id)?;
+    writeln!(output, "  {}", escape(&finding.evidence))?;
+    writeln!(output, "  fix: {}", escape(&finding.fix))?;
     if let Some(others) = other_subjects(&group.other_subjects) {
         writeln!(output, "  likewise: {}", escape(&others))?;
     }
@@ -134,19 +123,19 @@ fn other_subjects(subjects: &[&str]) -> Option<String> {
 }
 
 fn write_area(area: &Area, style: Style, output: &mut impl Write) -> io::Result<()> {
-    let Area {
-        name,
-        state,
-        summary,
-    } = area;
-    let padded = format!("{:<7}", state.as_str());
-    let state = match state {
+    let padded = format!("{:<7}", area.state.as_str());
+    let state = match area.state {
         AreaState::Error => style.red(&padded),
         AreaState::Warning => style.yellow(&padded),
         AreaState::Ok => style.green(&padded),
         AreaState::Skipped | AreaState::Info => padded,
     };
-    writeln!(output, "{name:<11}  {state}  {}", escape(summary))
+    writeln!(
+        output,
+        "{:<11}  {state}  {}",
+        area.name,
+        escape(&area.summary)
+    )
 }
 
 #[cfg(test)]

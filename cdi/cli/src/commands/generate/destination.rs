@@ -1,71 +1,61 @@
-//! Where the spec is written to.
+//! Where the spec is written to, and the specs that are already there.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use dra_common::error_chain;
 use durable_file::{Dir, OsDir};
-use imex_cdi::{MAX_SPEC_LEN, Spec};
+use host_doctor::is_spec_name;
+use imex_cdi::{MAX_SPEC_LEN, Registry, Spec, SpecFile};
 use serde_json::Value;
 
-use super::error::GenerateError;
-use super::{conflict, yaml};
-use crate::args::Format;
+use super::yaml;
+use crate::args::{Format, Generate};
 use crate::input::directory_of;
-use crate::outcome::Failure;
-use crate::stderr::note;
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::note;
 
 /// Runtimes that run as other users read specs too.
 const SPEC_MODE: u32 = 0o644;
 
-pub(super) enum Destination {
-    Stdout,
-    File {
-        path: PathBuf,
-        /// The host's CDI directories, of which its directory may be one.
-        dirs: Vec<PathBuf>,
-    },
-}
-
-// === impl Destination ===
-
-impl Destination {
-    /// The file at `path`, or stdout for `-`.
-    pub(super) fn new(path: PathBuf, dirs: Vec<PathBuf>) -> Self {
-        if path == Path::new("-") {
-            Self::Stdout
-        } else {
-            Self::File { path, dirs }
-        }
+/// Writes it to stdout, or a file. `dirs` are the host's CDI directories, of which the
+/// file's may be one.
+pub(super) fn write(
+    args: &Generate,
+    spec: &Spec,
+    dirs: &[PathBuf],
+    stdout: &mut impl Write,
+) -> Result<(), Failure> {
+    let (path, format) = (&args.output, args.format);
+    if path == Path::new("-") {
+        let bytes = loadable(text(spec, format))?;
+        return stdout.write_all(&bytes).map_err(Failure::stdout);
     }
-
-    pub(super) fn write(
-        &self,
-        spec: &Spec,
-        format: Format,
-        stdout: &mut impl Write,
-    ) -> Result<(), Failure> {
-        match self {
-            Self::Stdout => stdout.write_all(&loadable(text(spec, format))?),
-            Self::File { path, dirs } => {
-                let name = file_name(path)?;
-                check_regular(path)?;
-                if is_read_by_runtimes(name) {
-                    conflict::check(path, spec, dirs)?;
-                } else {
-                    note(&format!(
-                        "runtimes read only files whose names end in .json or .yaml, and {name} does not"
-                    ));
-                }
-                let bytes = match format {
-                    Format::Json => spec.to_json(),
-                    Format::Yaml => text(spec, format),
-                };
-                write_file(path, name, &loadable(bytes)?)?;
-                Ok(())
-            }
-        }
-        .map_err(Failure::stdout)
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| {
+        let message = format!("{} is not the path of a file", path.display());
+        Failure::new(Outcome::Usage, message).hint("give a file, or - for stdout")
+    })?;
+    check_regular(path)?;
+    if is_spec_name(name) {
+        check_conflicts(path, spec, dirs)?;
+    } else {
+        note(&format!(
+            "runtimes read only files whose names end in .json or .yaml, and {name} does not"
+        ));
     }
+    let bytes = loadable(match format {
+        Format::Json => spec.to_json(),
+        Format::Yaml => text(spec, format),
+    })?;
+    let dir = OsDir::open(directory_of(path));
+    let written = dir.and_then(|dir| replace(&dir, name, &bytes));
+    written.map_err(|error| {
+        let what = format!("cannot write {}", path.display());
+        Failure::caused_by(Outcome::Io, what, &error).hint(error.hint())
+    })
 }
 
 /// The spec for people.
@@ -79,50 +69,110 @@ fn text(spec: &Spec, format: Format) -> Vec<u8> {
 }
 
 /// Only what runtimes and these commands can load is written.
-fn loadable(bytes: Vec<u8>) -> Result<Vec<u8>, GenerateError> {
-    match bytes.len() {
-        len if len as u64 > MAX_SPEC_LEN => Err(GenerateError::TooLong { len }),
-        _ => Ok(bytes),
+fn loadable(bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    let len = bytes.len();
+    if len as u64 <= MAX_SPEC_LEN {
+        return Ok(bytes);
     }
-}
-
-fn file_name(path: &Path) -> Result<&str, GenerateError> {
-    let name = path.file_name().and_then(|name| name.to_str());
-    name.ok_or_else(|| GenerateError::NoFileName {
-        path: path.to_owned(),
-    })
+    let message =
+        format!("the spec has {len} bytes, and no device spec is longer than {MAX_SPEC_LEN}");
+    Err(Failure::new(Outcome::Usage, message)
+        .hint("give fewer channels, or put some into another file"))
 }
 
 /// An error if something else than a file would be replaced, such as /dev/null or a link.
-fn check_regular(path: &Path) -> Result<(), GenerateError> {
+fn check_regular(path: &Path) -> Result<(), Failure> {
     match path.symlink_metadata() {
-        Ok(found) if !found.is_file() => Err(GenerateError::NotAFile {
-            path: path.to_owned(),
-        }),
+        Ok(found) if !found.is_file() => {
+            let message = format!("{} exists and is not a regular file", path.display());
+            let hint = "give another path; for a link, its target";
+            Err(Failure::new(Outcome::Io, message).hint(hint))
+        }
         // Of any other error, writing says more.
         _ => Ok(()),
     }
 }
 
-fn is_read_by_runtimes(name: &str) -> bool {
-    [".json", ".yaml"].iter().any(|end| name.ends_with(end))
-}
-
+/// Writes nothing if nothing changes: runtimes read every spec again after each write.
 /// Afterwards the file has all of `bytes`, or its old content.
-fn write_file(path: &Path, name: &str, bytes: &[u8]) -> Result<(), GenerateError> {
-    OsDir::open(directory_of(path))
-        .and_then(|dir| replace(&dir, name, bytes))
-        .map_err(|source| GenerateError::Write {
-            path: path.to_owned(),
-            source,
-        })
-}
-
-/// Writes nothing if nothing changes: runtimes read every spec again after each
-/// write.
 fn replace(dir: &OsDir, name: &str, bytes: &[u8]) -> Result<(), durable_file::Error> {
     if dir.read(name)?.is_some_and(|found| found == bytes) {
         return dir.sync();
     }
     dir.replace(name, bytes, SPEC_MODE).map(drop)
+}
+
+/// Checks the directory of `path` if it is one of the host's CDI directories: the file must
+/// not conflict with another one; what cannot be compared, and the devices that are lost with the
+/// file that it replaces, are reported.
+fn check_conflicts(path: &Path, spec: &Spec, dirs: &[PathBuf]) -> Result<(), Failure> {
+    let Ok(parent) = fs::canonicalize(directory_of(path)) else {
+        return Ok(());
+    };
+    let is_parent = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| dir == parent);
+    let Some(priority) = dirs.iter().position(is_parent) else {
+        return Ok(());
+    };
+    let registry = Registry::load(dirs);
+    let files = registry.files().iter();
+    let (old, others): (Vec<_>, Vec<_>) = files
+        .filter(|file| file.priority == priority)
+        .partition(|file| file.path.file_name() == path.file_name());
+    for other in others {
+        refuse_conflict(spec, other)?;
+    }
+    for file in old {
+        note_lost_devices(spec, file);
+    }
+    Ok(())
+}
+
+/// An error if another file of the directory defines one of the devices: neither
+/// would resolve.
+fn refuse_conflict(spec: &Spec, file: &SpecFile) -> Result<(), Failure> {
+    let other = match &file.spec {
+        Ok(other) => other,
+        Err(error) => {
+            let error = error_chain(error);
+            note(&format!(
+                "{error}; if it defines a device of this spec, neither resolves"
+            ));
+            return Ok(());
+        }
+    };
+    let kind = spec.kind();
+    let names: BTreeSet<_> = other.devices().iter().map(|device| &device.name).collect();
+    let mut devices = spec.devices().iter();
+    match devices.find(|device| other.kind() == kind && names.contains(&device.name)) {
+        Some(device) => {
+            let (path, name) = (file.path.display(), &device.name);
+            let message = format!(
+                "{path} already defines {kind}={name}: with both files it would not resolve"
+            );
+            let hint = "remove one, or choose another --kind";
+            Err(Failure::new(Outcome::Findings, message).hint(hint))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Names the devices of the file that is replaced which the new spec lacks.
+fn note_lost_devices(spec: &Spec, file: &SpecFile) {
+    let Ok(old) = &file.spec else {
+        return;
+    };
+    let kept: BTreeSet<_> = spec.devices().iter().map(|device| &device.name).collect();
+    let is_kept = |name| old.kind() == spec.kind() && kept.contains(name);
+    let devices = old.devices().iter();
+    let mut lost = devices.filter(|device| !is_kept(&device.name));
+    if let Some(first) = lost.next() {
+        let others = match lost.count() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let (path, kind, name) = (file.path.display(), old.kind(), &first.name);
+        note(&format!(
+            "{path} defines {kind}={name}{others}, which this spec does not: they are lost"
+        ));
+    }
 }

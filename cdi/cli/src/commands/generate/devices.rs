@@ -3,98 +3,70 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use host_doctor::{MAKE_CHANNEL, Root, and_more};
+use host_doctor::{Host, MAKE_CHANNEL, and_more};
 use imex_cdi::{
     CHANNEL_DIR, ChannelId, ContainerEdits, Device, DeviceNode, DriverParams, HostNode, HostNodes,
-    Major, Permissions, Spec, channel_edits,
+    Major, Spec, channel_node,
 };
 
-use crate::stderr::note;
+use crate::args::Generate;
+use crate::terminal::note;
 
 /// The mode that the kubelet plugin gives a channel's node.
 const PLUGIN_MODE: u32 = 0o666;
 
-/// What the device nodes of all channels have in common.
-pub(super) struct Template {
-    /// Of the nodes that the runtime makes. `None`: the nodes are the host's, as they are when a
-    /// container starts.
-    pub(super) major: Option<Major>,
-    pub(super) access: Access,
-}
-
-/// Who may use a node. `None` leaves it to the runtime.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Access {
-    pub(super) file_mode: Option<u32>,
-    pub(super) uid: Option<u32>,
-    pub(super) gid: Option<u32>,
-    pub(super) permissions: Permissions,
-}
-
-// === impl Access ===
-
-impl Access {
-    /// Completed by the driver's parameters for the nodes on the host: some
-    /// distributions reserve them for one group.
-    pub(super) fn or_from_driver(self, params: DriverParams) -> Self {
-        Self {
-            file_mode: self
-                .file_mode
-                .or(params.device_file_mode)
-                .or(Some(PLUGIN_MODE)),
-            uid: self.uid.or(params.device_file_uid),
-            gid: self.gid.or(params.device_file_gid),
-            permissions: self.permissions,
-        }
-    }
-
-    fn apply_to(self, node: &mut DeviceNode) {
-        node.file_mode = self.file_mode;
-        node.uid = self.uid;
-        node.gid = self.gid;
-        node.permissions = Some(self.permissions);
-    }
-}
-
-// === impl Template ===
-
-impl Template {
-    pub(super) fn device(&self, channel: ChannelId) -> Device {
+/// A device for each channel. `major`: of the nodes that the runtime makes; without one they
+/// are the host's, as they are when a container starts.
+pub(super) fn of_channels(
+    channels: Vec<ChannelId>,
+    major: Option<Major>,
+    args: &Generate,
+    params: DriverParams,
+) -> Vec<Device> {
+    let devices = channels.into_iter().map(|channel| {
+        let mut node = match major {
+            Some(major) => channel_node(channel, major),
+            None => host_node(channel),
+        };
+        set_access(&mut node, args, params);
         Device {
             name: channel.device_name(),
             annotations: BTreeMap::new(),
-            container_edits: self.edits(channel),
+            container_edits: ContainerEdits {
+                device_nodes: vec![node],
+                ..ContainerEdits::default()
+            },
         }
-    }
+    });
+    devices.collect()
+}
 
-    fn edits(&self, channel: ChannelId) -> ContainerEdits {
-        let mut edits = match self.major {
-            Some(major) => channel_edits(channel, major),
-            None => host_edits(channel),
-        };
-        for node in &mut edits.device_nodes {
-            self.access.apply_to(node);
-        }
-        edits
+/// Who may use the node: what is not given is left to the runtime for a node of the host's,
+/// and is that of the driver's parameters for another: some distributions reserve the nodes
+/// for one group.
+fn set_access(node: &mut DeviceNode, args: &Generate, params: DriverParams) {
+    node.permissions = Some(args.permissions);
+    (node.file_mode, node.uid, node.gid) = (args.file_mode, args.uid, args.gid);
+    if node.host_path.is_none() {
+        let mode = params.device_file_mode.unwrap_or(PLUGIN_MODE);
+        node.file_mode = args.file_mode.or(Some(mode));
+        node.uid = args.uid.or(params.device_file_uid);
+        node.gid = args.gid.or(params.device_file_gid);
     }
 }
 
-fn host_edits(channel: ChannelId) -> ContainerEdits {
+fn host_node(channel: ChannelId) -> DeviceNode {
     let path = format!("{CHANNEL_DIR}/channel{channel}");
-    let node = DeviceNode {
+    DeviceNode {
         host_path: Some(path.clone()),
         path,
         ..DeviceNode::default()
-    };
-    ContainerEdits {
-        device_nodes: vec![node],
-        ..ContainerEdits::default()
     }
 }
 
 /// Warns of nodes that the host lacks: a container would not start until they are
 /// made.
-pub(super) fn note_absent(spec: &Spec, host: &Root) {
+pub(super) fn note_absent(spec: &Spec, host: &Host) {
     let nodes = spec.devices().iter();
     let paths = nodes.flat_map(|device| &device.container_edits.device_nodes);
     let mut absent = paths

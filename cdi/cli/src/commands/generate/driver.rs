@@ -1,14 +1,17 @@
 //! The channels that the driver has.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use dra_common::error_chain;
 use host_doctor::Majors;
-use imex_cdi::{ChannelId, DriverFileError, DriverParams, Major, read_channel_major};
+use imex_cdi::{
+    ChannelId, DriverFileError, DriverParams, Major, ReadMajorError, read_channel_major,
+};
 
-use super::error::GenerateError;
-use crate::args::{Channels, MajorArg, OrAuto};
-use crate::stderr::note;
+use crate::args::{Channels, MajorArg};
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::note;
 
 /// The driver's files below a /proc.
 pub(super) struct Driver {
@@ -18,15 +21,18 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn read(proc: PathBuf) -> Result<Self, GenerateError> {
-        let params = match DriverParams::read(params_path(&proc)) {
+    pub(super) fn read(proc: PathBuf) -> Result<Self, Failure> {
+        use DriverFileError::{NotAFile, Unreadable};
+        let params = match DriverParams::read(proc.join("driver/nvidia/params")) {
             Ok(params) => Some(params),
-            Err(DriverFileError::Unreadable { source, .. })
-                if source.kind() == io::ErrorKind::NotFound =>
-            {
-                None
+            Err(Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                let outcome = match error {
+                    Unreadable { .. } | NotAFile { .. } => Outcome::Io,
+                    _ => Outcome::Findings,
+                };
+                return Err(Failure::new(outcome, error_chain(&error)).hint(error.hint()));
             }
-            Err(error) => return Err(GenerateError::Params(error)),
         };
         Ok(Self { proc, params })
     }
@@ -36,18 +42,25 @@ impl Driver {
         self.params.unwrap_or_default()
     }
 
-    pub(super) fn major(&self, option: OrAuto<MajorArg>) -> Result<Major, GenerateError> {
-        match option {
-            OrAuto::Value(MajorArg(major)) => Ok(major),
-            OrAuto::Auto => {
-                read_channel_major(self.proc.join("devices")).map_err(GenerateError::Major)
-            }
+    pub(super) fn major(&self, option: MajorArg) -> Result<Major, Failure> {
+        if let MajorArg::Value(major) = option {
+            return Ok(major);
         }
+        read_channel_major(self.proc.join("devices")).map_err(|error| {
+            let outcome = match error {
+                ReadMajorError::Content { .. } => Outcome::Findings,
+                _ => Outcome::Io,
+            };
+            Failure::new(outcome, error_chain(&error)).hint(format!(
+                "{}; or give the major with --major N",
+                error.hint()
+            ))
+        })
     }
 
     /// Warns if the given major is not the driver's.
-    pub(super) fn note_contradiction(&self, option: OrAuto<MajorArg>) {
-        let OrAuto::Value(MajorArg(major)) = option else {
+    pub(super) fn note_contradiction(&self, option: MajorArg) {
+        let MajorArg::Value(major) = option else {
             return;
         };
         let majors = Majors::read(&self.proc.join("devices"));
@@ -61,16 +74,35 @@ impl Driver {
 
     /// The requested channels, if the driver has them. Without a driver's channel
     /// count, only channels that are listed can be requested.
-    pub(super) fn channels(&self, requested: Channels) -> Result<Vec<ChannelId>, GenerateError> {
+    pub(super) fn channels(&self, requested: &Channels) -> Result<Vec<ChannelId>, Failure> {
+        let findings = |message: String| Failure::new(Outcome::Findings, message);
         match (requested, self.params().imex_channel_count) {
-            (Channels::List(ids), None) => Ok(ids),
-            (Channels::All, None) => Err(self.no_count()),
-            (_, Some(0)) => Err(GenerateError::NoChannels),
+            (Channels::List(ids), None) => Ok(ids.clone()),
+            (Channels::All, None) => {
+                let path = self.proc.join("driver/nvidia/params");
+                let why = match self.params {
+                    Some(_) => "has no ImexChannelCount",
+                    None => "does not exist",
+                };
+                let message = format!(
+                    "the number of channels is unknown: {} {why}",
+                    path.display()
+                );
+                Err(findings(message).hint("give the channels, as in --channels 0"))
+            }
+            (_, Some(0)) => {
+                let message = "the driver has no IMEX channels (its count is 0)".to_owned();
+                let hint = "load the nvidia kernel module with NVreg_ImexChannelCount above 0";
+                Err(findings(message).hint(hint))
+            }
             (Channels::List(ids), Some(count)) => {
-                match ids.iter().find(|channel| channel.get() >= count) {
-                    Some(&channel) => Err(GenerateError::NoSuchChannel { channel, count }),
-                    None => Ok(ids),
-                }
+                let Some(channel) = ids.iter().find(|channel| channel.get() >= count) else {
+                    return Ok(ids.clone());
+                };
+                let message = format!(
+                    "channel {channel} does not exist: the driver has {count}, numbered from 0"
+                );
+                Err(findings(message).hint("ask for a channel that exists"))
             }
             // A count that is read is of channels that there can be.
             (Channels::All, Some(count)) => Ok((0..count)
@@ -78,19 +110,4 @@ impl Driver {
                 .collect()),
         }
     }
-
-    fn no_count(&self) -> GenerateError {
-        GenerateError::NoCount {
-            path: params_path(&self.proc),
-            why: if self.params.is_some() {
-                "has no ImexChannelCount"
-            } else {
-                "does not exist"
-            },
-        }
-    }
-}
-
-fn params_path(proc: &Path) -> PathBuf {
-    proc.join("driver/nvidia/params")
 }

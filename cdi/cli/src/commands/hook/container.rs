@@ -6,8 +6,8 @@ use std::path::Path;
 use imex_cdi::{ContainerView, DeviceView, MountView, RuleView};
 use serde::Deserialize;
 
-use super::error::HookError;
-use crate::document::{self, DocumentError};
+use crate::input::read_config;
+use crate::outcome::{Failure, Outcome};
 
 /// Where runtimes of Kubernetes write the pod's UID, its namespace and the container's name:
 /// containerd, CRI-O.
@@ -88,11 +88,14 @@ struct Rule {
 // === impl Container ===
 
 impl Container {
-    pub(super) fn read(bundle: &Path) -> Result<Self, HookError> {
+    pub(super) fn read(bundle: &Path) -> Result<Self, Failure> {
         let path = bundle.join("config.json");
-        let bytes = document::read(&path).map_err(HookError::Config)?;
-        let config = serde_json::from_slice(&bytes);
-        config.map_err(|source| HookError::Config(DocumentError::Json { path, source }))
+        let bytes = read_config(&path)?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            let what = format!("{} is not JSON", path.display());
+            Failure::caused_by(Outcome::Io, what, &error)
+                .hint("pass the config.json of an OCI bundle")
+        })
     }
 
     /// None for a container that Kubernetes did not ask for.
@@ -117,6 +120,7 @@ impl Container {
         let devices = linux().flat_map(|linux| linux.devices.iter().flatten());
         let resources = linux().flat_map(|linux| &linux.resources);
         let rules = resources.flat_map(|resources| resources.devices.iter().flatten());
+        let mounts = self.mounts.iter().flatten();
         ContainerView {
             name: name.unwrap_or_default(),
             env: env.map(String::as_str).collect(),
@@ -125,9 +129,30 @@ impl Container {
                 .collect(),
             // The runtime has turned them into devices already.
             cdi_names: Vec::new(),
-            devices: devices.map(Device::view).collect(),
-            rules: rules.filter(|rule| rule.allow).map(Rule::view).collect(),
-            mounts: self.mounts.iter().flatten().map(Mount::view).collect(),
+            devices: devices
+                .map(|device| DeviceView {
+                    path: &device.path,
+                    device_type: &device.kind,
+                    major: device.major,
+                    minor: device.minor,
+                })
+                .collect(),
+            rules: rules
+                .filter(|rule| rule.allow)
+                .map(|rule| RuleView {
+                    device_type: rule.kind.as_deref().unwrap_or_default(),
+                    major: rule.major,
+                    minor: rule.minor,
+                    // Without access it is read as one for everything: a request in doubt.
+                    access: rule.access.as_deref().unwrap_or("rwm"),
+                })
+                .collect(),
+            mounts: mounts
+                .map(|mount| MountView {
+                    source: mount.source.as_deref().unwrap_or_default(),
+                    destination: &mount.destination,
+                })
+                .collect(),
         }
     }
 
@@ -141,43 +166,5 @@ impl Container {
     fn annotation(&self, key: &str) -> Option<&str> {
         let value = self.annotations.as_ref()?.get(key)?.as_str();
         (!value.is_empty()).then_some(value)
-    }
-}
-
-// === impl Device ===
-
-impl Device {
-    fn view(&self) -> DeviceView<'_> {
-        DeviceView {
-            path: &self.path,
-            device_type: &self.kind,
-            major: self.major,
-            minor: self.minor,
-        }
-    }
-}
-
-// === impl Rule ===
-
-impl Rule {
-    /// A rule without access is read as one for everything: a request in doubt.
-    fn view(&self) -> RuleView<'_> {
-        RuleView {
-            device_type: self.kind.as_deref().unwrap_or_default(),
-            major: self.major,
-            minor: self.minor,
-            access: self.access.as_deref().unwrap_or("rwm"),
-        }
-    }
-}
-
-// === impl Mount ===
-
-impl Mount {
-    fn view(&self) -> MountView<'_> {
-        MountView {
-            source: self.source.as_deref().unwrap_or_default(),
-            destination: &self.destination,
-        }
     }
 }

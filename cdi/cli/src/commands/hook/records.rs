@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use compute_domain_node::{Whose, is_reserved_for, whose_among};
-use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
+use dra_checkpoint::Checkpoint;
 use host_doctor::{
-    DecodedCheckpoint, HostFiles, KUBELET_STATE_FILE, KubeletState, boot_id, checkpoint_records,
+    DecodedCheckpoint, Host, KUBELET_STATE_FILE, KubeletState, boot_id, checkpoint_path,
+    checkpoint_records, refusal_hint,
 };
 use imex_cdi::ChannelId;
 
 use super::container::Pod;
-use super::error::HookError;
 use crate::args::KubeletRoot;
+use crate::outcome::{Failure, Outcome};
 
 /// The kubelet plugin's checkpoint, and what kubelet knows of its claims.
 pub(super) struct Records {
@@ -26,18 +27,16 @@ pub(super) struct Records {
 // === impl Records ===
 
 impl Records {
-    pub(super) fn read(files: &HostFiles, kubelet: &KubeletRoot) -> Result<Self, HookError> {
-        let path = kubelet.plugin_dir().join(CHECKPOINT_FILE);
-        let path = path.to_string_lossy().into_owned();
-        let bytes = files.read(&path);
-        let bytes = bytes.map_err(|source| HookError::Checkpoint {
-            path: path.clone(),
-            source,
+    pub(super) fn read(host: &Host, kubelet: &KubeletRoot) -> Result<Self, Failure> {
+        let path = checkpoint_path(&kubelet.path.to_string_lossy());
+        let bytes = host.read(&path).map_err(|error| {
+            let what = format!("cannot read {path}, which says whose IMEX channels are");
+            Failure::caused_by(Outcome::Io, what, &error).hint(refusal_hint(&error))
         })?;
         let checkpoint = bytes.map(|bytes| Checkpoint::decode(&bytes));
-        let checkpoint = checkpoint.filter(|decoded| !is_of_earlier_boot(decoded, files));
+        let checkpoint = checkpoint.filter(|decoded| !is_of_earlier_boot(decoded, host));
         let state = kubelet.path.join(KUBELET_STATE_FILE);
-        let state = files.read(&state.to_string_lossy());
+        let state = host.read(&state.to_string_lossy());
         Ok(Self {
             checkpoint,
             pods: pods(state),
@@ -58,22 +57,24 @@ impl Records {
     }
 
     /// An error if records may be missing.
-    pub(super) fn check_whole(&self) -> Result<(), HookError> {
-        match &self.checkpoint {
-            Some(Err(damaged)) => Err(HookError::Damaged {
-                reason: damaged.reason.to_string(),
-                hint: damaged.hint(),
-            }),
-            _ => Ok(()),
-        }
+    pub(super) fn check_whole(&self) -> Result<(), Failure> {
+        let Some(Err(damaged)) = &self.checkpoint else {
+            return Ok(());
+        };
+        let message = format!(
+            "the kubelet plugin's checkpoint is damaged, so that it is unknown whose IMEX channels \
+             are: {}",
+            damaged.reason
+        );
+        Err(Failure::new(Outcome::Io, message).hint(damaged.hint()))
     }
 }
 
 /// After a boot no claim is prepared until kubelet asks for it again.
-fn is_of_earlier_boot(decoded: &DecodedCheckpoint, files: &HostFiles) -> bool {
+fn is_of_earlier_boot(decoded: &DecodedCheckpoint, host: &Host) -> bool {
     let recorded = decoded.as_ref().ok().and_then(Checkpoint::boot_id);
     recorded
-        .zip(boot_id(files))
+        .zip(boot_id(host))
         .is_some_and(|(recorded, current)| recorded != current)
 }
 

@@ -31,19 +31,10 @@ pub(super) enum CheckpointState {
 pub(super) struct ClaimReport {
     uid: String,
     name: Option<String>,
-    channels: Vec<ChannelReport>,
+    channels: Vec<HeldChannel>,
     /// Only for comparing.
     #[serde(skip)]
     pub(super) record: Option<RecordFacts>,
-}
-
-/// A channel that the claim holds.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ChannelReport {
-    channel: u32,
-    device: String,
-    compute_domain: String,
 }
 
 // === impl ClaimRecords ===
@@ -54,7 +45,7 @@ impl<'a> ClaimRecords<'a> {
         let has_claims = registry.files().iter().any(|file| uid(file).is_some());
         Self {
             kubelet_root,
-            file: has_claims.then(|| CheckpointFile::read(host.files(), kubelet_root)),
+            file: has_claims.then(|| CheckpointFile::read(host, kubelet_root)),
         }
     }
 
@@ -65,11 +56,10 @@ impl<'a> ClaimRecords<'a> {
             Some(CheckpointFile::Read(checkpoint)) => checkpoint.records.get(uid.as_str()),
             _ => None,
         };
-        let channels = record.map_or(&[][..], |record| &record.channels);
         Some(ClaimReport {
             uid: uid.to_string(),
             name: record.and_then(|record| record.name.clone()),
-            channels: channels.iter().map(ChannelReport::new).collect(),
+            channels: record.map_or(vec![], |record| record.channels.clone()),
             record: record.cloned(),
         })
     }
@@ -105,16 +95,4 @@ impl<'a> ClaimRecords<'a> {
 fn uid(file: &SpecFile) -> Option<ClaimUid> {
     let name = file.path.file_name()?.to_str()?;
     ClaimUid::from_spec_file_name(&Kind::compute_domain_claim(), name)
-}
-
-// === impl ChannelReport ===
-
-impl ChannelReport {
-    fn new(held: &HeldChannel) -> Self {
-        Self {
-            channel: held.channel,
-            device: held.device.clone(),
-            compute_domain: held.domain.clone(),
-        }
-    }
 }

@@ -2,19 +2,19 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::fmt;
 
 use dra_common::error_chain;
 use host_doctor::{Host, HostPaths, MissingPath, NodeReport, OneLetter, rewrite_fix};
 use imex_cdi::{
-    DeviceName, DirError, DirState, LoadError, QualifiedName, Registry, ResolveError, Spec,
-    SpecDir, SpecError, SpecFile,
+    DeviceName, DirState, Kind, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecDir,
+    SpecFile,
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::claims::{CheckpointState, ClaimRecords, ClaimReport};
-use super::name::{FilePath, FullName};
 use crate::args::Wanted;
-use crate::version::VersionReport;
+use crate::host_specs::VersionReport;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -59,7 +59,7 @@ pub(super) struct DeviceReport<'a> {
     pub(super) file: Cow<'a, str>,
     pub(super) priority: usize,
     pub(super) state: DeviceState,
-    pub(super) shadowed_by: Option<FilePath<'a>>,
+    pub(super) shadowed_by: Option<Cow<'a, str>>,
     pub(super) conflicts_with: Box<[String]>,
     pub(super) version: VersionReport,
     /// Boxed: most devices have none.
@@ -68,6 +68,13 @@ pub(super) struct DeviceReport<'a> {
     /// Whether some of its file's missing paths are its own, or those of all devices.
     #[serde(skip)]
     pub(super) lacks_paths: bool,
+}
+
+/// `vendor/class=device`, written when it is printed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FullName<'a> {
+    kind: &'a Kind,
+    device: &'a DeviceName,
 }
 
 /// Why a file or a directory defines nothing.
@@ -125,12 +132,10 @@ impl<'a> ListReport<'a> {
     /// Whether every spec is loaded, no two conflict, and the host has every
     /// node that a device needs.
     pub(super) fn is_clean(&self) -> bool {
+        let mut devices = self.devices.iter();
         self.dirs.iter().all(|dir| dir.error.is_none())
             && self.files.iter().all(|file| file.error.is_none())
-            && self
-                .devices
-                .iter()
-                .all(|device| device.state != DeviceState::Conflict)
+            && devices.all(|device| device.state != DeviceState::Conflict)
             && self.bad_nodes().next().is_none()
             && self.files_without_paths().next().is_none()
     }
@@ -179,7 +184,10 @@ fn devices<'a>(
         let (state, shadowed_by, conflicts_with) = device_state(registry, file, &name);
         let own = NodeReport::from_edits(spec, &device.container_edits, host);
         DeviceReport {
-            name: FullName::new(spec.kind(), &device.name),
+            name: FullName {
+                kind: spec.kind(),
+                device: &device.name,
+            },
             file: file.path.to_string_lossy(),
             priority: file.priority,
             state,
@@ -200,12 +208,12 @@ fn device_state<'a>(
     registry: &'a Registry,
     file: &SpecFile,
     name: &QualifiedName,
-) -> (DeviceState, Option<FilePath<'a>>, Box<[String]>) {
+) -> (DeviceState, Option<Cow<'a, str>>, Box<[String]>) {
     match registry.resolve(name) {
         Ok(winner) if std::ptr::eq(winner.file, file) => (DeviceState::Resolves, None, [].into()),
         Ok(winner) => (
             DeviceState::Shadowed,
-            Some(FilePath::new(winner.file)),
+            Some(winner.file.path.to_string_lossy()),
             [].into(),
         ),
         Err(ResolveError::Conflict { files, .. }) => {
@@ -218,6 +226,21 @@ fn device_state<'a>(
     }
 }
 
+// === impl FullName ===
+
+impl fmt::Display for FullName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, device } = self;
+        write!(f, "{kind}={device}")
+    }
+}
+
+impl Serialize for FullName<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 // === impl DirReport ===
 
 impl DirReport {
@@ -225,7 +248,10 @@ impl DirReport {
         let (state, error) = match &dir.state {
             DirState::Listed => ("listed", None),
             DirState::Absent => ("absent", None),
-            DirState::Skipped(error) => ("skipped", Some(FileError::from_dir(error))),
+            DirState::Skipped(error) => {
+                let error = FileError::new(error.code(), error_chain(error), error.hint());
+                ("skipped", Some(error))
+            }
         };
         Self {
             path: dir.path.display().to_string(),
@@ -242,7 +268,7 @@ impl FileReport {
     fn new(registry: &Registry, file: &SpecFile, host: &Host, paths: &mut HostPaths<'_>) -> Self {
         let spec = file.spec.as_ref().ok();
         let error = file.spec.as_ref().err().map(FileError::from_file);
-        let name = host.files().host_name(&file.path);
+        let name = host.host_name(&file.path);
         Self {
             path: file.path.display().to_string(),
             priority: file.priority,
@@ -260,40 +286,31 @@ impl FileReport {
 
 impl FileError {
     fn from_file(error: &LoadError) -> Self {
-        let spec = match error {
-            LoadError::Invalid { source, .. } => Some(source),
-            _ => None,
-        };
-        let position = spec.and_then(SpecError::position);
-        Self {
-            code: error.code(),
-            message: error_chain(error),
-            fix: error.hint(),
-            field: spec.and_then(SpecError::field).map(str::to_owned),
-            line: position.map(|(line, _)| line),
-            column: position.map(|(_, column)| column),
+        let mut found = Self::new(error.code(), error_chain(error), error.hint());
+        if let LoadError::Invalid { source, .. } = error {
+            found.field = source.field().map(str::to_owned);
+            (found.line, found.column) = source.position().unzip();
         }
+        found
     }
 
     /// A spec that this library loads, and that ends a runtime.
     fn from_kind(file: &SpecFile) -> Option<Self> {
         let spec = file.spec.as_ref().ok()?;
         let message = OneLetter::of(spec.kind())?.message("a runtime");
+        let message = format!("{}: {message}", file.path.display());
         Some(Self {
-            code: OneLetter::CODE,
-            message: format!("{}: {message}", file.path.display()),
-            fix: OneLetter::FIX,
             field: Some("kind".to_owned()),
-            line: None,
-            column: None,
+            ..Self::new(OneLetter::CODE, message, OneLetter::FIX)
         })
     }
 
-    fn from_dir(error: &DirError) -> Self {
+    /// Of a file or directory as a whole.
+    fn new(code: &'static str, message: String, fix: &'static str) -> Self {
         Self {
-            code: error.code(),
-            message: error_chain(error),
-            fix: error.hint(),
+            code,
+            message,
+            fix,
             field: None,
             line: None,
             column: None,

@@ -8,17 +8,16 @@ use std::path::{Path, PathBuf};
 
 use dra_common::error_chain;
 use host_doctor::{
-    Host, NodeReport, NodeState, OneLetter, RuntimeRelease, and_more, declared_major,
+    Host, NodeReport, NodeState, OneLetter, RuntimeRelease, and_more, declared_major, is_spec_name,
 };
 use imex_cdi::{
     DirState, Lint, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecError, SpecFile,
     SpecVersion,
 };
 
-use super::finding::{Finding, Findings};
+use super::report::{Finding, Findings};
 use crate::args::Level;
-use crate::document::{NOT_SPEC_HINT, is_config, read_spec};
-use crate::input::directory_of;
+use crate::input::{NOT_SPEC_HINT, directory_of, is_config, read_spec};
 
 /// What specs are checked for.
 pub(super) struct Criteria<'a> {
@@ -87,13 +86,24 @@ pub(super) fn dirs(registry: &Registry) -> impl Iterator<Item = Finding> {
 /// Devices that two files of one directory define.
 pub(super) fn conflicts(registry: &Registry, findings: &mut Findings) {
     for conflict in registry.conflicts() {
-        let code = conflict.code();
-        for file in &conflict.files {
-            let file = file.path.to_string_lossy();
-            findings.push_with(Level::Error, &file, code, || {
-                Finding::error(&file, code, conflict.to_string(), conflict.hint())
-            });
-        }
+        let files = conflict.files.iter().map(|file| file.path.as_path());
+        let told = (conflict.code(), &conflict as &dyn Display, conflict.hint());
+        push_conflict(files, told, findings);
+    }
+}
+
+/// In each of the files. `told`: code, message and hint.
+fn push_conflict<'a>(
+    files: impl Iterator<Item = &'a Path>,
+    told: (&'static str, &dyn Display, &'static str),
+    findings: &mut Findings,
+) {
+    let (code, message, hint) = told;
+    for file in files {
+        let file = file.to_string_lossy();
+        findings.push_with(Level::Error, &file, code, || {
+            Finding::error(&file, code, message.to_string(), hint)
+        });
     }
 }
 
@@ -122,19 +132,14 @@ pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)], findings: &mut Findin
             name: QualifiedName::new((*kind).clone(), (*device).clone()),
             files: files.iter().map(|file| (*file).to_owned()).collect(),
         };
-        let code = conflict.code();
-        for file in files {
-            let file = file.to_string_lossy();
-            findings.push_with(Level::Error, &file, code, || {
-                Finding::error(&file, code, conflict.to_string(), conflict.hint())
-            });
-        }
+        let told = (conflict.code(), &conflict as &dyn Display, conflict.hint());
+        push_conflict(files.iter().copied(), told, findings);
     }
 }
 
 fn is_loaded(path: &Path) -> bool {
-    let end = path.extension().and_then(OsStr::to_str);
-    matches!(end, Some("json" | "yaml"))
+    let name = path.file_name().and_then(OsStr::to_str);
+    name.is_some_and(is_spec_name)
 }
 
 fn valid(file: &str, spec: &Spec, criteria: &Criteria<'_>, findings: &mut Findings) {
@@ -153,14 +158,15 @@ fn valid(file: &str, spec: &Spec, criteria: &Criteria<'_>, findings: &mut Findin
 fn one_letter(file: &str, spec: &Spec, targets: &[RuntimeRelease]) -> Option<Finding> {
     let one_letter = OneLetter::of(spec.kind())?;
     let names: Vec<&str> = targets.iter().map(RuntimeRelease::name).collect();
-    let who = if names.is_empty() {
-        "a runtime".to_owned()
-    } else {
-        names.join(", ")
+    let who = match names.as_slice() {
+        [] => "a runtime".to_owned(),
+        names => names.join(", "),
     };
     let message = one_letter.message(&who);
-    let finding = Finding::error(file, OneLetter::CODE, message, OneLetter::FIX);
-    Some(finding.in_field("kind".to_owned()))
+    Some(Finding {
+        field: Some("kind".to_owned()),
+        ..Finding::error(file, OneLetter::CODE, message, OneLetter::FIX)
+    })
 }
 
 /// The major of a channel's node that is not the driver's on this host.
@@ -184,16 +190,9 @@ fn stale(file: &str, spec: &Spec, host: Option<&Host>) -> Option<Finding> {
     let (field, report) = stale.next()?;
     let others = and_more(stale.count());
     let message = report.message.unwrap_or_default();
-    Some(Finding {
-        level: Level::Warn,
-        ..Finding::error(
-            file,
-            report.state.code(),
-            format!("{field}: {message}{others}"),
-            report.fix.unwrap_or_default(),
-        )
-        .in_field(field)
-    })
+    let message = format!("{field}: {message}{others}");
+    let (code, fix) = (report.state.code(), report.fix.unwrap_or_default());
+    Some(Finding::error(file, code, message, fix).warning_in(field))
 }
 
 fn config(file: &str) -> Finding {
@@ -220,10 +219,7 @@ fn invalid(file: &str, errors: &[SpecError]) -> Vec<Finding> {
 
 fn warning(file: &str, field: &dyn Display, lint: Lint) -> Finding {
     let message = format!("{field} {lint}");
-    Finding {
-        level: Level::Warn,
-        ..Finding::error(file, lint.code(), message, lint.hint()).in_field(field.to_string())
-    }
+    Finding::error(file, lint.code(), message, lint.hint()).warning_in(field.to_string())
 }
 
 /// A runtime refuses the whole file if it does not know the version.

@@ -1,19 +1,54 @@
-//! What `validate` prints.
+//! What `validate` finds and prints.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use host_doctor::RuntimeRelease;
-use imex_cdi::SpecDir;
 use serde::Serialize;
 
-use super::finding::{Finding, Findings, LIMIT, More};
 use crate::args::Level;
 use crate::escape::escape;
-use crate::host_specs::describe_dir;
 use crate::output::Report;
-use crate::style::Style;
+use crate::terminal::Style;
+
+/// How many findings of one code are told of a file. Every few bytes of a spec may have
+/// one, and every device of a directory may be in conflict.
+const LIMIT: usize = 100;
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Finding {
+    pub(super) level: Level,
+    /// The file or directory.
+    pub(super) file: String,
+    /// Path of the field in JSON.
+    pub(super) field: Option<String>,
+    pub(super) line: Option<usize>,
+    pub(super) column: Option<usize>,
+    pub(super) code: &'static str,
+    pub(super) message: String,
+    pub(super) fix: String,
+}
+
+/// The findings of a file that are not told.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct More {
+    level: Level,
+    file: String,
+    code: &'static str,
+    count: usize,
+}
+
+/// Takes findings, and keeps those that are told.
+pub(super) struct Findings {
+    /// The lowest that is told.
+    level: Level,
+    told: Vec<Finding>,
+    /// By file.
+    counts: BTreeMap<String, BTreeMap<(Level, &'static str), usize>>,
+}
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,7 +62,110 @@ pub(super) struct ValidateReport {
     more: Vec<More>,
     /// The directories that were read, for people.
     #[serde(skip)]
-    dirs: Vec<String>,
+    pub(super) dirs: Vec<String>,
+}
+
+// === impl Finding ===
+
+impl Finding {
+    /// About a file as a whole.
+    pub(super) fn error(
+        file: &str,
+        code: &'static str,
+        message: String,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self {
+            level: Level::Error,
+            file: file.to_owned(),
+            field: None,
+            line: None,
+            column: None,
+            code,
+            message,
+            fix: fix.into(),
+        }
+    }
+
+    /// A warning about one field instead.
+    pub(super) fn warning_in(self, field: String) -> Self {
+        Self {
+            level: Level::Warn,
+            field: Some(field),
+            ..self
+        }
+    }
+}
+
+// === impl Findings ===
+
+impl Findings {
+    pub(super) fn new(level: Level) -> Self {
+        Self {
+            level,
+            told: vec![],
+            counts: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn push(&mut self, finding: Finding) {
+        if self.count(finding.level, &finding.file, finding.code) {
+            self.told.push(finding);
+        }
+    }
+
+    /// One of those of which there may be very many: it is made only to be told.
+    pub(super) fn push_with(
+        &mut self,
+        level: Level,
+        file: &str,
+        code: &'static str,
+        finding: impl FnOnce() -> Finding,
+    ) {
+        if self.count(level, file, code) {
+            self.told.push(finding());
+        }
+    }
+
+    /// Those that are told, and how many more there are.
+    fn finish(self) -> (Vec<Finding>, Vec<More>) {
+        let Self { told, counts, .. } = self;
+        let files = counts.into_iter();
+        let more = files.flat_map(|(file, codes)| {
+            let untold = codes.into_iter().filter(|(_, count)| *count > LIMIT);
+            untold.map(move |((level, code), count)| More {
+                level,
+                file: file.clone(),
+                code,
+                count: count - LIMIT,
+            })
+        });
+        (told, more.collect())
+    }
+
+    /// Whether it is told.
+    fn count(&mut self, level: Level, file: &str, code: &'static str) -> bool {
+        if level < self.level {
+            return false;
+        }
+        if !self.counts.contains_key(file) {
+            self.counts.insert(file.to_owned(), BTreeMap::new());
+        }
+        let Some(codes) = self.counts.get_mut(file) else {
+            return false;
+        };
+        let count = codes.entry((level, code)).or_default();
+        *count += 1;
+        *count <= LIMIT
+    }
+}
+
+impl Extend<Finding> for Findings {
+    fn extend<T: IntoIterator<Item = Finding>>(&mut self, findings: T) {
+        for finding in findings {
+            self.push(finding);
+        }
+    }
 }
 
 // === impl ValidateReport ===
@@ -46,16 +184,6 @@ impl ValidateReport {
 
     pub(super) fn add_findings(&mut self, findings: Findings) {
         (self.findings, self.more) = findings.finish();
-    }
-
-    pub(super) fn add_dirs(&mut self, dirs: &[SpecDir]) {
-        self.dirs.extend(dirs.iter().map(describe_dir));
-    }
-
-    /// That there was nothing to check, which is not the same as nothing wrong.
-    pub(super) fn no_specs(&self) -> String {
-        let dirs = self.dirs.join(", ");
-        format!("no CDI spec was checked: there is none in {dirs}")
     }
 }
 
@@ -82,18 +210,9 @@ impl Report for ValidateReport {
 }
 
 fn line(finding: &Finding, style: Style) -> String {
-    let Finding {
-        level,
-        file,
-        field: _,
-        line,
-        column,
-        code,
-        message,
-        fix,
-    } = finding;
     // The place has the position, so that the message need not.
-    let (place, message) = match (line, column) {
+    let (file, message) = (&finding.file, &finding.message);
+    let (place, message) = match (finding.line, finding.column) {
         (Some(line), Some(column)) => {
             let position = format!(" (line {line}, column {column})");
             let place = format!("{file}:{line}:{column}");
@@ -101,18 +220,14 @@ fn line(finding: &Finding, style: Style) -> String {
         }
         _ => (file.clone(), message.clone()),
     };
-    let (place, message) = (escape(&place), escape(&format!("{message}; {fix}")));
-    format!("{place}: {}: {message} [{code}]\n", word(*level, style))
+    let message = escape(&format!("{message}; {}", finding.fix));
+    let (place, level) = (escape(&place), word(finding.level, style));
+    format!("{place}: {level}: {message} [{}]\n", finding.code)
 }
 
 fn more_line(more: &More, style: Style) -> String {
-    let More {
-        level,
-        file,
-        code,
-        count,
-    } = more;
-    let (file, level) = (escape(file), word(*level, style));
+    let (file, level) = (escape(&more.file), word(more.level, style));
+    let (count, code) = (more.count, more.code);
     format!("{file}: {level}: {count} more, of which only the first {LIMIT} are told [{code}]\n")
 }
 

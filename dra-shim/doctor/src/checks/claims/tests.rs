@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use compute_domain_node::SharedMarker;
 
 use crate::facts::claims::ClaimSpecFiles;
+use crate::facts::claims::checkpoint_file::SharedDevice;
 use crate::facts::claims::checkpoint_file::{HeldChannel, RecordFacts, Unusable};
 use crate::facts::claims::kubelet_root::{KubeletRootFacts, OtherRoot};
-use crate::facts::claims::shared_device::SharedDevice;
 use crate::finding::Severity;
 use crate::kubelet_state::{KubeletClaim, KubeletState};
 
@@ -41,7 +41,7 @@ fn facts() -> ClaimFacts {
         root: KubeletRootFacts {
             path: "/var/lib/kubelet".to_owned(),
             exists: true,
-            plugin: Presence::Present,
+            has_plugin: Some(true),
             other: None,
         },
         checkpoint: CheckpointFile::Read(CheckpointFacts {
@@ -178,7 +178,7 @@ fn another_root_of_kubelet_is_named_in_the_fix() {
     facts.checkpoint = CheckpointFile::Absent;
     facts.kubelet = KubeletStateFile::Absent;
     assert_eq!(ids(&facts), ["checkpoint-absent"]);
-    facts.root.plugin = Presence::Absent;
+    facts.root.has_plugin = Some(false);
     facts.root.other = Some(OtherRoot {
         path: "/var/lib/k0s/kubelet".to_owned(),
         evidence: "/var/lib/k0s/kubelet".to_owned(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::error_facts::ErrorFacts;
-use crate::facts::runtimes::model::{CdiSettings, RuntimeKind};
+use crate::facts::runtimes::model::{CdiSettings, CdiSupport, RuntimeKind};
 use crate::spec_paths::MissingPath;
 
 use super::*;
@@ -203,4 +203,16 @@ fn a_kind_that_ends_a_runtime_is_an_error_where_there_is_one() {
         ..off
     };
     assert_eq!(severity(&docker), Severity::Error);
+}
+
+#[test]
+fn a_library_has_the_drivers_version_or_one_of_its_own() {
+    for (path, version) in [
+        ("/usr/lib/libcuda.so.570.172.08", Some("570.172.08")),
+        ("/usr/lib/libcuda.so.1", None),
+        ("/usr/lib/libnvidia-egl-gbm.so.1.1.2", None),
+        ("/usr/bin/nvidia-smi", None),
+    ] {
+        assert_eq!(library_version(path), version, "{path}");
+    }
 }

@@ -1,15 +1,22 @@
-//! The plugin's checkpoint: which claims are prepared, and which channels they hold.
+//! The plugin's checkpoint, which claims are prepared and which channels they hold, and the
+//! file beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use compute_domain_node::{DeviceGroup, Holding};
-use dra_checkpoint::{Checkpoint, ClaimRecord};
+use compute_domain_node::{DeviceGroup, Holding, SharedMarker};
+use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, DAMAGED_MARK, Damaged};
+use serde::Serialize;
 
-use super::kubelet_root::checkpoint;
-use crate::checkpoint::{DecodedCheckpoint, MAX_CHECKPOINT_LEN, checkpoint_records};
-use crate::files::HostFiles;
-use crate::refusal::refusal_hint;
+use super::kubelet_root::checkpoint_path;
+use crate::error_facts::refusal_hint;
+use crate::host::Host;
+
+/// More bytes than any node's checkpoint has: that of a thousand claims has 2.2 MB.
+pub const MAX_CHECKPOINT_LEN: u64 = 256 << 20;
+
+/// A checkpoint of this driver, or why it is damaged and what survives.
+pub type DecodedCheckpoint = Result<Checkpoint<DeviceGroup>, Damaged<DeviceGroup>>;
 
 /// The plugin's checkpoint file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,25 +67,59 @@ pub struct RecordFacts {
 }
 
 /// A channel that a prepared claim holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct HeldChannel {
     /// The channel that the claim opens.
     pub channel: u32,
     /// The device that the claim was allocated: `channel-0` stands for the node.
     pub device: String,
     /// The UID of the claim's `ComputeDomain`.
+    #[serde(rename = "computeDomain")]
     pub domain: String,
     /// The UID of the one whose the channel is, the domain or the claim: nobody else may
     /// open it.
+    #[serde(skip)]
     pub owner: String,
+}
+
+/// Whether claims share the node's device: a file beside the checkpoint tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SharedDevice {
+    /// There is none: one claim has the device at a time.
+    No,
+    /// It is, or it was and somebody may still have it.
+    Shared(SharedMarker),
+    /// The file cannot be used, by the plugin neither.
+    Unusable(Unusable),
+    /// This process may not see whether there is a file.
+    Unknown,
+}
+
+/// The records of a checkpoint by claim UID; of a damaged one, the survivors.
+pub fn checkpoint_records(
+    decoded: &DecodedCheckpoint,
+) -> BTreeMap<&str, &ClaimRecord<DeviceGroup>> {
+    let checkpoint = match decoded {
+        Ok(checkpoint) => checkpoint,
+        Err(damaged) => &damaged.saved,
+    };
+    checkpoint.claims().collect()
+}
+
+/// Whether a file of this name beside the checkpoint is a damaged one that was
+/// set aside, so that claims may be missing in the checkpoint.
+pub(super) fn is_set_aside(name: &str) -> bool {
+    name.strip_prefix(CHECKPOINT_FILE)
+        .is_some_and(|rest| rest.starts_with(DAMAGED_MARK))
 }
 
 // === impl CheckpointFile ===
 
 impl CheckpointFile {
     /// Reads that of the plugin below kubelet's root directory.
-    pub fn read(files: &HostFiles, kubelet_root: &str) -> Self {
-        match files.read_up_to(&checkpoint(kubelet_root), MAX_CHECKPOINT_LEN) {
+    pub fn read(host: &Host, kubelet_root: &str) -> Self {
+        match host.read_up_to(&checkpoint_path(kubelet_root), MAX_CHECKPOINT_LEN) {
             Ok(Some(bytes)) => Self::Read(CheckpointFacts::new(&Checkpoint::decode(&bytes))),
             Ok(None) => Self::Absent,
             Err(error) => Self::Unreadable(Unusable::from_refusal(&error)),
@@ -132,7 +173,16 @@ impl RecordFacts {
             state: record.state.name(),
             is_completed: record.is_completed(),
             has_share: devices.any(|device| device.share_id.is_some()),
-            channels: held.filter_map(|held| HeldChannel::new(&held)).collect(),
+            channels: held
+                .filter_map(|held| {
+                    Some(HeldChannel {
+                        channel: held.channel?.get(),
+                        device: held.device.device_name().to_string(),
+                        domain: held.domain.to_owned(),
+                        owner: held.owner().to_owned(),
+                    })
+                })
+                .collect(),
         }
     }
 
@@ -161,15 +211,15 @@ impl RecordFacts {
     }
 }
 
-// === impl HeldChannel ===
+// === impl SharedDevice ===
 
-impl HeldChannel {
-    fn new(held: &Holding<'_>) -> Option<Self> {
-        Some(Self {
-            channel: held.channel?.get(),
-            device: held.device.device_name().to_string(),
-            domain: held.domain.to_owned(),
-            owner: held.owner().to_owned(),
-        })
+impl SharedDevice {
+    pub(super) fn read(host: &Host, path: &str) -> Self {
+        match host.read(path) {
+            Ok(Some(content)) => Self::Shared(SharedMarker::decode(&content)),
+            Ok(None) => Self::No,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Self::Unknown,
+            Err(error) => Self::Unusable(Unusable::from_refusal(&error)),
+        }
     }
 }

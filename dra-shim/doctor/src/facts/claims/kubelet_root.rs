@@ -1,13 +1,11 @@
 //! kubelet's root directory, and others that it may have instead: in the wrong
 //! one there are no records, which does not mean that there are no claims.
 
-use std::io;
-
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_node::SHARED_MARKER;
 use dra_checkpoint::CHECKPOINT_FILE;
 
-use crate::files::HostFiles;
+use crate::host::Host;
 use crate::kubelet_state::KUBELET_STATE_FILE;
 use crate::options::DEFAULT_KUBELET_ROOT;
 
@@ -26,21 +24,10 @@ pub struct KubeletRootFacts {
     pub path: String,
     /// Whether it exists.
     pub exists: bool,
-    /// Whether the plugin's directory in it exists.
-    pub plugin: Presence,
+    /// Whether the plugin's directory in it exists; `None` if that may not be examined.
+    pub has_plugin: Option<bool>,
     /// Another directory that looks like kubelet's root, if there is one.
     pub other: Option<OtherRoot>,
-}
-
-/// Whether there is something at a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    /// There is.
-    Present,
-    /// There is not.
-    Absent,
-    /// It may not be examined.
-    Unknown,
 }
 
 /// A root directory that another kubelet uses.
@@ -55,12 +42,12 @@ pub struct OtherRoot {
 // === impl KubeletRootFacts ===
 
 impl KubeletRootFacts {
-    pub(super) fn read(files: &HostFiles, path: &str) -> Self {
+    pub(super) fn read(host: &Host, path: &str) -> Self {
         Self {
             path: path.to_owned(),
-            exists: files.exists(path),
-            plugin: Presence::read(files, &plugin_dir(path)),
-            other: OtherRoot::find(files, path),
+            exists: host.exists(path),
+            has_plugin: host.try_exists(&plugin_dir(path)).ok(),
+            other: OtherRoot::find(host, path),
         }
     }
 
@@ -71,7 +58,7 @@ impl KubeletRootFacts {
 
     /// The plugin's checkpoint.
     pub(crate) fn checkpoint(&self) -> String {
-        checkpoint(&self.path)
+        checkpoint_path(&self.path)
     }
 
     /// The plugin's file that tells that claims share the device.
@@ -94,8 +81,8 @@ fn plugin_dir(root: &str) -> String {
     format!("{root}/plugins/{DRIVER_NAME}")
 }
 
-/// The plugin's checkpoint below kubelet's root.
-pub(super) fn checkpoint(root: &str) -> String {
+/// The kubelet plugin's checkpoint below kubelet's root directory.
+pub fn checkpoint_path(root: &str) -> String {
     format!("{}/{CHECKPOINT_FILE}", plugin_dir(root))
 }
 
@@ -103,34 +90,21 @@ fn kubelet_state(root: &str) -> String {
     format!("{root}/{KUBELET_STATE_FILE}")
 }
 
-// === impl Presence ===
-
-impl Presence {
-    /// That a directory may not be examined does not mean that it is absent.
-    fn read(files: &HostFiles, path: &str) -> Self {
-        match files.resolve_target(path).metadata() {
-            Ok(_) => Self::Present,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Absent,
-            Err(_) => Self::Unknown,
-        }
-    }
-}
-
 // === impl OtherRoot ===
 
 impl OtherRoot {
     /// One with the plugin's directory, else one that exists where `root` shows
     /// no kubelet.
-    fn find(files: &HostFiles, root: &str) -> Option<Self> {
+    fn find(host: &Host, root: &str) -> Option<Self> {
         let others = || KNOWN_ROOTS.into_iter().filter(|other| *other != root);
         let with_plugin = others().find_map(|path| {
             let evidence = plugin_dir(path);
             let path = path.to_owned();
-            files.exists(&evidence).then_some(Self { path, evidence })
+            host.exists(&evidence).then_some(Self { path, evidence })
         });
-        let has_kubelet = files.exists(&kubelet_state(root));
+        let has_kubelet = host.exists(&kubelet_state(root));
         with_plugin.or_else(|| {
-            let path = others().find(|other| !has_kubelet && files.exists(other))?;
+            let path = others().find(|other| !has_kubelet && host.exists(other))?;
             Some(Self {
                 path: path.to_owned(),
                 evidence: path.to_owned(),

@@ -1,32 +1,44 @@
-//! The addresses that a daemon has for its own, by which it finds itself in the
-//! list of nodes: `proc_pid_net(5)`.
+//! The addresses that a daemon has for its own, by which it finds itself in the list of
+//! nodes: `proc_pid_net(5)`; and the names that its host resolves without asking anybody:
+//! `hosts(5)`, `hostname(5)`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::files::HostFiles;
+use crate::host::Host;
 use crate::processes::all_are_seen;
+
+/// Where a host has its own name.
+const OWN: [&str; 2] = ["/etc/hostname", "/proc/sys/kernel/hostname"];
+
+/// Names, in small letters.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    addresses: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// The host's own, without its domain: its resolver may know that by itself.
+    own: BTreeSet<String>,
+}
 
 /// Those of the host, as its first process has them; empty where they are not known: the
 /// first that a container shows may be its own.
-pub(super) fn of_host(files: &HostFiles) -> BTreeSet<IpAddr> {
-    if !all_are_seen(files) {
+pub(super) fn of_host(host: &Host) -> BTreeSet<IpAddr> {
+    if !all_are_seen(host) {
         return BTreeSet::new();
     }
-    let own = of_process(files, 1);
-    if own.is_empty() && files.has_own_net() {
-        return in_directory(files, "/proc/net");
+    let own = of_process(host, 1);
+    if own.is_empty() && host.has_own_net() {
+        return in_directory(host, "/proc/net");
     }
     own
 }
 
 /// Those of a process's network namespace; empty where they are not known.
-pub(super) fn of_process(files: &HostFiles, pid: u32) -> BTreeSet<IpAddr> {
-    in_directory(files, &format!("/proc/{pid}/net"))
+pub(super) fn of_process(host: &Host, pid: u32) -> BTreeSet<IpAddr> {
+    in_directory(host, &format!("/proc/{pid}/net"))
 }
 
-fn in_directory(files: &HostFiles, dir: &str) -> BTreeSet<IpAddr> {
-    let text = |name: &str| files.text_if_readable(&format!("{dir}/{name}"));
+fn in_directory(host: &Host, dir: &str) -> BTreeSet<IpAddr> {
+    let text = |name: &str| host.text_if_readable(&format!("{dir}/{name}"));
     let v4 = text("fib_trie").unwrap_or_default();
     let v6 = text("if_inet6").unwrap_or_default();
     local(&v4).chain(assigned(&v6)).collect()
@@ -56,6 +68,52 @@ fn assigned(if_inet6: &str) -> impl Iterator<Item = IpAddr> {
     })
 }
 
+// === impl Names ===
+
+impl Names {
+    pub(super) fn read(host: &Host) -> Self {
+        let hosts = host.text_if_readable("/etc/hosts").unwrap_or_default();
+        let own = OWN.iter().filter_map(|path| host.text_if_readable(path));
+        Self {
+            addresses: by_name(&hosts),
+            own: own.map(|name| first_label(name.trim())).collect(),
+        }
+    }
+
+    /// Whether a name is or may be that of a host with these addresses. Others than the
+    /// resolver know a name that the file has not, and a loopback address stands for the
+    /// host itself.
+    pub(super) fn may_be(&self, name: &str, host: &BTreeSet<IpAddr>) -> bool {
+        let may_be = |it: &IpAddr| it.is_loopback() || host.contains(it);
+        let found = self.addresses.get(&name.to_lowercase());
+        let is_of_file = found.is_none_or(|addresses| addresses.iter().any(may_be));
+        is_of_file || self.own.contains(&first_label(name))
+    }
+}
+
+fn by_name(hosts: &str) -> BTreeMap<String, BTreeSet<IpAddr>> {
+    let mut found: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
+    for line in hosts.lines() {
+        let line = line.split_once('#').map_or(line, |(line, _)| line);
+        let mut words = line.split_whitespace();
+        let Some(address) = words.next().and_then(|it| it.parse().ok()) else {
+            continue;
+        };
+        for name in words {
+            found
+                .entry(name.to_lowercase())
+                .or_default()
+                .insert(address);
+        }
+    }
+    found
+}
+
+fn first_label(name: &str) -> String {
+    let label = name.split_once('.').map_or(name, |(label, _)| label);
+    label.to_lowercase()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,10 +132,26 @@ mod tests {
 
     #[test]
     fn this_process_has_a_loopback_address() {
-        let root = crate::root::Root::new(std::path::Path::new("/")).unwrap();
-        let own = of_process(&HostFiles::new(root), std::process::id());
+        let host = Host::open(std::path::Path::new("/")).unwrap();
+        let own = of_process(&host, std::process::id());
         // None in a namespace whose loopback is down.
         let loopback = |address: &IpAddr| address.is_loopback();
         assert!(own.is_empty() || own.iter().any(loopback), "{own:?}");
+    }
+
+    #[test]
+    fn a_name_is_anothers_only_if_the_file_has_it_with_other_addresses() {
+        let hosts = "127.0.0.1 localhost\n127.0.1.1 tray03 # as Debian has it\n\
+                     10.0.0.1 Tray01.rack tray01\n10.0.0.2 tray02\nnonsense tray05\n";
+        let names = Names {
+            addresses: by_name(hosts),
+            own: BTreeSet::from(["tray04".to_owned()]),
+        };
+        let host = BTreeSet::from(["10.0.0.1".parse().unwrap()]);
+        for name in ["tray01", "TRAY01.rack", "tray03", "tray04.rack", "tray05"] {
+            assert!(names.may_be(name, &host), "{name}");
+        }
+        assert!(!names.may_be("tray02", &host));
+        assert!(Names::default().may_be("tray02", &host));
     }
 }

@@ -5,12 +5,11 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::addresses;
+use super::addresses::{self, Names};
 use super::daemons::{PROGRAM, RunningDaemon};
-use super::names::Names;
 use super::unit::{self, UNIT};
-use crate::command_line::config_option;
-use crate::files::HostFiles;
+use crate::host::Host;
+use crate::processes::config_option;
 
 /// The daemon's defaults.
 const DEFAULT_CONFIG: &str = "/etc/nvidia-imex/config.cfg";
@@ -79,7 +78,7 @@ pub enum NodeList {
 impl ImexConfig {
     /// The configuration of a daemon that runs. `host` has its files, where it
     /// is known to see the host's.
-    pub(super) fn read_for_daemon(host: &HostFiles, daemon: &RunningDaemon) -> Self {
+    pub(super) fn read_for_daemon(host: &Host, daemon: &RunningDaemon) -> Self {
         let pid = daemon.facts.pid;
         let arguments = match &daemon.arguments {
             Ok(arguments) => arguments,
@@ -102,8 +101,8 @@ impl ImexConfig {
     }
 
     /// The configuration that a unit's daemon would have if it were started now.
-    pub(super) fn read_for_unit(files: &HostFiles, unit: &str) -> Self {
-        let command = unit::exec_start(files, unit);
+    pub(super) fn read_for_unit(host: &Host, unit: &str) -> Self {
+        let command = unit::exec_start(host, unit);
         let arguments = command.split_whitespace();
         let arguments: Vec<String> = arguments
             .map(|it| it.trim_matches(['"', '\'']).to_owned())
@@ -117,13 +116,13 @@ impl ImexConfig {
             };
         }
         let source = ConfigSource::new(&arguments, format!("ExecStart of {UNIT}"), None);
-        let own = addresses::of_host(files);
-        Self::read(source, Some(files), &own)
+        let own = addresses::of_host(host);
+        Self::read(source, Some(host), &own)
     }
 
     /// Reads it in the files that the daemon sees; `None` if they may not be
     /// examined.
-    fn read(source: ConfigSource, files: Option<&HostFiles>, own: &BTreeSet<IpAddr>) -> Self {
+    fn read(source: ConfigSource, files: Option<&Host>, own: &BTreeSet<IpAddr>) -> Self {
         let nodes = match files {
             Some(files) => NodeList::read(files, &source, own),
             None => NodeList::unreadable(&source.path, "it is a container's"),
@@ -136,17 +135,11 @@ impl ImexConfig {
 
 impl ConfigSource {
     fn new(arguments: &[String], named_by: String, seen_by: Option<u32>) -> Self {
-        match config_option(arguments) {
-            Some(path) => Self {
-                path: path.to_owned(),
-                named_by: Some(named_by),
-                seen_by,
-            },
-            None => Self {
-                path: DEFAULT_CONFIG.to_owned(),
-                named_by: None,
-                seen_by,
-            },
+        let option = config_option(arguments);
+        Self {
+            path: option.unwrap_or(DEFAULT_CONFIG).to_owned(),
+            named_by: option.map(|_| named_by),
+            seen_by,
         }
     }
 }
@@ -155,7 +148,7 @@ impl ConfigSource {
 
 impl NodeList {
     /// `own`: the addresses of the daemon's host, none where they are not known.
-    fn read(files: &HostFiles, source: &ConfigSource, own: &BTreeSet<IpAddr>) -> Self {
+    fn read(files: &Host, source: &ConfigSource, own: &BTreeSet<IpAddr>) -> Self {
         let config = match text(files, &source.path) {
             Ok(Some(text)) => text,
             Ok(None) if source.named_by.is_none() => String::new(),
@@ -189,7 +182,7 @@ impl NodeList {
 }
 
 /// A file by the name that the daemon has for it; `None` if there is none.
-fn text(files: &HostFiles, path: &str) -> io::Result<Option<String>> {
+fn text(files: &Host, path: &str) -> io::Result<Option<String>> {
     if !path.starts_with('/') || path.contains(['$', '%']) {
         let reason = "only who starts the daemon knows which file that is";
         return Err(io::Error::other(reason));

@@ -2,10 +2,8 @@
 
 use std::io;
 
-use crate::command_line;
-use crate::files::HostFiles;
-use crate::processes::{ProcessRoot, pid_namespace, process_root, processes};
-use crate::root::Root;
+use crate::host::Host;
+use crate::processes::{ProcessRoot, arguments, pid_namespace, process_root, processes};
 
 pub(crate) const PROGRAM: &str = "nvidia-imex";
 
@@ -31,7 +29,7 @@ pub(super) struct RunningDaemon {
     /// `pid:[4026531836]`; `None` if it cannot be read.
     pid_namespace: Option<String>,
     /// The files as it sees them; `None` if they may not be examined.
-    pub(super) files: Option<HostFiles>,
+    pub(super) files: Option<Host>,
     /// Whether these are the host's, as far as that is known.
     pub(super) sees_host: bool,
     /// What it was started with, its own name first; none if it has gone.
@@ -40,13 +38,13 @@ pub(super) struct RunningDaemon {
 
 /// One of each that has a session of its own with the driver: a process and
 /// its child have one.
-pub(super) fn find(files: &HostFiles) -> Vec<RunningDaemon> {
+pub(super) fn find(host: &Host) -> Vec<RunningDaemon> {
     let mut found: Vec<RunningDaemon> = Vec::new();
-    for process in processes(files) {
+    for process in processes(host) {
         if process.name != PROGRAM {
             continue;
         }
-        if let Some(daemon) = RunningDaemon::read(files, process.pid)
+        if let Some(daemon) = RunningDaemon::read(host, process.pid)
             && !found.iter().any(|other| other.is_beside(&daemon))
         {
             found.push(daemon);
@@ -68,19 +66,19 @@ impl ImexDaemon {
 
 impl RunningDaemon {
     /// `None` if it has ended, and is only kept for its parent.
-    fn read(files: &HostFiles, pid: u32) -> Option<Self> {
-        let arguments = command_line::arguments(files, pid);
+    fn read(host: &Host, pid: u32) -> Option<Self> {
+        let arguments = arguments(host, pid);
         if matches!(&arguments, Ok(Some(arguments)) if arguments.is_empty()) {
             return None;
         }
         let arguments = arguments.map(Option::unwrap_or_default);
-        let cgroup = files.text_if_readable(&format!("/proc/{pid}/cgroup"));
+        let cgroup = host.text_if_readable(&format!("/proc/{pid}/cgroup"));
         let cgroup = cgroup.as_deref().and_then(cgroup_path);
-        let link = files.resolve(&format!("/proc/{pid}/root"));
-        let root = Root::new(&link).ok();
-        let sees_host = match process_root(files, pid) {
+        let link = host.resolve(format!("/proc/{pid}/root"));
+        let files = Host::open(&link).ok();
+        let sees_host = match process_root(host, pid) {
             ProcessRoot::Host(_) => true,
-            ProcessRoot::Other if root.is_some() => false,
+            ProcessRoot::Other if files.is_some() => false,
             ProcessRoot::Other | ProcessRoot::Denied => {
                 !cgroup.as_deref().is_some_and(is_container)
             }
@@ -91,8 +89,8 @@ impl RunningDaemon {
                 cgroup,
                 uses_driver: uses_driver(arguments.as_deref().unwrap_or_default()),
             },
-            pid_namespace: pid_namespace(files, pid),
-            files: root.map(HostFiles::new),
+            pid_namespace: pid_namespace(host, pid),
+            files,
             sees_host,
             arguments,
         })

@@ -1,14 +1,8 @@
 //! Whether the node's kubelet plugin leaves IMEX to the host, or to this driver's IMEX daemon: it has no file that
 //! says so, but its process was told.
 
-use crate::command_line;
-use crate::files::HostFiles;
-use crate::processes::processes;
-
-/// The plugin's program, NVIDIA's and this driver's. A process's name has only its
-/// beginning, which the controller's has, too.
-const PROGRAM: &str = "compute-domain-kubelet-plugin";
-const NAME: &str = "compute-domain-";
+use crate::host::Host;
+use crate::processes::{PLUGIN, option, plugins};
 
 /// A setting, its option and its variable, and the value that leaves IMEX to the
 /// host. The mode decides where it is set. NVIDIA's gate `HostManagedIMEXDaemon` says
@@ -23,27 +17,23 @@ const DAEMON_DIR: [&str; 2] = ["--imexd-dir", "IMEXD_DIR"];
 
 /// The process and the setting that it was started with; `None` also where it may
 /// not be examined.
-pub(super) fn find(files: &HostFiles) -> Option<String> {
-    find_plugin(files, host_managed)
+pub(super) fn find(host: &Host) -> Option<String> {
+    find_plugin(host, host_managed)
 }
 
 /// As [`find`], of a plugin that leaves IMEX to this driver's daemon.
-pub(super) fn find_driver_managed(files: &HostFiles) -> Option<String> {
-    find_plugin(files, driver_managed)
+pub(super) fn find_driver_managed(host: &Host) -> Option<String> {
+    find_plugin(host, driver_managed)
 }
 
 fn find_plugin(
-    files: &HostFiles,
+    host: &Host,
     setting: fn(&[String], &str) -> Option<&'static str>,
 ) -> Option<String> {
-    let named = processes(files).into_iter().filter(|it| it.name == NAME);
-    named.into_iter().find_map(|process| {
-        let arguments = command_line::arguments(files, process.pid).ok()??;
-        let is_plugin = arguments.first().is_some_and(|it| it.ends_with(PROGRAM));
-        let environment = files.text_if_readable(&format!("/proc/{}/environ", process.pid));
-        let environment = environment.unwrap_or_default();
-        let setting = setting(&arguments, &environment).filter(|_| is_plugin)?;
-        Some(format!("{PROGRAM} (process {}) has {setting}", process.pid))
+    plugins(host).find_map(|(pid, arguments)| {
+        let environment = host.text_if_readable(&format!("/proc/{pid}/environ"));
+        let setting = setting(&arguments, &environment.unwrap_or_default())?;
+        Some(format!("{PLUGIN} (process {pid}) has {setting}"))
     })
 }
 
@@ -67,18 +57,12 @@ fn host_managed(arguments: &[String], environment: &str) -> Option<&'static str>
 fn value<'a>(
     arguments: &'a [String],
     environment: &'a str,
-    [option, variable]: [&str; 2],
+    [flag, variable]: [&str; 2],
 ) -> Option<&'a str> {
-    let mut words = arguments.iter();
-    let given = words.find_map(|word| match word.split_once('=') {
-        Some((name, value)) => (name == option).then_some(value),
-        None => None,
-    });
-    let mut pairs = arguments.iter().zip(arguments.iter().skip(1));
-    let beside = pairs.find_map(|(name, value)| (name == option).then_some(value.as_str()));
     let mut variables = environment.split('\0').filter_map(|it| it.split_once('='));
-    let set = variables.find_map(|(name, value)| (name == variable).then_some(value));
-    given.or(beside).or(set).filter(|value| !value.is_empty())
+    let set = || variables.find_map(|(name, value)| (name == variable).then_some(value));
+    let value = option(arguments, &[flag]).or_else(set);
+    value.filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::files::HostFiles;
+use crate::host::Host;
 use crate::systemd::{is_wanted, unit_paths};
 
 pub(super) const UNIT: &str = "nvidia-imex.service";
@@ -35,14 +35,14 @@ pub enum UnitStart {
 
 impl ImexUnit {
     /// `None` if the host has no such service.
-    pub(super) fn read(files: &HostFiles) -> Option<Self> {
+    pub(super) fn read(host: &Host) -> Option<Self> {
         let paths = unit_paths(UNIT);
         paths.into_iter().find_map(|path| {
-            let start = if is_masked(files, &path) {
+            let start = if is_masked(host, &path) {
                 UnitStart::Masked
-            } else if !files.exists(&path) {
+            } else if !host.exists(&path) {
                 return None;
-            } else if is_wanted(files, UNIT) {
+            } else if is_wanted(host, UNIT) {
                 UnitStart::Enabled
             } else {
                 UnitStart::Disabled
@@ -53,11 +53,11 @@ impl ImexUnit {
 }
 
 /// The link may lead nowhere: a copy of a root need not have `/dev`.
-fn is_masked(files: &HostFiles, path: &str) -> bool {
-    let at = files.resolve(path);
+fn is_masked(host: &Host, path: &str) -> bool {
+    let at = host.resolve(path);
     let is_null = fs::read_link(&at).is_ok_and(|target| target == Path::new("/dev/null"));
     let is_empty = || {
-        let found = files.resolve_target(path).metadata();
+        let found = host.resolve_target(path).metadata();
         found.is_ok_and(|found| found.is_file() && found.len() == 0)
     };
     is_null || is_empty()
@@ -65,10 +65,10 @@ fn is_masked(files: &HostFiles, path: &str) -> bool {
 
 /// The command that starts the daemon: that of the unit, or of what changes it
 /// last. Empty if none is there.
-pub(super) fn exec_start(files: &HostFiles, unit: &str) -> String {
-    let changes = files.drop_ins(unit_paths(&format!("{UNIT}.d")));
+pub(super) fn exec_start(host: &Host, unit: &str) -> String {
+    let changes = host.drop_ins(unit_paths(&format!("{UNIT}.d")));
     let paths = [unit.to_owned()].into_iter().chain(changes);
-    let mut commands = paths.filter_map(|path| last_command(&files.text_if_readable(&path)?));
+    let mut commands = paths.filter_map(|path| last_command(&host.text_if_readable(&path)?));
     commands.next_back().unwrap_or_default()
 }
 

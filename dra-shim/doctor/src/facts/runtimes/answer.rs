@@ -7,9 +7,9 @@ use serde_json::Value as Json;
 use toml::{Table, Value};
 
 use super::model::{CdiSettings, CdiSupport, DefaultHandler, RuntimeKind};
-use super::toml_file::strings;
+use super::written::strings;
 use crate::cri::{self, CriError};
-use crate::files::HostFiles;
+use crate::host::Host;
 use crate::packages;
 
 const NOTHING: &str = "its answer has no configuration";
@@ -24,7 +24,7 @@ pub(super) struct Answer {
 }
 
 /// Asks who it is, and then in its own way how it is configured.
-pub(super) fn ask(files: &HostFiles, socket: &Path) -> Result<Answer, CriError> {
+pub(super) fn ask(host: &Host, socket: &Path) -> Result<Answer, CriError> {
     let cri::Version { name, version } = cri::version(socket)?;
     let unknown = |error: CriError| {
         let why = format!("it does not show its configuration: {error}");
@@ -34,12 +34,12 @@ pub(super) fn ask(files: &HostFiles, socket: &Path) -> Result<Answer, CriError> 
     let (kind, version, settings) = match name.as_str() {
         "containerd" => {
             let info = cri::verbose_status(socket);
-            let settings = info.map(|it| of_containerd(files, &it));
+            let settings = info.map(|it| of_containerd(host, &it));
             (RuntimeKind::Containerd, version, settings)
         }
         "cri-o" => {
             let config = cri::crio_config(socket);
-            let settings = config.map(|it| of_crio(files, &it));
+            let settings = config.map(|it| of_crio(host, &it));
             (RuntimeKind::CriO, version, settings)
         }
         // cri-dockerd gives name and version of what it stands for.
@@ -68,7 +68,7 @@ pub(super) fn only(support: CdiSupport) -> CdiSettings {
 
 /// `config`, as containerd counts it from all its files: 1.6 has neither of the members,
 /// and a release in which CDI is always on has no use for the first.
-fn of_containerd(files: &HostFiles, info: &BTreeMap<String, String>) -> CdiSettings {
+fn of_containerd(host: &Host, info: &BTreeMap<String, String>) -> CdiSettings {
     let config = match info
         .get("config")
         .map(|it| serde_json::from_str::<Json>(it))
@@ -98,11 +98,11 @@ fn of_containerd(files: &HostFiles, info: &BTreeMap<String, String>) -> CdiSetti
             let dirs = dirs.iter().filter_map(Json::as_str);
             dirs.map(str::to_owned).collect()
         }),
-        default_handler: handler.and_then(|(name, program)| look_up(files, name, program)),
+        default_handler: handler.and_then(|(name, program)| look_up(host, name, program)),
     }
 }
 
-fn of_crio(files: &HostFiles, config: &str) -> CdiSettings {
+fn of_crio(host: &Host, config: &str) -> CdiSettings {
     let config = config.parse::<Table>().ok();
     let runtime = config
         .as_ref()
@@ -114,7 +114,7 @@ fn of_crio(files: &HostFiles, config: &str) -> CdiSettings {
     let name = runtime.get("default_runtime").and_then(Value::as_str);
     let handler = name.and_then(|name| {
         let program = runtime.get("runtimes")?.get(name)?.get("runtime_path")?;
-        look_up(files, name, program.as_str()?)
+        look_up(host, name, program.as_str()?)
     });
     CdiSettings {
         support: spec_dirs
@@ -126,8 +126,8 @@ fn of_crio(files: &HostFiles, config: &str) -> CdiSettings {
 }
 
 /// `None` of a name, which the runtime looks up, and of a program that cannot be examined.
-fn look_up(files: &HostFiles, name: &str, program: &str) -> Option<DefaultHandler> {
-    let exists = files.try_exists(program).ok()?;
+fn look_up(host: &Host, name: &str, program: &str) -> Option<DefaultHandler> {
+    let exists = host.try_exists(program).ok()?;
     program.starts_with('/').then(|| DefaultHandler {
         name: name.to_owned(),
         program: program.to_owned(),
@@ -142,7 +142,6 @@ mod tests {
     use std::{env, fs, thread};
 
     use super::*;
-    use crate::root::Root;
 
     /// What releases have answered, the members that are read here and what is beside them.
     const RECORDED: [(&str, &str); 3] = [
@@ -154,11 +153,11 @@ mod tests {
     #[test]
     fn what_each_release_of_containerd_has_answered_is_understood() {
         let root = tempfile::tempdir().unwrap();
-        let files = HostFiles::new(Root::new(root.path()).unwrap());
+        let host = Host::open(root.path()).unwrap();
         let expected = [CdiSupport::Absent, CdiSupport::Off, CdiSupport::On];
         for ((release, config), support) in RECORDED.into_iter().zip(expected) {
             let info = BTreeMap::from([("config".to_owned(), config.to_owned())]);
-            let settings = of_containerd(&files, &info);
+            let settings = of_containerd(&host, &info);
             assert_eq!(settings.support, support, "{release}");
             let usual = ["/etc/cdi", "/var/run/cdi"].map(str::to_owned).to_vec();
             let dirs = (support != CdiSupport::Absent).then_some(usual);
@@ -167,7 +166,7 @@ mod tests {
         // Only this one was recorded with a path for runc.
         let (_, config) = RECORDED[2];
         let info = BTreeMap::from([("config".to_owned(), config.to_owned())]);
-        let handler = of_containerd(&files, &info).default_handler.unwrap();
+        let handler = of_containerd(&host, &info).default_handler.unwrap();
         assert_eq!(handler.program, "/usr/sbin/runc");
         assert!(!handler.exists);
     }
@@ -175,15 +174,15 @@ mod tests {
     #[test]
     fn an_answer_without_a_configuration_is_not_judged() {
         let root = tempfile::tempdir().unwrap();
-        let files = HostFiles::new(Root::new(root.path()).unwrap());
+        let host = Host::open(root.path()).unwrap();
         let unknown = |settings: CdiSettings| matches!(settings.support, CdiSupport::Unknown(_));
         for config in ["", "{", "[]x"] {
             let info = BTreeMap::from([("config".to_owned(), config.to_owned())]);
-            assert!(unknown(of_containerd(&files, &info)), "{config}");
+            assert!(unknown(of_containerd(&host, &info)), "{config}");
         }
-        assert!(unknown(of_containerd(&files, &BTreeMap::new())));
-        assert!(unknown(of_crio(&files, "not TOML")));
-        assert!(unknown(of_crio(&files, "[crio]\n")));
+        assert!(unknown(of_containerd(&host, &BTreeMap::new())));
+        assert!(unknown(of_crio(&host, "not TOML")));
+        assert!(unknown(of_crio(&host, "[crio]\n")));
     }
 
     /// Ends with the test, however that ends.
@@ -212,11 +211,11 @@ mod tests {
         let log = fs::File::create(dir.join("log")).unwrap();
         command.arg("--config").arg(&path).stderr(log);
         let _containerd = Containerd(command.spawn().unwrap());
-        let files = HostFiles::new(Root::new(Path::new("/")).unwrap());
+        let host = Host::open(Path::new("/")).unwrap();
         let began = Instant::now();
         loop {
             // It listens before its CRI plugin does.
-            match ask(&files, &dir.join("containerd.sock")) {
+            match ask(&host, &dir.join("containerd.sock")) {
                 Err(CriError::Absent | CriError::Failed(_))
                     if began.elapsed() < Duration::from_secs(60) =>
                 {

@@ -1,11 +1,15 @@
 //! What may serve kubelet on a host, and what people start containers with.
 
+use std::path::Path;
+
 use super::distribution::Distribution;
 use super::model::{Runtime, RuntimeKind};
-use super::running::{self, Running};
 use super::written::{CRIO_CONFIG, CRIO_DROP_INS};
-use crate::files::HostFiles;
+use crate::host::Host;
 use crate::packages;
+use crate::processes::{
+    Process, ProcessRoot, arguments, config_option, option, process_root, processes,
+};
 
 pub(super) const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
 const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
@@ -32,61 +36,67 @@ pub(super) struct Candidate {
     pub(super) option: Option<&'static str>,
 }
 
+/// A program that runs on this host.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// Its own name first; none of one that has ended.
+    arguments: Vec<String>,
+}
+
 /// Each containerd with a configuration of its own, CRI-O, cri-dockerd.
-pub(super) fn find(files: &HostFiles) -> Vec<Candidate> {
-    let mut found = containerd(files);
-    found.extend(crio(files));
-    found.extend(cri_dockerd(files));
+pub(super) fn find(host: &Host) -> Vec<Candidate> {
+    let mut found = containerd(host);
+    found.extend(crio(host));
+    found.extend(cri_dockerd(host));
     found
 }
 
 /// Docker and podman.
-pub(super) fn of_people(files: &HostFiles) -> impl Iterator<Item = Runtime> {
-    let docker = installed(
-        files,
-        "dockerd",
-        RuntimeKind::Docker,
-        &["docker-ce", "docker.io"],
-    );
-    let podman = installed(files, "podman", RuntimeKind::Podman, &["podman"]);
-    docker.into_iter().chain(podman)
+pub(super) fn of_people(host: &Host) -> impl Iterator<Item = Runtime> {
+    let docker = ("dockerd", RuntimeKind::Docker, ["docker-ce", "docker.io"]);
+    let podman = ("podman", RuntimeKind::Podman, ["podman"; 2]);
+    let installed = [docker, podman].into_iter();
+    let installed = installed.filter(|(name, ..)| program(host, name));
+    installed.map(|(_, kind, packages)| Runtime {
+        kind,
+        version: packages::version(host, &packages),
+        config: None,
+    })
 }
 
 /// Those that run, and those with a file that nothing that runs was started with.
-fn containerd(files: &HostFiles) -> Vec<Candidate> {
+fn containerd(host: &Host) -> Vec<Candidate> {
     let new = |config: &str, running: Option<&Running>| {
         let is_own = config == CONTAINERD_CONFIG;
-        let version = is_own.then(|| packages::version(files, &["containerd.io", "containerd"]));
+        let version = is_own.then(|| packages::version(host, &["containerd.io", "containerd"]));
         let own_socket = Distribution::socket(config);
         let address = running.and_then(|it| it.option(&["--address", "-a"]));
         Candidate {
             runtime: Runtime {
                 kind: RuntimeKind::Containerd,
                 version: version.flatten(),
-                config: files.exists(config).then(|| config.to_owned()),
+                config: host.exists(config).then(|| config.to_owned()),
             },
             socket: plain(address.or(own_socket).unwrap_or(CONTAINERD_SOCKET)),
             runs: running.is_some(),
             option: None,
         }
     };
-    let running = running::find(files, &["containerd"]);
+    let processes = running(host, &["containerd"]);
     let config_of = |it: &Running| it.config().unwrap_or(CONTAINERD_CONFIG).to_owned();
-    let started: Vec<String> = running.iter().map(config_of).collect();
+    let started: Vec<String> = processes.iter().map(config_of).collect();
     let mut found: Vec<Candidate> = Vec::new();
-    for (config, process) in started.iter().zip(&running) {
+    for (config, process) in started.iter().zip(&processes) {
         found.push(new(config, Some(process)));
     }
-    let is_installed = program(files, "containerd") || files.exists(CONTAINERD_CONFIG);
+    let is_installed = program(host, "containerd") || host.exists(CONTAINERD_CONFIG);
     let own = is_installed.then_some(CONTAINERD_CONFIG);
-    let of_distributions = Distribution::configs().filter(|it| files.exists(it));
+    let of_distributions = Distribution::configs().filter(|it| host.exists(it));
     for config in own.into_iter().chain(of_distributions) {
         // MicroK8s starts it with a name of the same file that has a revision in it.
         let is_same = |it: &String| {
-            it == config
-                || files
-                    .target_id(it)
-                    .is_some_and(|id| files.target_id(config) == Some(id))
+            let id = host.target_id(it);
+            it == config || id.is_some() && host.target_id(config) == id
         };
         if !started.iter().any(is_same) {
             found.push(new(config, None));
@@ -95,16 +105,16 @@ fn containerd(files: &HostFiles) -> Vec<Candidate> {
     found
 }
 
-fn crio(files: &HostFiles) -> Option<Candidate> {
-    let running = running::find(files, &["crio"]).into_iter().next();
-    let has_files = files.first_existing(&CRIO_CONFIGS).is_some();
-    let is_there = running.is_some() || program(files, "crio") || has_files;
+fn crio(host: &Host) -> Option<Candidate> {
+    let running = running(host, &["crio"]).into_iter().next();
+    let has_files = host.first_existing(&CRIO_CONFIGS).is_some();
+    let is_there = running.is_some() || program(host, "crio") || has_files;
     let option = |names: &[&str]| running.as_ref()?.option(names).map(str::to_owned);
     is_there.then(|| Candidate {
         runtime: Runtime {
             kind: RuntimeKind::CriO,
-            version: packages::version(files, &["cri-o"]),
-            config: files.exists(CRIO_CONFIG).then(|| CRIO_CONFIG.to_owned()),
+            version: packages::version(host, &["cri-o"]),
+            config: host.exists(CRIO_CONFIG).then(|| CRIO_CONFIG.to_owned()),
         },
         socket: plain(&option(&["--listen"]).unwrap_or_else(|| CRIO_SOCKET.to_owned())),
         runs: running.is_some(),
@@ -116,15 +126,15 @@ fn crio(files: &HostFiles) -> Option<Candidate> {
 }
 
 /// k3s has it built in, and makes its socket.
-fn cri_dockerd(files: &HostFiles) -> Option<Candidate> {
-    let running = running::find(files, &["cri-dockerd"]).into_iter().next();
-    let socket = files.first_existing(&CRI_DOCKERD_SOCKETS);
-    let is_there = running.is_some() || socket.is_some() || program(files, "cri-dockerd");
+fn cri_dockerd(host: &Host) -> Option<Candidate> {
+    let running = running(host, &["cri-dockerd"]).into_iter().next();
+    let socket = host.first_existing(&CRI_DOCKERD_SOCKETS);
+    let is_there = running.is_some() || socket.is_some() || program(host, "cri-dockerd");
     let [usual, _] = CRI_DOCKERD_SOCKETS;
     is_there.then(|| Candidate {
         runtime: Runtime {
             kind: RuntimeKind::CriDockerd,
-            version: packages::version(files, &["cri-dockerd"]),
+            version: packages::version(host, &["cri-dockerd"]),
             config: None,
         },
         socket: socket.unwrap_or(usual).to_owned(),
@@ -133,23 +143,10 @@ fn cri_dockerd(files: &HostFiles) -> Option<Candidate> {
     })
 }
 
-fn installed(
-    files: &HostFiles,
-    name: &str,
-    kind: RuntimeKind,
-    packages: &[&str],
-) -> Option<Runtime> {
-    program(files, name).then(|| Runtime {
-        kind,
-        version: packages::version(files, packages),
-        config: None,
-    })
-}
-
-fn program(files: &HostFiles, name: &str) -> bool {
+fn program(host: &Host, name: &str) -> bool {
     ["/usr/bin", "/usr/local/bin"]
         .iter()
-        .any(|dir| files.exists(&format!("{dir}/{name}")))
+        .any(|dir| host.exists(&format!("{dir}/{name}")))
 }
 
 /// A socket's path: without `unix://`, and `/run` for `/var/run`.
@@ -157,4 +154,52 @@ pub(super) fn plain(endpoint: &str) -> String {
     let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint);
     path.strip_prefix("/var/run/")
         .map_or_else(|| path.to_owned(), |rest| format!("/run/{rest}"))
+}
+
+/// Those of any of these names. Only processes of this host that root runs; see
+/// [`is_roots`].
+pub(super) fn running(host: &Host, names: &[&str]) -> Vec<Running> {
+    let processes = processes(host).into_iter();
+    let wanted = processes.filter(|process| names.contains(&process.name.as_str()));
+    let ours = wanted.filter(|process| {
+        is_roots(host, process) && matches!(process_root(host, process.pid), ProcessRoot::Host(_))
+    });
+    ours.map(|process| Running {
+        arguments: arguments(host, process.pid)
+            .ok()
+            .flatten()
+            .unwrap_or_default(),
+    })
+    .collect()
+}
+
+/// Whether root runs it: any user may give a process any name, and what it names is read
+/// and asked as root. (The owner of the process's directory may be root all the same.)
+fn is_roots(host: &Host, process: &Process) -> bool {
+    let status = host.text_if_readable(&format!("/proc/{}/status", process.pid));
+    let status = status.unwrap_or_default();
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    users.is_some_and(|users| users.split_whitespace().all(|user| user == "0"))
+}
+
+// === impl Running ===
+
+impl Running {
+    /// The configuration that its command line names. None, if the path is one that only
+    /// the process itself can follow.
+    fn config(&self) -> Option<&str> {
+        let config = config_option(&self.arguments)?;
+        Path::new(config).is_absolute().then_some(config)
+    }
+
+    /// The value of an option, by any of its names.
+    pub(super) fn option(&self, names: &[&str]) -> Option<&str> {
+        option(&self.arguments, names)
+    }
+
+    /// Whether it has an option without a value.
+    pub(super) fn has(&self, names: &[&str]) -> bool {
+        let mut arguments = self.arguments.iter();
+        arguments.any(|it| names.contains(&it.as_str()))
+    }
 }

@@ -8,7 +8,7 @@ use std::fs;
 
 use super::model::Edit;
 use super::written::{Key, Written};
-use crate::files::HostFiles;
+use crate::host::Host;
 use crate::systemd::unit_paths;
 
 const DEFAULT_TABLE: &str = "plugins.\"io.containerd.grpc.v1.cri\"";
@@ -56,13 +56,13 @@ const NODEADM: (&str, &str) = (
 );
 
 /// Where a setting of CDI belongs.
-pub(super) fn edit(files: &HostFiles, config: &str, written: &Written, key: Key) -> Edit {
-    let distribution = Distribution::of(files, config);
-    let by_distribution = distribution.map(|it| it.edit(files, config, written, key));
+pub(super) fn edit(host: &Host, config: &str, written: &Written, key: Key) -> Edit {
+    let distribution = Distribution::of(host, config);
+    let by_distribution = distribution.map(|it| it.edit(host, config, written, key));
     let by_people = || {
         let place = written.place(key).map(|(file, _)| file);
         let note = match place {
-            Some(_) => by_system(files),
+            Some(_) => by_system(host),
             None => " (to be made, with `version = 2` as its first line)",
         };
         let file = place.unwrap_or(config).to_owned();
@@ -84,13 +84,13 @@ pub(super) fn edit(files: &HostFiles, config: &str, written: &Written, key: Key)
 }
 
 /// How the file is written on a system that writes it itself.
-pub(super) fn by_system(files: &HostFiles) -> &'static str {
+pub(super) fn by_system(host: &Host) -> &'static str {
     let (program, note) = NODEADM;
-    if files.exists(program) {
+    if host.exists(program) {
         return note;
     }
-    let release = files.text_if_readable("/etc/os-release");
-    let release = release.or_else(|| files.text_if_readable("/usr/lib/os-release"));
+    let release = host.text_if_readable("/etc/os-release");
+    let release = release.or_else(|| host.text_if_readable("/usr/lib/os-release"));
     let release = release.unwrap_or_default();
     let id = release.lines().find_map(|line| line.strip_prefix("ID="));
     let id = id.unwrap_or_default().trim_matches('"');
@@ -107,7 +107,7 @@ impl Distribution {
     }
 
     /// Who writes this configuration.
-    pub(super) fn of(files: &HostFiles, config: &str) -> Option<Self> {
+    pub(super) fn of(host: &Host, config: &str) -> Option<Self> {
         if let Some(data_dir) = config.strip_suffix(BELOW_DATA) {
             let is_rke2 = data_dir.contains("rke2");
             return Some(if is_rke2 { Self::Rke2 } else { Self::K3s });
@@ -115,7 +115,7 @@ impl Distribution {
         match config {
             // One without that line is the administrator's own.
             K0S => {
-                let text = files.text_if_readable(K0S);
+                let text = host.text_if_readable(K0S);
                 let is_managed = text.is_none_or(|it| it.contains("k0s_managed=true"));
                 is_managed.then_some(Self::K0s)
             }
@@ -140,14 +140,14 @@ impl Distribution {
     /// The file, what has to be known of it, and what makes it effective.
     fn edit(
         self,
-        files: &HostFiles,
+        host: &Host,
         config: &str,
         written: &Written,
         key: Key,
     ) -> (String, &'static str, String) {
         let set_by = written.place(key).map_or("", |(file, _)| file);
         match self {
-            Self::K3s | Self::Rke2 => self.edit_template(files, config, written, set_by),
+            Self::K3s | Self::Rke2 => self.edit_template(host, config, written, set_by),
             Self::K0s => {
                 let is_drop_in = set_by.starts_with(K0S_DROP_INS);
                 let file = if is_drop_in {
@@ -177,7 +177,7 @@ impl Distribution {
     /// A drop-in, where the configuration imports those; else the template.
     fn edit_template(
         self,
-        files: &HostFiles,
+        host: &Host,
         config: &str,
         written: &Written,
         set_by: &str,
@@ -189,7 +189,7 @@ impl Distribution {
         let has = |unit: &str| {
             let unit = format!("{unit}.service");
             let mut paths = unit_paths(&unit);
-            paths.any(|path| files.exists(&path))
+            paths.any(|path| host.exists(&path))
         };
         let apply = match (has(server), has(agent)) {
             (true, false) => format!(", and restart {server}"),
@@ -203,7 +203,7 @@ impl Distribution {
         }
         if written.imports(&drop_ins) {
             let file = format!("{drop_ins}/cdi.toml");
-            let note = to_be_made(files.exists(&file));
+            let note = to_be_made(host.exists(&file));
             return (file, note, apply);
         }
         let templates = ["config-v3.toml.tmpl", "config.toml.tmpl"];
@@ -212,11 +212,11 @@ impl Distribution {
             .main_table()
             .is_some_and(|it| it.contains("cri.v1.runtime"));
         let file = if is_of_3 { v3 } else { v2 };
-        let link = fs::read_link(files.resolve(&file));
+        let link = fs::read_link(host.resolve(&file));
         if link.is_ok_and(|target| target.starts_with(NIX_STORE)) {
             return by_nix(" (services.k3s.containerdConfigTemplate)");
         }
-        let note = match (files.exists(&file), name) {
+        let note = match (host.exists(&file), name) {
             (true, "RKE2") => ", from which RKE2 makes the configuration",
             (true, _) => ", from which k3s makes the configuration",
             (false, _) => " (to be made: a copy of config.toml beside it)",

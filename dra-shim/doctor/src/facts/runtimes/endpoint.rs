@@ -2,9 +2,8 @@
 
 use serde_json::Value as Json;
 
-use super::candidates::plain;
-use super::running::{self, Running};
-use crate::files::HostFiles;
+use super::candidates::{Running, plain, running};
+use crate::host::Host;
 use crate::kubelet_state::KUBELET_STATE_FILE;
 
 /// What kubelet writes into its root directory.
@@ -23,20 +22,20 @@ pub(super) struct Kubelet {
 }
 
 /// By its process, or what it has written.
-pub(super) fn find(files: &HostFiles, root: &str) -> Option<Kubelet> {
-    let process = running::find(files, &["kubelet"]).into_iter().next();
+pub(super) fn find(host: &Host, root: &str) -> Option<Kubelet> {
+    let process = running(host, &["kubelet"]).into_iter().next();
     let has_state = STATE
         .iter()
-        .any(|name| files.exists(&format!("{root}/{name}")));
+        .any(|name| host.exists(&format!("{root}/{name}")));
     if process.is_none() && !has_state {
         return None;
     }
     let named = match &process {
-        Some(process) => of_process(files, process),
+        Some(process) => of_process(host, process),
         // As kubeadm starts it.
-        None => in_flags(files, &format!("{root}/kubeadm-flags.env"))
-            .or_else(|| in_config(files, &format!("{root}/config.yaml")))
-            .or_else(|| of_rancher(files)),
+        None => in_flags(host, &format!("{root}/kubeadm-flags.env"))
+            .or_else(|| in_config(host, &format!("{root}/config.yaml")))
+            .or_else(|| of_rancher(host)),
     };
     Some(Kubelet {
         socket: named.map(|it| plain(&it)),
@@ -46,22 +45,22 @@ pub(super) fn find(files: &HostFiles, root: &str) -> Option<Kubelet> {
 
 /// An option comes before the files of `--config-dir`, of which the last decides, and
 /// those before the one of `--config`.
-fn of_process(files: &HostFiles, process: &Running) -> Option<String> {
+fn of_process(host: &Host, process: &Running) -> Option<String> {
     let option = process.option(&[ENDPOINT]).map(str::to_owned);
     let in_dir = || {
         let dir = process.option(&["--config-dir"])?;
-        let names = files.list(dir).into_iter().rev();
+        let names = host.list(dir).into_iter().rev();
         let mut names = names.filter(|name| name.strip_suffix(".conf").is_some());
-        names.find_map(|name| in_config(files, &format!("{dir}/{name}")))
+        names.find_map(|name| in_config(host, &format!("{dir}/{name}")))
     };
-    let in_file = || in_config(files, process.option(&["--config"])?);
+    let in_file = || in_config(host, process.option(&["--config"])?);
     option.or_else(in_dir).or_else(in_file)
 }
 
 /// k3s has kubelet in its own process, and RKE2 starts it: both by their own options and
 /// files.
-fn of_rancher(files: &HostFiles) -> Option<String> {
-    let running = running::find(files, &["k3s-server", "k3s-agent", "k3s", "rke2"]);
+fn of_rancher(host: &Host) -> Option<String> {
+    let running = running(host, &["k3s-server", "k3s-agent", "k3s", "rke2"]);
     let by_option = |process: Running| {
         let docker = process.has(&["--docker"]).then(|| K3S_DOCKER.to_owned());
         let named = process.option(&[ENDPOINT]).map(str::to_owned);
@@ -70,11 +69,11 @@ fn of_rancher(files: &HostFiles) -> Option<String> {
     let by_file = || {
         let found = ["k3s", "rke2"].into_iter().flat_map(|name| {
             let dir = format!("/etc/rancher/{name}/config.yaml.d");
-            let drop_ins = files.list(&dir).into_iter().rev();
+            let drop_ins = host.list(&dir).into_iter().rev();
             let drop_ins = drop_ins.map(move |file| format!("{dir}/{file}"));
             drop_ins.chain([format!("/etc/rancher/{name}/config.yaml")])
         });
-        let texts = found.filter_map(|path| files.text_if_readable(&path));
+        let texts = found.filter_map(|path| host.text_if_readable(&path));
         texts.into_iter().find_map(|text| {
             let docker = value(&text, "docker").filter(|it| *it == "true");
             let named = value(&text, "container-runtime-endpoint");
@@ -87,9 +86,9 @@ fn of_rancher(files: &HostFiles) -> Option<String> {
 }
 
 /// `containerRuntimeEndpoint` of a `KubeletConfiguration` in JSON or YAML.
-fn in_config(files: &HostFiles, path: &str) -> Option<String> {
+fn in_config(host: &Host, path: &str) -> Option<String> {
     const KEY: &str = "containerRuntimeEndpoint";
-    let text = files.text_if_readable(path)?;
+    let text = host.text_if_readable(path)?;
     match serde_json::from_str::<Json>(&text) {
         Ok(config) => config.get(KEY)?.as_str().map(str::to_owned),
         Err(_) => value(&text, KEY).map(str::to_owned),
@@ -105,8 +104,8 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     (!value.is_empty()).then_some(value)
 }
 
-fn in_flags(files: &HostFiles, path: &str) -> Option<String> {
-    let text = files.text_if_readable(path)?;
+fn in_flags(host: &Host, path: &str) -> Option<String> {
+    let text = host.text_if_readable(path)?;
     let mut words = text.split(|it: char| it.is_whitespace() || "\"'".contains(it));
     let value = words.find_map(|word| word.strip_prefix(ENDPOINT)?.strip_prefix('='))?;
     Some(value.to_owned())

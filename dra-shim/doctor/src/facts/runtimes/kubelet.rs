@@ -5,10 +5,9 @@ use super::candidates::{CONTAINERD_CONFIG, Candidate};
 use super::distribution::{self, Distribution};
 use super::endpoint::Kubelet;
 use super::model::{CdiSettings, CdiSupport, Edit, KubeletRuntime, Runtime, RuntimeKind, Settings};
-use super::toml_file::TomlError;
-use super::written::{self, CRIO_DROP_INS, Key, Written};
+use super::written::{self, CRIO_DROP_INS, Key, TomlError, Written};
 use crate::cri::CriError;
-use crate::files::HostFiles;
+use crate::host::Host;
 use crate::processes::is_live;
 
 /// The first releases, major and minor, that take the devices of claims from where kubelet
@@ -18,10 +17,10 @@ const CONTAINERD_WITH_CDI: (u32, u32) = (1, 7);
 const CRIO_WITH_CDI: (u32, u32) = (1, 28);
 
 /// What its files say of a runtime that is not asked.
-fn read(files: &HostFiles, candidate: &Candidate) -> Result<Written, TomlError> {
+fn read(host: &Host, candidate: &Candidate) -> Result<Written, TomlError> {
     match candidate.runtime.kind {
-        RuntimeKind::CriO => written::crio(files),
-        _ => written::containerd(files, config_of(&candidate.runtime)),
+        RuntimeKind::CriO => written::crio(host),
+        _ => written::containerd(host, config_of(&candidate.runtime)),
     }
 }
 
@@ -35,27 +34,27 @@ impl Kubelet {
     /// Takes the one that serves it out of `candidates`; `None` if nothing tells which.
     pub(super) fn runtime(
         &self,
-        files: &HostFiles,
+        host: &Host,
         candidates: &mut Vec<Candidate>,
     ) -> Option<KubeletRuntime> {
         let candidate = match &self.socket {
             Some(socket) => {
-                let id = files.target_id(socket);
+                let id = host.target_id(socket);
                 let is_same = |it: &Candidate| {
-                    it.socket == *socket || id.is_some() && files.target_id(&it.socket) == id
+                    it.socket == *socket || id.is_some() && host.target_id(&it.socket) == id
                 };
                 let place = candidates.iter().position(is_same);
                 place.map_or_else(|| unseen(socket), |place| candidates.remove(place))
             }
-            None => candidates.remove(likely(files, candidates)?),
+            None => candidates.remove(likely(host, candidates)?),
         };
-        Some(self.examine(files, &candidate))
+        Some(self.examine(host, &candidate))
     }
 
-    fn examine(&self, files: &HostFiles, candidate: &Candidate) -> KubeletRuntime {
+    fn examine(&self, host: &Host, candidate: &Candidate) -> KubeletRuntime {
         let socket = candidate.socket.clone();
-        let asked = answer::ask(files, &files.resolve_target(&socket));
-        let written = read(files, candidate);
+        let asked = answer::ask(host, &host.resolve_target(&socket));
+        let written = read(host, candidate);
         let mut runtime = candidate.runtime.clone();
         let settings = match asked {
             Ok(answer) => {
@@ -65,16 +64,16 @@ impl Kubelet {
                 Settings::Asked(with_release(&runtime, answer.settings))
             }
             Err(CriError::WithoutCri) => {
-                Settings::WithoutCri(written.as_ref().ok().and_then(|it| it.disabled(files)))
+                Settings::WithoutCri(written.as_ref().ok().and_then(|it| it.disabled(host)))
             }
             // A host that is only files has no runtime that could answer.
             Err(error @ CriError::Absent)
-                if self.runs && self.socket.is_some() && is_live(files) =>
+                if self.runs && self.socket.is_some() && is_live(host) =>
             {
                 Settings::NoAnswer(error.to_string())
             }
             Err(error @ (CriError::Absent | CriError::Denied)) => {
-                unasked(files, candidate, &written, &error)
+                unasked(host, candidate, &written, &error)
             }
             Err(error @ (CriError::TimedOut | CriError::Failed(_))) => {
                 Settings::NoAnswer(error.to_string())
@@ -87,7 +86,7 @@ impl Kubelet {
         let key = if is_off { Key::Enable } else { Key::SpecDirs };
         let written = written.unwrap_or_default();
         KubeletRuntime {
-            edit: edit(files, candidate.option, &runtime, &written, key),
+            edit: edit(host, candidate.option, &runtime, &written, key),
             runtime,
             socket,
             settings,
@@ -119,14 +118,14 @@ fn unseen(socket: &str) -> Candidate {
 /// distribution's kubelet has the distribution's runtime; one that runs comes before one
 /// that does not, and one without CRI is Docker's; and cri-dockerd is there for kubelet
 /// only.
-fn likely(files: &HostFiles, candidates: &[Candidate]) -> Option<usize> {
+fn likely(host: &Host, candidates: &[Candidate]) -> Option<usize> {
     let of_distribution = |it: &Candidate| {
         let config = it.runtime.config.as_deref();
-        config.is_some_and(|it| Distribution::of(files, it).is_some())
+        config.is_some_and(|it| Distribution::of(host, it).is_some())
     };
     let serves = |it: &Candidate| {
-        let written = read(files, it);
-        written.is_ok_and(|written| written.disabled(files).is_none())
+        let written = read(host, it);
+        written.is_ok_and(|written| written.disabled(host).is_none())
     };
     let is_cri_dockerd = |it: &Candidate| it.runtime.kind == RuntimeKind::CriDockerd;
     let runs = |it: &Candidate| it.runs;
@@ -149,7 +148,7 @@ fn likely(files: &HostFiles, candidates: &[Candidate]) -> Option<usize> {
 }
 
 fn unasked(
-    files: &HostFiles,
+    host: &Host,
     candidate: &Candidate,
     written: &Result<Written, TomlError>,
     asked: &CriError,
@@ -172,7 +171,7 @@ fn unasked(
         Ok(written) => {
             let found = match runtime.kind {
                 RuntimeKind::CriO => written.of_crio(),
-                _ => match written.disabled(files) {
+                _ => match written.disabled(host) {
                     Some(disabled) => return Settings::WithoutCri(Some(disabled)),
                     None => written.of_containerd(),
                 },
@@ -207,7 +206,7 @@ fn with_release(runtime: &Runtime, settings: CdiSettings) -> CdiSettings {
 }
 
 fn edit(
-    files: &HostFiles,
+    host: &Host,
     option: Option<&'static str>,
     runtime: &Runtime,
     written: &Written,
@@ -216,14 +215,14 @@ fn edit(
     match runtime.kind {
         RuntimeKind::Containerd => {
             let config = config_of(runtime);
-            Some(distribution::edit(files, config, written, key))
+            Some(distribution::edit(host, config, written, key))
         }
         RuntimeKind::CriO => {
             let set_by = written.place(key).filter(|_| written.sets_dirs());
             let (file, note) = match (option, set_by) {
                 (Some(option), _) => ("crio's command line".to_owned(), format!(" ({option})")),
                 (None, Some((file, _))) => {
-                    let note = distribution::by_system(files);
+                    let note = distribution::by_system(host);
                     (file.to_owned(), note.to_owned())
                 }
                 (None, None) => {

@@ -187,3 +187,12 @@ impl KubeletRuntime {
         }
     }
 }
+
+// === impl CdiSettings ===
+
+impl CdiSettings {
+    /// Whether it surely resolves no device.
+    pub(crate) fn is_without(&self) -> bool {
+        matches!(self.support, CdiSupport::Off | CdiSupport::Absent)
+    }
+}

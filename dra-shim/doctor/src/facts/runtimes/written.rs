@@ -4,8 +4,7 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::model::{CdiSettings, CdiSupport, DisabledCri, Misplaced};
-use super::toml_file::{self, TomlError, strings};
-use crate::files::HostFiles;
+use crate::host::Host;
 
 pub(super) const CRIO_CONFIG: &str = "/etc/crio/crio.conf";
 pub(super) const CRIO_DROP_INS: &str = "/etc/crio/crio.conf.d";
@@ -58,24 +57,33 @@ enum Said<'a> {
     Differently(&'a str, &'a str),
 }
 
+/// Why a configuration says nothing, for a finding. Neither quotes the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TomlError {
+    /// It cannot be read here.
+    Unreadable(String),
+    /// It is not TOML.
+    Malformed(String),
+}
+
 // === reading ===
 
 /// A configuration of containerd, and what it imports.
-pub(super) fn containerd(files: &HostFiles, config: &str) -> Result<Written, TomlError> {
+pub(super) fn containerd(host: &Host, config: &str) -> Result<Written, TomlError> {
     let mut written = Written::default();
-    let Some(main) = toml_file::read(files, config)? else {
+    let Some(main) = read_toml(host, config)? else {
         return Ok(written);
     };
     let imports = main.get("imports").and_then(strings).unwrap_or_default();
     written.files.push(ConfigFile::of_containerd(config, main));
     for import in imports {
-        let Some(paths) = matching(files, config, &import) else {
+        let Some(paths) = matching(host, config, &import) else {
             let why = format!("{config} imports {import}, which is not followed");
             written.others = Some(why);
             continue;
         };
         for path in paths {
-            if let Some(table) = toml_file::read(files, &path)? {
+            if let Some(table) = read_toml(host, &path)? {
                 if table.contains_key("imports") {
                     written.others = Some(format!("{path} imports others, which are not followed"));
                 }
@@ -87,20 +95,36 @@ pub(super) fn containerd(files: &HostFiles, config: &str) -> Result<Written, Tom
 }
 
 /// CRI-O's configuration: every file below the directory of drop-ins counts.
-pub(super) fn crio(files: &HostFiles) -> Result<Written, TomlError> {
+pub(super) fn crio(host: &Host) -> Result<Written, TomlError> {
     let mut paths = vec![CRIO_CONFIG.to_owned()];
-    walk(files, CRIO_DROP_INS, DEEPEST, &mut paths);
+    walk(host, CRIO_DROP_INS, DEEPEST, &mut paths);
     let mut written = Written::default();
     for path in paths {
-        if let Some(table) = toml_file::read(files, &path)? {
+        if let Some(table) = read_toml(host, &path)? {
             written.files.push(ConfigFile::of_crio(&path, table));
         }
     }
     Ok(written)
 }
 
+/// The file's content; `None` if it does not exist.
+fn read_toml(host: &Host, path: &str) -> Result<Option<Table>, TomlError> {
+    let unreadable = |error| TomlError::Unreadable(format!("cannot read {path}: {error}"));
+    let text = host.read_text(path).map_err(unreadable)?;
+    text.map(|text| text.parse::<Table>())
+        .transpose()
+        // Its text would show the line, which may be a password's.
+        .map_err(|error| TomlError::Malformed(format!("{path} is not TOML: {}", error.message())))
+}
+
+/// An array of strings.
+pub(super) fn strings(value: &Value) -> Option<Vec<String>> {
+    let items = value.as_array()?.iter().filter_map(Value::as_str);
+    Some(items.map(str::to_owned).collect())
+}
+
 /// A path, or the files `DIR/*END`; `None` of any other pattern.
-fn matching(files: &HostFiles, config: &str, import: &str) -> Option<Vec<String>> {
+fn matching(host: &Host, config: &str, import: &str) -> Option<Vec<String>> {
     let path = match import.strip_prefix('/') {
         Some(_) => import.to_owned(),
         None => format!("{}/{import}", config.rsplit_once('/')?.0),
@@ -113,18 +137,18 @@ fn matching(files: &HostFiles, config: &str, import: &str) -> Option<Vec<String>
     if format!("{dir}{end}").contains(['*', '?', '[', '\\']) {
         return None;
     }
-    let names = files.list_all(dir)?.into_iter();
+    let names = host.list_all(dir)?.into_iter();
     let names = names.filter(|name| name.ends_with(end));
     Some(names.map(|name| format!("{dir}/{name}")).collect())
 }
 
-fn walk(files: &HostFiles, dir: &str, depth: usize, found: &mut Vec<String>) {
-    for name in files.list(dir) {
+fn walk(host: &Host, dir: &str, depth: usize, found: &mut Vec<String>) {
+    for name in host.list(dir) {
         let path = format!("{dir}/{name}");
-        if !files.resolve_target(&path).is_dir() {
+        if !host.resolve_target(&path).is_dir() {
             found.push(path);
         } else if depth > 0 {
-            walk(files, &path, depth - 1, found);
+            walk(host, &path, depth - 1, found);
         }
     }
 }
@@ -321,13 +345,13 @@ impl Written {
     }
 
     /// What keeps containerd from serving kubelet.
-    pub(super) fn disabled(&self, files: &HostFiles) -> Option<DisabledCri> {
+    pub(super) fn disabled(&self, host: &Host) -> Option<DisabledCri> {
         self.files.iter().find_map(|file| {
             let listed = file.all.get("disabled_plugins").and_then(strings)?;
             let name = listed
                 .into_iter()
                 .find(|it| NEEDED.contains(&it.as_str()))?;
-            let text = files.text_if_readable(&file.path)?;
+            let text = host.text_if_readable(&file.path)?;
             Some(DisabledCri {
                 line: line_of(&text, &name)?,
                 file: file.path.clone(),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use imex_cdi::Spec;
 use serde_json::json;
 
+use crate::facts::claims::checkpoint_file::SharedDevice;
 use crate::facts::claims::checkpoint_file::{CheckpointFacts, CheckpointFile};
-use crate::facts::claims::kubelet_root::{KubeletRootFacts, Presence};
-use crate::facts::claims::shared_device::SharedDevice;
+use crate::facts::claims::kubelet_root::KubeletRootFacts;
 use crate::facts::claims::{ClaimSpecFiles, KubeletStateFile};
 use crate::kubelet_state::{KubeletClaim, KubeletState};
 use crate::node_report::{NodeReport, NodeState};
@@ -42,7 +42,7 @@ fn facts(claims: &[Claim<'_>]) -> ClaimFacts {
         root: KubeletRootFacts {
             path: "/kubelet".to_owned(),
             exists: true,
-            plugin: Presence::Present,
+            has_plugin: Some(true),
             other: None,
         },
         checkpoint: CheckpointFile::Read(CheckpointFacts {

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::report::{Answer, CandidateReport, IgnoredReport, NearMissReport, UnreadDir, WhyReport};
 use crate::escape::escape;
 use crate::output::Report;
-use crate::style::Style;
+use crate::terminal::Style;
 
 /// More near misses do not help: then the name is a common one.
 const MOST_NEAR_MISSES: usize = 5;

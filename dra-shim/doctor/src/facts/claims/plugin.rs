@@ -1,13 +1,17 @@
-//! Whether somebody listens on the plugin's sockets: `/proc/net/unix`, `proc_pid_net(5)`.
-//! A socket's file stays when the process that made it ends.
+//! Whether the kubelet plugin is on a node, and whether somebody listens on its sockets:
+//! `/proc/net/unix`, `proc_pid_net(5)`. A socket's file stays when the process that made it
+//! ends.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::files::{HostFiles, is_absent};
-use crate::processes::{all_are_seen, processes};
+use crate::host::{Host, is_absent};
+use crate::processes::{all_are_seen, plugins, processes};
+
+/// The plugin's container in its pod, in both charts.
+const CONTAINER: &str = "compute-domains";
 
 /// The flag of a socket that is listened on: `__SO_ACCEPTCON`.
 const LISTENS: u32 = 0x10000;
@@ -15,19 +19,27 @@ const LISTENS: u32 = 0x10000;
 /// The fields before a socket's path.
 const FIELDS_BEFORE_PATH: usize = 7;
 
+/// Whether a process or a pod is the plugin's. A pod that crashes again and again has no
+/// process, and kubelet keeps its directory.
+pub(super) fn is_deployed(host: &Host, kubelet_root: &str) -> bool {
+    let pods = format!("{kubelet_root}/pods");
+    let is_its_pod = |uid: &String| host.exists(&format!("{pods}/{uid}/containers/{CONTAINER}"));
+    host.list(&pods).iter().any(is_its_pod) || plugins(host).next().is_some()
+}
+
 /// The sockets of `dir` that `is_ours`, if nobody listens on any of them. `None` if
 /// there are none, somebody does, or it is not known.
 pub(super) fn deserted(
-    files: &HostFiles,
+    host: &Host,
     dir: &str,
     is_ours: impl Fn(&str) -> bool,
 ) -> Option<Vec<String>> {
-    let names = files.list(dir).into_iter().filter(|name| is_ours(name));
+    let names = host.list(dir).into_iter().filter(|name| is_ours(name));
     let sockets: Vec<String> = names.collect();
     if sockets.is_empty() {
         return None;
     }
-    let listening = listening(files)?;
+    let listening = listening(host)?;
     let paths = sockets.iter().map(|name| format!("{dir}/{name}"));
     let is_heard = |name: &String| bound_names(name).any(|name| listening.contains(&name));
     let all_deserted = !sockets.iter().any(is_heard);
@@ -46,35 +58,28 @@ fn bound_names(name: &str) -> impl Iterator<Item = String> {
 /// path is that of who listens, whose mounts may be others: only its last name is
 /// compared. `None` if a namespace may not be examined, or not all processes of the
 /// host are seen.
-fn listening(files: &HostFiles) -> Option<BTreeSet<String>> {
-    if !all_are_seen(files) {
+fn listening(host: &Host) -> Option<BTreeSet<String>> {
+    if !all_are_seen(host) {
         return None;
     }
     let mut seen = BTreeSet::new();
-    let mut names = BTreeSet::new();
-    let mut tables = 0;
-    let own = files.text_if_readable("/proc/net/unix");
-    if let Some(table) = own.filter(|_| files.has_own_net()) {
-        tables += 1;
-        names.extend(table.lines().filter_map(listening_name).map(str::to_owned));
-    }
-    for process in processes(files) {
+    let own = host.text_if_readable("/proc/net/unix");
+    let mut tables = Vec::from_iter(own.filter(|_| host.has_own_net()));
+    for process in processes(host) {
         let pid = process.pid;
-        let namespace = fs::read_link(files.resolve(&format!("/proc/{pid}/ns/net")));
+        let namespace = fs::read_link(host.resolve(format!("/proc/{pid}/ns/net")));
         if namespace.is_ok_and(|namespace| !seen.insert(namespace)) {
             continue;
         }
-        match files.read_text(&format!("/proc/{pid}/net/unix")) {
-            Ok(Some(table)) => {
-                tables += 1;
-                names.extend(table.lines().filter_map(listening_name).map(str::to_owned));
-            }
-            Ok(None) => {}
+        match host.read_text(&format!("/proc/{pid}/net/unix")) {
+            Ok(table) => tables.extend(table),
             Err(error) if has_ended(&error) => {}
             Err(_) => return None,
         }
     }
-    (tables > 0).then_some(names)
+    let lines = tables.iter().flat_map(|table| table.lines());
+    let names = lines.filter_map(listening_name).map(str::to_owned);
+    (!tables.is_empty()).then(|| names.collect())
 }
 
 /// Of a process that ended meanwhile, `/proc` says one of these.

@@ -5,21 +5,21 @@ use std::borrow::Cow;
 use dra_common::error_chain;
 use host_doctor::{Host, HostPaths, MissingPath, NodeReport, OneLetter, and_more, rewrite_fix};
 use imex_cdi::{
-    Candidate, DirState, Evidence, IgnoredFile, Plan, QualifiedName, Registry, ResolveError,
-    Resolved, SpecDir, SpecFile, Suggestion, Verdict,
+    Candidate, DirState, Evidence, Plan, QualifiedName, Registry, ResolveError, Resolved, SpecFile,
+    Verdict,
 };
 use serde::Serialize;
 use serde_json::json;
 
 use super::fix::{best_fix, has_only_all};
-use crate::unread::{UNKNOWN_HINT, denied};
+use crate::host_specs::{UNKNOWN_HINT, denied};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct WhyReport {
-    schema: &'static str,
+pub(super) struct WhyReport {
+    pub(super) schema: &'static str,
     pub(super) name: String,
-    pub(crate) answer: Answer,
+    pub(super) answer: Answer,
     pub(super) resolves: bool,
     /// The file that wins.
     pub(super) file: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct WhyReport {
 /// What a container that asks for the device gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Answer {
+pub(super) enum Answer {
     /// The device.
     Resolves,
     /// Nothing: the device resolves, but the host lacks what its spec needs.
@@ -57,7 +57,7 @@ pub(crate) enum Answer {
 pub(super) struct CandidateReport {
     pub(super) file: String,
     pub(super) verdict: &'static str,
-    code: &'static str,
+    pub(super) code: &'static str,
     /// The files that shadow it, or conflict with it.
     pub(super) by: Vec<String>,
     pub(super) message: Option<String>,
@@ -70,7 +70,7 @@ pub(super) struct CandidateReport {
 pub(super) struct NearMissReport {
     pub(super) name: String,
     pub(super) file: String,
-    code: &'static str,
+    pub(super) code: &'static str,
     pub(super) fix: &'static str,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct UnreadDir {
 // === impl WhyReport ===
 
 impl WhyReport {
-    pub(crate) fn new(registry: &Registry, name: &QualifiedName) -> Self {
+    pub(super) fn new(registry: &Registry, name: &QualifiedName) -> Self {
         let explanation = registry.explain(name);
         let unresolved = explanation.resolution.as_ref().err();
         let winner = explanation.resolution.as_ref().ok();
@@ -111,6 +111,10 @@ impl WhyReport {
             _ => best_fix(&explanation, has_only_all(registry, name))
                 .unwrap_or_else(|| why.hint().to_owned()),
         };
+        let candidates = explanation.candidates.iter();
+        let near = explanation.suggestions.iter();
+        let ignored = explanation.ignored.iter();
+        let dirs = explanation.unread_dirs.iter();
         Self {
             schema: "cdi-gen/why/v1",
             name: name.to_string(),
@@ -121,35 +125,44 @@ impl WhyReport {
             code: unresolved.map(ResolveError::code),
             message: unresolved.map(ToString::to_string),
             fix: unresolved.map(|why| fix(why).into()),
-            candidates: explanation
-                .candidates
-                .iter()
-                .map(CandidateReport::new)
+            candidates: candidates.map(CandidateReport::new).collect(),
+            near_misses: near
+                .map(|near| NearMissReport {
+                    name: near.device().name().to_string(),
+                    file: near.device().file.path.display().to_string(),
+                    code: near.code(),
+                    fix: near.hint(),
+                })
                 .collect(),
-            near_misses: explanation
-                .suggestions
-                .iter()
-                .map(NearMissReport::new)
+            ignored: ignored
+                .map(|ignored| IgnoredReport {
+                    file: ignored.path.display().to_string(),
+                    code: ignored.reason.code(),
+                    fix: ignored.reason.hint(),
+                    defines: ignored.defines,
+                })
                 .collect(),
-            ignored: explanation.ignored.iter().map(IgnoredReport::new).collect(),
             ignored_cut: explanation.ignored_truncated,
-            unread_dirs: explanation
-                .unread_dirs
-                .iter()
-                .map(|dir| UnreadDir::new(dir))
+            unread_dirs: dirs
+                .map(|dir| {
+                    let (message, fix) = match &dir.state {
+                        DirState::Skipped(error) => (error_chain(error), Some(error.hint())),
+                        DirState::Absent | DirState::Listed => ("does not exist".to_owned(), None),
+                    };
+                    UnreadDir {
+                        path: dir.path.display().to_string(),
+                        message,
+                        fix,
+                    }
+                })
                 .collect(),
             others_of_kind: explanation.others_of_kind,
         }
     }
 
-    /// Whether files that may not be read may define the device.
-    pub(super) fn is_unknown(&self) -> bool {
-        self.answer == Answer::Unknown
-    }
-
     /// If the device resolves: compares its nodes with the host's, and checks
     /// that a container could be started with it.
-    pub(crate) fn check_host(&mut self, host: &Host, registry: &Registry, name: &QualifiedName) {
+    pub(super) fn check_host(&mut self, host: &Host, registry: &Registry, name: &QualifiedName) {
         let Ok(Resolved {
             file, spec, device, ..
         }) = registry.resolve(name)
@@ -185,7 +198,7 @@ impl WhyReport {
             ),
             (Ok(_), _, Some((first, others))) => {
                 let message = format!("{}{}", first.message(), and_more(others.len()));
-                let file = host.files().host_name(&file.path);
+                let file = host.host_name(&file.path);
                 let fix = rewrite_fix(spec, &file).into();
                 ("host-path-missing", Some(message), Some(fix))
             }
@@ -234,49 +247,6 @@ impl CandidateReport {
             message,
             fix: candidate.verdict.hint(),
             evidence,
-        }
-    }
-}
-
-// === impl NearMissReport ===
-
-impl NearMissReport {
-    fn new(near: &Suggestion<'_>) -> Self {
-        let device = near.device();
-        Self {
-            name: device.name().to_string(),
-            file: device.file.path.display().to_string(),
-            code: near.code(),
-            fix: near.hint(),
-        }
-    }
-}
-
-// === impl IgnoredReport ===
-
-impl IgnoredReport {
-    fn new(ignored: &IgnoredFile) -> Self {
-        Self {
-            file: ignored.path.display().to_string(),
-            code: ignored.reason.code(),
-            fix: ignored.reason.hint(),
-            defines: ignored.defines,
-        }
-    }
-}
-
-// === impl UnreadDir ===
-
-impl UnreadDir {
-    fn new(dir: &SpecDir) -> Self {
-        let (message, fix) = match &dir.state {
-            DirState::Skipped(error) => (error_chain(error), Some(error.hint())),
-            DirState::Absent | DirState::Listed => ("does not exist".to_owned(), None),
-        };
-        Self {
-            path: dir.path.display().to_string(),
-            message,
-            fix,
         }
     }
 }

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use imex_cdi::NameError;
+use host_doctor::DEFAULT_KUBELET_ROOT;
+use imex_cdi::{DEFAULT_DIRS, NameError};
 
 /// The file that `-` stands for.
 pub(crate) const STDIN: &str = "/dev/stdin";
@@ -13,6 +15,30 @@ pub(crate) const STDIN: &str = "/dev/stdin";
 pub(super) const EXIT_CODES: &str = "\
 Exit codes: 0 nothing is wrong, 1 something is (see the output), 2 wrong usage,
 3 a file cannot be read or written, 4 a CDI name cannot be resolved.";
+
+/// Where a host's CDI specs are.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SpecDirs {
+    /// A directory of CDI specs, lowest priority first.
+    #[arg(long = "spec-dir", value_name = "DIR", default_values = DEFAULT_DIRS)]
+    pub(crate) dirs: Vec<PathBuf>,
+    /// The host's root: spec directories, /dev and /proc are looked up below
+    /// it, and links are followed within it.
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
+}
+
+/// Where kubelet keeps its state.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct KubeletRoot {
+    /// kubelet's root directory (the plugin's --kubelet-root), below --root.
+    #[arg(
+        long = "kubelet-root",
+        value_name = "DIR",
+        default_value = DEFAULT_KUBELET_ROOT
+    )]
+    pub(crate) path: PathBuf,
+}
 
 /// A file, or `-`.
 pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
