@@ -74,7 +74,7 @@ fn verify(paths: &[PathBuf], stdout: &mut impl Write) -> Result<Outcome, Failure
             }
             Ok(Contents::Damaged(damaged)) => {
                 outcome = Outcome::Findings;
-                format!("CORRUPT: {}", damage::describe(&damaged))
+                format!("CORRUPT: {}", damaged.description())
             }
             Err(error) if paths.len() == 1 => return Err(error.into()),
             Err(error) => {
@@ -105,8 +105,7 @@ fn print_canonical(path: &Path, stdout: &mut impl Write) -> Result<Outcome, Fail
             return Err(CheckpointError::Foreign { path, drivers }.into());
         }
         Contents::Damaged(damaged) => {
-            let what = damage::describe(&damaged);
-            let path = path.to_owned();
+            let (path, what) = (path.to_owned(), damaged.description());
             return Err(CheckpointError::Damaged { path, what }.into());
         }
     };

@@ -16,17 +16,6 @@ enum Progress {
     Settled,
 }
 
-/// The reason, the place, and the numbers of each checksum that does not match.
-pub(super) fn describe(damaged: &Damaged<DeviceGroup>) -> String {
-    let detail = damaged.detail.iter().map(ToString::to_string);
-    let mismatches = damaged.mismatches.iter().map(ToString::to_string);
-    std::iter::once(damaged.reason.to_string())
-        .chain(detail)
-        .chain(mismatches)
-        .collect::<Vec<_>>()
-        .join("; ")
-}
-
 /// What to do about it.
 pub(super) fn fix(path: &Path, damaged: &Damaged<DeviceGroup>) -> &'static str {
     match (Progress::from_name(path), damaged.survivors) {

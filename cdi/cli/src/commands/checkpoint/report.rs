@@ -191,7 +191,7 @@ impl DamageReport {
     fn new(path: &Path, damaged: &Damaged<DeviceGroup>) -> Self {
         Self {
             code: damaged.reason.code(),
-            message: damage::describe(damaged),
+            message: damaged.description(),
             fix: damage::fix(path, damaged),
             survivors: match damaged.survivors {
                 Survivors::None => "none",
