@@ -4,6 +4,7 @@
 //! it holds its devices, though its CDI spec and its object in the API server be gone.
 
 mod flaw;
+mod part;
 mod v1;
 mod v2;
 
@@ -12,26 +13,16 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use self::flaw::Flaw;
+use self::part::Trust;
 use self::v2::ReadV2;
 use super::checkpoint::Checkpoint;
-use super::claim;
 use super::error::Damaged;
 use super::layout::Layout;
-use super::parts::{FILE, File, Part};
+use super::parts::{FILE, File};
 use super::template::Template;
 use crate::damage::{DamageReason, Survivors};
 use crate::gojson;
 use crate::record::Payload;
-
-/// Why a part can be trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trust {
-    /// Its checksum matches its text: one writer wrote all of it.
-    Text,
-    /// Its checksum matches what Go would write for it: someone reformatted it,
-    /// and may have added what no checksum covers.
-    Content,
-}
 
 // req: CKPT-3
 pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<P>> {
@@ -183,38 +174,5 @@ fn read<P: Payload>(text: &str) -> Result<Checkpoint<P>, Damaged<P>> {
         survivors,
         saved,
         boot_id_is_lost,
-    })
-}
-
-/// The order of a part's members. Unknown ones stay if the checksum covers them.
-fn part_order(
-    (part_name, part): (&str, &Part<'_>),
-    names: &[&'static str],
-    trust: Trust,
-) -> Result<Template, Flaw> {
-    let read = Template::from_members(names, &part.members.0);
-    let read = read.map_err(|misplaced| Flaw::misplaced(&format!("{part_name}."), &misplaced))?;
-    Ok(match trust {
-        Trust::Text => read,
-        Trust::Content => Template::canonical(names.len()),
-    })
-}
-
-/// Refuses claims that are neither an object nor null, which to Go is none.
-fn check_claims((part_name, part): (&str, &Part<'_>)) -> Result<(), Flaw> {
-    match part.members.get("preparedClaims") {
-        Some(claims) if !claims.starts_with('{') && claims != "null" => Err(Flaw::in_member(
-            &format!("{part_name}.preparedClaims"),
-            "it is not an object",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Reads a claim's UID.
-fn parse_uid(part_name: &str, key: &str) -> Result<String, Flaw> {
-    serde_json::from_str(key).map_err(|error| {
-        let path = format!("{part_name}.preparedClaims");
-        Flaw::in_member(&path, &format!("the UID {key}: {}", claim::message(&error)))
     })
 }

@@ -11,7 +11,7 @@ use super::super::records::{Records, Source};
 use super::super::template::Template;
 use super::super::verify;
 use super::flaw::Flaw;
-use super::{Trust, check_claims, parse_uid, part_order};
+use super::part::{Trust, check_claims, parse_uid, part_order};
 use crate::damage::Mismatch;
 use crate::record::Payload;
 
