@@ -1,10 +1,6 @@
-mod detail;
-
 use std::fmt;
 
 use dra_common::Advice;
-
-pub use self::detail::Detail;
 
 /// In the name of a damaged file that was set aside, between the checkpoint's
 /// name and the reason: `checkpoint.json.damaged-v2-checksum`.
@@ -31,8 +27,6 @@ pub enum Damage {
         /// The damaged file's new name in the checkpoint's directory. It is
         /// never deleted.
         set_aside_as: String,
-        /// How much of it the store recovered.
-        survivors: Survivors,
     },
 }
 
@@ -153,16 +147,6 @@ impl DamageReason {
         Self::Missing,
         Self::Unrecorded,
     ];
-
-    /// What an earlier process can have recovered of a file that was damaged for
-    /// this reason.
-    pub(crate) fn survivors_of_earlier(self) -> Survivors {
-        if self == Self::V1Checksum {
-            Survivors::All
-        } else {
-            Survivors::Some
-        }
-    }
 }
 
 impl fmt::Display for DamageReason {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use durable_file::{Dir, Error as FileError, Lock, Version};
 
-use crate::damage::{self, Damage, DamageReason, Survivors};
+use crate::damage::{self, Damage, DamageReason};
 use crate::error::{StoreError, storage};
-use crate::format::{Checkpoint, Damaged};
+use crate::format::Checkpoint;
 use crate::record::Payload;
 
 /// The file's name in its directory, the same as Go's.
@@ -91,17 +91,15 @@ fn free_name(dir: &dyn Dir, reason: DamageReason) -> Result<String, StoreError> 
 /// write.
 fn load_aside<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
     dir.sync().map_err(storage("read"))?;
-    let mut loaded = Loaded {
-        checkpoint: Checkpoint::empty(),
-        version: None,
-        damage: Damage::None,
-    };
-    for (name, reason) in damaged_files(dir)? {
-        let (saved, survivors) = recover(dir, &name)?;
-        loaded.checkpoint.add_missing(saved);
-        loaded.damage = worse(loaded.damage, reason, name, survivors);
+    let mut checkpoint = Checkpoint::empty();
+    for (name, _) in damaged_files(dir)? {
+        checkpoint.add_missing(recover(dir, &name)?);
     }
-    Ok(loaded)
+    Ok(Loaded {
+        checkpoint,
+        version: None,
+        damage: earlier_damage(dir)?,
+    })
 }
 
 /// Leaves an empty file that stands for the records that are missing, so that every process knows
@@ -115,48 +113,28 @@ pub(crate) fn note_missing(dir: &dyn Dir) -> Result<Damage, StoreError> {
     earlier_damage(dir)
 }
 
-fn recover<P: Payload>(
-    dir: &dyn Dir,
-    name: &str,
-) -> Result<(Checkpoint<P>, Survivors), StoreError> {
+/// What a file that was set aside still says.
+fn recover<P: Payload>(dir: &dyn Dir, name: &str) -> Result<Checkpoint<P>, StoreError> {
     match dir.read(name) {
-        Ok(bytes) => Ok(match Checkpoint::decode(&bytes.unwrap_or_default()) {
-            // A later version of us may understand what an earlier did not.
-            Ok(checkpoint) => (checkpoint, Survivors::All),
-            Err(Damaged {
-                survivors, saved, ..
-            }) => (saved, survivors),
-        }),
-        Err(FileError::NotAFile { .. }) => Ok((Checkpoint::empty(), Survivors::None)),
+        // A later version of us may understand what an earlier did not.
+        Ok(bytes) => {
+            Ok(Checkpoint::decode(&bytes.unwrap_or_default())
+                .unwrap_or_else(|damaged| damaged.saved))
+        }
+        Err(FileError::NotAFile { .. }) => Ok(Checkpoint::empty()),
         Err(source) => Err(storage("read")(source)),
     }
 }
 
-/// Beside a good file: one that was set aside may have held more.
+/// Whether a file that was set aside may have held more than is known.
 fn earlier_damage(dir: &dyn Dir) -> Result<Damage, StoreError> {
-    let mut damage = Damage::None;
-    for (name, reason) in damaged_files(dir)? {
-        damage = worse(damage, reason, name, reason.survivors_of_earlier());
-    }
-    Ok(damage)
-}
-
-fn worse(
-    known: Damage,
-    reason: DamageReason,
-    set_aside_as: String,
-    survivors: Survivors,
-) -> Damage {
-    match known {
-        Damage::Damaged {
-            survivors: fewer, ..
-        } if fewer <= survivors => known,
-        _ => Damage::Damaged {
+    let first = damaged_files(dir)?.into_iter().next();
+    Ok(
+        first.map_or(Damage::None, |(set_aside_as, reason)| Damage::Damaged {
             reason,
             set_aside_as,
-            survivors,
-        },
-    }
+        }),
+    )
 }
 
 fn damaged_files(dir: &dyn Dir) -> Result<Vec<(String, DamageReason)>, StoreError> {

@@ -1,11 +1,10 @@
 //! Reading and writing the file: both parts, both checksums.
 //!
 //! ```text
-//!  bytes ──► scan ──► verify: checksums of the text as it is ──► claim ──► Records
-//!                       │ mismatch: of the text without whitespace; then,   │
-//!                       │           as Go, of what we would write           │
-//!                       └─► Damaged, with what the other part has           │
-//!  bytes ◄── encode: each record's text, in the order of the template ◄─────┘
+//!  bytes ──► verify: each part's checksum, of its text as Go lays it out; ──► claim ──► Records
+//!             │ mismatch: of what we would write, as Go does                              │
+//!             └─► Damaged, with what the other part has                                   │
+//!  bytes ◄── encode: each record's text, in the order of the template ◄───────────────────┘
 //! ```
 
 mod checkpoint;
@@ -14,9 +13,9 @@ mod decode;
 mod encode;
 mod error;
 mod layout;
+mod object;
 mod parts;
 mod records;
-mod scan;
 mod template;
 mod verify;
 
@@ -35,8 +34,8 @@ impl<P: Payload> Checkpoint<P> {
     ///
     /// # Guarantees
     ///
-    /// Both checksums match: those of the text as it is, or, where someone has
-    /// reformatted it by hand, those of the text that Go would write. Time and
+    /// Both checksums match: those of the text as Go lays it out, or, where someone has
+    /// spelled it in another way by hand, those of the text that Go would write. Time and
     /// memory are proportional to the file, whatever is in it.
     ///
     /// # Caveats

@@ -7,7 +7,6 @@
 
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess,
     Unexpected, VariantAccess, Visitor,
@@ -40,12 +39,7 @@ const NONE: Names = &[];
 /// # Ok::<_, serde_json::Error>(())
 /// ```
 pub fn from_go_json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
-    from_slice(text.as_bytes())
-}
-
-/// As [`from_go_json`].
-pub(crate) fn from_slice<'de, T: Deserialize<'de>>(text: &'de [u8]) -> serde_json::Result<T> {
-    let mut reader = serde_json::Deserializer::from_slice(text);
+    let mut reader = serde_json::Deserializer::from_str(text);
     let value = T::deserialize(Reader::for_value(&mut reader))?;
     reader.end()?;
     Ok(value)

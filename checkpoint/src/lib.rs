@@ -32,9 +32,7 @@ mod view;
 
 pub use boot::{Boot, BootId, BootIdError};
 pub use claims::{Claims, Refused};
-pub use damage::{
-    DAMAGED_MARK, Damage, DamageReason, Detail, FilePart, Mismatch, SETTLED_MARK, Survivors,
-};
+pub use damage::{DAMAGED_MARK, Damage, DamageReason, FilePart, Mismatch, SETTLED_MARK, Survivors};
 pub use disk::{CHECKPOINT_FILE, LOCK_FILE};
 pub use dra_claim::{ClaimRef, ClaimStatus};
 pub use durable_file::Class;

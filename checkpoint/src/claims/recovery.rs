@@ -3,7 +3,7 @@
 
 use super::{ClaimRef, Claims, Refused};
 use crate::boot::Boot;
-use crate::damage::{Damage, DamageReason, Survivors};
+use crate::damage::{Damage, DamageReason};
 use crate::lifecycle::{Event, Phase};
 use crate::record::{ClaimRecord, Payload, State};
 use dra_claim::ClaimStatus;
@@ -97,7 +97,6 @@ impl<P: Payload> Claims<P> {
             self.view.damage = Damage::Damaged {
                 reason: DamageReason::Missing,
                 set_aside_as: String::new(),
-                survivors: Survivors::Some,
             };
         }
     }

@@ -12,8 +12,7 @@ use crate::record::ClaimRecord;
 /// meant for the record as it was.
 ///
 /// They stay byte for byte where the file is formatted as Go does it; in another
-/// format they are formatted as Go would, or, where a checksum covers that
-/// format, dropped: the README has a table.
+/// format they are formatted as Go would.
 ///
 /// An unknown part (`v3`) has the content of `v1` and `v2` in another form: it is
 /// dropped with the first change, or it would contradict them.

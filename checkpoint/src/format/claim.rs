@@ -8,11 +8,11 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::error::EncodeError;
-use super::parts::{CLAIM_V1, CLAIM_V2, Entry, get};
+use super::object::Object;
+use super::parts::{CLAIM_V1, CLAIM_V2};
 use super::records::ClaimText;
-use super::scan::{Object, Scanner};
 use super::template::{Misplaced, Template};
-use crate::damage::{DamageReason, Detail};
+use crate::damage::DamageReason;
 use crate::gofields;
 use crate::record::{ABORTED, COMPLETED, ClaimRecord, Payload, STARTED, State};
 
@@ -50,11 +50,19 @@ pub(super) enum Flaw {
 // === impl Flaw ===
 
 impl Flaw {
-    /// Names the record that it is in.
-    pub(super) fn into_detail(self, uid: String) -> (DamageReason, Detail) {
+    pub(super) fn reason(&self) -> DamageReason {
         match self {
-            Self::State(state) => (DamageReason::UnknownState, Detail::State { uid, state }),
-            Self::Layout(flaw) => (DamageReason::Layout, Detail::Record { uid, flaw }),
+            Self::State(_) => DamageReason::UnknownState,
+            Self::Layout(_) => DamageReason::Layout,
+        }
+    }
+
+    /// What it says of the claim.
+    pub(super) fn of(&self, uid: &str) -> String {
+        let uid = uid.escape_debug();
+        match self {
+            Self::State(state) => format!("claim {uid} is in the state {state:?}"),
+            Self::Layout(flaw) => format!("the record of claim {uid}: {flaw}"),
         }
     }
 
@@ -87,37 +95,30 @@ pub(super) fn message(error: &serde_json::Error) -> String {
 
 /// Reads a claim of V2.
 // req: CKPT-12
-pub(super) fn read_v2<P: Payload>(entry: &Entry<'_>) -> Result<ClaimRecord<P>, Flaw> {
-    let Entry::Object(object) = entry else {
-        return Err(Flaw::shape("an object"));
-    };
-    Template::from_members(&CLAIM_V2, &object.members)?;
-    let state: String = member(object, "checkpointState")?;
+pub(super) fn read_v2<P: Payload>(text: &str) -> Result<(Object<'_>, ClaimRecord<P>), Flaw> {
+    let object = Object::parse(text).ok_or_else(|| Flaw::shape("an object"))?;
+    Template::from_members(&CLAIM_V2, &object.0)?;
+    let state: String = member(&object, "checkpointState")?;
     let state = match state.as_str() {
         STARTED => State::Started,
-        COMPLETED => State::Completed(devices(object)?),
+        COMPLETED => State::Completed(devices(&object)?),
         ABORTED => State::Aborted {
-            at: aborted_at(object)?.map(MetaTime::timestamp),
+            at: aborted_at(&object)?.map(MetaTime::timestamp),
         },
         _ => return Err(Flaw::State(state)),
     };
-    // Fields that the state does not use are carried, too: they have to be JSON.
-    for unused in ["preparedDevices", "abortedAt"] {
-        let text = get(&object.members, unused).unwrap_or(b"null");
-        let _: &RawValue =
-            serde_json::from_slice(text).map_err(|error| Flaw::member(unused, &error))?;
-    }
-    Ok(ClaimRecord {
+    let record = ClaimRecord {
         state,
-        status: member(object, "status")?,
-        name: member(object, "name")?,
-        namespace: member(object, "namespace")?,
-    })
+        status: member(&object, "status")?,
+        name: member(&object, "name")?,
+        namespace: member(&object, "namespace")?,
+    };
+    Ok((object, record))
 }
 
 /// Reads a claim of V1: it is completed; its names were not recorded.
 pub(super) fn read_v1<P: Payload>(object: &Object<'_>) -> Result<ClaimRecord<P>, Flaw> {
-    Template::from_members(&CLAIM_V1, &object.members)?;
+    Template::from_members(&CLAIM_V1, &object.0)?;
     Ok(ClaimRecord {
         state: State::Completed(devices(object)?),
         status: member(object, "status")?,
@@ -127,9 +128,9 @@ pub(super) fn read_v1<P: Payload>(object: &Object<'_>) -> Result<ClaimRecord<P>,
 }
 
 /// Reads a claim of 25.3.0-rc.2: its devices and nothing else.
-pub(super) fn read_rc2<P: Payload>(list: &[u8]) -> Result<ClaimRecord<P>, Flaw> {
+pub(super) fn read_rc2<P: Payload>(list: &str) -> Result<ClaimRecord<P>, Flaw> {
     let flaw = |error| Flaw::member("device", &error);
-    let devices: Vec<&RawValue> = serde_json::from_slice(list).map_err(flaw)?;
+    let devices: Vec<&RawValue> = serde_json::from_str(list).map_err(flaw)?;
     let read = devices.iter().map(|text| P::from_legacy(text.get()));
     let devices: Result<Vec<P>, _> = read.collect();
     Ok(ClaimRecord {
@@ -142,25 +143,25 @@ pub(super) fn read_rc2<P: Payload>(list: &[u8]) -> Result<ClaimRecord<P>, Flaw> 
 
 /// In Go a member that is absent or null leaves the zero value.
 fn member<T: Default + DeserializeOwned>(object: &Object<'_>, key: &str) -> Result<T, Flaw> {
-    member_by(object, key, serde_json::from_slice)
+    member_by(object, key, serde_json::from_str)
 }
 
 fn devices<P: Payload>(object: &Object<'_>) -> Result<Vec<P>, Flaw> {
-    member_by(object, "preparedDevices", gofields::from_slice)
+    member_by(object, "preparedDevices", gofields::from_go_json)
 }
 
 fn aborted_at(object: &Object<'_>) -> Result<Option<MetaTime>, Flaw> {
     member_by(object, "abortedAt", |text| {
-        optional_time(&mut serde_json::Deserializer::from_slice(text)).map(Some)
+        optional_time(&mut serde_json::Deserializer::from_str(text)).map(Some)
     })
 }
 
 fn member_by<'a, T: Default>(
     object: &Object<'a>,
     key: &str,
-    read: impl Fn(&'a [u8]) -> serde_json::Result<Option<T>>,
+    read: impl Fn(&'a str) -> serde_json::Result<Option<T>>,
 ) -> Result<T, Flaw> {
-    let text = get(&object.members, key);
+    let text = object.get(key);
     let value = text.map_or(Ok(None), read);
     let value = value.map_err(|error| Flaw::member(key, &error))?;
     Ok(value.unwrap_or_default())
@@ -218,13 +219,12 @@ fn round_trip<P: Payload>(
 ) -> Result<(ClaimText, ClaimRecord<P>), EncodeError> {
     let text = encode(uid, record).map_err(EncodeError::Unwritable)?;
     // V2's text has everything that V1's has.
-    let mut scanner = Scanner::new(text.v2.as_bytes());
-    let entry = scanner.member().and_then(|()| Entry::scan(&mut scanner));
-    let read = entry.map_or_else(|| Err(Flaw::shape("JSON")), |entry| read_v2(&entry));
-    let read = read.map_err(|flaw| EncodeError::Unreadable {
-        detail: flaw.into_detail(uid.to_owned()).1,
+    let member = format!("{{{}}}", text.v2);
+    let value = Object::parse(&member).and_then(|object| Some(object.0.first()?.value));
+    let read = read_v2(value.unwrap_or_default()).map_err(|flaw| EncodeError::Unreadable {
+        detail: flaw.of(uid),
     })?;
-    Ok((text, read))
+    Ok((text, read.1))
 }
 
 // === text from text ===
@@ -234,40 +234,38 @@ fn round_trip<P: Payload>(
 pub(super) fn carried<P>(
     uid: &str,
     record: &ClaimRecord<P>,
-    v2: &Entry<'_>,
-    v1: Option<&Entry<'_>>,
+    (v2, object): (&str, &Object<'_>),
+    v1: Option<&str>,
 ) -> Option<ClaimText> {
-    let Entry::Object(v2) = v2 else { return None };
-    let template = match v1 {
-        Some(Entry::Object(v1)) => Template::from_members(&CLAIM_V1, &v1.members).ok()?,
-        _ => Template::canonical(CLAIM_V1.len()),
+    let template = match v1.and_then(Object::parse) {
+        Some(v1) => Template::from_members(&CLAIM_V1, &v1.0).ok()?,
+        None => Template::canonical(CLAIM_V1.len()),
     };
-    let values = CLAIM_V1.map(|key| get(&v2.members, key).and_then(utf8));
+    let values = CLAIM_V1.map(|key| object.get(key));
     let values = values
         .each_ref()
         .map(|value| value.as_ref().map(slice::from_ref));
     let v1 = record
         .is_completed()
         .then(|| template.write(&CLAIM_V1, &values));
-    ClaimText::new(uid, v1.as_deref(), &[utf8(v2.text)?]).ok()
+    ClaimText::new(uid, v1.as_deref(), &[v2]).ok()
 }
 
 /// The text of a claim of V1 as it was read, and a V2 with the same values.
 /// `None` if it has to be encoded anew.
-pub(super) fn upgraded(uid: &str, v1: &Object<'_>) -> Option<ClaimText> {
+pub(super) fn upgraded(uid: &str, v1: &str, object: &Object<'_>) -> Option<ClaimText> {
     let is_v1s = |name: &&str| CLAIM_V1.contains(name);
     let others = CLAIM_V2.iter().filter(|name| !is_v1s(name));
     // What was unknown in V1 must not get a meaning in V2.
     let others: Vec<&'static str> = others.copied().collect();
-    let named = |name: &&str| get(&v1.members, name).is_some();
-    if others.iter().any(named) || Template::from_members(&others, &v1.members).is_err() {
+    let named = |name: &&str| object.get(name).is_some();
+    if others.iter().any(named) || Template::from_members(&others, &object.0).is_err() {
         return None;
     }
-    get(&v1.members, "status")?;
-    let text = utf8(v1.text)?;
-    let members = text.strip_prefix('{')?;
+    object.get("status")?;
+    let members = v1.strip_prefix('{')?;
     let v2 = format!(r#"{{"checkpointState":"{COMPLETED}",{members}"#);
-    ClaimText::new(uid, Some(&[text]), &[&v2]).ok()
+    ClaimText::new(uid, Some(&[v1]), &[&v2]).ok()
 }
 
 impl ClaimText {
@@ -286,8 +284,4 @@ impl ClaimText {
             v2: member(v2),
         })
     }
-}
-
-fn utf8(text: &[u8]) -> Option<&str> {
-    str::from_utf8(text).ok()
 }

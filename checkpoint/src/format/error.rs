@@ -3,20 +3,18 @@
 use dra_common::Advice;
 
 use super::checkpoint::Checkpoint;
-use crate::damage::{DamageReason, Detail, Mismatch, Survivors};
+use crate::damage::{DamageReason, Mismatch, Survivors};
 
 /// Why a file is not, or not wholly, a checkpoint; with what can be recovered.
 #[derive(Debug, thiserror::Error)]
-#[error("the checkpoint is damaged: {reason}{}", details(.detail.as_deref(), .mismatches))]
+#[error("the checkpoint is damaged: {}", self.description())]
 #[non_exhaustive]
 pub struct Damaged<P> {
     /// What is wrong with it.
     pub reason: DamageReason,
-    /// Where: the place at which it stops being JSON, the member that is missing
-    /// or not a checkpoint's, or the claim that cannot be read. Present for a
-    /// wrong checksum if something else is wrong in that part too. `None` where
-    /// no single place is to blame.
-    pub detail: Option<Box<Detail>>,
+    /// The first place where it is wrong, for people: the line and column at which it
+    /// stops being JSON, the member or the claim. `None` where no single place is to blame.
+    pub detail: Option<String>,
     /// The checksums that do not match, V1's first. Empty if none is wrong, or if
     /// a part cannot even be found.
     pub mismatches: Vec<Mismatch>,
@@ -48,7 +46,7 @@ pub enum EncodeError {
     )]
     Unreadable {
         /// Which claim, and what is wrong with its record.
-        detail: Detail,
+        detail: String,
     },
 }
 
@@ -62,15 +60,19 @@ impl<P> Damaged<P> {
         self.boot_id_is_lost
     }
 
+    /// The reason, the place, and the numbers of each checksum that does not match.
+    pub fn description(&self) -> String {
+        let mut description = self.reason.to_string();
+        let mismatches = self.mismatches.iter().map(ToString::to_string);
+        for more in self.detail.iter().cloned().chain(mismatches) {
+            description.push_str("; ");
+            description.push_str(&more);
+        }
+        description
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         self.reason.hint()
     }
-}
-
-/// What follows the reason in the message.
-fn details(detail: Option<&Detail>, mismatches: &[Mismatch]) -> String {
-    let detail = detail.map(|detail| format!("; {detail}"));
-    let mismatches = mismatches.iter().map(|mismatch| format!("; {mismatch}"));
-    detail.into_iter().chain(mismatches).collect()
 }

@@ -108,23 +108,6 @@ impl<P> Records<P> {
         self.changed = true;
     }
 
-    /// Drops the file's text, and with it every unknown member: each record is
-    /// encoded anew.
-    pub(super) fn drop_cached_text(&mut self) {
-        for slot in self.slots.values_mut() {
-            *slot = Slot::without_text(Arc::clone(&slot.record));
-        }
-        let Source {
-            layout, boot_id, ..
-        } = (*self.source).clone();
-        self.source = Arc::new(Source {
-            layout,
-            boot_id,
-            ..Source::default()
-        });
-        self.changed = true;
-    }
-
     /// Adds a record with its text in the file; `None` if it is to be encoded.
     pub(super) fn insert_read(
         &mut self,

@@ -3,10 +3,7 @@
 
 use std::fmt;
 
-use serde_json::value::RawValue;
-
-use super::parts::is_key;
-use super::scan::Member;
+use super::object::{Member, is_key, unquoted};
 use crate::gofields;
 
 /// The order of an object's members: those that we know, by their index in
@@ -34,8 +31,8 @@ pub(super) struct Misplaced {
 enum Cause {
     /// A known one is there twice.
     Twice,
-    /// It is unknown, and its key or its value is not JSON.
-    NotJson,
+    /// It is unknown, and not Unicode.
+    NotUnicode,
     /// Go reads it as this one.
     TakenFor(&'static str),
 }
@@ -123,19 +120,15 @@ impl Template {
 // === impl Item ===
 
 impl Item {
-    /// Checks that it is JSON, which the scanner does not.
     fn unknown(member: &Member<'_>, names: &[&'static str]) -> Result<Self, Cause> {
-        let not_json = |_| Cause::NotJson;
-        let key: &RawValue = serde_json::from_slice(member.key).map_err(not_json)?;
-        let value: &RawValue = serde_json::from_slice(member.value).map_err(not_json)?;
-        let name: String = serde_json::from_str(key.get()).map_err(not_json)?;
+        let name: String = serde_json::from_str(member.key).map_err(|_| Cause::NotUnicode)?;
         let mut names = names.iter();
         if let Some(known) = names.find(|known| gofields::is_same(&name, known)) {
             return Err(Cause::TakenFor(known));
         }
         Ok(Self::Unknown {
-            key: key.get().into(),
-            value: value.get().into(),
+            key: member.key.into(),
+            value: member.value.into(),
         })
     }
 }
@@ -144,10 +137,8 @@ impl Item {
 
 impl Misplaced {
     fn new(member: &Member<'_>, cause: Cause) -> Self {
-        let name = String::from_utf8_lossy(member.key);
-        let name = name.strip_prefix('"').unwrap_or(&name);
         Self {
-            name: name.strip_suffix('"').unwrap_or(name).to_owned(),
+            name: unquoted(member.key).to_owned(),
             cause,
         }
     }
@@ -162,7 +153,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Twice => f.write_str("it is there twice"),
-            Self::NotJson => f.write_str("it is not JSON"),
+            Self::NotUnicode => f.write_str("its name is not Unicode"),
             Self::TakenFor(known) => write!(f, "to Go it is {known:?}"),
         }
     }
@@ -170,14 +161,13 @@ impl fmt::Display for Cause {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scan::{Object, Scanner};
+    use super::super::object::Object;
     use super::*;
 
     const NAMES: [&str; 3] = ["a", "sk", "c"];
 
     fn template(text: &str) -> Result<Template, Misplaced> {
-        let object = Object::scan(&mut Scanner::new(text.as_bytes())).unwrap();
-        Template::from_members(&NAMES, &object.members)
+        Template::from_members(&NAMES, &Object::parse(text).unwrap().0)
     }
 
     #[test]
@@ -206,8 +196,7 @@ mod tests {
             (r#"{"\u0061":1}"#, r"\u0061", taken_for("a")),
             (r#"{"\u017fk":1}"#, r"\u017fk", taken_for("sk")),
             ("{\"s\u{212a}\":1}", "s\u{212a}", taken_for("sk")),
-            (r#"{"x":tru}"#, "x", Cause::NotJson),
-            ("{\"x\u{1}\":1}", "x\u{1}", Cause::NotJson),
+            (r#"{"\ud800":1}"#, r"\ud800", Cause::NotUnicode),
         ] {
             let name = name.to_owned();
             assert_eq!(template(text), Err(Misplaced { name, cause }), "{text}");

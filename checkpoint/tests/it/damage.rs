@@ -34,12 +34,11 @@ fn spoiled(from: &str, to: &str, last: bool) -> Vec<u8> {
         .into_bytes()
 }
 
-fn damaged(reason: DamageReason, survivors: Survivors) -> Damage {
+fn damaged(reason: DamageReason) -> Damage {
     let set_aside_as = format!("checkpoint.json.damaged-{}", reason.code());
     Damage::Damaged {
         reason,
         set_aside_as,
-        survivors,
     }
 }
 
@@ -96,7 +95,8 @@ fn each_kind_of_damage_is_named_kept_and_survived_as_far_as_possible() {
     ] {
         let dir = dir_holding(&bytes);
         let (store, damage) = open(&dir);
-        let expected = damaged(reason, survivors);
+        assert_eq!(decode(&bytes).survivors, survivors);
+        let expected = damaged(reason);
         assert_eq!(damage, expected);
         assert_eq!(store.view().damage(), &expected);
         assert_eq!(
@@ -128,7 +128,7 @@ fn a_newer_drivers_claim_state_is_damage_not_a_guess() {
         .replace("PrepareStarted", "PreparePostponed");
     let text = text.replace("262455068", &checksum_of_v2(&text).to_string());
     let (_, damage) = open(&dir_holding(text.as_bytes()));
-    assert_eq!(damage, damaged(DamageReason::UnknownState, Survivors::Some));
+    assert_eq!(damage, damaged(DamageReason::UnknownState));
 }
 
 /// The checksum by its definition: over the text of the rendering.
@@ -270,17 +270,19 @@ fn one_claim_that_is_not_understood_does_not_take_the_others_along() {
 #[test]
 fn a_good_checksum_does_not_make_nonsense_good() {
     let text = String::from_utf8(fixture("03-channel-started.json")).unwrap();
-    for member in [
-        r#""preparedDevices":[1}"#,
-        r#""abortedAt":nil"#,
-        r#""new":[}"#,
-        r#""new":1,"name":"twice""#,
-        r#""\x":1"#,
+    for (member, reason) in [
+        (r#""preparedDevices":[1}"#, DamageReason::NotJson),
+        (r#""abortedAt":nil"#, DamageReason::NotJson),
+        (r#""new":[}"#, DamageReason::NotJson),
+        (r#""\x":1"#, DamageReason::NotJson),
+        (r#""\ud800":1"#, DamageReason::Layout),
+        (r#""new":1,"name":"twice""#, DamageReason::Layout),
     ] {
         let spoiled = text.replace(r#""status":{"#, &format!(r#"{member},"status":{{"#));
-        let computed = decode(spoiled.as_bytes()).mismatches[0].computed;
-        let fitting = spoiled.replace("262455068", &computed.to_string());
+        let fitting = spoiled.replace("262455068", &checksum_of_v2(&spoiled).to_string());
         let damaged = decode(fitting.as_bytes());
+        assert_eq!(damaged.reason, reason, "{member}");
+        assert!(damaged.mismatches.is_empty(), "{member}: {damaged}");
         assert_eq!(damaged.survivors, Survivors::Some, "{member}");
         assert_eq!(damaged.saved.claims().count(), 0, "{member}");
     }
@@ -319,13 +321,13 @@ fn a_damaged_store_starts_and_completes_nothing_but_still_undoes() {
     // What was undone does not come back from the bad file.
     let (reopened, damage) = open(&dir);
     assert!(reopened.view().get(UID).is_none());
-    assert_eq!(damage, damaged(DamageReason::V2Checksum, Survivors::Some));
+    assert_eq!(damage, damaged(DamageReason::V2Checksum));
 }
 
 #[test]
 fn damage_is_reported_until_the_store_is_rebuilt_also_to_later_processes() {
     let dir = dir_holding(b"{");
-    let kept = damaged(DamageReason::NotJson, Survivors::None);
+    let kept = damaged(DamageReason::NotJson);
     let (_, damage) = open(&dir);
     assert_eq!(damage, kept);
     let (store, damage) = open(&dir);
@@ -437,7 +439,7 @@ fn a_directory_in_the_files_place_is_set_aside() {
     std::fs::create_dir(scratch.path().join("checkpoint.json")).unwrap();
     let dir = std::sync::Arc::new(durable_file::OsDir::open(scratch.path()).unwrap());
     let (store, damage) = Store::<Group>::open(dir, boot()).unwrap();
-    assert_eq!(damage, damaged(DamageReason::NotAFile, Survivors::None));
+    assert_eq!(damage, damaged(DamageReason::NotAFile));
     rebuild(&store);
     assert!(store.view().records().is_ok());
 }

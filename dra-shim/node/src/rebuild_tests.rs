@@ -2,7 +2,7 @@
 //! said who holds what.
 
 use compute_domain_api::{Isolation, Sharing};
-use dra_checkpoint::{BootId, Damage, DamageReason};
+use dra_checkpoint::{BootId, Checkpoint, Damage, DamageReason};
 use durable_file::{Dir as _, SimDir};
 
 use super::*;
@@ -222,6 +222,114 @@ fn a_live_claim_with_a_file_here_is_a_holder_and_a_file_without_live_claim_goes(
     // And the next process starts without damage.
     let (node, report) = start(&checkpoint, &cdi, "boot-1");
     assert_eq!((report.damage, node.prepared_channels()), (Damage::None, 1));
+}
+
+/// The text with its last `from`, which is in V2, replaced.
+fn in_v2(text: &str, from: &str, to: &str) -> String {
+    let (head, tail) = text.rsplit_once(from).unwrap();
+    [head, to, tail].concat()
+}
+
+/// With a claim of a newer driver's state, and the checksum that V2 then has.
+fn with_unknown_state(text: &str) -> String {
+    let claims = r#""preparedClaims":{"#;
+    let newer = r#""a":{"checkpointState":"PreparePostponed","status":{}},"#;
+    let text = in_v2(text, claims, &[claims, newer].concat());
+    let damaged = Checkpoint::<DeviceGroup>::decode(text.as_bytes()).unwrap_err();
+    let [mismatch] = damaged.mismatches[..] else {
+        panic!("{damaged}")
+    };
+    let stored = mismatch.stored.unwrap().to_string();
+    in_v2(&text, &stored, &mismatch.computed.to_string())
+}
+
+/// What the file still says holds the device, where the rebuild finds nothing: the CDI spec is
+/// gone, so there is no claim to ask the API server about, which may be down. Or the API server knows the
+/// claim no more, and its pod still runs.
+// req: CKPT-10, CKPT-12
+#[test]
+fn a_holder_that_a_damaged_checkpoint_still_names_is_held_without_spec_and_api_server() {
+    type Harm = fn(&str) -> String;
+    let harms: [(&str, Harm, DamageReason); 8] = [
+        (
+            "a bit of V1",
+            |text| text.replacen("pod-1", "pod-0", 1),
+            DamageReason::V1Checksum,
+        ),
+        (
+            "a bit of V2",
+            |text| in_v2(text, "pod-1", "pod-0"),
+            DamageReason::V2Checksum,
+        ),
+        (
+            "a bracket of V1",
+            |text| text.replacen(r#""v1":{"#, r#""v1":["#, 1),
+            DamageReason::NotJson,
+        ),
+        (
+            "cut in V2",
+            |text| text[..text.len() - 40].to_owned(),
+            DamageReason::NotJson,
+        ),
+        (
+            "cut before V2",
+            |text| text.split_once(r#","v2""#).unwrap().0.to_owned(),
+            DamageReason::NotJson,
+        ),
+        (
+            "a longer file's rest",
+            |text| format!("{text}}}"),
+            DamageReason::NotJson,
+        ),
+        (
+            "V2's name",
+            |text| in_v2(text, r#""v2":"#, r#""v0":"#),
+            DamageReason::Layout,
+        ),
+        (
+            "a newer driver's claim",
+            with_unknown_state,
+            DamageReason::UnknownState,
+        ),
+    ];
+    for (name, harm, expected) in harms {
+        for spec_is_gone in [true, false] {
+            let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
+            prepare(
+                &start(&checkpoint, &cdi, "boot-1").0,
+                &mk_allocated("holder"),
+            )
+            .unwrap();
+            let text = checkpoint.read("checkpoint.json").unwrap().unwrap();
+            let text = harm(&String::from_utf8(text).unwrap());
+            checkpoint
+                .replace("checkpoint.json", text.as_bytes(), 0o600)
+                .unwrap();
+            if spec_is_gone {
+                for spec in cdi.list().unwrap() {
+                    cdi.remove(&spec).unwrap();
+                }
+            }
+
+            let (node, report) = start(&checkpoint, &cdi, "boot-1");
+            assert!(
+                matches!(report.damage, Damage::Damaged { reason, .. } if reason == expected),
+                "{name}: {report:?}"
+            );
+            assert!(node.lost_claims().unwrap().is_empty(), "{name}");
+            node.rebuild(Vec::new(), mk_hardware().major.ok()).unwrap();
+
+            let refused = prepare(&node, &mk_allocated("other"));
+            assert!(
+                matches!(&refused, Err(PrepareError::InUse { holder, .. }) if holder.uid == "holder"),
+                "{name}: {refused:?}"
+            );
+            let specs = cdi.list().unwrap();
+            assert_eq!(specs.len(), 1, "{name}: {specs:?}");
+            node.unprepare("holder", at(1)).unwrap();
+            prepare(&node, &mk_allocated("other")).unwrap();
+        }
+    }
 }
 
 #[test]

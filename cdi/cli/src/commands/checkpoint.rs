@@ -73,7 +73,7 @@ fn verify(paths: &[PathBuf], stdout: &mut impl Write) -> Result<Outcome, Failure
             }
             Ok(Contents::Damaged(damaged)) => {
                 is_clean = false;
-                format!("CORRUPT: {}", damage::describe(&damaged))
+                format!("CORRUPT: {}", damaged.description())
             }
             Err(failure) if paths.len() == 1 => return Err(failure),
             Err(failure) => {
@@ -104,7 +104,7 @@ fn print_canonical(path: &Path, stdout: &mut impl Write) -> Result<Outcome, Fail
                 .hint("only that driver knows the bytes that it would write"));
         }
         Contents::Damaged(damaged) => {
-            let message = format!("{path} is damaged: {}", damage::describe(&damaged));
+            let message = format!("{path} is damaged: {}", damaged.description());
             return Err(Failure::new(Outcome::Findings, message)
                 .hint("`cdi-gen checkpoint show` prints what survives"));
         }

@@ -328,7 +328,7 @@ fn of_every_damaged_file_show_says_what_is_wrong_and_the_fix() {
         ("[]", "not laid out as a checkpoint", lost),
         (
             &whole[..700],
-            "its text is JSON up to byte 700 of 700",
+            "the file is not JSON; EOF while parsing a string at line 1 column 700",
             lost,
         ),
         (&in_v2, "V2 checksum is ", lost),

@@ -3,13 +3,13 @@
 use super::super::claim;
 use super::super::parts::{File, Part};
 use super::super::template::Misplaced;
-use crate::damage::{DamageReason, Detail};
+use crate::damage::DamageReason;
 
 /// Why a file or a part cannot be read, or not wholly.
 pub(super) struct Flaw {
     pub(super) reason: DamageReason,
     /// The first place at which that is so.
-    pub(super) detail: Option<Box<Detail>>,
+    pub(super) detail: Option<String>,
 }
 
 // === impl Flaw ===
@@ -24,85 +24,75 @@ impl From<DamageReason> for Flaw {
 }
 
 impl Flaw {
-    pub(super) fn in_record(uid: String, flaw: claim::Flaw) -> Self {
-        let (reason, detail) = flaw.into_detail(uid);
+    pub(super) fn in_record(uid: &str, flaw: &claim::Flaw) -> Self {
         Self {
-            reason,
-            detail: Some(Box::new(detail)),
+            reason: flaw.reason(),
+            detail: Some(flaw.of(uid)),
         }
     }
 
     /// In a member of the file, or of a part: `v2.nodeBootID`.
-    pub(super) fn in_member(path: impl Into<String>, flaw: impl Into<String>) -> Self {
-        let (path, flaw) = (path.into(), flaw.into());
+    pub(super) fn in_member(path: &str, flaw: &str) -> Self {
         Self {
             reason: DamageReason::Layout,
-            detail: Some(Box::new(Detail::Member { path, flaw })),
+            detail: Some(format!("{}: {flaw}", path.escape_debug())),
         }
     }
 
-    pub(super) fn in_file(flaw: &str) -> Self {
-        Self::in_member("", flaw)
-    }
-
-    pub(super) fn misplaced(part: Option<&str>, misplaced: &Misplaced) -> Self {
-        let name = &misplaced.name;
-        let path = part.map_or_else(|| name.clone(), |part| format!("{part}.{name}"));
-        Self::in_member(path, misplaced.flaw())
+    /// `prefix` is empty for the file, `v2.` for its V2.
+    pub(super) fn misplaced(prefix: &str, misplaced: &Misplaced) -> Self {
+        let path = format!("{prefix}{}", misplaced.name);
+        Self::in_member(&path, &misplaced.flaw())
     }
 
     /// Why V1 cannot be trusted: its checksum does not match, unless there is
-    /// no V1, or no checksum, or the members of the file have a flaw.
-    pub(super) fn in_v1(file: &File<'_>, members: Option<Self>) -> Self {
-        if let Some(flaw) = members {
-            return flaw;
-        }
-        if file.v1_text().is_none() && file.v2_text().is_none() {
-            return Self::in_file("it has neither v1 nor v2");
+    /// no V1, or no checksum.
+    pub(super) fn in_v1(file: &File<'_>) -> Self {
+        if file.part_text("v1").is_none() && file.part_text("v2").is_none() {
+            return Self::in_member("the file", "it has neither v1 nor v2");
         }
         if file.v1.is_none() {
-            return Self::in_member("v1", not_an_object(file.get("v1")));
+            return Self::in_member("v1", not_an_object(file.members.get("v1")));
         }
-        let without_checksum = without_checksum("checksum", file.get("checksum"));
+        let without_checksum = without_checksum("checksum", file.members.get("checksum"));
         without_checksum.unwrap_or_else(|| DamageReason::V1Checksum.into())
     }
 
-    /// Why there is no V2 although a member of the file looks like it.
-    pub(super) fn in_v2(file: &File<'_>) -> Self {
-        let flaw = match (file.get("v2"), file.other_part) {
-            (None, Some(other)) => {
-                let other = String::from_utf8_lossy(other);
-                format!("it is not there, and {other} looks like it")
-            }
-            (v2, _) => not_an_object(v2).to_owned(),
+    /// Why there is no V2 although a member of the file is or looks like it.
+    pub(super) fn in_v2(file: &File<'_>) -> Option<Self> {
+        let flaw = match (file.part_text("v2"), file.other_part()) {
+            (Some(_), _) => not_an_object(file.members.get("v2")).to_owned(),
+            (None, Some(other)) => format!("it is not there, and {other} looks like it"),
+            (None, None) => return None,
         };
-        Self::in_member("v2", flaw)
+        Some(Self::in_member("v2", &flaw))
     }
 
     /// Why V2 cannot be trusted, whose checksum does not match; `found` is what
     /// else is wrong with it.
     pub(super) fn in_v2_checksum(part: &Part<'_>, found: Option<Self>) -> Self {
-        without_checksum("v2.checksum", part.get("checksum")).unwrap_or_else(|| Self {
+        let stored = part.members.get("checksum");
+        without_checksum("v2.checksum", stored).unwrap_or_else(|| Self {
             reason: DamageReason::V2Checksum,
             detail: found.and_then(|flaw| flaw.detail),
         })
     }
 }
 
-fn not_an_object(text: Option<&[u8]>) -> &'static str {
+fn not_an_object(text: Option<&str>) -> &'static str {
     match text {
         None => "it is not there",
-        Some(b"null") => "it is null",
+        Some("null") => "it is null",
         Some(_) => "it is not an object",
     }
 }
 
 /// In Go it is 0 then: hardly a checksum that was ever written.
-fn without_checksum(path: &str, text: Option<&[u8]>) -> Option<Flaw> {
+fn without_checksum(path: &str, text: Option<&str>) -> Option<Flaw> {
     let flaw = match text {
         None => "it is not there",
-        Some(b"null") => "it is null",
-        Some(text) if serde_json::from_slice::<u64>(text).is_err() => {
+        Some("null") => "it is null",
+        Some(text) if serde_json::from_str::<u64>(text).is_err() => {
             "it is not an unsigned 64-bit number"
         }
         Some(_) => return None,

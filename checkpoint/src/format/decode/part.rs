@@ -21,8 +21,8 @@ pub(super) fn part_order(
     names: &[&'static str],
     trust: Trust,
 ) -> Result<Template, Flaw> {
-    let read = Template::from_members(names, &part.object.members);
-    let read = read.map_err(|misplaced| Flaw::misplaced(Some(part_name), &misplaced))?;
+    let read = Template::from_members(names, &part.members.0);
+    let read = read.map_err(|misplaced| Flaw::misplaced(&format!("{part_name}."), &misplaced))?;
     Ok(match trust {
         Trust::Text => read,
         Trust::Content => Template::canonical(names.len()),
@@ -31,9 +31,9 @@ pub(super) fn part_order(
 
 /// Refuses claims that are neither an object nor null, which to Go is none.
 pub(super) fn check_claims((part_name, part): (&str, &Part<'_>)) -> Result<(), Flaw> {
-    match part.get("preparedClaims") {
-        Some(claims) if !claims.starts_with(b"{") && claims != b"null" => Err(Flaw::in_member(
-            format!("{part_name}.preparedClaims"),
+    match part.members.get("preparedClaims") {
+        Some(claims) if !claims.starts_with('{') && claims != "null" => Err(Flaw::in_member(
+            &format!("{part_name}.preparedClaims"),
             "it is not an object",
         )),
         _ => Ok(()),
@@ -41,10 +41,9 @@ pub(super) fn check_claims((part_name, part): (&str, &Part<'_>)) -> Result<(), F
 }
 
 /// Reads a claim's UID.
-pub(super) fn parse_uid(part_name: &str, key: &[u8]) -> Result<String, Flaw> {
-    serde_json::from_slice(key).map_err(|error| {
+pub(super) fn parse_uid(part_name: &str, key: &str) -> Result<String, Flaw> {
+    serde_json::from_str(key).map_err(|error| {
         let path = format!("{part_name}.preparedClaims");
-        let key = String::from_utf8_lossy(key);
-        Flaw::in_member(path, format!("the UID {key}: {}", claim::message(&error)))
+        Flaw::in_member(&path, &format!("the UID {key}: {}", claim::message(&error)))
     })
 }

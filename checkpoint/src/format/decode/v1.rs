@@ -4,7 +4,8 @@ use super::super::checkpoint::Checkpoint;
 use super::super::claim;
 use super::super::encode::PartV1;
 use super::super::layout::Layout;
-use super::super::parts::{Claim, Entry, File, Part, V1};
+use super::super::object::{Member, Object};
+use super::super::parts::{File, Part, V1};
 use super::super::records::{Records, Source};
 use super::super::template::Template;
 use super::super::verify;
@@ -15,13 +16,9 @@ use crate::record::Payload;
 
 const NAME: &str = "v1";
 
-/// Why V1 can be trusted, if it can; `text` is whether its checksum matches its
-/// text. A missing V1 has a checksum too.
-pub(super) fn trust<P: Payload>(
-    file: &File<'_>,
-    text: Result<(), Mismatch>,
-) -> Result<Trust, Mismatch> {
-    let Err(mismatch) = text else {
+/// Why V1 can be trusted, if it can. A missing V1 has a checksum too.
+pub(super) fn trust<P: Payload>(file: &File<'_>) -> Result<Trust, Mismatch> {
+    let Err(mismatch) = verify::v1_text(file) else {
         return Ok(Trust::Text);
     };
     let present = file.v1.as_ref();
@@ -44,13 +41,14 @@ pub(super) fn upgrade<P: Payload>(
     order: Option<Template>,
 ) -> Result<Checkpoint<P>, Flaw> {
     let none = Part::default();
-    let part = match (&file.v1, file.v1_text()) {
+    let part = match (&file.v1, file.part_text(NAME)) {
         (Some(part), _) => part,
         (None, None) => &none,
-        (None, Some(_)) => return Err(Flaw::in_member("v1", "it is not an object")),
+        (None, Some(_)) => return Err(Flaw::in_member(NAME, "it is not an object")),
     };
     check_claims((NAME, part))?;
-    let is_rc2 = !part.claims.is_empty() && part.claims.iter().all(Claim::is_rc2);
+    let is_list = |claim: &Member<'_>| claim.value.starts_with('[');
+    let is_rc2 = !part.claims.is_empty() && part.claims.iter().all(is_list);
     let canonical = Source::default();
     let mut records = Records::read_from(Source {
         layout: if is_rc2 { Layout::V1Rc2 } else { Layout::V1 },
@@ -58,22 +56,19 @@ pub(super) fn upgrade<P: Payload>(
         v1: part_order((NAME, part), &V1, trust)?,
         ..canonical
     });
-    for Claim { uid, entry } in &part.claims {
-        let uid = parse_uid(NAME, uid)?;
-        let (record, text) = match entry {
-            Entry::Object(claim) => (
-                claim::read_v1(claim),
-                (trust == Trust::Text)
-                    .then(|| claim::upgraded(&uid, claim))
-                    .flatten(),
-            ),
-            Entry::Other(list) if is_rc2 => (claim::read_rc2(list), None),
-            Entry::Other(_) => (Err(claim::Flaw::shape("an object")), None),
+    for claim in &part.claims {
+        let uid = parse_uid(NAME, claim.key)?;
+        let object = Object::parse(claim.value);
+        let record = match &object {
+            Some(object) => claim::read_v1(object),
+            None if is_rc2 => claim::read_rc2(claim.value),
+            None => Err(claim::Flaw::shape("an object")),
         };
-        match record {
-            Ok(record) => records.insert_read(uid, record, text),
-            Err(flaw) => return Err(Flaw::in_record(uid, flaw)),
-        }
+        let record = record.map_err(|flaw| Flaw::in_record(&uid, &flaw))?;
+        let text = object
+            .filter(|_| trust == Trust::Text)
+            .and_then(|object| claim::upgraded(&uid, claim.value, &object));
+        records.insert_read(uid, record, text);
     }
     Ok(Checkpoint {
         records,

@@ -5,17 +5,6 @@ use std::path::Path;
 use compute_domain_node::DeviceGroup;
 use dra_checkpoint::{DAMAGED_MARK, Damaged, SETTLED_MARK, Survivors};
 
-/// The reason, the place, and the numbers of each checksum that does not match.
-pub(super) fn describe(damaged: &Damaged<DeviceGroup>) -> String {
-    let detail = damaged.detail.iter().map(ToString::to_string);
-    let mismatches = damaged.mismatches.iter().map(ToString::to_string);
-    std::iter::once(damaged.reason.to_string())
-        .chain(detail)
-        .chain(mismatches)
-        .collect::<Vec<_>>()
-        .join("; ")
-}
-
 /// What to do about it: the file's name says how far a plugin has dealt with the damage.
 pub(super) fn fix(path: &Path, damaged: &Damaged<DeviceGroup>) -> &'static str {
     let name = path.file_name().unwrap_or_default().to_string_lossy();

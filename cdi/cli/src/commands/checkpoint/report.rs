@@ -180,7 +180,7 @@ impl DamageReport {
         let checksums = damaged.mismatches.iter();
         Self {
             code: damaged.reason.code(),
-            message: damage::describe(damaged),
+            message: damaged.description(),
             fix: damage::fix(path, damaged),
             survivors: match damaged.survivors {
                 Survivors::None => "none",
