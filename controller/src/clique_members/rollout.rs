@@ -116,10 +116,10 @@ impl Run<'_> {
             info!(node = %name_of_node, pod = &**name, "{note}");
         }
         // One that has no node yet has nobody who would look for it.
-        let Some(node) = node else {
+        if node.is_none() {
             return Ok(PACE);
-        };
-        let (events, object) = (&keeper.events, node_reference(node));
+        }
+        let (events, object) = (&keeper.events, node_reference(name_of_node));
         if label == "forced" {
             events.warning(&object, "ImexDaemonForced", "Update", &note);
         } else {
