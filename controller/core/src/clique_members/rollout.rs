@@ -273,6 +273,9 @@ impl Rollout {
             }
             if self.is_outdated(pod) {
                 outdated.push((daemon, pod));
+            } else {
+                // An update that was taken back: the next one has its own time.
+                self.outdated.remove(&pod.uid);
             }
         }
         if outdated.is_empty() {

@@ -514,6 +514,28 @@ fn by_force_a_daemon_is_replaced_after_its_time_and_the_claims_are_named() {
 
 // req: MODE-28
 #[test]
+fn the_time_until_force_begins_again_with_an_update_that_follows_one_that_was_taken_back() {
+    let mut rollout = Rollout::new();
+    rollout.set_force_after(60 * MINUTE);
+    let now = rollout.cluster.now;
+    for node in NODES {
+        rollout.prepared.insert(node.to_owned());
+        rollout.allocated.insert(node.to_owned());
+        rollout.cluster.members.set_in_use(node, true, now);
+    }
+    rollout.update("new");
+    rollout.pass(MINUTE);
+    rollout.update("old");
+    rollout.pass(2 * 60 * MINUTE);
+    rollout.update("new");
+    rollout.pass(59 * MINUTE);
+    assert_eq!(rollout.deleted, []);
+    rollout.pass(5 * MINUTE);
+    assert_eq!(rollout.replaced(), NODES);
+}
+
+// req: MODE-28
+#[test]
 fn by_force_too_the_claims_that_decide_are_read_after_the_mark() {
     let mut rollout = Rollout::new();
     rollout.set_force_after(60 * MINUTE);
