@@ -62,6 +62,7 @@ mod group_lease;
 mod group_pools;
 mod index;
 pub mod lifecycle;
+mod listing;
 mod lost_label;
 mod node_cliques;
 mod nodes;
@@ -80,7 +81,7 @@ pub use channel_lease::{ChannelLease, channel_of_lease};
 pub use channels::{ChannelCounts, ObservedChannels};
 pub use clique_members::{
     CliqueMembers, Clock, DaemonPod, MemberCounts, MemberStep, Replacement, RolloutCounts,
-    RolloutNews, Surplus, template,
+    RolloutEvent, UnplacedNode, template,
 };
 pub use cliques::{Clique, CliqueFinding, Cliques};
 pub use content::{Content, leaves_out_only};

@@ -9,10 +9,11 @@
 
 mod slice;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use crate::cliques::Clique;
+use crate::listing::Listing;
 
 pub(crate) use self::slice::Said;
 pub use self::slice::{NodeSlice, is_without_clique};
@@ -41,7 +42,7 @@ pub struct NodeCliques {
     /// Which nodes' labels may have to be written, and when.
     due: BTreeSet<(Instant, Box<str>)>,
     /// The nodes that the list which is going on has told of.
-    listing: Option<HashSet<Box<str>>>,
+    listing: Listing,
 }
 
 #[derive(Debug)]
@@ -96,27 +97,20 @@ impl NodeCliques {
 
     /// The watch begins to list all slices.
     pub fn begin(&mut self) {
-        self.listing = Some(HashSet::new());
+        self.listing.begin();
     }
 
     /// The watch has listed all slices.
     pub fn finish(&mut self) {
         self.listed_labels = None;
-        let Some(listed) = self.listing.take() else {
-            return;
-        };
-        let names = self.nodes.keys();
-        let gone = names.filter(|name| !listed.contains(*name));
-        for node in gone.cloned().collect::<Vec<_>>() {
+        for node in self.listing.finish(self.nodes.keys()) {
             self.forget(&node);
         }
     }
 
     /// The watch has this slice. Returns how the node's clique has changed, if both were known.
     pub fn apply(&mut self, told: NodeSlice, now: Instant) -> Option<CliqueChange> {
-        if let Some(listed) = &mut self.listing {
-            listed.insert(told.node.clone());
-        }
+        self.listing.add(&told.node);
         let (node, to) = (told.node.clone(), told.said.clone().into_clique());
         if !self.is_news(&told, now) {
             return None;

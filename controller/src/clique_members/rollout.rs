@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_api::resident::TEMPLATE_ANNOTATION;
-use compute_domain_core::{Clique, MemberStep, Replacement, RolloutNews, template};
+use compute_domain_core::{Clique, MemberStep, Replacement, RolloutEvent, template};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::Resource as _;
 use kube::runtime::watcher::Event;
@@ -86,10 +86,10 @@ impl Run<'_> {
         Ok(pause)
     }
 
-    /// Deletes the pod of a daemon, and tells that.
+    /// Deletes the pod of a daemon, and reports that.
     pub(super) async fn replace_daemon(
         &mut self,
-        clique: &Clique,
+        clique: Option<&Clique>,
         step: &MemberStep,
     ) -> Result<Duration, RequestError> {
         let MemberStep::DeletePod {
@@ -106,19 +106,20 @@ impl Run<'_> {
         let version = resource_version.as_deref();
         keeper.api.delete_daemon_pod(name, uid, version).await?;
         let now = Instant::now().into_std();
-        self.members.pod_deleted(clique, node, uid, now);
-        let (label, note) = told(node, how);
+        self.members.pod_deleted(clique, uid, now);
+        let name_of_node = node.as_deref().unwrap_or_default();
+        let (label, note) = told(name_of_node, how);
         keeper.metrics.replaced(label);
         if label == "forced" {
-            warn!(%node, pod = &**name, "{note}");
+            warn!(node = %name_of_node, pod = &**name, "{note}");
         } else {
-            info!(%node, pod = &**name, "{note}");
+            info!(node = %name_of_node, pod = &**name, "{note}");
         }
         // One that has no node yet has nobody who would look for it.
-        if node.is_empty() {
+        if node.is_none() {
             return Ok(PACE);
         }
-        let (events, object) = (&keeper.events, node_reference(node));
+        let (events, object) = (&keeper.events, node_reference(name_of_node));
         if label == "forced" {
             events.warning(&object, "ImexDaemonForced", "Update", &note);
         } else {
@@ -130,9 +131,9 @@ impl Run<'_> {
     // req: MODE-26, MODE-27
     pub(super) fn tell_of_rollout(&mut self) {
         let events = &self.keeper.events;
-        for news in self.members.take_rollout_news() {
-            match news {
-                RolloutNews::Waits { node, claims } => {
+        for event in self.members.take_rollout_events() {
+            match event {
+                RolloutEvent::Waits { node, claims } => {
                     let why = if claims.is_empty() {
                         "its kubelet plugin has not said within 30 s that no claim is prepared on it".to_owned()
                     } else {
@@ -144,17 +145,17 @@ impl Run<'_> {
                     info!(%node, "{note}");
                     events.normal(&node_reference(&node), "ImexUpdateWaits", "Update", &note);
                 }
-                RolloutNews::Fruitless { pod, node } => {
+                RolloutEvent::TemplateMismatch { pod, node } => {
                     let note = format!(
                         "no IMEX daemon is updated for a while: the new one, pod {pod}, does not have the annotation {TEMPLATE_ANNOTATION} of its DaemonSet; take back what was edited in the DaemonSet (helm upgrade, with Helm 4 --force-conflicts), or have what changes the pods' annotations leave it"
                     );
-                    warn!(%node, %pod, "{note}");
-                    if !node.is_empty() {
+                    warn!(node = %node.as_deref().unwrap_or_default(), %pod, "{note}");
+                    if let Some(node) = node {
                         let about = node_reference(&node);
                         events.warning(&about, "ImexUpdateStopped", "Update", &note);
                     }
                 }
-                RolloutNews::Stopped { node, clique } => {
+                RolloutEvent::Stopped { node, clique } => {
                     let note = format!(
                         "no other IMEX daemon of NVLink clique {clique} is updated: the new one of node {node} is not ready; look at its pod, and correct the update or mend the node"
                     );

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use compute_domain_api::clique::ComputeDomainClique;
 use compute_domain_api::resident::RESIDENT_LABEL;
-use compute_domain_core::{Clique, MemberStep, Surplus};
+use compute_domain_core::{Clique, MemberStep, UnplacedNode};
 use dra_common::error_chain;
 use kube::ResourceExt as _;
 use kube::core::Status;
 use tokio::time::Instant;
+use tracing::field::display;
 use tracing::{debug, warn};
 
 use super::Run;
@@ -29,22 +30,27 @@ impl Run<'_> {
     /// Makes the next request, if one is needed.
     pub(super) async fn write_next(&mut self) {
         let next = self.members.next(Instant::now().into_std());
-        self.tell_of_surplus();
+        self.report_unplaced();
         self.tell_of_rollout();
         let Some((clique, step)) = next else {
             self.keeper.metrics.set_counts(&self.members.counts());
             return;
         };
-        if self.unreadable.contains(&clique) {
+        let clique = clique.as_ref();
+        if clique.is_some_and(|clique| self.unreadable.contains(clique)) {
             return;
         }
-        let made = self.make(&clique, &step).await;
+        let made = match clique {
+            Some(clique) => self.make(clique, &step).await,
+            // Of nodes without a clique, daemons are replaced, and nothing else is done.
+            None => self.replace_daemon(None, &step).await,
+        };
         let pause = match made {
             Ok(pause) => pause,
             Err(err) => {
                 let now = Instant::now().into_std();
-                self.members.failed(&clique, &step, now);
-                self.failed(&clique, &step, &err)
+                self.members.failed(clique, &step, now);
+                self.failed(clique, &step, &err)
             }
         };
         self.not_before = Instant::now() + pause;
@@ -65,7 +71,7 @@ impl Run<'_> {
             MemberStep::ReadClaims { node, pod, since } => {
                 return self.read_claims(clique, (node, pod), *since).await;
             }
-            MemberStep::DeletePod { .. } => return self.replace_daemon(clique, step).await,
+            MemberStep::DeletePod { .. } => return self.replace_daemon(Some(clique), step).await,
             MemberStep::Create(wanted) => {
                 let written = match api.create_clique(wanted).await {
                     Err(err) if err.is_already_exists() => return self.adopt(clique).await,
@@ -134,18 +140,28 @@ impl Run<'_> {
     }
 
     /// Returns how long there is no other request.
-    fn failed(&mut self, clique: &Clique, step: &MemberStep, err: &RequestError) -> Duration {
-        match step {
-            MemberStep::ReadClaims { .. } | MemberStep::DeletePod { .. } => {
-                warn!(%clique, error = error_chain(err), "the IMEX daemon is replaced later");
+    fn failed(
+        &mut self,
+        clique: Option<&Clique>,
+        step: &MemberStep,
+        err: &RequestError,
+    ) -> Duration {
+        let clique = match (step, clique) {
+            (MemberStep::ReadClaims { .. } | MemberStep::DeletePod { .. }, _) | (_, None) => {
+                let clique = clique.map(display);
+                warn!(
+                    clique,
+                    error = error_chain(err),
+                    "the IMEX daemon is replaced later"
+                );
                 return PAUSE;
             }
-            MemberStep::FindNode { .. } => {
+            (MemberStep::FindNode { .. }, Some(clique)) => {
                 warn!(%clique, error = error_chain(err), "the Node is read later");
                 return PAUSE;
             }
-            MemberStep::Create(_) | MemberStep::Replace(_) | MemberStep::Delete { .. } => {}
-        }
+            (_, Some(clique)) => clique,
+        };
         if err.status().is_some_and(Status::is_conflict) {
             // The watch tells what it is now.
             debug!(%clique, "the ComputeDomainClique was changed by somebody else");
@@ -181,14 +197,14 @@ impl Run<'_> {
     }
 
     // req: DM-6
-    fn tell_of_surplus(&mut self) {
-        for surplus in self.members.take_news() {
-            let Surplus {
+    fn report_unplaced(&mut self) {
+        for unplaced in self.members.take_unplaced() {
+            let UnplacedNode {
                 node,
                 clique,
                 max_nodes,
                 object_uid,
-            } = surplus;
+            } = unplaced;
             let note = format!(
                 "node {node} is in NVLink clique {clique}, whose IMEX domain has {max_nodes} members already, so no claim of a ComputeDomain is prepared on it; raise resources.computeDomains.imex.maxNodesPerIMEXDomain (--max-nodes-per-imex-domain, MAX_NODES_PER_IMEX_DOMAIN) and restart the daemons of the whole clique, or remove nodes from it"
             );

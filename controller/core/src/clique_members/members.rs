@@ -7,10 +7,13 @@ use compute_domain_api::clique::{CliqueDaemon, ComputeDomainClique, FreedIndex};
 use compute_domain_api::crd::ComputeDomainState;
 use compute_domain_api::resident::{CLIQUE_ID_LABEL, NameScheme, Place, RESIDENT_LABEL};
 
+use crate::cliques::Clique;
 use crate::version::Version;
 
 use super::clock::Clock;
-use super::standing::{PodFacts, Standing};
+use super::facts::{Candidate, CliqueFacts, MemberState};
+use super::pods::DaemonPod;
+use super::schedule::Backoff;
 
 /// How long nobody gets an index after no daemon of its former node is known any more: an unreachable
 /// machine may still run one whose pod is gone from the API server.
@@ -42,9 +45,8 @@ pub(super) struct Members {
     /// Nodes for which no index is free.
     pub(super) surplus: BTreeSet<Box<str>>,
     empty_since: Option<Instant>,
-    /// How often in a row the API server has refused the object, and when it is written again.
-    refusals: u32,
-    not_before: Option<Instant>,
+    /// The API server has refused the object, and it is written again after a pause.
+    refusals: Backoff,
 }
 
 /// One member.
@@ -52,15 +54,20 @@ pub(super) struct Members {
 pub(super) struct Entry {
     pub(super) daemon: CliqueDaemon,
     index_is: IndexIs,
-    /// Since when no daemon of this member is known.
-    since: Option<Instant>,
-    /// How often the Node was looked at since then, and when it is next.
-    looks: u32,
-    look_at: Option<Instant>,
-    /// The Node is known not to exist any more.
-    gone: bool,
+    /// No daemon of this member is known.
+    absence: Option<Absence>,
     /// Whether its address is that of a daemon that is a member.
     is_current: bool,
+}
+
+/// The time without a daemon.
+#[derive(Debug)]
+struct Absence {
+    since: Instant,
+    /// The looks at the Node since then.
+    looks: Backoff,
+    /// The last one has shown that the Node does not exist any more.
+    is_gone: bool,
 }
 
 /// Where the index of a member is from.
@@ -81,14 +88,21 @@ pub(super) struct Evaluated {
     pub(super) look: Option<Box<str>>,
     /// When it has to be evaluated again, if nothing changes.
     pub(super) again: Option<Instant>,
+    /// The nodes that are newly without an index.
+    pub(super) unplaced: Vec<UnplacedNode>,
 }
 
-/// A node that wants to become a member.
-#[derive(Debug)]
-pub(super) struct Candidate {
-    pub(super) node: Box<str>,
-    pub(super) uid: Box<str>,
-    pub(super) pod: PodFacts,
+/// A node for which no index is free.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnplacedNode {
+    /// The node's name.
+    pub node: Box<str>,
+    /// Its clique.
+    pub clique: Clique,
+    /// How many members the clique may have.
+    pub max_nodes: u32,
+    /// The object of the clique, if there is one.
+    pub object_uid: Option<Box<str>>,
 }
 
 // === impl Members ===
@@ -167,7 +181,11 @@ impl Members {
         labels.insert(RESIDENT_LABEL.to_owned(), "true".to_owned());
         labels.insert(CLIQUE_ID_LABEL.to_owned(), clique.to_owned());
         let entries = self.entries.values().map(|entry| CliqueDaemon {
-            absent_since: entry.since.map(|at| clock.text(at)).unwrap_or_default(),
+            absent_since: entry
+                .absence
+                .as_ref()
+                .map(|absence| clock.text(absence.since))
+                .unwrap_or_default(),
             ..entry.daemon.clone()
         });
         let mut daemons: Vec<_> = entries.collect();
@@ -187,12 +205,32 @@ impl Members {
         object
     }
 
+    /// Lets each member be what it is, and admits new ones.
+    pub(super) fn evaluate(
+        &mut self,
+        clique: &Clique,
+        facts: CliqueFacts,
+        max_nodes: u32,
+        now: Instant,
+    ) -> Evaluated {
+        self.believe(&facts.places, now);
+        let mut evaluated = self.update(facts.states, now);
+        // What the operator says now holds only if no daemon runs, and no member's index is beyond it.
+        // req: DM-5
+        let fits = |entry: &Entry| entry.daemon.index < i64::from(max_nodes);
+        let is_free = facts.is_idle && self.entries.values().all(fits);
+        let length = self.length.filter(|_| !is_free).unwrap_or(max_nodes);
+        self.length = Some(length);
+        evaluated.unplaced = self.admit(clique, facts.candidates, &facts.places, length, now);
+        evaluated
+    }
+
     /// Compares what was taken from the object with the places with which `nvidia-imex` runs on nodes of the clique.
     /// What runs is right: the object may have been edited while no controller led. A member that is in the way
     /// gets an index that has become free. An index that two nodes say they have proves nothing, nor does one that
     /// is reserved: the slice is of the former machine.
     // req: DM-7
-    pub(super) fn believe(&mut self, places: &BTreeMap<Box<str>, Place>, now: Instant) {
+    fn believe(&mut self, places: &BTreeMap<Box<str>, Place>, now: Instant) {
         if !self.is_length_checked
             && let Some(length) = most_frequent_length(places)
         {
@@ -240,37 +278,20 @@ impl Members {
             .retain(|_, entry| entry.is_checked() || entry.daemon.index < limit);
     }
 
-    /// Settles how many lines the node lists have: what the operator says now only if no daemon runs, and
-    /// no member's index is beyond it.
-    // req: DM-5
-    pub(super) fn settle_length(&mut self, max_nodes: u32, is_idle: bool) -> u32 {
-        let fits = |entry: &Entry| entry.daemon.index < i64::from(max_nodes);
-        let is_free = is_idle && self.entries.values().all(fits);
-        let length = self.length.filter(|_| !is_free).unwrap_or(max_nodes);
-        self.length = Some(length);
-        length
-    }
-
-    /// Lets each member be what it is.
-    pub(super) fn update(
-        &mut self,
-        standings: Vec<(Box<str>, Standing)>,
-        now: Instant,
-    ) -> Evaluated {
+    fn update(&mut self, states: Vec<(Box<str>, MemberState)>, now: Instant) -> Evaluated {
         let mut evaluated = Evaluated::default();
-        for (node, standing) in standings {
+        for (node, state) in states {
             let Some(entry) = self.entries.get_mut(&node) else {
                 continue;
             };
-            let fate = entry.update(standing, now);
-            match fate {
-                Fate::Freed { since } => {
+            match entry.update(state, now) {
+                MemberOutcome::Freed { since } => {
                     let index = u32::try_from(entry.daemon.index).unwrap_or_default();
                     self.freed.insert(index, since);
                     self.entries.remove(&node);
                 }
-                Fate::Look => evaluated.look = Some(node),
-                Fate::Stays(again) => evaluated.wake(again),
+                MemberOutcome::Look => evaluated.look = Some(node),
+                MemberOutcome::Stays(again) => evaluated.wake(again),
             }
         }
         self.blank_reused_addresses();
@@ -290,14 +311,14 @@ impl Members {
     /// Gives each node that has none an index: the one with which its `nvidia-imex` runs, or else the one that nobody
     /// has had for the longest time. Returns the nodes that are newly without one.
     // req: DM-2, DM-6, DM-7
-    pub(super) fn admit(
+    fn admit(
         &mut self,
-        clique: &str,
+        clique: &Clique,
         candidates: Vec<Candidate>,
         places: &BTreeMap<Box<str>, Place>,
         length: u32,
         now: Instant,
-    ) -> Vec<Box<str>> {
+    ) -> Vec<UnplacedNode> {
         let free = self.free_indices(length, now);
         let mut running = self.running_without_entry(places);
         running.retain(|index, _| free.contains(index));
@@ -305,6 +326,9 @@ impl Members {
         let mut free: VecDeque<_> = free.collect();
         let mut surplus = BTreeSet::new();
         for Candidate { node, uid, pod } in candidates {
+            if self.entries.contains_key(&node) {
+                continue;
+            }
             let own = places.get(&node).map(|place| place.index);
             let own = own.filter(|index| running.get(index) == Some(&node));
             let Some(index) = own.or_else(|| free.pop_front()) else {
@@ -313,7 +337,7 @@ impl Members {
             };
             let mut entry = Entry::new(CliqueDaemon {
                 node_name: node.to_string(),
-                clique_id: clique.to_owned(),
+                clique_id: clique.to_string(),
                 index: i64::from(index),
                 node_uid: uid.to_string(),
                 ..CliqueDaemon::default()
@@ -322,7 +346,15 @@ impl Members {
             self.freed.remove(&index);
             self.entries.insert(node, entry);
         }
-        let new = surplus.difference(&self.surplus).cloned().collect();
+        let object = self.observed.as_ref();
+        let object_uid = object.and_then(|it| it.metadata.uid.as_deref());
+        let new = surplus.difference(&self.surplus).map(|node| UnplacedNode {
+            node: node.clone(),
+            clique: clique.clone(),
+            max_nodes: length,
+            object_uid: object_uid.map(Box::from),
+        });
+        let new = new.collect();
         self.surplus = surplus;
         new
     }
@@ -330,21 +362,18 @@ impl Members {
     /// The API server has refused the object. Returns how often in a row.
     // req: DM-8
     pub(super) fn refused(&mut self, now: Instant) -> u32 {
-        let pause = FIRST_REFUSAL * 2_u32.saturating_pow(self.refusals.min(8));
-        self.refusals = self.refusals.saturating_add(1);
-        self.not_before = Some(now + pause.min(LONGEST_REFUSAL));
-        self.refusals
+        self.refusals.grow(FIRST_REFUSAL, LONGEST_REFUSAL, now);
+        self.refusals.times
     }
 
     /// The object is as it is to be, or somebody has written it. Returns whether it was refused before.
     pub(super) fn accept(&mut self) -> bool {
-        self.not_before = None;
-        std::mem::take(&mut self.refusals) > 0
+        std::mem::take(&mut self.refusals).times > 0
     }
 
     /// When the object may be written, if that is later than now.
     pub(super) fn waits_until(&self, now: Instant) -> Option<Instant> {
-        self.not_before.filter(|at| *at > now)
+        self.refusals.pauses_until(now)
     }
 
     /// Whether the object has had no member for long.
@@ -414,7 +443,7 @@ impl Evaluated {
 }
 
 /// What becomes of a member.
-enum Fate {
+enum MemberOutcome {
     /// It stays, at least until then.
     Stays(Option<Instant>),
     /// Its Node has to be looked at.
@@ -430,10 +459,7 @@ impl Entry {
         Self {
             daemon,
             index_is: IndexIs::Given,
-            since: None,
-            looks: 0,
-            look_at: None,
-            gone: false,
+            absence: None,
             is_current: false,
         }
     }
@@ -441,7 +467,7 @@ impl Entry {
     /// As the object has it.
     fn written(daemon: CliqueDaemon, clock: &Clock) -> Self {
         Self {
-            since: clock.instant(&daemon.absent_since),
+            absence: clock.instant(&daemon.absent_since).map(Absence::new),
             index_is: IndexIs::Read,
             ..Self::new(daemon)
         }
@@ -457,22 +483,24 @@ impl Entry {
 
     /// The Node was looked at: whether it is still the member's.
     pub(super) fn looked(&mut self, uid: Option<&str>, now: Instant) {
-        self.gone = uid != Some(&self.daemon.node_uid);
+        if let Some(absence) = &mut self.absence {
+            absence.is_gone = uid != Some(&self.daemon.node_uid);
+        }
         self.look_again(now);
     }
 
     /// It is looked at later: after 5 minutes, then after twice as long each time.
     pub(super) fn look_again(&mut self, now: Instant) {
-        let pause = FREE_AFTER * 2_u32.saturating_pow(self.looks);
-        self.looks = self.looks.saturating_add(1).min(8);
-        self.look_at = Some(now + pause.min(LONGEST_LOOK));
+        if let Some(absence) = &mut self.absence {
+            absence.looks.grow(FREE_AFTER, LONGEST_LOOK, now);
+        }
     }
 
     // req: DM-3, DM-4
-    fn update(&mut self, standing: Standing, now: Instant) -> Fate {
+    fn update(&mut self, state: MemberState, now: Instant) -> MemberOutcome {
         self.is_current = false;
-        match standing {
-            Standing::Member {
+        match state {
+            MemberState::Member {
                 pod,
                 uid,
                 is_known_to_live,
@@ -481,17 +509,17 @@ impl Entry {
                 self.set_pod(pod.as_ref());
                 self.lives_or_looks(is_known_to_live, now)
             }
-            Standing::Unknown { is_known_to_live } => self.lives_or_looks(is_known_to_live, now),
-            Standing::Replaced { former_may_run } => {
+            MemberState::Unknown { is_known_to_live } => self.lives_or_looks(is_known_to_live, now),
+            MemberState::Replaced { former_may_run } => {
                 // Its address stays, by which the former daemon is known.
                 self.daemon.status = ComputeDomainState::NotReady;
                 self.daemon.draining.clear();
                 self.free_when_over(!former_may_run, now)
             }
-            Standing::OtherMachine => Fate::Freed {
-                since: self.since.unwrap_or(now),
+            MemberState::OtherMachine => MemberOutcome::Freed {
+                since: self.absence.as_ref().map_or(now, |absence| absence.since),
             },
-            Standing::Left {
+            MemberState::Left {
                 former_may_run,
                 has_settled,
             } => {
@@ -506,35 +534,37 @@ impl Entry {
     }
 
     /// Frees the index when no daemon of the member was known for long enough.
-    fn free_when_over(&mut self, is_unknown: bool, now: Instant) -> Fate {
-        self.note_unknown(is_unknown, now);
-        match self.since {
-            Some(since) if since + FREE_AFTER <= now => Fate::Freed { since },
-            since => Fate::Stays(since.map(|since| since + FREE_AFTER)),
+    fn free_when_over(&mut self, is_absent: bool, now: Instant) -> MemberOutcome {
+        match self.note_absence(is_absent, now).map(|it| it.since) {
+            Some(since) if since + FREE_AFTER <= now => MemberOutcome::Freed { since },
+            since => MemberOutcome::Stays(since.map(|since| since + FREE_AFTER)),
         }
     }
 
-    fn lives_or_looks(&mut self, is_known_to_live: bool, now: Instant) -> Fate {
-        self.note_unknown(!is_known_to_live, now);
-        let Some(since) = self.since else {
-            (self.looks, self.look_at, self.gone) = (0, None, false);
-            return Fate::Stays(None);
+    fn lives_or_looks(&mut self, is_known_to_live: bool, now: Instant) -> MemberOutcome {
+        let Some(absence) = self.note_absence(!is_known_to_live, now) else {
+            return MemberOutcome::Stays(None);
         };
+        let since = absence.since;
         let first = since + FREE_AFTER;
-        if self.gone && first <= now {
-            return Fate::Freed { since };
+        if absence.is_gone && first <= now {
+            return MemberOutcome::Freed { since };
         }
-        match self.look_at.unwrap_or(first) {
-            at if at <= now => Fate::Look,
-            at => Fate::Stays(Some(at)),
+        match absence.looks.until.unwrap_or(first) {
+            at if at <= now => MemberOutcome::Look,
+            at => MemberOutcome::Stays(Some(at)),
         }
     }
 
-    fn note_unknown(&mut self, is_unknown: bool, now: Instant) {
-        self.since = is_unknown.then(|| self.since.unwrap_or(now));
+    fn note_absence(&mut self, is_absent: bool, now: Instant) -> Option<&Absence> {
+        if is_absent {
+            return Some(self.absence.get_or_insert_with(|| Absence::new(now)));
+        }
+        self.absence = None;
+        None
     }
 
-    fn set_pod(&mut self, pod: Option<&PodFacts>) {
+    fn set_pod(&mut self, pod: Option<&DaemonPod>) {
         self.is_current = pod.is_some();
         let daemon = &mut self.daemon;
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
@@ -549,6 +579,18 @@ impl Entry {
         };
         if daemon.draining != daemon.pod_uid {
             daemon.draining.clear();
+        }
+    }
+}
+
+// === impl Absence ===
+
+impl Absence {
+    fn new(since: Instant) -> Self {
+        Self {
+            since,
+            looks: Backoff::default(),
+            is_gone: false,
         }
     }
 }

@@ -1,10 +1,11 @@
 //! What the slices have said of nodes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use compute_domain_api::resident::Place;
 
 use crate::cliques::Clique;
+use crate::listing::Listing;
 use crate::node_cliques::{NodeSlice, Said};
 
 /// The nodes that have a slice, or had one and still matter.
@@ -13,8 +14,7 @@ pub(super) struct Nodes {
     known: HashMap<Box<str>, Node>,
     /// The nodes of each clique: at least one.
     of_clique: BTreeMap<Clique, BTreeSet<Box<str>>>,
-    /// The nodes that the list which is going on has told of.
-    listing: Option<HashSet<Box<str>>>,
+    listing: Listing,
 }
 
 /// One node.
@@ -35,30 +35,20 @@ pub(super) struct Node {
 
 impl Nodes {
     pub(super) fn begin(&mut self) {
-        self.listing = Some(HashSet::new());
+        self.listing.begin();
     }
 
     /// Returns the nodes whose slice is gone.
     pub(super) fn finish(&mut self) -> Vec<Box<str>> {
-        let Some(listed) = self.listing.take() else {
-            return Vec::new();
-        };
-        let mut gone = Vec::new();
-        for (name, node) in &mut self.known {
-            if !listed.contains(name) && node.slice.take().is_some() {
-                (node.drained, node.place) = (None, None);
-                gone.push(name.clone());
-            }
-        }
+        let mut gone = self.listing.finish(self.known.keys());
+        gone.retain(|name| self.known.get_mut(name).is_some_and(Node::lose_slice));
         gone
     }
 
     /// Returns the clique in which it was, and whether the slice says anything new.
     pub(super) fn apply(&mut self, told: &NodeSlice) -> (Option<Clique>, bool) {
         let name: Box<str> = told.node().into();
-        if let Some(listed) = &mut self.listing {
-            listed.insert(name.clone());
-        }
+        self.listing.add(&name);
         let before = self.known.get(&name).cloned();
         let was_in = before
             .as_ref()
@@ -93,11 +83,7 @@ impl Nodes {
         let Some(node) = self.known.get_mut(told.node()) else {
             return false;
         };
-        let was_this = node.slice.as_deref() == Some(told.slice());
-        if was_this {
-            (node.slice, node.drained, node.place) = (None, None, None);
-        }
-        was_this
+        node.slice.as_deref() == Some(told.slice()) && node.lose_slice()
     }
 
     /// The node does not matter any more, if it has no slice.
@@ -116,8 +102,9 @@ impl Nodes {
     }
 
     /// The nodes that are in this clique, by what was said last.
-    pub(super) fn of(&self, clique: &str) -> impl Iterator<Item = &Box<str>> {
-        self.of_clique.get(clique).into_iter().flatten()
+    pub(super) fn of(&self, clique: &str) -> impl Iterator<Item = (&Box<str>, &Node)> {
+        let names = self.of_clique.get(clique).into_iter().flatten();
+        names.filter_map(|name| self.known.get_key_value(name))
     }
 
     fn leave(&mut self, clique: &Clique, name: &str) {
@@ -127,5 +114,15 @@ impl Nodes {
                 self.of_clique.remove(clique);
             }
         }
+    }
+}
+
+// === impl Node ===
+
+impl Node {
+    /// Returns whether it had one.
+    fn lose_slice(&mut self) -> bool {
+        (self.drained, self.place) = (None, None);
+        self.slice.take().is_some()
     }
 }

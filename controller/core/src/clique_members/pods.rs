@@ -1,10 +1,12 @@
 //! The pods of IMEX daemons: one for each node, as a rule.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use compute_domain_api::resident::TEMPLATE_ANNOTATION;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::jiff::Timestamp;
+
+use crate::listing::Listing;
 
 /// A daemon's pod whose containers run, or may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +15,8 @@ pub struct DaemonPod {
     pub name: Box<str>,
     /// Its UID.
     pub uid: Box<str>,
-    /// The name of its node; empty: no node has room for it yet.
-    pub node: Box<str>,
+    /// The name of its node; `None`: no node has room for it yet.
+    pub node: Option<Box<str>>,
     /// Its address; empty: none yet.
     pub address: Box<str>,
     /// The address of its machine; empty: none yet.
@@ -27,10 +29,10 @@ pub struct DaemonPod {
     pub(super) running: bool,
     /// The version of the object.
     pub(super) version: Box<str>,
-    /// The UID of the `DaemonSet` that has made it; empty: none has.
-    pub(super) daemon_set: Box<str>,
-    /// What it was made from; empty: it does not say.
-    pub(super) template: Box<str>,
+    /// The UID of the `DaemonSet` that has made it.
+    pub(super) daemon_set: Option<Box<str>>,
+    /// What it was made from; `None`: it does not say.
+    pub(super) template: Option<Box<str>>,
     created: Option<Timestamp>,
 }
 
@@ -39,8 +41,8 @@ pub struct DaemonPod {
 pub(super) struct Pods {
     by_uid: HashMap<Box<str>, DaemonPod>,
     of_node: HashMap<Box<str>, BTreeSet<Box<str>>>,
-    /// The UIDs that the list which is going on has told of.
-    listing: Option<HashSet<Box<str>>>,
+    /// By UID.
+    listing: Listing,
 }
 
 // === impl DaemonPod ===
@@ -51,7 +53,7 @@ impl DaemonPod {
         let text = |text: &Option<String>| Box::<str>::from(text.as_deref().unwrap_or_default());
         let (metadata, status) = (&pod.metadata, pod.status.as_ref());
         let phase = status.and_then(|status| status.phase.as_deref());
-        let node = pod.spec.as_ref()?.node_name.as_deref().unwrap_or_default();
+        let node = pod.spec.as_ref()?.node_name.as_deref();
         if matches!(phase, Some("Failed" | "Succeeded")) {
             return None;
         }
@@ -59,7 +61,7 @@ impl DaemonPod {
         Some(Self {
             name: text(&metadata.name),
             uid: text(&metadata.uid),
-            node: node.into(),
+            node: node.filter(|node| !node.is_empty()).map(Box::from),
             address: status.map(|it| text(&it.pod_ip)).unwrap_or_default(),
             host: status.map(|it| text(&it.host_ip)).unwrap_or_default(),
             ready: !ending && status.is_some_and(is_ready),
@@ -67,7 +69,7 @@ impl DaemonPod {
             running: status.is_some_and(runs),
             version: text(&metadata.resource_version),
             daemon_set: daemon_set(pod),
-            template: template(metadata.annotations.as_ref()).unwrap_or_default(),
+            template: template(metadata.annotations.as_ref()),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
         })
     }
@@ -78,12 +80,10 @@ pub fn template(annotations: Option<&BTreeMap<String, String>>) -> Option<Box<st
     Some(annotations?.get(TEMPLATE_ANNOTATION)?.as_str().into())
 }
 
-fn daemon_set(pod: &Pod) -> Box<str> {
+fn daemon_set(pod: &Pod) -> Option<Box<str>> {
     let mut owners = pod.metadata.owner_references.iter().flatten();
     let owner = owners.find(|it| it.kind == "DaemonSet" && it.controller == Some(true));
-    owner
-        .map(|owner| owner.uid.as_str().into())
-        .unwrap_or_default()
+    owner.map(|owner| owner.uid.as_str().into())
 }
 
 fn runs(status: &PodStatus) -> bool {
@@ -104,16 +104,12 @@ fn is_ready(status: &PodStatus) -> bool {
 
 impl Pods {
     pub(super) fn begin(&mut self) {
-        self.listing = Some(HashSet::new());
+        self.listing.begin();
     }
 
-    /// Returns the nodes of the pods that are gone.
-    pub(super) fn finish(&mut self) -> Vec<Box<str>> {
-        let Some(listed) = self.listing.take() else {
-            return Vec::new();
-        };
-        let uids = self.by_uid.keys().filter(|uid| !listed.contains(*uid));
-        let gone: Vec<_> = uids.cloned().collect();
+    /// Returns the pods that are gone.
+    pub(super) fn finish(&mut self) -> Vec<DaemonPod> {
+        let gone = self.listing.finish(self.by_uid.keys());
         gone.iter().filter_map(|uid| self.remove(uid)).collect()
     }
 
@@ -123,28 +119,30 @@ impl Pods {
 
     /// Returns whether it says anything new.
     pub(super) fn apply(&mut self, pod: DaemonPod) -> bool {
-        if let Some(listed) = &mut self.listing {
-            listed.insert(pod.uid.clone());
-        }
+        self.listing.add(&pod.uid);
         if self.by_uid.get(&pod.uid) == Some(&pod) {
             return false;
         }
-        let of_node = self.of_node.entry(pod.node.clone()).or_default();
-        of_node.insert(pod.uid.clone());
+        if let Some(node) = &pod.node {
+            let of_node = self.of_node.entry(node.clone()).or_default();
+            of_node.insert(pod.uid.clone());
+        }
         self.by_uid.insert(pod.uid.clone(), pod);
         true
     }
 
-    /// Returns its node, if it was known.
-    pub(super) fn remove(&mut self, uid: &str) -> Option<Box<str>> {
+    /// Returns it, if it was known.
+    pub(super) fn remove(&mut self, uid: &str) -> Option<DaemonPod> {
         let pod = self.by_uid.remove(uid)?;
-        if let Some(of_node) = self.of_node.get_mut(&pod.node) {
+        if let Some(node) = &pod.node
+            && let Some(of_node) = self.of_node.get_mut(node)
+        {
             of_node.remove(uid);
             if of_node.is_empty() {
-                self.of_node.remove(&pod.node);
+                self.of_node.remove(node);
             }
         }
-        Some(pod.node)
+        Some(pod)
     }
 
     /// Whether a daemon may run on the node.

@@ -4,8 +4,6 @@ use std::time::Instant;
 
 use compute_domain_api::clique::ComputeDomainClique;
 
-use super::drains::Replacement;
-
 /// What a clique needs next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MemberStep {
@@ -44,18 +42,22 @@ pub enum MemberStep {
         uid: Box<str>,
         /// Its version, if it stays where it has another one: then it may run again.
         resource_version: Option<Box<str>>,
-        /// Its node.
-        node: Box<str>,
+        /// Its node; `None`: no node had room for it.
+        node: Option<Box<str>>,
         /// Why it may go.
         how: Replacement,
     },
 }
 
-/// What comes next in a clique.
-pub(super) enum Turn {
-    /// A mark was set or withdrawn: the object is to be written.
-    Marks,
-    Step(MemberStep),
-    /// Nothing, before this time.
-    Later(Option<Instant>),
+/// Why a daemon may be replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// Its node has no claim, and gets none.
+    Drained,
+    /// It does not run.
+    NotRunning,
+    /// Its node is a member of no clique, so that it runs no `nvidia-imex`.
+    NoMember,
+    /// The operator has said that it is not to wait any longer, for these claims.
+    Forced(Vec<String>),
 }

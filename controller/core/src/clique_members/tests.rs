@@ -4,6 +4,8 @@ use compute_domain_api::clique::CliqueDaemon;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use std::collections::{BTreeMap, HashMap};
+
 use super::*;
 
 const A: &str = "aaaaaaaa-0000-0000-0000-000000000001.7";
@@ -97,7 +99,7 @@ impl Cluster {
         while let Some(at) = self.members.due().filter(|at| *at <= end) {
             self.now = self.now.max(at);
             while let Some((clique, step)) = self.members.next(self.now) {
-                self.make(&clique, step);
+                self.make(&clique.unwrap(), step);
             }
         }
         self.now = end;
@@ -268,7 +270,7 @@ fn a_node_that_new_lists_do_not_have_leaves_as_one_whose_end_was_seen_and_nothin
     cluster.members.finish_slices(now);
     cluster.members.finish_pods(now);
     cluster.pass(6 * MINUTE);
-    assert!(cluster.members.nodes.get("a").is_none());
+    assert!(cluster.members.observed.nodes.get("a").is_none());
     assert_eq!(
         (cluster.index(A, "a"), cluster.index(A, "b")),
         (None, Some(1))
@@ -423,13 +425,13 @@ fn a_node_beyond_the_last_index_is_told_once_by_name_and_the_others_work() {
         cluster.join(node, A);
         cluster.pass(MINUTE);
     }
-    let news = cluster.members.take_news();
-    let told: Vec<_> = news
+    let unplaced = cluster.members.take_unplaced();
+    let told: Vec<_> = unplaced
         .iter()
         .map(|it| (&*it.node, &*it.clique, it.max_nodes))
         .collect();
     assert_eq!(told, [("c", A, 2)]);
-    assert!(news[0].object_uid.is_some());
+    assert!(unplaced[0].object_uid.is_some());
     let counts = MemberCounts {
         ready: 2,
         not_ready: 0,
@@ -447,7 +449,7 @@ fn a_node_beyond_the_last_index_is_told_once_by_name_and_the_others_work() {
     assert_eq!(cluster.members.counts(), counts);
     cluster.pod("c", &json!({ "ready": "False" }));
     cluster.pass(60 * MINUTE);
-    assert_eq!(cluster.members.take_news(), []);
+    assert_eq!(cluster.members.take_unplaced(), []);
     assert_eq!(cluster.index(A, "c"), None);
 }
 
@@ -641,7 +643,7 @@ fn a_deletion_that_is_refused_is_tried_ever_more_rarely() {
     while let Some(at) = cluster.members.due().filter(|at| *at <= end) {
         if let Some((_, step)) = cluster.members.next(at) {
             assert!(matches!(step, MemberStep::Delete { .. }), "{step:?}");
-            cluster.members.failed(&clique, &step, at);
+            cluster.members.failed(Some(&clique), &step, at);
             cluster.members.refused(&clique, at);
             tries += 1;
         }

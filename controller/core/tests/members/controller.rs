@@ -82,12 +82,12 @@ impl Controller {
             return false;
         };
         if luck == Luck::RequestLost {
-            self.members.failed(&clique, &step, now);
+            self.members.failed(clique.as_ref(), &step, now);
             return true;
         }
-        let done = self.make(server, &clique, &step, node_uid, luck, now);
+        let done = self.make(server, clique.as_ref(), &step, node_uid, luck, now);
         if !done || luck == Luck::AnswerLost {
-            self.members.failed(&clique, &step, now);
+            self.members.failed(clique.as_ref(), &step, now);
         }
         true
     }
@@ -95,12 +95,28 @@ impl Controller {
     fn make(
         &mut self,
         server: &mut Server,
-        clique: &Clique,
+        clique: Option<&Clique>,
         step: &MemberStep,
         node_uid: impl Fn(&str) -> Option<String>,
         luck: Luck,
         now: Instant,
     ) -> bool {
+        if let MemberStep::DeletePod { uid, node, how, .. } = step {
+            // Whatever the controller knows and has missed: nobody imports memory there.
+            let prepared = node.as_ref().and_then(|node| server.prepared.get(&**node));
+            let prepared = prepared.copied().unwrap_or_default();
+            let is_member = *how != Replacement::NoMember;
+            assert!(
+                prepared == 0 || !is_member,
+                "{node:?} has {prepared} claims"
+            );
+            let deleted = server.replace_pod(uid);
+            if luck == Luck::Good {
+                self.members.pod_deleted(clique, uid, now);
+            }
+            return deleted;
+        }
+        let clique = clique.unwrap();
         let (object, create) = match step {
             MemberStep::FindNode { node } => {
                 if luck == Luck::Good {
@@ -127,17 +143,7 @@ impl Controller {
                 }
                 return true;
             }
-            MemberStep::DeletePod { uid, node, how, .. } => {
-                // Whatever the controller knows and has missed: nobody imports memory there.
-                let prepared = server.prepared.get(&**node).copied().unwrap_or_default();
-                let is_member = *how != Replacement::NoMember;
-                assert!(prepared == 0 || !is_member, "{node} has {prepared} claims");
-                let deleted = server.replace_pod(uid);
-                if luck == Luck::Good {
-                    self.members.pod_deleted(clique, node, uid, now);
-                }
-                return deleted;
-            }
+            MemberStep::DeletePod { .. } => unreachable!("above"),
             MemberStep::Create(object) => (object, true),
             MemberStep::Replace(object) => (object, false),
         };

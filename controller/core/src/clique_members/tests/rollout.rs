@@ -65,6 +65,12 @@ impl Rollout {
         members.apply_template("set", Some(template), now);
     }
 
+    fn set_force_after(&mut self, after: Duration) {
+        let members = &mut self.cluster.members;
+        let forced = std::mem::replace(members, mk_members(18, Instant::now()));
+        *members = forced.with_force_after(Some(after));
+    }
+
     fn pod_of(&self, node: &str) -> String {
         format!(
             "{node}-{}",
@@ -159,6 +165,7 @@ impl Rollout {
                     let in_use = self.allocated.contains(&*node);
                     let claims = in_use.then(|| "ns/claim".to_owned());
                     let claims = claims.into_iter().collect();
+                    let clique = clique.unwrap();
                     self.cluster.members.claims_are(&clique, &pod, claims, now);
                 }
                 MemberStep::DeletePod {
@@ -169,19 +176,21 @@ impl Rollout {
                     how,
                 } => {
                     self.versions.push(resource_version);
+                    let node = node.unwrap_or_default();
                     assert_eq!(*uid, *self.pod_of(&node), "{name}");
                     self.deleted.push((node.to_string(), how));
-                    self.cluster.members.pod_deleted(&clique, &node, &uid, now);
+                    let members = &mut self.cluster.members;
+                    members.pod_deleted(clique.as_ref(), &uid, now);
                     self.cluster.members.remove_pod(&uid, now);
                     self.start_pod(&node);
                 }
-                step => self.cluster.make(&clique, step),
+                step => self.cluster.make(&clique.unwrap(), step),
             }
         }
     }
 
-    fn news(&mut self) -> Vec<RolloutNews> {
-        self.cluster.members.take_rollout_news()
+    fn news(&mut self) -> Vec<RolloutEvent> {
+        self.cluster.members.take_rollout_events()
     }
 
     fn replaced(&self) -> Vec<&str> {
@@ -210,8 +219,7 @@ fn a_daemon_set_whose_pods_are_not_what_it_says_is_told_and_its_pods_are_replace
     let early = rollout.deleted.len();
     assert!((2..=5).contains(&early), "{early}");
     let first = rollout.deleted[0].0.clone();
-    let is_told =
-        |it: &RolloutNews| matches!(it, RolloutNews::Fruitless { node, .. } if **node == *first);
+    let is_told = |it: &RolloutEvent| matches!(it, RolloutEvent::TemplateMismatch { node, .. } if node.as_deref() == Some(&first));
     assert_eq!(rollout.news().iter().filter(|it| is_told(it)).count(), 1);
     rollout.pass(60 * MINUTE);
     let late = rollout.deleted.len() - early;
@@ -295,7 +303,7 @@ fn a_daemon_whose_node_has_a_prepared_claim_stays_until_that_is_gone() {
     assert_eq!(rollout.replaced(), [""; 0]);
     let waits = rollout.news();
     assert_eq!(waits.len(), 3, "each once: {waits:?}");
-    assert!(matches!(&waits[0], RolloutNews::Waits { claims, .. } if claims.is_empty()));
+    assert!(matches!(&waits[0], RolloutEvent::Waits { claims, .. } if claims.is_empty()));
     rollout.prepared.clear();
     rollout.pass(60 * MINUTE);
     assert_eq!(rollout.deleted.len(), 3);
@@ -338,7 +346,7 @@ fn a_controller_that_starts_marks_no_node_that_has_claims_and_names_them() {
         }
         let claims = vec!["ns/claim".to_owned()];
         let node = "n1".into();
-        assert_eq!(rollout.news(), [RolloutNews::Waits { node, claims }]);
+        assert_eq!(rollout.news(), [RolloutEvent::Waits { node, claims }]);
     }
     assert_eq!(rollout.replaced(), ["n2", "n3"]);
     let now = rollout.cluster.now;
@@ -377,7 +385,7 @@ fn a_claim_that_was_allocated_meanwhile_has_the_mark_withdrawn() {
     assert_eq!(rollout.marked(), [""; 0]);
     let claims = vec!["ns/claim".to_owned()];
     let node = "n1".into();
-    assert_eq!(rollout.news(), [RolloutNews::Waits { node, claims }]);
+    assert_eq!(rollout.news(), [RolloutEvent::Waits { node, claims }]);
     let reads = rollout.reads;
     rollout.pass(24 * 60 * MINUTE);
     // Twice as long each time, up to half an hour.
@@ -426,7 +434,7 @@ fn an_update_that_does_not_start_stops_at_the_first_daemon_of_the_cluster_and_it
     rollout.pass(60 * MINUTE);
     assert_eq!(rollout.deleted.len(), 1, "{:?}", rollout.deleted);
     let (node, clique) = ("n1".into(), Clique::from(A));
-    assert_eq!(rollout.news(), [RolloutNews::Stopped { node, clique }]);
+    assert_eq!(rollout.news(), [RolloutEvent::Stopped { node, clique }]);
     assert_eq!(rollout.cluster.members.rollout_counts().stopped, 1);
     // Nor does a correction that does not work cost another one.
     rollout.update("broken, too");
@@ -486,9 +494,7 @@ fn an_update_that_is_taken_back_has_the_mark_withdrawn_and_replaces_nothing() {
 #[test]
 fn by_force_a_daemon_is_replaced_after_its_time_and_the_claims_are_named() {
     let mut rollout = Rollout::new();
-    rollout.cluster.members =
-        std::mem::replace(&mut rollout.cluster.members, mk_members(18, Instant::now()))
-            .with_force_after(Some(60 * MINUTE));
+    rollout.set_force_after(60 * MINUTE);
     let now = rollout.cluster.now;
     for node in NODES {
         rollout.prepared.insert(node.to_owned());
@@ -504,6 +510,49 @@ fn by_force_a_daemon_is_replaced_after_its_time_and_the_claims_are_named() {
         rollout.deleted,
         NODES.map(|node| (node.to_owned(), forced.clone()))
     );
+}
+
+// req: MODE-28
+#[test]
+fn the_time_until_force_begins_again_with_an_update_that_follows_one_that_was_taken_back() {
+    let mut rollout = Rollout::new();
+    rollout.set_force_after(60 * MINUTE);
+    let now = rollout.cluster.now;
+    for node in NODES {
+        rollout.prepared.insert(node.to_owned());
+        rollout.allocated.insert(node.to_owned());
+        rollout.cluster.members.set_in_use(node, true, now);
+    }
+    rollout.update("new");
+    rollout.pass(MINUTE);
+    rollout.update("old");
+    rollout.pass(2 * 60 * MINUTE);
+    rollout.update("new");
+    rollout.pass(59 * MINUTE);
+    assert_eq!(rollout.deleted, []);
+    rollout.pass(5 * MINUTE);
+    assert_eq!(rollout.replaced(), NODES);
+}
+
+// req: MODE-28
+#[test]
+fn by_force_too_the_claims_that_decide_are_read_after_the_mark() {
+    let mut rollout = Rollout::new();
+    rollout.set_force_after(60 * MINUTE);
+    for node in NODES {
+        rollout.prepared.insert(node.to_owned());
+        rollout.allocated.insert(node.to_owned());
+    }
+    rollout.update("new");
+    while rollout.marked().is_empty() {
+        rollout.pass(SECOND);
+        assert_eq!(rollout.deleted, []);
+    }
+    rollout.prepared.clear();
+    rollout.allocated.clear();
+    rollout.pass(5 * MINUTE);
+    let drained = NODES.map(|node| (node.to_owned(), Replacement::Drained));
+    assert_eq!(rollout.deleted, drained);
 }
 
 // req: MODE-29
@@ -599,9 +648,10 @@ fn a_new_daemon_that_no_node_has_room_for_is_replaced_by_the_correction() {
     let now = rollout.cluster.now;
     let mut deleted = Vec::new();
     while let Some((clique, step)) = rollout.cluster.members.next(now) {
-        if let MemberStep::DeletePod { uid, how, node, .. } = &step {
+        if let MemberStep::DeletePod { uid, how, .. } = &step {
             deleted.push((uid.to_string(), how.clone()));
-            rollout.cluster.members.pod_deleted(&clique, node, uid, now);
+            let members = &mut rollout.cluster.members;
+            members.pod_deleted(clique.as_ref(), uid, now);
         }
     }
     assert_eq!(deleted, [("pending".to_owned(), Replacement::NotRunning)]);

@@ -1,0 +1,48 @@
+//! A member, as far as it matters to the update.
+
+use crate::cliques::Clique;
+use crate::node_cliques::Said;
+
+use crate::clique_members::observed::Observed;
+use crate::clique_members::pods::DaemonPod;
+
+pub(super) struct Daemon<'a> {
+    pub(super) node: &'a str,
+    pub(super) index: i64,
+    /// Its slice shows that its plugin runs.
+    pub(super) has_slice: bool,
+    pub(super) pod: Option<&'a DaemonPod>,
+    pub(super) is_marked: bool,
+    /// Its slice says that no claim is prepared, with this pod.
+    pub(super) is_drained: bool,
+}
+
+// === impl Daemon ===
+
+impl<'a> Daemon<'a> {
+    /// The members whose nodes are in the clique: not those that have left it, and keep their index for a while.
+    pub(super) fn all_of(observed: &'a Observed, clique: &Clique) -> Vec<Self> {
+        let members = observed.cliques.get(clique);
+        let entries = members.iter().flat_map(|members| &members.entries);
+        let stay = entries.filter(|(name, _)| match observed.said(name) {
+            Said::Clique(said) => said == clique,
+            Said::NoClique => false,
+            Said::Nothing => true,
+        });
+        let daemons = stay.map(|(name, entry)| {
+            let node = observed.nodes.get(name);
+            let pod = observed.pods.member_on(name);
+            let pod = pod.filter(|pod| *pod.uid == *entry.daemon.pod_uid);
+            let drained = node.and_then(|node| node.drained.as_ref());
+            Self {
+                node: name,
+                index: entry.daemon.index,
+                has_slice: node.is_some_and(|node| node.slice.is_some()),
+                is_marked: !entry.daemon.draining.is_empty(),
+                is_drained: pod.is_some_and(|pod| drained == Some(&pod.uid)),
+                pod,
+            }
+        });
+        daemons.collect()
+    }
+}

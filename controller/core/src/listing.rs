@@ -1,0 +1,36 @@
+//! What a list of a watch leaves out.
+
+use std::borrow::Borrow;
+use std::collections::HashSet;
+
+/// The names in the list that is going on, if one is.
+#[derive(Debug, Default)]
+pub(crate) struct Listing(Option<HashSet<Box<str>>>);
+
+// === impl Listing ===
+
+impl Listing {
+    pub(crate) fn begin(&mut self) {
+        self.0 = Some(HashSet::new());
+    }
+
+    pub(crate) fn add(&mut self, name: &str) {
+        if let Some(listed) = &mut self.0 {
+            listed.insert(name.into());
+        }
+    }
+
+    /// The list is complete. Returns the known names that it does not have.
+    pub(crate) fn finish<'a, K: Borrow<str> + Clone + 'a>(
+        &mut self,
+        known: impl Iterator<Item = &'a K>,
+    ) -> Vec<K> {
+        let listed = self.0.take();
+        let is_gone = |name: &&K| {
+            listed
+                .as_ref()
+                .is_some_and(|it| !it.contains((*name).borrow()))
+        };
+        known.filter(is_gone).cloned().collect()
+    }
+}
