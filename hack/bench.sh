@@ -31,7 +31,7 @@ with_crd() {
 # disk, and its /run is a tmpfs.
 node() {
     no_cluster
-    cargo build --quiet --locked --release -p bench -p dra-shim
+    cargo build --quiet --locked --release -p bench -p compute-domain-plugin
     cargo build --quiet --locked -p nvml-mock
     trap 'hack/cluster.sh down' EXIT
     hack/cluster.sh up --nodes 1

@@ -77,7 +77,7 @@ parse_arguments() {
 
 # Sets bin, the directory with the programs, all symbols still in.
 build_programs() {
-    local cargo=(dev_cargo) packages=(-p compute-domain-controller -p dra-shim -p imex-daemon -p cdi-gen)
+    local cargo=(dev_cargo) packages=(-p compute-domain-controller -p compute-domain-plugin -p imex-daemon -p cdi-gen)
     bin=$(programs_dir)
     if [ "$profile" = release ]; then
         get_cross_tools

@@ -206,11 +206,11 @@ case ${1-} in
         fast
         step "connections: an API server that vanishes"
         need_tools ip nft unshare
-        cargo test --quiet --locked -p imex-runtime --test dead_peer -- --ignored
+        cargo test --quiet --locked -p daemon-runtime --test dead_peer -- --ignored
         step "faults: the kubelet plugin's own system calls, its API server, its death"
         need_tools strace unshare
         # Its tables are worth reading.
-        cargo test --quiet --locked -p dra-shim --test faults -- --ignored --nocapture
+        cargo test --quiet --locked -p compute-domain-plugin --test faults -- --ignored --nocapture
         step "behaviours that must never break, on a real cluster"
         hack/e2e.sh --must
         step "documentation: its commands"

@@ -15,7 +15,7 @@ use compute_domain_core::{
     ChannelLease, Domain, NodeCount, TemplateRef, UnidentifiedError, WRITER, is_without_clique,
     may_have_lost_label, restored_label,
 };
-use imex_runtime::{Part, RawObject, for_each_page};
+use daemon_runtime::{Part, RawObject, for_each_page};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::resource::v1::{ResourceClaimTemplate, ResourceSlice};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use compute_domain_core::WRITER;
-use imex_runtime::{KubeArgs, Part, Readiness, StartError, for_each_page};
+use daemon_runtime::{KubeArgs, Part, Readiness, StartError, for_each_page};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};

@@ -1,7 +1,7 @@
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use compute_domain_api::Settings;
 use compute_domain_api::resident::DEFAULT_MAX_NODES;
-use imex_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs, StartError};
+use daemon_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs, StartError};
 use kube::core::Duration;
 
 use crate::apply_crds::ApplyCrdsArgs;

@@ -24,10 +24,10 @@ use std::time::Duration;
 
 use compute_domain_api::names::{CLIQUE_LABEL, DRIVER_NAME};
 use compute_domain_core::{CliqueChange, GroupPools, NodeCliques, NodeSlice};
+use daemon_runtime::{Events, RawObject, Readiness, ReadinessCondition, observe_watch};
 use dra_common::error_chain;
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
-use imex_runtime::{Events, RawObject, Readiness, ReadinessCondition, observe_watch};
 use k8s_openapi::api::resource::v1::ResourceSlice;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};

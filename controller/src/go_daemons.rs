@@ -24,10 +24,10 @@ use std::collections::{BTreeSet, HashSet};
 
 use compute_domain_api::names::{DOMAIN_LABEL, TARGET_DAEMON, TARGET_LABEL};
 use compute_domain_core::{GoDaemons, GoKind, GoNews, GoObject, GoStep};
+use daemon_runtime::{Readiness, observe_watch};
 use dra_common::error_chain;
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, SelectAll};
-use imex_runtime::{Readiness, observe_watch};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -38,7 +38,7 @@
 //!
 //! Two subcommands are for the chart's Jobs and for scripts: `apply_crds` and `preflight`.
 //!
-//! Logs, health, the Kubernetes client and events come from `imex-runtime`.
+//! Logs, health, the Kubernetes client and events come from `daemon-runtime`.
 
 mod api_client;
 mod apply_crds;
@@ -76,5 +76,5 @@ mod worker;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    imex_runtime::daemon::main(run::run)
+    daemon_runtime::daemon::main(run::run)
 }

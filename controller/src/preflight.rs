@@ -10,7 +10,7 @@ use compute_domain_api::names::{DOMAIN_LABEL, TARGET_DAEMON, TARGET_LABEL};
 use compute_domain_api::resident::RESIDENT_LABEL;
 use compute_domain_api::{Mode, Settings};
 use compute_domain_core::{DriverChange, LiveDomain, Preflight};
-use imex_runtime::{ImexArgs, KubeArgs, Part, Readiness, StartError, for_each_page};
+use daemon_runtime::{ImexArgs, KubeArgs, Part, Readiness, StartError, for_each_page};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

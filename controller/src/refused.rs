@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use imex_runtime::StartError;
+use daemon_runtime::StartError;
 
 /// The exit code of a subcommand that could decide, and decided no. That it could not, is code 1.
 pub(crate) const REFUSED: u8 = 3;

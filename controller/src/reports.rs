@@ -4,7 +4,7 @@ use compute_domain_api::names::API_VERSION;
 use std::collections::BTreeSet;
 
 use compute_domain_core::{Admission, Clique, Domain, NodeCount, Report, TemplateRef};
-use imex_runtime::Events;
+use daemon_runtime::Events;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::{info, warn};
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use compute_domain_api::{Isolation, Mode, Placement, Settings};
 use compute_domain_core::Index;
-use imex_runtime::{Events, Readiness, StartError, log_settings, signals};
+use daemon_runtime::{Events, Readiness, StartError, log_settings, signals};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use prometheus_client::registry::Registry;

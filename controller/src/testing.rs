@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use compute_domain_core::Index;
-use imex_runtime::{Events, Readiness};
+use daemon_runtime::{Events, Readiness};
 use k8s_openapi::jiff::Timestamp;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;

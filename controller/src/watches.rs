@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use compute_domain_api::names::{CHANNEL_LABEL, DOMAIN_LABEL};
+use daemon_runtime::{Readiness, WatchPauses, observe_watch};
 use futures_util::stream::{BoxStream, SelectAll};
 use futures_util::{Stream, StreamExt as _};
-use imex_runtime::{Readiness, WatchPauses, observe_watch};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};

@@ -13,11 +13,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use compute_domain_core::{Domain, Key, StatusSchema};
+use daemon_runtime::Readiness;
 use dra_common::error_chain;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
-use imex_runtime::Readiness;
 use kube::Client;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;

@@ -1,7 +1,7 @@
 //! What controller and kubelet plugin must agree on: the `ComputeDomain` custom resource, the opaque
 //! configs that claims carry, names of labels and devices, feature gates, and the IMEX settings.
 //! It is used by the controller and `compute-domain-core`, by the plugin and `compute-domain-node`, by
-//! `imex-runtime` for the options of both programs, and by `host-doctor` for the names.
+//! `daemon-runtime` for the options of both programs, and by `host-doctor` for the names.
 //!
 //! | item | what it is | used |
 //! |---|---|---|

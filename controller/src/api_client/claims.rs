@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME, clique_of_pool};
 use compute_domain_core::Domain;
-use imex_runtime::{Part, for_each_page};
+use daemon_runtime::{Part, for_each_page};
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::Resource as _;
 use kube::api::ListParams;

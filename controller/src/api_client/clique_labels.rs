@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use compute_domain_api::names::CLIQUE_LABEL;
 use compute_domain_core::LabelWrite;
-use imex_runtime::{Part, for_each_page};
+use daemon_runtime::{Part, for_each_page};
 use k8s_openapi::api::core::v1::Node;
 use kube::Resource as _;
 use kube::api::{ListParams, Patch, PatchParams};

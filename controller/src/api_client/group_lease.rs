@@ -2,7 +2,7 @@
 
 use compute_domain_api::names::{CHANNEL_LABEL, DRIVER_NAME};
 use compute_domain_core::{GROUP_LEASE, GroupLease};
-use imex_runtime::{Part, for_each_page};
+use daemon_runtime::{Part, for_each_page};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::resource::v1::ResourceSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_core::cliques_of_pools;
-use imex_runtime::{Part, for_each_page};
+use daemon_runtime::{Part, for_each_page};
 use k8s_openapi::api::resource::v1::ResourceSlice;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Resource as _};

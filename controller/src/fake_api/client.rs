@@ -1,4 +1,4 @@
-//! A client of the server, with the deadlines and retries of imex-runtime's.
+//! A client of the server, with the deadlines and retries of daemon-runtime's.
 
 use std::io;
 use std::pin::Pin;
@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use daemon_runtime::REQUEST_DEADLINE;
 use futures_util::StreamExt as _;
 use futures_util::stream::once;
 use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http::{Request as HttpRequest, Response};
 use http_body::Frame;
-use imex_runtime::REQUEST_DEADLINE;
 use kube::Client;
 use tokio::time::{Instant, sleep, timeout};
 use tower::{BoxError, service_fn};

@@ -1,6 +1,6 @@
 use compute_domain_api::crd::{ComputeDomain, ComputeDomainStatus};
 use compute_domain_core::{Domain, Index, MemberCounts};
-use imex_runtime::{Events, metrics_table_differences};
+use daemon_runtime::{Events, metrics_table_differences};
 use k8s_openapi::jiff::Timestamp;
 
 use super::*;

@@ -4,8 +4,8 @@ use compute_domain_core::{
     Admission, Content, Domain, Findings, Key, Observed, ObservedTemplate, Rejection, Request,
     TemplateRef, Waiting, leaves_out_only,
 };
+use daemon_runtime::is_namespace_terminating;
 use dra_common::error_chain;
-use imex_runtime::is_namespace_terminating;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use serde_json::Value;
 use tokio::time::Instant;

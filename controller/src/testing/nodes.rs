@@ -1,6 +1,6 @@
 //! Nodes of the driver-managed mode, with their IMEX daemons, and claims that are allocated to them.
 
-use imex_runtime::Events;
+use daemon_runtime::Events;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 

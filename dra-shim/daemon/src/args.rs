@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use compute_domain_api::resident::IMEXD_DIR;
-use imex_runtime::{HttpArgs, KubeArgs, LogArgs};
+use daemon_runtime::{HttpArgs, KubeArgs, LogArgs};
 
 use crate::certificates::Directories;
 

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use imex_runtime::StartError;
+use daemon_runtime::StartError;
 
 /// It answers from memory.
 const LIMIT: Duration = Duration::from_secs(2);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use compute_domain_api::clique::{ComputeDomainClique, ComputeDomainCliqueRoot};
+use daemon_runtime::{RawObject, WatchPauses};
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
-use imex_runtime::{RawObject, WatchPauses};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep_until};

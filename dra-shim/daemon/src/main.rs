@@ -33,5 +33,5 @@ mod supervisor;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    imex_runtime::daemon::main(run::run)
+    daemon_runtime::daemon::main(run::run)
 }

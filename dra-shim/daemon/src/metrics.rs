@@ -153,7 +153,7 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use imex_runtime::metrics_table_differences;
+    use daemon_runtime::metrics_table_differences;
 
     use super::*;
 
@@ -176,7 +176,7 @@ mod tests {
             answer.body(kube::client::Body::empty())
         });
         let client = kube::Client::new(nobody, "default");
-        imex_runtime::Events::new(client, "test", "pod").register_metrics(&mut registry);
+        daemon_runtime::Events::new(client, "test", "pod").register_metrics(&mut registry);
         assert_eq!(
             metrics_table_differences(registry, include_str!("../README.md")),
             Vec::<String>::new()

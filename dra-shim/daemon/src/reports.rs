@@ -1,6 +1,6 @@
 //! What people are told: lines of the log, and events about this pod.
 
-use imex_runtime::Events;
+use daemon_runtime::Events;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::{info, warn};
 

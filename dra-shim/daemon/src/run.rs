@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use imex_runtime::{Events, Liveness, Readiness, StartError, observe_watch, signals};
+use daemon_runtime::{Events, Liveness, Readiness, StartError, observe_watch, signals};
 use nvml_clique::{DriverRoot, FabricWatch, NvmlProbe, WatchConfig};
 use prometheus_client::registry::Registry;
 use tokio::sync::{Notify, mpsc};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use compute_domain_api::resident::{DaemonPhase, DaemonState};
-use imex_runtime::{Heartbeat, ReadinessCondition};
+use daemon_runtime::{Heartbeat, ReadinessCondition};
 use kube::Client;
 use nix::sys::signal::Signal;
 use nvml_clique::{DriverRoot, FabricWatch};

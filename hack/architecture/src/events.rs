@@ -19,8 +19,8 @@ const PROGRAMS: [&str; 6] = [
     "controller/api/src/names.rs",
     "controller/src",
     "controller/core/src",
-    "dra-shim/src",
-    "dra-shim/node/src",
+    "dra-shim/compute-domain/src",
+    "dra-shim/compute-domain/node/src",
     "dra-shim/daemon/src",
 ];
 

@@ -1,4 +1,4 @@
-//! The plugin as a service of the host (`dra-shim/compute-domain-kubelet-plugin.service`) with kubelet's
+//! The plugin as a service of the host (`dra-shim/compute-domain/compute-domain-kubelet-plugin.service`) with kubelet's
 //! kubeconfig: a process on node 1 that is started as the unit says. It takes over from the plugin's pod, gives
 //! pods their channels, survives SIGKILL, and the pod takes over again. With a token of the plugin's account that is
 //! bound to the node it does its work, too.
@@ -16,7 +16,7 @@ use serde_json::Value;
 const NODE: u8 = 1;
 const UNIT: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../dra-shim/compute-domain-kubelet-plugin.service"
+    "/../../dra-shim/compute-domain/compute-domain-kubelet-plugin.service"
 );
 /// Below the node's own /run.
 const PID: &str = "/run/host-service.pid";

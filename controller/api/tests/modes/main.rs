@@ -5,7 +5,7 @@
 //! hand:
 //!
 //! ```sh
-//! cargo build -p compute-domain-controller -p dra-shim
+//! cargo build -p compute-domain-controller -p compute-domain-plugin
 //! HELM=$(hack/cluster/build.sh)/bin/helm cargo test -p compute-domain-api --test modes -- --ignored
 //! ```
 

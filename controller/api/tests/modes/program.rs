@@ -15,7 +15,7 @@ use crate::table::Row;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The target of the log lines about settings, in both programs.
-const SETTINGS_TARGET: &str = "imex_runtime::args";
+const SETTINGS_TARGET: &str = "daemon_runtime::args";
 
 /// An API server that nobody runs, so that a program whose settings are good stays without one.
 const KUBECONFIG: &str = r#"{

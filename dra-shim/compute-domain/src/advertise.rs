@@ -1,0 +1,132 @@
+//! What others learn of the hardware whenever it changes: the scheduler through
+//! the slice, kubelet through the device's health, people through conditions and
+//! events.
+
+use std::sync::Arc;
+
+use compute_domain_node::Hardware;
+use compute_domain_node::policy::PrepareAnswer;
+use daemon_runtime::{Events, Heartbeat, ReadinessCondition};
+use dra_kubelet::{DesiredPool, DeviceHealth};
+use k8s_openapi::api::core::v1::ObjectReference;
+use nvml_clique::NodeFabricState;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::device::{Placements, add_daemon, channel_health};
+use crate::device_form::DeviceForm;
+use crate::dropped::Dropped;
+use crate::imex_daemon::PublishedDaemon;
+use crate::metrics::Metrics;
+use crate::monitor::HardwareMonitor;
+
+/// Where it goes.
+pub(crate) struct Advertiser {
+    pub(crate) pool: String,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) placements: Placements,
+    /// What the API server was seen to drop. It stays so until the plugin is started again:
+    /// to find out would be to publish the device without its taint.
+    pub(crate) dropped: watch::Receiver<Dropped>,
+    /// Whether the device is for one claim or for many.
+    pub(crate) form: watch::Receiver<DeviceForm>,
+    /// What the slice says of the node's IMEX daemon; nothing in the host-managed mode.
+    pub(crate) daemon: watch::Receiver<PublishedDaemon>,
+    pub(crate) desired: watch::Sender<DesiredPool>,
+    pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
+    pub(crate) fabric_ready: ReadinessCondition,
+    pub(crate) major_ready: ReadinessCondition,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) events: Events,
+    /// The node: what events are about.
+    pub(crate) node: ObjectReference,
+}
+
+impl Advertiser {
+    /// Advertises every change of the hardware until `shutdown`.
+    pub(crate) async fn run(mut self, monitor: Arc<HardwareMonitor>, shutdown: CancellationToken) {
+        let mut reported = None;
+        loop {
+            self.heartbeat.beat();
+            let read = Arc::clone(&monitor);
+            let Ok(hardware) = tokio::task::spawn_blocking(move || read.snapshot()).await else {
+                return; // the runtime is going down
+            };
+            let dropped = *self.dropped.borrow_and_update();
+            let form = *self.form.borrow_and_update();
+            let daemon = self.daemon.borrow_and_update().clone();
+            self.publish(&hardware, form, dropped, &daemon);
+            self.metrics.gpus(&monitor.gpus());
+            let state = self.placements.describe(&hardware, form, dropped);
+            let is_read = hardware.state != NodeFabricState::NotReadYet;
+            if is_read && reported.as_ref() != Some(&state) {
+                self.report(&hardware, &state);
+                reported = Some(state);
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = monitor.changed() => {}
+                // The sender lives as long as the program.
+                Ok(()) = self.dropped.changed() => {}
+                Ok(()) = self.form.changed() => {}
+                // There is none in the host-managed mode.
+                Ok(()) = self.daemon.changed() => {}
+            }
+        }
+    }
+
+    fn publish(
+        &self,
+        hardware: &Hardware,
+        form: DeviceForm,
+        dropped: Dropped,
+        daemon: &PublishedDaemon,
+    ) {
+        set(&self.fabric_ready, hardware.check_fabric());
+        set(&self.major_ready, hardware.check_major());
+        self.desired.send_if_modified(|desired| {
+            let mut wanted = self.placements.desired_slice(hardware, form, dropped);
+            add_daemon(&mut wanted, daemon, hardware);
+            replace(desired, wanted)
+        });
+        let health = vec![channel_health(&self.pool, hardware)];
+        self.health
+            .send_if_modified(|before| replace(before, health));
+    }
+
+    /// One event about the node per change; the conditions log the rest.
+    fn report(&self, hardware: &Hardware, state: &str) {
+        let policy = hardware.policy();
+        if policy.ready {
+            let fabric = &hardware.fabric;
+            tracing::info!(%fabric, code = fabric.code(), "identified fabric clique");
+        }
+        let tell = |reason| self.events.normal(&self.node, reason, "Probe", state);
+        let warn = |reason| self.events.warning(&self.node, reason, "Probe", state);
+        match policy.prepare {
+            PrepareAnswer::Prepared if self.placements.missing_channels(hardware).is_some() => {
+                warn("IMEXChannelsMissing");
+            }
+            PrepareAnswer::Prepared => tell("IMEXChannelReady"),
+            PrepareAnswer::PreparedWithWarning => warn("FabricDegraded"),
+            // As it should be on a host that is not part of a multi-node fabric.
+            PrepareAnswer::NoClique if policy.ready => tell("NoClique"),
+            PrepareAnswer::NoClique | PrepareAnswer::FabricNotReady | PrepareAnswer::NoMajor => {
+                warn("IMEXChannelNotReady");
+            }
+        }
+    }
+}
+
+fn set(condition: &ReadinessCondition, state: Result<(), String>) {
+    match state {
+        Ok(()) => condition.set_met(),
+        Err(reason) => condition.set_unmet(&reason),
+    }
+}
+
+fn replace<T: PartialEq>(slot: &mut T, value: T) -> bool {
+    let changed = *slot != value;
+    *slot = value;
+    changed
+}

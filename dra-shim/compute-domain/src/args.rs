@@ -1,0 +1,217 @@
+//! The command line. Flags and environment variables have the Go driver's names
+//! where it has them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::Parser;
+use compute_domain_api::names::DRIVER_NAME;
+use compute_domain_api::resident::IMEXD_DIR;
+use daemon_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs};
+
+use crate::nri_guard::Mode;
+
+/// Gives pods IMEX channels through Dynamic Resource Allocation.
+// req: MODE-10
+#[derive(Debug, Parser)]
+#[command(name = "compute-domain-kubelet-plugin", version)]
+pub(crate) struct Args {
+    /// Name of the node that this runs on.
+    #[arg(long, env = "NODE_NAME")]
+    pub(crate) node_name: String,
+    #[command(flatten)]
+    pub(crate) paths: PathArgs,
+    /// Port of /livez and /readyz: -1 none, 0 any.
+    #[arg(long, env = "HEALTHCHECK_PORT", default_value_t = -1, allow_negative_numbers = true)]
+    pub(crate) healthcheck_port: i32,
+    #[command(flatten)]
+    pub(crate) imex: ImexArgs,
+    #[command(flatten)]
+    pub(crate) nri: NriArgs,
+    #[command(flatten)]
+    pub(crate) kube: KubeArgs,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+/// Where files and directories are. An empty value counts as unset.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Paths")]
+pub(crate) struct PathArgs {
+    /// kubelet's --root-dir; the next two follow from it.
+    #[arg(long, env = "KUBELET_ROOT", default_value = "/var/lib/kubelet")]
+    kubelet_root: PathBuf,
+    /// Directory of registration sockets; empty: `plugins_registry` below the root.
+    #[arg(long, env = "KUBELET_REGISTRAR_DIRECTORY_PATH", default_value = "")]
+    kubelet_registrar_directory_path: String,
+    /// Directory of plugins' data; empty: `plugins` below the root.
+    #[arg(long, env = "KUBELET_PLUGINS_DIRECTORY_PATH", default_value = "")]
+    kubelet_plugins_directory_path: String,
+    /// Directory of CDI specs that the container runtime reads.
+    #[arg(long, env = "CDI_ROOT", default_value = "/etc/cdi")]
+    cdi_root: PathBuf,
+    /// Where the root of the NVIDIA driver is in this container.
+    #[arg(long, env = "DRIVER_ROOT_CTR_PATH", default_value = "/driver-root")]
+    container_driver_root: PathBuf,
+    /// Where the host's root is in this container; only for imex.hostSocketPath.
+    #[arg(long, env = "HOST_ROOT_CTR_PATH", default_value = "/host-root")]
+    container_host_root: PathBuf,
+    /// Where the IMEX daemon of this node keeps its files; only for the driver-managed mode.
+    #[arg(long, env = "IMEXD_DIR", default_value = IMEXD_DIR)]
+    imexd_dir: PathBuf,
+    /// A file to read instead of /proc/devices; empty: none.
+    #[arg(long, env = "ALT_PROC_DEVICES_PATH", default_value = "")]
+    alt_proc_devices_path: String,
+}
+
+/// The guard: whether a container that asks for an IMEX channel without a claim is told or refused.
+// req: NRI-11
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "NRI guard")]
+pub(crate) struct NriArgs {
+    /// off, warn or enforce; empty: off.
+    #[arg(long, env = "NRI_GUARD_MODE", default_value = "off")]
+    pub(crate) nri_guard_mode: Mode,
+    /// Namespaces whose pods are not judged: NAME,NAME.
+    #[arg(long, env = "NRI_GUARD_EXEMPT_NAMESPACES", default_value = "")]
+    nri_guard_exempt_namespaces: String,
+    /// Where the host's CDI specs are in this container: DIRECTORY,DIRECTORY.
+    #[arg(
+        long,
+        env = "NRI_GUARD_CDI_DIRECTORIES",
+        default_value = "/etc/cdi,/var/run/cdi",
+        value_delimiter = ','
+    )]
+    pub(crate) nri_guard_cdi_directories: Vec<PathBuf>,
+    /// Namespace of the plugin's own pods, which need not be told that they are privileged.
+    #[arg(long, env = "NAMESPACE", default_value = "")]
+    pub(crate) namespace: String,
+    /// The container runtime's socket of NRI.
+    #[arg(long, env = "NRI_SOCKET", default_value = "/var/run/nri/nri.sock")]
+    pub(crate) nri_socket: PathBuf,
+}
+
+/// The paths in use: the flags, and the defaults that follow from them.
+#[derive(Debug, Clone)]
+pub(crate) struct Paths {
+    pub(crate) registry_dir: PathBuf,
+    /// Checkpoint, lock and service socket.
+    pub(crate) data_dir: PathBuf,
+    pub(crate) cdi_root: PathBuf,
+    pub(crate) driver_root: PathBuf,
+    pub(crate) host_root: PathBuf,
+    pub(crate) imexd_dir: PathBuf,
+    pub(crate) proc_devices: PathBuf,
+}
+
+// === impl NriArgs ===
+
+impl NriArgs {
+    pub(crate) fn exempt_namespaces(&self) -> BTreeSet<String> {
+        let names = self.nri_guard_exempt_namespaces.split(',').map(str::trim);
+        let names = names.filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect()
+    }
+}
+
+// === impl PathArgs ===
+
+impl PathArgs {
+    pub(crate) fn resolve(self) -> Paths {
+        let or = |typed: String, default: PathBuf| {
+            if typed.is_empty() {
+                default
+            } else {
+                typed.into()
+            }
+        };
+        let root = self.kubelet_root;
+        let plugins = or(self.kubelet_plugins_directory_path, root.join("plugins"));
+        Paths {
+            registry_dir: or(
+                self.kubelet_registrar_directory_path,
+                root.join("plugins_registry"),
+            ),
+            data_dir: plugins.join(DRIVER_NAME),
+            cdi_root: self.cdi_root,
+            driver_root: self.container_driver_root,
+            host_root: self.container_host_root,
+            imexd_dir: self.imexd_dir,
+            proc_devices: or(self.alt_proc_devices_path, imex_cdi::PROC_DEVICES.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_reference_has_every_option() {
+        let text = reference::program_page(Args::command());
+        let page = "compute-domain-kubelet-plugin.md";
+        reference::assert_page(page, env!("CARGO_PKG_NAME"), &text);
+    }
+
+    fn paths(args: &[&str]) -> Paths {
+        Args::parse_from([&["x", "--node-name=n"], args].concat())
+            .paths
+            .resolve()
+    }
+
+    #[test]
+    fn registry_and_data_follow_from_the_kubelet_root() {
+        let paths = paths(&["--kubelet-root=/var/snap/kubelet"]);
+        assert_eq!(
+            paths.registry_dir,
+            PathBuf::from("/var/snap/kubelet/plugins_registry")
+        );
+        assert_eq!(
+            paths.data_dir,
+            PathBuf::from("/var/snap/kubelet/plugins/compute-domain.nvidia.com")
+        );
+    }
+
+    // req: NRI-11
+    #[test]
+    fn the_guard_is_off_unless_it_is_switched_on() {
+        let nri = |args: &[&str]| {
+            let args = [&["x", "--node-name=n"], args].concat();
+            Args::try_parse_from(args).map(|args| args.nri)
+        };
+        assert_eq!(nri(&[]).unwrap().nri_guard_mode, Mode::Off);
+        assert_eq!(
+            nri(&["--nri-guard-mode="]).unwrap().nri_guard_mode,
+            Mode::Off
+        );
+        assert!(nri(&[]).unwrap().exempt_namespaces().is_empty());
+        let on = nri(&[
+            "--nri-guard-mode=enforce",
+            "--nri-guard-exempt-namespaces=a, b,",
+        ])
+        .unwrap();
+        assert_eq!(on.nri_guard_mode, Mode::Enforce);
+        assert_eq!(on.exempt_namespaces(), ["a", "b"].map(str::to_owned).into());
+        assert!(nri(&["--nri-guard-mode=on"]).is_err());
+    }
+
+    // req: MODE-10
+    #[test]
+    fn gos_directory_flags_override_the_root_and_empty_ones_do_not() {
+        let paths = paths(&[
+            "--kubelet-registrar-directory-path=/r",
+            "--kubelet-plugins-directory-path=",
+            "--alt-proc-devices-path=",
+        ]);
+        assert_eq!(paths.registry_dir, PathBuf::from("/r"));
+        assert_eq!(
+            paths.data_dir,
+            PathBuf::from("/var/lib/kubelet/plugins/compute-domain.nvidia.com")
+        );
+        assert_eq!(paths.proc_devices, PathBuf::from("/proc/devices"));
+    }
+}

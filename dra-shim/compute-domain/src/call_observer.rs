@@ -1,0 +1,117 @@
+//! What is made of each event of `dra-kubelet`: a metric, an entry of the claims in progress, and
+//! an event for people when a claim has failed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use daemon_runtime::Events;
+use dra_kubelet::{CallOutcome, ClaimError, ClaimRef, Method, Observer, Registration};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::claim_reference::claim_reference;
+use crate::in_flight::InFlight;
+use crate::metrics::Metrics;
+
+/// The codes of claims that nobody waits for any more, which are no failure of theirs.
+const INTERRUPTED: [&str; 3] = ["cancelled", "superseded", "shutting-down"];
+
+/// A Prepare that takes longer is reported.
+const WAITS_AFTER: Duration = Duration::from_secs(5);
+
+/// Receives every event of the library, and passes it on.
+pub(crate) struct CallObserver {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) in_flight: InFlight,
+    pub(crate) events: Events,
+}
+
+/// Reports a Prepare that is not over after [`WAITS_AFTER`]. The call is answered, and kubelet writes its own event,
+/// only when the time of the call is over.
+// req: NODE-46
+async fn report_wait(in_flight: InFlight, events: Events, claim: ClaimRef, since: Instant) {
+    sleep_until(since + WAITS_AFTER).await;
+    if let Some((object, reason)) = in_flight.waiting(&claim, since) {
+        let note = format!("claim {}: {reason}", claim.name);
+        events.warning(&object, "PrepareWaits", "Prepare", &note);
+    }
+}
+
+impl Observer for CallObserver {
+    fn call_finished(&self, method: Method, outcome: CallOutcome, _: Duration) {
+        self.metrics.call_finished(method, outcome);
+    }
+
+    fn claim_started(&self, method: Method, claim: &ClaimRef) {
+        let since = self.in_flight.started(method, claim);
+        if method == Method::Prepare {
+            let (in_flight, events) = (self.in_flight.clone(), self.events.clone());
+            let report = report_wait(in_flight, events, claim.clone(), since);
+            let task = AbortOnDropHandle::new(tokio::spawn(report));
+            self.in_flight.reported_by(claim, task);
+        }
+    }
+
+    fn claim_read(&self, claim: &ClaimRef, outcome: Result<(), &ClaimError>, _: Duration) {
+        if let Err(error) = outcome {
+            // A claim that cannot be read never reaches the driver: that is a failed
+            // attempt, too.
+            self.metrics.attempt_failed(Method::Prepare, error);
+            self.in_flight.failed(Method::Prepare, claim, error);
+        }
+    }
+
+    fn attempt_started(&self, method: Method, claim: &ClaimRef) {
+        self.metrics.attempt_started(method);
+        if self.in_flight.attempt_started(method, claim) {
+            self.metrics.retried(method);
+        }
+    }
+
+    fn attempt_finished(
+        &self,
+        method: Method,
+        claim: &ClaimRef,
+        outcome: Result<(), &ClaimError>,
+        took: Duration,
+    ) {
+        self.metrics.attempt_finished(method, outcome, took);
+        if let Err(error) = outcome {
+            self.in_flight.failed(method, claim, error);
+        }
+    }
+
+    fn claim_finished(
+        &self,
+        method: Method,
+        claim: &ClaimRef,
+        outcome: Result<(), &ClaimError>,
+        _: Duration,
+    ) {
+        self.in_flight.finished(method, claim);
+        let Err(error) = outcome else { return };
+        self.metrics.claim_failed(method, error);
+        if INTERRUPTED.contains(&error.code()) {
+            return;
+        }
+        let (reason, action) = match method {
+            Method::Prepare => ("PrepareFailed", "Prepare"),
+            Method::Unprepare => ("UnprepareFailed", "Unprepare"),
+        };
+        let note = format!("{}: {}", error.code(), error.message());
+        self.events
+            .warning(&claim_reference(claim), reason, action, &note);
+    }
+
+    fn slice_request(&self, request: &'static str, outcome: Result<(), &'static str>, _: Duration) {
+        self.metrics.slice_request(request, outcome);
+    }
+
+    fn registration_changed(&self, state: &Registration) {
+        self.metrics.registration_changed(state);
+    }
+}
+
+#[cfg(test)]
+#[path = "call_observer_tests.rs"]
+mod tests;

@@ -1,0 +1,198 @@
+//! Keeps the node's claims usable for as long as the process lives: opens the
+//! checkpoint, rebuilds it after damage. Retries for as long as the disk or the
+//! API server fails.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use compute_domain_node::{Guard, ImexDaemon, NodeClaims, RebuildReport, StartReport};
+use daemon_runtime::{Events, Heartbeat, ReadinessCondition};
+use dra_checkpoint::{BootId, Damage};
+use dra_common::error_chain;
+use durable_file::OsDir;
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::args::Paths;
+use crate::claim_lookup::ClaimLookup;
+use crate::metrics::Metrics;
+use crate::monitor::HardwareMonitor;
+use crate::shared_claims::SharedClaims;
+
+/// Pause after a failed attempt, and between two checks for damage.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+
+/// How many claims an event names.
+const NAMED: usize = 5;
+
+/// Modes of the directories, as the Go driver creates them.
+pub(crate) const DATA_MODE: u32 = 0o750;
+pub(crate) const CDI_MODE: u32 = 0o755;
+
+/// The task that opens and repairs the checkpoint.
+pub(crate) struct CheckpointTask {
+    pub(crate) paths: Paths,
+    pub(crate) guard: Guard,
+    /// In the driver-managed mode.
+    pub(crate) daemon: Option<ImexDaemon>,
+    pub(crate) shared_claims: SharedClaims,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) hardware: Arc<HardwareMonitor>,
+    pub(crate) lookup: ClaimLookup,
+    pub(crate) ready: ReadinessCondition,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) events: Events,
+    /// The node: what events are about.
+    pub(crate) node: ObjectReference,
+}
+
+impl CheckpointTask {
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        shutdown.run_until_cancelled(self.keep_usable()).await;
+    }
+
+    async fn keep_usable(&self) {
+        let claims = self.open().await;
+        self.shared_claims.set_available(Arc::clone(&claims));
+        loop {
+            self.heartbeat.beat();
+            look_for_lost_claims(&claims).await;
+            if let Damage::Damaged {
+                reason,
+                set_aside_as,
+                ..
+            } = claims.damage()
+            {
+                let kept = format!("{set_aside_as} is kept, with .settled- in its name afterwards");
+                self.rebuild(&claims, &format!("{reason}; {kept}")).await;
+            }
+            self.ready.set_met();
+            self.metrics.prepared_channels(claims.prepared_channels());
+            sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    /// Opens the checkpoint, however long that takes.
+    async fn open(&self) -> Arc<NodeClaims> {
+        loop {
+            self.heartbeat.beat();
+            let (paths, hardware) = (self.paths.clone(), Arc::clone(&self.hardware));
+            let (guard, daemon) = (self.guard, self.daemon.clone());
+            let opened = spawn_blocking(move || open(&paths, &hardware, guard, daemon)).await;
+            let reason = match opened {
+                Ok(Ok((claims, report))) => {
+                    info!(
+                        removed_records = report.removed_records,
+                        damage = ?report.damage,
+                        "checkpoint open"
+                    );
+                    warn_of_failures(&report.failures);
+                    return Arc::new(claims);
+                }
+                Ok(Err(reason)) => reason,
+                Err(join_error) => join_error.to_string(),
+            };
+            self.ready.set_unmet(&reason);
+            self.shared_claims.set_unavailable(&reason);
+            self.events
+                .warning(&self.node, "CheckpointNotUsable", "Open", &reason);
+            sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    /// Rebuilds the checkpoint, however long the API server does not answer.
+    async fn rebuild(&self, claims: &Arc<NodeClaims>, damage: &str) {
+        let reason = format!("the checkpoint is damaged and being rebuilt: {damage}");
+        self.events
+            .warning(&self.node, "CheckpointDamaged", "Rebuild", &reason);
+        let report = loop {
+            self.heartbeat.beat();
+            self.ready.set_unmet(&reason);
+            match self.try_rebuild(claims).await {
+                Ok(report) => break report,
+                Err(error) => warn!(error, "the checkpoint cannot be rebuilt yet"),
+            }
+            sleep(RETRY_PAUSE).await;
+        };
+        let note = rebuilt_note(&report);
+        info!(removed_specs = ?report.removed, "{note}");
+        warn_of_failures(&report.failures);
+        self.events
+            .normal(&self.node, "CheckpointRebuilt", "Rebuild", &note);
+    }
+
+    async fn try_rebuild(&self, claims: &Arc<NodeClaims>) -> Result<RebuildReport, String> {
+        let node_claims = Arc::clone(claims);
+        let lost = spawn_blocking(move || node_claims.lost_claims()).await;
+        let lost = lost.map_err(|join_error| join_error.to_string())?;
+        let lost = lost.map_err(|error| error_chain(&error))?;
+        let allocated = self.lookup.find_allocated(&lost).await;
+        let allocated = allocated.map_err(|error| error_chain(&error))?;
+        let (claims, hardware) = (Arc::clone(claims), Arc::clone(&self.hardware));
+        let work = move || claims.rebuild(allocated, hardware.major());
+        match spawn_blocking(work).await {
+            Ok(rebuilt) => rebuilt.map_err(|error| error_chain(&error)),
+            Err(join_error) => Err(join_error.to_string()),
+        }
+    }
+}
+
+/// The reason is one line.
+fn open(
+    paths: &Paths,
+    hardware: &HardwareMonitor,
+    guard: Guard,
+    daemon: Option<ImexDaemon>,
+) -> Result<(NodeClaims, StartReport), String> {
+    let dir = |path: &Path, mode| OsDir::create(path, mode).map_err(|error| error_chain(&error));
+    let checkpoint = Arc::new(dir(&paths.data_dir, DATA_MODE)?);
+    let cdi = Arc::new(dir(&paths.cdi_root, CDI_MODE)?);
+    let boot = BootId::current().map_err(|error| error_chain(&error))?;
+    let (claims, report) = NodeClaims::start(checkpoint, cdi, boot, hardware.major(), guard)
+        .map_err(|error| error_chain(&error))?;
+    let claims = match daemon {
+        Some(daemon) => claims.with_daemon(daemon),
+        None => claims,
+    };
+    Ok((claims, report))
+}
+
+/// A failure is logged only: the next look is soon.
+async fn look_for_lost_claims(claims: &Arc<NodeClaims>) {
+    let claims = Arc::clone(claims);
+    match spawn_blocking(move || claims.note_lost_claims()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            let error = error_chain(&error);
+            debug!(error, "CDI specs without a record cannot be looked for");
+        }
+        Err(join_error) => warn!(%join_error, "CDI specs without a record cannot be looked for"),
+    }
+}
+
+/// `the checkpoint is rebuilt: 1 claim restored (train/a), ...`
+fn rebuilt_note(report: &RebuildReport) -> String {
+    let restored = report.restored.iter();
+    let names = restored.map(|claim| format!("{}/{}", claim.namespace, claim.name));
+    let names: Vec<_> = names.take(NAMED).collect();
+    let of = if names.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", names.join(", "))
+    };
+    format!(
+        "the checkpoint is rebuilt: {} claims of this node restored{of}, {} CDI specs of claims that are not allocated to this node removed; claims can be prepared again",
+        report.restored.len(),
+        report.removed.len()
+    )
+}
+
+fn warn_of_failures(failures: &[String]) {
+    for failure in failures {
+        warn!(reason = failure, "a CDI spec does not match its record yet");
+    }
+}

@@ -1,0 +1,286 @@
+//! Whether the node's device is published for one claim or for many, and the way back
+//! from many to one.
+//!
+//! ```text
+//! setting many:  marker written ──► Shared, and the marker is written again when it has gone
+//! setting one:   no marker, no record of a share ──► Exclusive
+//!                no marker, a record of a share ──► marker written ─┐
+//!                marker ◄───────────────────────────────────────────┘
+//!                  └──► Draining ──► nothing of the device is recorded or
+//!                       allocated here ──► marker removed ──► Exclusive
+//! ```
+//!
+//! The scheduler gives a device that is published as exclusive to a claim although others have
+//! shares of it (kubernetes#140797). So a device that was shared stays so, with a taint that
+//! keeps new claims away, until nobody has it. The marker is a file beside the checkpoint: slices
+//! do not outlive a restart of kubelet, and records no reboot. It is written before the
+//! device is published as shared, and removed while the taint still keeps claims away.
+//!
+//! A marker may be lost, with the directory or by hand. So without one the records are asked, which
+//! takes as long as opening the checkpoint. While that cannot be opened, or is damaged and not rebuilt,
+//! the slice stays as it is, and one that kubelet has removed stays away: that costs no claim, since
+//! none could be prepared. What is left of a damaged checkpoint is enough to find a share. Only where
+//! marker and records are both gone (a reboot or a new directory, and no CDI specs) nothing tells.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use compute_domain_api::Sharing;
+use compute_domain_node::{NodeClaims, SHARED_MARKER, SharedMarker, with_hint};
+use daemon_runtime::{Events, Heartbeat, ReadinessCondition};
+use dra_checkpoint::Damage;
+use dra_common::error_chain;
+use durable_file::{Dir as _, OsDir};
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::checkpoint::DATA_MODE;
+use crate::claim_lookup::ClaimLookup;
+use crate::dropped::Dropped;
+use crate::pod_lookup::PodLookup;
+use crate::shared_claims::SharedClaims;
+
+/// Mode of the marker, which tells nobody anything.
+const MARKER_MODE: u32 = 0o600;
+
+/// Pause after a failed access to the marker.
+const DISK_PAUSE: Duration = Duration::from_secs(2);
+
+/// Pause between two looks whether the marker is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// Pause between two looks at the records, which are in memory.
+const RECORDS_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long the taint is published before the API server is asked for claims: a scheduler that
+/// had not seen it has written its allocations by then. Up to twice as long, so that nodes do
+/// not ask together.
+const TAINTED_FOR: Duration = Duration::from_secs(60);
+
+/// The longest of the pauses between further questions, which double.
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// How the device is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeviceForm {
+    /// It is not known yet what it was before.
+    Undecided,
+    /// For one claim at a time.
+    Exclusive,
+    /// For as many claims as it has slots.
+    Shared { slots: u32 },
+    /// As shared, and new claims are kept away.
+    Draining { slots: u32 },
+}
+
+/// Decides on the form.
+pub(crate) struct DeviceFormTask {
+    pub(crate) sharing: Sharing,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) shared_claims: SharedClaims,
+    pub(crate) claims: ClaimLookup,
+    pub(crate) pods: PodLookup,
+    pub(crate) form: watch::Sender<DeviceForm>,
+    /// What the API server was seen to drop: the marker tells it to `cdi-gen doctor`.
+    pub(crate) dropped: watch::Receiver<Dropped>,
+    /// Whether the marker could be read, written or removed.
+    pub(crate) marker_ready: ReadinessCondition,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) events: Events,
+    /// The node: what events are about.
+    pub(crate) node: ObjectReference,
+}
+
+// === impl DeviceFormTask ===
+
+impl DeviceFormTask {
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        // A heartbeat that is dropped is that of a task that has died.
+        if shutdown.run_until_cancelled(self.decide()).await.is_some() {
+            shutdown.cancelled().await;
+        }
+    }
+
+    async fn decide(&self) {
+        match self.sharing {
+            Sharing::Many { slots } => self.share(slots).await,
+            Sharing::One => {
+                if let Some(slots) = self.shared_before().await {
+                    self.drain(slots).await;
+                }
+                self.form.send_replace(DeviceForm::Exclusive);
+                self.heartbeat.idle();
+            }
+        }
+    }
+
+    /// Has the device shared, and marked as shared, for ever.
+    async fn share(&self, slots: u32) {
+        let mut dropped = self.dropped.clone();
+        loop {
+            let is_dropped = dropped.borrow_and_update().sharing;
+            self.mark(SharedMarker { slots, is_dropped }).await;
+            let shared = DeviceForm::Shared { slots };
+            self.form
+                .send_if_modified(|form| std::mem::replace(form, shared) != shared);
+            self.heartbeat.idle();
+            tokio::select! {
+                () = sleep(LOOK_EVERY) => {}
+                Ok(()) = dropped.changed() => {}
+            }
+        }
+    }
+
+    /// The slots of a device that was shared, and is marked so.
+    async fn shared_before(&self) -> Option<u32> {
+        let read = |dir: &OsDir| dir.read(SHARED_MARKER);
+        let marker = self
+            .on_disk("it cannot be found out whether the device was shared", read)
+            .await;
+        if let Some(marker) = marker {
+            return Some(SharedMarker::decode(&marker).slots);
+        }
+        if !self.records_share().await {
+            return None;
+        }
+        warn!(
+            "claims have shares of the device, and {SHARED_MARKER} is missing: it is written again"
+        );
+        // New claims are kept away, so the number matters to nobody but the API server.
+        let marker = SharedMarker::decode(&[]);
+        self.mark(marker).await;
+        Some(marker.slots)
+    }
+
+    /// Whether a claim's record has a share of the device, once the records are known.
+    async fn records_share(&self) -> bool {
+        loop {
+            self.heartbeat.idle();
+            let claims = self.shared_claims.opened().await;
+            self.heartbeat.beat();
+            if let Some(found) = claims.records_share() {
+                return found;
+            }
+            self.pause(RECORDS_PAUSE).await;
+        }
+    }
+
+    async fn mark(&self, marker: SharedMarker) {
+        let content = marker.encode();
+        let mark = move |dir: &OsDir| dir.ensure(SHARED_MARKER, content.as_bytes(), MARKER_MODE);
+        self.on_disk("the device cannot be marked as shared", mark)
+            .await;
+    }
+
+    /// Returns once nobody has the device any more.
+    // req: CHANNEL-5
+    async fn drain(&self, slots: u32) {
+        info!(slots, "the device was shared");
+        let note = "the device was shared: new claims are kept away until nobody has it, then one claim has it at a time";
+        self.events
+            .normal(&self.node, "SharingEnds", "Publish", note);
+        self.form.send_replace(DeviceForm::Draining { slots });
+        let mut pause = TAINTED_FOR;
+        loop {
+            self.until_unrecorded().await;
+            self.pause(pause.mul_f64(1.0 + fastrand::f64())).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
+            match self.is_allocated().await {
+                Ok(false) if !self.is_recorded() => break,
+                Ok(_) => {}
+                Err(error) => {
+                    let error = error_chain(&error);
+                    warn!(error, "cannot find out whether claims share the device");
+                }
+            }
+        }
+        let remove = |dir: &OsDir| dir.remove(SHARED_MARKER);
+        self.on_disk("the device cannot be marked as not shared", remove)
+            .await;
+        let note = "nobody has the device any more: one claim has it at a time";
+        self.events
+            .normal(&self.node, "SharingEnded", "Publish", note);
+    }
+
+    async fn until_unrecorded(&self) {
+        while self.is_recorded() {
+            self.pause(RECORDS_PAUSE).await;
+        }
+    }
+
+    async fn pause(&self, pause: Duration) {
+        self.heartbeat.idle();
+        sleep(pause).await;
+        self.heartbeat.beat();
+    }
+
+    /// Whether a record has the device, as far as the records are known.
+    fn is_recorded(&self) -> bool {
+        let knows = |claims: &Arc<NodeClaims>| claims.damage() == Damage::None;
+        match self.shared_claims.get() {
+            Ok(claims) if knows(&claims) => claims.records_node_device(),
+            _ => true,
+        }
+    }
+
+    /// Whether a claim is allocated the device: those of the node's pods, and those of the
+    /// controller's templates, whose pod may not be bound yet.
+    async fn is_allocated(&self) -> Result<bool, kube::Error> {
+        let names: BTreeSet<_> = self.pods.claims_here().await?;
+        for (namespace, name) in names {
+            self.heartbeat.beat();
+            if self.claims.has_node_device(&namespace, &name).await? {
+                return Ok(true);
+            }
+        }
+        self.heartbeat.beat();
+        self.claims.any_labelled_has_node_device().await
+    }
+
+    /// Repeats an access to the directory of the checkpoint until it succeeds.
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        failure: &'static str,
+        access: impl Fn(&OsDir) -> Result<T, durable_file::Error> + Send + Sync + 'static,
+    ) -> T {
+        let access = Arc::new(access);
+        let mut told = false;
+        loop {
+            self.heartbeat.beat();
+            let (path, access) = (self.data_dir.clone(), Arc::clone(&access));
+            let tried = spawn_blocking(move || access(&OsDir::create(path, DATA_MODE)?)).await;
+            match tried {
+                Ok(Ok(value)) => {
+                    self.marker_ready.set_met();
+                    return value;
+                }
+                Ok(Err(error)) => {
+                    let reason = format!("{failure}: {}", error_chain(&error));
+                    let reason = with_hint(&reason, error.hint());
+                    self.marker_ready.set_unmet(&reason);
+                    if !std::mem::replace(&mut told, true) {
+                        self.events.warning(
+                            &self.node,
+                            "DeviceMarkerNotUsable",
+                            "Publish",
+                            &reason,
+                        );
+                    }
+                }
+                // A panic was logged by the hook.
+                Err(_) => {}
+            }
+            self.pause(DISK_PAUSE).await;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "device_form_tests.rs"]
+mod tests;

@@ -1,0 +1,277 @@
+//! Whether a claim's ComputeDomain exists, and which channel it has.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use compute_domain_api::crd::ComputeDomain;
+use compute_domain_api::names::{CHANNEL_NOT_CONFIRMED_REASON, DOMAIN_NAME_ANNOTATION};
+use compute_domain_api::{DomainUid, Isolation};
+use compute_domain_node::DomainState;
+use daemon_runtime::Part;
+use dra_common::error_chain;
+use dra_kubelet::{Claim, ClaimError};
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
+use imex_cdi::ChannelId;
+use kube::core::Status;
+use kube::{Client, Resource as _};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::get_object::get_object;
+use crate::list_pages::for_each_object;
+use crate::path_segment::is_path_segment;
+
+/// How many domains are remembered. A node has claims of a few at a time; a thousand
+/// take 100 KiB.
+const MAX_REMEMBERED: usize = 1000;
+
+/// How long a no is remembered: for all attempts of one call of kubelet, which may find
+/// the device in use all the while. kubelet repeats a call after a minute.
+const MISSING_FOR: Duration = Duration::from_secs(60);
+
+/// Asks the API server whether domains exist: once per domain and process, as long
+/// as the answer is yes. UIDs are never used again and a channel never changes, so a
+/// domain that is deleted later is the only thing that this misses; its claims go with
+/// it. That a domain has no channel is not remembered where it is to have one. Cheap to
+/// clone.
+#[derive(Clone)]
+pub(crate) struct DomainLookup {
+    client: Client,
+    isolation: Isolation,
+    memory: Arc<Mutex<Memory>>,
+}
+
+#[derive(Default)]
+struct Memory {
+    /// What is known of domains that exist, by namespace and UID.
+    existing: BTreeMap<(String, DomainUid), DomainState>,
+    /// When it was answered that a domain does not exist.
+    missing: BTreeMap<Question, Instant>,
+    /// The requests under way: claims of one domain share one.
+    under_way: BTreeMap<Question, WeakShared<Lookup>>,
+}
+
+type Lookup = BoxFuture<'static, Result<DomainState, ClaimError>>;
+
+/// What is asked. The name is a part of it, since a claim may carry a wrong one.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Question {
+    namespace: String,
+    uid: DomainUid,
+    name: Option<String>,
+}
+
+/// The part of a ComputeDomain that is read.
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+    /// Whatever others write into it makes no object unreadable.
+    #[serde(default)]
+    status: Value,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    uid: String,
+}
+
+// === impl DomainLookup ===
+
+impl DomainLookup {
+    pub(crate) fn new(client: Client, isolation: Isolation) -> Self {
+        Self {
+            client,
+            isolation,
+            memory: Arc::default(),
+        }
+    }
+
+    /// Whether the domain with this UID is in the claim's namespace, and its channel: one GET by the
+    /// name that the claim's annotation gives, or, without it (a claim of the Go
+    /// driver's template), a list of the namespace, since the API server cannot
+    /// select by UID.
+    ///
+    /// # Errors
+    /// The API server has not said whether it exists. Try again.
+    // req: NODE-7
+    pub(crate) async fn state(
+        &self,
+        claim: &Claim,
+        uid: &DomainUid,
+    ) -> Result<DomainState, ClaimError> {
+        let name = claim.annotations.get(DOMAIN_NAME_ANNOTATION);
+        let question = Question {
+            namespace: claim.id.namespace.clone(),
+            uid: uid.clone(),
+            name: name.filter(|name| is_path_segment(name)).cloned(),
+        };
+        let known = self.memory().recall(&question);
+        match known {
+            Some(state) => Ok(state),
+            None => self.begin_or_join(question).await,
+        }
+    }
+
+    fn begin_or_join(&self, question: Question) -> Shared<Lookup> {
+        let mut memory = self.memory();
+        let under_way = memory.under_way.get(&question);
+        if let Some(lookup) = under_way.and_then(WeakShared::upgrade) {
+            return lookup;
+        }
+        let lookup = self.clone().ask(question.clone()).boxed().shared();
+        // What nobody waits for any more is over.
+        memory
+            .under_way
+            .retain(|_, other| other.upgrade().is_some());
+        if let Some(weak) = lookup.downgrade() {
+            memory.under_way.insert(question, weak);
+        }
+        lookup
+    }
+
+    async fn ask(self, question: Question) -> Result<DomainState, ClaimError> {
+        let found = match &question.name {
+            _ if !is_path_segment(&question.namespace) => Ok(None),
+            Some(name) => self.get(&question, name).await,
+            None => self.search(&question).await,
+        };
+        let found = found.map_err(|error| lookup_failed(&error))?;
+        let state = found.map_or(DomainState::Missing, |found| found.state());
+        let may_change = match state {
+            DomainState::Missing | DomainState::Assigned(_) => false,
+            DomainState::Unassigned => self.isolation == Isolation::Channel,
+            DomainState::NotConfirmed(_) => true,
+        };
+        if !may_change {
+            self.memory().remember(question, state);
+        }
+        Ok(state)
+    }
+
+    async fn get(&self, question: &Question, name: &str) -> Result<Option<Object>, kube::Error> {
+        let path = ComputeDomain::url_path(&(), Some(&question.namespace));
+        match get_object::<Object>(&self.client, path, name).await {
+            Ok(found) => Ok(Some(found).filter(|found| found.is(question))),
+            Err(kube::Error::Api(status)) if says_gone(&status, name) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn search(&self, question: &Question) -> Result<Option<Object>, kube::Error> {
+        let path = ComputeDomain::url_path(&(), Some(&question.namespace));
+        let mut domain = None;
+        let visit = |found: Object| {
+            domain = Some(found).filter(|found| found.is(question));
+            domain.is_none()
+        };
+        for_each_object(&self.client, &path, Part::Whole, visit).await?;
+        Ok(domain)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Memory ===
+
+impl Memory {
+    fn recall(&self, question: &Question) -> Option<DomainState> {
+        if let Some(state) = self.existing.get(&question.key()) {
+            return Some(*state);
+        }
+        let missing = self.missing.get(question);
+        missing
+            .is_some_and(|answered| answered.elapsed() < MISSING_FOR)
+            .then_some(DomainState::Missing)
+    }
+
+    fn remember(&mut self, question: Question, state: DomainState) {
+        if self.existing.len() + self.missing.len() >= MAX_REMEMBERED {
+            self.existing.clear();
+            self.missing.clear();
+        }
+        if state == DomainState::Missing {
+            self.missing.insert(question, Instant::now());
+        } else {
+            self.existing.insert(question.key(), state);
+        }
+    }
+}
+
+// === impl Object ===
+
+impl Object {
+    fn is(&self, question: &Question) -> bool {
+        self.metadata.uid == question.uid.as_str()
+    }
+
+    /// The channel counts once the controller has said something about the domain. One that
+    /// is in the status before that is somebody else's wish.
+    fn state(&self) -> DomainState {
+        let channel = self.status.get("channel").and_then(Value::as_u64);
+        let channel = channel.and_then(|number| u32::try_from(number).ok());
+        let channel = channel.and_then(|number| ChannelId::new(number).ok());
+        match (channel, self.ready_reason()) {
+            (None, _) | (Some(_), None) => DomainState::Unassigned,
+            (Some(channel), Some(CHANNEL_NOT_CONFIRMED_REASON)) => {
+                DomainState::NotConfirmed(channel)
+            }
+            (Some(channel), Some(_)) => DomainState::Assigned(channel),
+        }
+    }
+
+    /// The reason of the condition that the controller writes.
+    fn ready_reason(&self) -> Option<&str> {
+        let conditions = self.status.get("conditions")?.as_array()?;
+        let mut conditions = conditions.iter();
+        let ready = conditions.find(|condition| condition["type"] == "Ready")?;
+        ready.get("reason")?.as_str()
+    }
+}
+
+// === impl Question ===
+
+impl Question {
+    fn key(&self) -> (String, DomainUid) {
+        (self.namespace.clone(), self.uid.clone())
+    }
+}
+
+/// Whether the API server says that the domain `name` does not exist. Any other 404
+/// says that it does not serve domains, or comes from something in between.
+// req: NODE-8
+fn says_gone(status: &Status, name: &str) -> bool {
+    let is_about_it = status
+        .details
+        .as_ref()
+        .is_some_and(|about| about.name == name && about.kind == ComputeDomain::plural(&()));
+    status.reason == "NotFound" && is_about_it
+}
+
+/// One sentence for the pod's event.
+// req: NODE-8
+fn lookup_failed(error: &kube::Error) -> ClaimError {
+    let reason = match error {
+        kube::Error::Api(status) if status.code == 404 => {
+            "the API server does not serve ComputeDomains (HTTP 404); is the CRD installed?"
+                .to_owned()
+        }
+        kube::Error::Api(status) if status.reason.is_empty() || status.details.is_none() => {
+            format!("the API server responds HTTP {}", status.code)
+        }
+        kube::Error::Api(status) => status.message.clone(),
+        error => error_chain(error),
+    };
+    ClaimError::retry(format_args!(
+        "the ComputeDomain cannot be looked up: {reason}"
+    ))
+    .with_code("domain-lookup")
+}
+
+#[cfg(test)]
+#[path = "domain_lookup_tests.rs"]
+mod tests;

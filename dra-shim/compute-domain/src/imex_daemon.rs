@@ -1,0 +1,270 @@
+//! The IMEX daemon that the driver runs on this node (driver-managed mode): claims wait for it,
+//! and the attributes of the node's device have its place, and whether it can be replaced.
+//!
+//! ```text
+//! state.json ──► DaemonTask ──► claims that wait: it is worth asking again
+//!                    └────────► Advertiser: its place; the daemon drains, and no claim is prepared
+//! ```
+//!
+//! The file is looked at once a second, and every 50 ms while a claim waits: there is no library of
+//! inotify among the dependencies, and a look costs some microseconds. What is seen here decides
+//! nothing: the commits of a Prepare read the file themselves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use compute_domain_api::resident::{DaemonPhase, DaemonState, Place};
+use compute_domain_node::{ImexDaemon, ImexDaemonError, PrepareError};
+use daemon_runtime::{Events, Heartbeat};
+use dra_common::error_chain;
+use dra_kubelet::{ClaimError, Context};
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::sync::{Notify, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::claim_errors::prepare_failed;
+use crate::shared_claims::SharedClaims;
+
+/// How late a daemon that drains is noticed, and the end of the last claim there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How late a claim that waits notices that the daemon is ready.
+const LOOK_EVERY_WHILE_WAITED_FOR: Duration = Duration::from_millis(50);
+
+/// A claim's wait ends so long before its attempt does, so that it is the daemon's reason that
+/// kubelet is told.
+const MARGIN: Duration = Duration::from_millis(500);
+
+type Said = Result<DaemonState, ImexDaemonError>;
+
+/// What the daemon says, for claims that wait for it. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct DaemonWatch(Arc<Shared>);
+
+struct Shared {
+    daemon: ImexDaemon,
+    /// Has a receiver for each claim that waits.
+    said: watch::Sender<Option<Said>>,
+    /// A claim has begun to wait.
+    asked: Notify,
+}
+
+/// Looks at the file, for as long as the plugin runs.
+pub(crate) struct DaemonTask {
+    pub(crate) watch: DaemonWatch,
+    pub(crate) shared_claims: SharedClaims,
+    pub(crate) published: watch::Sender<PublishedDaemon>,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) events: Events,
+    /// The node: what events are about.
+    pub(crate) node: ObjectReference,
+}
+
+/// What the node's slice says of the daemon.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PublishedDaemon {
+    /// The UID of the daemon's pod while it drains and no claim is prepared.
+    pub(crate) drained: Option<String>,
+    /// The clique and the place with which its `nvidia-imex` has run last since the node started. A daemon that
+    /// starts has none for a moment, which is no reason to write the slice.
+    pub(crate) place: Option<(String, Place)>,
+}
+
+/// Whether a claim had to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waited {
+    No,
+    /// So that what was looked up before may have changed.
+    Yes,
+}
+
+// === impl DaemonWatch ===
+
+impl DaemonWatch {
+    pub(crate) fn new(daemon: ImexDaemon) -> Self {
+        Self(Arc::new(Shared {
+            daemon,
+            said: watch::Sender::new(None),
+            asked: Notify::new(),
+        }))
+    }
+
+    /// Returns as soon as the daemon says that it is ready in this clique. Each reason to wait on is passed to `waits`.
+    ///
+    /// # Errors
+    /// It does not, for nearly as long as the attempt may take: try again.
+    // req: MODE-17
+    pub(crate) async fn require_ready(
+        &self,
+        context: &Context,
+        clique: &str,
+        waits: impl Fn(&ClaimError) + Send,
+    ) -> Result<Waited, ClaimError> {
+        let mut said = self.0.said.subscribe();
+        let Err(mut reason) = self.ask(clique).await else {
+            return Ok(Waited::No);
+        };
+        waits(&reason);
+        self.0.asked.notify_one();
+        let ready = async {
+            loop {
+                // Also after a second: the file may have changed and changed back between two looks.
+                let _ = timeout(LOOK_EVERY, said.changed()).await;
+                match self.ask(clique).await {
+                    Ok(()) => return,
+                    Err(error) => {
+                        waits(&error);
+                        reason = error;
+                    }
+                }
+            }
+        };
+        let limit = context.remaining().saturating_sub(MARGIN);
+        let is_ready = tokio::select! {
+            () = ready => true,
+            () = sleep(limit) => false,
+            () = context.cancellation().cancelled() => false,
+        };
+        if is_ready {
+            Ok(Waited::Yes)
+        } else {
+            Err(reason)
+        }
+    }
+
+    async fn ask(&self, clique: &str) -> Result<(), ClaimError> {
+        let (shared, clique) = (Arc::clone(&self.0), clique.to_owned());
+        let asked = spawn_blocking(move || shared.daemon.require_ready(&clique)).await;
+        match asked {
+            Ok(answer) => answer.map_err(|error| prepare_failed(&PrepareError::Daemon(error))),
+            Err(_) => Err(ClaimError::retry(
+                "the plugin failed internally; its log has the details",
+            )
+            .with_code("panic")),
+        }
+    }
+}
+
+// === impl DaemonTask ===
+
+impl DaemonTask {
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        shutdown.run_until_cancelled(self.look()).await;
+    }
+
+    async fn look(&self) {
+        let shared = &self.watch.0;
+        loop {
+            self.heartbeat.beat();
+            let reader = Arc::clone(shared);
+            // A panic was logged by the hook.
+            if let Ok(said) = spawn_blocking(move || reader.daemon.state()).await {
+                let drained = self.drained_as(&said).await;
+                self.published
+                    .send_if_modified(|before| before.update(drained, &said));
+                shared.said.send_if_modified(|before| {
+                    let changed = before.as_ref() != Some(&said);
+                    if changed {
+                        log(&said);
+                        self.report(&said);
+                        *before = Some(said);
+                    }
+                    changed
+                });
+            }
+            let pause = if shared.said.receiver_count() > 0 {
+                LOOK_EVERY_WHILE_WAITED_FOR
+            } else {
+                LOOK_EVERY
+            };
+            self.heartbeat.idle();
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = shared.asked.notified() => {}
+            }
+        }
+    }
+
+    /// Every claim of the node waits until a person changes it.
+    // req: DAEMON-11
+    fn report(&self, said: &Said) {
+        if let Ok(state) = said
+            && state.phase == DaemonPhase::DriverTooOld
+        {
+            let note = format!("claims wait on this node: {}", state.reason);
+            self.events
+                .warning(&self.node, "ImexDriverTooOld", "Supervise", &note);
+        }
+    }
+
+    /// The UID of the daemon's pod, if it drains and no claim is prepared.
+    // req: MODE-19
+    async fn drained_as(&self, said: &Said) -> Option<String> {
+        let is_draining = matches!(said, Ok(state) if state.phase == DaemonPhase::Draining);
+        if !is_draining {
+            return None;
+        }
+        let claims = self.shared_claims.get().ok()?;
+        spawn_blocking(move || claims.drained()).await.ok()?
+    }
+}
+
+// === impl PublishedDaemon ===
+
+impl PublishedDaemon {
+    /// As the file has it, so that the first slice has the place already. A mark comes with the first look.
+    pub(crate) fn at_start(daemon: Option<&ImexDaemon>) -> Self {
+        let mut published = Self::default();
+        if let Some(daemon) = daemon {
+            published.update(None, &daemon.state());
+        }
+        published
+    }
+
+    /// Returns whether anything is new.
+    fn update(&mut self, drained: Option<String>, said: &Said) -> bool {
+        let place = said.as_ref().ok().and_then(|state| {
+            let place = state.place?;
+            Some((state.clique.clone(), place))
+        });
+        let before = self.clone();
+        self.place = place.or_else(|| self.place.take());
+        self.drained = drained;
+        *self != before
+    }
+}
+
+fn log(said: &Said) {
+    match said {
+        Ok(state) => {
+            let DaemonState {
+                pod_uid,
+                clique,
+                index,
+                phase,
+                reason,
+                ..
+            } = state;
+            info!(
+                pod_uid,
+                clique,
+                index,
+                ?phase,
+                reason,
+                "the node's IMEX daemon"
+            );
+        }
+        Err(error) => info!(
+            code = error.code(),
+            "no IMEX daemon on this node: {}",
+            error_chain(error)
+        ),
+    }
+}
+
+#[cfg(test)]
+#[path = "imex_daemon_tests.rs"]
+mod tests;

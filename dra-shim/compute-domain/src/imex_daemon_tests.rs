@@ -1,0 +1,177 @@
+use std::path::Path;
+use std::time::Instant;
+
+use compute_domain_api::resident::STATE_FILE;
+use daemon_runtime::Liveness;
+use dra_checkpoint::BootId;
+use tempfile::TempDir;
+
+use super::*;
+use crate::tests::api_server::ApiServer;
+use crate::tests::node::open;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const CLIQUE: &str = "07070707-0707-0707-0707-070707070707.0";
+
+/// A node's daemon, and the task that looks at its file.
+struct Watched {
+    watch: DaemonWatch,
+    published: watch::Receiver<PublishedDaemon>,
+    shutdown: CancellationToken,
+    api: ApiServer,
+    root: TempDir,
+}
+
+impl Watched {
+    fn start() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let boot = BootId::new("boot-1").unwrap();
+        let watch = DaemonWatch::new(ImexDaemon::new(root.path(), boot));
+        let (sender, published) = watch::channel(PublishedDaemon::default());
+        let shared_claims = SharedClaims::new();
+        let api = ApiServer::default();
+        shared_claims.set_available(open(root.path(), Some(root.path())));
+        let task = DaemonTask {
+            watch: watch.clone(),
+            shared_claims,
+            published: sender,
+            heartbeat: Liveness::default().add("imex-daemon", PATIENCE),
+            events: Events::new(api.client(), "test", "node-1"),
+            node: ObjectReference::default(),
+        };
+        let shutdown = CancellationToken::new();
+        tokio::spawn(task.run(shutdown.clone()));
+        Self {
+            watch,
+            published,
+            shutdown,
+            api,
+            root,
+        }
+    }
+
+    fn daemon_says(&self, phase: &str) {
+        self.daemon_writes(phase, "");
+    }
+
+    fn daemon_writes(&self, phase: &str, more: &str) {
+        let state = format!(
+            r#"{{"bootId":"boot-1","podUID":"pod-7","clique":"{CLIQUE}","index":0,
+                "address":"10.0.0.1","phase":"{phase}","reason":"as the test says"{more}}}"#
+        );
+        let at = |name: &str| Path::new(self.root.path()).join(name);
+        std::fs::write(at("new"), state).unwrap();
+        std::fs::rename(at("new"), at(STATE_FILE)).unwrap();
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+fn mk_context(limit: Duration) -> Context {
+    Context::new(Instant::now() + limit, CancellationToken::new())
+}
+
+// req: MODE-17
+#[tokio::test]
+async fn a_claim_that_waits_goes_on_as_soon_as_the_daemon_is_ready() {
+    let node = Watched::start();
+    let context = mk_context(PATIENCE);
+    let mut waits = Box::pin(node.watch.require_ready(&context, CLIQUE, |_| ()));
+    let polled = timeout(Duration::ZERO, waits.as_mut()).await;
+    assert!(polled.is_err(), "there is no daemon yet");
+    node.daemon_says("starting");
+    node.daemon_says("ready");
+    // Whether its first question came before the answer is for the threads to decide.
+    waits.await.unwrap();
+    let again = node.watch.require_ready(&context, CLIQUE, |_| ()).await;
+    assert_eq!(again, Ok(Waited::No));
+}
+
+// req: MODE-17
+#[tokio::test]
+async fn a_claim_that_may_not_wait_any_longer_gets_the_daemons_own_reason() {
+    let node = Watched::start();
+    node.daemon_says("starting");
+    let no_time = mk_context(Duration::ZERO);
+    let refused = node.watch.require_ready(&no_time, CLIQUE, |_| ()).await;
+    let error = refused.unwrap_err();
+    assert_eq!(error.code(), "imex-daemon-starting");
+    assert!(error.message().contains("as the test says"), "{error:?}");
+
+    let cancelled = CancellationToken::new();
+    cancelled.cancel();
+    let context = Context::new(Instant::now() + PATIENCE, cancelled);
+    let error = node
+        .watch
+        .require_ready(&context, CLIQUE, |_| ())
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "imex-daemon-starting");
+}
+
+// req: DAEMON-11
+#[tokio::test]
+async fn a_node_whose_driver_is_too_old_for_its_daemon_has_an_event_that_says_so() {
+    let node = Watched::start();
+    node.daemon_says("starting");
+    let context = mk_context(MARGIN);
+    let error = node.watch.require_ready(&context, CLIQUE, |_| ()).await;
+    assert_eq!(error.unwrap_err().code(), "imex-daemon-starting");
+    node.daemon_says("driver-too-old");
+    let told = async {
+        loop {
+            let events = node.api.events();
+            if !events.is_empty() {
+                return events;
+            }
+            sleep(LOOK_EVERY_WHILE_WAITED_FOR).await;
+        }
+    };
+    let event = "Warning ImexDriverTooOld: claims wait on this node: as the test says";
+    assert_eq!(timeout(PATIENCE, told).await.unwrap(), [event]);
+    let error = node.watch.require_ready(&context, CLIQUE, |_| ()).await;
+    assert_eq!(error.unwrap_err().code(), "imex-daemon-driver-too-old");
+}
+
+// req: MODE-19
+#[tokio::test]
+async fn a_node_tells_that_it_has_drained_and_that_it_drains_no_longer() {
+    let mut node = Watched::start();
+    node.daemon_says("draining");
+    let told = node.published.wait_for(|it| it.drained.is_some());
+    let told = timeout(PATIENCE, told).await.unwrap().unwrap().clone();
+    assert_eq!(told.drained.as_deref(), Some("pod-7"));
+    node.daemon_says("ready");
+    let told = node.published.wait_for(|it| it.drained.is_none());
+    drop(timeout(PATIENCE, told).await.unwrap().unwrap());
+}
+
+// req: DM-7
+#[tokio::test]
+async fn the_place_of_a_daemon_stays_published_while_the_next_one_starts() {
+    let mut node = Watched::start();
+    node.daemon_writes("ready", r#","place":"3/18""#);
+    let told = node.published.wait_for(|it| it.place.is_some());
+    let place = timeout(PATIENCE, told)
+        .await
+        .unwrap()
+        .unwrap()
+        .place
+        .clone();
+    let index = place
+        .as_ref()
+        .map(|(clique, place)| (clique.as_str(), place.index));
+    assert_eq!(index, Some((CLIQUE, 3)));
+    // The next one is marked already when it is seen for the first time: it has been seen then.
+    node.daemon_writes("draining", "");
+    let told = node.published.wait_for(|it| it.drained.is_some());
+    assert_eq!(timeout(PATIENCE, told).await.unwrap().unwrap().place, place);
+    node.daemon_writes("ready", r#","place":"4/18""#);
+    let told = node.published.wait_for(|it| it.place != place);
+    let told = timeout(PATIENCE, told).await.unwrap().unwrap().clone();
+    assert_eq!(told.place.unwrap().1.index, 4);
+}

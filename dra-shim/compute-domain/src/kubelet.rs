@@ -1,0 +1,254 @@
+//! The sockets that kubelet calls, from their opening to the shutdown.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use compute_domain_api::names::DRIVER_NAME;
+use daemon_runtime::{Events, Heartbeat, ReadinessCondition, StartError};
+use dra_kubelet::{DesiredPool, DeviceHealth, KubeClaims, Plugin, Publication, Registration};
+use kube::Client;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::args::Paths;
+use crate::call_observer::CallObserver;
+use crate::driver::ComputeDomainDriver;
+use crate::dropped::Dropped;
+use crate::in_flight::InFlight;
+use crate::metrics::Metrics;
+use crate::second_plugin::SecondPluginAlarm;
+
+/// How long directories that kubelet should have made may be missing at start.
+const SOCKETS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Takes a second at most. kubelet watches the directory that it found at its own start.
+pub(crate) const NOT_REGISTERED: &str = "kubelet has not registered the plugin yet; if that \
+     lasts, somebody may have removed kubelet's plugins_registry: restart kubelet";
+
+/// What is served to kubelet, and where.
+pub(crate) struct KubeletServer {
+    pub(crate) node_name: String,
+    pub(crate) paths: Paths,
+    pub(crate) client: Client,
+    pub(crate) driver: ComputeDomainDriver,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) in_flight: InFlight,
+    pub(crate) events: Events,
+    /// The node's slice, to be published.
+    pub(crate) desired: watch::Receiver<DesiredPool>,
+    /// The devices' health, for kubelet's health stream.
+    pub(crate) health: watch::Receiver<Vec<DeviceHealth>>,
+    pub(crate) conditions: KubeletConditions,
+    pub(crate) second_plugin: SecondPluginAlarm,
+    /// Of the slices' publisher, which ends only with the plugin.
+    pub(crate) publisher: Heartbeat,
+}
+
+/// What kubelet and the API server make of this plugin.
+#[derive(Clone)]
+pub(crate) struct KubeletConditions {
+    pub(crate) api_server: ReadinessCondition,
+    pub(crate) registered: ReadinessCondition,
+    pub(crate) published: ReadinessCondition,
+    /// Is told what the API server has not stored of a device.
+    pub(crate) dropped: watch::Sender<Dropped>,
+}
+
+// === impl KubeletServer ===
+
+impl KubeletServer {
+    /// Serves kubelet until `shutdown`.
+    ///
+    /// # Errors
+    /// The sockets cannot be opened, or are lost for good.
+    pub(crate) async fn serve(self, shutdown: &CancellationToken) -> Result<(), StartError> {
+        let mut plugin = self.start(shutdown).await?;
+        let conditions = self.conditions.clone();
+        self.publisher.idle();
+        let following = conditions.follow(
+            plugin.registration(),
+            plugin.publication(),
+            Arc::clone(&self.metrics),
+        );
+        let publisher = self.publisher;
+        let conditions = tokio::spawn(async move {
+            following.await;
+            drop(publisher); // it has ended before the plugin
+        });
+        let second = tokio::spawn(self.second_plugin.follow(plugin.other_instances()));
+        let ended = tokio::select! {
+            () = shutdown.cancelled() => Ok(()),
+            error = plugin.failed() => Err(StartError::new(&error, error.hint())),
+        };
+        conditions.abort();
+        second.abort();
+        plugin.shutdown().await;
+        ended
+    }
+
+    fn observer(&self) -> CallObserver {
+        CallObserver {
+            metrics: Arc::clone(&self.metrics),
+            in_flight: self.in_flight.clone(),
+            events: self.events.clone(),
+        }
+    }
+
+    /// Opens the sockets. Directories may still be missing while kubelet starts.
+    async fn start(&self, shutdown: &CancellationToken) -> Result<Plugin, StartError> {
+        let until = Instant::now() + SOCKETS_WITHIN;
+        loop {
+            let started = Plugin::builder(DRIVER_NAME, self.node_name.as_str())
+                .registry_dir(&self.paths.registry_dir)
+                .data_dir(&self.paths.data_dir)
+                .observer(self.observer())
+                .health(self.health.clone())
+                .publish(self.client.clone(), self.desired.clone())
+                .start(self.driver.clone(), KubeClaims::new(self.client.clone()));
+            match started {
+                Ok(plugin) => return Ok(plugin),
+                Err(error) if Instant::now() < until && !shutdown.is_cancelled() => {
+                    warn!(%error, "the sockets cannot be opened yet");
+                    sleep(Duration::from_secs(1)).await;
+                }
+                Err(error) => return Err(StartError::new(&error, error.hint())),
+            }
+        }
+    }
+}
+
+// === impl KubeletConditions ===
+
+impl KubeletConditions {
+    /// Keeps conditions and metrics up to date until the plugin ends.
+    async fn follow(
+        self,
+        mut registration: watch::Receiver<Registration>,
+        publication: Option<watch::Receiver<Publication>>,
+        metrics: Arc<Metrics>,
+    ) {
+        let Some(mut publication) = publication else {
+            return;
+        };
+        loop {
+            self.set_registered(&registration.borrow_and_update());
+            self.set_published(&publication.borrow_and_update());
+            metrics.publication_changed(&publication.borrow());
+            let changed = tokio::select! {
+                changed = registration.changed() => changed,
+                changed = publication.changed() => changed,
+            };
+            if changed.is_err() {
+                return; // the plugin has ended
+            }
+        }
+    }
+
+    fn set_registered(&self, registration: &Registration) {
+        match registration {
+            Registration::Registered => self.registered.set_met(),
+            Registration::Refused { reason } => {
+                let reason = format!("kubelet refused: {reason}");
+                self.registered.set_unmet(&reason);
+            }
+            Registration::Pending => self.registered.set_unmet(NOT_REGISTERED),
+        }
+    }
+
+    fn set_published(&self, publication: &Publication) {
+        match publication {
+            Publication::Published { dropped, .. } => {
+                self.published.set_met();
+                let lacks = |name| dropped.iter().any(|field| field.field == name);
+                self.dropped.send_modify(|dropped| {
+                    dropped.taints |= lacks("taints");
+                    dropped.sharing |= lacks("allowMultipleAllocations");
+                });
+            }
+            // In a rolling update the other instance may be the one that publishes.
+            Publication::Withdrawn | Publication::Standby => self.published.set_met(),
+            // Then what is published stays, and no instance could do better.
+            Publication::Failing { .. } if !self.api_server.is_met() => {}
+            Publication::Failing { reason, .. } => self.published.set_unmet(reason),
+            Publication::Pending => {
+                let reason = "the node's devices are not published yet";
+                self.published.set_unmet(reason);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use daemon_runtime::Readiness;
+    use dra_kubelet::DroppedField;
+
+    use super::*;
+
+    #[test]
+    fn what_an_api_server_drops_is_remembered_if_it_matters() {
+        let readiness = Readiness::default();
+        let (sender, dropped) = watch::channel(Dropped::default());
+        let conditions = KubeletConditions {
+            api_server: readiness.add_start_condition("api-server", "not yet"),
+            registered: readiness.add_condition("kubelet", "not yet"),
+            published: readiness.add_condition("resource-slice", "not yet"),
+            dropped: sender,
+        };
+        let publish = |field: &str| {
+            let dropped = DroppedField {
+                field: field.to_owned(),
+                devices: vec!["channel-0".to_owned()],
+                gate: None,
+            };
+            conditions.set_published(&Publication::Published {
+                slices: Vec::new(),
+                generation: 1,
+                dropped: vec![dropped],
+            });
+        };
+        let seen = || (dropped.borrow().taints, dropped.borrow().sharing);
+        publish("bindsToNode");
+        assert_eq!(seen(), (false, false));
+        publish("taints");
+        assert_eq!(seen(), (true, false));
+        // The device is withdrawn then: that must not bring it back.
+        conditions.set_published(&Publication::Withdrawn);
+        assert_eq!(seen(), (true, false));
+        publish("allowMultipleAllocations");
+        assert_eq!(seen(), (true, true));
+    }
+
+    fn failing(reason: &str) -> Publication {
+        Publication::Failing {
+            code: "slice-request",
+            reason: reason.to_owned(),
+        }
+    }
+
+    #[test]
+    fn slices_that_cannot_be_written_count_unless_the_api_server_is_away() {
+        let readiness = Readiness::default();
+        let conditions = KubeletConditions {
+            api_server: readiness.add_start_condition("api-server", "not reached"),
+            registered: readiness.add_condition("kubelet", "not registered"),
+            published: readiness.add_condition("resource-slice", "not published"),
+            dropped: watch::channel(Dropped::default()).0,
+        };
+        conditions.set_registered(&Registration::Registered);
+        conditions.api_server.set_met();
+        conditions.set_published(&Publication::Withdrawn);
+        assert_eq!(readiness.unmet(), []);
+
+        conditions.api_server.set_unmet("connection refused");
+        conditions.set_published(&failing("connection refused"));
+        assert_eq!(readiness.unmet(), [], "ready during an outage");
+
+        conditions.api_server.set_met();
+        conditions.set_published(&failing("forbidden"));
+        let forbidden = ("resource-slice", "forbidden".to_owned());
+        assert_eq!(readiness.unmet(), [forbidden]);
+    }
+}

@@ -1,0 +1,132 @@
+//! What people see of the guard: events of pods, metrics, and whether it is connected.
+
+use std::sync::Arc;
+
+use daemon_runtime::{Events, ReadinessCondition};
+use dra_common::error_chain;
+use imex_cdi::AskedChannels;
+use k8s_openapi::api::core::v1::ObjectReference;
+use nri_plugin::State;
+use nri_plugin::api::{Container, PodSandbox};
+use tokio::sync::watch;
+use tracing::warn;
+
+use super::finding::{End, Finding, Moment};
+use crate::metrics::Metrics;
+
+/// Where findings are reported. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Reports {
+    pub(crate) events: Events,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Of the plugin's own pods, which are privileged.
+    pub(crate) own_namespace: Arc<str>,
+}
+
+/// Says whether the guard is connected.
+pub(crate) struct Connection {
+    pub(crate) metrics: Arc<Metrics>,
+    /// Only where a node without its guard must be seen.
+    pub(crate) ready: Option<ReadinessCondition>,
+}
+
+// === impl Reports ===
+
+impl Reports {
+    pub(super) fn exempt(&self, moment: Moment) {
+        self.metrics.guarded(moment.as_str(), "exempt");
+    }
+
+    pub(super) fn finding(
+        &self,
+        moment: Moment,
+        pod: &PodSandbox,
+        container: &Container,
+        asked: &AskedChannels,
+        finding: &Finding,
+        end: End,
+    ) {
+        let refuses = end == End::Refused;
+        let done = match end {
+            End::Runs => "it runs",
+            End::Refused => "it is refused",
+            End::LetThrough => "it is let through (nriGuard.mode: warn)",
+            End::StartsAnyway => {
+                "it has got that from another plugin, and CRI-O starts it although this one refuses: have that plugin leave it out, or use the OCI hook of cdi-gen, too"
+            }
+        };
+        let told = |reason: &str, text: &str| {
+            let note = format!("container {}: {text}; {done}", container.name);
+            warn!(pod = %format_args!("{}/{}", pod.namespace, pod.name), moment = moment.as_str(), reason, "{note}");
+            self.events
+                .warning(&reference(pod), reason, moment.action(), &note);
+        };
+        let outcome = match finding {
+            // Not at each start of the plugin: most nodes have such containers.
+            Finding::Explained if asked.every_device => {
+                if moment == Moment::Create && *pod.namespace != *self.own_namespace {
+                    let note = format!(
+                        "container {}: it is privileged, and may open every IMEX channel whose device node it finds or makes",
+                        container.name
+                    );
+                    let pod = reference(pod);
+                    self.events
+                        .normal(&pod, "EveryChannel", moment.action(), &note);
+                }
+                "every-device"
+            }
+            Finding::Explained => "explained",
+            Finding::Unexplained(sentence) => {
+                told("ChannelWithoutClaim", sentence);
+                if refuses { "refused" } else { "told" }
+            }
+            Finding::Unknown(reason) => {
+                let text = format!(
+                    "whether its pod has a claim with the IMEX channel that it asks for is not known: {reason}"
+                );
+                told("ChannelNotChecked", &text);
+                if refuses {
+                    "unknown-refused"
+                } else {
+                    "unknown"
+                }
+            }
+        };
+        self.metrics.guarded(moment.as_str(), outcome);
+    }
+}
+
+// === impl Connection ===
+
+impl Connection {
+    /// Follows the registration until the plugin ends.
+    pub(crate) async fn follow(self, mut state: watch::Receiver<State>) {
+        loop {
+            let now = state.borrow_and_update().clone();
+            self.metrics.nri_connected(now.is_registered());
+            if let Some(ready) = &self.ready {
+                match now {
+                    State::Registered(_) => ready.set_met(),
+                    State::Connecting(Some(error)) | State::Ended(Some(error)) => {
+                        ready.set_unmet(&format!("{} ({})", error_chain(&*error), error.hint()));
+                    }
+                    _ => ready.set_unmet("the container runtime has not answered yet"),
+                }
+            }
+            if state.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn reference(pod: &PodSandbox) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        name: Some(pod.name.clone()),
+        namespace: Some(pod.namespace.clone()),
+        uid: Some(pod.uid.clone()),
+        ..ObjectReference::default()
+    }
+}

@@ -1,0 +1,62 @@
+//! Says that another plugin serves the driver's name on this node, too.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use daemon_runtime::Events;
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::metrics::Metrics;
+
+/// Where it is said: a log line and an event per change, and a metric.
+pub(crate) struct SecondPluginAlarm {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) events: Events,
+    /// The node: what events are about.
+    pub(crate) node: ObjectReference,
+}
+
+// === impl SecondPluginAlarm ===
+
+impl SecondPluginAlarm {
+    /// Follows the other instances' sockets until the plugin ends.
+    pub(crate) async fn follow(self, mut sockets: watch::Receiver<Vec<PathBuf>>) {
+        while sockets.changed().await.is_ok() {
+            let found = sockets.borrow_and_update().clone();
+            self.metrics.second_plugin(!found.is_empty());
+            match note(&found) {
+                None => info!("no other plugin of this driver is left on this node"),
+                Some(note) => {
+                    warn!("{note}");
+                    let events = &self.events;
+                    events.warning(&self.node, "SecondPlugin", "Register", &note);
+                }
+            }
+        }
+    }
+}
+
+/// What is wrong and what to do, in one line.
+fn note(sockets: &[PathBuf]) -> Option<String> {
+    let first = sockets.first()?;
+    let socket = first.display();
+    Some(format!(
+        "another plugin of this driver runs on this node and listens on {socket}: kubelet may call \
+         either; remove one, such as the Go driver with resources.computeDomains.enabled=false"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_note_names_the_socket_and_the_fix() {
+        assert_eq!(note(&[]), None);
+        let socket = "/var/lib/kubelet/plugins_registry/compute-domain.nvidia.com-reg.sock";
+        let note = note(&[socket.into()]).unwrap();
+        assert!(note.contains(socket) && note.contains("resources.computeDomains.enabled=false"));
+    }
+}

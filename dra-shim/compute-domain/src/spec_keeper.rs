@@ -1,0 +1,206 @@
+//! Keeps the CDI specs of prepared claims in place while the plugin runs: a clean-up
+//! job may empty the directory, and a driver that is loaded again may have another
+//! channel major. Runtimes read the specs whenever a container starts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use compute_domain_node::{NodeClaims, RepairReport};
+use daemon_runtime::Heartbeat;
+use dra_checkpoint::Damage;
+use dra_common::error_chain;
+use durable_file::OsDir;
+use imex_cdi::Major;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::checkpoint::CDI_MODE;
+use crate::monitor::HardwareMonitor;
+use crate::shared_claims::SharedClaims;
+
+/// Pause between two looks: each is one listing of a small directory. A container that
+/// restarts waits ten seconds first.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The task that looks.
+pub(crate) struct SpecKeeper {
+    pub(crate) cdi_root: PathBuf,
+    pub(crate) shared_claims: SharedClaims,
+    pub(crate) hardware: Arc<HardwareMonitor>,
+    pub(crate) heartbeat: Heartbeat,
+}
+
+/// What the last look left.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Kept {
+    /// The major that all specs have.
+    major: Option<Major>,
+    /// Why others are not right, one line each.
+    failures: Vec<String>,
+}
+
+// === impl SpecKeeper ===
+
+impl SpecKeeper {
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        shutdown.run_until_cancelled(self.keep()).await;
+    }
+
+    // req: NODE-27
+    async fn keep(&self) {
+        let mut kept = Kept::default();
+        loop {
+            self.heartbeat.beat();
+            if let Ok(claims) = self.shared_claims.get() {
+                let (major, root) = (self.hardware.last_major(), self.cdi_root.clone());
+                let before = kept.clone();
+                let look = move || look(&claims, &root, major, &before);
+                match spawn_blocking(look).await {
+                    Ok(now) => {
+                        now.log_new_failures(&kept);
+                        kept = now;
+                    }
+                    Err(error) => warn!(%error, "the CDI specs cannot be looked at"),
+                }
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+// === impl Kept ===
+
+impl Kept {
+    /// The major is tried again.
+    fn failed(&self, failure: String) -> Self {
+        Self {
+            major: self.major,
+            failures: vec![failure],
+        }
+    }
+
+    fn log_new_failures(&self, before: &Self) {
+        for failure in &self.failures {
+            if !before.failures.contains(failure) {
+                warn!(reason = failure, "a CDI spec does not match its record");
+            }
+        }
+    }
+}
+
+/// Repairs only if the look, which needs no lock, has found a reason.
+fn look(claims: &NodeClaims, root: &Path, major: Option<Major>, before: &Kept) -> Kept {
+    if claims.damage() != Damage::None {
+        return before.clone(); // the rebuilding takes care of the specs
+    }
+    let lacking = claims.lacks_specs().unwrap_or(true);
+    let reloaded = major.is_some() && major != before.major;
+    if !lacking && !reloaded {
+        return Kept {
+            failures: Vec::new(),
+            ..before.clone()
+        };
+    }
+    // The directory itself may be gone.
+    if let Err(error) = OsDir::create(root, CDI_MODE) {
+        return before.failed(error_chain(&error));
+    }
+    match claims.repair_specs(major) {
+        Ok(RepairReport { written, failures }) => {
+            if !written.is_empty() {
+                info!(claims = ?written, "wrote CDI specs that were missing or of another major");
+            }
+            let complete = failures.is_empty();
+            Kept {
+                major: if complete {
+                    major.or(before.major)
+                } else {
+                    before.major
+                },
+                failures,
+            }
+        }
+        Err(error) => before.failed(error_chain(&error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use compute_domain_node::{ChannelRequest, DomainState, Moment, PrepareInput};
+    use dra_checkpoint::{BootId, ClaimRef};
+    use durable_file::SimDir;
+
+    use super::*;
+    use crate::test_objects::{EXCLUSIVE, mk_hardware, mk_status};
+
+    fn mk_prepared(cdi: &Path) -> NodeClaims {
+        let hardware = mk_hardware();
+        let major = hardware.major.as_ref().ok().copied();
+        let cdi = Arc::new(OsDir::create(cdi, CDI_MODE).unwrap());
+        let boot = BootId::new("boot-1").unwrap();
+        let (claims, _) =
+            NodeClaims::start(Arc::new(SimDir::new()), cdi, boot, major, EXCLUSIVE).unwrap();
+        let claim = ClaimRef {
+            uid: "claim-1".to_owned(),
+            name: "name".to_owned(),
+            namespace: "default".to_owned(),
+        };
+        let status = mk_status(0);
+        let input = PrepareInput {
+            claim: &claim,
+            status: &status,
+            request: &ChannelRequest::from_status(&status).unwrap(),
+            domain: DomainState::Unassigned,
+            node: "node-a",
+            hardware: &hardware,
+            now: Moment::now(),
+        };
+        claims.prepare(&input).unwrap();
+        claims
+    }
+
+    fn spec(cdi: &Path) -> String {
+        let file = "k8s.compute-domain.nvidia.com-claim_claim-1.yaml";
+        std::fs::read_to_string(cdi.join(file)).unwrap_or_default()
+    }
+
+    // req: NODE-27, NODE-28
+    #[test]
+    fn a_directory_that_is_wiped_or_gone_is_repaired_and_a_new_major_is_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let cdi = root.path().join("cdi");
+        let claims = mk_prepared(&cdi);
+        let major = Major::new(235).ok();
+        let kept = look(&claims, &cdi, major, &Kept::default());
+        assert_eq!(kept.major, major);
+        let whole = spec(&cdi);
+
+        std::fs::remove_dir_all(&cdi).unwrap();
+        let kept = look(&claims, &cdi, major, &kept);
+        assert_eq!(spec(&cdi), whole);
+
+        let reloaded = Major::new(300).ok();
+        let kept = look(&claims, &cdi, reloaded, &kept);
+        assert!(spec(&cdi).contains(r#""major":300"#));
+        assert_eq!(look(&claims, &cdi, None, &kept), kept, "unloaded for now");
+        assert!(spec(&cdi).contains(r#""major":300"#));
+    }
+
+    #[test]
+    fn a_repair_that_fails_is_reported_and_tried_again() {
+        let root = tempfile::tempdir().unwrap();
+        let cdi = root.path().join("cdi");
+        let claims = mk_prepared(&cdi);
+        std::fs::remove_dir_all(&cdi).unwrap();
+        std::fs::write(&cdi, "a file is in the way").unwrap();
+        let failed = look(&claims, &cdi, Major::new(235).ok(), &Kept::default());
+        assert!(!failed.failures.is_empty());
+        std::fs::remove_file(&cdi).unwrap();
+        let kept = look(&claims, &cdi, Major::new(235).ok(), &failed);
+        assert_eq!(kept.failures, Vec::<String>::new());
+        assert!(!spec(&cdi).is_empty());
+    }
+}

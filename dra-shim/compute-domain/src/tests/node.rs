@@ -1,0 +1,179 @@
+//! A node with the plugin's real parts: driver, claims on disk, reconciler; its
+//! hardware is healthy.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use compute_domain_api::Isolation;
+use compute_domain_node::{ImexDaemon, NodeClaims};
+use daemon_runtime::{Events, Liveness};
+use dra_checkpoint::BootId;
+use dra_kubelet::{
+    Claim, ClaimRef, ClaimSource as _, Context, Driver as _, KubeClaims, PreparedDevice,
+};
+use durable_file::OsDir;
+use nvml_clique::{ClusterUuid, FabricProbe, Gpu, GpuFabricState, GpuRef, ProbeError, WatchConfig};
+use prometheus_client::registry::Registry;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::api_server::ApiServer;
+use crate::claim_lookup::ClaimLookup;
+use crate::claim_status::ClaimStatusWriter;
+use crate::domain_lookup::DomainLookup;
+use crate::driver::ComputeDomainDriver;
+use crate::host_imex::HostImexGate;
+use crate::in_flight::InFlight;
+use crate::metrics::Metrics;
+use crate::monitor::HardwareMonitor;
+use crate::pod_lookup::PodLookup;
+use crate::reconciler::Reconciler;
+use crate::reported_holders::ReportedHolders;
+use crate::shared_claims::SharedClaims;
+use crate::test_objects::EXCLUSIVE;
+
+pub(crate) const NODE: &str = "n1";
+
+/// One plugin and its directories.
+pub(crate) struct TestNode {
+    pub(crate) root: TempDir,
+    pub(crate) driver: ComputeDomainDriver,
+    pub(crate) claims: Arc<NodeClaims>,
+    pub(crate) lookup: ClaimLookup,
+    pods: PodLookup,
+    source: KubeClaims,
+}
+
+/// One GPU that has joined its fabric.
+struct HealthyGpu;
+
+impl FabricProbe for HealthyGpu {
+    fn read(&self) -> Result<Vec<Gpu>, ProbeError> {
+        let fabric = GpuFabricState::Completed {
+            cluster: ClusterUuid([7; 16]),
+            clique_id: 0,
+        };
+        let id = GpuRef {
+            index: 0,
+            uuid: None,
+        };
+        Ok(vec![Gpu {
+            id,
+            name: None,
+            fabric,
+            health: None,
+        }])
+    }
+}
+
+impl TestNode {
+    pub(crate) fn start(server: &ApiServer) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let devices = root.path().join("devices");
+        std::fs::write(
+            &devices,
+            "Character devices:\n235 nvidia-caps-imex-channels\n",
+        )
+        .unwrap();
+        let hardware = HardwareMonitor::watch(HealthyGpu, WatchConfig::default(), devices).unwrap();
+        while hardware.snapshot().check_fabric().is_err() {
+            std::thread::yield_now(); // until the first reading
+        }
+        let claims = open(root.path(), None);
+        let shared_claims = SharedClaims::new();
+        shared_claims.set_available(Arc::clone(&claims));
+        let client = server.client();
+        let metrics = Metrics::register(&mut Registry::default(), NODE);
+        let hardware = Arc::new(hardware);
+        let driver = ComputeDomainDriver {
+            shared_claims,
+            hardware,
+            domains: DomainLookup::new(client.clone(), Isolation::None),
+            holders: ReportedHolders::default(),
+            imex_daemon: None,
+            host_imex: HostImexGate::default(),
+            events: Events::new(client.clone(), "test", NODE),
+            in_flight: InFlight::default(),
+            node: NODE.into(),
+            cdi_root: root.path().join("cdi"),
+            claim_status: ClaimStatusWriter::new(client.clone(), Arc::clone(&metrics)),
+            metrics,
+        };
+        Self {
+            root,
+            driver,
+            claims,
+            lookup: ClaimLookup::new(client.clone(), NODE),
+            pods: PodLookup::new(client.clone(), NODE),
+            source: KubeClaims::new(client),
+        }
+    }
+
+    /// One attempt, as kubelet's call makes it: the claim is read, then prepared.
+    pub(crate) async fn prepare(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<PreparedDevice>, String> {
+        let json = self
+            .source
+            .get(namespace, name)
+            .await
+            .map_err(|error| error.to_string())?;
+        let claim =
+            Claim::parse(&json, &mk_ref(namespace, name), "compute-domain.nvidia.com").unwrap();
+        let prepared = self.driver.prepare(&mk_context(), &claim).await;
+        prepared.map_err(|error| error.message().to_owned())
+    }
+
+    /// A reconciler of this node's records, that runs until it is dropped.
+    pub(crate) fn reconciler(&self) -> Reconciler {
+        Reconciler::new(
+            self.driver.shared_claims.clone(),
+            self.lookup.clone(),
+            self.pods.clone(),
+            self.driver.holders.clone(),
+            Liveness::default().add("reconciler", Duration::from_secs(600)),
+        )
+    }
+
+    /// Where the checkpoint is.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.root.path().join("data")
+    }
+
+    pub(crate) fn recorded(&self) -> Vec<String> {
+        let recorded = self.claims.recorded_claims();
+        recorded.into_iter().map(|claim| claim.uid).collect()
+    }
+}
+
+/// The claims in the directories below `root`; in the driver-managed mode, if there is a directory of
+/// its daemon.
+pub(crate) fn open(root: &Path, daemon: Option<&Path>) -> Arc<NodeClaims> {
+    let dir = |name: &str| Arc::new(OsDir::create(root.join(name), 0o755).unwrap());
+    let boot = BootId::new("boot-1").unwrap();
+    let (data, cdi) = (dir("data"), dir("cdi"));
+    let (claims, _) = NodeClaims::start(data, cdi, boot.clone(), None, EXCLUSIVE).unwrap();
+    Arc::new(match daemon {
+        Some(dir) => claims.with_daemon(ImexDaemon::new(dir, boot)),
+        None => claims,
+    })
+}
+
+/// A claim whose name is its UID.
+pub(crate) fn mk_ref(namespace: &str, name: &str) -> ClaimRef {
+    ClaimRef {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: name.to_owned(),
+    }
+}
+
+fn mk_context() -> Context {
+    Context::new(
+        Instant::now() + Duration::from_secs(30),
+        CancellationToken::new(),
+    )
+}
