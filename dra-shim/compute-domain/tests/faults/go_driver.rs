@@ -175,14 +175,14 @@ fn checksum(text: &str) -> u32 {
 
 /// A file that the Go driver wrote, of those in the crates that read them.
 pub(crate) fn checkpoint(name: &str) -> Vec<u8> {
-    let path = format!("../checkpoint/tests/fixtures/{name}.json");
+    let path = format!("../../checkpoint/tests/fixtures/{name}.json");
     fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// The spec of a claim with channel 0, of the major that the tests' driver has.
 pub(crate) fn channel_spec(uid: &str) -> String {
     const OF: &str = "11111111-aaaa-4bbb-8ccc-000000000001";
-    let path = format!("../cdi/tests/fixtures/{}", spec_name(OF));
+    let path = format!("../../cdi/tests/fixtures/{}", spec_name(OF));
     fs::read_to_string(path).unwrap().replace(OF, uid)
 }
 
