@@ -20,8 +20,6 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$root"
 
-no_cluster() { ! hack/cluster.sh status >/dev/null || die "a cluster is up already; end it first with hack/cluster.sh down"; }
-
 with_crd() {
     hack/cluster.sh kubectl create -f deployments/helm/imex-dra/crd >/dev/null
     hack/cluster.sh kubectl wait --for=condition=Established crd/computedomains.resource.nvidia.com >/dev/null

@@ -100,8 +100,7 @@ down() {
 }
 
 step "A cluster of two nodes, each with a (mock) NVIDIA driver, and the chart"
-now=$("$cluster" status || true)
-[[ $now = down* ]] || die "a cluster is up already; end it first with hack/cluster.sh down"
+no_cluster
 # Of two demos, one would take the other's cluster and image.
 need_cache "$IMEX_CACHE"
 exec 8>"$IMEX_CACHE/demo.lock"

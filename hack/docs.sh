@@ -151,6 +151,7 @@ if [ ${#pages[@]} = 0 ]; then
         ! has_commands "$page" || pages+=("$page")
     done
 fi
+no_cluster
 trap 'rm -rf "$scratch"; [ -n "$keep" ] || hack/cluster.sh down' EXIT
 failed=()
 for page in "${pages[@]}"; do

@@ -35,6 +35,13 @@ descendants() {
     done
 }
 
+# Fails where a cluster of hack/cluster.sh is up or starts, healthy or not: it is somebody's.
+no_cluster() {
+    local now
+    now=$("$root/hack/cluster.sh" status || true)
+    [[ $now = down* ]] || die "a cluster is up already; end it first with hack/cluster.sh down"
+}
+
 # The date of what is built, so that the same sources give the same files.
 epoch=${SOURCE_DATE_EPOCH:-0}
 

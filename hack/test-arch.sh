@@ -34,7 +34,7 @@ not_run() {
     local tests
     [ "${IMEX_EMULATION-}" = optional ] || die "$1"
     tests=$(cargo test --quiet --locked "${packages[@]/#/--package=}" "${features[@]}" -- --list 2>/dev/null | grep -c ': test$') ||
-        tests="The (uncounted)"
+        tests="An unknown number of"
     say "$tests $architecture tests of ${packages[*]} were not run: $1"
     exit 0
 }
