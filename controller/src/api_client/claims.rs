@@ -10,7 +10,6 @@ use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::Resource as _;
 use kube::api::ListParams;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{ApiClient, RequestError, failed_to};
@@ -31,38 +30,13 @@ pub(crate) struct ClaimsSeen {
 /// The claims of each node to which a device of the driver is allocated, as `NAMESPACE/NAME`.
 pub(crate) type ClaimsOfNodes = HashMap<Box<str>, Vec<String>>;
 
-/// Of a claim nothing is decoded but its devices: there are thousands, and what others have written in
-/// them must not fail the list.
+/// A listed claim. Any JSON: there are thousands, and what others have written in one must not fail the list.
 #[derive(Deserialize)]
-struct Claim {
+pub(super) struct Claim {
     #[serde(default)]
     metadata: Value,
-    status: Option<ClaimStatus>,
-}
-
-#[derive(Deserialize)]
-struct ClaimStatus {
     #[serde(default)]
-    devices: Vec<Device>,
-    /// As the scheduler writes it; any JSON, so that nothing in it fails the list.
-    #[serde(default)]
-    allocation: Value,
-}
-
-#[derive(Deserialize)]
-struct Device {
-    driver: String,
-    #[serde(default)]
-    conditions: Vec<Condition>,
-    /// Any JSON, of any driver.
-    #[serde(default)]
-    data: Value,
-}
-
-#[derive(Deserialize)]
-struct Condition {
-    r#type: String,
-    status: String,
+    status: Value,
 }
 
 // === impl ApiClient ===
@@ -75,9 +49,9 @@ impl ApiClient {
         let labelled = ListParams::default().labels(&format!("{DOMAIN_LABEL}={uid}"));
         let mut found = ClaimsSeen::default();
         let visit = |page: Vec<Claim>| {
-            for status in page.into_iter().filter_map(|claim| claim.status) {
-                found.nodes.extend(status.nodes(uid).map(Box::from));
-                found.cliques.extend(status.cliques(uid).map(Box::from));
+            for claim in page {
+                found.nodes.extend(claim.nodes(uid).map(Box::from));
+                found.cliques.extend(claim.cliques(uid).map(Box::from));
             }
             true
         };
@@ -91,9 +65,9 @@ impl ApiClient {
     pub(crate) async fn claims_of_nodes(&self) -> Result<ClaimsOfNodes, RequestError> {
         let mut found = ClaimsOfNodes::new();
         let visit = |claim: Claim| {
-            for node in claim.status.iter().flat_map(ClaimStatus::pools) {
+            for node in claim.pools() {
                 let claims = found.entry(node.into()).or_default();
-                claims.push(name(&claim.metadata));
+                claims.push(claim.name());
             }
         };
         self.for_each_claim("list the ResourceClaims of all nodes", visit)
@@ -102,13 +76,13 @@ impl ApiClient {
     }
 
     /// One list of the cluster's claims, from the storage.
-    pub(super) async fn for_each_claim<C: DeserializeOwned>(
+    pub(super) async fn for_each_claim(
         &self,
         action: &'static str,
-        mut visit: impl FnMut(C),
+        mut visit: impl FnMut(Claim),
     ) -> Result<(), RequestError> {
         let url_path = ResourceClaim::url_path(&(), None);
-        let visit = |page: Vec<C>| {
+        let visit = |page: Vec<Claim>| {
             page.into_iter().for_each(&mut visit);
             true
         };
@@ -119,44 +93,56 @@ impl ApiClient {
     }
 }
 
-// === impl ClaimStatus ===
+// === impl Claim ===
 
-impl ClaimStatus {
-    /// The label alone proves nothing: anybody can make a claim with it.
-    fn cliques(&self, uid: &str) -> impl Iterator<Item = &str> {
-        let devices = self.devices.iter();
-        devices.filter_map(move |device| device.clique(uid))
+impl Claim {
+    /// `NAMESPACE/NAME`.
+    pub(super) fn name(&self) -> String {
+        let part = |path| text(&self.metadata, path).unwrap_or("?");
+        format!("{}/{}", part("/namespace"), part("/name"))
+    }
+
+    /// The pools of the driver of which a device is allocated.
+    pub(super) fn pools(&self) -> impl Iterator<Item = &str> {
+        let results = list(&self.status, "/allocation/devices/results");
+        let ours = results.filter(|result| text(result, "/driver") == Some(DRIVER_NAME));
+        ours.filter_map(|result| text(result, "/pool"))
+    }
+
+    /// The parameters for the driver: the scheduler has copied them from the claim's spec.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = &Value> {
+        let configs = list(&self.status, "/allocation/devices/config");
+        let ours = configs.filter(|config| text(config, "/opaque/driver") == Some(DRIVER_NAME));
+        ours.filter_map(|config| config.pointer("/opaque/parameters"))
     }
 
     /// The nodes whose device is allocated to a claim of this domain: a node's pool has its name. The
-    /// configuration says whose claim it is, which the scheduler has copied from the claim's spec.
+    /// configuration says whose claim it is.
     // req: MODE-21
     fn nodes(&self, uid: &str) -> impl Iterator<Item = &str> {
-        let is_of = parameters(&self.allocation).any(|it| text(it, "/domainID") == Some(uid));
+        let is_of = self
+            .parameters()
+            .any(|it| text(it, "/domainID") == Some(uid));
         // The pool of a clique belongs to claims of groups.
         let pools = self.pools().filter(move |_| is_of);
         pools.filter(|pool| clique_of_pool(pool).is_none())
     }
 
-    /// The pools of the driver of which a device is allocated.
-    fn pools(&self) -> impl Iterator<Item = &str> {
-        let results = list(&self.allocation, "/devices/results");
-        let ours = results.filter(|result| text(result, "/driver") == Some(DRIVER_NAME));
-        ours.filter_map(|result| text(result, "/pool"))
+    /// The cliques that reports name. The label alone proves nothing: anybody can make a claim with it.
+    fn cliques(&self, uid: &str) -> impl Iterator<Item = &str> {
+        let devices = list(&self.status, "/devices");
+        devices.filter_map(move |device| reported_clique(device, uid))
     }
 }
 
-/// The parameters for the driver in an allocation: the scheduler has copied them from the claim's spec.
-pub(super) fn parameters(allocation: &Value) -> impl Iterator<Item = &Value> {
-    let configs = list(allocation, "/devices/config");
-    let ours = configs.filter(|config| text(config, "/opaque/driver") == Some(DRIVER_NAME));
-    ours.filter_map(|config| config.pointer("/opaque/parameters"))
-}
-
-/// A claim's `NAMESPACE/NAME`.
-pub(super) fn name(metadata: &Value) -> String {
-    let part = |path| text(metadata, path).unwrap_or("?");
-    format!("{}/{}", part("/namespace"), part("/name"))
+fn reported_clique<'a>(device: &'a Value, uid: &str) -> Option<&'a str> {
+    let is_ready =
+        |it: &Value| text(it, "/type") == Some("Ready") && text(it, "/status") == Some("True");
+    let is_of = text(device, "/driver") == Some(DRIVER_NAME)
+        && text(device, "/data/computeDomain") == Some(uid)
+        && list(device, "/conditions").any(is_ready);
+    let clique = text(device, "/data/clique").filter(|_| is_of);
+    clique.filter(|it| !it.is_empty() && it.len() <= LONGEST_CLIQUE)
 }
 
 fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
@@ -166,23 +152,6 @@ fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
 
 pub(super) fn text<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
     value.pointer(path)?.as_str()
-}
-
-// === impl Device ===
-
-impl Device {
-    fn clique(&self, uid: &str) -> Option<&str> {
-        let is_prepared = |it: &Condition| it.r#type == "Ready" && it.status == "True";
-        let is_of = self.driver == DRIVER_NAME
-            && self.text("computeDomain") == Some(uid)
-            && self.conditions.iter().any(is_prepared);
-        let clique = self.text("clique").filter(|_| is_of);
-        clique.filter(|it| !it.is_empty() && it.len() <= LONGEST_CLIQUE)
-    }
-
-    fn text(&self, field: &str) -> Option<&str> {
-        self.data.get(field)?.as_str()
-    }
 }
 
 #[cfg(test)]
@@ -199,19 +168,15 @@ mod tests {
         })
     }
 
-    fn statuses(claims: &Value) -> Vec<ClaimStatus> {
+    fn each(claims: &Value, of: impl Fn(&Claim) -> Vec<String>) -> Vec<String> {
         let claims: Vec<Claim> = serde_json::from_value(claims.clone()).unwrap();
-        claims
-            .into_iter()
-            .filter_map(|claim| claim.status)
-            .collect()
+        claims.iter().flat_map(of).collect()
     }
 
     fn cliques(claims: &Value) -> Vec<String> {
-        let statuses = statuses(claims).into_iter();
-        let cliques =
-            |status: ClaimStatus| -> Vec<_> { status.cliques("uid").map(String::from).collect() };
-        statuses.flat_map(cliques).collect()
+        each(claims, |claim| {
+            claim.cliques("uid").map(String::from).collect()
+        })
     }
 
     fn of_device(path: &str, value: Value) -> Vec<String> {
@@ -267,10 +232,9 @@ mod tests {
 
     fn nodes(allocation: &Value) -> Vec<String> {
         let claims = json!([{ "status": { "allocation": allocation } }]);
-        let statuses = statuses(&claims).into_iter();
-        let nodes =
-            |status: ClaimStatus| -> Vec<_> { status.nodes("uid").map(String::from).collect() };
-        statuses.flat_map(nodes).collect()
+        each(&claims, |claim| {
+            claim.nodes("uid").map(String::from).collect()
+        })
     }
 
     // req: MODE-21

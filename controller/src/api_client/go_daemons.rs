@@ -14,22 +14,11 @@ use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::api::ListParams;
 use kube::core::Status;
 use kube::{Api, Resource};
-use serde::Deserialize;
-use serde_json::Value;
 
-use super::claims::{name, parameters, text};
+use super::claims::{Claim, text};
 use super::{
     ApiClient, RawMetadata, RequestError, delete_only, failed_to, json_patch, was_there, writer,
 };
-
-/// Any JSON, so that what others have written in a claim does not fail the list.
-#[derive(Deserialize)]
-struct Claim {
-    #[serde(default)]
-    metadata: Value,
-    #[serde(default)]
-    status: Value,
-}
 
 // === impl ApiClient ===
 
@@ -43,9 +32,9 @@ impl ApiClient {
     ) -> Result<HashMap<Box<str>, Vec<String>>, RequestError> {
         let mut found: HashMap<Box<str>, Vec<String>> = HashMap::new();
         let visit = |claim: Claim| {
-            for domain in claim.domains().filter(|uid| domains.contains(*uid)) {
+            for domain in domains_of(&claim).filter(|uid| domains.contains(*uid)) {
                 let claims = found.entry(domain.into()).or_default();
-                let name = name(&claim.metadata);
+                let name = claim.name();
                 if claims.last() != Some(&name) {
                     claims.push(name);
                 }
@@ -144,23 +133,18 @@ fn of_domain(uid: &str) -> ListParams {
     ListParams::default().labels(&format!("{DOMAIN_LABEL}={uid}"))
 }
 
-// === impl Claim ===
-
-impl Claim {
-    /// Those for which a device is allocated to it.
-    fn domains(&self) -> impl Iterator<Item = &str> {
-        let allocation = self.status.get("allocation").into_iter();
-        let parameters = allocation.flat_map(parameters);
-        let channels =
-            parameters.filter(|it| text(it, "/kind") != Some(ComputeDomainDaemonConfig::KIND));
-        channels.filter_map(|it| text(it, "/domainID"))
-    }
+/// The `ComputeDomain`s for which a device is allocated to the claim.
+fn domains_of(claim: &Claim) -> impl Iterator<Item = &str> {
+    let channels = claim
+        .parameters()
+        .filter(|it| text(it, "/kind") != Some(ComputeDomainDaemonConfig::KIND));
+    channels.filter_map(|it| text(it, "/domainID"))
 }
 
 #[cfg(test)]
 mod tests {
     use compute_domain_api::ComputeDomainChannelConfig;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -176,7 +160,7 @@ mod tests {
 
     fn domains(claim: Value) -> Vec<String> {
         let claim: Claim = serde_json::from_value(claim).unwrap();
-        claim.domains().map(String::from).collect()
+        domains_of(&claim).map(String::from).collect()
     }
 
     // req: MODE-30

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
 use compute_domain_api::crd::ComputeDomain;
-use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_core::cliques_of_pools;
 use daemon_runtime::{Part, for_each_page};
 use k8s_openapi::api::resource::v1::ResourceSlice;
@@ -12,35 +11,8 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Resource as _};
 use serde::Deserialize;
 
+use super::claims::Claim;
 use super::{ApiClient, CONTROLLER_NAME, RequestError, delete_only, failed_to, was_there};
-
-/// Of a claim nothing is decoded but what it is allocated: there are thousands, and what others have
-/// written in them must not fail the list.
-#[derive(Deserialize)]
-struct Claim {
-    status: Option<ClaimStatus>,
-}
-
-#[derive(Deserialize)]
-struct ClaimStatus {
-    allocation: Option<Allocation>,
-}
-
-#[derive(Deserialize)]
-struct Allocation {
-    devices: Option<Devices>,
-}
-
-#[derive(Deserialize)]
-struct Devices {
-    results: Option<Vec<DeviceResult>>,
-}
-
-#[derive(Deserialize)]
-struct DeviceResult {
-    driver: String,
-    pool: String,
-}
 
 /// Of a domain, where it is and its channel.
 #[derive(Deserialize)]
@@ -85,10 +57,7 @@ impl ApiClient {
     pub(crate) async fn cliques_in_use(&self) -> Result<HashSet<Box<str>>, RequestError> {
         let mut found = HashSet::new();
         let visit = |claim: Claim| {
-            let ours = claim
-                .results()
-                .filter(|result| result.driver == DRIVER_NAME);
-            found.extend(cliques_of_pools(ours.map(|result| result.pool.as_str())));
+            found.extend(cliques_of_pools(claim.pools()));
         };
         self.for_each_claim("list the allocations of ResourceClaims", visit)
             .await?;
@@ -128,19 +97,6 @@ impl ApiClient {
 
     fn slices(&self) -> Api<ResourceSlice> {
         Api::all(self.client.clone())
-    }
-}
-
-// === impl Claim ===
-
-impl Claim {
-    fn results(&self) -> impl Iterator<Item = &DeviceResult> {
-        let allocation = self.status.as_ref().and_then(|it| it.allocation.as_ref());
-        let devices = allocation.and_then(|it| it.devices.as_ref());
-        devices
-            .and_then(|it| it.results.as_ref())
-            .into_iter()
-            .flatten()
     }
 }
 

@@ -1,7 +1,6 @@
-//! The part that the two programs of imex-dra have in common: command-line options, logs, signals,
-//! health and metrics over HTTP, the Kubernetes client, and events. The crate is next to the
-//! controller, but serves both `compute-domain-controller` and `compute-domain-kubelet-plugin`, and
-//! knows nothing of what they do.
+//! What `compute-domain-controller`, `compute-domain-kubelet-plugin` and `compute-domain-daemon` have
+//! in common: command-line options, logs, signals, health and metrics over HTTP, the Kubernetes client,
+//! and events. The crate knows nothing of what they do.
 //!
 //! ```text
 //! main ── daemon::main        parses the options; tokio runtime, TLS provider, exit code
