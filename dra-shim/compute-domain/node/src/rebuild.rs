@@ -95,16 +95,23 @@ impl NodeClaims {
                 specs.sweep(&BTreeSet::new())?;
                 claims.remove_earlier_boot();
             }
-            let mut restored = Vec::new();
-            for claim in allocated {
-                let name = claim.claim.clone();
-                if restore(claims, &specs, guard, claim)? {
+            let (mut restored, mut others) = (Vec::new(), BTreeSet::new());
+            for AllocatedClaim { claim, status } in allocated {
+                let Ok(uid) = ClaimUid::new(claim.uid.as_str()) else {
+                    continue; // no spec has such a name
+                };
+                let Ok(request) = ChannelRequest::from_status(&status) else {
+                    others.insert(uid);
+                    continue;
+                };
+                let name = claim.clone();
+                if restore(claims, &specs, guard, (&uid, claim), (status, request))? {
                     restored.push(name);
                 }
             }
             claims.assume_same_boot()?;
             // Before the damage is over: such a spec would be damage again.
-            let (removed, failures) = remove_specs_without_record(claims, &specs)?;
+            let (removed, failures) = remove_specs_without_record(claims, &specs, others)?;
             claims.mark_rebuilt();
             Ok::<_, StartError>(RebuildReport {
                 restored,
@@ -124,10 +131,13 @@ impl NodeClaims {
     }
 }
 
-/// Returns the names of the files that are gone, and why others are not.
+/// Returns the names of the files that are gone, and why others are not. The specs of `others` stay: these claims
+/// are allocated here and are not ours to prepare, such as those of the Go driver's IMEX daemons.
+// req: CKPT-14
 fn remove_specs_without_record(
     claims: &Claims<DeviceGroup>,
     specs: &ClaimSpecs,
+    others: BTreeSet<ClaimUid>,
 ) -> Result<(Vec<String>, Vec<String>), StartError> {
     // A claim without a record is not among those to keep.
     let recorded = claims.records_unchecked();
@@ -137,6 +147,7 @@ fn remove_specs_without_record(
             let steps = steps(claims, uid.as_str(), Transaction::RebuildWithout);
             *steps != [Step::RemoveSpec]
         })
+        .chain(others)
         .collect();
     let swept = specs.sweep(&keep)?;
     let failed = swept.failed.iter().map(|error| error_chain(error));
@@ -161,26 +172,20 @@ fn restore(
     claims: &mut Claims<DeviceGroup>,
     specs: &ClaimSpecs,
     guard: Guard,
-    allocated: AllocatedClaim,
+    (uid, claim): (&ClaimUid, ClaimRef),
+    (status, request): (ClaimStatus, ChannelRequest),
 ) -> Result<bool, StartError> {
-    let AllocatedClaim { claim, status } = allocated;
-    let (Ok(uid), Ok(request)) = (
-        ClaimUid::new(claim.uid.as_str()),
-        ChannelRequest::from_status(&status),
-    ) else {
-        return Ok(false); // not one that we prepare
-    };
     let state = ClaimState {
         record: claims.phase(uid.as_str()),
-        has_spec: specs.exists(&uid)?,
+        has_spec: specs.exists(uid)?,
     };
     if *state.steps(Transaction::Rebuild) != [Step::Record(Event::Restore)] {
         return Ok(false);
     }
-    let Some(channel) = opened_channel(specs, guard, &uid, &request)? else {
+    let Some(channel) = opened_channel(specs, guard, uid, &request)? else {
         return Ok(false);
     };
-    let id = specs.id(&uid, &channel.device_name()).to_string();
+    let id = specs.id(uid, &channel.device_name()).to_string();
     let group = request.device_group(channel, vec![id]);
     claims.restore(&claim, status, vec![group])?;
     Ok(state.record == Phase::Absent)

@@ -90,6 +90,29 @@ fn a_checkpoint_that_somebody_removed_is_rebuilt_like_a_damaged_one() {
     assert_eq!(report.damage, Damage::None);
 }
 
+// req: CKPT-14
+#[test]
+fn the_spec_of_an_allocated_claim_that_is_not_ours_to_prepare_stays() {
+    let (checkpoint, cdi) = mk_damaged();
+    let (node, _) = start(&checkpoint, &cdi, "boot-1");
+    let of_a_daemon = AllocatedClaim {
+        claim: mk_claim("holder"),
+        status: mk_status("pod-1", "daemon-0"),
+    };
+    node.rebuild(vec![of_a_daemon], mk_hardware().major.ok())
+        .unwrap();
+    assert_eq!(cdi.list().unwrap().len(), 1);
+    prepare(&node, &mk_allocated("other")).unwrap();
+
+    checkpoint
+        .replace("checkpoint.json", br#"{"checksum":10"#, 0o600)
+        .unwrap();
+    let (node, _) = start(&checkpoint, &cdi, "boot-1");
+    node.rebuild(vec![mk_allocated("other")], mk_hardware().major.ok())
+        .unwrap();
+    assert_eq!(cdi.list().unwrap().len(), 1, "it is not allocated any more");
+}
+
 // req: CKPT-14, NODE-22
 #[test]
 fn an_older_checkpoint_that_somebody_puts_back_costs_no_claim_its_spec() {
