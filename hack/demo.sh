@@ -105,7 +105,7 @@ no_cluster
 need_cache "$IMEX_CACHE"
 exec 8>"$IMEX_CACHE/demo.lock"
 flock --nonblock 8 || die "another hack/demo.sh runs; wait until it has ended"
-need_tools readelf pgrep ps flock
+need_tools readelf pgrep flock
 is_native || need_target
 is_begun=''
 trap down EXIT

@@ -29,7 +29,7 @@ end_children() {
 
 descendants() {
     local pid
-    for pid in $(ps -o pid= --ppid "$1"); do
+    for pid in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
         [ "$pid" = "$BASHPID" ] || echo "$pid"
         descendants "$pid"
     done
