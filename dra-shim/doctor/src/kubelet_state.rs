@@ -64,7 +64,7 @@ struct Data {
 struct Claim {
     #[serde(rename = "ClaimUID")]
     uid: String,
-    #[serde(rename = "ClaimRef")]
+    #[serde(rename = "ClaimName")]
     name: String,
     #[serde(rename = "Namespace")]
     namespace: String,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn claim(uid: &str, drivers: &Value) -> Value {
-        json!({"ClaimUID": uid, "ClaimRef": "c", "Namespace": "n", "PodUIDs": {"pod-1": {}}, "DriverState": drivers})
+        json!({"ClaimUID": uid, "ClaimName": "c", "Namespace": "n", "PodUIDs": {"pod-1": {}}, "DriverState": drivers})
     }
 
     #[test]

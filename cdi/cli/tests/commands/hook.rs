@@ -346,7 +346,7 @@ fn state_of_kubelet(place: &Place, pods: &[&str]) {
         .collect::<serde_json::Map<_, _>>()
         .into();
     let claim = json!({
-        "ClaimUID": UID, "ClaimRef": "c", "Namespace": "default", "PodUIDs": pods,
+        "ClaimUID": UID, "ClaimName": "c", "Namespace": "default", "PodUIDs": pods,
         "DriverState": {"compute-domain.nvidia.com": {"Devices": [{"DeviceName": "channel-0"}]}},
     });
     let data = json!({"ClaimInfoStateList": [claim]}).to_string();

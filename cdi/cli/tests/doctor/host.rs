@@ -280,7 +280,7 @@ pub(crate) fn kubelet(claims: &[&str]) -> String {
         .iter()
         .map(|uid| {
             json!({
-                "ClaimUID": uid, "ClaimRef": "worker-0-channel", "Namespace": "default",
+                "ClaimUID": uid, "ClaimName": "worker-0-channel", "Namespace": "default",
                 "PodUIDs": {"88888888-0000-4000-8000-000000000001": {}},
                 "DriverState": {"compute-domain.nvidia.com": {"Devices": [{
                     "PoolName": "node-a", "DeviceName": "channel-0", "RequestNames": ["channel"],
