@@ -101,11 +101,11 @@ down() {
 
 step "A cluster of two nodes, each with a (mock) NVIDIA driver, and the chart"
 no_cluster
+need_tools readelf pgrep flock
 # Of two demos, one would take the other's cluster and image.
 need_cache "$IMEX_CACHE"
 exec 8>"$IMEX_CACHE/demo.lock"
 flock --nonblock 8 || die "another hack/demo.sh runs; wait until it has ended"
-need_tools readelf pgrep flock
 is_native || need_target
 is_begun=''
 trap down EXIT

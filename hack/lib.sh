@@ -38,7 +38,8 @@ descendants() {
 # Fails where a cluster of hack/cluster.sh is up or starts, healthy or not: it is somebody's.
 no_cluster() {
     local now
-    now=$("$root/hack/cluster.sh" status || true)
+    # Where it prints no state, it has said why.
+    now=$("$root/hack/cluster.sh" status) || [ -n "$now" ] || exit 1
     [[ $now = down* ]] || die "a cluster is up already; end it first with hack/cluster.sh down"
 }
 
