@@ -31,6 +31,34 @@ fn every_vector_has_its_checksum_however_it_is_cut() {
     }
 }
 
+#[test]
+fn a_long_text_is_hashed_with_the_table_to_the_same_checksum() {
+    let text: Vec<u8> = (0..=u8::MAX)
+        .cycle()
+        .step_by(7)
+        .take(3 * WITHOUT_TABLE)
+        .collect();
+    let text: Vec<u8> = text.into_iter().chain(0..=u8::MAX).collect();
+    for length in [
+        WITHOUT_TABLE,
+        WITHOUT_TABLE + 1,
+        WITHOUT_TABLE + 2,
+        text.len(),
+    ] {
+        assert_eq!(
+            compute([&text[..length]]),
+            defined(&text[..length]),
+            "{length}"
+        );
+    }
+    let table = Table::new();
+    for byte in 0..=u8::MAX {
+        for hash in (0..=255).chain([OFFSET, u32::MAX, 0x8000_0100]) {
+            assert_eq!(table.next(hash, byte), next(hash, byte), "{hash} {byte}");
+        }
+    }
+}
+
 /// From any hash, no two bytes that are rendered in as many digits lead to the same hash, and no two hashes are
 /// led to the same one by the bytes that follow, since a step of FNV-1a can be undone (its prime is odd). A byte
 /// that is rendered in fewer or more digits may collide, as any two texts may.
