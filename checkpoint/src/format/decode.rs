@@ -8,8 +8,6 @@ mod part;
 mod v1;
 mod v2;
 
-use std::borrow::Cow;
-
 use serde_json::value::RawValue;
 
 use self::flaw::Flaw;
@@ -29,8 +27,16 @@ pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(unsaved(DamageReason::Empty));
     }
+    let as_go_writes = str::from_utf8(bytes)
+        .ok()
+        .filter(|_| is_laid_out_by_go(bytes));
+    // That the text is JSON is seen on the way.
+    if let Some(file) = as_go_writes.and_then(File::parse) {
+        return read(&file);
+    }
     match serde_json::from_slice::<&RawValue>(bytes) {
-        Ok(json) => read(&laid_out_by_go(json.get())),
+        // Go takes the checksums of the text that it writes for the same JSON.
+        Ok(json) => read_text(&gojson::compact(json.get())),
         Err(error) => Err(Damaged {
             reason: DamageReason::NotJson,
             detail: Some(error.to_string()),
@@ -39,15 +45,14 @@ pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<
     }
 }
 
-/// The text that Go writes for the same JSON, and takes its checksums of.
-fn laid_out_by_go(json: &str) -> Cow<'_, str> {
+/// Whether Go writes the same text for the same JSON, if it is JSON.
+fn is_laid_out_by_go(bytes: &[u8]) -> bool {
     // 0xe2 begins U+2028 and U+2029.
-    let may_differ = |byte| matches!(byte, b'<' | b'>' | b'&' | 0xe2) || byte.is_ascii_whitespace();
-    if json.bytes().any(may_differ) {
-        gojson::compact(json).into()
-    } else {
-        json.into()
-    }
+    let may_differ =
+        |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | 0xe2) || byte.is_ascii_whitespace();
+    // Without an early exit the inner loop is vectorized.
+    let may_one_differ = |chunk: &[u8]| chunk.iter().fold(false, |any, b| any | may_differ(b));
+    !bytes.chunks(64).any(may_one_differ)
 }
 
 /// Reads the parts that a text which is not JSON has whole.
@@ -70,7 +75,7 @@ fn read_whole_parts<P: Payload>(text: &str) -> Damaged<P> {
     let found = FILE.into_iter().zip([checksum, v1, v2]);
     let found = found.filter_map(|(name, value)| Some(format!("\"{name}\":{}", value?.0)));
     let file = format!("{{{}}}", found.collect::<Vec<_>>().join(","));
-    match read(&laid_out_by_go(&file)) {
+    match read_text(&gojson::compact(&file)) {
         Err(damaged) => damaged,
         Ok(saved) => {
             let is_v2 = !matches!(saved.layout(), Layout::V1 | Layout::V1Rc2);
@@ -107,19 +112,20 @@ fn first_value(text: &str) -> Option<(&str, &str)> {
     Some((value.get(), text.get(values.byte_offset()..)?))
 }
 
+fn read_text<P: Payload>(text: &str) -> Result<Checkpoint<P>, Damaged<P>> {
+    let not_an_object = || unsaved(Flaw::in_member("the file", "it is not an object"));
+    read(&File::parse(text).ok_or_else(not_an_object)?)
+}
+
 /// V2 is used; what it lacks if it is damaged, of completed claims, comes from V1.
 /// V1's content is never compared with V2's, only its checksum matters, as in Go.
-fn read<P: Payload>(text: &str) -> Result<Checkpoint<P>, Damaged<P>> {
-    let Some(file) = File::parse(text) else {
-        let flaw = Flaw::in_member("the file", "it is not an object");
-        return Err(unsaved(flaw));
-    };
+fn read<P: Payload>(file: &File<'_>) -> Result<Checkpoint<P>, Damaged<P>> {
     let order = Template::from_members(&FILE, &file.members.0);
     let (order, of_file) = match order {
         Ok(order) => (Some(order), None),
         Err(misplaced) => (None, Some(Flaw::misplaced("", &misplaced))),
     };
-    let v1 = v1::trust::<P>(&file);
+    let v1 = v1::trust::<P>(file);
     let trusted_v1 = file.v1.as_ref().filter(|_| v1 == Ok(Trust::Text));
     let v2 = file.v2.as_ref();
     let ReadV2 {
@@ -134,14 +140,14 @@ fn read<P: Payload>(text: &str) -> Result<Checkpoint<P>, Damaged<P>> {
             mismatch: None,
         },
     };
-    let of_file = of_file.or_else(|| v2.is_none().then(|| Flaw::in_v2(&file)).flatten());
-    let mut of_v1 = v1.err().map(|_| Flaw::in_v1(&file));
+    let of_file = of_file.or_else(|| v2.is_none().then(|| Flaw::in_v2(file)).flatten());
+    let mut of_v1 = v1.err().map(|_| Flaw::in_v1(file));
 
     let boot_id_is_lost = saved.is_none();
     let is_v2_whole = saved.is_some() && of_v2.is_none();
     let mut saved = saved;
     if let (false, Ok(trust)) = (is_v2_whole, v1) {
-        match v1::upgrade(&file, trust, order) {
+        match v1::upgrade(file, trust, order) {
             Ok(upgraded) => saved
                 .get_or_insert_with(Checkpoint::empty)
                 .add_missing(upgraded),

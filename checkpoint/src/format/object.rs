@@ -25,7 +25,9 @@ impl<'a> Object<'a> {
     /// The members of `text`; `None` if it is no object.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let mut reader = serde_json::Deserializer::from_str(text);
-        reader.deserialize_map(Members).ok()
+        let object = reader.deserialize_map(Members).ok()?;
+        reader.end().ok()?;
+        Some(object)
     }
 
     /// The value of the first member with this name, spelled without escapes.
