@@ -87,13 +87,7 @@ pub use dra_common::{Class, FileKind};
 pub use edits::{
     ContainerEdits, DeviceNode, DeviceType, Hook, IntelRdt, Mount, NetDevice, UnknownDeviceType,
 };
-pub use imex::{
-    Asked, AskedBy, AskedChannels, CHANNEL_DIR, CHANNEL_DRIVER, Capability, ChannelId,
-    ChannelIdError, Channels, ContainerView, DRIVER_PARAMS, DeviceView, DriverFileError,
-    DriverParams, DriverTextError, IMEX_MGMT_CAPABILITY, Major, MajorError, MajorOutOfRange,
-    MountView, PROC_DEVICES, ReadMajorError, RuleView, asked_channels, channel_edits,
-    channel_major, channel_node, read_channel_major, read_device_list,
-};
+pub use imex::*;
 pub use lint::{Lint, Warning};
 pub use names::{DeviceName, Kind, NameError, NamePart, Position, QualifiedName};
 /// Feature `nri`.
