@@ -248,12 +248,7 @@ pub fn base_request(request: &str) -> &str {
 // === impl DeviceStatus ===
 
 impl DeviceStatus {
-    /// The driver that reports it.
-    pub fn driver(&self) -> &str {
-        &self.driver
-    }
-
-    /// Whether it is about the device of `result`.
+    /// Whether it reports the device of `result`.
     pub fn is_of(&self, result: &DeviceResult) -> bool {
         let ours = (&self.driver, &self.pool, &self.device, &self.share_id);
         ours == (

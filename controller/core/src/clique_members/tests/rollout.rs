@@ -47,6 +47,19 @@ impl Rollout {
         rollout
     }
 
+    /// Updates are forced after an hour, and each node has a prepared claim.
+    fn with_force_after_an_hour_and_claims() -> Self {
+        let mut rollout = Self::new();
+        rollout.set_force_after(60 * MINUTE);
+        let now = rollout.cluster.now;
+        for node in NODES {
+            rollout.prepared.insert(node.to_owned());
+            rollout.allocated.insert(node.to_owned());
+            rollout.cluster.members.set_in_use(node, true, now);
+        }
+        rollout
+    }
+
     fn add(&mut self, node: &str, clique: &str) {
         self.cluster.slice(node, clique);
         self.start_pod(node);
@@ -493,14 +506,7 @@ fn an_update_that_is_taken_back_has_the_mark_withdrawn_and_replaces_nothing() {
 // req: MODE-28
 #[test]
 fn by_force_a_daemon_is_replaced_after_its_time_and_the_claims_are_named() {
-    let mut rollout = Rollout::new();
-    rollout.set_force_after(60 * MINUTE);
-    let now = rollout.cluster.now;
-    for node in NODES {
-        rollout.prepared.insert(node.to_owned());
-        rollout.allocated.insert(node.to_owned());
-        rollout.cluster.members.set_in_use(node, true, now);
-    }
+    let mut rollout = Rollout::with_force_after_an_hour_and_claims();
     rollout.update("new");
     rollout.pass(59 * MINUTE);
     assert_eq!(rollout.deleted.len(), 0);
@@ -515,14 +521,7 @@ fn by_force_a_daemon_is_replaced_after_its_time_and_the_claims_are_named() {
 // req: MODE-28
 #[test]
 fn the_time_until_force_begins_again_with_an_update_that_follows_one_that_was_taken_back() {
-    let mut rollout = Rollout::new();
-    rollout.set_force_after(60 * MINUTE);
-    let now = rollout.cluster.now;
-    for node in NODES {
-        rollout.prepared.insert(node.to_owned());
-        rollout.allocated.insert(node.to_owned());
-        rollout.cluster.members.set_in_use(node, true, now);
-    }
+    let mut rollout = Rollout::with_force_after_an_hour_and_claims();
     rollout.update("new");
     rollout.pass(MINUTE);
     rollout.update("old");
