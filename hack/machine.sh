@@ -38,16 +38,18 @@ is_native() { [ "$architecture" = "$(native_architecture)" ]; }
 
 # Fails, and sets why, if nothing can be built for the architecture here.
 has_target() {
-    local libraries
+    local libraries output
     need_tools cargo cc
     libraries=$(rustc --print target-libdir --target "$target")
-    if ! compgen -G "$libraries/libstd-*.rlib" >/dev/null && command -v rustup >/dev/null 2>&1; then
-        say "installing Rust's standard library for $target"
-        why=$(rustup --quiet target add "$target" 2>&1) && return 0
-        why="rustup could not install Rust's standard library for $target: $(sed -n 's/^error: //p' <<<"$why" | head -1)"
-        return 1
+    if ! compgen -G "$libraries/libstd-*.rlib" >/dev/null; then
+        why="Rust's standard library for $target is not installed, and there is no rustup to install it: see https://rustup.rs"
+        if command -v rustup >/dev/null 2>&1; then
+            say "installing Rust's standard library for $target"
+            why="Rust's standard library for $target is not in $libraries, though rustup has installed it; run: rustup target remove $target && rustup target add $target"
+            output=$(rustup --quiet target add "$target" 2>&1) ||
+                why="rustup could not install Rust's standard library for $target: $(sed -n 's/^error: //p' <<<"$output" | head -1)"
+        fi
     fi
-    why="Rust's standard library for $target is not installed, and there is no rustup to install it: see https://rustup.rs"
     compgen -G "$libraries/libstd-*.rlib" >/dev/null
 }
 
