@@ -18,6 +18,7 @@ use super::error::Damaged;
 use super::layout::Layout;
 use super::parts::{FILE, File};
 use super::template::Template;
+use super::verify;
 use crate::damage::{DamageReason, Survivors};
 use crate::record::Payload;
 use dra_claim::gojson;
@@ -125,7 +126,8 @@ fn read<P: Payload>(file: &File<'_>) -> Result<Checkpoint<P>, Damaged<P>> {
         Ok(order) => (Some(order), None),
         Err(misplaced) => (None, Some(Flaw::misplaced("", &misplaced))),
     };
-    let v1 = v1::trust::<P>(file);
+    let [v1_text, v2_text] = verify::texts(file);
+    let v1 = v1::trust::<P>(file, v1_text);
     let trusted_v1 = file.v1.as_ref().filter(|_| v1 == Ok(Trust::Text));
     let v2 = file.v2.as_ref();
     let ReadV2 {
@@ -133,7 +135,7 @@ fn read<P: Payload>(file: &File<'_>) -> Result<Checkpoint<P>, Damaged<P>> {
         flaw: of_v2,
         mismatch,
     } = match v2 {
-        Some(part) => v2::read(part, trusted_v1, order.as_ref()),
+        Some(part) => v2::read(part, v2_text, trusted_v1, order.as_ref()),
         None => ReadV2 {
             saved: None,
             flaw: None,

@@ -23,8 +23,8 @@ pub(super) fn encode<P: Payload>(
     let v1 = PartV1::new(records)?;
     let v2 = PartV2::new(records, boot_id)?;
     let v1 = v1.pieces();
-    let (outer, inner) = verify::checksums_of(&v1, &v2.zeroed());
-    let (outer, inner) = (outer.to_string(), inner.to_string());
+    let checksums = verify::checksums_of(&v1, &v2.zeroed());
+    let [outer, inner] = checksums.map(|checksum| checksum.to_string());
     let v2 = v2.pieces(&inner);
     let mut order = file.clone();
     if records.is_changed() || boot_id != read_boot_id.as_deref() {

@@ -1,6 +1,8 @@
 //! The file's parts, and the names of what is in them.
 
-use super::object::{Member, Object};
+use std::mem;
+
+use super::object::{Member, Object, is_key};
 
 /// The members of the file, of its parts and of V1's claims, in Go's order.
 pub(super) const FILE: [&str; 3] = ["checksum", "v1", "v2"];
@@ -28,16 +30,18 @@ pub(super) struct File<'a> {
 #[derive(Default)]
 pub(super) struct Part<'a> {
     pub(super) members: Object<'a>,
-    /// A key is a UID as a JSON string.
-    pub(super) claims: Vec<Member<'a>>,
 }
 
 // === impl File ===
 
 impl<'a> File<'a> {
     pub(super) fn parse(text: &'a str) -> Option<Self> {
-        let members = Object::parse(text)?;
-        let part = |name| Part::parse(members.get(name)?);
+        let mut members = Object::parse_within(text, &[&["v1", "v2"], &["preparedClaims"]])?;
+        let mut part = |name| {
+            let part = members.0.iter_mut().find(|it| is_key(it.key, name))?;
+            let members = mem::take(&mut part.members);
+            part.value.starts_with('{').then_some(Part { members })
+        };
         let (v1, v2) = (part("v1"), part("v2"));
         Some(Self { members, v1, v2 })
     }
@@ -60,10 +64,9 @@ impl<'a> File<'a> {
 // === impl Part ===
 
 impl<'a> Part<'a> {
-    fn parse(text: &'a str) -> Option<Self> {
-        let members = Object::parse(text)?;
-        let claims = members.get("preparedClaims").and_then(Object::parse);
-        let claims = claims.unwrap_or_default().0;
-        Some(Self { members, claims })
+    /// A key is a UID as a JSON string.
+    pub(super) fn claims(&self) -> &[Member<'a>] {
+        let claims = self.members.member("preparedClaims");
+        claims.map(|it| &it.members.0[..]).unwrap_or_default()
     }
 }

@@ -1,26 +1,49 @@
 //! Computing and verifying the checksums of both parts.
 
-use std::iter::once;
-
 use super::parts::{File, Part};
 use crate::checksum;
 use crate::damage::{FilePart, Mismatch};
 
 /// The checksums to be written: V1's, which is the file's, and V2's.
-pub(super) fn checksums_of(v1: &[&str], v2_zeroed: &[&str]) -> (u64, u64) {
-    (of_v1(Some(v1)), of_v2(v2_zeroed))
+pub(super) fn checksums_of(v1: &[&str], v2_zeroed: &[&str]) -> [u64; 2] {
+    checksum::compute_both([&covered_by_v1s(Some(v1)), v2_zeroed])
 }
 
-/// Verifies V1's checksum of the text in the file, whatever fields it has: those of a newer
-/// driver are not damage.
-pub(super) fn v1_text(file: &File<'_>) -> Result<(), Mismatch> {
+/// Verifies the checksums of the texts in the file, whatever fields they have: those of a newer
+/// driver are not damage. A missing V1 has a checksum too; a missing V2 is not wrong.
+pub(super) fn texts(file: &File<'_>) -> [Result<(), Mismatch>; 2] {
     let v1 = file.part_text("v1").map(|text| [text]);
-    let computed = of_v1(v1.as_ref().map(<[&str; 1]>::as_slice));
-    compare(FilePart::V1, file.members.get("checksum"), computed)
+    let v1 = covered_by_v1s(v1.as_ref().map(<[&str; 1]>::as_slice));
+    let zeroed = file.v2.as_ref().map(zeroed);
+    let computed = checksum::compute_both([&v1, zeroed.as_deref().unwrap_or_default()]);
+    let [v1, v2] = computed;
+    let v2 = file.v2.as_ref().map(|part| compare_v2(part, v2));
+    [compare_v1(file, v1), v2.unwrap_or(Ok(()))]
 }
 
-/// As [`v1_text`], of V2.
-pub(super) fn v2_text(part: &Part<'_>) -> Result<(), Mismatch> {
+/// Verifies V1's checksum of what Go would write for what it read.
+pub(super) fn v1_rewritten(file: &File<'_>, v1: &[&str]) -> Result<(), Mismatch> {
+    compare_v1(file, checksum::compute(&covered_by_v1s(Some(v1))))
+}
+
+/// As [`v1_rewritten`], of V2; its checksum is zeroed in the text.
+pub(super) fn v2_rewritten(part: &Part<'_>, zeroed: &[&str]) -> Result<(), Mismatch> {
+    compare_v2(part, checksum::compute(zeroed))
+}
+
+/// V1's checksum covers the file without V2 and other members, and with the checksum zeroed.
+fn covered_by_v1s<'a>(v1: Option<&[&'a str]>) -> Vec<&'a str> {
+    let mut covered = vec![r#"{"checksum":0"#];
+    if let Some(pieces) = v1 {
+        covered.push(r#","v1":"#);
+        covered.extend_from_slice(pieces);
+    }
+    covered.push("}");
+    covered
+}
+
+/// V2's checksum is in V2 and covers V2.
+fn zeroed<'a>(part: &Part<'a>) -> Vec<&'a str> {
     let mut zeroed = Vec::with_capacity(4 * part.members.0.len() + 1);
     for member in &part.members.0 {
         let is_checksum = member.key == r#""checksum""#;
@@ -29,31 +52,15 @@ pub(super) fn v2_text(part: &Part<'_>) -> Result<(), Mismatch> {
         zeroed.extend([bracket_or_comma, member.key, ":", value]);
     }
     zeroed.push("}");
-    v2_rewritten(part, &zeroed)
+    zeroed
 }
 
-/// As [`v1_text`], of what Go would write for what it read.
-pub(super) fn v1_rewritten(file: &File<'_>, v1: &[&str]) -> Result<(), Mismatch> {
-    compare(FilePart::V1, file.members.get("checksum"), of_v1(Some(v1)))
+fn compare_v1(file: &File<'_>, computed: u64) -> Result<(), Mismatch> {
+    compare(FilePart::V1, file.members.get("checksum"), computed)
 }
 
-/// As [`v1_rewritten`], of V2; its checksum is zeroed in the text.
-pub(super) fn v2_rewritten(part: &Part<'_>, zeroed: &[&str]) -> Result<(), Mismatch> {
-    compare(FilePart::V2, part.members.get("checksum"), of_v2(zeroed))
-}
-
-/// Covers the file without V2 and other members, and with the checksum zeroed.
-fn of_v1(v1: Option<&[&str]>) -> u64 {
-    let member = v1.map(|pieces| once(r#","v1":"#).chain(pieces.iter().copied()));
-    let covered = once(r#"{"checksum":0"#)
-        .chain(member.into_iter().flatten())
-        .chain(once("}"));
-    checksum::compute(covered.map(str::as_bytes))
-}
-
-/// Is in V2 and covers V2.
-fn of_v2(zeroed: &[&str]) -> u64 {
-    checksum::compute(zeroed.iter().map(|piece| piece.as_bytes()))
+fn compare_v2(part: &Part<'_>, computed: u64) -> Result<(), Mismatch> {
+    compare(FilePart::V2, part.members.get("checksum"), computed)
 }
 
 /// In Go a checksum that is missing or null is 0.

@@ -16,9 +16,12 @@ use crate::record::Payload;
 
 const NAME: &str = "v1";
 
-/// Why V1 can be trusted, if it can. A missing V1 has a checksum too.
-pub(super) fn trust<P: Payload>(file: &File<'_>) -> Result<Trust, Mismatch> {
-    let Err(mismatch) = verify::v1_text(file) else {
+/// Why V1 can be trusted, if it can. `of_text` is whether the checksum of its text matches.
+pub(super) fn trust<P: Payload>(
+    file: &File<'_>,
+    of_text: Result<(), Mismatch>,
+) -> Result<Trust, Mismatch> {
+    let Err(mismatch) = of_text else {
         return Ok(Trust::Text);
     };
     let present = file.v1.as_ref();
@@ -48,7 +51,8 @@ pub(super) fn upgrade<P: Payload>(
     };
     check_claims((NAME, part))?;
     let is_list = |claim: &Member<'_>| claim.value.starts_with('[');
-    let is_rc2 = !part.claims.is_empty() && part.claims.iter().all(is_list);
+    let claims = part.claims();
+    let is_rc2 = !claims.is_empty() && claims.iter().all(is_list);
     let canonical = Source::default();
     let mut records = Records::read_from(Source {
         layout: if is_rc2 { Layout::V1Rc2 } else { Layout::V1 },
@@ -56,7 +60,7 @@ pub(super) fn upgrade<P: Payload>(
         v1: part_order((NAME, part), &V1, trust)?,
         ..canonical
     });
-    for claim in &part.claims {
+    for claim in claims {
         let uid = parse_uid(NAME, claim.key)?;
         let object = Object::parse(claim.value);
         let record = match &object {

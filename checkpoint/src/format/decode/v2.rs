@@ -26,13 +26,14 @@ pub(super) struct ReadV2<P> {
     pub(super) mismatch: Option<Mismatch>,
 }
 
-/// `v1` is the file's, if its text can be trusted.
+/// `of_text` is whether the checksum of its text matches; `v1` is the file's, if its text can be trusted.
 pub(super) fn read<P: Payload>(
     part: &Part<'_>,
+    of_text: Result<(), Mismatch>,
     v1: Option<&Part<'_>>,
     order: Option<&Template>,
 ) -> ReadV2<P> {
-    let mismatch = verify::v2_text(part).err();
+    let mismatch = of_text.err();
     let trust = match mismatch {
         None => Trust::Text,
         Some(_) => Trust::Content,
@@ -73,10 +74,10 @@ fn read_claims<P: Payload>(
     let source = source(part, trust, v1, order)?;
     let boot_id = source.boot_id.clone();
     let mut records = Records::read_from(source);
-    let v1_claims = v1.map(|part| &part.claims[..]).unwrap_or_default();
+    let v1_claims = v1.map(Part::claims).unwrap_or_default();
     let v1_claims: BTreeMap<_, _> = v1_claims.iter().map(|c| (c.key, c.value)).collect();
     let mut flaw: Option<Flaw> = None;
-    for claim in &part.claims {
+    for claim in part.claims() {
         let read = parse_uid(NAME, claim.key).and_then(|uid| {
             let record = claim::read_v2(claim.value);
             let (object, record) = record.map_err(|flaw| Flaw::in_record(&uid, &flaw))?;
