@@ -4,6 +4,7 @@ mod deletions;
 mod leases;
 mod pass;
 mod requests;
+mod templates;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -109,7 +109,6 @@ mod plugins;
 mod pod;
 mod pod_worker;
 mod process;
-mod raw_http2;
 mod registration;
 mod slice_cleanup;
 mod startup;

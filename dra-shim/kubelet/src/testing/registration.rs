@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use prost::Message;
 use tokio_util::sync::CancellationToken;
 
 use super::channel::Channel;
@@ -16,11 +15,9 @@ use super::http2::{self, Connection, Transport, rpc_error};
 use super::options::{Release, Times};
 use super::plugins::{Plugin, Registered, validate};
 use super::process::Process;
-use super::{authority, health, raw_http2};
+use super::{authority, health};
 use crate::proto::registration::registration_client::RegistrationClient;
-use crate::proto::registration::{
-    InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
-};
+use crate::proto::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 
 /// The whole handshake. The error is what kubelet would log; the next attempt comes after
 /// a pause.
@@ -81,12 +78,7 @@ fn admit(process: &Arc<Process>, info: &PluginInfo, socket: &Path) -> Result<Reg
         Release::V1_35 => authority::from_path(&endpoint),
         Release::V1_36 => authority::LOCALHOST.to_owned(),
     };
-    let origin = http2::origin(&dialled).ok_or_else(|| {
-        format!(
-            "no call reaches {}: h2 rejects it, as its name has no @",
-            endpoint.display()
-        )
-    })?;
+    let origin = origin(&dialled, &endpoint)?;
     let registered = Registered {
         driver: info.name.clone(),
         endpoint: endpoint.clone(),
@@ -122,72 +114,42 @@ fn open(process: &Process, registered: &Registered, origin: http::Uri, times: &T
     })
 }
 
-/// A connection to the plugin's registration service, dialled by its bare path.
-enum RegistrationConnection {
-    /// One connection for the handshake.
-    Parsed {
-        client: RegistrationClient<Transport>,
-        /// Ends with the handshake.
-        _connection: Connection,
-    },
-    /// The authority is not valid in a URI.
-    Raw { socket: PathBuf, authority: String },
+/// One connection to the plugin's registration service, dialled by its bare path, for the handshake.
+struct RegistrationConnection {
+    client: RegistrationClient<Transport>,
+    _connection: Connection,
 }
 
 impl RegistrationConnection {
-    async fn dial(socket: &Path) -> std::io::Result<Self> {
-        let authority = authority::from_path(socket);
-        let Some(origin) = http2::origin(&authority) else {
-            let socket = socket.to_owned();
-            return Ok(Self::Raw { socket, authority });
-        };
-        let (transport, connection) = http2::connect(socket, origin).await?;
+    async fn dial(socket: &Path) -> Result<Self, String> {
+        let origin = origin(&authority::from_path(socket), socket)?;
+        let connected = http2::connect(socket, origin).await;
+        let (transport, connection) = connected.map_err(|error| error.to_string())?;
         let origin = transport.origin.clone();
-        let client = RegistrationClient::with_origin(transport, origin);
-        Ok(Self::Parsed {
-            client,
+        Ok(Self {
+            client: RegistrationClient::with_origin(transport, origin),
             _connection: connection,
         })
     }
 
     async fn get_info(&mut self) -> Result<PluginInfo, String> {
-        match self {
-            Self::Parsed { client, .. } => {
-                let answer = client.get_info(InfoRequest {}).await;
-                answer
-                    .map(tonic::Response::into_inner)
-                    .map_err(|status| rpc_error(&status))
-            }
-            Self::Raw { socket, authority } => {
-                raw_call(socket, authority, "GetInfo", &InfoRequest {}).await
-            }
-        }
+        let answer = self.client.get_info(InfoRequest {}).await;
+        let answer = answer.map_err(|status| rpc_error(&status))?;
+        Ok(answer.into_inner())
     }
 
     async fn notify(&mut self, status: RegistrationStatus) -> Result<(), String> {
-        match self {
-            Self::Parsed { client, .. } => {
-                let answer = client.notify_registration_status(status).await;
-                answer.map(drop).map_err(|status| rpc_error(&status))
-            }
-            Self::Raw { socket, authority } => {
-                let method = "NotifyRegistrationStatus";
-                let RegistrationStatusResponse {} =
-                    raw_call(socket, authority, method, &status).await?;
-                Ok(())
-            }
-        }
+        let answer = self.client.notify_registration_status(status).await;
+        answer.map(drop).map_err(|status| rpc_error(&status))
     }
 }
 
-async fn raw_call<A: Message + Default>(
-    socket: &Path,
-    authority: &str,
-    method: &str,
-    message: &impl Message,
-) -> Result<A, String> {
-    let method = format!("/pluginregistration.Registration/{method}");
-    let message = message.encode_to_vec();
-    let answer = raw_http2::unary(socket, authority, &method, &message).await?;
-    A::decode(answer.as_slice()).map_err(|error| error.to_string())
+/// Fact: a server based on `h2` resets a stream whose authority is not valid in a URI.
+fn origin(authority: &str, socket: &Path) -> Result<http::Uri, String> {
+    http2::origin(authority).ok_or_else(|| {
+        format!(
+            "no call reaches {}: h2 rejects it, as its name has no @",
+            socket.display()
+        )
+    })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use dra_kubelet::{Method, PluginBuilder, Registration};
 
-use crate::support::{Node, ScriptedDriver, run, seconds, until, within};
+use crate::support::{Kubelet, Node, ScriptedDriver, run, seconds, until, within};
 
 /// A pod starts and goes, each with one step of the driver.
 async fn serves_a_pod(on: &Node, pod: &str) -> Result<()> {
@@ -272,5 +272,38 @@ fn an_emptied_registry_directory_is_filled_again() -> Result<()> {
         .await?;
         serves_a_pod(on, "p").await?;
         Ok(format!("registered again after {}", seconds(took)))
+    })
+}
+
+/// kubelet's authority is the socket's path, which the plugin's server accepts for the `@` in it alone.
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_registration_socket_without_an_at_sign_in_its_name_is_not_answered() -> Result<()> {
+    run("@", async |on| {
+        let running = on.serve(&ScriptedDriver::default()).await?;
+        let registry = Path::new("/var/lib/kubelet/plugins_registry");
+        let entries = fs::read_dir(registry)?.collect::<Result<Vec<_>, _>>()?;
+        let mut paths = entries.iter().map(fs::DirEntry::path);
+        let socket = paths.find(|path| path.to_string_lossy().contains(&on.driver));
+        let plain = registry.join(format!("{}-reg.sock", on.namespace));
+        fs::hard_link(socket.context("the plugin has no socket")?, &plain)?;
+        let kubelet = Kubelet::of_cluster()?;
+        let name = plain.to_string_lossy();
+        until("kubelet's log has a reset stream", async || {
+            let lines = kubelet.lines_about(&name, 10);
+            let is_reset =
+                |line: &String| line.contains("RST_STREAM with error code: PROTOCOL_ERROR");
+            ensure!(lines.iter().any(is_reset), "{lines:?}");
+            Ok(())
+        })
+        .await;
+        fs::remove_file(&plain)?;
+        serves_a_pod(on, "p").await?;
+        ensure!(
+            running.script.log().registered == 1,
+            "{:?}",
+            running.script.log()
+        );
+        Ok("the name with an @ is served all along".to_owned())
     })
 }
