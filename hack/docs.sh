@@ -2,8 +2,9 @@
 # Checks the documentation.
 #
 #   hack/docs.sh --check   no cluster: every relative link and anchor of all Markdown files leads
-#                          somewhere, every table is one, every key that a documented command sets is a
-#                          value of its chart, and every command of docs/ either can be run or says why not
+#                          somewhere, every source that is named exists, every table is one, every key that a
+#                          documented command sets is a value of its chart, and every command of docs/ either
+#                          can be run or says why not
 #   hack/docs.sh [PAGE...] runs the commands (```sh) of pages of docs/ and examples/, by default of all
 #                          that have some: in order, each page on a fresh cluster of hack/cluster.sh with
 #                          GPU nodes (hack/gpu-nodes.sh), examples on one together. Says page and line of
@@ -26,6 +27,10 @@ check() {
     awk -v files="$scratch/files" -f hack/docs/fences.awk -f hack/docs/links.awk pass=1 "${pages[@]}" pass=2 "${pages[@]}" || status=1
     awk -f hack/docs/fences.awk -f hack/docs/tables.awk "${pages[@]}" || status=1
     awk -v charts=deployments/helm -f hack/docs/keys.awk "${pages[@]}" || status=1
+    # Sources that a page names: from the root, or the end of their path.
+    while IFS=: read -r page line words; do
+        grep -qxE "(.*/)?$(tr -d '`' <<<"${words//./\\.}")" "$scratch/files" || { say "$page:$line: no file is called $words" && status=1; }
+    done < <(grep -noE '`[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+\.(rs|sh|py|awk|tpl)`' "${pages[@]}")
     for page in $(tracked 'docs/*.md' 'examples/*.md'); do
         local cluster=
         while IFS=$'\t' read -r _ line what words; do
