@@ -167,8 +167,8 @@ pub(crate) struct Why {
 /// consequences.
 ///
 /// Exit code 0 if the host is healthy, 1 with any error or warning. Changes
-/// nothing. On this host (--root /) it loads the driver's NVML library and asks the
-/// container runtimes over CRI; below another root it only reads files.
+/// nothing. Queries kubelet's container runtime over CRI, and on this host (--root /)
+/// loads the driver's NVML library.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Doctor {
