@@ -13,9 +13,6 @@
 //!        │                  └► Damage                   ▼
 //!        └───── durable_file::Dir::replace ◄── format::encode
 //! ```
-//!
-//! [`ClaimStatus`] is the API's claim status in Go's field order, [`Checkpoint`]
-//! the file's content without a store around it.
 
 mod boot;
 mod checksum;
