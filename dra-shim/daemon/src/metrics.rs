@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_table_in_the_readme_has_what_is_served() {
+    async fn the_reference_page_has_every_metric() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         metrics.state(&DaemonState {
@@ -178,7 +178,10 @@ mod tests {
         let client = kube::Client::new(nobody, "default");
         daemon_runtime::Events::new(client, "test", "pod").register_metrics(&mut registry);
         assert_eq!(
-            metrics_table_differences(registry, include_str!("../README.md")),
+            metrics_table_differences(
+                registry,
+                include_str!("../../../docs/reference/daemon-metrics.md")
+            ),
             Vec::<String>::new()
         );
     }
