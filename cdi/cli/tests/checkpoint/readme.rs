@@ -1,4 +1,4 @@
-//! The README's table and example of `checkpoint show` match the program.
+//! The table of the JSON of `checkpoint show`, and the README's example, match the program.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn shown(file: &Path) -> Value {
 }
 
 #[test]
-fn the_readme_names_every_field_of_the_json_with_its_types_and_no_other() {
+fn the_page_names_every_field_of_the_json_with_its_types_and_no_other() {
     let (_dir, damaged) = changed(
         "02-channel-completed.json",
         r#""namespace":"default""#,

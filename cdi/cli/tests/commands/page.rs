@@ -1,6 +1,6 @@
-//! `COMMANDS.md` and `COMPARISON.md` show the real output of each command: stdout, then
-//! stderr. A page's commands run in one copy of the fixtures, from the first to the last.
-//! With `UPDATE_COMMANDS=1` in the environment the pages are corrected.
+//! `COMMANDS.md` shows the real output of each command: stdout, then stderr. Its commands run in
+//! one copy of the fixtures, from the first to the last. With `UPDATE_COMMANDS=1` in the
+//! environment the page is corrected.
 
 use std::env;
 use std::fs;
@@ -11,17 +11,7 @@ use super::{Place, stderr, stdout};
 const PROMPT: &str = "$ ";
 const STATUS: &str = "echo $?";
 
-#[test]
-fn the_page_shows_what_the_commands_print() {
-    check("COMMANDS.md");
-}
-
-#[test]
-fn the_comparison_shows_what_the_commands_print() {
-    check("COMPARISON.md");
-}
-
-/// Words in backquotes that are neither in a table nor in an example.
+/// Words in backquotes that begin with `cdi-gen`.
 #[test]
 fn the_comparison_names_only_commands_that_there_are() {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("COMPARISON.md"));
@@ -36,8 +26,9 @@ fn the_comparison_names_only_commands_that_there_are() {
     assert!(named > 0);
 }
 
-fn check(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+#[test]
+fn the_page_shows_what_the_commands_print() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("COMMANDS.md");
     let page = fs::read_to_string(&path).unwrap();
     let real = run_all(&page);
     if env::var_os("UPDATE_COMMANDS").is_some() {

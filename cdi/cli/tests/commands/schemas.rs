@@ -1,4 +1,4 @@
-//! The README describes the documents that `--json` prints.
+//! `docs/reference/cdi-gen-json.md` describes the documents that `--json` prints.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::many::repeated_variables;
 use super::prepared::{Prepared, write_checkpoint};
 use super::schema::{Found, assert_documented, collect};
 
-/// What the documents of `commands` have in common with the README.
+/// The page has every field of the documents of `commands`.
 fn assert_schema(schema: &str, opaque: &[&str], commands: &[(&str, i32)]) {
     let place = Place::new();
     place.write("host/etc/cdi/example.com-bulb.json", "{\"cdiVersion\":");

@@ -1,5 +1,5 @@
-//! The README's table of findings is what scripts are written by: it must have
-//! the ids that are in the sources, each in its area.
+//! Scripts rely on the table of findings in `docs/reference`: it must have the ids that are in
+//! the sources, each in its area.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,26 +11,28 @@ type Ids = BTreeMap<String, BTreeSet<String>>;
 /// Where the ids are: a module for each area.
 const CHECKS: &str = "../../dra-shim/doctor/src/checks";
 
+const PAGE: &str = "../../docs/reference/doctor-findings.md";
+
 // req: DOCTOR-3
 #[test]
-fn the_readme_has_every_id_of_the_sources_in_its_area_and_no_other() {
+fn the_page_has_every_id_of_the_sources_in_its_area_and_no_other() {
     let mut in_sources = Ids::new();
     collect(&beside_cargo_toml(CHECKS), None, &mut in_sources);
     in_sources.retain(|_, ids| !ids.is_empty());
-    let in_readme = of_readme();
-    assert_eq!(in_readme.len(), 10, "{in_readme:#?}");
-    assert_eq!(in_readme, in_sources);
+    let in_page = of_page();
+    assert_eq!(in_page.len(), 10, "{in_page:#?}");
+    assert_eq!(in_page, in_sources);
 }
 
-/// The rows of the table, without what comes from libraries.
-fn of_readme() -> Ids {
-    let readme = fs::read_to_string(beside_cargo_toml("README.md")).unwrap();
-    let (_, section) = readme.split_once("\n### Findings\n").unwrap();
+/// The rows of the table, without the column of libraries' codes.
+fn of_page() -> Ids {
+    let page = fs::read_to_string(beside_cargo_toml(PAGE)).unwrap();
+    let (_, section) = page.split_once("\n## Findings\n").unwrap();
     let section = section.split("\n## ").next().unwrap();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
     rows.map(|row| {
         let (area, ids) = row.split_once("` | ").unwrap();
-        let own = ids.split("; and").next().unwrap();
+        let own = ids.split(" | ").next().unwrap();
         (area.to_owned(), quoted(own, '`'))
     })
     .collect()

@@ -1,4 +1,4 @@
-//! The README describes the documents that `--json` prints.
+//! `docs/reference/cdi-gen-json.md` describes the documents that `--json` prints.
 
 use super::host::Host;
 use super::schema::{Found, assert_documented, collect};

@@ -1,4 +1,4 @@
-//! Scripts rely on the README's tables of the fields of JSON documents: they must
+//! Scripts rely on the tables of the fields of JSON documents in `docs/reference`: they must
 //! match the documents.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,16 +7,18 @@ use std::path::Path;
 
 use serde_json::Value;
 
+const PAGE: &str = "../../docs/reference/cdi-gen-json.md";
+
 /// Fields and the types that they had.
 pub(crate) type Found = BTreeMap<String, BTreeSet<&'static str>>;
 
-/// Fails unless the README names every field of `found`, with its types, and
+/// Fails unless the page names every field of `found`, with its types, and
 /// no other.
 pub(crate) fn assert_documented(schema: &str, found: &Found) {
     let documented = documented(schema);
     assert!(
         found.keys().eq(documented.keys()),
-        "{schema} has {:#?}\nthe README {:#?}",
+        "{schema} has {:#?}\nthe page {:#?}",
         found.keys(),
         documented.keys()
     );
@@ -26,7 +28,7 @@ pub(crate) fn assert_documented(schema: &str, found: &Found) {
             assert!(
                 row.split(" or ")
                     .any(|known| known == "any" || known.starts_with(kind)),
-                "{path} of {schema} is {kind}, the README says {row}"
+                "{path} of {schema} is {kind}, the page says {row}"
             );
         }
     }
@@ -38,21 +40,37 @@ pub(crate) fn collect(value: &Value, opaque: &[&str], found: &mut Found) {
     below(value, "", opaque, found);
 }
 
-/// The rows under the schema's heading: path, then type.
+/// The fields of a document: path, then type. Objects that several documents contain have
+/// a table of their own, to which the type links: `[node](#node)`.
 fn documented(schema: &str) -> BTreeMap<String, String> {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let readme = fs::read_to_string(readme).unwrap();
-    let (_, section) = readme.split_once(&format!("## `{schema}`\n")).unwrap();
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE)).unwrap();
+    let mut documented = BTreeMap::from([("schema".to_owned(), "string".to_owned())]);
+    for (path, kind) in rows(&page, schema) {
+        let shared = kind
+            .split_once("](#")
+            .and_then(|(_, it)| it.split_once(')'));
+        if let Some((name, _)) = shared {
+            let element = if kind.starts_with("array") { "[]" } else { "" };
+            documented.extend(
+                rows(&page, name)
+                    .map(|(member, kind)| (format!("{path}{element}.{member}"), kind.to_owned())),
+            );
+        }
+        documented.insert(path.to_owned(), kind.to_owned());
+    }
+    documented
+}
+
+/// The table under a heading: a path and its type, also for each of the paths that share a row.
+fn rows<'a>(page: &'a str, heading: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let (_, section) = page.split_once(&format!("\n## `{heading}`\n")).unwrap();
     let section = section.split("\n## ").next().unwrap();
-    section
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `"))
-        .map(|row| {
-            let (path, rest) = row.split_once("` | ").unwrap();
-            let (kind, _) = rest.split_once(" |").unwrap();
-            (path.to_owned(), kind.to_owned())
-        })
-        .collect()
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.flat_map(|row| {
+        let (paths, rest) = row.split_once("` | ").unwrap();
+        let (kind, _) = rest.split_once(" |").unwrap();
+        paths.split("`, `").map(move |path| (path, kind))
+    })
 }
 
 fn below(value: &Value, path: &str, opaque: &[&str], found: &mut Found) {
