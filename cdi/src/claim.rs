@@ -34,6 +34,54 @@ pub struct ClaimUidError {
 
 /// One device of a claim. Two shares of one device in one claim are one of these: the name has
 /// no share id, and the answer to kubelet names the same CDI device for both.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use durable_file::OsDir;
+/// use imex_cdi::{
+///     ClaimDevice, ClaimSpecs, ClaimUid, ContainerEdits, DeviceName, DeviceNode, DeviceType, Hook,
+///     Kind, Mount, Permissions,
+/// };
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # let cdi_root = scratch.path();
+/// let specs = ClaimSpecs::new(
+///     Arc::new(OsDir::open(cdi_root)?), // /var/run/cdi
+///     Kind::new("lamps.example.com", "claim")?,
+/// );
+/// let edits = ContainerEdits {
+///     env: vec!["LAMP=red".to_owned()],
+///     device_nodes: vec![DeviceNode {
+///         path: "/dev/lamp0".to_owned(),
+///         device_type: Some(DeviceType::Char),
+///         major: Some(240),
+///         minor: Some(0),
+///         permissions: Some(Permissions::READ_WRITE),
+///         ..DeviceNode::default()
+///     }],
+///     mounts: vec![Mount {
+///         host_path: "/usr/lib/lamp".to_owned(),
+///         container_path: "/usr/lib/lamp".to_owned(),
+///         options: ["ro", "nosuid", "nodev", "rbind"].map(str::to_owned).into(),
+///         ..Mount::default()
+///     }],
+///     hooks: vec![Hook {
+///         hook_name: "createContainer".to_owned(),
+///         path: "/usr/bin/lamp-hook".to_owned(),
+///         args: vec!["lamp-hook".to_owned(), "on".to_owned()],
+///         ..Hook::default()
+///     }],
+///     ..ContainerEdits::default()
+/// };
+/// let lamp = ClaimDevice { name: DeviceName::new("lamp-0")?, edits };
+/// let claim = ClaimUid::new("0f6bb5a1-93a5-4d3c-8d0a-1d4f0a9a7b11")?;
+/// assert!(specs.spec(&claim, &[lamp.clone()])?.warnings().is_empty());
+/// assert!(specs.ensure(&claim, &[lamp])?.written);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimDevice {
     /// The DRA device's name, `channel-0`. The CDI device is `<uid>-<name>`.
@@ -69,7 +117,8 @@ impl ClaimUid {
     }
 
     /// The name of the claim's spec file, `<vendor>-<class>_<uid>.yaml`, as Go's
-    /// driver names it.
+    /// driver names it. [`Spec::from_json`](crate::Spec::from_json) reads the file that this
+    /// crate writes; with feature `inject`, `Spec::parse` also reads the YAML of Go's driver.
     // req: CDI-1
     pub fn spec_file_name(&self, kind: &Kind) -> String {
         format!("{}{self}{SPEC_EXTENSION}", spec_prefix(kind))

@@ -31,6 +31,18 @@ const SPEC_MODE: u32 = 0o644;
 /// a part of one. Files with other names are never touched, except for temporary
 /// files that [`sweep`](Self::sweep) knows to be a claim's.
 ///
+/// # A claim's file
+///
+/// `<vendor>-<class>_<uid>.yaml`, as Go's CDI library names a transient spec, with mode 0644
+/// and JSON on one line: truncated YAML is often a valid spec with another meaning, truncated
+/// JSON never is. A file with the same bytes and another mode is written again.
+///
+/// It declares the lowest CDI version that it needs, because a runtime rejects a version that
+/// it does not know: for IMEX channels 0.3.0, or 0.5.0 if the UID begins with a digit.
+/// [`channel_node`](crate::channel_node) says what a channel's device node has.
+///
+/// # Temporary files
+///
 /// Temporary files that a crash leaves behind are ignored by runtimes:
 ///
 /// | temporary file | written by | removed |

@@ -26,7 +26,9 @@ use crate::registry::{DirError, DirState, LoadError, Registry, SpecDir, SpecFile
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenNames(BTreeMap<Kind, BTreeSet<DeviceName>>);
 
-/// What all specs together say of [`OpenNames`].
+/// What all specs together say of [`OpenNames`]. If [`Spec::parse`](crate::Spec::parse) rejects
+/// a file, the names of each kind that is written in it are *open*: the runtime may read it.
+/// They are open for every kind if the text may hide its kind (escapes, tags, UTF-16).
 #[derive(Debug, Clone, Default)]
 pub struct DefinedNodes {
     nodes: BTreeMap<QualifiedName, Vec<DeviceNode>>,

@@ -31,6 +31,40 @@ pub use self::release::NriRelease;
 ///
 /// Where two edits of a plan set one variable, path or target, the adjustment has the last
 /// one only: NRI would refuse the second.
+///
+/// NRI itself sorts mounts of one depth by name, merges Intel RDT with the container's own
+/// instead of replacing it, and requires that the host's mount is shared for a mount with
+/// `rshared` or `rslave`.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use imex_cdi::{NriContainer, NriRelease, OsHost, Plan, Registry};
+/// use nri_plugin::api::Container;
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let dir = scratch.path().to_owned();
+/// # std::fs::write(dir.join("claim.json"), r#"{"cdiVersion":"0.3.0","kind":"example.com/claim",
+/// #     "devices":[{"name":"channel-0","containerEdits":{"deviceNodes":[{"permissions":"r",
+/// #     "path":"/dev/nvidia-caps-imex-channels/channel0","type":"c","major":235,"minor":0,"fileMode":438}]}}]}"#)?;
+/// let registry = Registry::load(&[&dir]); // usually &imex_cdi::DEFAULT_DIRS
+/// let names = ["example.com/claim=channel-0".parse()?];
+///
+/// // As in the plugin's `create_container`; the release as in `configure`, from
+/// // `NriRelease::of(runtime)`.
+/// let container = Container::default();
+/// let release = NriRelease::Nri0_11;
+///
+/// let mut target = NriContainer::new(&container);
+/// let plan = Plan::new(&registry, &names, &target, &OsHost::new("/"))?;
+/// plan.apply(&mut target);
+/// let answer = target.into_adjustment(release);
+///
+/// assert_eq!(answer.adjustment.linux.unwrap().devices[0].major, 235);
+/// // This spec allows only `r`.
+/// assert_eq!(answer.losses[0].to_string(), "allow c 235:0 r: NRI allows rw");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct NriContainer<'a> {
     container: &'a Container,

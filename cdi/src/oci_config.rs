@@ -29,8 +29,9 @@ use crate::{DeviceType, Hook, IntelRdt, Mount, Permissions};
 /// the thread of their caller and only edit memory: no I/O, no blocking.
 ///
 /// The methods of `apply` cannot fail: whatever could go wrong is found by `facts`.
-/// A missing section is created with the least that is valid, never with defaults
-/// that nobody asked for; everything that no argument names stays as it is.
+/// A missing section is created with the least that OCI's schema requires, without defaults: a
+/// new `process` has the user 0:0 and an empty `cwd`, as in Go's library. Everything that no
+/// argument names stays as it is.
 ///
 /// A method that takes a slice is called at most once in an `apply`, with all
 /// items of the plan in their order and never with none, so that it can search the

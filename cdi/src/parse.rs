@@ -22,12 +22,26 @@ impl Spec {
     /// true; a decimal number in place of a string is its text. Unknown and repeated keys
     /// are errors.
     ///
-    /// Anchors, aliases, `<<` and tags are refused. So is unquoted text that is another
-    /// number or a boolean in YAML 1.1 (`0x10`, `1e3`, `yes`) where a string belongs,
-    /// because versions of the library read different texts.
+    /// Versions of the library read some YAML differently. That is refused, and so is YAML that
+    /// no generator of specs writes:
     ///
-    /// YAML takes up to 90 bytes of memory for each value (a key, string, number or list), and
-    /// more than a million values are refused. Plain JSON takes about ten times its length.
+    /// | refused | instead |
+    /// |---|---|
+    /// | anchors, aliases, merge keys (`<<`), tags, keys that are lists or mappings | write the values out |
+    /// | where a string belongs, an unquoted number or boolean that readers may spell differently: `yes`, `0x10`, `010`, `1e3`, `1.0` | put it in quotes |
+    /// | `1_000`, `0b11`, `+1`, `08` or `2.0` where a number belongs | decimal, octal or `0x1f` |
+    /// | keys in other letters (`Path`) | `path` |
+    /// | U+0085, U+2028, U+2029 and U+FEFF, except as escapes; UTF-16 | escapes; UTF-8 |
+    /// | a `}` or `]` after the end, a `#` right after a text or bracket | |
+    /// | more than 1 000 000 values or 24 levels of nesting | split the spec |
+    ///
+    /// Go reads what is accepted here the same way, with one exception: `{a:}` has the key `a:`
+    /// in Go. It refuses a tab before an entry, a `%DIRECTIVE` and the escape `\/`, which YAML
+    /// 1.2 allows.
+    ///
+    /// YAML takes up to 90 bytes of memory for each value (a key, string, number or list).
+    /// Plain JSON takes about ten times its length. The length of `text` is not limited: the
+    /// caller does that.
     ///
     /// # Errors
     ///

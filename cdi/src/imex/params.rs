@@ -13,6 +13,25 @@ pub(crate) const MODE_BITS: u32 = 0o7777;
 
 /// The driver's options. `None` means that the driver does not have the option, as
 /// drivers before IMEX lack the first two; it does not mean the option's default.
+///
+/// Some distributions configure another owner or mode for the driver's device nodes:
+///
+/// ```
+/// use imex_cdi::{ChannelId, DeviceNode, DriverParams, Major, channel_node};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // As DriverParams::read(DRIVER_PARAMS) on a host with NVreg_DeviceFileMode=0660.
+/// let params = DriverParams::parse("ImexChannelCount: 2048\nDeviceFileMode: 432\nDeviceFileGID: 44\n")?;
+/// let node = channel_node(ChannelId::new(0)?, Major::new(235)?);
+/// let node = DeviceNode {
+///     file_mode: params.device_file_mode.or(node.file_mode),
+///     gid: params.device_file_gid,
+///     ..node
+/// };
+/// assert_eq!((node.file_mode, node.gid), (Some(0o660), Some(44)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DriverParams {
     /// `ImexChannelCount`: the channels are 0 to one less than this; 0 disables

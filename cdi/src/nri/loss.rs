@@ -22,27 +22,32 @@ pub struct Loss {
 pub enum LossReason {
     /// NRI allows every container to read and write a device that it adds (`rw`), and to make
     /// nodes of block devices (`rwm`). The container gets this, which is **more** than
-    /// planned.
+    /// planned. Code `nri-more-access`.
     #[advice(code = "nri-more-access")]
     MoreAccess(Permissions),
-    /// The same: the container gets this, which is less. Rules of their own need NRI 0.10.
+    /// The container gets this, which is less than planned: a rule for more access needs NRI
+    /// 0.10. Code `nri-less-access`.
     #[advice(code = "nri-less-access")]
     LessAccess(Permissions),
     /// NRI makes a rule of the device cgroup for every node, and runc refuses a container
-    /// with one for a fifo or an unbuffered device. The node is left out.
+    /// with one for a fifo or an unbuffered device. The node is left out. Code
+    /// `nri-node-kind`.
     #[advice(code = "nri-node-kind")]
     NodeKind,
-    /// The node is root's: the runtime does not say the container's user, to whom it would
-    /// belong. Only told of nodes that others may not read and write.
+    /// The node belongs to root: before NRI 0.11 the runtime does not say the container's
+    /// user, who would own it. Reported only for nodes that others may not read and write.
+    /// Code `nri-unknown-user`.
     #[advice(code = "nri-unknown-user")]
     UnknownUser,
-    /// NRI reads a name that begins with `-` as the removal of the rest of it.
+    /// NRI reads the name of a variable, mount target or device that begins with `-` as a
+    /// removal. Code `nri-removal`.
     #[advice(code = "nri-removal")]
     Removal,
-    /// NRI has no field for it.
+    /// NRI has no field for it: `l3CacheSchema`, `memBwSchema`, additional groups. Code
+    /// `nri-no-field`.
     #[advice(code = "nri-no-field")]
     NoField,
-    /// It needs this release of NRI.
+    /// It needs this release of NRI. Code `nri-release`.
     #[advice(code = "nri-release")]
     Release(NriRelease),
 }

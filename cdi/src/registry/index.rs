@@ -33,6 +33,40 @@ use crate::{DeviceName, Kind, QualifiedName};
 ///
 /// Devices share the spec of their file, so memory use is proportional to the
 /// length of the files.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use imex_cdi::{QualifiedName, Registry, ResolveError, Verdict};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let [etc, run] = ["etc", "run"].map(|dir| scratch.path().join(dir));
+/// # std::fs::create_dir(&etc)?;
+/// # std::fs::create_dir(&run)?;
+/// # let spec = r#"{"cdiVersion":"0.3.0","kind":"example.com/lamp",
+/// #     "devices":[{"name":"red","containerEdits":{"env":["LAMP=red"]}}]}"#;
+/// # std::fs::write(etc.join("lamps.json"), spec)?;
+/// # std::fs::write(run.join("lamps.json"), spec)?;
+/// # std::fs::write(run.join("broken.json"), "{")?;
+/// let registry = Registry::load(&[&etc, &run]); // usually &imex_cdi::DEFAULT_DIRS
+///
+/// let red: QualifiedName = "example.com/lamp=red".parse()?;
+/// let found = registry.resolve(&red)?;
+/// assert_eq!(found.file.path, run.join("lamps.json")); // the later directory wins
+/// assert_eq!(found.device.container_edits.env, ["LAMP=red"]);
+///
+/// // An invalid file has an error, and hides no valid one.
+/// let bad: Vec<_> = registry.files().iter().filter_map(|file| file.spec.as_ref().err()).collect();
+/// assert_eq!(bad[0].code(), "cdi-spec-malformed");
+///
+/// // Why that file? Every file that defines the device is a candidate, with a verdict.
+/// let why = registry.explain(&red);
+/// assert!(matches!(why.candidates[0].verdict, Verdict::Shadowed { .. }));
+///
+/// let green: QualifiedName = "example.com/lamp=green".parse()?;
+/// assert!(matches!(registry.resolve(&green), Err(ResolveError::Unknown { .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Registry {
     pub(super) dirs: Vec<SpecDir>,

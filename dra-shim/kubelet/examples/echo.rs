@@ -3,7 +3,7 @@
 //! `{"echo": "TEXT"}`, without one the claim's UID.
 //!
 //! In a pod it needs nothing but `NODE_NAME`; elsewhere on a node
-//! `echo --node-name NODE --kubeconfig FILE`. The crate's README walks through it.
+//! `echo --node-name NODE --kubeconfig FILE`.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -22,10 +22,13 @@ const DRIVER: &str = "echo.example.com";
 const USAGE: &str = "usage: echo [--node-name NODE] [--kubeconfig FILE] \
     [--kubelet-root DIR] [--cdi-dir DIR] [--only-v1beta1]";
 
+/// It holds no claims: after a restart or during a rolling update, kubelet calls another process.
+/// What must be remembered is on disk, here the CDI file itself.
 struct Echo {
     cdi_dir: PathBuf,
 }
 
+/// User input, which neither the API server nor the library validates.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {

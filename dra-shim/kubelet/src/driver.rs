@@ -101,6 +101,73 @@ pub trait Driver: Send + Sync + 'static {
 /// kubelet does not compare the devices with the results. The containers of a result for
 /// which the driver returns no device start without it, and no error says so; the library logs
 /// a warning, unless the list is empty, as that of a driver without CDI devices may be.
+///
+/// # Devices that several claims share
+///
+/// The scheduler allocates a device with `allowMultipleAllocations` to several claims, as far
+/// as its capacity allows. The driver publishes:
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use k8s_openapi::api::resource::v1::{Device, DeviceCapacity};
+/// use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+///
+/// let slots = DeviceCapacity { value: Quantity("8".into()), request_policy: None };
+/// let lamp = Device {
+///     name: "lamp-0".into(),
+///     allow_multiple_allocations: Some(true),
+///     capacity: Some(BTreeMap::from([("slots".to_owned(), slots)])),
+///     ..Default::default()
+/// };
+/// # assert_eq!(serde_json::to_value(lamp).unwrap()["capacity"]["slots"]["value"], "8");
+/// ```
+///
+/// This claim requests one slot, or a whole device where devices have no slots:
+///
+/// ```yaml
+/// apiVersion: resource.k8s.io/v1
+/// kind: ResourceClaim
+/// metadata: {name: lamp}
+/// spec:
+///   devices:
+///     requests:
+///     - name: lamp
+///       firstAvailable:
+///       - {name: share, deviceClassName: lamps.example.com, capacity: {requests: {slots: "1"}}}
+///       - {name: whole, deviceClassName: lamps.example.com}
+/// ```
+///
+/// Each share is an allocation result with a share id and gets its own `PreparedDevice`. Two
+/// shares of one device in one claim differ in nothing else: prepare the device once, and return
+/// the same CDI id for both.
+///
+/// ```
+/// use dra_kubelet::{Claim, ClaimRef, PreparedDevice};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let json = r#"{"metadata": {"uid": "u"}, "status": {"allocation": {"devices": {"results": [
+///     {"request": "lamp/share", "driver": "lamps.example.com", "pool": "node-1", "device": "lamp-0",
+///      "shareID": "c0ffee00-1234-4567-89ab-0123456789ab", "consumedCapacity": {"slots": "1"}}]}}}}"#;
+/// let id = ClaimRef { namespace: "ns".into(), name: "lamp".into(), uid: "u".into() };
+/// let claim = Claim::parse(json, &id, "lamps.example.com")?;
+/// let result = &claim.results[0];
+/// assert!(result.consumed_capacity().eq([("slots", "1")]));
+/// let device = PreparedDevice::from_result(result, vec!["lamps.example.com/lamp=u-lamp-0".into()]);
+/// assert_eq!(device.requests, ["lamp"]);
+/// assert_eq!(device.share_id.as_deref(), result.share_id());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// * A claim that names no amount takes the whole capacity, unless a `request_policy` has a
+///   default. A claim may request the amount `"0"`, unless a `request_policy` forbids it: a
+///   driver with a hard limit counts the claims itself, on disk.
+/// * Other claims may use the device while one of them is prepared or unprepared. What the
+///   driver does for the device itself ends with the last of them.
+/// * If [`Publication::Published`](crate::Publication::Published) lists
+///   `allowMultipleAllocations` among `dropped`, the device is published for one claim at a time
+///   and results have no share id. The driver should report that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreparedDevice {
     /// The claim's requests that this device serves. kubelet gets their base names

@@ -105,7 +105,12 @@ impl ServiceBuilder {
     /// A runtime that starts plugins itself gives them a connection, an index and a name
     /// (`NRI_PLUGIN_SOCKET`, `NRI_PLUGIN_IDX`, `NRI_PLUGIN_NAME` in the environment). They
     /// take precedence over what was set here, except for
-    /// [`ServiceBuilder::connection`]. When that connection ends, so does the service.
+    /// [`ServiceBuilder::connection`]. The runtime starts a program in `/opt/nri/plugins` with a
+    /// name such as `50-names` once, with the text of `/etc/nri/conf.d/50-names.conf` as its
+    /// configuration. When the connection ends, so does the service: [`Service::ended`] returns,
+    /// and the process should exit. To own the descriptor without `unsafe`, this uses
+    /// `pidfd_getfd` of Linux 5.6. On an older kernel, make a `UnixStream` of the number and pass
+    /// it to [`ServiceBuilder::connection`].
     ///
     /// # Errors
     ///

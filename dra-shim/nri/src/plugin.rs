@@ -35,6 +35,24 @@ use crate::runtime::Runtime;
 ///
 /// A [`Refusal`] fails the call, and what it is about where the method says so. No other
 /// answer of a plugin reaches the user.
+///
+/// # Order of calls
+///
+/// In containerd 2.3, for plugins that keep something for each container:
+///
+/// | what happens | what the runtime calls, each once |
+/// |---|---|
+/// | the plugin registers | `synchronize`: containers that are created or running, no exited ones; pods, also stopped ones |
+/// | a container is created | `create_container`, `post_create_container` |
+/// | its creation fails, or any plugin refuses it | `stop_container` and `remove_container`, also of the plugin that refused |
+/// | its start fails, or any plugin refuses it | `stop_container`; `remove_container` when kubelet removes it |
+/// | it exits | `stop_container`, a moment later |
+/// | it is removed | `remove_container`, always after `stop_container` |
+/// | any plugin refuses a pod | `stop_pod_sandbox`, `remove_pod_sandbox` |
+///
+/// `remove_container` may name a container that the plugin has never seen, because it had exited
+/// before `synchronize`. It is not called for a container that had exited before containerd was
+/// started. So forget a container in `stop_container`, and replace all state in `synchronize`.
 pub trait Plugin: Send + Sync + 'static {
     /// The events that the plugin needs. Those that the runtime does not know are left out
     /// of the subscription: [`Plugin::configure`] is told.

@@ -10,7 +10,12 @@ const MAX_MESSAGE: usize = 800;
 
 /// Why a plugin refuses: one sentence for the user. That of a
 /// [`create_container`](crate::Plugin::create_container) stands in an event of the pod,
-/// after `rpc error: code = Unknown desc = ` and what the runtime writes around it.
+/// after `rpc error: code = Unknown desc = ` and what the runtime writes around it. Write for the
+/// pod's owner: what is wrong, and what to do.
+///
+/// ```text
+/// failed to create containerd container: failed to get NRI adjustment for container: rpc error: code = Unknown desc = a container without a command is not for this node
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Refusal(String);
 

@@ -11,6 +11,27 @@ const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(5);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The runtime that the plugin is registered with, as it describes itself.
+///
+/// A plugin that needs some event refuses in `configure`:
+///
+/// ```
+/// use nri_plugin::{Context, Events, Plugin, Refusal, Runtime};
+///
+/// struct Guard;
+///
+/// impl Plugin for Guard {
+///     fn events(&self) -> Events {
+///         Events::CREATE_CONTAINER | Events::VALIDATE
+///     }
+///
+///     async fn configure(&self, _: &Context, _: &str, runtime: &Runtime) -> Result<(), Refusal> {
+///         if runtime.unknown_events.contains(Events::VALIDATE) {
+///             return Err(Refusal::new("validation needs containerd 2.2 or later"));
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Runtime {

@@ -9,7 +9,11 @@ use crate::error::ConnectionError;
 use crate::runtime::Runtime;
 
 /// Where the registration stands. `Display` says it in one line for a person, with the
-/// error, its sources and what to do about it.
+/// error, its sources and what to do about it:
+///
+/// ```text
+/// not registered: cannot connect to /var/run/nri/nri.sock: Permission denied (os error 13); run the plugin as root: the socket and its directory are root's
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum State {

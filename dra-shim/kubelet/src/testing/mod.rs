@@ -73,6 +73,15 @@
 //! }
 //! ```
 //!
+//! # Publishing
+//!
+//! [`PluginBuilder::publish`](crate::PluginBuilder::publish) takes any `kube::Client`, and
+//! `kube::Client::new` takes a `tower` service. A service in memory needs to answer
+//! `GET /api/v1/nodes/NODE` and list, watch, `POST`, `PUT` and `DELETE` of
+//! `/apis/resource.k8s.io/v1/resourceslices`. A watch must stay open, and stored objects need a
+//! `metadata.resourceVersion` and a `uid`. `tests/support/api.rs` of this crate is such a service.
+//! With [`FakeKubelet::start_with_api`] the fake deletes slices there as kubelet does.
+//!
 //! # Limits
 //!
 //! It reads neither claims nor pods from an API server: the test decides whether a claim is
