@@ -1,3 +1,5 @@
+//! The status of a ComputeDomain as JSON: its state, conditions and nodes. `nodes` decides whether it is Ready.
+
 use compute_domain_api::crd::ComputeDomainState;
 use compute_domain_api::names::API_VERSION;
 use k8s_openapi::jiff::Timestamp;

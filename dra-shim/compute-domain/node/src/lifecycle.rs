@@ -1,12 +1,14 @@
 //! The life of a claim on a node as two tables: [`ClaimState`] × [`Transaction`]
 //! → [`Step`]s, and [`ClaimState`] × [`Step`] → [`ClaimState`].
 //!
-//! [`ClaimState::steps`] alone decides which steps are taken;
-//! [`NodeClaims`](crate::NodeClaims) asks it under the checkpoint's lock, with
-//! the state that it finds there, and takes the steps in their order. Each step
+//! [`ClaimState::steps`] decides which steps a transaction takes.
+//! [`NodeClaims`](crate::NodeClaims) calls it under the checkpoint's lock, with
+//! the state that it finds there, and takes the steps in their order. Prepare
+//! begins with one exception: its spec is written after the lock is released, and
+//! the second transaction checks the record again. Each step
 //! is durable before the next one begins. A crash therefore leaves the state
-//! after any number of them, and whatever transaction comes next starts from
-//! there: nothing else is needed for recovery.
+//! after any number of steps, and every transaction can start from any state:
+//! recovery needs nothing else.
 //!
 //! A record may refuse a step ([`dra_checkpoint::lifecycle`]). The transaction
 //! then ends before it, with an error.
