@@ -23,7 +23,7 @@ pub(crate) struct Input {
 
 const MODES: [&str; 5] = ["cdi", "jit-cdi", "auto", "csv", "legacy"];
 
-/// What no mode gives, and a guard refuses: see the README of the plugin.
+/// What no mode gives, and a guard refuses: see `docs/nri-guard.md`.
 pub(crate) const NEVER_GIVEN: [&str; 14] = [
     // The NRI plugin reads it, which is another program.
     "annotation of the NRI plugin",

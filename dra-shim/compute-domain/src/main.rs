@@ -23,7 +23,7 @@
 //! What people see of a claim: `call_observer` makes metrics, events and the list of claims
 //! `in_flight` (SIGUSR2) of what dra-kubelet does, `claim_status` reports prepared devices.
 //!
-//! `README.md` of this crate has the number of requests to the API server for each event.
+//! `docs/reference/plugin-api-requests.md` lists the requests to the API server for each event.
 //!
 //! This program decides nothing about a claim: `driver` gathers the facts and
 //! hands them to `compute_domain_node::NodeClaims`; `kubelet` starts dra-kubelet

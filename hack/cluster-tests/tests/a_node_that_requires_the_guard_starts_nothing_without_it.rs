@@ -9,7 +9,7 @@ use cluster_tests::fixtures::{self, ChartValue};
 use cluster_tests::release::upgrade;
 use cluster_tests::{Cluster, Namespace, wait_until};
 
-/// For the runtime's configuration, as in the plugin's README.
+/// For the runtime's configuration, as in `docs/nri-guard.md`.
 const REQUIRED: &str = "
 [plugins.'io.containerd.nri.v1.nri'.default_validator]
 enable = true

@@ -46,7 +46,7 @@ fn values<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
 }
 
 impl Service {
-    /// Installed as README.md says: program, unit, settings.
+    /// Installed as `docs/host-service.md` says: program, unit, settings.
     fn install(cluster: &Cluster, kubeconfig: &str) -> Result<Self> {
         let unit = fs::read_to_string(UNIT)?;
         let one = |key: &str| -> Result<&str> {

@@ -14,7 +14,7 @@ const CONNECTED: &str = "the guard is connected";
 /// How soon it has to be.
 const LIMIT: Duration = Duration::from_secs(2);
 /// Pods at once, and containers of each, which kubelet starts one after the other. A hundred pods at
-/// once are more than two cores bear: the README of the plugin says what happens.
+/// once are more than two cores bear: `docs/nri-guard.md` says what happens.
 const PODS: usize = 20;
 const CONTAINERS: usize = 10;
 

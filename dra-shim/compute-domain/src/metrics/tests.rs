@@ -75,7 +75,7 @@ fn the_names_and_labels_are_gos_and_ours_are_apart() {
 }
 
 #[tokio::test]
-async fn the_readme_has_every_metric_and_no_other() {
+async fn the_page_has_every_metric_and_no_other() {
     let nobody = tower::service_fn(|_| async {
         let answer = http::Response::builder().status(404);
         answer.body(kube::client::Body::empty())
@@ -85,10 +85,10 @@ async fn the_readme_has_every_metric_and_no_other() {
     fs::write(directory.path().join(dra_checkpoint::CHECKPOINT_FILE), "{}").unwrap();
     let (registry, metrics) = register_metrics("node-a", directory.path(), &events);
     give_each_a_series(&metrics);
-    let readme = include_str!("../../README.md");
-    let differences = metrics_table_differences(registry, readme);
+    let page = include_str!("../../../../docs/reference/plugin-metrics.md");
+    let differences = metrics_table_differences(registry, page);
     assert_eq!(differences, Vec::<String>::new());
-    let gpus = readme.lines().find(|it| it.contains("imex_dra_gpus{"));
+    let gpus = page.lines().find(|it| it.contains("imex_dra_gpus{"));
     for state in GpuFabricState::CODES {
         assert!(gpus.unwrap().contains(&format!("`{state}`")), "{state}");
     }

@@ -378,7 +378,7 @@ async fn a_further_pod_of_a_shared_claim_costs_one_request_however_often_it_rest
             .await
             .unwrap();
     }
-    let event = "guard: the containers of a further pod of a claim, and their restarts";
+    let event = "guard: containers of a further pod of a shared claim, and their restarts";
     assert_eq!(guarded.server.requests(), of_table(event));
 
     let stranger = guarded

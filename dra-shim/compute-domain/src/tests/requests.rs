@@ -1,4 +1,4 @@
-//! What each event asks of the API server, as the table in `README.md` has it.
+//! The requests of each event to the API server are those of `docs/reference/plugin-api-requests.md`.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ async fn soon(is_so: impl Fn() -> bool) {
 
 /// The requests of an event in the table, in alphabetical order.
 pub(crate) fn of_table(event: &str) -> Vec<String> {
-    let table = include_str!("../../README.md");
+    let table = include_str!("../../../../docs/reference/plugin-api-requests.md");
     let row = table
         .lines()
         .find_map(|line| line.strip_prefix(&format!("| {event} | ")));
@@ -133,7 +133,7 @@ async fn every_call_of_kubelet_costs_what_the_table_says() {
         .check("pod start, first of its domain on the node")
         .await;
     assert!(running.prepare("first").await["first"].is_ok());
-    running.check("call for a prepared claim again").await;
+    running.check("repeated call for a prepared claim").await;
     running.unprepare("first").await;
     running.check("Unprepare").await;
 
@@ -146,13 +146,13 @@ async fn every_call_of_kubelet_costs_what_the_table_says() {
         *claim.pointer_mut(mode).unwrap() = "All".into();
     });
     assert!(running.prepare("refused").await["refused"].is_err());
-    running.check("claim that is refused for good").await;
+    running.check("claim with a permanent error").await;
     server.change_claim("ns", "orphan", |claim| {
         let domain = "/status/allocation/devices/config/0/opaque/parameters/domainID";
         *claim.pointer_mut(domain).unwrap() = OTHER_DOMAIN.into();
     });
     assert!(running.prepare("orphan").await["orphan"].is_err());
-    running.check("claim of a domain that is gone").await;
+    running.check("claim of a deleted ComputeDomain").await;
 
     server.delete_slices();
     running.kubelet.restart().await.unwrap();
@@ -175,7 +175,7 @@ async fn a_retry_within_a_call_costs_nothing() {
         assert_eq!(holder.next().await, "holder");
         assert_eq!(holder.next().await, "holder");
         let requests = running.server.requests();
-        let between = of_table("another attempt within a call");
+        let between = of_table("retry within a call");
         assert_eq!(
             requests,
             [vec!["get resourceclaims".to_owned()], between].concat()
@@ -235,7 +235,7 @@ async fn an_idle_node_and_a_restarted_api_server_cost_what_the_table_says() {
     requests.sort_unstable();
     assert_eq!(
         requests,
-        of_table("the same, and its watch history is lost")
+        of_table("API server restart with lost watch history")
     );
     stop.cancel();
 }
@@ -249,8 +249,8 @@ async fn damage_costs_pages_of_claims_only_if_a_claim_can_be_lost() {
     let node = TestNode::start(&server);
     let checkpoint = node.root.path().join("data/checkpoint.json");
     for (event, claims) in [
-        ("damage, no CDI spec without a record", 0),
-        ("damage, claims found on the second page", 1),
+        ("damaged checkpoint, no claim lost", 0),
+        ("damaged checkpoint, lost claim on the second page", 1),
     ] {
         if claims > 0 {
             node.prepare("ns", "a").await.unwrap();

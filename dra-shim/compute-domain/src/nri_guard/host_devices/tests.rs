@@ -349,7 +349,7 @@ async fn whatever_nvidias_runtime_gives_by_its_usual_settings_is_refused() {
 
 /// `cargo test --release -p compute-domain-plugin what_a_look_costs -- --ignored --nocapture`
 #[test]
-#[ignore = "prints what the README says"]
+#[ignore = "prints how long reading the CDI specs takes"]
 fn what_a_look_costs() {
     let cost = |what: &str, dir: &tempfile::TempDir| {
         let fabric = "example.com/fabric=all";
