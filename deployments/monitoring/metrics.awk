@@ -1,8 +1,8 @@
 # Whether expressions of PromQL name metrics, labels and values that there are.
 #
-#   awk -F '\t' -f metrics.awk README... EXPRESSIONS
+#   awk -F '\t' -f metrics.awk PAGE.md... EXPRESSIONS
 #
-# READMEs have rows | `METRIC{LABEL,LABEL}` | meaning, with `VALUE`s |. The last file has a line for each expression:
+# Pages have rows | `METRIC{LABEL,LABEL}` | meaning, with `VALUE`s |. The last file has a line for each expression:
 # where it is from, a tab, the expression. Prints what is wrong, and fails.
 
 BEGIN {
@@ -12,7 +12,7 @@ BEGIN {
     known["up"] = 1
 }
 
-FILENAME ~ /README\.md$/ {
+FILENAME ~ /\.md$/ {
     if ($0 !~ /^\| `(imex|nvidia)_dra_/) next
     split($0, parts, "`")
     name = parts[2]

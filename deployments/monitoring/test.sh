@@ -60,10 +60,10 @@ expressions() {
 expressions >"$scratch/expressions"
 [ "$(grep -c '^ *- alert: ' "$alerts")" = "$(grep -vc '^dashboard.json' "$scratch/expressions")" ] || fail "not every alert's expression was found"
 [ "$(grep -c '"refId"' dashboard.json)" = "$(grep -c '^dashboard.json' "$scratch/expressions")" ] || fail "not every expression of the dashboard was found"
-tables=("$root/controller/README.md" "$root/dra-shim/compute-domain/README.md" "$root/dra-shim/daemon/README.md")
+tables=("$root/docs/reference/controller-metrics.md" "$root/dra-shim/compute-domain/README.md" "$root/dra-shim/daemon/README.md")
 awk -F '\t' -f metrics.awk "${tables[@]}" "$scratch/expressions" || failed=1
 
-# metrics_of README: the names in its table, one on each line.
+# metrics_of PAGE: the names in its table, one on each line.
 metrics_of() { sed -n 's/^| `\(\(imex\|nvidia\)_dra_[a-z_]*\).*/\1/p' "$1"; }
 grep '^dashboard.json' "$scratch/expressions" | grep -oE '(imex|nvidia)_dra_[a-z_]+' | sort -u >"$scratch/shown"
 # Some metrics are of several programs, and say nothing of one.
