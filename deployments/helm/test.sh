@@ -320,7 +320,7 @@ lacks NetworkPolicy open
 
 # For the Prometheus operator: nothing unless asked for, one PodMonitor for each program that has metrics, by the name of their port.
 lacks 'monitoring.coreos.com' default
-contains 'runbook_url: https://git.example/imex-dra/blob/v9/controller/README.md#' everything
+contains 'runbook_url: https://git.example/imex-dra/blob/v9/docs/reference/controller-behaviour.md#' everything
 [ "$(grep -c 'kind: PodMonitor' "$scratch/everything.yaml")" = 1 ] || fail "not one PodMonitor, for the plugin, where the controller has no metrics"
 monitored=(--set monitoring.podMonitor.enabled=true --set-string monitoring.prometheusRule.enabled=true)
 render "${gate[@]}" "${monitored[@]}" --set controller.metrics.metricsPath=numbers >"$scratch/monitored.yaml"

@@ -183,11 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_has_the_request_of_the_template_for_claims_that_are_written_by_hand() {
-        let readme = include_str!("../../README.md");
-        let (_, section) = readme
-            .split_once("### A claim that is written by hand\n")
-            .unwrap();
+    fn the_page_has_the_request_of_the_template_for_claims_that_are_written_by_hand() {
+        let page = include_str!("../../../docs/reference/controller-behaviour.md");
+        let (_, section) = page.split_once("## Claims written by hand\n").unwrap();
         let (_, rest) = section.split_once("requests:\n      - ").unwrap();
         let (request, _) = rest.split_once("\n    config:\n").unwrap();
         let request: serde_json::Value = serde_json::from_str(request).unwrap();
