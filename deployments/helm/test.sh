@@ -339,7 +339,7 @@ notes_are_right() {
     notes "${gate[@]}" "${label[@]}" >"$scratch/label-notes.yaml"
     notes "${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims=true >"$scratch/groups-notes.yaml"
     contains 'A claim of the DeviceClass compute-domain-clique-channel.nvidia.com' groups-notes
-    contains 'A node has one pod with a channel at a time' label-notes
+    contains 'Each node runs one pod with a channel at a time' label-notes
     # req: CHART-22
     contains '     helm uninstall test --namespace imex-dra --no-hooks' label-notes
     lacks 'clique-channel' label-notes
@@ -349,12 +349,12 @@ notes_are_right() {
     lacks 'controller.networkPolicy.metricsFrom' monitored-notes
 
     notes -f "$here/golden/nvidia.values.yaml" >"$scratch/nvidia-notes.yaml"
-    contains "* Set, but without meaning here: webhook.tls (there is no webhook)." nvidia-notes
-    contains "* Set, but without meaning here: kubeletPlugin.containers.gpus (GPUs are another chart's)." nvidia-notes
-    [ "$(grep -c 'without meaning here' "$scratch/nvidia-notes.yaml")" = 11 ] || fail "the notes do not name every key of NVIDIA's that has no meaning here"
-    lacks 'without meaning here' label-notes
+    contains "* This value has no effect: webhook.tls (there is no webhook)." nvidia-notes
+    contains "* This value has no effect: kubeletPlugin.containers.gpus (GPUs are another chart's)." nvidia-notes
+    [ "$(grep -c 'This value has no effect' "$scratch/nvidia-notes.yaml")" = 11 ] || fail "the notes do not name every key of NVIDIA's that has no effect"
+    lacks 'This value has no effect' label-notes
 }
-# NVIDIA's values files need no editing; what they say that has no meaning here is told.
+# NVIDIA's values files need no editing; what they say that has no effect is told.
 # req: CHART-6
 render -f "$here/golden/nvidia.values.yaml" >"$scratch/nvidia.yaml" || fail "NVIDIA's keys are refused"
 lacks maxSurge nvidia

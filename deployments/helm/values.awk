@@ -33,7 +33,7 @@ match($0, /^ *("\*"|[A-Za-z]+):/) {
 { comment = "" }
 
 END {
-    print "\n## Keys of NVIDIA's chart without meaning here\n"
+    print "\n## Keys of NVIDIA's chart that have no effect\n"
     print "They are accepted, and named after the installation.\n"
     print "| key | why |\n|---|---|"
     for (i = 1; i <= count; i++) print unused[i]
