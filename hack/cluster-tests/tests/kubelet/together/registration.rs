@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use dra_kubelet::{Method, PluginBuilder, Registration};
 
-use crate::support::{Kubelet, Node, ScriptedDriver, run, seconds, until, within};
+use crate::support::{Node, ScriptedDriver, run, seconds, until, within};
 
 /// A pod starts and goes, each with one step of the driver.
 async fn serves_a_pod(on: &Node, pod: &str) -> Result<()> {
@@ -287,10 +287,9 @@ fn a_registration_socket_without_an_at_sign_in_its_name_is_not_answered() -> Res
         let socket = paths.find(|path| path.to_string_lossy().contains(&on.driver));
         let plain = registry.join(format!("{}-reg.sock", on.namespace));
         fs::hard_link(socket.context("the plugin has no socket")?, &plain)?;
-        let kubelet = Kubelet::of_cluster()?;
         let name = plain.to_string_lossy();
         until("kubelet's log has a reset stream", async || {
-            let lines = kubelet.lines_about(&name, 10);
+            let lines = on.kubelet.lines_about(&name, 10);
             let is_reset =
                 |line: &String| line.contains("RST_STREAM with error code: PROTOCOL_ERROR");
             ensure!(lines.iter().any(is_reset), "{lines:?}");
