@@ -185,11 +185,7 @@ pub(crate) fn name_aside(file: &str, reason: DamageReason, taken: &[String]) -> 
 pub(crate) fn damaged_reason(file: &str, name: &str) -> Option<DamageReason> {
     let word = name.strip_prefix(file)?.strip_prefix(DAMAGED_MARK)?;
     let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
-    let stem = if stem.len() < word.len() {
-        stem.strip_suffix('-').unwrap_or(word)
-    } else {
-        word
-    };
+    let stem = stem.strip_suffix('-').unwrap_or(word);
     let known = DamageReason::EVERY
         .into_iter()
         .find(|reason| reason.code() == stem);
