@@ -2,17 +2,13 @@
 //! files about them, and which channels a container asks for. The rest of the crate is for
 //! specs of any vendor, and only `lint` uses this module.
 
-mod asked_channels;
 mod capability;
 mod channel;
 mod driver_file;
 mod major;
 mod params;
+mod requested_channels;
 
-pub use asked_channels::{
-    Asked, AskedBy, AskedChannels, Channels, ContainerView, DeviceView, MountView, RuleView,
-    asked_channels,
-};
 pub use capability::{Capability, IMEX_MGMT_CAPABILITY};
 pub use channel::{CHANNEL_DIR, ChannelId, ChannelIdError, channel_edits, channel_node};
 pub use driver_file::{DriverFileError, DriverTextError};
@@ -22,3 +18,7 @@ pub use major::{
 };
 pub(crate) use params::MODE_BITS;
 pub use params::{DRIVER_PARAMS, DriverParams};
+pub use requested_channels::{
+    Channels, ContainerView, DeviceView, MountView, RequestSource, RequestedChannel,
+    RequestedChannels, RuleView, requested_channels,
+};

@@ -40,7 +40,7 @@
 //!
 //! # Judging
 //!
-//! [`asked_channels`] finds the IMEX channels that a container asks for, whatever the way: for
+//! [`requested_channels`] finds the IMEX channels that a container asks for, whatever the way: for
 //! those who decide whether it may have them.
 //!
 //! # Conventions

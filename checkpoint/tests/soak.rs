@@ -179,12 +179,12 @@ fn open(dir: &Path) -> Store<Device> {
 
 /// What a child said before it was killed.
 #[derive(Debug, Default)]
-struct Said {
+struct LastReport {
     tried: Vec<(String, Step)>,
     done: Vec<(String, Step)>,
 }
 
-fn killed_after(dir: &Path, life: Duration) -> Said {
+fn killed_after(dir: &Path, life: Duration) -> LastReport {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--ignored", "--nocapture"])
         .env(SOAK_DIR, dir)
@@ -192,7 +192,7 @@ fn killed_after(dir: &Path, life: Duration) -> Said {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut said = Said::default();
+    let mut said = LastReport::default();
     while said.tried.is_empty() {
         assert!(listen(&mut lines, &mut said), "the child ended by itself");
     }
@@ -212,7 +212,7 @@ fn kill_after(mut child: Child, life: Duration) {
 }
 
 /// Takes one line; `false` at the end. A line that was cut was not said.
-fn listen(lines: &mut impl BufRead, said: &mut Said) -> bool {
+fn listen(lines: &mut impl BufRead, said: &mut LastReport) -> bool {
     let mut line = String::new();
     if lines.read_line(&mut line).unwrap() == 0 {
         return false;
@@ -268,7 +268,7 @@ fn progress(store: &Store<Device>) -> Progress {
 
 /// `found` is `before` with everything that was done, and for each thread at
 /// most the one step more that was tried.
-fn check(before: &Progress, said: &Said, found: &Progress) -> Result<(), String> {
+fn check(before: &Progress, said: &LastReport, found: &Progress) -> Result<(), String> {
     let mut certain = before.clone();
     for (uid, step) in &said.done {
         certain.insert(uid.clone(), *step);

@@ -1,6 +1,6 @@
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use compute_domain_api::Settings;
-use compute_domain_api::resident::DEFAULT_MAX_NODES;
+use compute_domain_api::driver_managed::DEFAULT_MAX_NODES;
 use daemon_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs, StartError};
 use kube::core::Duration;
 

@@ -13,7 +13,7 @@
 //!
 //! What it costs the API server: at the start four lists, then four watches, one of them of the metadata of one
 //! object. The watch of slices is one
-//! more than the `clique_keeper`'s, if that runs, too: one list of the driver's slices when a leader
+//! more than the `node_labeler`'s, if that runs, too: one list of the driver's slices when a leader
 //! starts, and what changes in them, to one process. A node that joins costs one or two writes of its
 //! clique's object, one that leaves two or three and one read of its Node; nodes that change within a quarter of a
 //! second share them. An update of the daemons costs a list of the cluster's claims; each daemon that is replaced, four
@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_api::clique::ComputeDomainClique;
+use compute_domain_api::driver_managed::DRIVER_MANAGED_LABEL;
 use compute_domain_api::names::DRIVER_NAME;
-use compute_domain_api::resident::RESIDENT_LABEL;
 use compute_domain_core::{Clique, CliqueMembers, Clock, MemberCounts, NodeSlice, RolloutCounts};
 use daemon_runtime::{Events, RawObject, Readiness, ReadinessCondition, observe_watch};
 use dra_common::error_chain;
@@ -90,7 +90,7 @@ type RawClique = RawObject<ComputeDomainClique>;
     clippy::large_enum_variant,
     reason = "one exists at a time, and is taken at once"
 )]
-enum Told {
+enum WatchEvent {
     Slice(watcher::Result<Event<RawObject<ResourceSlice>>>),
     Pod(watcher::Result<Event<RawObject<Pod>>>),
     DaemonSet(watcher::Result<Event<RawMetadata<DaemonSet>>>),
@@ -100,7 +100,7 @@ enum Told {
 /// One run of it.
 struct Run<'a> {
     keeper: &'a MemberKeeper,
-    told: BoxStream<'static, Told>,
+    events: BoxStream<'static, WatchEvent>,
     /// The watches that have not listed yet. Nothing is written before.
     unlisted: HashSet<&'static str>,
     members: CliqueMembers,
@@ -136,23 +136,27 @@ impl MemberKeeper {
         let daemons = watcher::Config::default().labels(&self.daemons);
         let pods = Api::namespaced(observe_watch(&self.client, &pods), &self.namespace);
         let pods = watcher(pods, daemons).backoff(pauses());
-        let resident = || watcher::Config::default().labels(&format!("{RESIDENT_LABEL}=true"));
+        let driver_managed =
+            || watcher::Config::default().labels(&format!("{DRIVER_MANAGED_LABEL}=true"));
         let sets: Api<RawMetadata<DaemonSet>> =
             Api::namespaced(observe_watch(&self.client, &sets), &self.namespace);
-        let sets = watcher(sets, resident()).backoff(pauses());
+        let sets = watcher(sets, driver_managed()).backoff(pauses());
         let cliques = Api::namespaced(observe_watch(&self.client, &cliques), &self.namespace);
-        let cliques = watcher(cliques, resident()).backoff(pauses());
-        let told = futures_util::stream::select(
-            slices.map(Told::Slice),
+        let cliques = watcher(cliques, driver_managed()).backoff(pauses());
+        let event = futures_util::stream::select(
+            slices.map(WatchEvent::Slice),
             futures_util::stream::select(
-                pods.map(Told::Pod),
-                futures_util::stream::select(sets.map(Told::DaemonSet), cliques.map(Told::Clique)),
+                pods.map(WatchEvent::Pod),
+                futures_util::stream::select(
+                    sets.map(WatchEvent::DaemonSet),
+                    cliques.map(WatchEvent::Clique),
+                ),
             ),
         );
         let clock = Clock::new(Instant::now().into_std(), Timestamp::now());
         let mut run = Run {
             keeper: self,
-            told: told.boxed(),
+            events: event.boxed(),
             unlisted: HashSet::from(["slices", "pods", "daemon sets", "cliques"]),
             members: CliqueMembers::new(self.max_nodes, clock).with_force_after(self.force_after),
             claims: None,
@@ -184,7 +188,7 @@ impl Run<'_> {
             tokio::select! {
                 // What is known is heard before anything is written.
                 biased;
-                Some(told) = self.told.next() => self.take(told),
+                Some(event) = self.events.next() => self.take(event),
                 () = self.keeper.nodes.uses_changed() => self.take_uses(),
                 () = due => self.write_next().await,
             }
@@ -217,24 +221,24 @@ impl Run<'_> {
         Some(Instant::from_std(at).max(self.not_before))
     }
 
-    fn take(&mut self, told: Told) {
-        match told {
-            Told::Slice(event) => {
+    fn take(&mut self, event: WatchEvent) {
+        match event {
+            WatchEvent::Slice(event) => {
                 if let Some(event) = checked("ResourceSlices", event) {
                     self.take_slice(event);
                 }
             }
-            Told::Pod(event) => {
+            WatchEvent::Pod(event) => {
                 if let Some(event) = checked("pods of IMEX daemons", event) {
                     self.take_pod(event);
                 }
             }
-            Told::DaemonSet(event) => {
+            WatchEvent::DaemonSet(event) => {
                 if let Some(event) = checked("DaemonSets of IMEX daemons", event) {
                     self.take_daemon_set(event);
                 }
             }
-            Told::Clique(event) => {
+            WatchEvent::Clique(event) => {
                 if let Some(event) = checked("ComputeDomainCliques", event) {
                     self.take_clique(event);
                 }
@@ -248,8 +252,8 @@ impl Run<'_> {
             Event::Init => self.members.begin_slices(),
             Event::InitApply(slice) | Event::Apply(slice) => {
                 // One that cannot be decoded is not the plugin's.
-                if let Some(told) = slice.0.ok().as_ref().and_then(NodeSlice::new) {
-                    self.members.apply_slice(&told, now);
+                if let Some(event) = slice.0.ok().as_ref().and_then(NodeSlice::new) {
+                    self.members.apply_slice(&event, now);
                 }
             }
             Event::InitDone => {
@@ -257,8 +261,8 @@ impl Run<'_> {
                 self.unlisted.remove("slices");
             }
             Event::Delete(slice) => {
-                if let Some(told) = slice.0.ok().as_ref().and_then(NodeSlice::new) {
-                    self.members.remove_slice(&told, now);
+                if let Some(event) = slice.0.ok().as_ref().and_then(NodeSlice::new) {
+                    self.members.remove_slice(&event, now);
                 }
             }
         }

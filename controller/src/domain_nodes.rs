@@ -77,9 +77,9 @@ impl NodesOfDomains {
         if !self.enabled {
             return false;
         }
-        let is_news = self.state().nodes.set_domain(key, nodes);
+        let has_changed = self.state().nodes.set_domain(key, nodes);
         self.uses.notify_one();
-        is_news
+        has_changed
     }
 
     /// The domain has no claims, or is gone. Returns whether it had nodes.

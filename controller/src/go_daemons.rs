@@ -23,7 +23,7 @@ mod tests;
 use std::collections::{BTreeSet, HashSet};
 
 use compute_domain_api::names::{DOMAIN_LABEL, TARGET_DAEMON, TARGET_LABEL};
-use compute_domain_core::{GoDaemons, GoKind, GoNews, GoObject, GoStep};
+use compute_domain_core::{GoDaemonEvent, GoDaemons, GoKind, GoObject, GoStep};
 use daemon_runtime::{Readiness, observe_watch};
 use dra_common::error_chain;
 use futures_util::StreamExt as _;
@@ -65,21 +65,21 @@ pub(crate) struct GoDaemonRemover {
 }
 
 /// An event of the metadata of an object.
-type Told = watcher::Result<Event<ObjectMeta>>;
+type MetadataEvent = watcher::Result<Event<ObjectMeta>>;
 
 /// What a watch of the Go driver's objects tells.
-struct ToldOfObject {
+struct GoObjectEvent {
     kind: GoKind,
     namespace: String,
-    told: Told,
+    event: MetadataEvent,
 }
 
 /// One run of it.
 struct Run<'a> {
     remover: &'a GoDaemonRemover,
-    told: SelectAll<BoxStream<'static, ToldOfObject>>,
+    events: SelectAll<BoxStream<'static, GoObjectEvent>>,
     /// The watch of claims.
-    claims: Option<BoxStream<'static, Told>>,
+    claims: Option<BoxStream<'static, MetadataEvent>>,
     /// The allocated ones, while that watch lists.
     allocated: BTreeSet<String>,
     /// The watches that have not listed yet. Nothing is done before.
@@ -93,7 +93,7 @@ struct Run<'a> {
 impl GoDaemonRemover {
     /// Never ends by itself.
     pub(crate) async fn run(&self) {
-        let mut told = SelectAll::new();
+        let mut events = SelectAll::new();
         let mut unlisted = HashSet::new();
         let [sets, templates, _] = CONDITIONS;
         let [sets, templates] = [sets, templates].map(|name| {
@@ -101,33 +101,33 @@ impl GoDaemonRemover {
             observe_watch(&self.client, &condition)
         });
         for namespace in &self.namespaces {
-            let of_kind = |kind, stream: BoxStream<'static, Told>| {
+            let of_kind = |kind, stream: BoxStream<'static, MetadataEvent>| {
                 let namespace = namespace.clone();
-                let told = stream.map(move |told| ToldOfObject {
+                let event = stream.map(move |event| GoObjectEvent {
                     kind,
                     namespace: namespace.clone(),
-                    told,
+                    event,
                 });
-                told.boxed()
+                event.boxed()
             };
             let api = Api::<RawMetadata<DaemonSet>>::namespaced(sets.clone(), namespace);
             let labelled = watcher::Config::default().labels(DOMAIN_LABEL);
             let watch = watcher(api, labelled).backoff(pauses()).map(meta_of);
-            told.push(of_kind(GoKind::DaemonSet, watch.boxed()));
+            events.push(of_kind(GoKind::DaemonSet, watch.boxed()));
 
             let api =
                 Api::<RawMetadata<ResourceClaimTemplate>>::namespaced(templates.clone(), namespace);
             let labelled =
                 watcher::Config::default().labels(&format!("{TARGET_LABEL}={TARGET_DAEMON}"));
             let watch = watcher(api, labelled).backoff(pauses()).map(meta_of);
-            told.push(of_kind(GoKind::Template, watch.boxed()));
+            events.push(of_kind(GoKind::Template, watch.boxed()));
 
             let kinds = [GoKind::DaemonSet, GoKind::Template];
             unlisted.extend(kinds.map(|kind| (kind, namespace.clone())));
         }
         let mut run = Run {
             remover: self,
-            told,
+            events,
             claims: None,
             allocated: BTreeSet::new(),
             unlisted,
@@ -156,8 +156,8 @@ impl Run<'_> {
             tokio::select! {
                 // What is known is heard before anything is removed.
                 biased;
-                Some(told) = self.told.next() => self.take(told),
-                told = next_of(&mut self.claims) => self.take_claim(told),
+                Some(event) = self.events.next() => self.take(event),
+                event = next_of(&mut self.claims) => self.take_claim(event),
                 () = due => self.act().await,
             }
             self.tell();
@@ -191,14 +191,14 @@ impl Run<'_> {
         self.daemons.due().filter(|_| ready).map(Instant::from_std)
     }
 
-    fn take(&mut self, told: ToldOfObject) {
-        let ToldOfObject {
+    fn take(&mut self, event: GoObjectEvent) {
+        let GoObjectEvent {
             kind,
             namespace,
-            told,
-        } = told;
+            event,
+        } = event;
         let now = Instant::now().into_std();
-        match checked("objects of the Go driver", told) {
+        match checked("objects of the Go driver", event) {
             None => {}
             Some(Event::Init) => {
                 self.daemons.begin(kind, &namespace);
@@ -223,13 +223,13 @@ impl Run<'_> {
         }
     }
 
-    fn take_claim(&mut self, told: Told) {
+    fn take_claim(&mut self, event: MetadataEvent) {
         let now = Instant::now().into_std();
         let name = |meta: &ObjectMeta| {
             let part = |part: &Option<String>| part.clone().unwrap_or_default();
             format!("{}/{}", part(&meta.namespace), part(&meta.name))
         };
-        match checked("ResourceClaims", told) {
+        match checked("ResourceClaims", event) {
             Some(Event::InitApply(meta)) if is_allocated(&meta) => {
                 self.allocated.insert(name(&meta));
             }
@@ -287,20 +287,22 @@ impl Run<'_> {
             metrics,
             ..
         } = self.remover;
-        for news in self.daemons.take_news() {
-            if matches!(news, GoNews::Removed { .. }) {
+        for event in self.daemons.take_events() {
+            if matches!(event, GoDaemonEvent::Removed { .. }) {
                 metrics.removed();
             }
-            let uid = news.domain();
+            let uid = event.domain();
             let Some(domain) = index.lock().domain(uid) else {
                 // There is nobody to tell.
-                info!(uid, ?news, "about a ComputeDomain that does not exist");
+                info!(uid, ?event, "about a ComputeDomain that does not exist");
                 continue;
             };
-            match &news {
-                GoNews::Waits { claims, .. } => reports.go_daemons_in_use(&domain, claims),
-                GoNews::Removed { .. } => reports.go_daemons_removed(&domain),
-                GoNews::CameBack { object, .. } => reports.go_daemons_came_back(&domain, object),
+            match &event {
+                GoDaemonEvent::Waits { claims, .. } => reports.go_daemons_in_use(&domain, claims),
+                GoDaemonEvent::Removed { .. } => reports.go_daemons_removed(&domain),
+                GoDaemonEvent::CameBack { object, .. } => {
+                    reports.go_daemons_came_back(&domain, object)
+                }
             }
         }
         metrics.set_waiting(self.daemons.waiting());
@@ -330,24 +332,24 @@ impl GoDaemonRemover {
 }
 
 /// Never returns without a watch.
-async fn next_of(watch: &mut Option<BoxStream<'static, Told>>) -> Told {
-    let told = match watch {
+async fn next_of(watch: &mut Option<BoxStream<'static, MetadataEvent>>) -> MetadataEvent {
+    let event = match watch {
         Some(watch) => watch.next().await,
         None => None,
     };
-    match told {
-        Some(told) => told,
+    match event {
+        Some(event) => event,
         // A watch never ends.
         None => std::future::pending().await,
     }
 }
 
-fn meta_of<K>(told: watcher::Result<Event<RawMetadata<K>>>) -> Told
+fn meta_of<K>(event: watcher::Result<Event<RawMetadata<K>>>) -> MetadataEvent
 where
     RawMetadata<K>: Resource,
 {
     let meta = |object: RawMetadata<K>| object.meta().clone();
-    told.map(|event| match event {
+    event.map(|event| match event {
         Event::Init => Event::Init,
         Event::InitApply(object) => Event::InitApply(meta(object)),
         Event::InitDone => Event::InitDone,
@@ -357,7 +359,8 @@ where
 }
 
 /// The event, unless it is an error: that is the readiness condition's, too.
-fn checked(what: &str, told: Told) -> Option<Event<ObjectMeta>> {
-    told.inspect_err(|err| warn!(what, error = error_chain(err), "watch failed; retrying"))
+fn checked(what: &str, event: MetadataEvent) -> Option<Event<ObjectMeta>> {
+    event
+        .inspect_err(|err| warn!(what, error = error_chain(err), "watch failed; retrying"))
         .ok()
 }

@@ -30,11 +30,11 @@
 //! them: one list, of 500 claims each page, for a burst of reports; of all domains, one at a time and ten
 //! a second at most. A claim without a report, or a domain without claims, costs none.
 //!
-//! `clique_keeper` runs beside the worker if the operator wants nodes to have a label for their NVLink
+//! `node_labeler` runs beside the worker if the operator wants nodes to have a label for their NVLink
 //! clique. It is about nodes and `ResourceSlices`, and shares nothing with the rest but the lease.
 //!
 //! `clique_members` runs beside the worker where the driver runs one `nvidia-imex` on each node: it keeps the
-//! objects from which the daemons learn their peers. Like `clique_keeper`, it shares nothing but the lease.
+//! objects from which the daemons learn their peers. Like `node_labeler`, it shares nothing but the lease.
 //!
 //! Two subcommands are for the chart's Jobs and for scripts: `apply_crds` and `preflight`.
 //!
@@ -44,7 +44,6 @@ mod api_client;
 mod apply_crds;
 mod args;
 mod backoff;
-mod clique_keeper;
 mod clique_members;
 mod crd_kind;
 mod domain_nodes;
@@ -56,6 +55,7 @@ mod lease;
 mod leftovers;
 mod metrics;
 mod namespace_args;
+mod node_labeler;
 mod preflight;
 mod queue;
 mod reconcile;

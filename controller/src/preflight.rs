@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use compute_domain_api::crd::ComputeDomain;
+use compute_domain_api::driver_managed::DRIVER_MANAGED_LABEL;
 use compute_domain_api::names::{DOMAIN_LABEL, TARGET_DAEMON, TARGET_LABEL};
-use compute_domain_api::resident::RESIDENT_LABEL;
 use compute_domain_api::{Mode, Settings};
 use compute_domain_core::{DriverChange, LiveDomain, Preflight};
 use daemon_runtime::{ImexArgs, KubeArgs, Part, Readiness, StartError, for_each_page};
@@ -148,8 +148,8 @@ async fn change(
 /// The mode of the installation that is there: in one of them, it has a `DaemonSet` of IMEX daemons.
 async fn installed_mode(client: &Client, namespace: &str) -> Result<Mode, ListError> {
     let api: Api<DaemonSet> = Api::namespaced(client.clone(), namespace);
-    let resident = ListParams::default().labels(RESIDENT_LABEL).limit(1);
-    let found = api.list_metadata(&resident).await;
+    let driver_managed = ListParams::default().labels(DRIVER_MANAGED_LABEL).limit(1);
+    let found = api.list_metadata(&driver_managed).await;
     let found = found.map_err(|source| ListError {
         what: "the DaemonSets of IMEX daemons",
         source,

@@ -12,7 +12,6 @@ use tracing::info;
 
 use crate::api_client::{ApiClient, CONTROLLER_NAME};
 use crate::args::{Args, Command};
-use crate::clique_keeper::{CliqueKeeper, CliqueMetrics};
 use crate::clique_members::{MemberKeeper, MemberMetrics};
 use crate::crd_kind::CrdKind;
 use crate::domain_nodes::NodesOfDomains;
@@ -21,6 +20,7 @@ use crate::go_daemons::{GoDaemonMetrics, GoDaemonRemover};
 use crate::lease::{Elector, LeaseConfig};
 use crate::metrics::Metrics;
 use crate::namespace_args::NamespaceArgs;
+use crate::node_labeler::{CliqueMetrics, NodeLabeler};
 use crate::reconcile::{Context, SharedIndex};
 use crate::refusals::Refusals;
 use crate::reports::Reports;
@@ -84,7 +84,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
 
     let fence = Fence::default();
     let api = ApiClient::new(client.clone(), fence.clone(), namespaces.own());
-    let clique_keeper = label_nodes.then(|| CliqueKeeper {
+    let node_labeler = label_nodes.then(|| NodeLabeler {
         client: client.clone(),
         api: api.clone(),
         events: events.clone(),
@@ -118,7 +118,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
     let worker = Worker {
         client: client.clone(),
         context,
-        clique_keeper,
+        node_labeler,
         member_keeper,
         go_daemon_remover,
         metrics: metrics.controller,

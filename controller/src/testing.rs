@@ -70,7 +70,7 @@ pub(crate) fn mk_worker_with(
     Worker {
         client,
         context,
-        clique_keeper: None,
+        node_labeler: None,
         member_keeper: None,
         go_daemon_remover: None,
         metrics,

@@ -24,7 +24,7 @@ use crate::api_client::{RawDomain, RawLease, RawMetadata, RawTemplate};
     clippy::large_enum_variant,
     reason = "there is one at a time, on its way from the watch to the index"
 )]
-pub(crate) enum Told {
+pub(crate) enum WatchEvent {
     Domain(watcher::Result<watcher::Event<RawDomain>>),
     Template(watcher::Result<watcher::Event<RawTemplate>>),
     Claim(watcher::Result<watcher::Event<RawMetadata<ResourceClaim>>>),
@@ -38,8 +38,8 @@ pub(crate) enum Told {
 /// has the reason.
 pub(crate) struct Watches {
     client: Client,
-    told: SelectAll<BoxStream<'static, Told>>,
-    other_templates: Option<BoxStream<'static, Told>>,
+    events: SelectAll<BoxStream<'static, WatchEvent>>,
+    other_templates: Option<BoxStream<'static, WatchEvent>>,
 }
 
 /// The readiness conditions of the watches.
@@ -64,16 +64,19 @@ impl Watches {
         let leases = channels.map(|namespace| {
             let leases: Api<RawLease> = Api::namespaced(observed(CHANNELS), namespace);
             let watch = watcher(leases, watcher::Config::default().labels(CHANNEL_LABEL));
-            watch.backoff(pauses()).map(Told::Lease).boxed()
+            watch.backoff(pauses()).map(WatchEvent::Lease).boxed()
         });
-        let told = [
-            domains.backoff(pauses()).map(Told::Domain).boxed(),
-            templates.backoff(pauses()).map(Told::Template).boxed(),
-            claims.backoff(pauses()).map(Told::Claim).boxed(),
+        let event = [
+            domains.backoff(pauses()).map(WatchEvent::Domain).boxed(),
+            templates
+                .backoff(pauses())
+                .map(WatchEvent::Template)
+                .boxed(),
+            claims.backoff(pauses()).map(WatchEvent::Claim).boxed(),
         ];
         Self {
             client: client.clone(),
-            told: told.into_iter().chain(leases).collect(),
+            events: event.into_iter().chain(leases).collect(),
             other_templates: None,
         }
     }
@@ -88,18 +91,18 @@ impl Watches {
             let others: Api<RawMetadata<ResourceClaimTemplate>> = Api::all(self.client.clone());
             let unlabelled = watcher::Config::default().labels(&format!("!{DOMAIN_LABEL}"));
             let watch = watcher(others, unlabelled);
-            watch.backoff(pauses()).map(Told::Other).boxed()
+            watch.backoff(pauses()).map(WatchEvent::Other).boxed()
         });
     }
 }
 
 impl Stream for Watches {
-    type Item = Told;
+    type Item = WatchEvent;
 
     /// Never ends.
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
-        if let Poll::Ready(Some(told)) = self.told.poll_next_unpin(cx) {
-            return Poll::Ready(Some(told));
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
+        if let Poll::Ready(Some(event)) = self.events.poll_next_unpin(cx) {
+            return Poll::Ready(Some(event));
         }
         match &mut self.other_templates {
             Some(others) => others.poll_next_unpin(cx),

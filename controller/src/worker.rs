@@ -29,11 +29,11 @@ use group_numbers::GroupNumbers;
 use lost_labels::LostLabels;
 
 use crate::backoff::Backoff;
-use crate::clique_keeper::CliqueKeeper;
 use crate::clique_members::MemberKeeper;
 use crate::go_daemons::GoDaemonRemover;
 use crate::leftovers;
 use crate::metrics::Metrics;
+use crate::node_labeler::NodeLabeler;
 use crate::queue::Queue;
 use crate::reconcile::{Context, ReconcileError};
 use crate::reports::name;
@@ -58,7 +58,7 @@ pub(crate) struct Worker {
     pub(crate) client: Client,
     pub(crate) context: Context,
     /// Labels nodes, if the operator wants that.
-    pub(crate) clique_keeper: Option<CliqueKeeper>,
+    pub(crate) node_labeler: Option<NodeLabeler>,
     /// Keeps the members of cliques, where the driver runs the IMEX daemons.
     pub(crate) member_keeper: Option<MemberKeeper>,
     /// Removes those that the Go driver has run, there.
@@ -132,7 +132,7 @@ impl Worker {
         let mut run = Run::new(self);
         tokio::select! {
             () = run.until_shutdown() => {}
-            () = self.keep_cliques() => {}
+            () = self.label_nodes() => {}
             () = self.keep_members() => {}
             () = self.remove_go_daemons() => {}
         }
@@ -143,8 +143,8 @@ impl Worker {
     }
 
     /// Never ends.
-    async fn keep_cliques(&self) {
-        match &self.clique_keeper {
+    async fn label_nodes(&self) {
+        match &self.node_labeler {
             Some(keeper) => keeper.run().await,
             None => std::future::pending().await,
         }
@@ -176,7 +176,7 @@ impl Worker {
         if let Some(keeper) = &self.member_keeper {
             keeper.stopped();
         }
-        if let Some(keeper) = &self.clique_keeper {
+        if let Some(keeper) = &self.node_labeler {
             keeper.stopped();
         }
         for name in CONDITIONS {
@@ -219,7 +219,7 @@ impl<'a> Run<'a> {
             let full = self.jobs.len() >= CONCURRENCY;
             tokio::select! {
                 () = self.worker.shutdown.cancelled() => return,
-                Some(told) = self.watches.next() => self.take(told),
+                Some(event) = self.watches.next() => self.take(event),
                 Some(finished) = self.jobs.next(), if !self.jobs.is_empty() => {
                     self.finish(finished);
                 }

@@ -32,7 +32,7 @@ pub(super) fn grant(
         let access = wanted.entry(numbers(rule)).or_insert(NONE);
         *access = access.union(rule.access);
     }
-    let (mut told, mut own) = (BTreeSet::new(), BTreeSet::new());
+    let (mut reported, mut own) = (BTreeSet::new(), BTreeSet::new());
     for rule in rules {
         let numbers = numbers(rule);
         let given = given.get(&numbers).copied().unwrap_or(NONE);
@@ -50,7 +50,7 @@ pub(super) fn grant(
             }
         }
         let excess = !wanted.get(&numbers).is_some_and(|all| all.contains(given));
-        if excess && told.insert(numbers) {
+        if excess && reported.insert(numbers) {
             tell(LossReason::MoreAccess(given));
         }
     }

@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use imex_cdi::{
-    Asked, Channels, ContainerView, DeviceNode, Major, MountView, QualifiedName, Registry,
-    asked_channels,
+    Channels, ContainerView, DeviceNode, Major, MountView, QualifiedName, Registry,
+    RequestedChannel, requested_channels,
 };
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,7 @@ fn host(specs: &[String]) -> (tempfile::TempDir, Registry) {
     (dir, registry)
 }
 
-fn asked(input: &Input, registry: &Registry) -> Vec<Asked> {
+fn asked(input: &Input, registry: &Registry) -> Vec<RequestedChannel> {
     let mounts = input.mounts.iter();
     let view = ContainerView {
         name: "main",
@@ -94,10 +94,10 @@ fn asked(input: &Input, registry: &Registry) -> Vec<Asked> {
         let nodes = edits.into_iter().flat_map(|edits| &edits.device_nodes);
         Some(nodes.cloned().collect())
     };
-    asked_channels(&view, Major::new(235).ok(), resolve).requests
+    requested_channels(&view, Major::new(235).ok(), resolve).requests
 }
 
-fn covers(asked: &[Asked], channel: u32) -> bool {
+fn covers(asked: &[RequestedChannel], channel: u32) -> bool {
     asked.iter().any(|asked| match &asked.channels {
         Channels::One(id) => id.get() == channel,
         Channels::Every => true,

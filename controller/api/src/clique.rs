@@ -3,7 +3,7 @@
 //!
 //! Fields are those of the Go driver's CRD, where its daemons write them, one object for each
 //! `ComputeDomain` and clique. Here the controller alone writes one object for each clique, which all
-//! `ComputeDomains` share; it has the label [`RESIDENT_LABEL`](crate::resident::RESIDENT_LABEL). The fields that
+//! `ComputeDomains` share; it has the label [`DRIVER_MANAGED_LABEL`](crate::driver_managed::DRIVER_MANAGED_LABEL). The fields that
 //! the Go driver lacks are optional: its objects can be read, too.
 
 #![expect(
@@ -16,7 +16,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::crd::{ComputeDomainState, integer_schema, state_schema};
-use crate::resident::NameScheme;
+use crate::driver_managed::NameScheme;
 
 /// The fields of a `ComputeDomainClique` other than metadata. It has neither spec nor status.
 #[derive(

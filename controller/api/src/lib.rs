@@ -10,7 +10,7 @@
 //! | [`OpaqueConfig::decode_strict`] | the opaque config of a claim, fully checked | by the plugin, in Prepare, and by the controller, to compare a template with what it should be |
 //! | [`OpaqueConfig::decode_lenient`] | the same, of a newer version or of another writer | by none of our programs yet; so the Go driver reads the configs in its checkpoints |
 //! | `crd::ComputeDomain` (feature `crd`) | the custom resource | by the controller and by the plugin, to look up whether a ComputeDomain exists |
-//! | `clique::ComputeDomainClique` (feature `crd`), [`resident`] | the members of a clique, and what their IMEX daemons tell | in the driver-managed mode |
+//! | `clique::ComputeDomainClique` (feature `crd`), [`driver_managed`] | the members of a clique, and what their IMEX daemons tell | in the driver-managed mode |
 //! | [`names`], [`gates`], [`DomainUid`] | labels, device names; feature gates; the UID of a ComputeDomain | everywhere |
 //!
 //! There is no I/O: everything here is data, and pure functions on text. Names and JSON are those of
@@ -20,10 +20,10 @@
 //! hosts. In the *driver-managed* mode the driver runs it in pods; only the Go driver implements it.
 
 mod domain_uid;
+pub mod driver_managed;
 pub mod gates;
 pub mod names;
 mod opaque;
-pub mod resident;
 mod settings;
 
 #[cfg(feature = "crd")]

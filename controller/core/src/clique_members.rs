@@ -456,8 +456,8 @@ impl CliqueMembers {
         if cliques.is_empty() {
             cliques.insert(None);
         }
-        let said = self.observed.said(node).clone().into_clique();
-        cliques.extend(said.map(Some));
+        let reported = self.observed.reported(node).clone().into_clique();
+        cliques.extend(reported.map(Some));
         for clique in cliques {
             self.schedule.touch(clique, now);
         }

@@ -77,11 +77,11 @@ impl Cliques {
         let new: Vec<_> = now.difference(&before).cloned().collect();
         let entered = new.iter().filter(|_| !isolated);
         let newly_shared = entered.flat_map(|clique| self.enter(clique, key));
-        let mut told = BTreeMap::<Key, BTreeSet<Clique>>::new();
+        let mut notified = BTreeMap::<Key, BTreeSet<Clique>>::new();
         for (holder, clique) in newly_shared.collect::<Vec<_>>() {
-            told.entry(holder).or_default().insert(clique);
+            notified.entry(holder).or_default().insert(clique);
         }
-        let shared = told.into_iter();
+        let shared = notified.into_iter();
         let mut findings: Vec<_> = shared
             .map(|(holder, cliques)| {
                 let with = self.others(&cliques, &holder);
@@ -144,8 +144,8 @@ impl Cliques {
         let alone = holders.first().filter(|_| holders.len() == 1).cloned();
         let newcomer = (!holders.is_empty()).then(|| key.clone());
         holders.insert(key.clone());
-        let told = alone.into_iter().chain(newcomer);
-        told.map(|holder| (holder, clique.clone())).collect()
+        let notified = alone.into_iter().chain(newcomer);
+        notified.map(|holder| (holder, clique.clone())).collect()
     }
 
     fn others(&self, cliques: &BTreeSet<Clique>, key: &Key) -> BTreeSet<Key> {

@@ -44,7 +44,7 @@ pub struct GoDaemons {
     domains: BTreeMap<Box<str>, Domain>,
     /// No claims are listed before this time.
     next_list: Option<Instant>,
-    news: Vec<GoNews>,
+    events: Vec<GoDaemonEvent>,
 }
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub enum GoStep {
 
 /// What users and operators are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GoNews {
+pub enum GoDaemonEvent {
     /// Claims of this ComputeDomain are allocated.
     Waits {
         /// Its UID.
@@ -108,9 +108,9 @@ pub enum GoNews {
     },
 }
 
-// === impl GoNews ===
+// === impl GoDaemonEvent ===
 
-impl GoNews {
+impl GoDaemonEvent {
     /// UID of the ComputeDomain that it is about.
     pub fn domain(&self) -> &str {
         let (Self::Waits { domain, .. } | Self::Removed { domain } | Self::CameBack { domain, .. }) =
@@ -145,7 +145,7 @@ impl GoDaemons {
         domain.due = Some(now);
         if domain.was_removed_lately(now) {
             domain.due = Some(now + COMES_BACK);
-            self.news.push(GoNews::CameBack {
+            self.events.push(GoDaemonEvent::CameBack {
                 domain: uid.into(),
                 object: name,
             });
@@ -262,7 +262,7 @@ impl GoDaemons {
             }
             domain.state = State::Waits(claims.iter().map(|it| it.as_str().into()).collect());
             domain.due = None;
-            self.news.push(GoNews::Waits {
+            self.events.push(GoDaemonEvent::Waits {
                 domain: uid.clone(),
                 claims,
             });
@@ -277,7 +277,8 @@ impl GoDaemons {
         domain.failures = 0;
         domain.due = Some(now + KEPT);
         if !domain.was_removed_lately(now) {
-            self.news.push(GoNews::Removed { domain: uid.into() });
+            self.events
+                .push(GoDaemonEvent::Removed { domain: uid.into() });
         }
         domain.removed_at = Some(now);
     }
@@ -294,8 +295,8 @@ impl GoDaemons {
     }
 
     /// What is to be told, once.
-    pub fn take_news(&mut self) -> Vec<GoNews> {
-        std::mem::take(&mut self.news)
+    pub fn take_events(&mut self) -> Vec<GoDaemonEvent> {
+        std::mem::take(&mut self.events)
     }
 }
 

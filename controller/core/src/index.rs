@@ -1,4 +1,4 @@
-//! What the watches have told: the `ComputeDomains`, their templates, and the names of their claims.
+//! What the watches have reporting: the `ComputeDomains`, their templates, and the names of their claims.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -148,15 +148,15 @@ impl Index {
     /// The `ComputeDomains` whose status says how many nodes have no clique.
     pub fn with_nodes_without_clique(&self) -> Vec<Key> {
         let domains = self.domains.values();
-        let told = domains.filter(|domain| domain.reports_nodes_without_clique());
-        told.map(|domain| key_of(domain)).collect()
+        let reporting = domains.filter(|domain| domain.reports_nodes_without_clique());
+        reporting.map(|domain| key_of(domain)).collect()
     }
 
     /// The `ComputeDomains` that have claims and whose status has nodes.
     pub fn with_nodes(&self) -> Vec<Key> {
         let domains = self.domains.values();
-        let told = domains.filter(|domain| domain.reports_nodes());
-        let with_claims = told.filter(|domain| self.claims(domain).next().is_some());
+        let reporting = domains.filter(|domain| domain.reports_nodes());
+        let with_claims = reporting.filter(|domain| self.claims(domain).next().is_some());
         with_claims.map(|domain| key_of(domain)).collect()
     }
 

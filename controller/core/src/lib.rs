@@ -88,7 +88,9 @@ pub use content::{Content, leaves_out_only};
 pub use decide::{Decision, Findings, Outcome, Request, decide};
 pub use domain::{Domain, UnidentifiedError};
 pub use domain_nodes::DomainNodes;
-pub use go_daemons::{GoDaemons, GoKind, GoNews, GoObject, GoStep, is_clique_of, label_removal};
+pub use go_daemons::{
+    GoDaemonEvent, GoDaemons, GoKind, GoObject, GoStep, is_clique_of, label_removal,
+};
 pub use group_lease::{GROUP_LEASE, GroupLease, GroupStep, GroupUse};
 pub use group_pools::{GroupPools, PoolStep, cliques_of_pools};
 pub use index::{Change, ClaimName, Index, Key, Observed};

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::cliques::Clique;
 use crate::listing::Listing;
 
-pub(crate) use self::slice::Said;
+pub(crate) use self::slice::ReportedClique;
 pub use self::slice::{NodeSlice, is_without_clique};
 
 /// After how long a label that somebody else owns is tried again: the owner may have been uninstalled.
@@ -50,7 +50,7 @@ struct Node {
     uid: Box<str>,
     /// The name of the slice that spoke last.
     slice: Box<str>,
-    said: Said,
+    reported: ReportedClique,
     label: Label,
 }
 
@@ -109,16 +109,16 @@ impl NodeCliques {
     }
 
     /// The watch has this slice. Returns how the node's clique has changed, if both were known.
-    pub fn apply(&mut self, told: NodeSlice, now: Instant) -> Option<CliqueChange> {
-        self.listing.add(&told.node);
-        let (node, to) = (told.node.clone(), told.said.clone().into_clique());
-        if !self.is_news(&told, now) {
+    pub fn apply(&mut self, slice: NodeSlice, now: Instant) -> Option<CliqueChange> {
+        self.listing.add(&slice.node);
+        let (node, to) = (slice.node.clone(), slice.reported.clone().into_clique());
+        if !self.has_changed(&slice, now) {
             return None;
         }
         let from = if self.nodes.contains_key(&node) {
-            self.went(told)
+            self.went(slice)
         } else {
-            self.came(told)
+            self.came(slice)
         };
         if let Some(clique) = &to {
             self.enter(clique);
@@ -132,11 +132,11 @@ impl NodeCliques {
     ///
     /// The node's label is not known from now on: the slice may be gone because the node is, and one of
     /// the same name has no label.
-    pub fn remove(&mut self, told: &NodeSlice) {
-        let node = self.nodes.get(&told.node);
+    pub fn remove(&mut self, slice: &NodeSlice) {
+        let node = self.nodes.get(&slice.node);
         // A new slice may have been told of before.
-        if node.is_some_and(|node| node.slice == told.slice) {
-            self.forget(&told.node);
+        if node.is_some_and(|node| node.slice == slice.slice) {
+            self.forget(&slice.node);
         }
     }
 
@@ -165,10 +165,10 @@ impl NodeCliques {
             let Some(node) = self.nodes.get_mut(&name) else {
                 continue;
             };
-            let wanted = match &node.said {
-                Said::Nothing => continue,
-                Said::NoClique => None,
-                Said::Clique(clique) => Some(clique.clone()),
+            let wanted = match &node.reported {
+                ReportedClique::Nothing => continue,
+                ReportedClique::NoClique => None,
+                ReportedClique::Clique(clique) => Some(clique.clone()),
             };
             let label = Label::Is(wanted.as_deref().map(Box::from));
             if node.label != label {
@@ -205,7 +205,7 @@ impl NodeCliques {
     /// since it was written is written again.
     pub fn labels_are(&mut self, labels: &HashMap<Box<str>, Box<str>>, now: Instant) {
         for (name, node) in &mut self.nodes {
-            let Said::Clique(clique) = &node.said else {
+            let ReportedClique::Clique(clique) = &node.reported else {
                 continue;
             };
             match (labels.get(name), &node.label) {
@@ -222,37 +222,37 @@ impl NodeCliques {
     }
 
     /// A slice of a node that has one already. Returns whether it says something new of the clique.
-    fn is_news(&mut self, told: &NodeSlice, now: Instant) -> bool {
-        let Some(known) = self.nodes.get_mut(&told.node) else {
+    fn has_changed(&mut self, slice: &NodeSlice, now: Instant) -> bool {
+        let Some(known) = self.nodes.get_mut(&slice.node) else {
             return true;
         };
-        known.slice = told.slice.clone();
-        if known.uid != told.uid {
-            known.uid = told.uid.clone();
+        known.slice = slice.slice.clone();
+        if known.uid != slice.uid {
+            known.uid = slice.uid.clone();
             known.label = Label::Unknown;
-            self.due.insert((now, told.node.clone()));
+            self.due.insert((now, slice.node.clone()));
         }
-        told.said != Said::Nothing && told.said != known.said
+        slice.reported != ReportedClique::Nothing && slice.reported != known.reported
     }
 
     /// Returns the clique that the node has left.
-    fn went(&mut self, told: NodeSlice) -> Option<Clique> {
-        let known = self.nodes.get_mut(&told.node)?;
-        let left = std::mem::replace(&mut known.said, told.said).into_clique()?;
+    fn went(&mut self, slice: NodeSlice) -> Option<Clique> {
+        let known = self.nodes.get_mut(&slice.node)?;
+        let left = std::mem::replace(&mut known.reported, slice.reported).into_clique()?;
         self.leave(&left);
         Some(left)
     }
 
     /// A slice of a node that had none. Returns the clique in which it was when it had one.
-    fn came(&mut self, told: NodeSlice) -> Option<Clique> {
+    fn came(&mut self, slice: NodeSlice) -> Option<Clique> {
         let node = Node {
-            uid: told.uid,
-            slice: told.slice,
-            said: told.said,
-            label: self.listed_label(&told.node),
+            uid: slice.uid,
+            slice: slice.slice,
+            reported: slice.reported,
+            label: self.listed_label(&slice.node),
         };
-        let was_in = self.departed.remove(&told.node);
-        self.nodes.insert(told.node, node);
+        let was_in = self.departed.remove(&slice.node);
+        self.nodes.insert(slice.node, node);
         was_in
     }
 
@@ -267,7 +267,7 @@ impl NodeCliques {
         let Some(node) = self.nodes.remove(name) else {
             return;
         };
-        if let Some(clique) = node.said.into_clique() {
+        if let Some(clique) = node.reported.into_clique() {
             self.leave(&clique);
             // Nodes with new names come and go for as long as the process lives.
             if self.departed.len() > MOST_DEPARTED {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_api::resident::TEMPLATE_ANNOTATION;
+use compute_domain_api::driver_managed::TEMPLATE_ANNOTATION;
 use compute_domain_core::{Clique, MemberStep, Replacement, RolloutEvent, template};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::Resource as _;
@@ -108,7 +108,7 @@ impl Run<'_> {
         let now = Instant::now().into_std();
         self.members.pod_deleted(clique, uid, now);
         let name_of_node = node.as_deref().unwrap_or_default();
-        let (label, note) = told(name_of_node, how);
+        let (label, note) = describe(name_of_node, how);
         keeper.metrics.replaced(label);
         if label == "forced" {
             warn!(node = %name_of_node, pod = &**name, "{note}");
@@ -171,7 +171,7 @@ impl Run<'_> {
 }
 
 /// The label of the metric, and the sentence for people.
-fn told(node: &str, how: &Replacement) -> (&'static str, String) {
+fn describe(node: &str, how: &Replacement) -> (&'static str, String) {
     let (label, because) = match how {
         Replacement::Forced(claims) => {
             let text = format!(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use compute_domain_api::clique::ComputeDomainClique;
-use compute_domain_api::resident::RESIDENT_LABEL;
+use compute_domain_api::driver_managed::DRIVER_MANAGED_LABEL;
 use compute_domain_core::{Clique, MemberStep, UnplacedNode};
 use dra_common::error_chain;
 use kube::ResourceExt as _;
@@ -105,8 +105,8 @@ impl Run<'_> {
         let now = Instant::now().into_std();
         match found {
             Some(object) => {
-                if !object.labels().contains_key(RESIDENT_LABEL) {
-                    warn!(%clique, "the ComputeDomainClique has no label {RESIDENT_LABEL}; it gets it back");
+                if !object.labels().contains_key(DRIVER_MANAGED_LABEL) {
+                    warn!(%clique, "the ComputeDomainClique has no label {DRIVER_MANAGED_LABEL}; it gets it back");
                 }
                 self.members.apply_clique(&object, now);
             }

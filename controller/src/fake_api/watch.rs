@@ -26,9 +26,9 @@ struct Watch {
     api: FakeApi,
     call: Call,
     request: Request,
-    /// Up to which revision everything was delivered, or waits in `news`.
+    /// Up to which revision everything was delivered, or waits in `queued`.
     revision: u64,
-    news: VecDeque<Value>,
+    queued: VecDeque<Value>,
     changes: changes::Receiver<u64>,
     /// When the server ends it.
     ends_at: Instant,
@@ -45,7 +45,7 @@ pub(super) fn open(api: &FakeApi, call: Call, request: Request, fault: Option<Fa
         call,
         revision: request.query("resourceVersion").parse().unwrap(),
         request,
-        news: VecDeque::new(),
+        queued: VecDeque::new(),
         changes: api.shared.changes.subscribe(),
         ends_at: Instant::now() + Duration::from_secs(seconds),
         fault,
@@ -69,17 +69,17 @@ impl Watch {
                 self.ended = true;
                 return Some(Err(io::ErrorKind::ConnectionReset.into()));
             }
-            if !self.news.is_empty() {
+            if !self.queued.is_empty() {
                 if let Some(fault) = self.fault.take() {
                     return Some(self.go_wrong(fault).await);
                 }
-                return self.news.pop_front().map(|event| Ok(line(&event)));
+                return self.queued.pop_front().map(|event| Ok(line(&event)));
             }
             if let Err(expired) = self.read() {
                 self.ended = true;
                 return Some(Ok(line(&error(&expired))));
             }
-            if self.news.is_empty() {
+            if self.queued.is_empty() {
                 tokio::select! {
                     _ = self.changes.changed() => {}
                     () = sleep_until(self.ends_at) => self.ended = true,
@@ -111,7 +111,7 @@ impl Watch {
             };
             let mut object = shown(&self.request, object);
             object["metadata"]["resourceVersion"] = json!(change.revision.to_string());
-            self.news
+            self.queued
                 .push_back(json!({ "type": kind, "object": object }));
         }
         self.revision = state.store.revision();

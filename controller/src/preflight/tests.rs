@@ -166,7 +166,7 @@ async fn the_installed_mode_is_told_by_daemons() {
         "metadata": {
             "name": "imex-daemon",
             "namespace": "imex-dra",
-            "labels": { RESIDENT_LABEL: "true" },
+            "labels": { DRIVER_MANAGED_LABEL: "true" },
         },
     }));
     assert_eq!(installed(Step::Upgrade, &driver).await, driver_managed);

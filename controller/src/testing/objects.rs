@@ -197,7 +197,7 @@ pub(crate) fn message(api: &FakeApi, name: &str) -> String {
 }
 
 /// The condition about nodes without a clique, if there is one.
-pub(crate) fn told(api: &FakeApi, name: &str) -> Option<Value> {
+pub(crate) fn reported(api: &FakeApi, name: &str) -> Option<Value> {
     let domain = domain(api, name)?;
     let mut conditions = domain["status"]["conditions"].as_array()?.iter();
     conditions

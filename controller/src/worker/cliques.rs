@@ -42,13 +42,13 @@ impl<'a> Run<'a> {
         if is_reported(claim) || self.cliques.known.holds_any(key) {
             self.cliques.changed(key);
         }
-        let is_news = if is_allocated(claim) {
+        let has_changed = if is_allocated(claim) {
             // A node reports only what was allocated, and told of, before.
             !is_reported(claim)
         } else {
             nodes.has_any(key)
         };
-        if nodes.is_enabled() && is_news {
+        if nodes.is_enabled() && has_changed {
             self.cliques.allocations_changed(key);
         }
     }

@@ -17,32 +17,32 @@ use crate::queue::Queue;
 use crate::reconcile::Context;
 use crate::refusals::TakenName;
 use crate::waiting::is_allocated;
-use crate::watches::Told;
+use crate::watches::WatchEvent;
 
 impl Run<'_> {
-    pub(super) fn take(&mut self, told: Told) {
-        match told {
-            Told::Domain(event) => {
+    pub(super) fn take(&mut self, event: WatchEvent) {
+        match event {
+            WatchEvent::Domain(event) => {
                 if let Some(event) = self.log.checked(0, "ComputeDomains", event) {
                     self.take_domain(event);
                 }
             }
-            Told::Template(event) => {
+            WatchEvent::Template(event) => {
                 if let Some(event) = self.log.checked(1, "ResourceClaimTemplates", event) {
                     self.take_template(event);
                 }
             }
-            Told::Claim(event) => {
+            WatchEvent::Claim(event) => {
                 if let Some(event) = self.log.checked(2, "ResourceClaims", event) {
                     self.take_claim(event);
                 }
             }
-            Told::Lease(event) => {
+            WatchEvent::Lease(event) => {
                 if let Some(event) = self.log.checked(4, "Leases of IMEX channels", event) {
                     self.take_lease(event);
                 }
             }
-            Told::Other(event) => {
+            WatchEvent::Other(event) => {
                 let what = "ResourceClaimTemplates of others";
                 match self.log.checked(3, what, event) {
                     Some(Event::Delete(template)) => {
@@ -90,7 +90,7 @@ impl Run<'_> {
         let context = &self.worker.context;
         let key: Key = domain.uid().as_str().into();
         let change = context.index.lock().apply_domain(domain);
-        if self.is_news(change, &key) {
+        if self.has_changed(change, &key) {
             self.add(&[key]);
         }
     }
@@ -141,8 +141,8 @@ impl Run<'_> {
             Event::InitDone => {
                 index.lock().finish_claims();
                 waiting.finish();
-                let told = index.lock().with_nodes_without_clique();
-                self.add(&told);
+                let event = index.lock().with_nodes_without_clique();
+                self.add(&event);
                 let left = index.lock().leases_left();
                 self.add(&left);
                 self.claims_listed();
@@ -170,11 +170,11 @@ impl Run<'_> {
     /// What the domain was told about claims that wait is to go when none does.
     fn waits_no_more(&mut self, key: &Key, is_last: bool) {
         let index = &self.worker.context.index;
-        let is_told = || {
+        let is_reported = || {
             let domain = index.lock().domain(key);
             domain.is_some_and(|domain| domain.reports_nodes_without_clique())
         };
-        if is_last && is_told() {
+        if is_last && is_reported() {
             self.add([key]);
         }
     }
@@ -202,7 +202,7 @@ impl Run<'_> {
         let key: Key = template.domain_uid().into();
         let before = index.lock().key_of_template(&template.reference().uid);
         let change = index.lock().apply_template(template);
-        if !self.is_news(change, &key) {
+        if !self.has_changed(change, &key) {
             return;
         }
         let mislabelled = object
@@ -219,7 +219,7 @@ impl Run<'_> {
     }
 
     /// Whether an object of this key has changed. Reports who must not have done it.
-    fn is_news(&self, change: Change, key: &Key) -> bool {
+    fn has_changed(&self, change: Change, key: &Key) -> bool {
         let Change::Newer {
             by_second_controller,
         } = change

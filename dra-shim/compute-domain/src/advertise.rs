@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::device::{Placements, add_daemon, channel_health};
 use crate::device_form::DeviceForm;
-use crate::dropped::Dropped;
+use crate::dropped::UnsupportedFields;
 use crate::imex_daemon::PublishedDaemon;
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
@@ -27,7 +27,7 @@ pub(crate) struct Advertiser {
     pub(crate) placements: Placements,
     /// What the API server was seen to drop. It stays so until the plugin is started again:
     /// to find out would be to publish the device without its taint.
-    pub(crate) dropped: watch::Receiver<Dropped>,
+    pub(crate) dropped: watch::Receiver<UnsupportedFields>,
     /// Whether the device is for one claim or for many.
     pub(crate) form: watch::Receiver<DeviceForm>,
     /// What the slice says of the node's IMEX daemon; nothing in the host-managed mode.
@@ -79,7 +79,7 @@ impl Advertiser {
         &self,
         hardware: &Hardware,
         form: DeviceForm,
-        dropped: Dropped,
+        dropped: UnsupportedFields,
         daemon: &PublishedDaemon,
     ) {
         set(&self.fabric_ready, hardware.check_fabric());

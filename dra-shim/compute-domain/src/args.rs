@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Parser;
+use compute_domain_api::driver_managed::IMEXD_DIR;
 use compute_domain_api::names::DRIVER_NAME;
-use compute_domain_api::resident::IMEXD_DIR;
 use daemon_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs};
 
 use crate::nri_guard::Mode;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use compute_domain_api::driver_managed::{DRAINED_ATTRIBUTE, PLACE_ATTRIBUTE};
 use compute_domain_api::names::{
     self, CLIQUE_ATTRIBUTE, DEGRADED_FABRIC_TAINT, DEVICE_ID_ATTRIBUTE, DEVICE_TYPE_ATTRIBUTE,
     DEVICE_TYPE_CHANNEL, NO_CLIQUE_TAINT, SHARING_ENDS_TAINT, SLOTS_CAPACITY,
 };
-use compute_domain_api::resident::{DRAINED_ATTRIBUTE, PLACE_ATTRIBUTE};
 use compute_domain_api::{Isolation, Placement, Settings};
 use compute_domain_node::Hardware;
 use compute_domain_node::policy::{Fault, PrepareAnswer, Slice};
@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use nvml_clique::Fabric;
 
 use crate::device_form::DeviceForm;
-use crate::dropped::Dropped;
+use crate::dropped::UnsupportedFields;
 use crate::imex_daemon::PublishedDaemon;
 
 /// The one device that is published, whichever channels its claims open: a second one
@@ -77,7 +77,7 @@ impl Placements {
         self,
         hardware: &Hardware,
         form: DeviceForm,
-        dropped: Dropped,
+        dropped: UnsupportedFields,
     ) -> DesiredPool {
         match (hardware.policy().slice, form) {
             (Slice::Unchanged, _) | (_, DeviceForm::Undecided) => DesiredPool::Undecided,
@@ -101,7 +101,7 @@ impl Placements {
         self,
         hardware: &Hardware,
         form: DeviceForm,
-        dropped: Dropped,
+        dropped: UnsupportedFields,
     ) -> String {
         let mut parts = vec![describe(hardware)];
         if dropped.sharing {
@@ -132,7 +132,12 @@ impl Placements {
     }
 
     // req: NODE-33
-    fn publishing(self, hardware: &Hardware, form: DeviceForm, dropped: Dropped) -> Publishing {
+    fn publishing(
+        self,
+        hardware: &Hardware,
+        form: DeviceForm,
+        dropped: UnsupportedFields,
+    ) -> Publishing {
         let of_fault = hardware.policy().fault.and_then(|fault| {
             let (placement, key) = match fault {
                 Fault::NoClique => (self.without_clique, NO_CLIQUE_TAINT),

@@ -42,7 +42,7 @@ use tracing::{info, warn};
 
 use crate::checkpoint::DATA_MODE;
 use crate::claim_lookup::ClaimLookup;
-use crate::dropped::Dropped;
+use crate::dropped::UnsupportedFields;
 use crate::pod_lookup::PodLookup;
 use crate::shared_claims::SharedClaims;
 
@@ -88,7 +88,7 @@ pub(crate) struct DeviceFormTask {
     pub(crate) pods: PodLookup,
     pub(crate) form: watch::Sender<DeviceForm>,
     /// What the API server was seen to drop: the marker tells it to `cdi-gen doctor`.
-    pub(crate) dropped: watch::Receiver<Dropped>,
+    pub(crate) dropped: watch::Receiver<UnsupportedFields>,
     /// Whether the marker could be read, written or removed.
     pub(crate) marker_ready: ReadinessCondition,
     pub(crate) heartbeat: Heartbeat,
@@ -250,7 +250,7 @@ impl DeviceFormTask {
         access: impl Fn(&OsDir) -> Result<T, durable_file::Error> + Send + Sync + 'static,
     ) -> T {
         let access = Arc::new(access);
-        let mut told = false;
+        let mut reported = false;
         loop {
             self.heartbeat.beat();
             let (path, access) = (self.data_dir.clone(), Arc::clone(&access));
@@ -264,7 +264,7 @@ impl DeviceFormTask {
                     let reason = format!("{failure}: {}", error_chain(&error));
                     let reason = with_hint(&reason, error.hint());
                     self.marker_ready.set_unmet(&reason);
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut reported, true) {
                         self.events.warning(
                             &self.node,
                             "DeviceMarkerNotUsable",

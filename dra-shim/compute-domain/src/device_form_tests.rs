@@ -18,14 +18,14 @@ const GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
 /// The task at work, until it is dropped, and what it says.
 struct Running {
     form: watch::Receiver<DeviceForm>,
-    dropped: watch::Sender<Dropped>,
+    dropped: watch::Sender<UnsupportedFields>,
     readiness: Readiness,
     _stop: tokio_util::sync::DropGuard,
 }
 
 fn run(node: &TestNode, server: &ApiServer, sharing: Sharing) -> Running {
     let (form, seen) = watch::channel(DeviceForm::Undecided);
-    let (dropped, seen_to_drop) = watch::channel(Dropped::default());
+    let (dropped, seen_to_drop) = watch::channel(UnsupportedFields::default());
     let readiness = Readiness::default();
     let task = DeviceFormTask {
         sharing,

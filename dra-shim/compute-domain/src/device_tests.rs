@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use compute_domain_api::resident::Place;
+use compute_domain_api::driver_managed::Place;
 use nvml_clique::{
     ClusterUuid, Gpu, GpuFabricState, GpuRef, Health as GpuHealth, NoLibrary, NodeFabricState,
     NvmlFailure, Pending,
@@ -22,11 +22,11 @@ const PUBLISH: Placements = Placements {
 };
 
 const ONE: DeviceForm = DeviceForm::Exclusive;
-const NOTHING: Dropped = Dropped {
+const NOTHING: UnsupportedFields = UnsupportedFields {
     taints: false,
     sharing: false,
 };
-const TAINTS: Dropped = Dropped {
+const TAINTS: UnsupportedFields = UnsupportedFields {
     taints: true,
     sharing: false,
 };
@@ -251,7 +251,7 @@ fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
     );
     assert_eq!(device_of_many["attributes"]["id"], json!({ "int": 0 }));
 
-    let dropped = Dropped {
+    let dropped = UnsupportedFields {
         sharing: true,
         ..NOTHING
     };

@@ -93,7 +93,7 @@ impl ComputeDomainDriver {
         self.in_flight
             .reserved_for(&claim.id, claim.status.reserved_for());
         let claims = self.shared_claims.get()?;
-        if claims.seems_prepared(&claim.id.uid)
+        if claims.cached_as_prepared(&claim.id.uid)
             && let Some(prepared) = self.already_prepared(context, &claims, &claim.id).await?
         {
             return Ok(prepared);

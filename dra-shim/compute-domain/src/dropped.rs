@@ -2,7 +2,7 @@
 
 /// What the API server was seen not to store of the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Dropped {
+pub(crate) struct UnsupportedFields {
     /// Its taints: the feature gate `DRADeviceTaints` is off, as by default below
     /// Kubernetes 1.36.
     pub(crate) taints: bool,

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_api::resident::{DaemonPhase, DaemonState, Place};
+use compute_domain_api::driver_managed::{DaemonPhase, DaemonState, Place};
 use compute_domain_node::{ImexDaemon, ImexDaemonError, PrepareError};
 use daemon_runtime::{Events, Heartbeat};
 use dra_common::error_chain;
@@ -38,7 +38,7 @@ const LOOK_EVERY_WHILE_WAITED_FOR: Duration = Duration::from_millis(50);
 /// kubelet is told.
 const MARGIN: Duration = Duration::from_millis(500);
 
-type Said = Result<DaemonState, ImexDaemonError>;
+type StateResult = Result<DaemonState, ImexDaemonError>;
 
 /// What the daemon says, for claims that wait for it. Cheap to clone.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ pub(crate) struct DaemonWatch(Arc<Shared>);
 struct Shared {
     daemon: ImexDaemon,
     /// Has a receiver for each claim that waits.
-    said: watch::Sender<Option<Said>>,
+    state: watch::Sender<Option<StateResult>>,
     /// A claim has begun to wait.
     asked: Notify,
 }
@@ -87,7 +87,7 @@ impl DaemonWatch {
     pub(crate) fn new(daemon: ImexDaemon) -> Self {
         Self(Arc::new(Shared {
             daemon,
-            said: watch::Sender::new(None),
+            state: watch::Sender::new(None),
             asked: Notify::new(),
         }))
     }
@@ -103,7 +103,7 @@ impl DaemonWatch {
         clique: &str,
         waits: impl Fn(&ClaimError) + Send,
     ) -> Result<Waited, ClaimError> {
-        let mut said = self.0.said.subscribe();
+        let mut state = self.0.state.subscribe();
         let Err(mut reason) = self.ask(clique).await else {
             return Ok(Waited::No);
         };
@@ -112,7 +112,7 @@ impl DaemonWatch {
         let ready = async {
             loop {
                 // Also after a second: the file may have changed and changed back between two looks.
-                let _ = timeout(LOOK_EVERY, said.changed()).await;
+                let _ = timeout(LOOK_EVERY, state.changed()).await;
                 match self.ask(clique).await {
                     Ok(()) => return,
                     Err(error) => {
@@ -161,21 +161,21 @@ impl DaemonTask {
             self.heartbeat.beat();
             let reader = Arc::clone(shared);
             // A panic was logged by the hook.
-            if let Ok(said) = spawn_blocking(move || reader.daemon.state()).await {
-                let drained = self.drained_as(&said).await;
+            if let Ok(state) = spawn_blocking(move || reader.daemon.state()).await {
+                let drained = self.drained_as(&state).await;
                 self.published
-                    .send_if_modified(|before| before.update(drained, &said));
-                shared.said.send_if_modified(|before| {
-                    let changed = before.as_ref() != Some(&said);
+                    .send_if_modified(|before| before.update(drained, &state));
+                shared.state.send_if_modified(|before| {
+                    let changed = before.as_ref() != Some(&state);
                     if changed {
-                        log(&said);
-                        self.report(&said);
-                        *before = Some(said);
+                        log(&state);
+                        self.report(&state);
+                        *before = Some(state);
                     }
                     changed
                 });
             }
-            let pause = if shared.said.receiver_count() > 0 {
+            let pause = if shared.state.receiver_count() > 0 {
                 LOOK_EVERY_WHILE_WAITED_FOR
             } else {
                 LOOK_EVERY
@@ -190,8 +190,8 @@ impl DaemonTask {
 
     /// Every claim of the node waits until a person changes it.
     // req: DAEMON-11
-    fn report(&self, said: &Said) {
-        if let Ok(state) = said
+    fn report(&self, state: &StateResult) {
+        if let Ok(state) = state
             && state.phase == DaemonPhase::DriverTooOld
         {
             let note = format!("claims wait on this node: {}", state.reason);
@@ -202,8 +202,8 @@ impl DaemonTask {
 
     /// The UID of the daemon's pod, if it drains and no claim is prepared.
     // req: MODE-19
-    async fn drained_as(&self, said: &Said) -> Option<String> {
-        let is_draining = matches!(said, Ok(state) if state.phase == DaemonPhase::Draining);
+    async fn drained_as(&self, state: &StateResult) -> Option<String> {
+        let is_draining = matches!(state, Ok(state) if state.phase == DaemonPhase::Draining);
         if !is_draining {
             return None;
         }
@@ -225,8 +225,8 @@ impl PublishedDaemon {
     }
 
     /// Returns whether anything is new.
-    fn update(&mut self, drained: Option<String>, said: &Said) -> bool {
-        let place = said.as_ref().ok().and_then(|state| {
+    fn update(&mut self, drained: Option<String>, state: &StateResult) -> bool {
+        let place = state.as_ref().ok().and_then(|state| {
             let place = state.place?;
             Some((state.clique.clone(), place))
         });
@@ -237,8 +237,8 @@ impl PublishedDaemon {
     }
 }
 
-fn log(said: &Said) {
-    match said {
+fn log(state: &StateResult) {
+    match state {
         Ok(state) => {
             let DaemonState {
                 pod_uid,

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use compute_domain_api::resident::STATE_FILE;
+use compute_domain_api::driver_managed::STATE_FILE;
 use daemon_runtime::Liveness;
 use dra_checkpoint::BootId;
 use tempfile::TempDir;

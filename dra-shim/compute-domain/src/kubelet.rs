@@ -15,7 +15,7 @@ use tracing::warn;
 use crate::args::Paths;
 use crate::call_observer::CallObserver;
 use crate::driver::ComputeDomainDriver;
-use crate::dropped::Dropped;
+use crate::dropped::UnsupportedFields;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::second_plugin::SecondPluginAlarm;
@@ -53,7 +53,7 @@ pub(crate) struct KubeletConditions {
     pub(crate) registered: ReadinessCondition,
     pub(crate) published: ReadinessCondition,
     /// Is told what the API server has not stored of a device.
-    pub(crate) dropped: watch::Sender<Dropped>,
+    pub(crate) dropped: watch::Sender<UnsupportedFields>,
 }
 
 // === impl KubeletServer ===
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn what_an_api_server_drops_is_remembered_if_it_matters() {
         let readiness = Readiness::default();
-        let (sender, dropped) = watch::channel(Dropped::default());
+        let (sender, dropped) = watch::channel(UnsupportedFields::default());
         let conditions = KubeletConditions {
             api_server: readiness.add_start_condition("api-server", "not yet"),
             registered: readiness.add_condition("kubelet", "not yet"),
@@ -235,7 +235,7 @@ mod tests {
             api_server: readiness.add_start_condition("api-server", "not reached"),
             registered: readiness.add_condition("kubelet", "not registered"),
             published: readiness.add_condition("resource-slice", "not published"),
-            dropped: watch::channel(Dropped::default()).0,
+            dropped: watch::channel(UnsupportedFields::default()).0,
         };
         conditions.set_registered(&Registration::Registered);
         conditions.api_server.set_met();

@@ -2,8 +2,8 @@
 //! started, and tells or refuses one that asks for an IMEX channel without a claim.
 //!
 //! ```text
-//! container ──► imex_cdi::asked_channels ──► NodeClaims::whose ──► allowed
-//!   (view)       ▲ nothing: allowed            │ Perhaps       └─► told (warn), refused (enforce)
+//! container ──► imex_cdi::requested_channels ──► NodeClaims::channel_owner ──► allowed
+//!   (view)       ▲ nothing: allowed            │ OtherPods       └─► told (warn), refused (enforce)
 //!                │                             ▼
 //!          host_devices: names that     pod_claims: one GET of the pod, once
 //!          the host's CDI specs define
@@ -31,8 +31,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use compute_domain_node::{NodeClaims, Whose, channels_to_explain, sentence, unexplained};
-use imex_cdi::{AskedChannels, ChannelId, DefinedNodes, OpenNames, asked_channels};
+use compute_domain_node::{ChannelOwner, NodeClaims, channels_to_explain, sentence, unexplained};
+use imex_cdi::{ChannelId, DefinedNodes, OpenNames, RequestedChannels, requested_channels};
 use nri_plugin::api::{Container, ContainerUpdate, PodSandbox};
 use nri_plugin::{Context, Creation, Events, Late, Plugin, Refusal, Runtime, Service, StartError};
 use tokio::task::spawn_blocking;
@@ -78,15 +78,15 @@ pub(crate) struct NriGuard {
 }
 
 /// What a container asks for.
-struct Asked {
-    channels: AskedChannels,
+struct ContainerRequests {
+    channels: RequestedChannels,
     /// Why it may ask for more.
     open: Option<String>,
 }
 
-// === impl Asked ===
+// === impl ContainerRequests ===
 
-impl Asked {
+impl ContainerRequests {
     fn is_empty(&self) -> bool {
         self.channels.is_empty() && self.open.is_none()
     }
@@ -111,7 +111,7 @@ impl NriGuard {
     /// The names whose devices are not known by their kind.
     fn names(&self, pod: &PodSandbox, container: &Container) -> OpenNames {
         let names = RefCell::new(OpenNames::default());
-        asked_channels(
+        requested_channels(
             &view::view(pod, container),
             self.hardware.last_major(),
             |name| {
@@ -128,10 +128,10 @@ impl NriGuard {
         container: &Container,
         names: &OpenNames,
         found: &DefinedNodes,
-    ) -> Asked {
+    ) -> ContainerRequests {
         let (view, major) = (view::view(pod, container), self.hardware.last_major());
-        Asked {
-            channels: asked_channels(&view, major, |name| found.nodes(name)),
+        ContainerRequests {
+            channels: requested_channels(&view, major, |name| found.nodes(name)),
             open: found.open(names).map(str::to_owned),
         }
     }
@@ -171,7 +171,7 @@ impl NriGuard {
         moment: Moment,
         pod: &PodSandbox,
         container: &Container,
-        asked: &Asked,
+        asked: &ContainerRequests,
         limit: Duration,
     ) -> Option<Finding> {
         if asked.is_empty() {
@@ -202,8 +202,8 @@ impl NriGuard {
     }
 
     // req: NRI-13
-    async fn find(&self, pod: &PodSandbox, asked: &Asked, limit: Duration) -> Finding {
-        let Asked {
+    async fn find(&self, pod: &PodSandbox, asked: &ContainerRequests, limit: Duration) -> Finding {
+        let ContainerRequests {
             channels: asked,
             open,
         } = asked;
@@ -216,13 +216,13 @@ impl NriGuard {
                 Ok(claims) => claims,
                 Err(error) => return Finding::Unknown(error.message().to_owned()),
             };
-            answers = match self.whose(&claims, &channels, pod, limit).await {
+            answers = match self.channel_owner(&claims, &channels, pod, limit).await {
                 Ok(answers) => answers,
                 Err(reason) => return Finding::Unknown(reason),
             };
         }
-        let whose = |id| answers.remove(&id).unwrap_or(Whose::Nobodys);
-        let found = unexplained(asked, whose);
+        let channel_owner = |id| answers.remove(&id).unwrap_or(ChannelOwner::Unclaimed);
+        let found = unexplained(asked, channel_owner);
         match open {
             _ if !found.is_empty() => Finding::Unexplained(sentence(&found, asked.every_device)),
             Some(reason) => Finding::Unknown(format!("it names CDI devices, and {reason}")),
@@ -230,17 +230,17 @@ impl NriGuard {
         }
     }
 
-    /// Whose the channels are, as this process and the API server know it; where that does not
+    /// ChannelOwner the channels are, as this process and the API server know it; where that does not
     /// explain them, once more with what another instance has written to the checkpoint.
-    async fn whose(
+    async fn channel_owner(
         &self,
         claims: &Arc<NodeClaims>,
         channels: &BTreeSet<ChannelId>,
         pod: &PodSandbox,
         limit: Duration,
-    ) -> Result<BTreeMap<ChannelId, Whose>, String> {
+    ) -> Result<BTreeMap<ChannelId, ChannelOwner>, String> {
         let answers = self.whose_now(claims, channels, pod).await?;
-        if answers.values().all(Whose::is_explained) {
+        if answers.values().all(ChannelOwner::is_explained) {
             return Ok(answers);
         }
         let from_file = Arc::clone(claims);
@@ -254,18 +254,18 @@ impl NriGuard {
         claims: &NodeClaims,
         channels: &BTreeSet<ChannelId>,
         pod: &PodSandbox,
-    ) -> Result<BTreeMap<ChannelId, Whose>, String> {
+    ) -> Result<BTreeMap<ChannelId, ChannelOwner>, String> {
         let mut answers = BTreeMap::new();
         for &channel in channels {
-            let whose = claims.whose(channel, &pod.namespace, &pod.uid);
-            let mut whose = whose.map_err(|error| error.to_string())?;
-            if let Whose::Perhaps(candidates) = &whose {
+            let channel_owner = claims.channel_owner(channel, &pod.namespace, &pod.uid);
+            let mut channel_owner = channel_owner.map_err(|error| error.to_string())?;
+            if let ChannelOwner::OtherPods(candidates) = &channel_owner {
                 let is_pods = self.pods.any_is_of(pod, candidates, claims).await;
                 if is_pods.map_err(|error| dra_common::error_chain(&error))? {
-                    whose = Whose::ThisPods;
+                    channel_owner = ChannelOwner::ThisPod;
                 }
             }
-            answers.insert(channel, whose);
+            answers.insert(channel, channel_owner);
         }
         Ok(answers)
     }

@@ -130,7 +130,7 @@ impl Reconciler {
     /// unprepares the claim when its last pod ends.
     // req: NODE-29
     async fn is_in_use(&mut self, claims: &NodeClaims, claim: &ClaimRef, now: Instant) -> bool {
-        if !claims.seems_prepared(&claim.uid) {
+        if !claims.cached_as_prepared(&claim.uid) {
             return false; // it holds nothing
         }
         let presence = self.pods.presence(claim).await;

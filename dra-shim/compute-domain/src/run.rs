@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_api::resident::SOCKET_FILE;
+use compute_domain_api::driver_managed::SOCKET_FILE;
 use compute_domain_api::{Mode, Settings};
 use compute_domain_node::{Guard, ImexDaemon};
 use daemon_runtime::{
@@ -31,7 +31,7 @@ use crate::device::Placements;
 use crate::device_form::{DeviceForm, DeviceFormTask};
 use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
-use crate::dropped::Dropped;
+use crate::dropped::UnsupportedFields;
 use crate::host_imex::HostImexGate;
 use crate::imex_daemon::{DaemonTask, DaemonWatch, PublishedDaemon};
 use crate::in_flight::{InFlight, dump_on_signal};
@@ -138,7 +138,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     };
     let (desired, desired_slice) = watch::channel(DesiredPool::Undecided);
     let (health, device_health) = watch::channel(Vec::new());
-    let (dropped, seen_to_drop) = watch::channel(Dropped::default());
+    let (dropped, seen_to_drop) = watch::channel(UnsupportedFields::default());
     let (form, device_form) = watch::channel(DeviceForm::Undecided);
     let published = PublishedDaemon::at_start(parts.imex_daemon.as_ref());
     let (published, daemon) = watch::channel(published);
@@ -281,7 +281,7 @@ impl Parts {
     fn device_form_task(
         &self,
         form: watch::Sender<DeviceForm>,
-        dropped: watch::Receiver<Dropped>,
+        dropped: watch::Receiver<UnsupportedFields>,
     ) -> DeviceFormTask {
         DeviceFormTask {
             sharing: self.settings.sharing,
@@ -329,7 +329,7 @@ impl Parts {
         desired: watch::Sender<DesiredPool>,
         health: watch::Sender<Vec<DeviceHealth>>,
         (dropped, form, daemon): (
-            watch::Receiver<Dropped>,
+            watch::Receiver<UnsupportedFields>,
             watch::Receiver<DeviceForm>,
             watch::Receiver<PublishedDaemon>,
         ),
@@ -358,7 +358,7 @@ impl Parts {
         driver: ComputeDomainDriver,
         desired: watch::Receiver<DesiredPool>,
         health: watch::Receiver<Vec<DeviceHealth>>,
-        dropped: watch::Sender<Dropped>,
+        dropped: watch::Sender<UnsupportedFields>,
     ) -> KubeletServer {
         let condition = |name, reason| self.readiness.add_condition(name, reason);
         KubeletServer {

@@ -51,8 +51,8 @@ impl WriterWatch {
 
     /// Returns the pause until the next question.
     async fn ask(&self, claims: Arc<NodeClaims>) -> Duration {
-        let answer = spawn_blocking(move || claims.ask_writer()).await;
-        if matches!(answer, Ok(Ok(()) | Err(WriterError::Hindered(_)))) {
+        let answer = spawn_blocking(move || claims.probe_writable()).await;
+        if matches!(answer, Ok(Ok(()) | Err(WriterError::Blocked(_)))) {
             self.writer.beat();
         }
         let reason = match answer {

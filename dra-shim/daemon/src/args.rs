@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use compute_domain_api::resident::IMEXD_DIR;
+use compute_domain_api::driver_managed::IMEXD_DIR;
 use daemon_runtime::{HttpArgs, KubeArgs, LogArgs};
 
 use crate::certificates::Directories;

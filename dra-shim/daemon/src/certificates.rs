@@ -59,7 +59,7 @@ pub(crate) struct Certificates {
     /// What the copies are.
     installed: Option<Contents>,
     /// What was told last.
-    told: Option<Finding>,
+    reported: Option<Finding>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -87,11 +87,11 @@ pub(crate) enum Finding {
 
 /// What a look at the files has found.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct CertificateCheck {
     /// `nvidia-imex` is to read the copies again.
     pub(crate) renewed: bool,
     /// What has not been told yet.
-    pub(crate) news: Option<Finding>,
+    pub(crate) finding: Option<Finding>,
 }
 
 // === impl Directories ===
@@ -125,7 +125,7 @@ impl Certificates {
         Self {
             directories,
             installed: None,
-            told: None,
+            reported: None,
         }
     }
 
@@ -135,7 +135,7 @@ impl Certificates {
     /// Why there are none, as a sentence for people.
     // req: MODE-41
     pub(crate) fn usable(&self) -> Result<(), String> {
-        match (&self.installed, &self.told) {
+        match (&self.installed, &self.reported) {
             (Some(_), _) => Ok(()),
             (None, Some(Finding::Refused(reason))) => Err(reason.clone()),
             (None, _) => Err("the certificates have not been read yet".to_owned()),
@@ -144,23 +144,23 @@ impl Certificates {
 
     /// Whether the files have changed, and how they are.
     // req: MODE-41, MODE-42
-    pub(crate) fn look(&mut self, now: UnixTime) -> Look {
-        let mut look = Look::default();
+    pub(crate) fn look(&mut self, now: UnixTime) -> CertificateCheck {
+        let mut look = CertificateCheck::default();
         let checked = self.check(now).and_then(|(contents, finding)| {
             look.renewed = self.take(contents)?;
             Ok(finding)
         });
         let finding = checked.unwrap_or_else(|reason| Some(Finding::Refused(reason)));
-        if finding != self.told {
-            look.news.clone_from(&finding);
-            self.told = finding;
+        if finding != self.reported {
+            look.finding.clone_from(&finding);
+            self.reported = finding;
         }
         look
     }
 
     /// Whether the files can be used now.
     pub(crate) fn are_good(&self) -> bool {
-        !matches!(self.told, Some(Finding::Refused(_)))
+        !matches!(self.reported, Some(Finding::Refused(_)))
     }
 
     fn check(&self, now: UnixTime) -> Result<(Contents, Option<Finding>), String> {

@@ -126,14 +126,14 @@ fn good_files_are_copied_for_root_only_and_again_when_they_are_renewed() {
     }
     let mode = fs::metadata(secret.copies()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
-    assert_eq!(certificates.look(now()), Look::default());
+    assert_eq!(certificates.look(now()), CertificateCheck::default());
 
     secret.write(&mk_params(NAME));
     let look = certificates.look(now());
-    assert_eq!((look.renewed, look.news), (true, None));
+    assert_eq!((look.renewed, look.finding), (true, None));
     let renewed = fs::read(secret.source().join(KEY)).unwrap();
     assert_eq!(secret.copy_of(KEY), renewed);
-    assert_eq!(certificates.look(now()), Look::default());
+    assert_eq!(certificates.look(now()), CertificateCheck::default());
     assert!(!format!("{certificates:?}").contains("PRIVATE"));
 }
 
@@ -236,11 +236,15 @@ fn what_cannot_be_used_is_named_with_its_file_and_reason_and_the_copies_stay() {
         break_it(&secret);
         let look = certificates.look(now());
         assert!(!look.renewed && !certificates.are_good(), "{reason}");
-        let Some(Finding::Refused(why)) = look.news else {
+        let Some(Finding::Refused(why)) = look.finding else {
             panic!("nobody is told: {reason}");
         };
         assert!(why.contains(file) && why.contains(reason), "{why}");
-        assert_eq!(certificates.look(now()), Look::default(), "told twice");
+        assert_eq!(
+            certificates.look(now()),
+            CertificateCheck::default(),
+            "told twice"
+        );
         // It is started with those that it has.
         install(&mut certificates).unwrap();
         assert_eq!(secret.copy_of(KEY), before);
@@ -259,9 +263,9 @@ fn certificates_that_end_within_a_week_are_told_of_once() {
     secret.write(&params);
     let mut certificates = secret.certificates();
     let look = certificates.look(now());
-    assert_eq!(look.news, Some(Finding::EndsSoon));
+    assert_eq!(look.finding, Some(Finding::EndsSoon));
     assert!(certificates.are_good());
-    assert_eq!(certificates.look(now()), Look::default());
+    assert_eq!(certificates.look(now()), CertificateCheck::default());
     install(&mut certificates).unwrap();
 }
 
@@ -331,8 +335,8 @@ fn files_that_kubelet_replaces_while_they_are_read_are_those_of_one_moment() {
                 replace(round);
             }
         });
-        let news = (0..300).find_map(|_| certificates.look(now()).news);
+        let finding = (0..300).find_map(|_| certificates.look(now()).finding);
         done.store(true, Ordering::Relaxed);
-        assert_eq!(news, None);
+        assert_eq!(finding, None);
     });
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The process goes through [`Process`]: down, up, ending. What decides whether it is started anew is its
-//! `Seat` alone; a peer's new address is a signal. What becomes unknown (NVML hangs, the API server is
+//! `StartConfig` alone; a peer's new address is a signal. What becomes unknown (NVML hangs, the API server is
 //! away, the object is gone) changes nothing of a process that runs: programs that import memory die with it.
 
 pub(crate) mod action;
@@ -20,11 +20,11 @@ mod steps;
 
 use std::time::{Duration, Instant};
 
-use compute_domain_api::resident::DaemonState;
+use compute_domain_api::driver_managed::DaemonState;
 
 use self::action::{Action, Plan};
 use self::facts::{Answer, DRIVER_TOO_OLD, Exit, Fabric, Report, StartReason};
-use self::membership::{Me, Membership, Seat};
+use self::membership::{Me, Membership, StartConfig};
 use self::process::Process;
 
 /// How often files are compared with what they should be: kubelet rewrites a pod's hosts file when it
@@ -63,7 +63,7 @@ pub(crate) struct Core {
     names: Names,
     process: Process,
     /// That of the process, or of the last one.
-    last_seat: Option<Seat>,
+    last_seat: Option<StartConfig>,
     /// Grows when the certificates are renewed.
     certificates: u64,
     backoff: backoff::Backoff,
@@ -128,7 +128,10 @@ impl Core {
     pub(crate) fn clique(&self) -> Option<&str> {
         match &self.fabric {
             Fabric::Clique(clique) => Some(clique),
-            Fabric::Unknown(_) => self.plan.as_ref().map(|plan| plan.seat.clique.as_str()),
+            Fabric::Unknown(_) => self
+                .plan
+                .as_ref()
+                .map(|plan| plan.start_config.clique.as_str()),
             Fabric::NoClique(_) => None,
         }
     }
@@ -154,8 +157,9 @@ impl Core {
     /// Whether it moves members of a clique in which `nvidia-imex` runs.
     fn is_moved_by(&self, membership: &Membership) -> bool {
         let Some(plan) = &self.plan else { return false };
-        let runs = matches!(&self.process, Process::Up(up) if up.seat == plan.seat);
-        runs && plan.seat.clique == membership.seat.clique && plan.is_moved_by(membership)
+        let runs = matches!(&self.process, Process::Up(up) if up.start_config == plan.start_config);
+        runs && plan.start_config.clique == membership.start_config.clique
+            && plan.is_moved_by(membership)
     }
 
     fn take_held(&mut self, now: Instant) {
@@ -168,9 +172,14 @@ impl Core {
     }
 
     fn take_membership(&mut self, membership: Result<Membership, String>) {
-        if let Ok(Membership { seat, peers, .. }) = &membership {
+        if let Ok(Membership {
+            start_config,
+            peers,
+            ..
+        }) = &membership
+        {
             self.plan = Some(Plan {
-                seat: seat.clone(),
+                start_config: start_config.clone(),
                 peers: peers.clone(),
             });
         }
@@ -267,8 +276,8 @@ impl Core {
         // Answered by `names_written`; if not, it comes again with the next look.
         self.names.next_check = now + UPKEEP;
         actions.push(Action::WriteNames {
-            addresses: names::addresses(&plan.seat, &plan.peers, self.me.address),
-            own_name: plan.seat.own_name(),
+            addresses: names::addresses(&plan.start_config, &plan.peers, self.me.address),
+            own_name: plan.start_config.own_name(),
         });
     }
 

@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use compute_domain_api::resident::{DaemonPhase, NameScheme, Place};
+use compute_domain_api::driver_managed::{DaemonPhase, NameScheme, Place};
 use proptest::prelude::*;
 
-use super::membership::{Peers, Seat};
+use super::membership::{Peers, StartConfig};
 use super::process::SIGNAL_PAUSE;
 use super::*;
 
@@ -22,7 +22,7 @@ fn mk_me() -> Me {
 fn mk_membership(index: u32, peers: &[(u32, u8)]) -> Membership {
     let address = |last| IpAddr::from([10, 0, 0, last]);
     Membership {
-        seat: Seat {
+        start_config: StartConfig {
             clique: CLIQUE.to_owned(),
             index,
             length: 8,
@@ -47,7 +47,7 @@ struct World {
     core: Core,
     now: Instant,
     /// The process, if there is one.
-    process: Option<(u64, Seat, Peers)>,
+    process: Option<(u64, StartConfig, Peers)>,
     asked: Option<u64>,
     /// The addresses in the hosts file.
     hosts: Vec<(IpAddr, String)>,
@@ -125,20 +125,23 @@ impl World {
                     };
                     self.core.names_written(result, self.now);
                 }
-                Action::Start { seat, reason } => {
+                Action::Start {
+                    start_config,
+                    reason,
+                } => {
                     assert_eq!(self.process, None, "a second process");
                     self.starts.push(reason);
-                    let told = self.peers_in_hosts(&seat);
-                    self.process = Some((self.starts.len() as u64, seat, told));
+                    let peers_in_hosts = self.peers_in_hosts(&start_config);
+                    self.process = Some((self.starts.len() as u64, start_config, peers_in_hosts));
                 }
                 Action::Signal => {
                     if let Some(last) = self.signals.last() {
                         assert!(self.now - *last >= SIGNAL_PAUSE, "it would be ignored");
                     }
                     self.signals.push(self.now);
-                    let seat = self.process.as_ref().unwrap().1.clone();
-                    let told = self.peers_in_hosts(&seat);
-                    self.process.as_mut().unwrap().2 = told;
+                    let start_config = self.process.as_ref().unwrap().1.clone();
+                    let peers_in_hosts = self.peers_in_hosts(&start_config);
+                    self.process.as_mut().unwrap().2 = peers_in_hosts;
                 }
                 Action::Terminate => assert!(self.process.is_some()),
                 Action::Kill => self.exit(),
@@ -156,10 +159,10 @@ impl World {
     }
 
     /// What a process that looks all names up finds.
-    fn peers_in_hosts(&self, seat: &Seat) -> Peers {
-        let indices: BTreeMap<String, u32> = seat
+    fn peers_in_hosts(&self, start_config: &StartConfig) -> Peers {
+        let indices: BTreeMap<String, u32> = start_config
             .scheme
-            .host_names(&seat.clique, seat.length)
+            .host_names(&start_config.clique, start_config.length)
             .zip(0..)
             .collect();
         let peers = self.hosts.iter();
@@ -364,9 +367,12 @@ fn a_process_that_has_not_answered_yet_is_not_signalled() {
 fn only_another_place_starts_it_anew() {
     type Change = fn(&mut Membership);
     let changes: [(Change, StartReason); 3] = [
-        (|it| it.seat.index = 5, StartReason::Index),
-        (|it| it.seat.length = 9, StartReason::List),
-        (|it| it.seat.clique = "d.0".to_owned(), StartReason::Clique),
+        (|it| it.start_config.index = 5, StartReason::Index),
+        (|it| it.start_config.length = 9, StartReason::List),
+        (
+            |it| it.start_config.clique = "d.0".to_owned(),
+            StartReason::Clique,
+        ),
     ];
     for (change, reason) in changes {
         let mut world = World::ready();
@@ -374,7 +380,7 @@ fn only_another_place_starts_it_anew() {
         change(&mut membership);
         world
             .core
-            .fabric(Fabric::Clique(membership.seat.clique.clone()));
+            .fabric(Fabric::Clique(membership.start_config.clique.clone()));
         world.act();
         assert_eq!(world.starts.len(), 1);
         world.member(membership);
@@ -667,9 +673,12 @@ impl World {
         if self.phase() != DaemonPhase::Ready || self.state.as_ref().unwrap().clique.is_empty() {
             return;
         }
-        let (_, seat, _) = self.process.as_ref().unwrap();
-        assert_eq!(i64::from(seat.index), self.state.as_ref().unwrap().index);
-        let own = (mk_me().address, seat.own_name());
+        let (_, start_config, _) = self.process.as_ref().unwrap();
+        assert_eq!(
+            i64::from(start_config.index),
+            self.state.as_ref().unwrap().index
+        );
+        let own = (mk_me().address, start_config.own_name());
         assert!(self.hosts.contains(&own));
     }
 }
@@ -697,10 +706,10 @@ proptest! {
         world.answer(Answer::Ready);
         world.pass(2 * SIGNAL_PAUSE);
         prop_assert_eq!(world.phase(), DaemonPhase::Ready, "{:?}", world.core);
-        let (_, seat, told) = world.process.clone().unwrap();
-        prop_assert_eq!(seat.index, index);
+        let (_, start_config, peers_in_hosts) = world.process.clone().unwrap();
+        prop_assert_eq!(start_config.index, index);
         for (index, address) in mk_membership(index, &peers).peers {
-            prop_assert_eq!(told.get(&index), Some(&address));
+            prop_assert_eq!(peers_in_hosts.get(&index), Some(&address));
         }
         let starts = world.starts.len();
         let signals = world.signals.len();

@@ -4,12 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use compute_domain_api::resident::{
+use compute_domain_api::driver_managed::{
     CONFIG_FILE, DaemonState, NODE_LIST_FILE, SOCKET_FILE, STATE_FILE,
 };
 
 use crate::certificates::Directories;
-use crate::core::membership::Seat;
+use crate::core::membership::StartConfig;
 
 /// The directory, and what `nvidia-imex` is told beside the members.
 #[derive(Debug, Clone)]
@@ -40,10 +40,13 @@ impl Files {
 
     /// Makes the directory, and writes what `nvidia-imex` reads when it starts.
     // req: DAEMON-3
-    pub(crate) fn write_config(&self, seat: &Seat) -> io::Result<()> {
+    pub(crate) fn write_config(&self, start_config: &StartConfig) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let mut names = String::new();
-        for name in seat.scheme.host_names(&seat.clique, seat.length) {
+        for name in start_config
+            .scheme
+            .host_names(&start_config.clique, start_config.length)
+        {
             names.extend([name.as_str(), "\n"]);
         }
         ensure(&self.dir.join(NODE_LIST_FILE), names.as_bytes())?;
@@ -100,7 +103,7 @@ fn ensure(path: &Path, content: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use compute_domain_api::resident::{DaemonPhase, NameScheme};
+    use compute_domain_api::driver_managed::{DaemonPhase, NameScheme};
 
     use super::*;
 
@@ -119,16 +122,16 @@ mod tests {
     #[test]
     fn the_node_list_has_every_name_of_the_clique() {
         let (_dir, files) = mk_files();
-        let seat = Seat {
+        let start_config = StartConfig {
             clique: "c.0".to_owned(),
             index: 1,
             length: 3,
             scheme: NameScheme::Hash10,
         };
-        files.write_config(&seat).unwrap();
+        files.write_config(&start_config).unwrap();
         let names = fs::read_to_string(files.dir.join("nodes.cfg")).unwrap();
         assert_eq!(names.lines().count(), 3);
-        assert_eq!(names.lines().nth(1), Some(seat.own_name().as_str()));
+        assert_eq!(names.lines().nth(1), Some(start_config.own_name().as_str()));
         let config = fs::read_to_string(files.config()).unwrap();
         let socket = format!("IMEX_CMD_UNIX_DOMAIN_PATH={}\n", files.socket().display());
         assert!(config.contains(&socket), "{config}");

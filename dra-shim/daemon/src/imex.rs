@@ -7,7 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use compute_domain_api::resident::{DRIVER_TOO_OLD_HINT, driver_too_old};
+use compute_domain_api::driver_managed::{DRIVER_TOO_OLD_HINT, driver_too_old};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use nvml_clique::{DriverRoot, RootProgram, command, library_version};

@@ -1,6 +1,6 @@
 //! Metrics.
 
-use compute_domain_api::resident::{DaemonPhase, DaemonState};
+use compute_domain_api::driver_managed::{DaemonPhase, DaemonState};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;

@@ -113,7 +113,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         imex: None,
         certificates: tls.map(Certificates::new),
         unwritten: None,
-        told: None,
+        published_state: None,
     };
     supervisor.run(shutdown).await;
     info!("shutdown");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use compute_domain_api::resident::{DaemonPhase, DaemonState};
+use compute_domain_api::driver_managed::{DaemonPhase, DaemonState};
 use daemon_runtime::{Heartbeat, ReadinessCondition};
 use kube::Client;
 use nix::sys::signal::Signal;
@@ -17,12 +17,12 @@ use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::certificates::{Certificates, Look};
+use crate::certificates::{CertificateCheck, Certificates};
 use crate::clique_watch::{CliqueWatch, Seen};
 use crate::core::Core;
 use crate::core::action::Action;
 use crate::core::facts::{Exit, Fabric, StartReason};
-use crate::core::membership::{Me, Membership, Seat};
+use crate::core::membership::{Me, Membership, StartConfig};
 use crate::files::Files;
 use crate::hosts;
 use crate::imex::Imex;
@@ -68,7 +68,7 @@ pub(crate) struct Supervisor {
     /// Why the state could not be written the last time, if it could not.
     pub(crate) unwritten: Option<String>,
     /// The state that was logged last.
-    pub(crate) told: Option<DaemonState>,
+    pub(crate) published_state: Option<DaemonState>,
 }
 
 // === impl Supervisor ===
@@ -187,7 +187,10 @@ impl Supervisor {
                     addresses,
                     own_name,
                 } => self.write_names(addresses, own_name).await,
-                Action::Start { seat, reason } => self.start(&seat, reason),
+                Action::Start {
+                    start_config,
+                    reason,
+                } => self.start(&start_config, reason),
                 Action::Signal => self.signal(),
                 Action::Terminate => self.imex.iter().for_each(|it| it.signal(Signal::SIGTERM)),
                 Action::Kill => self.imex.iter().for_each(Imex::kill),
@@ -208,11 +211,11 @@ impl Supervisor {
         self.core.names_written(written.map(drop), Instant::now());
     }
 
-    fn start(&mut self, seat: &Seat, reason: StartReason) {
+    fn start(&mut self, start_config: &StartConfig, reason: StartReason) {
         info!(
-            clique = seat.clique,
-            index = seat.index,
-            length = seat.length,
+            clique = start_config.clique,
+            index = start_config.index,
+            length = start_config.length,
             reason = reason.label(),
             "nvidia-imex starts"
         );
@@ -229,7 +232,7 @@ impl Supervisor {
             .as_ref()
             .map_or(Ok(()), Certificates::usable);
         let written = certified.and_then(|()| {
-            let written = self.files.write_config(seat);
+            let written = self.files.write_config(start_config);
             written.map_err(|error| format!("cannot write {}: {error}", config.display()))
         });
         let started = written.and_then(|()| Imex::start(&self.driver_root, &config));
@@ -254,9 +257,9 @@ impl Supervisor {
         let Some(certificates) = &mut self.certificates else {
             return false;
         };
-        let Look { renewed, news } = certificates.look(UnixTime::now());
+        let CertificateCheck { renewed, finding } = certificates.look(UnixTime::now());
         self.metrics.certificates(certificates.are_good());
-        if let Some(finding) = news {
+        if let Some(finding) = finding {
             self.reports.certificates(&finding);
         }
         renewed
@@ -288,10 +291,14 @@ impl Supervisor {
             }
             self.unwritten = error;
         }
-        let is_news = |told: &DaemonState| {
-            (told.phase, &told.clique, told.index) != (state.phase, &state.clique, state.index)
+        let has_changed = |published_state: &DaemonState| {
+            (
+                published_state.phase,
+                &published_state.clique,
+                published_state.index,
+            ) != (state.phase, &state.clique, state.index)
         };
-        if self.told.as_ref().is_none_or(is_news) {
+        if self.published_state.as_ref().is_none_or(has_changed) {
             let DaemonState {
                 clique,
                 index,
@@ -300,7 +307,7 @@ impl Supervisor {
                 ..
             } = &state;
             info!(clique, index, ?phase, reason, "state");
-            self.told = Some(state);
+            self.published_state = Some(state);
         }
     }
 

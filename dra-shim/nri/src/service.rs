@@ -123,14 +123,14 @@ async fn connect_for_ever<P: Plugin>(shared: &Shared<P>, path: &Path) {
         };
         report.failed(&error);
         shared.state.send_if_modified(|state| {
-            let is_news = match state {
+            let has_changed = match state {
                 State::Connecting(Some(last)) => error_chain(&**last) != error_chain(&*error),
                 _ => true,
             };
-            if is_news {
+            if has_changed {
                 *state = State::Connecting(Some(error));
             }
-            is_news
+            has_changed
         });
         tokio::select! {
             () = tokio::time::sleep(wait) => {}

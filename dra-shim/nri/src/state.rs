@@ -40,16 +40,16 @@ impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connecting(None) => f.write_str("connecting"),
-            Self::Connecting(Some(error)) => write!(f, "not registered: {}", told(error)),
+            Self::Connecting(Some(error)) => write!(f, "not registered: {}", describe(error)),
             Self::Registered(runtime) => {
                 write!(f, "registered with {} {}", runtime.name, runtime.version)
             }
             Self::Ended(None) => f.write_str("ended"),
-            Self::Ended(Some(error)) => write!(f, "ended: {}", told(error)),
+            Self::Ended(Some(error)) => write!(f, "ended: {}", describe(error)),
         }
     }
 }
 
-fn told(error: &ConnectionError) -> String {
+fn describe(error: &ConnectionError) -> String {
     format!("{}; {}", error_chain(error), error.hint())
 }

@@ -1,7 +1,7 @@
 //! `cdi-gen hook`: refuses a container, as a hook of an OCI runtime.
 //!
 //! ```text
-//!  stdin: state ──► bundle's config.json ──► AskedChannels ──► whose they are ──► exit code
+//!  stdin: state ──► bundle's config.json ──► RequestedChannels ──► whose they are ──► exit code
 //!                                                              records: a pod's container
 //!                                                              --allow: any other
 //! ```
@@ -19,9 +19,11 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 
-use compute_domain_node::{Whose, asks_for, sentence, unexplained};
+use compute_domain_node::{ChannelOwner, asks_for, sentence, unexplained};
 use host_doctor::Host;
-use imex_cdi::{AskedChannels, CHANNEL_DRIVER, DefinedNodes, Major, OpenNames, asked_channels};
+use imex_cdi::{
+    CHANNEL_DRIVER, DefinedNodes, Major, OpenNames, RequestedChannels, requested_channels,
+};
 use serde::Deserialize;
 
 use self::container::{Container, Pod};
@@ -122,7 +124,7 @@ fn check(args: &CreateRuntime) -> Result<(), Failure> {
 }
 
 /// What the container asks for, and why it may ask for more.
-fn asked(container: &Container, specs: &HostSpecs) -> (AskedChannels, Option<String>) {
+fn asked(container: &Container, specs: &HostSpecs) -> (RequestedChannels, Option<String>) {
     let host = &specs.host;
     let major = host
         .majors()
@@ -130,7 +132,7 @@ fn asked(container: &Container, specs: &HostSpecs) -> (AskedChannels, Option<Str
     let major = major.and_then(|major| Major::new(u32::try_from(major).ok()?).ok());
     let view = container.view();
     let names = RefCell::new(OpenNames::default());
-    let asked = asked_channels(&view, major, |name| {
+    let asked = requested_channels(&view, major, |name| {
         names.borrow_mut().add(name);
         None
     });
@@ -147,18 +149,18 @@ fn asked(container: &Container, specs: &HostSpecs) -> (AskedChannels, Option<Str
         return (asked, None);
     }
     let found = DefinedNodes::read(&specs.registry(), &names);
-    let asked = asked_channels(&view, major, |name| found.nodes(name));
+    let asked = requested_channels(&view, major, |name| found.nodes(name));
     (asked, found.open(&names).map(str::to_owned))
 }
 
 fn check_pod(
-    asked: &AskedChannels,
+    asked: &RequestedChannels,
     pod: Pod<'_>,
     kubelet: &KubeletRoot,
     host: &Host,
 ) -> Result<(), Failure> {
     let records = Records::read(host, kubelet)?;
-    let found = unexplained(asked, |channel| records.whose(channel, pod));
+    let found = unexplained(asked, |channel| records.channel_owner(channel, pod));
     if found.is_empty() {
         return Ok(());
     }
@@ -168,13 +170,13 @@ fn check_pod(
     Err(Failure::new(Outcome::Findings, message))
 }
 
-fn check_allowed(asked: &AskedChannels, allowed: Option<&Channels>) -> Result<(), Failure> {
+fn check_allowed(asked: &RequestedChannels, allowed: Option<&Channels>) -> Result<(), Failure> {
     if allowed == Some(&Channels::All) {
         return Ok(());
     }
     let found = unexplained(asked, |channel| match allowed {
-        Some(Channels::List(channels)) if channels.contains(&channel) => Whose::ThisPods,
-        _ => Whose::Nobodys,
+        Some(Channels::List(channels)) if channels.contains(&channel) => ChannelOwner::ThisPod,
+        _ => ChannelOwner::Unclaimed,
     });
     if found.is_empty() {
         return Ok(());

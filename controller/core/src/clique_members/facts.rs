@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use compute_domain_api::resident::Place;
+use compute_domain_api::driver_managed::Place;
 
 use super::pods::DaemonPod;
 

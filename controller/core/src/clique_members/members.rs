@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use compute_domain_api::clique::{CliqueDaemon, ComputeDomainClique, FreedIndex};
 use compute_domain_api::crd::ComputeDomainState;
-use compute_domain_api::resident::{CLIQUE_ID_LABEL, NameScheme, Place, RESIDENT_LABEL};
+use compute_domain_api::driver_managed::{
+    CLIQUE_ID_LABEL, DRIVER_MANAGED_LABEL, NameScheme, Place,
+};
 
 use crate::cliques::Clique;
 use crate::version::Version;
@@ -178,7 +180,7 @@ impl Members {
         let mut object = self.observed.clone().unwrap_or_default();
         object.metadata.name = Some(clique.to_owned());
         let labels = object.metadata.labels.get_or_insert_default();
-        labels.insert(RESIDENT_LABEL.to_owned(), "true".to_owned());
+        labels.insert(DRIVER_MANAGED_LABEL.to_owned(), "true".to_owned());
         labels.insert(CLIQUE_ID_LABEL.to_owned(), clique.to_owned());
         let entries = self.entries.values().map(|entry| CliqueDaemon {
             absent_since: entry

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use compute_domain_api::clique::{CliqueDaemon, ComputeDomainClique};
 use compute_domain_api::crd::{ComputeDomainNode, ComputeDomainState};
 
-use crate::node_cliques::Said;
+use crate::node_cliques::ReportedClique;
 
 use super::CliqueMembers;
 
@@ -21,7 +21,7 @@ impl CliqueMembers {
     /// so that the pod decides whether it is ready.
     // req: MODE-21
     pub fn node(&self, name: &str) -> ComputeDomainNode {
-        let said = self.observed.said(name);
+        let reported = self.observed.reported(name);
         let pod = self.observed.pods.member_on(name);
         // The API server may refuse to write what the pod is by now.
         let is_ready = pod.is_some_and(|pod| pod.ready);
@@ -29,7 +29,7 @@ impl CliqueMembers {
             name: name.to_owned(),
             ..ComputeDomainNode::default()
         };
-        let status = if let Some(member) = self.member(name, said) {
+        let status = if let Some(member) = self.member(name, reported) {
             node.ip_address.clone_from(&member.ip_address);
             node.clique_id.clone_from(&member.clique_id);
             node.index = Some(member.index);
@@ -37,7 +37,7 @@ impl CliqueMembers {
         } else {
             node.ip_address = pod.map(|pod| pod.address.to_string()).unwrap_or_default();
             node.index = Some(-1);
-            if let Said::Clique(clique) = said {
+            if let ReportedClique::Clique(clique) = reported {
                 node.clique_id = clique.to_string();
                 ComputeDomainState::NotReady
             } else {
@@ -54,16 +54,16 @@ impl CliqueMembers {
 
     /// The entry of the node in the clique in which it is. It has an entry in the one that it has left, too,
     /// until its index there is free.
-    fn member(&self, name: &str, said: &Said) -> Option<&CliqueDaemon> {
+    fn member(&self, name: &str, reported: &ReportedClique) -> Option<&CliqueDaemon> {
         let entry = |clique: &str| {
             let object = self.observed.cliques.get(clique)?.observed.as_ref()?;
             let mut daemons = object.spec.daemons.iter();
             daemons.find(|daemon| daemon.node_name == name)
         };
-        match said {
-            Said::Clique(clique) => entry(clique),
-            Said::NoClique => None,
-            Said::Nothing => {
+        match reported {
+            ReportedClique::Clique(clique) => entry(clique),
+            ReportedClique::NoClique => None,
+            ReportedClique::Nothing => {
                 let cliques = self.observed.cliques_of(name);
                 let entries = cliques.filter_map(|clique| entry(clique));
                 entries.max_by_key(|daemon| !daemon.ip_address.is_empty())

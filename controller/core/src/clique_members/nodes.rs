@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use compute_domain_api::resident::Place;
+use compute_domain_api::driver_managed::Place;
 
 use crate::cliques::Clique;
 use crate::listing::Listing;
-use crate::node_cliques::{NodeSlice, Said};
+use crate::node_cliques::{NodeSlice, ReportedClique};
 
 /// The nodes that have a slice, or had one and still matter.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Node {
     /// The name of its slice; `None` while there is none.
     pub(super) slice: Option<Box<str>>,
     /// What a slice has said last.
-    pub(super) said: Said,
+    pub(super) reported: ReportedClique,
     /// The daemon's pod with which its slice says that no claim is prepared.
     pub(super) drained: Option<Box<str>>,
     /// The place in that clique with which its `nvidia-imex` runs, by its slice.
@@ -46,44 +46,46 @@ impl Nodes {
     }
 
     /// Returns the clique in which it was, and whether the slice says anything new.
-    pub(super) fn apply(&mut self, told: &NodeSlice) -> (Option<Clique>, bool) {
-        let name: Box<str> = told.node().into();
+    pub(super) fn apply(&mut self, slice: &NodeSlice) -> (Option<Clique>, bool) {
+        let name: Box<str> = slice.node().into();
         self.listing.add(&name);
         let before = self.known.get(&name).cloned();
         let was_in = before
             .as_ref()
-            .and_then(|node| node.said.clone().into_clique());
-        let same = before.as_ref().filter(|node| *node.uid == *told.node_uid());
+            .and_then(|node| node.reported.clone().into_clique());
+        let same = before
+            .as_ref()
+            .filter(|node| *node.uid == *slice.node_uid());
         // A slice that says nothing changes nothing, unless it is another node's.
-        let said = match (told.said(), same) {
-            (Said::Nothing, Some(node)) => node.said.clone(),
-            (said, _) => said.clone(),
+        let reported = match (slice.reported(), same) {
+            (ReportedClique::Nothing, Some(node)) => node.reported.clone(),
+            (reported, _) => reported.clone(),
         };
         let node = Node {
-            uid: told.node_uid().into(),
-            slice: Some(told.slice().into()),
-            said,
-            drained: told.drained().map(Box::from),
-            place: told.place(),
+            uid: slice.node_uid().into(),
+            slice: Some(slice.slice().into()),
+            reported,
+            drained: slice.drained().map(Box::from),
+            place: slice.place(),
         };
-        let is_news = before.as_ref() != Some(&node);
+        let has_changed = before.as_ref() != Some(&node);
         if let Some(clique) = &was_in {
             self.leave(clique, &name);
         }
-        if let Said::Clique(clique) = &node.said {
+        if let ReportedClique::Clique(clique) = &node.reported {
             let nodes = self.of_clique.entry(clique.clone()).or_default();
             nodes.insert(name.clone());
         }
         self.known.insert(name, node);
-        (was_in, is_news)
+        (was_in, has_changed)
     }
 
     /// Returns whether the node has no slice from now on. A new one may have been told of before.
-    pub(super) fn remove(&mut self, told: &NodeSlice) -> bool {
-        let Some(node) = self.known.get_mut(told.node()) else {
+    pub(super) fn remove(&mut self, slice: &NodeSlice) -> bool {
+        let Some(node) = self.known.get_mut(slice.node()) else {
             return false;
         };
-        node.slice.as_deref() == Some(told.slice()) && node.lose_slice()
+        node.slice.as_deref() == Some(slice.slice()) && node.lose_slice()
     }
 
     /// The node does not matter any more, if it has no slice.
@@ -91,7 +93,7 @@ impl Nodes {
         let Some(node) = self.known.get(name).filter(|node| node.slice.is_none()) else {
             return;
         };
-        if let Some(clique) = node.said.clone().into_clique() {
+        if let Some(clique) = node.reported.clone().into_clique() {
             self.leave(&clique, name);
         }
         self.known.remove(name);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use compute_domain_api::clique::CliqueDaemon;
 
 use crate::cliques::Clique;
-use crate::node_cliques::Said;
+use crate::node_cliques::ReportedClique;
 
 use super::facts::{Candidate, CliqueFacts, MemberState};
 use super::members::{Entry, Members};
@@ -77,9 +77,9 @@ impl Observed {
     }
 
     /// What a slice has said last of the node's clique.
-    pub(super) fn said(&self, node: &str) -> &Said {
+    pub(super) fn reported(&self, node: &str) -> &ReportedClique {
         let node = self.nodes.get(node);
-        node.map_or(&Said::Nothing, |node| &node.said)
+        node.map_or(&ReportedClique::Nothing, |node| &node.reported)
     }
 
     fn state(&self, clique: &Clique, daemon: &CliqueDaemon) -> MemberState {
@@ -88,10 +88,10 @@ impl Observed {
         let has_slice = node.is_some_and(|node| node.slice.is_some());
         let is_known_to_live = has_slice || self.pods.may_run_on(name);
         let former_may_run = self.former_may_run(daemon);
-        let is_said = match self.said(name) {
-            Said::Clique(said) if said == clique => true,
-            Said::Nothing => false,
-            Said::Clique(_) | Said::NoClique => {
+        let is_said = match self.reported(name) {
+            ReportedClique::Clique(reported) if reported == clique => true,
+            ReportedClique::Nothing => false,
+            ReportedClique::Clique(_) | ReportedClique::NoClique => {
                 return MemberState::Left {
                     former_may_run,
                     has_settled: !former_may_run || self.has_settled(name),
@@ -166,13 +166,13 @@ impl Observed {
         let Some(pod) = self.pods.member_on(name).filter(|pod| pod.ready) else {
             return false;
         };
-        match self.said(name) {
-            Said::Clique(clique) => {
+        match self.reported(name) {
+            ReportedClique::Clique(clique) => {
                 let other = self.cliques.get(clique);
                 other.is_some_and(|members| members.has_member(name, &pod.uid))
             }
-            Said::NoClique => true,
-            Said::Nothing => false,
+            ReportedClique::NoClique => true,
+            ReportedClique::Nothing => false,
         }
     }
 }

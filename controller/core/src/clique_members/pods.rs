@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use compute_domain_api::resident::TEMPLATE_ANNOTATION;
+use compute_domain_api::driver_managed::TEMPLATE_ANNOTATION;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::jiff::Timestamp;
 

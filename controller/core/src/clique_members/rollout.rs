@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use crate::cliques::Clique;
 use crate::listing::Listing;
-use crate::node_cliques::Said;
+use crate::node_cliques::ReportedClique;
 
 use super::observed::Observed;
 use super::pods::DaemonPod;
@@ -243,11 +243,11 @@ impl Rollout {
 
     /// The pod has changed. Returns whether it is new and ready, for which others may have waited.
     pub(super) fn pod_changed(&mut self, pod: &DaemonPod) -> bool {
-        let is_news = pod.ready && self.is_current(pod) == Some(true);
-        if is_news && let Some(node) = &pod.node {
+        let has_changed = pod.ready && self.is_current(pod) == Some(true);
+        if has_changed && let Some(node) = &pod.node {
             self.under_way.remove(node);
         }
-        is_news
+        has_changed
     }
 
     /// The pod of this UID is gone.
@@ -451,12 +451,12 @@ impl Rollout {
 
 /// Whether the node is a member of no clique, and is about to be none.
 fn is_elsewhere(observed: &Observed, node: &str) -> bool {
-    let is_placed = match observed.said(node) {
-        Said::Clique(clique) => {
+    let is_placed = match observed.reported(node) {
+        ReportedClique::Clique(clique) => {
             let members = observed.cliques.get(clique);
             !members.is_some_and(|members| members.surplus.contains(node))
         }
-        Said::NoClique | Said::Nothing => false,
+        ReportedClique::NoClique | ReportedClique::Nothing => false,
     };
     !is_placed && !observed.is_member(node)
 }

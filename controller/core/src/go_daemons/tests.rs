@@ -84,15 +84,15 @@ impl World {
     }
 }
 
-fn waits(domain: &str, claims: &[&str]) -> GoNews {
-    GoNews::Waits {
+fn waits(domain: &str, claims: &[&str]) -> GoDaemonEvent {
+    GoDaemonEvent::Waits {
         domain: domain.into(),
         claims: claims.iter().map(ToString::to_string).collect(),
     }
 }
 
-fn removed(domain: &str) -> GoNews {
-    GoNews::Removed {
+fn removed(domain: &str) -> GoDaemonEvent {
+    GoDaemonEvent::Removed {
         domain: domain.into(),
     }
 }
@@ -109,7 +109,7 @@ fn the_daemons_of_a_domain_without_claims_go_before_their_template() {
     let kinds: Vec<_> = objects.iter().map(GoObject::kind).collect();
     assert_eq!(kinds, [GoKind::DaemonSet, GoKind::Template]);
     world.daemons.removed("a", world.now);
-    assert_eq!(world.daemons.take_news(), [removed("a")]);
+    assert_eq!(world.daemons.take_events(), [removed("a")]);
     world.assert_idle();
     world.disappear("a");
     assert!(!world.daemons.is_any());
@@ -121,7 +121,7 @@ fn the_daemons_of_a_domain_without_claims_go_before_their_template() {
 fn those_of_a_domain_with_claims_stay_until_the_last_is_gone_and_a_list_says_so() {
     let mut world = World::with(&["a"]);
     world.list(&[("a", &["ns/x", "ns/y"])]);
-    assert_eq!(world.daemons.take_news(), [waits("a", &["ns/x", "ns/y"])]);
+    assert_eq!(world.daemons.take_events(), [waits("a", &["ns/x", "ns/y"])]);
     assert_eq!(world.daemons.waiting(), 1);
     world.pass(3600);
     world.assert_idle();
@@ -131,7 +131,7 @@ fn those_of_a_domain_with_claims_stay_until_the_last_is_gone_and_a_list_says_so(
     world.daemons.claim_released("ns/y", world.now);
     // A pod that has come meanwhile.
     world.list(&[("a", &["ns/z"])]);
-    assert_eq!(world.daemons.take_news(), [waits("a", &["ns/z"])]);
+    assert_eq!(world.daemons.take_events(), [waits("a", &["ns/z"])]);
     world.assert_idle();
     // The watch of claims was interrupted.
     let allocated = BTreeSet::from(["ns/other".to_owned()]);
@@ -204,12 +204,12 @@ fn what_finalizers_of_others_keep_is_tried_again_without_another_word() {
     world
         .daemons
         .remove("a", &mk_object(GoKind::DaemonSet, "a"));
-    assert_eq!(world.daemons.take_news(), [removed("a")]);
+    assert_eq!(world.daemons.take_events(), [removed("a")]);
     world.assert_idle();
     world.pass(30);
     assert!(world.removes("a"));
     world.daemons.removed("a", world.now);
-    assert_eq!(world.daemons.take_news(), []);
+    assert_eq!(world.daemons.take_events(), []);
     world.assert_idle();
 }
 
@@ -220,10 +220,10 @@ fn daemons_that_come_back_are_left_alone_for_ten_minutes() {
     world.list(&[]);
     world.daemons.removed("a", world.now);
     world.disappear("a");
-    world.daemons.take_news();
+    world.daemons.take_events();
     world.pass(60);
     world.apply("a");
-    let GoNews::CameBack { domain, object } = &world.daemons.take_news()[0] else {
+    let GoDaemonEvent::CameBack { domain, object } = &world.daemons.take_events()[0] else {
         panic!("not told");
     };
     assert_eq!(&**domain, "a");
@@ -238,12 +238,12 @@ fn daemons_that_come_back_are_left_alone_for_ten_minutes() {
 
     world.daemons.removed("a", world.now);
     world.disappear("a");
-    world.daemons.take_news();
+    world.daemons.take_events();
     world.pass(601);
     // Whoever makes them after that has a reason, and is asked for claims first.
     world.apply("a");
     world.list(&[("a", &["ns/x"])]);
-    assert_eq!(world.daemons.take_news(), [waits("a", &["ns/x"])]);
+    assert_eq!(world.daemons.take_events(), [waits("a", &["ns/x"])]);
 }
 
 // req: MODE-32
@@ -251,7 +251,7 @@ fn daemons_that_come_back_are_left_alone_for_ten_minutes() {
 fn a_watch_that_begins_anew_changes_nothing_and_tells_nothing_twice() {
     let mut world = World::with(&["a", "b"]);
     world.list(&[("a", &["ns/x"])]);
-    world.daemons.take_news();
+    world.daemons.take_events();
     for kind in [GoKind::DaemonSet, GoKind::Template] {
         world.daemons.begin(kind, NAMESPACE);
         world.daemons.begin(kind, "another");
@@ -261,7 +261,7 @@ fn a_watch_that_begins_anew_changes_nothing_and_tells_nothing_twice() {
     world.daemons.listed(world.now);
     // Somebody has removed b meanwhile.
     world.assert_idle();
-    assert_eq!(world.daemons.take_news(), []);
+    assert_eq!(world.daemons.take_events(), []);
     assert_eq!(world.daemons.waiting(), 1);
 }
 

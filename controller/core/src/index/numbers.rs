@@ -235,7 +235,7 @@ impl Numbers {
             has_claims: held.iter().any(|lease| has_claims(lease)),
             held,
             lost: self.lost_of(key, now).cloned().collect(),
-            assigned: domain.and_then(|domain| self.whose(domain, now)),
+            assigned: domain.and_then(|domain| self.assigned_to(domain, now)),
             offer: asks.map_or(Offer::Nothing, |domain| self.offer(domain, now)),
         })
     }
@@ -250,7 +250,7 @@ impl Numbers {
     }
 
     /// Whose the channel in the domain's status is.
-    fn whose(&self, domain: &Arc<Domain>, now: Timestamp) -> Option<Assigned> {
+    fn assigned_to(&self, domain: &Arc<Domain>, now: Timestamp) -> Option<Assigned> {
         let (number, _) = assigned(domain)?;
         let channels = self.channels.as_ref()?;
         if number > *channels.end() {

@@ -89,7 +89,7 @@ impl<T> Versioned<T> {
         };
         *newest = version.max(*newest);
         let list = self.list;
-        let news = match self.entries.get_mut(&uid) {
+        let change = match self.entries.get_mut(&uid) {
             // A version that cannot be compared is taken as it comes.
             _ if version == Version::default() => true,
             // A list is of a state after its beginning, so it is right about all that is not known
@@ -108,7 +108,7 @@ impl<T> Versioned<T> {
             _ => true,
         };
         self.insert(uid, version, value, false);
-        news
+        change
     }
 
     /// A response has this object. Returns whether it is taken: not if the watch has told more.

@@ -1,7 +1,7 @@
 //! What the slice of a node says of its clique.
 
+use compute_domain_api::driver_managed::{DRAINED_ATTRIBUTE, PLACE_ATTRIBUTE, Place};
 use compute_domain_api::names::{CLIQUE_ATTRIBUTE, DRIVER_NAME, NO_CLIQUE_TAINT, is_clique};
-use compute_domain_api::resident::{DRAINED_ATTRIBUTE, PLACE_ATTRIBUTE, Place};
 use k8s_openapi::api::resource::v1::{Device, ResourceSlice};
 
 use crate::cliques::Clique;
@@ -14,7 +14,7 @@ pub struct NodeSlice {
     pub(super) uid: Box<str>,
     /// The slice's name.
     pub(super) slice: Box<str>,
-    pub(super) said: Said,
+    pub(super) reported: ReportedClique,
     /// The pod of the node's IMEX daemon with which no claim is prepared any more.
     pub(super) drained: Option<Box<str>>,
     /// The place with which its `nvidia-imex` runs in that clique.
@@ -23,7 +23,7 @@ pub struct NodeSlice {
 
 /// What a slice says of its node's clique.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum ReportedClique {
     /// Nothing is known of it.
     Nothing,
     NoClique,
@@ -45,7 +45,7 @@ impl NodeSlice {
             node: node.into(),
             uid: owner.uid.as_str().into(),
             slice: slice.metadata.name.as_deref().unwrap_or_default().into(),
-            said: Said::of(devices),
+            reported: ReportedClique::of(devices),
             drained: text(devices, DRAINED_ATTRIBUTE).map(Box::from),
             // Another text is of a later version, or of somebody else.
             place: text(devices, PLACE_ATTRIBUTE).and_then(|place| place.parse().ok()),
@@ -78,8 +78,8 @@ impl NodeSlice {
     }
 
     /// What it says of the clique.
-    pub(crate) fn said(&self) -> &Said {
-        &self.said
+    pub(crate) fn reported(&self) -> &ReportedClique {
+        &self.reported
     }
 }
 
@@ -100,7 +100,7 @@ fn text<'a>(devices: &'a [Device], attribute: &str) -> Option<&'a str> {
     values.next()
 }
 
-impl Said {
+impl ReportedClique {
     fn of(devices: &[Device]) -> Self {
         if devices.iter().any(has_no_clique) {
             return Self::NoClique;

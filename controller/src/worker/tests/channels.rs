@@ -433,9 +433,9 @@ async fn of_two_domains_with_one_channel_the_older_keeps_it_and_the_other_is_tol
     let forged_id = uid(&api.create(forged));
     api.until("told", |api| reason(api, "forged") == "ChannelNotConfirmed")
         .await;
-    let told = message(&api, "forged");
+    let reported = message(&api, "forged");
     for part in [&id, &forged_id, "team/first", "team/forged"] {
-        assert!(told.contains(part), "{told}");
+        assert!(reported.contains(part), "{reported}");
     }
     assert_eq!(template(&api, "forged"), None);
     // Without Leases, it is the same.
@@ -493,8 +493,8 @@ async fn domains_that_were_ready_before_keep_channel_0_and_say_that_they_are_not
     api.until("repaired", |api| api.count(Call::CreateTemplate) == 1)
         .await;
     api.until("ready", |api| is_ready(api, "new")).await;
-    let told = |api: &FakeApi| has_condition(api, "old", "NotIsolated");
-    api.until("not told any more", |api| !told(api)).await;
+    let reported = |api: &FakeApi| has_condition(api, "old", "NotIsolated");
+    api.until("not told any more", |api| !reported(api)).await;
     assert_eq!(
         (channel(&api, "old"), channel(&api, "new")),
         (Some(0), Some(1))
@@ -515,8 +515,8 @@ async fn under_a_crd_without_the_field_nothing_is_assigned_until_it_is_replaced(
     controller.settle().await;
     let names = mk_names(20);
     create_domains(&api, &names);
-    let told = |api: &FakeApi, name: &String| reason(api, name) == "ChannelFieldMissing";
-    api.until("told", |api| names.iter().all(|name| told(api, name)))
+    let reported = |api: &FakeApi, name: &String| reason(api, name) == "ChannelFieldMissing";
+    api.until("told", |api| names.iter().all(|name| reported(api, name)))
         .await;
     assert!(api.count(Call::TryStatus) <= 16, "not for every domain");
     assert!(is_ready(&api, "old"), "its pods may run");
@@ -706,13 +706,13 @@ async fn only_those_that_are_not_isolated_are_told_that_they_share_a_clique() {
         let id = uid(&domain(&api, name).unwrap());
         create_prepared(&api, &format!("of-{name}"), &id, "x.1");
     }
-    let told = |api: &FakeApi| {
+    let reported = |api: &FakeApi| {
         let reasons = api.event_reasons();
         reasons.iter().filter(|it| *it == "CliqueShared").count()
     };
-    api.until("told", |api| told(api) == 2).await;
+    api.until("told", |api| reported(api) == 2).await;
     api.after(Duration::from_secs(300)).await;
-    assert_eq!(told(&api), 2);
+    assert_eq!(reported(&api), 2);
     let note = api.event_note("CliqueShared").unwrap();
     assert!(note.contains("old") && !note.contains("new"), "{note}");
     controller.stop().await;

@@ -60,10 +60,10 @@ async fn domains_that_hold_claims_in_one_clique_are_both_told_once_and_counted()
     create_prepared(&api, "of-b", &b, "x.1");
     api.until("told", |api| events(api, "CliqueShared").len() == 2)
         .await;
-    let told = events(&api, "CliqueShared");
-    assert_eq!((&*told[0].0, &*told[1].0), ("a", "b"));
+    let reported = events(&api, "CliqueShared");
+    assert_eq!((&*reported[0].0, &*reported[1].0), ("a", "b"));
     assert_eq!(
-        told[0].1,
+        reported[0].1,
         "prepared claims in NVLink clique x.1, where team/b has some, too: without a channel of their own (imex.isolation=none, or the condition NotIsolated) all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; if they must be, run them one after the other, or keep their pods in different cliques by a node selector"
     );
     until_counted(&api, &controller, 1, 0).await;

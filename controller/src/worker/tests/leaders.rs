@@ -129,8 +129,8 @@ async fn after_etcd_was_restored_from_a_snapshot_the_leader_begins_again_and_say
         api.after(Duration::from_secs(300)).await;
         assert!(is_ready(&api, "e"));
         let events = api.event_reasons();
-        let told = events.iter().filter(|reason| *reason == "HistoryLost");
-        assert_eq!(told.count(), 1, "{outage:?} {events:?}");
+        let reported = events.iter().filter(|reason| *reason == "HistoryLost");
+        assert_eq!(reported.count(), 1, "{outage:?} {events:?}");
         first.stop().await;
         second.stop().await;
     }

@@ -117,9 +117,10 @@ impl Story {
             }
             Self::ClaimWaits => {
                 api.create(mk_claim("waits", uid));
-                api.until("told", |api| told(api, "a").is_some()).await;
+                api.until("told", |api| reported(api, "a").is_some()).await;
                 allocate(api, "waits");
-                api.until("no longer", |api| told(api, "a").is_none()).await;
+                api.until("no longer", |api| reported(api, "a").is_none())
+                    .await;
             }
             Self::CliqueShared => {
                 let other = crate::testing::objects::uid(&api.create(mk_domain("b")));

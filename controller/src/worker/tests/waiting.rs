@@ -43,8 +43,8 @@ async fn a_domain_whose_claim_waits_is_told_once_how_many_nodes_have_no_clique()
     api.forget_requests();
     api.after(NOT_LONG).await;
     assert_eq!(api.calls(), [], "not before it has waited long");
-    api.until("told", |api| told(api, "a").is_some()).await;
-    let condition = told(&api, "a").unwrap();
+    api.until("told", |api| reported(api, "a").is_some()).await;
+    let condition = reported(&api, "a").unwrap();
     let message = "a ResourceClaim waits to be allocated; nodes without an NVLink clique: 2 of 3 that publish IMEX channels; no pod of this ComputeDomain is placed on these (taint compute-domain.nvidia.com/no-clique)";
     assert_eq!(condition["message"], message);
     assert_eq!(reason(&api, "a"), "Admitted");
@@ -59,7 +59,7 @@ async fn a_domain_whose_claim_waits_is_told_once_how_many_nodes_have_no_clique()
     allocate(&api, "pod-0");
     api.after(LONG * 10).await;
     assert_eq!(api.calls(), [Call::ListSlices, Call::WriteStatus]);
-    assert_eq!(told(&api, "a"), Some(condition));
+    assert_eq!(reported(&api, "a"), Some(condition));
     controller.stop().await;
 }
 
@@ -69,12 +69,13 @@ async fn what_it_was_told_goes_when_no_claim_waits_any_more() {
     for claim in ["one", "two"] {
         api.create(mk_claim(claim, &uid));
     }
-    api.until("told", |api| told(api, "a").is_some()).await;
+    api.until("told", |api| reported(api, "a").is_some()).await;
     allocate(&api, "one");
     api.after(SECOND).await;
-    assert!(told(&api, "a").is_some(), "the other one waits");
+    assert!(reported(&api, "a").is_some(), "the other one waits");
     api.delete(Resource::Claims, TEAM, "two");
-    api.until("no longer", |api| told(api, "a").is_none()).await;
+    api.until("no longer", |api| reported(api, "a").is_none())
+        .await;
     assert_eq!(reason(&api, "a"), "Admitted");
     controller.stop().await;
 }
@@ -104,9 +105,10 @@ async fn claims_of_others_with_the_label_of_the_domain_do_not_count() {
     assert_eq!(api.calls(), []);
     // Nor do they keep alive what the domain is told about its own.
     api.create(mk_claim("own", &uid));
-    api.until("told", |api| told(api, "a").is_some()).await;
+    api.until("told", |api| reported(api, "a").is_some()).await;
     allocate(&api, "own");
-    api.until("no longer", |api| told(api, "a").is_none()).await;
+    api.until("no longer", |api| reported(api, "a").is_none())
+        .await;
     controller.stop().await;
 }
 
@@ -130,7 +132,7 @@ async fn where_every_node_has_a_clique_nothing_is_told_and_nothing_counted_again
     api.create(mk_claim("pod", &uid));
     api.after(LONG * 10).await;
     assert_eq!(api.calls(), [Call::ListSlices]);
-    assert_eq!(told(&api, "a"), None);
+    assert_eq!(reported(&api, "a"), None);
     controller.stop().await;
 }
 
@@ -147,7 +149,7 @@ async fn a_count_that_fails_is_made_again_and_keeps_nothing_else_up() {
         .await;
     api.create(mk_domain("b"));
     api.until("ready", |api| is_ready(api, "b")).await;
-    api.until("told", |api| told(api, "a").is_some()).await;
+    api.until("told", |api| reported(api, "a").is_some()).await;
     assert_eq!(api.count(Call::ListSlices), 3);
     controller.stop().await;
 }
@@ -175,20 +177,21 @@ async fn domains_that_wait_at_the_same_time_share_one_count() {
 async fn a_controller_that_starts_anew_repeats_nothing_and_removes_what_is_over() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     api.create(mk_claim("pod", &uid));
-    api.until("told", |api| told(api, "a").is_some()).await;
-    let before = told(&api, "a");
+    api.until("told", |api| reported(api, "a").is_some()).await;
+    let before = reported(&api, "a");
     controller.kill().await;
 
     let controller = Controller::start_with_taints(&api);
     controller.settle().await;
     api.after(LONG * 3).await;
     assert_eq!(api.calls(), []);
-    assert_eq!(told(&api, "a"), before);
+    assert_eq!(reported(&api, "a"), before);
     controller.kill().await;
 
     allocate(&api, "pod");
     let controller = Controller::start_with_taints(&api);
-    api.until("no longer", |api| told(api, "a").is_none()).await;
+    api.until("no longer", |api| reported(api, "a").is_none())
+        .await;
     controller.stop().await;
 }
 
@@ -196,10 +199,11 @@ async fn a_controller_that_starts_anew_repeats_nothing_and_removes_what_is_over(
 async fn with_publish_again_what_a_domain_was_told_goes() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     api.create(mk_claim("pod", &uid));
-    api.until("told", |api| told(api, "a").is_some()).await;
+    api.until("told", |api| reported(api, "a").is_some()).await;
     controller.stop().await;
     let controller = Controller::start(&api);
-    api.until("no longer", |api| told(api, "a").is_none()).await;
+    api.until("no longer", |api| reported(api, "a").is_none())
+        .await;
     controller.stop().await;
 }
 
@@ -207,10 +211,11 @@ async fn with_publish_again_what_a_domain_was_told_goes() {
 async fn a_claim_that_is_allocated_while_the_watch_is_down_waits_no_more() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     api.create(mk_claim("pod", &uid));
-    api.until("told", |api| told(api, "a").is_some()).await;
+    api.until("told", |api| reported(api, "a").is_some()).await;
     allocate(&api, "pod");
     api.expire_watches();
-    api.until("no longer", |api| told(api, "a").is_none()).await;
+    api.until("no longer", |api| reported(api, "a").is_none())
+        .await;
     controller.stop().await;
 }
 
@@ -223,7 +228,7 @@ async fn a_domain_is_told_when_one_claim_has_waited_long_not_when_several_have_t
     let created = Instant::now();
     api.after(SECOND * 5).await;
     allocate(&api, "first");
-    api.until("told", |api| told(api, "a").is_some()).await;
+    api.until("told", |api| reported(api, "a").is_some()).await;
     let waited = created.elapsed();
     assert!(waited >= NOT_LONG && waited <= LONG + SECOND, "{waited:?}");
     controller.stop().await;

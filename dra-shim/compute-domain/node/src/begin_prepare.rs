@@ -15,7 +15,7 @@ use crate::request::ChannelRequest;
 use crate::spec::{kubelet_devices, rewrite};
 
 /// The transaction, with everything that decides about it.
-pub(crate) struct Beginning {
+pub(crate) struct BeginPrepare {
     pub(crate) uid: ClaimUid,
     pub(crate) claim: ClaimRef,
     pub(crate) status: ClaimStatus,
@@ -41,9 +41,9 @@ pub(crate) enum Begun {
     Started(ChannelId, Option<Major>),
 }
 
-// === impl Beginning ===
+// === impl BeginPrepare ===
 
-impl Beginning {
+impl BeginPrepare {
     // req: NODE-21
     pub(crate) fn run(
         self,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use compute_domain_api::resident::DaemonPhase;
+use compute_domain_api::driver_managed::DaemonPhase;
 
 use crate::imex_daemon::ImexDaemon;
 use crate::node_claims::NodeClaims;

@@ -13,7 +13,7 @@ use crate::request::ChannelRequest;
 use crate::spec::{ensure, kubelet_devices, rewrite};
 
 /// The transaction, with everything that it may write.
-pub(crate) struct Ending {
+pub(crate) struct EndPrepare {
     pub(crate) uid: ClaimUid,
     pub(crate) status: ClaimStatus,
     pub(crate) request: ChannelRequest,
@@ -25,9 +25,9 @@ pub(crate) struct Ending {
     pub(crate) group: DeviceGroup,
 }
 
-// === impl Ending ===
+// === impl EndPrepare ===
 
-impl Ending {
+impl EndPrepare {
     // req: NODE-24
     pub(crate) fn run(
         self,

@@ -13,7 +13,7 @@ const TEMPLATE_HINT: &str =
 
 /// Which channel a claim asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum ChannelSource {
     /// That of its domain, through the device that stands for the node. Also if it is not
     /// known.
     ChannelOfDomain,
@@ -39,7 +39,7 @@ pub enum PrepareError {
         /// How many.
         found: usize,
         /// What one of them is.
-        asked: Asked,
+        asked: ChannelSource,
     },
     /// Admin access is access to a device that another claim uses: a channel
     /// has none.
@@ -69,7 +69,7 @@ pub enum PrepareError {
         /// The request's name.
         request: String,
         /// What its device is.
-        asked: Asked,
+        asked: ChannelSource,
     },
     /// The config cannot be read. The text is the Go driver's.
     #[error("error decoding config parameters")]
@@ -141,7 +141,7 @@ pub enum PrepareError {
         holder: ClaimRef,
     },
     /// A claim of another owner has the channel on this node.
-    #[error("IMEX channel {channel} is still in use by claim {holder}{}", whose(*.held, *.wanted))]
+    #[error("IMEX channel {channel} is still in use by claim {holder}{}", holder_relation(*.held, *.wanted))]
     #[advice(code = "channel-held", hint = channel_in_use_hint(*held, *wanted), retry)]
     ChannelInUse {
         /// The channel.
@@ -149,9 +149,9 @@ pub enum PrepareError {
         /// The claim that has it.
         holder: ClaimRef,
         /// Whether that is the holder's own.
-        held: Asked,
+        held: ChannelSource,
         /// Whether it would be the refused claim's own.
-        wanted: Asked,
+        wanted: ChannelSource,
     },
     /// Each domain is to have a channel of its own, and the controller has given this
     /// one none yet.
@@ -206,7 +206,7 @@ pub enum PrepareError {
         /// The label's value.
         found: String,
         /// What the claim's device is.
-        asked: Asked,
+        asked: ChannelSource,
     },
     /// The driver of this node has fewer channels.
     #[error(
@@ -239,7 +239,7 @@ pub enum PrepareError {
         /// The claim's namespace.
         namespace: String,
         /// What the claim's device is.
-        asked: Asked,
+        asked: ChannelSource,
     },
     /// The node definitely belongs to no clique.
     #[error("host-managed IMEX requires an NVLink clique on this node: {reason}")]
@@ -363,9 +363,9 @@ pub enum UnprepareError {
     },
 }
 
-// === impl Asked ===
+// === impl ChannelSource ===
 
-impl Asked {
+impl ChannelSource {
     /// The hint for a claim that asks for its own channel, or else the other one.
     fn choose(self, own_channel: &'static str, channel_of_domain: &'static str) -> &'static str {
         match self {
@@ -387,9 +387,9 @@ impl PrepareError {
     }
 }
 
-fn channel_in_use_hint(held: Asked, wanted: Asked) -> &'static str {
+fn channel_in_use_hint(held: ChannelSource, wanted: ChannelSource) -> &'static str {
     match (held, wanted) {
-        (Asked::ChannelOfDomain, Asked::ChannelOfDomain) => {
+        (ChannelSource::ChannelOfDomain, ChannelSource::ChannelOfDomain) => {
             "the channel is free when the pod that uses it has ended; two ComputeDomains with one channel say so in their status"
         }
         _ => "the channel is free when the pods of that claim on this node have ended",
@@ -397,11 +397,15 @@ fn channel_in_use_hint(held: Asked, wanted: Asked) -> &'static str {
 }
 
 /// Follows the name of the claim that has the channel.
-fn whose(held: Asked, wanted: Asked) -> &'static str {
+fn holder_relation(held: ChannelSource, wanted: ChannelSource) -> &'static str {
     match (held, wanted) {
-        (Asked::OwnChannel, _) => ", which was allocated it",
-        (Asked::ChannelOfDomain, Asked::OwnChannel) => ", whose ComputeDomain has it",
-        (Asked::ChannelOfDomain, Asked::ChannelOfDomain) => " of another ComputeDomain",
+        (ChannelSource::OwnChannel, _) => ", which was allocated it",
+        (ChannelSource::ChannelOfDomain, ChannelSource::OwnChannel) => {
+            ", whose ComputeDomain has it"
+        }
+        (ChannelSource::ChannelOfDomain, ChannelSource::ChannelOfDomain) => {
+            " of another ComputeDomain"
+        }
     }
 }
 

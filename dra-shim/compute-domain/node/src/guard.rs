@@ -7,7 +7,7 @@ use dra_checkpoint::{ClaimRecord, ClaimRef, View};
 use imex_cdi::{ChannelId, ClaimUid};
 
 use crate::device_group::{DeviceDetails, DeviceGroup};
-use crate::error::{Asked, PrepareError};
+use crate::error::{ChannelSource, PrepareError};
 use crate::request::ChannelRequest;
 
 /// What the operator has chosen, for the whole life of the process: which channel a claim
@@ -84,7 +84,7 @@ pub struct Holding<'a> {
 
 /// The name of the device that stands for the node: the channel that it opens is the
 /// domain's.
-const TICKET: u32 = 0;
+const NODE_DEVICE: u32 = 0;
 
 // === impl Guard ===
 
@@ -116,7 +116,7 @@ impl Guard {
                 domain: uid(),
                 channel,
             }),
-            _ if !request.is_ticket() => Ok(request.device_channel),
+            _ if !request.is_node_device() => Ok(request.device_channel),
             DomainState::Assigned(channel) => Ok(channel),
             DomainState::Unassigned => match self.isolation {
                 Isolation::Channel => Err(PrepareError::NoChannelYet { domain: uid() }),
@@ -207,13 +207,13 @@ impl<'a> Holding<'a> {
     /// The UID of the domain or of the claim: whose the channel is.
     pub fn owner(&self) -> &'a str {
         match self.asked() {
-            Asked::ChannelOfDomain => self.domain,
-            Asked::OwnChannel => self.claim,
+            ChannelSource::ChannelOfDomain => self.domain,
+            ChannelSource::OwnChannel => self.claim,
         }
     }
 
-    fn asked(&self) -> Asked {
-        Asked::through(self.device)
+    fn asked(&self) -> ChannelSource {
+        ChannelSource::through(self.device)
     }
 }
 
@@ -229,7 +229,7 @@ impl ChannelRequest {
             let number = self.device_channel.get();
             clique_of_pool(&self.pool).is_some() && GROUP_CHANNELS.contains(&number)
         };
-        if self.is_ticket() || self.pool == node || is_cliques() {
+        if self.is_node_device() || self.pool == node || is_cliques() {
             return Ok(());
         }
         Err(PrepareError::ForeignDevice {
@@ -243,7 +243,7 @@ impl ChannelRequest {
     /// never has it the label of another domain.
     // req: CHANNEL-16
     pub(crate) fn check_label(&self, domain: DomainState) -> Result<(), PrepareError> {
-        let opens_its_channel = self.is_ticket()
+        let opens_its_channel = self.is_node_device()
             && matches!(domain, DomainState::Assigned(channel) if channel.get() > 0);
         let domain = || self.domain.clone();
         match self.label.as_deref() {
@@ -257,21 +257,21 @@ impl ChannelRequest {
         }
     }
 
-    fn asked(&self) -> Asked {
-        Asked::through(self.device_channel)
+    fn asked(&self) -> ChannelSource {
+        ChannelSource::through(self.device_channel)
     }
 
     /// Whether the device stands for the node, and not for a channel.
-    pub(crate) fn is_ticket(&self) -> bool {
-        self.asked() == Asked::ChannelOfDomain
+    pub(crate) fn is_node_device(&self) -> bool {
+        self.asked() == ChannelSource::ChannelOfDomain
     }
 }
 
-// === impl Asked ===
+// === impl ChannelSource ===
 
-impl Asked {
+impl ChannelSource {
     pub(crate) fn through(device: ChannelId) -> Self {
-        if device.get() == TICKET {
+        if device.get() == NODE_DEVICE {
             Self::ChannelOfDomain
         } else {
             Self::OwnChannel

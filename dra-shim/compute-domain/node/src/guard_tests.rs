@@ -40,7 +40,7 @@ fn prepare(
 
 /// How a second claim fares beside a first one: both of `channel-0`, each with its domain and the
 /// state of that.
-fn second((isolation, sharing): Setting, first: Whose, second: Whose) -> &'static str {
+fn second((isolation, sharing): Setting, first: DomainCase, second: DomainCase) -> &'static str {
     let node = Disks::default().with_guard(isolation, sharing).start();
     prepare(&node, "first", &mk_share(first.0, "channel-0"), first.1).unwrap();
     match prepare(&node, "second", &mk_share(second.0, "channel-0"), second.1) {
@@ -52,7 +52,7 @@ fn second((isolation, sharing): Setting, first: Whose, second: Whose) -> &'stati
 type Setting = (Isolation, Sharing);
 
 /// A claim's domain, and what is known of that.
-type Whose = (&'static str, DomainState);
+type DomainCase = (&'static str, DomainState);
 
 const NONE_ONE: Setting = (Isolation::None, Sharing::One);
 const NONE_MANY: Setting = (Isolation::None, MANY);
@@ -67,7 +67,7 @@ fn the_table_of_who_may_hold_what() {
     let not_confirmed = DomainState::NotConfirmed(ChannelId::new(1).unwrap());
     let ours = |state| (DOMAIN, state);
     let theirs = |state| (OTHER, state);
-    let table: [(Setting, Whose, Whose, &str); 16] = [
+    let table: [(Setting, DomainCase, DomainCase, &str); 16] = [
         // Devices that are not shared have one holder.
         (NONE_ONE, ours(none), ours(none), "device-held"),
         (NONE_ONE, ours(none), theirs(none), "device-held"),

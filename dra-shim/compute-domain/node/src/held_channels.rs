@@ -21,7 +21,7 @@ impl NodeClaims {
         let view = self.store.view();
         view.records_unchecked().any(|(_, record)| {
             let request = ChannelRequest::from_status(&record.status);
-            request.map_or(true, |request| request.is_ticket())
+            request.map_or(true, |request| request.is_node_device())
         })
     }
 

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use compute_domain_api::resident::{DaemonPhase, DaemonState, STATE_FILE};
+use compute_domain_api::driver_managed::{DaemonPhase, DaemonState, STATE_FILE};
 use dra_checkpoint::BootId;
 use dra_common::{Advice, ReadError, read_bounded};
 

@@ -17,7 +17,7 @@
 //! NodeClaims::unprepare     CDI spec removed ──► record removed, or Aborted
 //! NodeClaims::repair_specs  writes the specs that somebody else has removed
 //! NodeClaims::rebuild       after damage: restores the records that are lost
-//! NodeClaims::whose         whether a claim explains the channel that a container asks for
+//! NodeClaims::channel_owner         whether a claim explains the channel that a container asks for
 //! AbsenceTracker            which recorded claims are gone long enough to be unprepared
 //! ```
 //!
@@ -114,6 +114,7 @@
 
 mod absence_tracker;
 mod begin_prepare;
+mod channel_owner;
 #[cfg(test)]
 mod conformance_tests;
 #[cfg(test)]
@@ -122,7 +123,6 @@ mod device_group;
 mod drained;
 mod end_prepare;
 mod error;
-mod explained;
 mod guard;
 #[cfg(test)]
 mod guard_model_tests;
@@ -150,15 +150,15 @@ mod two_instances_tests;
 mod unprepare;
 
 pub use absence_tracker::{ABSENT_FOR, AbsenceTracker, Presence};
+pub use channel_owner::{
+    ChannelOwner, Unexplained, asks_for, channels_to_explain, has_channel, is_reserved_for,
+    owner_among, sentence, unexplained,
+};
 pub use device_group::{
     ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
 };
 pub use dra_common::Class;
-pub use error::{Asked, PrepareError, UnprepareError};
-pub use explained::{
-    Unexplained, Whose, asks_for, channels_to_explain, has_channel, is_reserved_for, sentence,
-    unexplained, whose_among,
-};
+pub use error::{ChannelSource, PrepareError, UnprepareError};
 pub use guard::{DomainState, Guard, Holding};
 pub use hardware::Hardware;
 pub use imex_daemon::{ImexDaemon, ImexDaemonError};

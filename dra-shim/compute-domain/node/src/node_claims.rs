@@ -42,10 +42,10 @@ pub struct NodeClaims {
 pub enum WriterError {
     /// Its writer, a thread of this process, has died or hangs in a call of the disk.
     #[error("the checkpoint's writer does not answer")]
-    Silent(#[source] StoreError),
+    Unresponsive(#[source] StoreError),
     /// Its writer does its work, and the lock of another process or the disk do not let it.
     #[error("the checkpoint cannot be changed")]
-    Hindered(#[source] StoreError),
+    Blocked(#[source] StoreError),
 }
 
 // === impl NodeClaims ===
@@ -86,7 +86,7 @@ impl NodeClaims {
     ///
     /// # Errors
     /// [`WriterError`]: what stands in the way, and whether the writer is it.
-    pub fn ask_writer(&self) -> Result<(), WriterError> {
+    pub fn probe_writable(&self) -> Result<(), WriterError> {
         match self.store.commit(|_| Ok::<_, Infallible>(())) {
             Ok(()) => Ok(()),
             Err(CommitError::Refused(never)) => match never {},
@@ -94,8 +94,8 @@ impl NodeClaims {
                 StoreError::QueueFull { .. }
                 | StoreError::NotBegun { .. }
                 | StoreError::Unanswered { .. }
-                | StoreError::WriterPanicked => WriterError::Silent(source),
-                source => WriterError::Hindered(source),
+                | StoreError::WriterPanicked => WriterError::Unresponsive(source),
+                source => WriterError::Blocked(source),
             }),
         }
     }

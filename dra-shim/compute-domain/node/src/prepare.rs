@@ -8,9 +8,9 @@ use dra_checkpoint::{ClaimRef, ClaimStatus};
 use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimUid, Major};
 
-use crate::begin_prepare::{Beginning, Begun, answer_if_prepared};
+use crate::begin_prepare::{BeginPrepare, Begun, answer_if_prepared};
 use crate::device_group::KubeletDevice;
-use crate::end_prepare::Ending;
+use crate::end_prepare::EndPrepare;
 use crate::error::PrepareError;
 use crate::guard::DomainState;
 use crate::hardware::Hardware;
@@ -54,9 +54,9 @@ pub struct Prepared {
 }
 
 /// The last transaction of a Prepare, or the answer that needs none.
-pub(crate) enum Continued {
+pub(crate) enum AfterBegin {
     Prepared(Vec<KubeletDevice>),
-    Ends(Box<Ending>),
+    Continues(Box<EndPrepare>),
 }
 
 // === impl NodeClaims ===
@@ -64,7 +64,7 @@ pub(crate) enum Continued {
 impl NodeClaims {
     /// Whether this process knows the claim as prepared. Another one may have changed that: ask
     /// [`already_prepared`](Self::already_prepared) before answering.
-    pub fn seems_prepared(&self, uid: &str) -> bool {
+    pub fn cached_as_prepared(&self, uid: &str) -> bool {
         self.store.view().phase(uid) == Phase::Completed
     }
 
@@ -133,9 +133,9 @@ impl NodeClaims {
         &self,
         input: &PrepareInput<'_>,
         begun: Begun,
-    ) -> Result<Continued, PrepareError> {
+    ) -> Result<AfterBegin, PrepareError> {
         let (channel, major) = match begun {
-            Begun::Prepared(devices) => return Ok(Continued::Prepared(devices)),
+            Begun::Prepared(devices) => return Ok(AfterBegin::Prepared(devices)),
             Begun::Started(channel, major) => (channel, major),
         };
         let uid = claim_uid(&input.claim.uid)?;
@@ -146,7 +146,7 @@ impl NodeClaims {
             }
             None => Vec::new(),
         };
-        Ok(Continued::Ends(Box::new(Ending {
+        Ok(AfterBegin::Continues(Box::new(EndPrepare {
             uid,
             status: input.status.clone(),
             request: input.request.clone(),
@@ -157,8 +157,8 @@ impl NodeClaims {
         })))
     }
 
-    fn beginning(&self, input: &PrepareInput<'_>) -> Result<Beginning, PrepareError> {
-        Ok(Beginning {
+    fn beginning(&self, input: &PrepareInput<'_>) -> Result<BeginPrepare, PrepareError> {
+        Ok(BeginPrepare {
             uid: claim_uid(&input.claim.uid)?,
             claim: input.claim.clone(),
             status: input.status.clone(),
@@ -212,10 +212,10 @@ impl NodeClaims {
 
     /// The deciding checks and the record that they guard, in one commit. Of two
     /// claims that want the device, the second one loses and removes its spec.
-    pub(crate) fn end(&self, claim: Continued) -> Result<Vec<KubeletDevice>, PrepareError> {
+    pub(crate) fn end(&self, claim: AfterBegin) -> Result<Vec<KubeletDevice>, PrepareError> {
         let ending = match claim {
-            Continued::Prepared(devices) => return Ok(devices),
-            Continued::Ends(ending) => ending,
+            AfterBegin::Prepared(devices) => return Ok(devices),
+            AfterBegin::Continues(ending) => ending,
         };
         let (specs, guard) = (Arc::clone(&self.specs), self.guard);
         self.commit(move |claims| ending.run(claims, &specs, guard))

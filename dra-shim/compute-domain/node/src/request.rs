@@ -7,7 +7,7 @@ use dra_claim::{ClaimStatus, DeviceConfig, DeviceResult};
 use imex_cdi::ChannelId;
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
-use crate::error::{Asked, PrepareError};
+use crate::error::{ChannelSource, PrepareError};
 
 /// A device that is or stands for a channel, for one domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +109,9 @@ fn own_result(status: &ClaimStatus) -> Result<&DeviceResult, PrepareError> {
     let &[result] = ours.as_slice() else {
         return Err(PrepareError::NotOneResult {
             found: ours.len(),
-            asked: ours.first().map_or(Asked::ChannelOfDomain, |it| asked(it)),
+            asked: ours
+                .first()
+                .map_or(ChannelSource::ChannelOfDomain, |it| asked(it)),
         });
     };
     if result.admin_access() {
@@ -161,9 +163,9 @@ fn require_uid(domain: &DomainUid) -> Result<(), PrepareError> {
     })
 }
 
-fn asked(result: &DeviceResult) -> Asked {
+fn asked(result: &DeviceResult) -> ChannelSource {
     let channel = ChannelId::from_device_name(result.device());
-    channel.map_or(Asked::ChannelOfDomain, Asked::through)
+    channel.map_or(ChannelSource::ChannelOfDomain, ChannelSource::through)
 }
 
 #[cfg(test)]

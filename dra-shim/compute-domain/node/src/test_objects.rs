@@ -11,8 +11,8 @@ use imex_cdi::{ChannelId, ClaimDevice, ClaimUid, ReadMajorError, channel_major};
 use jiff::Timestamp;
 use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
 
-use crate::end_prepare::Ending;
-use crate::prepare::Continued;
+use crate::end_prepare::EndPrepare;
+use crate::prepare::AfterBegin;
 use crate::{
     ChannelRequest, DomainState, Guard, Hardware, KubeletDevice, Moment, NodeClaims, PrepareError,
     PrepareInput, Prepared, StartError, StartReport,
@@ -150,7 +150,7 @@ pub(crate) fn end(
     node: &NodeClaims,
     input: &PrepareInput<'_>,
 ) -> Result<Vec<KubeletDevice>, PrepareError> {
-    let ending = Ending {
+    let ending = EndPrepare {
         uid: ClaimUid::new(input.claim.uid.as_str()).unwrap(),
         status: input.status.clone(),
         request: input.request.clone(),
@@ -161,7 +161,7 @@ pub(crate) fn end(
             .request
             .device_group(opened(node, input), vec!["id".to_owned()]),
     };
-    node.end(Continued::Ends(Box::new(ending)))
+    node.end(AfterBegin::Continues(Box::new(ending)))
 }
 
 fn device(node: &NodeClaims, input: &PrepareInput<'_>) -> ClaimDevice {

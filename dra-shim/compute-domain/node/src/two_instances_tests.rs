@@ -121,14 +121,14 @@ fn a_late_prepare_leaves_the_spec_of_the_newer_one_which_asserts_it_again() {
 fn a_writer_that_waits_for_the_other_instances_lock_in_vain_does_its_work() {
     let disks = Disks::default();
     let node = disks.start();
-    node.ask_writer().unwrap();
+    node.probe_writable().unwrap();
     let theirs = disks.checkpoint.lock("pu.lock", Duration::ZERO).unwrap();
-    let hindered = node.ask_writer();
+    let hindered = node.probe_writable();
     assert!(
-        matches!(hindered, Err(WriterError::Hindered(_))),
+        matches!(hindered, Err(WriterError::Blocked(_))),
         "it answers that it did not get the lock: {hindered:?}"
     );
     drop(theirs);
-    node.ask_writer().unwrap();
+    node.probe_writable().unwrap();
     assert_eq!(disks.checkpoint_writes(), 0);
 }

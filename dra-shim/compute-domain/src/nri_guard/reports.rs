@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use daemon_runtime::{Events, ReadinessCondition};
 use dra_common::error_chain;
-use imex_cdi::AskedChannels;
+use imex_cdi::RequestedChannels;
 use k8s_openapi::api::core::v1::ObjectReference;
 use nri_plugin::State;
 use nri_plugin::api::{Container, PodSandbox};
@@ -42,7 +42,7 @@ impl Reports {
         moment: Moment,
         pod: &PodSandbox,
         container: &Container,
-        asked: &AskedChannels,
+        asked: &RequestedChannels,
         finding: &Finding,
         end: End,
     ) {
@@ -55,7 +55,7 @@ impl Reports {
                 "it has got that from another plugin, and CRI-O starts it although this one refuses: have that plugin leave it out, or use the OCI hook of cdi-gen, too"
             }
         };
-        let told = |reason: &str, text: &str| {
+        let send = |reason: &str, text: &str| {
             let note = format!("container {}: {text}; {done}", container.name);
             warn!(pod = %format_args!("{}/{}", pod.namespace, pod.name), moment = moment.as_str(), reason, "{note}");
             self.events
@@ -77,14 +77,14 @@ impl Reports {
             }
             Finding::Explained => "explained",
             Finding::Unexplained(sentence) => {
-                told("ChannelWithoutClaim", sentence);
+                send("ChannelWithoutClaim", sentence);
                 if refuses { "refused" } else { "told" }
             }
             Finding::Unknown(reason) => {
                 let text = format!(
                     "whether its pod has a claim with the IMEX channel that it asks for is not known: {reason}"
                 );
-                told("ChannelNotChecked", &text);
+                send("ChannelNotChecked", &text);
                 if refuses {
                     "unknown-refused"
                 } else {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use asked::{Answer, Asked, Objects, ok, plain};
+use asked::{Answer, Objects, RecordedRequests, ok, plain};
 
 mod asked;
 
@@ -189,7 +189,7 @@ impl ApiServer {
             return ok(&json!({"metadata": {}}));
         }
         let mut state = self.state();
-        let asked = Asked::parse(&head.method, &path, &query);
+        let asked = RecordedRequests::parse(&head.method, &path, &query);
         state
             .requests
             .push(format!("{} {}", asked.verb, asked.kind));
@@ -246,7 +246,7 @@ impl ApiServer {
     }
 
     /// Ends after the time that it asks for, or with [`ApiServer::end_watches`].
-    fn watch(&self, lost: bool, asked: &Asked) -> Answer {
+    fn watch(&self, lost: bool, asked: &RecordedRequests) -> Answer {
         let (mut body, answer) = Channel::<Bytes, io::Error>::new(1);
         let seconds = asked.query("timeoutSeconds").unwrap().parse().unwrap();
         let mut ended = self.ended.subscribe();

@@ -36,7 +36,7 @@ pub(crate) enum Behaviour {
 
 /// A kind of request, such as `get resourceclaims`, for objects of one name.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequests {
     pub(crate) what: &'static str,
     pub(crate) name: &'static str,
 }
@@ -52,7 +52,7 @@ pub(crate) struct ApiServer {
 struct State {
     /// By kind and name; no two namespaces have objects of one name.
     objects: BTreeMap<(&'static str, String), Value>,
-    fault: Option<(Asked, Behaviour)>,
+    fault: Option<(RecordedRequests, Behaviour)>,
     /// How often the fault was met.
     hits: usize,
     events: Vec<Value>,
@@ -123,7 +123,7 @@ impl ApiServer {
     }
 
     /// Answers these requests badly from now on.
-    pub(crate) fn begin_fault(&self, asked: Asked, behaviour: Behaviour) {
+    pub(crate) fn begin_fault(&self, asked: RecordedRequests, behaviour: Behaviour) {
         let mut state = self.state();
         state.fault = Some((asked, behaviour));
         state.hits = 0;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::api::{Asked, Behaviour};
+use crate::api::{Behaviour, RecordedRequests};
 use crate::node::{Node, claim};
 
 /// Of the report of claim `a`.
-const REPORT: Asked = Asked {
+const REPORT: RecordedRequests = RecordedRequests {
     what: "patch resourceclaims/status",
     name: "a",
 };

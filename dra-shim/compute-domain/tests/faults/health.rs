@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::GIVE_UP;
-use crate::api::{Asked, Behaviour};
+use crate::api::{Behaviour, RecordedRequests};
 use crate::driver_root::{HANGS, HEALTHY};
 use crate::go_driver;
 use crate::go_node::until;
@@ -83,7 +83,7 @@ async fn calls_that_time_out_leave_no_thread_and_no_connection_behind() {
     let proc = format!("/proc/{}", node.plugin.pid());
     let count = |of: &str| fs::read_dir(format!("{proc}/{of}")).unwrap().count();
     let before = [count("task"), count("fd")];
-    let asked = Asked {
+    let asked = RecordedRequests {
         what: "get resourceclaims",
         name: "b",
     };

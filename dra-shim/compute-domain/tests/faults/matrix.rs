@@ -1,7 +1,7 @@
 //! The matrix of steps and faults: what its rows, columns and cells are. [`Step::row`] has the
 //! cells.
 
-use crate::api::{Asked, Behaviour};
+use crate::api::{Behaviour, RecordedRequests};
 
 /// The steps, in their order; the names of Prepare's and Unprepare's are those of the design of
 /// the host-managed mode.
@@ -58,9 +58,9 @@ pub(crate) enum Fault {
         how: &'static str,
     },
     /// Of the API server.
-    Api(Asked, Behaviour),
+    Api(RecordedRequests, Behaviour),
     /// The plugin is killed while the API server holds the answer back.
-    KilledAsking(Asked),
+    KilledAsking(RecordedRequests),
     /// Of NVML, from the plugin's start on.
     Driver(&'static str),
     /// The same, and the plugin is killed while Prepare waits.

@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use crate::api::{Asked, Behaviour, DOMAIN as DOMAIN_UID};
+use crate::api::{Behaviour, DOMAIN as DOMAIN_UID, RecordedRequests};
 use crate::driver_root::{FAILS, HANGS, SLOW};
 use crate::matrix::{Cell, Fault, On, Row, Step};
 
-const CLAIM_A: Asked = Asked {
+const CLAIM_A: RecordedRequests = RecordedRequests {
     what: "get resourceclaims",
     name: "a",
 };
-const DOMAIN: Asked = Asked {
+const DOMAIN: RecordedRequests = RecordedRequests {
     what: "get computedomains",
     name: "train",
 };
@@ -45,12 +45,12 @@ const fn decides(from: &'static str, to: &'static str) -> Row {
     ]
 }
 
-const fn api(asked: Asked, behaviour: Behaviour) -> Cell {
+const fn api(asked: RecordedRequests, behaviour: Behaviour) -> Cell {
     Cell::Fault(Fault::Api(asked, behaviour))
 }
 
 /// The row of a step that asks the API server.
-const fn requests(asked: Asked, error: Cell, no_space: Cell) -> Row {
+const fn requests(asked: RecordedRequests, error: Cell, no_space: Cell) -> Row {
     [
         error,
         api(asked, Behaviour::Delays(SECOND)),

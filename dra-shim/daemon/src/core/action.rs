@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use compute_domain_api::resident::DaemonState;
+use compute_domain_api::driver_managed::DaemonState;
 
 use crate::core::facts::{Report, StartReason};
-use crate::core::membership::{Membership, Peers, Seat};
+use crate::core::membership::{Membership, Peers, StartConfig};
 
 /// Something that has to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,10 @@ pub(crate) enum Action {
         own_name: String,
     },
     /// Write configuration and node list and start `nvidia-imex`; if that fails, tell `Core::exited`.
-    Start { seat: Seat, reason: StartReason },
+    Start {
+        start_config: StartConfig,
+        reason: StartReason,
+    },
     /// SIGUSR1: names have new addresses, or certificates are renewed.
     Signal,
     /// SIGTERM; then tell `Core::exited`.
@@ -40,7 +43,7 @@ pub(crate) enum Action {
 /// What `nvidia-imex` should be run with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
-    pub(crate) seat: Seat,
+    pub(crate) start_config: StartConfig,
     pub(crate) peers: Peers,
 }
 
@@ -53,6 +56,6 @@ impl Plan {
             let mut peers = membership.peers.iter();
             peers.any(|(new, it)| it == address && new != index)
         };
-        membership.seat != self.seat || self.peers.iter().any(is_moved)
+        membership.start_config != self.start_config || self.peers.iter().any(is_moved)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use compute_domain_api::clique::{CliqueDaemon, ComputeDomainCliqueRoot};
-use compute_domain_api::resident::NameScheme;
+use compute_domain_api::driver_managed::NameScheme;
 
 /// Who this daemon is. None of it changes while the process lives.
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub(crate) struct Me {
 
 /// What `nvidia-imex` reads once, when it starts: with another one, it has to be started anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seat {
+pub(crate) struct StartConfig {
     pub(crate) clique: String,
     /// Its line in the node list.
     pub(crate) index: u32,
@@ -31,15 +31,15 @@ pub(crate) type Peers = BTreeMap<u32, IpAddr>;
 /// This node as a member of its clique.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Membership {
-    pub(crate) seat: Seat,
+    pub(crate) start_config: StartConfig,
     pub(crate) peers: Peers,
     /// This pod is about to be replaced.
     pub(crate) is_draining: bool,
 }
 
-// === impl Seat ===
+// === impl StartConfig ===
 
-impl Seat {
+impl StartConfig {
     /// Its host name.
     pub(crate) fn own_name(&self) -> String {
         self.scheme.host_name(&self.clique, self.index)
@@ -94,7 +94,7 @@ impl Membership {
         }
         let peers = others().filter_map(|it| peer(it, length, me)).collect();
         Ok(Self {
-            seat: Seat {
+            start_config: StartConfig {
                 clique: clique.to_owned(),
                 index,
                 length,

@@ -40,7 +40,13 @@ fn read(object: &ComputeDomainCliqueRoot) -> Result<Membership, String> {
 #[test]
 fn a_member_has_its_seat_and_the_peers_with_an_address() {
     let membership = read(&mk_object()).unwrap();
-    assert_eq!((membership.seat.index, membership.seat.length), (1, 4));
+    assert_eq!(
+        (
+            membership.start_config.index,
+            membership.start_config.length
+        ),
+        (1, 4)
+    );
     let peers = [(0, "10.0.0.1".parse().unwrap())];
     assert_eq!(membership.peers, Peers::from(peers));
     assert!(!membership.is_draining);

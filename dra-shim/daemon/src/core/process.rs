@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::core::action::{Action, Plan};
 use crate::core::facts::{Answer, Report, StartReason};
-use crate::core::membership::{Peers, Seat};
-use crate::core::names::has_news;
+use crate::core::membership::{Peers, StartConfig};
+use crate::core::names::has_new_addresses;
 
 /// `nvidia-imex` ignores a signal within 5 s of the last one, and nothing sends it again.
 pub(crate) const SIGNAL_PAUSE: Duration = Duration::from_secs(5);
@@ -42,10 +42,10 @@ pub(crate) enum Process {
 #[derive(Debug)]
 pub(crate) struct Up {
     pub(crate) run: u64,
-    pub(crate) seat: Seat,
+    pub(crate) start_config: StartConfig,
     pub(crate) since: Instant,
     /// The addresses that it has looked up, or was told to look up.
-    pub(super) told: Peers,
+    pub(super) known_peers: Peers,
     /// The certificates that it has read, or was told to read.
     pub(super) certificates: u64,
     /// The last answer.
@@ -61,9 +61,9 @@ impl Up {
     pub(super) fn new(run: u64, plan: &Plan, certificates: u64, now: Instant) -> Self {
         Self {
             run,
-            seat: plan.seat.clone(),
+            start_config: plan.start_config.clone(),
             since: now,
-            told: plan.peers.clone(),
+            known_peers: plan.peers.clone(),
             certificates,
             answer: None,
             silences: 0,
@@ -81,8 +81,9 @@ impl Up {
         certificates: u64,
         last: Option<Instant>,
     ) -> Option<Instant> {
-        let is_news = has_news(&plan.peers, &self.told) || certificates != self.certificates;
-        if self.answer.is_none() || !is_news {
+        let has_changed =
+            has_new_addresses(&plan.peers, &self.known_peers) || certificates != self.certificates;
+        if self.answer.is_none() || !has_changed {
             return None;
         }
         Some(last.map_or(self.since, |last| last + SIGNAL_PAUSE))
@@ -90,9 +91,13 @@ impl Up {
 
     /// Why it cannot go on as it is.
     pub(super) fn moved_to(&self, plan: Option<&Plan>) -> StartReason {
-        match plan.map(|plan| &plan.seat) {
-            Some(seat) if seat.clique != self.seat.clique => StartReason::Clique,
-            Some(seat) if seat.index != self.seat.index => StartReason::Index,
+        match plan.map(|plan| &plan.start_config) {
+            Some(start_config) if start_config.clique != self.start_config.clique => {
+                StartReason::Clique
+            }
+            Some(start_config) if start_config.index != self.start_config.index => {
+                StartReason::Index
+            }
             Some(_) => StartReason::List,
             None => StartReason::Clique,
         }

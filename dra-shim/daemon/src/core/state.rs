@@ -1,6 +1,6 @@
 //! What the daemon says of itself.
 
-use compute_domain_api::resident::{DaemonPhase, DaemonState, Place};
+use compute_domain_api::driver_managed::{DaemonPhase, DaemonState, Place};
 
 use crate::core::Core;
 use crate::core::facts::{Answer, Fabric};
@@ -22,12 +22,12 @@ impl Core {
             (Some(reason), false) => (self.phase_of(reason), reason.clone()),
             (None, false) => (DaemonPhase::Ready, String::new()),
         };
-        let seat = self.membership.as_ref().ok().map(|it| &it.seat);
+        let start_config = self.membership.as_ref().ok().map(|it| &it.start_config);
         let state = DaemonState {
             boot_id: self.boot_id.clone(),
             pod_uid: self.me.pod_uid.clone(),
             clique: self.clique().unwrap_or_default().to_owned(),
-            index: seat.map_or(-1, |seat| i64::from(seat.index)),
+            index: start_config.map_or(-1, |start_config| i64::from(start_config.index)),
             place: self.place(),
             address: self.me.address.to_string(),
             phase,
@@ -38,11 +38,12 @@ impl Core {
 
     /// The place with which `nvidia-imex` runs, or ran last: what the object says by now is no proof of what ran.
     fn place(&self) -> Option<Place> {
-        let seat = self.last_seat.as_ref();
-        let seat = seat.filter(|seat| Some(seat.clique.as_str()) == self.clique())?;
+        let start_config = self.last_seat.as_ref();
+        let start_config = start_config
+            .filter(|start_config| Some(start_config.clique.as_str()) == self.clique())?;
         Some(Place {
-            index: seat.index,
-            length: seat.length,
+            index: start_config.index,
+            length: start_config.length,
         })
     }
 
@@ -79,13 +80,13 @@ impl Core {
 
     fn unready_of(&self, up: &Up) -> Option<String> {
         let plan = self.plan.as_ref()?;
-        if up.seat != plan.seat {
+        if up.start_config != plan.start_config {
             return Some("nvidia-imex is started again".to_owned());
         }
         if self.names.failure.is_some() {
             return self.names.failure.clone();
         }
-        if self.names.written.as_ref().map(|it| &it.seat) != Some(&plan.seat) {
+        if self.names.written.as_ref().map(|it| &it.start_config) != Some(&plan.start_config) {
             return Some("the hosts file is being written".to_owned());
         }
         match &up.answer {

@@ -22,13 +22,13 @@ impl Core {
                 }
             }
             (Process::Down { .. }, None) => {}
-            (Process::Up(up), Some(plan)) if up.seat == plan.seat => {
+            (Process::Up(up), Some(plan)) if up.start_config == plan.start_config => {
                 if up
                     .signal_due_at(plan, self.certificates, self.last_signal)
                     .is_some_and(|at| at <= now)
                     && self.names.failure.is_none()
                 {
-                    up.told.clone_from(&plan.peers);
+                    up.known_peers.clone_from(&plan.peers);
                     up.certificates = self.certificates;
                     self.last_signal = Some(now);
                     actions.push(Action::Signal);
@@ -58,11 +58,11 @@ impl Core {
     fn start(&mut self, plan: &Plan, now: Instant, actions: &mut Vec<Action>) {
         self.runs += 1;
         actions.push(Action::Start {
-            seat: plan.seat.clone(),
+            start_config: plan.start_config.clone(),
             reason: self.next_reason,
         });
         self.process = Process::Up(Up::new(self.runs, plan, self.certificates, now));
-        self.last_seat = Some(plan.seat.clone());
+        self.last_seat = Some(plan.start_config.clone());
     }
 
     /// `None` while it waits for an event.

@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use compute_domain_api::resident::{DRIVER_TOO_OLD_HINT, driver_too_old};
+use compute_domain_api::driver_managed::{DRIVER_TOO_OLD_HINT, driver_too_old};
 use nvml_clique::{DriverFileNotFound, NoLibrary, RejectReason, RejectedPath, library_version};
 
 use crate::diagnosis::AreaReport;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use compute_domain_node::{Whose, is_reserved_for, whose_among};
+use compute_domain_node::{ChannelOwner, is_reserved_for, owner_among};
 use dra_checkpoint::Checkpoint;
 use host_doctor::{
     DecodedCheckpoint, Host, KUBELET_STATE_FILE, KubeletState, boot_id, checkpoint_path,
@@ -43,10 +43,10 @@ impl Records {
         })
     }
 
-    /// Whose the channel is, for the pod.
-    pub(super) fn whose(&self, channel: ChannelId, pod: Pod<'_>) -> Whose {
+    /// ChannelOwner the channel is, for the pod.
+    pub(super) fn channel_owner(&self, channel: ChannelId, pod: Pod<'_>) -> ChannelOwner {
         let records = self.checkpoint.iter().flat_map(checkpoint_records);
-        whose_among(records, channel, pod.namespace, |uid, record| {
+        owner_among(records, channel, pod.namespace, |uid, record| {
             let is_known = match &self.pods {
                 Some(pods) => pods.get(uid).is_some_and(|pods| pods.contains(pod.uid)),
                 // Better than to refuse pods that share a claim: it is their namespace's.

@@ -1,4 +1,4 @@
-//! Whose the channels of claims are: the kubelet plugin's records of them.
+//! ChannelOwner the channels of claims are: the kubelet plugin's records of them.
 
 use host_doctor::Host;
 use host_doctor::facts::{CheckpointFile, HeldChannel, RecordFacts};

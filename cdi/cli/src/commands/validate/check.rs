@@ -87,18 +87,18 @@ pub(super) fn dirs(registry: &Registry) -> impl Iterator<Item = Finding> {
 pub(super) fn conflicts(registry: &Registry, findings: &mut Findings) {
     for conflict in registry.conflicts() {
         let files = conflict.files.iter().map(|file| file.path.as_path());
-        let told = (conflict.code(), &conflict as &dyn Display, conflict.hint());
-        push_conflict(files, told, findings);
+        let reported = (conflict.code(), &conflict as &dyn Display, conflict.hint());
+        push_conflict(files, reported, findings);
     }
 }
 
-/// In each of the files. `told`: code, message and hint.
+/// In each of the files. `reported`: code, message and hint.
 fn push_conflict<'a>(
     files: impl Iterator<Item = &'a Path>,
-    told: (&'static str, &dyn Display, &'static str),
+    reported: (&'static str, &dyn Display, &'static str),
     findings: &mut Findings,
 ) {
-    let (code, message, hint) = told;
+    let (code, message, hint) = reported;
     for file in files {
         let file = file.to_string_lossy();
         findings.push_with(Level::Error, &file, code, || {
@@ -132,8 +132,8 @@ pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)], findings: &mut Findin
             name: QualifiedName::new((*kind).clone(), (*device).clone()),
             files: files.iter().map(|file| (*file).to_owned()).collect(),
         };
-        let told = (conflict.code(), &conflict as &dyn Display, conflict.hint());
-        push_conflict(files.iter().copied(), told, findings);
+        let reported = (conflict.code(), &conflict as &dyn Display, conflict.hint());
+        push_conflict(files.iter().copied(), reported, findings);
     }
 }
 

@@ -45,7 +45,7 @@ struct More {
 pub(super) struct Findings {
     /// The lowest that is told.
     level: Level,
-    told: Vec<Finding>,
+    reported: Vec<Finding>,
     /// By file.
     counts: BTreeMap<String, BTreeMap<(Level, &'static str), usize>>,
 }
@@ -103,14 +103,14 @@ impl Findings {
     pub(super) fn new(level: Level) -> Self {
         Self {
             level,
-            told: vec![],
+            reported: vec![],
             counts: BTreeMap::new(),
         }
     }
 
     pub(super) fn push(&mut self, finding: Finding) {
         if self.count(finding.level, &finding.file, finding.code) {
-            self.told.push(finding);
+            self.reported.push(finding);
         }
     }
 
@@ -123,13 +123,15 @@ impl Findings {
         finding: impl FnOnce() -> Finding,
     ) {
         if self.count(level, file, code) {
-            self.told.push(finding());
+            self.reported.push(finding());
         }
     }
 
     /// Those that are told, and how many more there are.
     fn finish(self) -> (Vec<Finding>, Vec<More>) {
-        let Self { told, counts, .. } = self;
+        let Self {
+            reported, counts, ..
+        } = self;
         let files = counts.into_iter();
         let more = files.flat_map(|(file, codes)| {
             let untold = codes.into_iter().filter(|(_, count)| *count > LIMIT);
@@ -140,7 +142,7 @@ impl Findings {
                 count: count - LIMIT,
             })
         });
-        (told, more.collect())
+        (reported, more.collect())
     }
 
     /// Whether it is told.

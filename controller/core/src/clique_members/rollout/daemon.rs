@@ -1,7 +1,7 @@
 //! A member, as far as it matters to the update.
 
 use crate::cliques::Clique;
-use crate::node_cliques::Said;
+use crate::node_cliques::ReportedClique;
 
 use crate::clique_members::observed::Observed;
 use crate::clique_members::pods::DaemonPod;
@@ -24,10 +24,10 @@ impl<'a> Daemon<'a> {
     pub(super) fn all_of(observed: &'a Observed, clique: &Clique) -> Vec<Self> {
         let members = observed.cliques.get(clique);
         let entries = members.iter().flat_map(|members| &members.entries);
-        let stay = entries.filter(|(name, _)| match observed.said(name) {
-            Said::Clique(said) => said == clique,
-            Said::NoClique => false,
-            Said::Nothing => true,
+        let stay = entries.filter(|(name, _)| match observed.reported(name) {
+            ReportedClique::Clique(reported) => reported == clique,
+            ReportedClique::NoClique => false,
+            ReportedClique::Nothing => true,
         });
         let daemons = stay.map(|(name, entry)| {
             let node = observed.nodes.get(name);

@@ -16,7 +16,7 @@ pub(super) type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 pub(super) type Objects = BTreeMap<(String, String), Value>;
 
 /// One request.
-pub(super) struct Asked {
+pub(super) struct RecordedRequests {
     pub(super) verb: &'static str,
     pub(super) kind: String,
     namespace: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct Asked {
     query: String,
 }
 
-impl Asked {
+impl RecordedRequests {
     pub(super) fn parse(method: &Method, path: &str, query: &str) -> Self {
         let mut parts = path
             .split('/')

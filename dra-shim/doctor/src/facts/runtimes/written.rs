@@ -51,7 +51,7 @@ struct ConfigFile {
 }
 
 /// What all files that have the table say of a setting.
-enum Said<'a> {
+enum MergedSetting<'a> {
     Nothing,
     Alike(&'a Value),
     Differently(&'a str, &'a str),
@@ -216,11 +216,13 @@ impl Written {
     pub(super) fn of_containerd(&self) -> CdiSettings {
         let (spec_dirs, unclear) = self.spec_dirs();
         let support = match (self.said(ENABLE), unclear.or_else(|| self.others.clone())) {
-            (Said::Alike(Value::Boolean(false)), None) => CdiSupport::Off,
-            (Said::Alike(Value::Boolean(true)), None) => CdiSupport::On,
+            (MergedSetting::Alike(Value::Boolean(false)), None) => CdiSupport::Off,
+            (MergedSetting::Alike(Value::Boolean(true)), None) => CdiSupport::On,
             (_, Some(why)) => CdiSupport::Unknown(why),
-            (Said::Differently(one, other), _) => CdiSupport::Unknown(differ(ENABLE, one, other)),
-            (Said::Nothing | Said::Alike(_), _) => {
+            (MergedSetting::Differently(one, other), _) => {
+                CdiSupport::Unknown(differ(ENABLE, one, other))
+            }
+            (MergedSetting::Nothing | MergedSetting::Alike(_), _) => {
                 CdiSupport::Unknown(match (self.files.first(), self.misplaced()) {
                     (None, _) => "it has no configuration file: its release decides".to_owned(),
                     (Some(_), Some(misplaced)) => misplaced.why,
@@ -250,30 +252,30 @@ impl Written {
     /// And why they are not known.
     fn spec_dirs(&self) -> (Option<Vec<String>>, Option<String>) {
         match self.said(SPEC_DIRS) {
-            Said::Alike(value) => (strings(value), None),
-            Said::Differently(one, other) => (None, Some(differ(SPEC_DIRS, one, other))),
-            Said::Nothing => (None, None),
+            MergedSetting::Alike(value) => (strings(value), None),
+            MergedSetting::Differently(one, other) => (None, Some(differ(SPEC_DIRS, one, other))),
+            MergedSetting::Nothing => (None, None),
         }
     }
 
-    fn said(&self, key: &str) -> Said<'_> {
+    fn said(&self, key: &str) -> MergedSetting<'_> {
         let mut tables = self
             .files
             .iter()
             .filter_map(|it| Some((it.path.as_str(), it.own.as_ref()?.get(key))));
         let Some((first, value)) = tables.next() else {
-            return Said::Nothing;
+            return MergedSetting::Nothing;
         };
         match tables.find(|(_, other)| *other != value) {
-            Some((other, _)) => Said::Differently(first, other),
-            None => value.map_or(Said::Nothing, Said::Alike),
+            Some((other, _)) => MergedSetting::Differently(first, other),
+            None => value.map_or(MergedSetting::Nothing, MergedSetting::Alike),
         }
     }
 
     /// A setting of CDI in a table that is not the one of its file's version, where no
     /// table that counts has it.
     pub(super) fn misplaced(&self) -> Option<Misplaced> {
-        if !matches!(self.said(ENABLE), Said::Nothing) {
+        if !matches!(self.said(ENABLE), MergedSetting::Nothing) {
             return None;
         }
         let found = self.files.iter().find_map(|file| {
@@ -320,12 +322,16 @@ impl Written {
 
     /// Whether it is in its files, in so many words, that CDI is on.
     pub(super) fn is_on(&self) -> bool {
-        self.others.is_none() && matches!(self.said(ENABLE), Said::Alike(Value::Boolean(true)))
+        self.others.is_none()
+            && matches!(
+                self.said(ENABLE),
+                MergedSetting::Alike(Value::Boolean(true))
+            )
     }
 
     /// Whether a file names directories of specs.
     pub(super) fn sets_dirs(&self) -> bool {
-        !matches!(self.said(SPEC_DIRS), Said::Nothing)
+        !matches!(self.said(SPEC_DIRS), MergedSetting::Nothing)
     }
 
     /// The table in a file of the main file's version.

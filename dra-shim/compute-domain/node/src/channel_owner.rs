@@ -1,8 +1,8 @@
 //! Whether prepared claims explain the channels that a container asks for.
 //!
 //! ```text
-//! AskedChannels ── unexplained(.., NodeClaims::whose) ──► [Unexplained] ──► sentence
-//!                                       │ Perhaps: the record was written for an earlier
+//! RequestedChannels ── unexplained(.., NodeClaims::channel_owner) ──► [Unexplained] ──► sentence
+//!                                       │ OtherPods: the record was written for an earlier
 //!                                       ▼ pod of the claim; the caller asks the API server
 //! ```
 //!
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use dra_checkpoint::{ClaimRecord, ClaimRef, CommitError, RecoveryNeeded, StoreError};
 use dra_claim::Consumer;
-use imex_cdi::{Asked, AskedChannels, ChannelId, Channels};
+use imex_cdi::{ChannelId, Channels, RequestedChannel, RequestedChannels};
 
 use crate::device_group::DeviceGroup;
 use crate::node_claims::NodeClaims;
@@ -24,42 +24,42 @@ use crate::node_claims::NodeClaims;
 /// Requests that a sentence names. More would not fit an event.
 const NAMED: usize = 3;
 
-/// Whose a channel is, as far as the records say.
+/// ChannelOwner a channel is, as far as the records say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Whose {
+pub enum ChannelOwner {
     /// A claim of the pod opens it.
-    ThisPods,
+    ThisPod,
     /// These claims of the pod's namespace open it. Their records were written for other pods,
     /// or for a group; kubelet does not call again for further pods of a prepared claim.
-    Perhaps(Vec<ClaimRef>),
+    OtherPods(Vec<ClaimRef>),
     /// No claim that the pod could have opens it on this node.
-    Nobodys,
+    Unclaimed,
 }
 
 /// A request that no claim explains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unexplained<'a> {
     /// The request.
-    pub asked: &'a Asked,
+    pub asked: &'a RequestedChannel,
     /// Claims of the pod's namespace that open the channel, and are not the pod's.
     pub others: Vec<ClaimRef>,
 }
 
-/// The requests that no claim explains. `whose` is called once for each channel, and says
-/// whose it is after all look-ups: `Perhaps` counts as not the pod's.
+/// The requests that no claim explains. `channel_owner` is called once for each channel, and says
+/// whose it is after all look-ups: `OtherPods` counts as not the pod's.
 ///
 /// A container that may use every device has what follows from that without asking: such
-/// requests are not among the answers. See [`AskedChannels::every_device`].
+/// requests are not among the answers. See [`RequestedChannels::every_device`].
 pub fn unexplained(
-    asked: &AskedChannels,
-    mut whose: impl FnMut(ChannelId) -> Whose,
+    asked: &RequestedChannels,
+    mut channel_owner: impl FnMut(ChannelId) -> ChannelOwner,
 ) -> Vec<Unexplained<'_>> {
     let mut answers = BTreeMap::new();
     let mut others = |channels: &Channels| match channels {
-        Channels::One(id) => match answers.entry(*id).or_insert_with(|| whose(*id)) {
-            Whose::ThisPods => None,
-            Whose::Perhaps(claims) => Some(claims.clone()),
-            Whose::Nobodys => Some(Vec::new()),
+        Channels::One(id) => match answers.entry(*id).or_insert_with(|| channel_owner(*id)) {
+            ChannelOwner::ThisPod => None,
+            ChannelOwner::OtherPods(claims) => Some(claims.clone()),
+            ChannelOwner::Unclaimed => Some(Vec::new()),
         },
         // No claim gives these.
         Channels::Every | Channels::Unreadable(_) => Some(Vec::new()),
@@ -73,15 +73,15 @@ pub fn unexplained(
 }
 
 /// The channels that [`unexplained`] will ask about.
-pub fn channels_to_explain(asked: &AskedChannels) -> BTreeSet<ChannelId> {
-    let one = |asked: &Asked| match asked.channels {
+pub fn channels_to_explain(asked: &RequestedChannels) -> BTreeSet<ChannelId> {
+    let one = |asked: &RequestedChannel| match asked.channels {
         Channels::One(id) => Some(id),
         Channels::Every | Channels::Unreadable(_) => None,
     };
     explicit(asked).filter_map(one).collect()
 }
 
-fn explicit(asked: &AskedChannels) -> impl Iterator<Item = &Asked> {
+fn explicit(asked: &RequestedChannels) -> impl Iterator<Item = &RequestedChannel> {
     let every_device = asked.every_device;
     let requests = asked.requests.iter();
     requests.filter(move |asked| !(every_device && asked.by.follows_from_every_device()))
@@ -123,21 +123,21 @@ pub fn sentence(found: &[Unexplained<'_>], every_device: bool) -> String {
     text
 }
 
-/// Whose `channel` is for a pod of the namespace, by these records with their claims' UIDs.
+/// ChannelOwner `channel` is for a pod of the namespace, by these records with their claims' UIDs.
 /// `is_pods` says whether a claim is known to be the pod's.
-pub fn whose_among<'a>(
+pub fn owner_among<'a>(
     records: impl IntoIterator<Item = (&'a str, &'a ClaimRecord<DeviceGroup>)>,
     channel: ChannelId,
     namespace: &str,
     is_pods: impl Fn(&str, &ClaimRecord<DeviceGroup>) -> bool,
-) -> Whose {
+) -> ChannelOwner {
     let mut perhaps = Vec::new();
     for (uid, record) in records {
         if !has_channel(record, channel) {
             continue;
         }
         if is_pods(uid, record) {
-            return Whose::ThisPods;
+            return ChannelOwner::ThisPod;
         }
         if record.namespace == namespace {
             perhaps.push(ClaimRef {
@@ -148,9 +148,9 @@ pub fn whose_among<'a>(
         }
     }
     if perhaps.is_empty() {
-        Whose::Nobodys
+        ChannelOwner::Unclaimed
     } else {
-        Whose::Perhaps(perhaps)
+        ChannelOwner::OtherPods(perhaps)
     }
 }
 
@@ -168,38 +168,38 @@ pub fn is_reserved_for(record: &ClaimRecord<DeviceGroup>, pod_uid: &str) -> bool
         .any(|uid| uid == pod_uid)
 }
 
-// === impl Whose ===
+// === impl ChannelOwner ===
 
-impl Whose {
+impl ChannelOwner {
     /// Whether it is known that a claim of the pod opens the channel.
     pub fn is_explained(&self) -> bool {
-        *self == Self::ThisPods
+        *self == Self::ThisPod
     }
 }
 
 // === impl NodeClaims ===
 
 impl NodeClaims {
-    /// Whose `channel` is for a pod, from memory. See [`refresh`](Self::refresh).
+    /// ChannelOwner `channel` is for a pod, from memory. See [`refresh`](Self::refresh).
     ///
     /// # Errors
     /// No record of the pod's has the channel, and records are missing or of an earlier boot
     /// until the checkpoint is recovered.
-    pub fn whose(
+    pub fn channel_owner(
         &self,
         channel: ChannelId,
         namespace: &str,
         pod_uid: &str,
-    ) -> Result<Whose, RecoveryNeeded> {
+    ) -> Result<ChannelOwner, RecoveryNeeded> {
         let view = self.store.view();
         let records = view.records_unchecked();
-        let whose = whose_among(records, channel, namespace, |_, record| {
+        let channel_owner = owner_among(records, channel, namespace, |_, record| {
             is_reserved_for(record, pod_uid)
         });
-        if !whose.is_explained() {
+        if !channel_owner.is_explained() {
             view.check_recovered()?;
         }
-        Ok(whose)
+        Ok(channel_owner)
     }
 
     /// Whether another recorded claim has the name of this one: then a pod that names it means
@@ -227,5 +227,5 @@ impl NodeClaims {
 }
 
 #[cfg(test)]
-#[path = "explained_tests.rs"]
+#[path = "channel_owner_tests.rs"]
 mod tests;

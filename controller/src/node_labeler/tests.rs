@@ -29,7 +29,7 @@ impl Running {
         logs::install();
         let (client, readiness) = (api.client(), Readiness::default());
         let mut registry = Registry::default();
-        let keeper = CliqueKeeper {
+        let keeper = NodeLabeler {
             api: ApiClient::new(client.clone(), Fence::default(), "imex-dra"),
             events: Events::new(client.clone(), CONTROLLER_NAME, "pod-1"),
             readiness: readiness.clone(),

@@ -52,7 +52,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
 const CONDITIONS: [&str; 3] = ["slices", "node-labels", "group-claims"];
 
 /// Keeps labels and pools. It can run several times, each time with a new watch.
-pub(crate) struct CliqueKeeper {
+pub(crate) struct NodeLabeler {
     pub(crate) client: Client,
     pub(crate) api: ApiClient,
     pub(crate) events: Events,
@@ -69,7 +69,7 @@ type Slices = BoxStream<'static, watcher::Result<Event<RawObject<ResourceSlice>>
 
 /// One run of it.
 struct Run<'a> {
-    keeper: &'a CliqueKeeper,
+    keeper: &'a NodeLabeler,
     slices: Slices,
     /// Whether all slices were listed. Nothing is written before.
     listed: bool,
@@ -84,9 +84,9 @@ struct Run<'a> {
     look_at: Instant,
 }
 
-// === impl CliqueKeeper ===
+// === impl NodeLabeler ===
 
-impl CliqueKeeper {
+impl NodeLabeler {
     /// Never ends by itself.
     pub(crate) async fn run(&self) {
         let [watched, labelled, groups] =

@@ -24,7 +24,7 @@ mod request;
 mod tests;
 mod view;
 
-pub use request::{Asked, AskedBy, AskedChannels, Channels};
+pub use request::{Channels, RequestSource, RequestedChannel, RequestedChannels};
 pub use view::{ContainerView, DeviceView, MountView, RuleView};
 
 use self::names::Names;
@@ -52,23 +52,23 @@ const PLUGINS_ANNOTATIONS: [&str; 2] = ["nvidia.cdi.k8s.io", "cdi-devices.nodere
 ///
 /// Linear in the container's size; no I/O but that of `resolve`.
 // req: NRI-12
-pub fn asked_channels(
+pub fn requested_channels(
     container: &ContainerView<'_>,
     major: Option<Major>,
     resolve: impl Fn(&QualifiedName) -> Option<Vec<DeviceNode>>,
-) -> AskedChannels {
+) -> RequestedChannels {
     let names = Names { major, resolve };
     let mut found = Found::default();
     let major = major.map(|major| i64::from(major.get()));
     for device in &container.devices {
         if let Some(channels) = of_device(device, major) {
-            found.add(channels, AskedBy::Device(device.path.to_owned()));
+            found.add(channels, RequestSource::Device(device.path.to_owned()));
         }
     }
     for rule in &container.rules {
         match of_rule(rule, major) {
             Allowed::EveryDevice => found.asked.every_device = true,
-            Allowed::Channels(channels) => found.add(channels, AskedBy::DeviceRule),
+            Allowed::Channels(channels) => found.add(channels, RequestSource::DeviceRule),
             Allowed::Nothing => {}
         }
     }
@@ -79,17 +79,21 @@ pub fn asked_channels(
         match assignment.split_once('=') {
             Some((CHANNELS_VARIABLE, list)) => {
                 for channels in listed(list) {
-                    found.add(channels, AskedBy::Variable(CHANNELS_VARIABLE));
+                    found.add(channels, RequestSource::Variable(CHANNELS_VARIABLE));
                 }
             }
             Some((DEVICES_VARIABLE, list)) => {
-                names.add_nvidias_list(list, || AskedBy::Variable(DEVICES_VARIABLE), &mut found);
+                names.add_nvidias_list(
+                    list,
+                    || RequestSource::Variable(DEVICES_VARIABLE),
+                    &mut found,
+                );
             }
             _ => {}
         }
     }
     for (key, list) in &container.annotations {
-        let by = || AskedBy::Annotation((*key).to_owned());
+        let by = || RequestSource::Annotation((*key).to_owned());
         if below(key, RUNTIMES_ANNOTATION).is_some() {
             names.add_nvidias_list(list, by, &mut found);
         } else if is_for(key, container.name) {
@@ -97,7 +101,11 @@ pub fn asked_channels(
         }
     }
     for name in &container.cdi_names {
-        names.add_list(name, || AskedBy::CdiDevice((*name).to_owned()), &mut found);
+        names.add_list(
+            name,
+            || RequestSource::CdiDevice((*name).to_owned()),
+            &mut found,
+        );
     }
     found.asked
 }
@@ -133,10 +141,10 @@ fn of_mount(
     let (source, destination) = (clean(mount.source), clean(mount.destination));
     for path in [&source, &destination] {
         if let Some(channels) = of_path(path) {
-            found.add(channels, AskedBy::Mount(mount.destination.to_owned()));
+            found.add(channels, RequestSource::Mount(mount.destination.to_owned()));
         }
     }
-    let by = || AskedBy::VolumeRequest(mount.destination.to_owned());
+    let by = || RequestSource::VolumeRequest(mount.destination.to_owned());
     let request = destination.strip_prefix(VOLUME_REQUESTS);
     let request = request.filter(|_| source == "/dev/null");
     let Some(request) = request.map(|request| request.trim_matches('/')) else {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// The label of `ComputeDomainCliques` that the controller keeps for resident daemons, with the value
 /// `true`. Those of the Go driver have none.
-pub const RESIDENT_LABEL: &str = "imex-dra/resident";
+pub const DRIVER_MANAGED_LABEL: &str = "imex-dra/resident";
 
 /// The label of `ComputeDomainCliques`, as the Go driver has it: the clique's name.
 pub const CLIQUE_ID_LABEL: &str = "resource.nvidia.com/computeDomain.cliqueID";
@@ -82,7 +82,7 @@ pub struct Place {
 #[error(
     "{0:?} is no place in a node list: it is INDEX/LENGTH, with an index below the length, such as 3/18"
 )]
-pub struct NoPlace(String);
+pub struct PlaceError(String);
 
 /// What a daemon says of itself to the kubelet plugin of its node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,22 +159,22 @@ impl fmt::Display for Place {
 }
 
 impl FromStr for Place {
-    type Err = NoPlace;
+    type Err = PlaceError;
 
-    fn from_str(text: &str) -> Result<Self, NoPlace> {
+    fn from_str(text: &str) -> Result<Self, PlaceError> {
         let place = text.split_once('/').and_then(|(index, length)| {
             let (index, length) = (index.parse().ok()?, length.parse().ok()?);
             Some(Self { index, length })
         });
         let place = place.filter(|place| place.index < place.length);
-        place.ok_or_else(|| NoPlace(text.to_owned()))
+        place.ok_or_else(|| PlaceError(text.to_owned()))
     }
 }
 
 impl TryFrom<String> for Place {
-    type Error = NoPlace;
+    type Error = PlaceError;
 
-    fn try_from(text: String) -> Result<Self, NoPlace> {
+    fn try_from(text: String) -> Result<Self, PlaceError> {
         text.parse()
     }
 }
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(text, r#""3/18""#);
         assert_eq!(serde_json::from_str::<Place>(&text).unwrap(), place);
         for text in ["", "3", "18/18", "-1/18", "3/", "3/18/1", "a/b"] {
-            assert_eq!(text.parse::<Place>(), Err(NoPlace(text.to_owned())));
+            assert_eq!(text.parse::<Place>(), Err(PlaceError(text.to_owned())));
         }
     }
 }

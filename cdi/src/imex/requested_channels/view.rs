@@ -10,7 +10,7 @@ pub struct ContainerView<'a> {
     /// Its annotations and its pod's, as key and value.
     pub annotations: Vec<(&'a str, &'a str)>,
     /// The CDI devices that it requests by name. One is a channel if `resolve` of
-    /// [`asked_channels`](crate::asked_channels()) says so, if its kind is that of [claims](crate::Kind::compute_domain_claim),
+    /// [`requested_channels`](crate::requested_channels()) says so, if its kind is that of [claims](crate::Kind::compute_domain_claim),
     /// if its class is `imex-channel`, or if it is one of `management.nvidia.com/gpu`,
     /// which NVIDIA gives every channel of the host.
     pub cdi_names: Vec<&'a str>,

@@ -1,4 +1,4 @@
-use imex_cdi::AskedBy;
+use imex_cdi::RequestSource;
 
 use super::*;
 use crate::test_objects::{Disks, mk_claim, prepare};
@@ -7,13 +7,13 @@ fn channel(id: u32) -> ChannelId {
     ChannelId::new(id).unwrap()
 }
 
-fn by_variable(channels: Channels) -> Asked {
-    let by = AskedBy::Variable("NVIDIA_IMEX_CHANNELS");
-    Asked { channels, by }
+fn by_variable(channels: Channels) -> RequestedChannel {
+    let by = RequestSource::Variable("NVIDIA_IMEX_CHANNELS");
+    RequestedChannel { channels, by }
 }
 
-fn asked(requests: Vec<Asked>) -> AskedChannels {
-    AskedChannels {
+fn asked(requests: Vec<RequestedChannel>) -> RequestedChannels {
+    RequestedChannels {
         requests,
         every_device: false,
     }
@@ -22,18 +22,28 @@ fn asked(requests: Vec<Asked>) -> AskedChannels {
 #[test]
 fn a_prepared_claim_explains_its_channel_for_the_pod_that_it_is_reserved_for() {
     let node = Disks::default().start();
-    let whose = |id, namespace, pod| node.whose(channel(id), namespace, pod).unwrap();
-    assert_eq!(whose(0, "default", "pod-1"), Whose::Nobodys);
-    prepare(&node, &mk_claim("a")).unwrap();
-    assert_eq!(whose(0, "default", "pod-1"), Whose::ThisPods);
+    let channel_owner =
+        |id, namespace, pod| node.channel_owner(channel(id), namespace, pod).unwrap();
     assert_eq!(
-        whose(0, "default", "pod-2"),
-        Whose::Perhaps(vec![mk_claim("a")])
+        channel_owner(0, "default", "pod-1"),
+        ChannelOwner::Unclaimed
     );
-    assert_eq!(whose(0, "other", "pod-2"), Whose::Nobodys);
-    assert_eq!(whose(1, "default", "pod-1"), Whose::Nobodys);
+    prepare(&node, &mk_claim("a")).unwrap();
+    assert_eq!(channel_owner(0, "default", "pod-1"), ChannelOwner::ThisPod);
+    assert_eq!(
+        channel_owner(0, "default", "pod-2"),
+        ChannelOwner::OtherPods(vec![mk_claim("a")])
+    );
+    assert_eq!(channel_owner(0, "other", "pod-2"), ChannelOwner::Unclaimed);
+    assert_eq!(
+        channel_owner(1, "default", "pod-1"),
+        ChannelOwner::Unclaimed
+    );
     node.unprepare("a", crate::test_objects::at(1)).unwrap();
-    assert_eq!(whose(0, "default", "pod-1"), Whose::Nobodys);
+    assert_eq!(
+        channel_owner(0, "default", "pod-1"),
+        ChannelOwner::Unclaimed
+    );
 }
 
 #[test]
@@ -42,8 +52,8 @@ fn what_another_process_prepares_is_known_after_a_refresh() {
     let (node, other) = (disks.start(), disks.start());
     prepare(&other, &mk_claim("a")).unwrap();
     node.refresh(Duration::from_secs(30)).unwrap();
-    let whose = node.whose(channel(0), "default", "pod-1");
-    assert_eq!(whose.unwrap(), Whose::ThisPods);
+    let channel_owner = node.channel_owner(channel(0), "default", "pod-1");
+    assert_eq!(channel_owner.unwrap(), ChannelOwner::ThisPod);
     assert!(node.is_name_of_one(&mk_claim("a")));
     let same_name = ClaimRef {
         uid: "b".to_owned(),
@@ -65,8 +75,8 @@ fn only_the_channels_that_a_claim_gives_can_be_explained() {
     let found = unexplained(&asked, |id| {
         questions.push(id.get());
         match id.get() {
-            3 => Whose::ThisPods,
-            _ => Whose::Perhaps(vec![mk_claim("b")]),
+            3 => ChannelOwner::ThisPod,
+            _ => ChannelOwner::OtherPods(vec![mk_claim("b")]),
         }
     });
     let found: Vec<_> = found
@@ -83,15 +93,15 @@ fn only_the_channels_that_a_claim_gives_can_be_explained() {
 
 #[test]
 fn the_hosts_nodes_of_a_privileged_container_are_no_requests_and_others_are() {
-    let node = Asked {
+    let node = RequestedChannel {
         channels: Channels::One(channel(3)),
-        by: AskedBy::Device("/dev/nvidia-caps-imex-channels/channel3".to_owned()),
+        by: RequestSource::Device("/dev/nvidia-caps-imex-channels/channel3".to_owned()),
     };
     let variable = by_variable(Channels::One(channel(3)));
     let mut asked = asked(vec![node, variable.clone()]);
-    assert_eq!(unexplained(&asked, |_| Whose::Nobodys).len(), 2);
+    assert_eq!(unexplained(&asked, |_| ChannelOwner::Unclaimed).len(), 2);
     asked.every_device = true;
-    let found = unexplained(&asked, |_| Whose::Nobodys);
+    let found = unexplained(&asked, |_| ChannelOwner::Unclaimed);
     assert_eq!(
         found.iter().map(|it| it.asked).collect::<Vec<_>>(),
         [&variable]
@@ -102,24 +112,25 @@ fn the_hosts_nodes_of_a_privileged_container_are_no_requests_and_others_are() {
 fn the_sentence_names_request_place_claim_and_fix_and_fits_an_event() {
     let requests = vec![by_variable(Channels::One(channel(5)))];
     let one = asked(requests);
-    let found = unexplained(&one, |_| Whose::Perhaps(vec![mk_claim("train")]));
+    let found = unexplained(&one, |_| ChannelOwner::OtherPods(vec![mk_claim("train")]));
     assert_eq!(
         sentence(&found, false),
         "the container asks for IMEX channel 5 (environment variable NVIDIA_IMEX_CHANNELS), and its pod has no \
          prepared ResourceClaim with that channel (claim train-name has it, for other pods); remove the request, \
          and give the pod a claim of its ComputeDomain's resourceClaimTemplate"
     );
-    let by = |id: u32| AskedBy::Annotation(format!("cdi.k8s.io/{}", "x".repeat(id as usize % 60)));
-    let many = (0..2000).map(|id| Asked {
+    let by =
+        |id: u32| RequestSource::Annotation(format!("cdi.k8s.io/{}", "x".repeat(id as usize % 60)));
+    let many = (0..2000).map(|id| RequestedChannel {
         channels: Channels::One(channel(id)),
         by: by(id),
     });
     let many = asked(many.collect());
-    let text = sentence(&unexplained(&many, |_| Whose::Nobodys), true);
+    let text = sentence(&unexplained(&many, |_| ChannelOwner::Unclaimed), true);
     assert!(text.contains(" and 1997 more, and its pod"), "{text}");
     assert!(text.len() < 800, "{text}");
     let every = asked(vec![by_variable(Channels::Every)]);
-    let text = sentence(&unexplained(&every, |_| Whose::Nobodys), true);
+    let text = sentence(&unexplained(&every, |_| ChannelOwner::Unclaimed), true);
     assert!(text.contains("every IMEX channel (environment variable NVIDIA_IMEX_CHANNELS), which no ResourceClaim gives;"));
     assert!(text.ends_with("(that the container is privileged does not excuse the request)"));
     assert_eq!(sentence(&[], false), "");

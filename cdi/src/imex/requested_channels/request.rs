@@ -13,10 +13,10 @@ pub(super) const MAX_REQUESTS: usize = 8192;
 
 /// What a container asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AskedChannels {
+pub struct RequestedChannels {
     /// Each request, in the order of the table above; no two are equal. With more than 8192
     /// the last one stands for all that are left, and is for every channel.
-    pub requests: Vec<Asked>,
+    pub requests: Vec<RequestedChannel>,
     /// Whether the container may use every device, as one that is privileged may: it has
     /// every channel whose node it finds or makes.
     pub every_device: bool,
@@ -24,11 +24,11 @@ pub struct AskedChannels {
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Asked {
+pub struct RequestedChannel {
     /// What is asked for.
     pub channels: Channels,
     /// Where.
-    pub by: AskedBy,
+    pub by: RequestSource,
 }
 
 /// The channels of a request.
@@ -45,7 +45,7 @@ pub enum Channels {
 /// Where a request stands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum AskedBy {
+pub enum RequestSource {
     /// The device node at this path.
     Device(String),
     /// The device cgroup.
@@ -65,15 +65,15 @@ pub enum AskedBy {
 /// The requests found so far.
 #[derive(Default)]
 pub(super) struct Found {
-    pub(super) asked: AskedChannels,
-    seen: BTreeSet<Asked>,
+    pub(super) asked: RequestedChannels,
+    seen: BTreeSet<RequestedChannel>,
 }
 
 // === impl Found ===
 
 impl Found {
-    pub(super) fn add(&mut self, channels: Channels, by: AskedBy) {
-        let mut asked = Asked { channels, by };
+    pub(super) fn add(&mut self, channels: Channels, by: RequestSource) {
+        let mut asked = RequestedChannel { channels, by };
         match self.seen.len() {
             ..MAX_REQUESTS => {}
             MAX_REQUESTS => asked.channels = Channels::Every,
@@ -85,18 +85,18 @@ impl Found {
     }
 }
 
-// === impl AskedChannels ===
+// === impl RequestedChannels ===
 
-impl AskedChannels {
+impl RequestedChannels {
     /// Whether there is nothing to decide: no request, and not every device.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty() && !self.every_device
     }
 }
 
-// === impl AskedBy ===
+// === impl RequestSource ===
 
-impl AskedBy {
+impl RequestSource {
     /// Whether a container that may use every device has this by that, without anybody's
     /// asking: its nodes are the host's, and its device cgroup forbids nothing.
     pub fn follows_from_every_device(&self) -> bool {
@@ -105,7 +105,7 @@ impl AskedBy {
 }
 
 /// `IMEX channel 3 (environment variable NVIDIA_IMEX_CHANNELS)`.
-impl fmt::Display for Asked {
+impl fmt::Display for RequestedChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.channels, self.by)
     }
@@ -124,7 +124,7 @@ impl fmt::Display for Channels {
     }
 }
 
-impl fmt::Display for AskedBy {
+impl fmt::Display for RequestSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Device(path) => write!(f, "device {}", OneLine(path)),

@@ -1,7 +1,7 @@
 //! Names of CDI devices that stand for channels.
 
 use super::read::{clean, of_device, of_path, of_text};
-use super::request::{AskedBy, Channels, Found};
+use super::request::{Channels, Found, RequestSource};
 use super::view::DeviceView;
 use crate::{DeviceNode, DeviceType, Kind, Major, QualifiedName};
 
@@ -23,7 +23,7 @@ pub(super) struct Names<R> {
 
 impl<R: Fn(&QualifiedName) -> Option<Vec<DeviceNode>>> Names<R> {
     /// Adds the channels of a list of names. What is not a name is not a request.
-    pub(super) fn add_list(&self, list: &str, by: impl Fn() -> AskedBy, found: &mut Found) {
+    pub(super) fn add_list(&self, list: &str, by: impl Fn() -> RequestSource, found: &mut Found) {
         for name in list.split(',') {
             if let Ok(name) = name.trim().parse() {
                 for channels in self.channels(&name) {
@@ -35,7 +35,12 @@ impl<R: Fn(&QualifiedName) -> Option<Vec<DeviceNode>>> Names<R> {
 
     /// The same of a list in YAML, as `device-injector` reads its annotation: names are never
     /// in brackets or quotes, nor begin with a dash, so what YAML has around them is dropped.
-    pub(super) fn add_yaml_list(&self, list: &str, by: impl Fn() -> AskedBy, found: &mut Found) {
+    pub(super) fn add_yaml_list(
+        &self,
+        list: &str,
+        by: impl Fn() -> RequestSource,
+        found: &mut Found,
+    ) {
         for item in list.split(['\n', ',']) {
             let around = |c: char| c.is_whitespace() || "-[]\"'".contains(c);
             self.add_list(item.trim_matches(around), &by, found);
@@ -43,7 +48,12 @@ impl<R: Fn(&QualifiedName) -> Option<Vec<DeviceNode>>> Names<R> {
     }
 
     /// The same of a list that NVIDIA's runtime reads: devices without a kind are GPUs.
-    pub(super) fn add_nvidias_list(&self, list: &str, by: impl Fn() -> AskedBy, found: &mut Found) {
+    pub(super) fn add_nvidias_list(
+        &self,
+        list: &str,
+        by: impl Fn() -> RequestSource,
+        found: &mut Found,
+    ) {
         for name in list.split(',').map(str::trim) {
             match name {
                 "" | "none" | "void" => {}

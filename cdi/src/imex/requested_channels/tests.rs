@@ -4,8 +4,8 @@ use super::*;
 const MAJOR: i64 = 235;
 const NODE: &str = "/dev/nvidia-caps-imex-channels/channel3";
 
-fn asked(container: &ContainerView<'_>) -> AskedChannels {
-    asked_channels(container, Major::new(235).ok(), |_| None)
+fn asked(container: &ContainerView<'_>) -> RequestedChannels {
+    requested_channels(container, Major::new(235).ok(), |_| None)
 }
 
 /// The requests as text, with a major or without.
@@ -31,7 +31,7 @@ fn rule(
     device_type: &'static str,
     numbers: (Option<i64>, Option<i64>),
     access: &'static str,
-) -> AskedChannels {
+) -> RequestedChannels {
     let (major, minor) = numbers;
     let rule = RuleView {
         device_type,
@@ -105,7 +105,7 @@ fn a_device_node_is_known_by_its_major_wherever_it_is() {
 fn a_device_node_is_known_by_its_path_whatever_its_major() {
     let found = [format!("IMEX channel 3 (device {NODE})")];
     assert_eq!(shown(&device(NODE, MAJOR - 1, 9)), found);
-    let without_driver = asked_channels(&device(NODE, MAJOR, 9), None, |_| None);
+    let without_driver = requested_channels(&device(NODE, MAJOR, 9), None, |_| None);
     assert_eq!(without_driver.requests[0].channels, of_number(3));
     let found = shown(&device("/dev//x/../nvidia-caps-imex-channels/odd", 1, 3));
     assert_eq!(found.len(), 1, "{found:?}");
@@ -203,7 +203,10 @@ fn a_mount_of_dev_null_is_a_request_of_nvidias_where_its_runtime_looks() {
         let found = asked(&mount("/dev//null", &destination)).requests;
         assert_eq!(found.len(), 1, "{below}");
         assert_eq!(found[0].channels, channels);
-        assert_eq!(found[0].by, AskedBy::VolumeRequest(destination.clone()));
+        assert_eq!(
+            found[0].by,
+            RequestSource::VolumeRequest(destination.clone())
+        );
         assert!(shown(&mount("/dev/zero", &destination)).is_empty());
     }
     assert!(
@@ -277,7 +280,7 @@ fn what_nvidias_runtime_is_asked_for_without_a_kind_is_a_gpu() {
             }]
         })
     };
-    let found = |container| asked_channels(&container, None, resolve).requests.len();
+    let found = |container| requested_channels(&container, None, resolve).requests.len();
     assert_eq!(found(env("NVIDIA_VISIBLE_DEVICES=0, odd")), 1);
     assert_eq!(found(annotation("cdi.k8s.io/a", "odd")), 1);
     let volume = "/var/run/nvidia-container-devices/odd";
@@ -312,7 +315,7 @@ fn a_name_that_somebody_resolves_is_what_its_nodes_are() {
         cdi_names: vec![name],
         ..ContainerView::default()
     };
-    let found = |name| asked_channels(&container(name), Major::new(235).ok(), resolve).requests;
+    let found = |name| requested_channels(&container(name), Major::new(235).ok(), resolve).requests;
     let channels: Vec<_> = found("a.com/b=hidden")
         .into_iter()
         .map(|it| it.channels)
