@@ -143,8 +143,8 @@ impl<'a> NriContainer<'a> {
     fn lose_fields(&mut self, release: NriRelease) {
         let rdt = self.rdt.take();
         if release >= NriRelease::Nri0_11 {
-            let unsaid = rdt.and_then(unsaid).into_iter();
-            return unsaid.for_each(|change| self.lose(change, LossReason::NoField));
+            let unexpressed = rdt.and_then(unexpressed).into_iter();
+            return unexpressed.for_each(|change| self.lose(change, LossReason::NoField));
         }
         let net_devices = mem::take(&mut self.net_devices).into_iter();
         let fields = net_devices.map(Change::SetNetDevice);
@@ -342,11 +342,11 @@ fn hooks_of<'a>(hooks: &'a mut Hooks, name: &str) -> Option<&'a mut Vec<NriHook>
 }
 
 /// The part of it that NRI has no field for.
-fn unsaid(rdt: IntelRdt) -> Option<Change> {
-    let unsaid = IntelRdt {
+fn unexpressed(rdt: IntelRdt) -> Option<Change> {
+    let unexpressed = IntelRdt {
         l3_cache_schema: rdt.l3_cache_schema,
         mem_bw_schema: rdt.mem_bw_schema,
         ..IntelRdt::default()
     };
-    (unsaid != IntelRdt::default()).then_some(Change::SetIntelRdt(unsaid))
+    (unexpressed != IntelRdt::default()).then_some(Change::SetIntelRdt(unexpressed))
 }

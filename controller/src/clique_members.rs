@@ -192,13 +192,13 @@ impl Run<'_> {
                 () = self.keeper.nodes.uses_changed() => self.take_uses(),
                 () = due => self.write_next().await,
             }
-            self.tell_domains();
+            self.report_to_domains();
         }
     }
 
     /// The domains learn what has changed of nodes, once all are known.
     // req: MODE-23, MODE-24
-    fn tell_domains(&mut self) {
+    fn report_to_domains(&mut self) {
         if !self.unlisted.is_empty() {
             return;
         }

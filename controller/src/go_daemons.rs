@@ -160,7 +160,7 @@ impl Run<'_> {
                 event = next_of(&mut self.claims) => self.take_claim(event),
                 () = due => self.act().await,
             }
-            self.tell();
+            self.report();
         }
     }
 
@@ -280,7 +280,7 @@ impl Run<'_> {
     }
 
     // req: MODE-30, MODE-34
-    fn tell(&mut self) {
+    fn report(&mut self) {
         let GoDaemonRemover {
             index,
             reports,

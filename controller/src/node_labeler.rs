@@ -124,7 +124,7 @@ impl NodeLabeler {
         self.metrics.set_pools(0);
     }
 
-    fn tell_of_foreign_label(&self, name: &str, clique: &str) {
+    fn report_foreign_label(&self, name: &str, clique: &str) {
         let note = format!(
             "the node is in NVLink clique {clique}, and its label {CLIQUE_LABEL} says otherwise: somebody else has written it (kubectl get node {name} --show-managed-fields -o yaml). Pods with a claim of a group of this clique are not placed here until it is removed"
         );
@@ -133,7 +133,7 @@ impl NodeLabeler {
             .warning(&node_reference(name), "CliqueLabelNotOurs", "Label", &note);
     }
 
-    fn tell_of_change(&self, name: &str, change: &CliqueChange) {
+    fn report_change(&self, name: &str, change: &CliqueChange) {
         let CliqueChange { from, to } = change;
         let to = to.as_deref().unwrap_or("none");
         let note = format!(
@@ -226,7 +226,7 @@ impl Run<'_> {
             Some(of_node) => {
                 let node = of_node.node().to_owned();
                 if let Some(change) = self.nodes.apply(of_node, now) {
-                    self.keeper.tell_of_change(&node, &change);
+                    self.keeper.report_change(&node, &change);
                 }
             }
             None => self.pools.apply(&slice, now),

@@ -32,7 +32,7 @@ pub(crate) struct Refusals {
 struct State {
     by_key: HashMap<Key, Refusal>,
     /// The `ComputeDomains` whose turn it is to take a name that has become free.
-    turns: HashMap<Key, Turn>,
+    turns: HashMap<Key, Handover>,
     /// The place of who waits next.
     next_place: u64,
 }
@@ -50,7 +50,7 @@ struct Refusal {
 /// A name has become free, and one of those that wait for it is to take it. It ends with the next
 /// reconcile of that ComputeDomain.
 #[derive(Clone, Debug)]
-struct Turn {
+struct Handover {
     name: TakenName,
     place: u64,
     /// Whether a reconcile has started since. One that was running before may have read the name
@@ -114,10 +114,10 @@ impl Refusals {
             Some(before) if before.taken_name() == name => refusal.place = before.place,
             _ => state.next_place += 1,
         }
-        if let Some(turn) = state.turns.get(key)
-            && name.as_ref() == Some(&turn.name)
+        if let Some(handover) = state.turns.get(key)
+            && name.as_ref() == Some(&handover.name)
         {
-            if turn.started {
+            if handover.started {
                 // Whoever has the name by now gives the next turn, when its template goes.
                 state.turns.remove(key);
             } else {
@@ -137,20 +137,20 @@ impl Refusals {
     /// try again. Returns its key.
     // req: CD-12
     pub(crate) fn name_is_free(&self, name: &TakenName) -> Option<Key> {
-        self.lock().give_turn(name, 0)
+        self.lock().offer_handover(name, 0)
     }
 
     /// A reconcile starts.
-    pub(crate) fn start_turn(&self, key: &Key) {
-        if let Some(turn) = self.lock().turns.get_mut(key) {
-            turn.started = true;
+    pub(crate) fn start_handover(&self, key: &Key) {
+        if let Some(handover) = self.lock().turns.get_mut(key) {
+            handover.started = true;
         }
     }
 
     /// The reconcile has ended, or was put off. If it was this ComputeDomain's turn to take a name
     /// and `has_taken` denies that it has, the turn goes to the next one that waits, whose key is
     /// returned.
-    pub(crate) fn end_turn(
+    pub(crate) fn end_handover(
         &self,
         key: &Key,
         has_taken: impl FnOnce(&TakenName) -> bool,
@@ -159,11 +159,11 @@ impl Refusals {
         if !state.turns.get(key)?.started {
             return None;
         }
-        let turn = state.turns.remove(key)?;
-        if has_taken(&turn.name) {
+        let handover = state.turns.remove(key)?;
+        if has_taken(&handover.name) {
             return None;
         }
-        state.give_turn(&turn.name, turn.place + 1)
+        state.offer_handover(&handover.name, handover.place + 1)
     }
 
     /// Any name may have become free unseen. Returns the keys that are to be tried again.
@@ -194,17 +194,17 @@ impl Refusals {
 
 impl State {
     /// Gives a turn to the first that waits for the name, from this place on.
-    fn give_turn(&mut self, name: &TakenName, from: u64) -> Option<Key> {
+    fn offer_handover(&mut self, name: &TakenName, from: u64) -> Option<Key> {
         let waits = |refusal: &Refusal| refusal.place >= from && refusal.waits_for(name);
         let waiting = self.by_key.iter_mut().filter(|(_, refusal)| waits(refusal));
         let (key, first) = waiting.min_by_key(|(_, refusal)| refusal.place)?;
         first.retry_at = Instant::now();
-        let turn = Turn {
+        let handover = Handover {
             name: name.clone(),
             place: first.place,
             started: false,
         };
-        self.turns.insert(key.clone(), turn);
+        self.turns.insert(key.clone(), handover);
         Some(key.clone())
     }
 }

@@ -247,13 +247,13 @@ impl<'a> Run<'a> {
                 break;
             };
             let context = &self.worker.context;
-            context.refusals.start_turn(&key);
+            context.refusals.start_handover(&key);
             let domain = context.index.lock().domain(&key);
             let deleting = is_deleting(domain.as_deref());
             match self.backoff.not_before(&key, deleting) {
                 Some(at) => {
                     self.queue.done(&key, Some(at));
-                    self.end_turn(&key);
+                    self.end_handover(&key);
                 }
                 None => self.jobs.push(self.reconcile(key)),
             }
@@ -292,7 +292,7 @@ impl<'a> Run<'a> {
             Finished::Reconciled { key, took, outcome } => {
                 self.worker.metrics.reconciled(took);
                 self.reconciled(&key, outcome);
-                self.end_turn(&key);
+                self.end_handover(&key);
                 let context = &self.worker.context;
                 let waits = context.refusals.any_name_taken();
                 self.watches.watch_other_templates(waits);

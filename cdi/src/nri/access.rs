@@ -36,7 +36,7 @@ pub(super) fn grant(
     for rule in rules {
         let numbers = numbers(rule);
         let given = given.get(&numbers).copied().unwrap_or(NONE);
-        let mut tell = |reason| {
+        let mut report = |reason| {
             let change = Change::AllowDevice(*rule);
             lost.push(Loss { change, reason });
         };
@@ -46,12 +46,12 @@ pub(super) fn grant(
             let resources = linux.resources.get_or_insert_default();
             resources.devices.push(cgroup_rule(rule));
             if release < NriRelease::Nri0_10 {
-                tell(LossReason::LessAccess(given));
+                report(LossReason::LessAccess(given));
             }
         }
         let excess = !wanted.get(&numbers).is_some_and(|all| all.contains(given));
         if excess && reported.insert(numbers) {
-            tell(LossReason::MoreAccess(given));
+            report(LossReason::MoreAccess(given));
         }
     }
 }

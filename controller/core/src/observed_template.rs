@@ -57,7 +57,7 @@ enum Home {
     /// In another one: somebody has copied the template.
     Elsewhere,
     /// It does not say, like those of the Go driver.
-    Unsaid,
+    Unknown,
 }
 
 impl ObservedTemplate {
@@ -113,7 +113,7 @@ impl ObservedTemplate {
             labels_claims: false,
             deleting: metadata.deletion_timestamp.is_some(),
             home: match home {
-                None => Home::Unsaid,
+                None => Home::Unknown,
                 home if home == metadata.namespace.as_ref() => Home::Here,
                 Some(_) => Home::Elsewhere,
             },
@@ -145,7 +145,7 @@ impl ObservedTemplate {
 
     /// Whether the Go driver's controller may have made it.
     pub(crate) fn may_be_of_go(&self) -> bool {
-        self.home == Home::Unsaid
+        self.home == Home::Unknown
     }
 
     /// Whether the driver-managed mode made it. Anybody can set the label, but not in these

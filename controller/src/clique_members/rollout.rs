@@ -129,7 +129,7 @@ impl Run<'_> {
     }
 
     // req: MODE-26, MODE-27
-    pub(super) fn tell_of_rollout(&mut self) {
+    pub(super) fn report_rollout(&mut self) {
         let events = &self.keeper.events;
         for event in self.members.take_rollout_events() {
             match event {

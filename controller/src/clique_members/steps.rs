@@ -31,7 +31,7 @@ impl Run<'_> {
     pub(super) async fn write_next(&mut self) {
         let next = self.members.next(Instant::now().into_std());
         self.report_unplaced();
-        self.tell_of_rollout();
+        self.report_rollout();
         let Some((clique, step)) = next else {
             self.keeper.metrics.set_counts(&self.members.counts());
             return;
@@ -55,7 +55,7 @@ impl Run<'_> {
         };
         self.not_before = Instant::now() + pause;
         self.keeper.metrics.set_counts(&self.members.counts());
-        self.tell_of_rollout();
+        self.report_rollout();
     }
 
     /// Returns how long there is no other request.
@@ -176,13 +176,13 @@ impl Run<'_> {
         // The API server answers: other cliques need not wait.
         let failures = self.members.refused(clique, Instant::now().into_std());
         if let Some(refusal) = refusal_in(err, failures) {
-            self.tell_of_refusal(clique, step, &refusal);
+            self.report_refusal(clique, step, &refusal);
         }
         PACE
     }
 
     // req: DM-8
-    fn tell_of_refusal(&self, clique: &Clique, step: &MemberStep, refusal: &str) {
+    fn report_refusal(&self, clique: &Clique, step: &MemberStep, refusal: &str) {
         self.keeper.nodes.set_refusal(clique, Some(refusal));
         let uid = match step {
             MemberStep::Create(object) | MemberStep::Replace(object) => object.uid(),

@@ -59,7 +59,7 @@ impl Run<'_> {
                     "somebody else owns the node's label, which stays as it is"
                 );
                 if let (Some(clique), true) = (clique, self.pools.are_wanted()) {
-                    self.keeper.tell_of_foreign_label(node, clique);
+                    self.keeper.report_foreign_label(node, clique);
                 }
                 self.nodes.owned_by_others(write, now);
                 "owned-by-others"

@@ -21,14 +21,14 @@ async fn a_read_from_before_the_name_became_free_does_not_end_the_turn() {
     refusals.record(&a, "team", mk_taken());
     refusals.record(&b, "team", mk_taken());
     // A reconcile runs, and has read the name, but the watch is faster than the answer.
-    refusals.start_turn(&a);
+    refusals.start_handover(&a);
     assert_eq!(refusals.name_is_free(&mk_name()), Some(a.clone()));
     refusals.record(&a, "team", mk_taken());
-    assert_eq!(refusals.end_turn(&a, |_| false), None);
+    assert_eq!(refusals.end_handover(&a, |_| false), None);
     assert_eq!(refusals.current(&a), None, "it looks again");
 
-    refusals.start_turn(&a);
-    assert_eq!(refusals.end_turn(&a, |_| false), Some(b));
+    refusals.start_handover(&a);
+    assert_eq!(refusals.end_handover(&a, |_| false), Some(b));
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,9 +38,9 @@ async fn nobody_gets_a_second_turn_and_none_is_left_behind() {
     refusals.record(&a, "team", mk_taken());
     refusals.record(&b, "elsewhere", mk_taken());
     assert_eq!(refusals.name_is_free(&mk_name()), Some(a.clone()));
-    refusals.start_turn(&a);
-    assert_eq!(refusals.end_turn(&a, |_| false), None);
-    assert_eq!(refusals.end_turn(&a, |_| false), None);
+    refusals.start_handover(&a);
+    assert_eq!(refusals.end_handover(&a, |_| false), None);
+    assert_eq!(refusals.end_handover(&a, |_| false), None);
     assert!(refusals.lock().turns.is_empty());
     refusals.forget(&a);
     assert_eq!(refusals.name_is_free(&mk_name()), None);

@@ -157,7 +157,7 @@ impl<'a> Run<'a> {
         let (shared, split) = (known.count_shared(), known.count_split());
         self.worker.metrics.set_cliques(shared, split);
         for (key, finding) in findings {
-            self.tell(&key, &finding);
+            self.report(&key, &finding);
         }
     }
 
@@ -167,7 +167,7 @@ impl<'a> Run<'a> {
         channel.is_some_and(|channel| channel > 0)
     }
 
-    fn tell(&self, key: &Key, finding: &CliqueFinding) {
+    fn report(&self, key: &Key, finding: &CliqueFinding) {
         let context = &self.worker.context;
         let Some(domain) = context.index.lock().domain(key) else {
             return;

@@ -244,9 +244,9 @@ impl Run<'_> {
 
     /// This key was reconciled, or put off. If it was to take a name and has not, the next one that
     /// waits for it is tried.
-    pub(super) fn end_turn(&mut self, key: &Key) {
+    pub(super) fn end_handover(&mut self, key: &Key) {
         let context = &self.worker.context;
-        let next = context.refusals.end_turn(key, |name| {
+        let next = context.refusals.end_handover(key, |name| {
             let templates = context.index.lock().templates_of(key);
             let mut places = templates.iter().map(|template| template.reference());
             places.any(|it| it.namespace == name.namespace && it.name == name.name)
@@ -270,13 +270,13 @@ impl Run<'_> {
     pub(super) fn add<'k>(&mut self, keys: impl IntoIterator<Item = &'k Key>) {
         let index = self.worker.context.index.lock();
         for key in keys {
-            add_in_turn(&mut self.queue, &index, key);
+            add_next_waiting(&mut self.queue, &index, key);
         }
     }
 }
 
 /// Each namespace has its turns. That of a template stands for a ComputeDomain that is not known.
-fn add_in_turn(queue: &mut Queue, index: &Index, key: &Key) {
+fn add_next_waiting(queue: &mut Queue, index: &Index, key: &Key) {
     if let Some(domain) = index.domain(key) {
         queue.add(key, domain.namespace());
     } else {

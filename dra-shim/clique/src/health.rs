@@ -175,12 +175,12 @@ impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = self.problems();
         if parts.is_empty() {
-            let said = if self.is_reported() {
+            let reported = if self.is_reported() {
                 "healthy"
             } else {
                 "health not reported"
             };
-            parts.push(said.to_owned());
+            parts.push(reported.to_owned());
         }
         parts.extend(self.unknown_values());
         f.write_str(&parts.join(", "))?;
@@ -276,9 +276,9 @@ mod tests {
         // false in all four fields, configuration correct
         assert_eq!(health(0x1aa).to_string(), "healthy");
         for summary in [None, Some(HealthSummary::NotSupported)] {
-            let silent = Health { mask: 0, summary };
-            assert_eq!(silent.to_string(), "health not reported");
-            assert!(!silent.is_reported() && !silent.is_degraded());
+            let unreported = Health { mask: 0, summary };
+            assert_eq!(unreported.to_string(), "health not reported");
+            assert!(!unreported.is_reported() && !unreported.is_degraded());
         }
         let by_summary = Health {
             mask: 0,

@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::device::{Placements, add_daemon, channel_health};
 use crate::device_form::DeviceForm;
-use crate::dropped::UnsupportedFields;
 use crate::imex_daemon::PublishedDaemon;
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
+use crate::unsupported_fields::UnsupportedFields;
 
 /// Where it goes.
 pub(crate) struct Advertiser {
@@ -27,7 +27,7 @@ pub(crate) struct Advertiser {
     pub(crate) placements: Placements,
     /// What the API server was seen to drop. It stays so until the plugin is started again:
     /// to find out would be to publish the device without its taint.
-    pub(crate) dropped: watch::Receiver<UnsupportedFields>,
+    pub(crate) unsupported_fields: watch::Receiver<UnsupportedFields>,
     /// Whether the device is for one claim or for many.
     pub(crate) form: watch::Receiver<DeviceForm>,
     /// What the slice says of the node's IMEX daemon; nothing in the host-managed mode.
@@ -52,12 +52,14 @@ impl Advertiser {
             let Ok(hardware) = tokio::task::spawn_blocking(move || read.snapshot()).await else {
                 return; // the runtime is going down
             };
-            let dropped = *self.dropped.borrow_and_update();
+            let unsupported_fields = *self.unsupported_fields.borrow_and_update();
             let form = *self.form.borrow_and_update();
             let daemon = self.daemon.borrow_and_update().clone();
-            self.publish(&hardware, form, dropped, &daemon);
+            self.publish(&hardware, form, unsupported_fields, &daemon);
             self.metrics.gpus(&monitor.gpus());
-            let state = self.placements.describe(&hardware, form, dropped);
+            let state = self
+                .placements
+                .describe(&hardware, form, unsupported_fields);
             let is_read = hardware.state != NodeFabricState::NotReadYet;
             if is_read && reported.as_ref() != Some(&state) {
                 self.report(&hardware, &state);
@@ -67,7 +69,7 @@ impl Advertiser {
                 () = shutdown.cancelled() => return,
                 () = monitor.changed() => {}
                 // The sender lives as long as the program.
-                Ok(()) = self.dropped.changed() => {}
+                Ok(()) = self.unsupported_fields.changed() => {}
                 Ok(()) = self.form.changed() => {}
                 // There is none in the host-managed mode.
                 Ok(()) = self.daemon.changed() => {}
@@ -79,13 +81,15 @@ impl Advertiser {
         &self,
         hardware: &Hardware,
         form: DeviceForm,
-        dropped: UnsupportedFields,
+        unsupported_fields: UnsupportedFields,
         daemon: &PublishedDaemon,
     ) {
         set(&self.fabric_ready, hardware.check_fabric());
         set(&self.major_ready, hardware.check_major());
         self.desired.send_if_modified(|desired| {
-            let mut wanted = self.placements.desired_slice(hardware, form, dropped);
+            let mut wanted = self
+                .placements
+                .desired_slice(hardware, form, unsupported_fields);
             add_daemon(&mut wanted, daemon, hardware);
             replace(desired, wanted)
         });
@@ -101,16 +105,16 @@ impl Advertiser {
             let fabric = &hardware.fabric;
             tracing::info!(%fabric, code = fabric.code(), "identified fabric clique");
         }
-        let tell = |reason| self.events.normal(&self.node, reason, "Probe", state);
+        let report = |reason| self.events.normal(&self.node, reason, "Probe", state);
         let warn = |reason| self.events.warning(&self.node, reason, "Probe", state);
         match policy.prepare {
             PrepareAnswer::Prepared if self.placements.missing_channels(hardware).is_some() => {
                 warn("IMEXChannelsMissing");
             }
-            PrepareAnswer::Prepared => tell("IMEXChannelReady"),
+            PrepareAnswer::Prepared => report("IMEXChannelReady"),
             PrepareAnswer::PreparedWithWarning => warn("FabricDegraded"),
             // As it should be on a host that is not part of a multi-node fabric.
-            PrepareAnswer::NoClique if policy.ready => tell("NoClique"),
+            PrepareAnswer::NoClique if policy.ready => report("NoClique"),
             PrepareAnswer::NoClique | PrepareAnswer::FabricNotReady | PrepareAnswer::NoMajor => {
                 warn("IMEXChannelNotReady");
             }

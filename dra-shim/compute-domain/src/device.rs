@@ -16,8 +16,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use nvml_clique::Fabric;
 
 use crate::device_form::DeviceForm;
-use crate::dropped::UnsupportedFields;
 use crate::imex_daemon::PublishedDaemon;
+use crate::unsupported_fields::UnsupportedFields;
 
 /// The one device that is published, whichever channels its claims open: a second one
 /// beside it would be allocated together with it.
@@ -77,13 +77,14 @@ impl Placements {
         self,
         hardware: &Hardware,
         form: DeviceForm,
-        dropped: UnsupportedFields,
+        unsupported_fields: UnsupportedFields,
     ) -> DesiredPool {
         match (hardware.policy().slice, form) {
             (Slice::Unchanged, _) | (_, DeviceForm::Undecided) => DesiredPool::Undecided,
             (Slice::Empty, _) => DesiredPool::Withdrawn,
             (Slice::Channel, form) => {
-                let Publishing::With(taints) = self.publishing(hardware, form, dropped) else {
+                let Publishing::With(taints) = self.publishing(hardware, form, unsupported_fields)
+                else {
                     return DesiredPool::Withdrawn;
                 };
                 let mut device = channel(PUBLISHED_CHANNEL, hardware);
@@ -101,10 +102,10 @@ impl Placements {
         self,
         hardware: &Hardware,
         form: DeviceForm,
-        dropped: UnsupportedFields,
+        unsupported_fields: UnsupportedFields,
     ) -> String {
         let mut parts = vec![describe(hardware)];
-        if dropped.sharing {
+        if unsupported_fields.sharing {
             parts.push("one claim has the device at a time, because the API server does not store that many may (feature gate DRAConsumableCapacity)".to_owned());
         }
         if let Some(count) = self.missing_channels(hardware) {
@@ -113,7 +114,7 @@ impl Placements {
                 "its driver has {count} IMEX channels and ComputeDomains have numbers below {wanted}: load the nvidia driver with NVreg_ImexChannelCount={wanted}, or set imex.channelCount to what every node has"
             ));
         }
-        match self.publishing(hardware, form, dropped) {
+        match self.publishing(hardware, form, unsupported_fields) {
             Publishing::With(taints) => {
                 let keys = taints.into_iter().map(|taint| taint.key);
                 parts.extend(keys.map(|key| format!("the device has the taint {key}")));
@@ -136,7 +137,7 @@ impl Placements {
         self,
         hardware: &Hardware,
         form: DeviceForm,
-        dropped: UnsupportedFields,
+        unsupported_fields: UnsupportedFields,
     ) -> Publishing {
         let of_fault = hardware.policy().fault.and_then(|fault| {
             let (placement, key) = match fault {
@@ -149,7 +150,7 @@ impl Placements {
         let is_draining = matches!(form, DeviceForm::Draining { .. });
         let of_draining = is_draining.then(|| no_schedule(SHARING_ENDS_TAINT, None));
         let taints: Vec<_> = of_fault.into_iter().chain(of_draining).collect();
-        if dropped.taints && !taints.is_empty() {
+        if unsupported_fields.taints && !taints.is_empty() {
             return Publishing::Withheld;
         }
         Publishing::With(taints)

@@ -42,9 +42,9 @@ use tracing::{info, warn};
 
 use crate::checkpoint::DATA_MODE;
 use crate::claim_lookup::ClaimLookup;
-use crate::dropped::UnsupportedFields;
 use crate::pod_lookup::PodLookup;
 use crate::shared_claims::SharedClaims;
+use crate::unsupported_fields::UnsupportedFields;
 
 /// Mode of the marker, which tells nobody anything.
 const MARKER_MODE: u32 = 0o600;
@@ -88,7 +88,7 @@ pub(crate) struct DeviceFormTask {
     pub(crate) pods: PodLookup,
     pub(crate) form: watch::Sender<DeviceForm>,
     /// What the API server was seen to drop: the marker tells it to `cdi-gen doctor`.
-    pub(crate) dropped: watch::Receiver<UnsupportedFields>,
+    pub(crate) unsupported_fields: watch::Receiver<UnsupportedFields>,
     /// Whether the marker could be read, written or removed.
     pub(crate) marker_ready: ReadinessCondition,
     pub(crate) heartbeat: Heartbeat,
@@ -122,9 +122,9 @@ impl DeviceFormTask {
 
     /// Has the device shared, and marked as shared, for ever.
     async fn share(&self, slots: u32) {
-        let mut dropped = self.dropped.clone();
+        let mut unsupported_fields = self.unsupported_fields.clone();
         loop {
-            let is_dropped = dropped.borrow_and_update().sharing;
+            let is_dropped = unsupported_fields.borrow_and_update().sharing;
             self.mark(SharedMarker { slots, is_dropped }).await;
             let shared = DeviceForm::Shared { slots };
             self.form
@@ -132,7 +132,7 @@ impl DeviceFormTask {
             self.heartbeat.idle();
             tokio::select! {
                 () = sleep(LOOK_EVERY) => {}
-                Ok(()) = dropped.changed() => {}
+                Ok(()) = unsupported_fields.changed() => {}
             }
         }
     }

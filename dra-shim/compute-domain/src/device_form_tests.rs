@@ -18,14 +18,14 @@ const GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
 /// The task at work, until it is dropped, and what it says.
 struct Running {
     form: watch::Receiver<DeviceForm>,
-    dropped: watch::Sender<UnsupportedFields>,
+    unsupported_fields: watch::Sender<UnsupportedFields>,
     readiness: Readiness,
     _stop: tokio_util::sync::DropGuard,
 }
 
 fn run(node: &TestNode, server: &ApiServer, sharing: Sharing) -> Running {
     let (form, seen) = watch::channel(DeviceForm::Undecided);
-    let (dropped, seen_to_drop) = watch::channel(UnsupportedFields::default());
+    let (unsupported_fields, seen_to_drop) = watch::channel(UnsupportedFields::default());
     let readiness = Readiness::default();
     let task = DeviceFormTask {
         sharing,
@@ -34,7 +34,7 @@ fn run(node: &TestNode, server: &ApiServer, sharing: Sharing) -> Running {
         claims: ClaimLookup::new(server.client(), NODE),
         pods: PodLookup::new(server.client(), NODE),
         form,
-        dropped: seen_to_drop,
+        unsupported_fields: seen_to_drop,
         marker_ready: readiness.add_condition("device-marker", "not yet"),
         heartbeat: Liveness::default().add("device-form", Duration::from_secs(600)),
         events: node.driver.events.clone(),
@@ -44,7 +44,7 @@ fn run(node: &TestNode, server: &ApiServer, sharing: Sharing) -> Running {
     tokio::spawn(task.run(stop.clone()));
     Running {
         form: seen,
-        dropped,
+        unsupported_fields,
         readiness,
         _stop: stop.drop_guard(),
     }
@@ -280,8 +280,8 @@ async fn the_marker_tells_that_the_api_server_drops_sharing_until_it_does_not() 
     let mut running = run(&node, &server, MANY);
     running.first().await;
     running
-        .dropped
-        .send_modify(|dropped| dropped.sharing = true);
+        .unsupported_fields
+        .send_modify(|unsupported_fields| unsupported_fields.sharing = true);
     sleep(DISK_PAUSE).await;
     assert!(says());
     drop(running);

@@ -251,16 +251,16 @@ fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
     );
     assert_eq!(device_of_many["attributes"]["id"], json!({ "int": 0 }));
 
-    let dropped = UnsupportedFields {
+    let unsupported_fields = UnsupportedFields {
         sharing: true,
         ..NOTHING
     };
     assert_eq!(
-        PUBLISH.desired_slice(&in_clique(), shared, dropped),
+        PUBLISH.desired_slice(&in_clique(), shared, unsupported_fields),
         PUBLISH.desired_slice(&in_clique(), shared, NOTHING),
         "it is published as before"
     );
-    let text = PUBLISH.describe(&in_clique(), shared, dropped);
+    let text = PUBLISH.describe(&in_clique(), shared, unsupported_fields);
     assert!(
         text.contains("one claim has the device at a time")
             && text.contains("DRAConsumableCapacity"),
@@ -272,8 +272,8 @@ fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
 #[test]
 fn a_device_that_was_shared_stays_so_and_keeps_new_claims_away_until_nobody_has_it() {
     let draining = DeviceForm::Draining { slots: 8 };
-    let slice = |placements: Placements, hardware: &Hardware, dropped| {
-        placements.desired_slice(hardware, draining, dropped)
+    let slice = |placements: Placements, hardware: &Hardware, unsupported_fields| {
+        placements.desired_slice(hardware, draining, unsupported_fields)
     };
     let DesiredPool::Devices(devices) = slice(PUBLISH, &in_clique(), NOTHING) else {
         panic!("withdrawn")

@@ -70,7 +70,7 @@ impl Driver for ComputeDomainDriver {
             self.warn_of_degraded_fabric(&claim.id, reason);
         }
         if let Some(reason) = &prepared.without_device {
-            self.tell_without_channel(&claim.id, reason);
+            self.report_without_channel(&claim.id, reason);
         }
         self.report(claim)?;
         Ok(prepared.devices.into_iter().map(to_device).collect())
@@ -211,7 +211,7 @@ impl ComputeDomainDriver {
     }
 
     // req: MODE-20
-    fn tell_without_channel(&self, claim: &ClaimRef, reason: &str) {
+    fn report_without_channel(&self, claim: &ClaimRef, reason: &str) {
         let note = format!(
             "prepared without an IMEX channel, since this node belongs to no NVLink clique: {reason}"
         );

@@ -15,10 +15,10 @@ use tracing::warn;
 use crate::args::Paths;
 use crate::call_observer::CallObserver;
 use crate::driver::ComputeDomainDriver;
-use crate::dropped::UnsupportedFields;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::second_plugin::SecondPluginAlarm;
+use crate::unsupported_fields::UnsupportedFields;
 
 /// How long directories that kubelet should have made may be missing at start.
 const SOCKETS_WITHIN: Duration = Duration::from_secs(30);
@@ -53,7 +53,7 @@ pub(crate) struct KubeletConditions {
     pub(crate) registered: ReadinessCondition,
     pub(crate) published: ReadinessCondition,
     /// Is told what the API server has not stored of a device.
-    pub(crate) dropped: watch::Sender<UnsupportedFields>,
+    pub(crate) unsupported_fields: watch::Sender<UnsupportedFields>,
 }
 
 // === impl KubeletServer ===
@@ -162,9 +162,9 @@ impl KubeletConditions {
             Publication::Published { dropped, .. } => {
                 self.published.set_met();
                 let lacks = |name| dropped.iter().any(|field| field.field == name);
-                self.dropped.send_modify(|dropped| {
-                    dropped.taints |= lacks("taints");
-                    dropped.sharing |= lacks("allowMultipleAllocations");
+                self.unsupported_fields.send_modify(|unsupported_fields| {
+                    unsupported_fields.taints |= lacks("taints");
+                    unsupported_fields.sharing |= lacks("allowMultipleAllocations");
                 });
             }
             // In a rolling update the other instance may be the one that publishes.
@@ -190,12 +190,12 @@ mod tests {
     #[test]
     fn what_an_api_server_drops_is_remembered_if_it_matters() {
         let readiness = Readiness::default();
-        let (sender, dropped) = watch::channel(UnsupportedFields::default());
+        let (sender, unsupported_fields) = watch::channel(UnsupportedFields::default());
         let conditions = KubeletConditions {
             api_server: readiness.add_start_condition("api-server", "not yet"),
             registered: readiness.add_condition("kubelet", "not yet"),
             published: readiness.add_condition("resource-slice", "not yet"),
-            dropped: sender,
+            unsupported_fields: sender,
         };
         let publish = |field: &str| {
             let dropped = DroppedField {
@@ -209,7 +209,12 @@ mod tests {
                 dropped: vec![dropped],
             });
         };
-        let seen = || (dropped.borrow().taints, dropped.borrow().sharing);
+        let seen = || {
+            (
+                unsupported_fields.borrow().taints,
+                unsupported_fields.borrow().sharing,
+            )
+        };
         publish("bindsToNode");
         assert_eq!(seen(), (false, false));
         publish("taints");
@@ -235,7 +240,7 @@ mod tests {
             api_server: readiness.add_start_condition("api-server", "not reached"),
             registered: readiness.add_condition("kubelet", "not registered"),
             published: readiness.add_condition("resource-slice", "not published"),
-            dropped: watch::channel(UnsupportedFields::default()).0,
+            unsupported_fields: watch::channel(UnsupportedFields::default()).0,
         };
         conditions.set_registered(&Registration::Registered);
         conditions.api_server.set_met();

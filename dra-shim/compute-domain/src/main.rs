@@ -47,7 +47,6 @@ mod device;
 mod device_form;
 mod domain_lookup;
 mod driver;
-mod dropped;
 mod get_object;
 mod held_since;
 mod host_imex;
@@ -71,6 +70,7 @@ mod spec_keeper;
 mod test_objects;
 #[cfg(test)]
 mod tests;
+mod unsupported_fields;
 mod writer_watch;
 
 use std::process::ExitCode;

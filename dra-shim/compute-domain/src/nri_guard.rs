@@ -239,17 +239,17 @@ impl NriGuard {
         pod: &PodSandbox,
         limit: Duration,
     ) -> Result<BTreeMap<ChannelId, ChannelOwner>, String> {
-        let answers = self.whose_now(claims, channels, pod).await?;
+        let answers = self.current_owner(claims, channels, pod).await?;
         if answers.values().all(ChannelOwner::is_explained) {
             return Ok(answers);
         }
         let from_file = Arc::clone(claims);
         // Without the lock the records are as this process knows them.
         let _ = spawn_blocking(move || from_file.refresh(limit)).await;
-        self.whose_now(claims, channels, pod).await
+        self.current_owner(claims, channels, pod).await
     }
 
-    async fn whose_now(
+    async fn current_owner(
         &self,
         claims: &NodeClaims,
         channels: &BTreeSet<ChannelId>,

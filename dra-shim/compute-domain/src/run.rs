@@ -31,7 +31,6 @@ use crate::device::Placements;
 use crate::device_form::{DeviceForm, DeviceFormTask};
 use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
-use crate::dropped::UnsupportedFields;
 use crate::host_imex::HostImexGate;
 use crate::imex_daemon::{DaemonTask, DaemonWatch, PublishedDaemon};
 use crate::in_flight::{InFlight, dump_on_signal};
@@ -46,6 +45,7 @@ use crate::reported_holders::ReportedHolders;
 use crate::second_plugin::SecondPluginAlarm;
 use crate::shared_claims::SharedClaims;
 use crate::spec_keeper::SpecKeeper;
+use crate::unsupported_fields::UnsupportedFields;
 use crate::writer_watch::WriterWatch;
 
 const PROGRAM: &str = "compute-domain-kubelet-plugin";
@@ -138,7 +138,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     };
     let (desired, desired_slice) = watch::channel(DesiredPool::Undecided);
     let (health, device_health) = watch::channel(Vec::new());
-    let (dropped, seen_to_drop) = watch::channel(UnsupportedFields::default());
+    let (unsupported_fields, seen_to_drop) = watch::channel(UnsupportedFields::default());
     let (form, device_form) = watch::channel(DeviceForm::Undecided);
     let published = PublishedDaemon::at_start(parts.imex_daemon.as_ref());
     let (published, daemon) = watch::channel(published);
@@ -162,7 +162,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let daemon_watch = parts.watch_daemon(published, &shutdown);
     let driver = parts.driver(daemon_watch);
     let guard = parts.start_guard(&nri)?;
-    let kubelet = parts.kubelet_server(driver, desired_slice, device_health, dropped);
+    let kubelet = parts.kubelet_server(driver, desired_slice, device_health, unsupported_fields);
     let ended = kubelet.serve(&shutdown).await;
     shutdown.cancel();
     if let Some(guard) = guard {
@@ -281,7 +281,7 @@ impl Parts {
     fn device_form_task(
         &self,
         form: watch::Sender<DeviceForm>,
-        dropped: watch::Receiver<UnsupportedFields>,
+        unsupported_fields: watch::Receiver<UnsupportedFields>,
     ) -> DeviceFormTask {
         DeviceFormTask {
             sharing: self.settings.sharing,
@@ -290,7 +290,7 @@ impl Parts {
             claims: self.claim_lookup(),
             pods: PodLookup::new(self.client.clone(), &self.node_name),
             form,
-            dropped,
+            unsupported_fields,
             marker_ready: self.readiness.add_condition(
                 "device-marker",
                 "it is not known yet whether the device was shared",
@@ -328,7 +328,7 @@ impl Parts {
         &self,
         desired: watch::Sender<DesiredPool>,
         health: watch::Sender<Vec<DeviceHealth>>,
-        (dropped, form, daemon): (
+        (unsupported_fields, form, daemon): (
             watch::Receiver<UnsupportedFields>,
             watch::Receiver<DeviceForm>,
             watch::Receiver<PublishedDaemon>,
@@ -339,7 +339,7 @@ impl Parts {
             pool: self.node_name.clone(),
             heartbeat: self.liveness.add("advertiser", READS_LIMIT),
             placements: Placements::new(&self.settings),
-            dropped,
+            unsupported_fields,
             form,
             daemon,
             metrics: Arc::clone(&self.metrics),
@@ -358,7 +358,7 @@ impl Parts {
         driver: ComputeDomainDriver,
         desired: watch::Receiver<DesiredPool>,
         health: watch::Receiver<Vec<DeviceHealth>>,
-        dropped: watch::Sender<UnsupportedFields>,
+        unsupported_fields: watch::Sender<UnsupportedFields>,
     ) -> KubeletServer {
         let condition = |name, reason| self.readiness.add_condition(name, reason);
         KubeletServer {
@@ -381,7 +381,7 @@ impl Parts {
                 api_server: self.api_server.clone(),
                 registered: condition("kubelet", NOT_REGISTERED),
                 published: condition("resource-slice", "the node's devices are not published yet"),
-                dropped,
+                unsupported_fields,
             },
         }
     }

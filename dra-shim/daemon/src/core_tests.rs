@@ -167,7 +167,7 @@ impl World {
             .collect();
         let peers = self.hosts.iter();
         peers
-            .filter(|(address, _)| *address != names::NOBODY && *address != mk_me().address)
+            .filter(|(address, _)| *address != names::UNASSIGNED && *address != mk_me().address)
             .map(|(address, name)| (indices[name], *address))
             .collect()
     }
@@ -310,7 +310,7 @@ fn a_peer_that_joins_is_one_signal_and_one_that_leaves_is_none() {
         world
             .hosts
             .iter()
-            .any(|(address, _)| *address == names::NOBODY)
+            .any(|(address, _)| *address == names::UNASSIGNED)
     );
 }
 
@@ -533,14 +533,14 @@ fn while_another_has_the_session_it_waits_and_takes_over() {
 #[test]
 fn one_that_hangs_is_not_ready_is_reported_once_and_not_restarted() {
     let mut world = World::ready();
-    world.answer(Answer::Silent(5 * SECOND));
+    world.answer(Answer::Unresponsive(5 * SECOND));
     assert_eq!(
         world.phase(),
         DaemonPhase::Ready,
         "one silence may be a busy machine"
     );
     for _ in 0..9 {
-        world.answer(Answer::Silent(5 * SECOND));
+        world.answer(Answer::Unresponsive(5 * SECOND));
         assert_eq!(world.phase(), DaemonPhase::Starting);
     }
     assert!(
@@ -548,7 +548,7 @@ fn one_that_hangs_is_not_ready_is_reported_once_and_not_restarted() {
         "{}",
         world.reason()
     );
-    assert_eq!(world.reports, [Report::Silent(10 * SECOND)]);
+    assert_eq!(world.reports, [Report::Unresponsive(10 * SECOND)]);
     assert_eq!(world.starts.len(), 1);
     world.answer(Answer::Ready);
     assert_eq!(world.phase(), DaemonPhase::Ready);
@@ -653,7 +653,7 @@ impl World {
                 let answers = [
                     Answer::Ready,
                     Answer::NotReady("no".to_owned()),
-                    Answer::Silent(SECOND),
+                    Answer::Unresponsive(SECOND),
                 ];
                 self.answer(answers[usize::from(kind)].clone());
             }

@@ -129,7 +129,7 @@ impl Metrics {
         let answer = match answer {
             Answer::Ready => "ready",
             Answer::NotReady(_) => "not-ready",
-            Answer::Silent(_) => "silent",
+            Answer::Unresponsive(_) => "silent",
         };
         self.queries.get_or_create(&[("answer", answer)]).inc();
     }
@@ -171,11 +171,11 @@ mod tests {
             phase: DaemonPhase::Ready,
             reason: String::new(),
         });
-        let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+        let unreachable = tower::service_fn(|_: http::Request<kube::client::Body>| async {
             let answer = http::Response::builder().status(404);
             answer.body(kube::client::Body::empty())
         });
-        let client = kube::Client::new(nobody, "default");
+        let client = kube::Client::new(unreachable, "default");
         daemon_runtime::Events::new(client, "test", "pod").register_metrics(&mut registry);
         assert_eq!(
             metrics_table_differences(

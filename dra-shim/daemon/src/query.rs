@@ -51,7 +51,7 @@ impl Query {
 fn answer(result: Result<(), HostImexError>, limit: Duration) -> Answer {
     match result {
         Ok(()) => Answer::Ready,
-        Err(HostImexError::TimedOut { .. }) => Answer::Silent(limit),
+        Err(HostImexError::TimedOut { .. }) => Answer::Unresponsive(limit),
         Err(HostImexError::NotReady { stdout, .. }) => {
             Answer::NotReady(format!("nvidia-imex is not READY but {stdout:?}"))
         }

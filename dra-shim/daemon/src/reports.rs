@@ -30,7 +30,7 @@ impl Reports {
     }
 
     // req: DAEMON-5, DAEMON-6
-    pub(crate) fn tell(&self, report: &Report) {
+    pub(crate) fn send(&self, report: &Report) {
         match report {
             Report::Ended(exit) => {
                 let reason = match exit.class {
@@ -42,7 +42,7 @@ impl Reports {
                 warn!(how = exit.class, "{note}");
                 self.events.warning(&self.pod, reason, "Supervise", &note);
             }
-            Report::Silent(so_long) => {
+            Report::Unresponsive(so_long) => {
                 let note = format!(
                     "nvidia-imex runs and does not answer ({} s); it is not restarted, since programs that import memory would die with it: once this node has no workload, delete this pod",
                     so_long.as_secs()

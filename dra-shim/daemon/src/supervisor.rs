@@ -197,7 +197,7 @@ impl Supervisor {
                 Action::Ask { run } => self.query.ask(run),
                 Action::ReadFabric => self.fabric.read_now(),
                 Action::Publish { state, unready } => self.publish(state, unready.as_deref()),
-                Action::Report(report) => self.reports.tell(&report),
+                Action::Report(report) => self.reports.send(&report),
             }
         }
     }
@@ -246,7 +246,7 @@ impl Supervisor {
         self.metrics.ended(exit);
         for action in self.core.exited(exit, Instant::now()) {
             if let Action::Report(report) = action {
-                self.reports.tell(&report);
+                self.reports.send(&report);
             }
         }
     }

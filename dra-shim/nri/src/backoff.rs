@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The first wait: a runtime that restarts is away for about that long.
 const FIRST: Duration = Duration::from_millis(50);
 /// The longest while nobody listens, where a try costs one system call.
-const NOBODY: Duration = Duration::from_secs(1);
+const NO_LISTENER: Duration = Duration::from_secs(1);
 /// The longest while registrations fail: a try costs the runtime a lock and log lines.
 const FAILING: Duration = Duration::from_secs(5);
 /// A registration that lasted this long was a good one.
@@ -23,8 +23,8 @@ impl Backoff {
     }
 
     /// Nobody listens.
-    pub(crate) fn nobody(&mut self) -> Duration {
-        self.up_to(NOBODY)
+    pub(crate) fn no_listener(&mut self) -> Duration {
+        self.up_to(NO_LISTENER)
     }
 
     /// A connection ended whose registration lasted this long; zero if there was none.
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn a_runtime_that_is_away_is_asked_once_a_second() {
         let mut backoff = Backoff::new();
-        let waits: Vec<_> = (0..8).map(|_| backoff.nobody().as_millis()).collect();
+        let waits: Vec<_> = (0..8).map(|_| backoff.no_listener().as_millis()).collect();
         assert_eq!(waits, [50, 100, 200, 400, 800, 1000, 1000, 1000]);
     }
 

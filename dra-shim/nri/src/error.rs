@@ -52,7 +52,7 @@ pub enum ConnectionError {
     /// The runtime has accepted the connection and does nothing more.
     #[error("the runtime did not {step} within {} s", limit.as_secs())]
     #[advice(code = "silent")]
-    Silent {
+    Unresponsive {
         /// What it did not do.
         step: &'static str,
         /// How long it had.

@@ -118,7 +118,7 @@ async fn connect_for_ever<P: Plugin>(shared: &Shared<P>, path: &Path) {
             Err(source) => {
                 let path = path.to_owned();
                 let error = ConnectionError::Connect { path, source };
-                (Arc::new(error), backoff.nobody())
+                (Arc::new(error), backoff.no_listener())
             }
         };
         report.failed(&error);
@@ -144,7 +144,7 @@ async fn connect_for_ever<P: Plugin>(shared: &Shared<P>, path: &Path) {
 struct Report {
     last: String,
     /// Tries since there was somebody to connect to; `None` if there never was.
-    nobody: Option<u32>,
+    no_listener: Option<u32>,
 }
 
 // === impl Report ===
@@ -152,14 +152,14 @@ struct Report {
 impl Report {
     /// There was a connection; with a registration every reason is new again.
     fn connected(&mut self, registered: bool) {
-        self.nobody = Some(0);
+        self.no_listener = Some(0);
         if registered {
             self.last.clear();
         }
     }
 
     fn failed(&mut self, error: &ConnectionError) {
-        let is_restart = match (error, &mut self.nobody) {
+        let is_restart = match (error, &mut self.no_listener) {
             (ConnectionError::Connect { .. }, Some(tries)) => {
                 *tries += 1;
                 // As long as a runtime takes to restart, that nobody listens is no news.

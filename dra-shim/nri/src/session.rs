@@ -103,7 +103,7 @@ async fn establish<P: Plugin>(
     }
     let configured = phase.wait_for(|phase| !matches!(phase, Phase::Connected));
     if timeout(STEP, configured).await.is_err() {
-        return ConnectionError::Silent {
+        return ConnectionError::Unresponsive {
             step: "configure the plugin",
             limit: STEP,
         };
@@ -149,7 +149,7 @@ async fn register(identity: &Identity, calls: &Calls) -> Result<(), ConnectionEr
         Ok(Empty {}) => Ok(()),
         // The trunk says why.
         Err(CallError::Closed) => std::future::pending().await,
-        Err(CallError::TimedOut(limit)) => Err(ConnectionError::Silent {
+        Err(CallError::TimedOut(limit)) => Err(ConnectionError::Unresponsive {
             step: "answer the registration",
             limit,
         }),

@@ -72,11 +72,11 @@ impl Task {
             State::Failed(reason) => Some(reason.clone()),
             State::Died => Some("the task has ended".to_owned()),
             State::Beating(last) => {
-                let silent = now.saturating_duration_since(*last);
-                (silent > self.limit).then(|| {
+                let unresponsive = now.saturating_duration_since(*last);
+                (unresponsive > self.limit).then(|| {
                     format!(
                         "the task has given no sign of life for {} s, and {} s are its limit",
-                        silent.as_secs(),
+                        unresponsive.as_secs(),
                         self.limit.as_secs()
                     )
                 })

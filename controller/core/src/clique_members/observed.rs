@@ -88,7 +88,7 @@ impl Observed {
         let has_slice = node.is_some_and(|node| node.slice.is_some());
         let is_known_to_live = has_slice || self.pods.may_run_on(name);
         let former_may_run = self.former_may_run(daemon);
-        let is_said = match self.reported(name) {
+        let is_reported = match self.reported(name) {
             ReportedClique::Clique(reported) if reported == clique => true,
             ReportedClique::Nothing => false,
             ReportedClique::Clique(_) | ReportedClique::NoClique => {
@@ -101,7 +101,7 @@ impl Observed {
         let uid = node.map_or(daemon.node_uid.as_str(), |node| &node.uid);
         // Without a UID, somebody else has written it, or the CRD had no such field.
         let is_same_node = uid == daemon.node_uid || daemon.node_uid.is_empty();
-        if !is_said && is_same_node && !self.was_last_in(clique, name) {
+        if !is_reported && is_same_node && !self.was_last_in(clique, name) {
             return MemberState::Unknown { is_known_to_live };
         }
         let pod = self.pods.member_on(name);
@@ -119,7 +119,7 @@ impl Observed {
             Some(pod) if is_same_daemon(pod) => true,
             // The pod of another machine may be known before its slice.
             Some(pod) if is_same_node => is_same_machine(pod) != Some(false),
-            Some(pod) => is_same_machine(pod) == Some(true) && is_said && !former_may_run,
+            Some(pod) => is_same_machine(pod) == Some(true) && is_reported && !former_may_run,
             None => is_same_node,
         };
         if is_member {
@@ -128,7 +128,7 @@ impl Observed {
                 uid: uid.into(),
                 is_known_to_live,
             }
-        } else if pod.is_some() && is_said && !former_may_run {
+        } else if pod.is_some() && is_reported && !former_may_run {
             MemberState::OtherMachine
         } else {
             MemberState::Replaced { former_may_run }

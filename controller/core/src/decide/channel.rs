@@ -18,7 +18,7 @@ use crate::status::Admission;
 pub(super) fn lost(domain: &Domain, observed: &Observed, findings: &Findings) -> Option<Finding> {
     let channels = observed.channels.as_ref()?;
     match channels.assigned.as_ref()? {
-        Assigned::Nobody if domain.has_finalizer() && refusal(findings).is_none() => {
+        Assigned::Unowned if domain.has_finalizer() && refusal(findings).is_none() => {
             let number = domain.channel()?;
             let create = create(domain, number, true, channels);
             Some(Finding::send(Event::ChannelLost, create))
@@ -43,7 +43,7 @@ pub(super) fn find(
         return Ok(None);
     };
     let refused = || refusal(findings).cloned().map_or(Ok(()), Err);
-    if let Some(Assigned::Nobody) = &channels.assigned {
+    if let Some(Assigned::Unowned) = &channels.assigned {
         refused()?;
     }
     if let Some(number) = domain.channel() {
@@ -95,7 +95,7 @@ fn not_confirmed(domain: &Domain, number: u32, assigned: &Assigned) -> Option<Re
         Assigned::OutOfRange => "nobody: imex.channelCount says that nodes have fewer (if they have more, say so there), or it is reserved for group claims"
             .to_owned(),
         Assigned::Foreign(_) => "whoever has made its Lease, which is none of ours".to_owned(),
-        Assigned::Nobody => "nobody: its Lease is missing".to_owned(),
+        Assigned::Unowned => "nobody: its Lease is missing".to_owned(),
     };
     Some(Rejection::ChannelNotConfirmed {
         channel: number,

@@ -268,7 +268,7 @@ impl Numbers {
         }
         let oldest = self.assigned.get(&number)?.values().next()?;
         Some(if oldest.uid() == domain.uid() {
-            Assigned::Nobody
+            Assigned::Unowned
         } else {
             Assigned::Older(oldest.clone())
         })

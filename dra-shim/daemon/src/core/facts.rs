@@ -37,7 +37,7 @@ pub(crate) enum Answer {
     /// Another state, or no connection.
     NotReady(String),
     /// Nothing for so long.
-    Silent(Duration),
+    Unresponsive(Duration),
 }
 
 /// Why `nvidia-imex` is started. Also a label of metrics.
@@ -61,7 +61,7 @@ pub(crate) enum Report {
     /// It has ended by itself, or was not started.
     Ended(Exit),
     /// It does not answer any more.
-    Silent(Duration),
+    Unresponsive(Duration),
     /// It is started anew, because its place has changed.
     Moved(StartReason),
 }
@@ -75,14 +75,14 @@ impl Exit {
         if self.in_use {
             return "another nvidia-imex has the IMEX session of this node's driver (NV_ERR_IN_USE): the host's own service, or a daemon of NVIDIA's DRA driver, for the ComputeDomain whose UID the node has as its label resource.nvidia.com/computeDomain; this one starts when that has ended".to_owned();
         }
-        let said = match self.last_line.as_str() {
+        let reported = match self.last_line.as_str() {
             "" => String::new(),
             line => format!("; its last line: {line}"),
         };
         if matches!(self.class, "not-started" | DRIVER_TOO_OLD) {
             return format!("nvidia-imex cannot be started: {}", self.how);
         }
-        format!("nvidia-imex has ended ({}){said}", self.how)
+        format!("nvidia-imex has ended ({}){reported}", self.how)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::core::membership::{Peers, StartConfig};
 
 /// The address of names without a member. No interface has it, and the kernel refuses a connection at
 /// once; a name without any address would be asked of DNS again and again.
-pub(crate) const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+pub(crate) const UNASSIGNED: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 /// Every name of the node list with its address, in its order.
 pub(crate) fn addresses(
@@ -23,7 +23,7 @@ pub(crate) fn addresses(
             let address = if index == start_config.index {
                 own
             } else {
-                peers.get(&index).copied().unwrap_or(NOBODY)
+                peers.get(&index).copied().unwrap_or(UNASSIGNED)
             };
             (address, name)
         })

@@ -106,7 +106,7 @@ impl Up {
     // req: DAEMON-6
     pub(crate) fn answered(&mut self, answer: Answer, now: Instant) -> Vec<Action> {
         self.is_asked = false;
-        let Answer::Silent(limit) = answer else {
+        let Answer::Unresponsive(limit) = answer else {
             self.silences = 0;
             self.next_ask = now + self.pause_after(&answer, now);
             self.answer = Some(answer);
@@ -118,11 +118,11 @@ impl Up {
             return Vec::new();
         }
         let so_long = limit * self.silences;
-        self.answer = Some(Answer::Silent(so_long));
+        self.answer = Some(Answer::Unresponsive(so_long));
         if self.silences > SILENCES {
             return Vec::new();
         }
-        vec![Action::Report(Report::Silent(so_long))]
+        vec![Action::Report(Report::Unresponsive(so_long))]
     }
 
     fn pause_after(&self, answer: &Answer, now: Instant) -> Duration {

@@ -93,7 +93,7 @@ impl Core {
             None => Some("nvidia-imex has not answered yet".to_owned()),
             Some(Answer::Ready) => None,
             Some(Answer::NotReady(answer)) => Some(answer.clone()),
-            Some(Answer::Silent(so_long)) => Some(format!(
+            Some(Answer::Unresponsive(so_long)) => Some(format!(
                 "nvidia-imex runs and has not answered for {} s; it is not restarted, since programs that import memory would die with it",
                 so_long.as_secs()
             )),

@@ -220,7 +220,7 @@ mod tests {
         assert!(check(&FabricFacts::NoLibrary).skipped);
         let other = check(&FabricFacts::OtherRoot);
         assert_eq!(other.worst(), Some(Severity::Info));
-        let silent = check(&FabricFacts::NoAnswer);
-        assert_eq!(silent.worst(), Some(Severity::Error));
+        let unreported = check(&FabricFacts::NoAnswer);
+        assert_eq!(unreported.worst(), Some(Severity::Error));
     }
 }

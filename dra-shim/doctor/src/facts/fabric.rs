@@ -87,8 +87,8 @@ fn count(gpus: &[Gpu]) -> usize {
 /// Neither a driver without health nor one that answers 0 says that a GPU is well.
 fn count_unreported(gpus: &[Gpu]) -> usize {
     let in_clique = gpus.iter().filter(|gpu| gpu.clique().is_some());
-    let silent = in_clique.filter(|gpu| !gpu.health.is_some_and(|it| it.is_reported()));
-    silent.count()
+    let unreported = in_clique.filter(|gpu| !gpu.health.is_some_and(|it| it.is_reported()));
+    unreported.count()
 }
 
 #[cfg(test)]

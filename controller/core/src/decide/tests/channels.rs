@@ -195,7 +195,7 @@ fn who_is_rejected_anyway_gets_no_channel() {
 fn a_lost_lease_is_created_again_for_a_live_domain_and_for_one_that_is_being_deleted() {
     for patch in [finalized(), deleted()] {
         let channels = ObservedChannels {
-            assigned: Some(Assigned::Nobody),
+            assigned: Some(Assigned::Unowned),
             ..mk_channels()
         };
         let observed = observe_channels(with_channel(patch, 3), channels);
@@ -214,7 +214,7 @@ fn a_lost_lease_is_created_again_for_a_live_domain_and_for_one_that_is_being_del
 #[test]
 fn a_deletion_goes_on_without_the_lease_if_that_is_refused() {
     let channels = ObservedChannels {
-        assigned: Some(Assigned::Nobody),
+        assigned: Some(Assigned::Unowned),
         ..mk_channels()
     };
     let observed = observe_channels(with_channel(deleted(), 3), channels);
@@ -234,7 +234,7 @@ fn who_gets_no_lease_is_told_what_the_api_server_says_and_one_that_was_ready_too
     let wanted = decide_with(&offered(Offer::Channel(7)), &findings);
     assert_eq!(rejection(wanted), mk_refused());
     let channels = ObservedChannels {
-        assigned: Some(Assigned::Nobody),
+        assigned: Some(Assigned::Unowned),
         ..mk_channels()
     };
     let lost = observe_channels(with_channel(finalized(), 3), channels);
@@ -264,7 +264,7 @@ fn a_lease_that_somebody_has_deleted_is_created_as_it_was_whether_its_domain_is_
     // Its status says so: it is marked, since others may be lost, too.
     let mut observed = lost(mk_lease(3), Some(with_channel(finalized(), 3)));
     let channels = observed.channels.as_mut().unwrap();
-    channels.assigned = Some(Assigned::Nobody);
+    channels.assigned = Some(Assigned::Unowned);
     let decision = decide_first(&observed);
     assert!(
         matches!(decision, Decision::Send(Request::CreateLease(3, _))),

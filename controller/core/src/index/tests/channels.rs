@@ -230,8 +230,8 @@ fn the_channel_in_a_status_is_that_of_the_leases_holder_or_else_of_the_oldest() 
     index.apply_domain(with_channel("b", 2, 1));
     index.apply_domain(with_channel("far", 3, 4));
     index.apply_domain(with_channel("last", 4, 3));
-    assert!(matches!(of(&index, "a"), Some(Assigned::Nobody)));
-    assert!(matches!(of(&index, "last"), Some(Assigned::Nobody)));
+    assert!(matches!(of(&index, "a"), Some(Assigned::Unowned)));
+    assert!(matches!(of(&index, "last"), Some(Assigned::Unowned)));
     assert!(matches!(of(&index, "b"), Some(Assigned::Older(older)) if older.name() == "a"));
     assert!(matches!(of(&index, "far"), Some(Assigned::OutOfRange)));
     index.apply_lease(lease_at("b", 1, 1));
@@ -365,7 +365,7 @@ fn channels_below_the_first_are_given_to_nobody_until_it_is_lowered_and_then_all
     assert!(matches!(assigned(&index), Some(Assigned::OutOfRange)));
     index.set_first_channel(1);
     assert_eq!(woken(&mut index), ["a", "new"]);
-    assert!(matches!(assigned(&index), Some(Assigned::Nobody)));
+    assert!(matches!(assigned(&index), Some(Assigned::Unowned)));
     index.apply_lease(lease_at("a", 2, 1));
     assert_eq!(offer(&index, "new"), Offer::Channel(1));
 }

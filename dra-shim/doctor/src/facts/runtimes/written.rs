@@ -215,7 +215,10 @@ impl Written {
     /// What containerd's files say.
     pub(super) fn of_containerd(&self) -> CdiSettings {
         let (spec_dirs, unclear) = self.spec_dirs();
-        let support = match (self.said(ENABLE), unclear.or_else(|| self.others.clone())) {
+        let support = match (
+            self.setting(ENABLE),
+            unclear.or_else(|| self.others.clone()),
+        ) {
             (MergedSetting::Alike(Value::Boolean(false)), None) => CdiSupport::Off,
             (MergedSetting::Alike(Value::Boolean(true)), None) => CdiSupport::On,
             (_, Some(why)) => CdiSupport::Unknown(why),
@@ -251,14 +254,14 @@ impl Written {
 
     /// And why they are not known.
     fn spec_dirs(&self) -> (Option<Vec<String>>, Option<String>) {
-        match self.said(SPEC_DIRS) {
+        match self.setting(SPEC_DIRS) {
             MergedSetting::Alike(value) => (strings(value), None),
             MergedSetting::Differently(one, other) => (None, Some(differ(SPEC_DIRS, one, other))),
             MergedSetting::Nothing => (None, None),
         }
     }
 
-    fn said(&self, key: &str) -> MergedSetting<'_> {
+    fn setting(&self, key: &str) -> MergedSetting<'_> {
         let mut tables = self
             .files
             .iter()
@@ -275,7 +278,7 @@ impl Written {
     /// A setting of CDI in a table that is not the one of its file's version, where no
     /// table that counts has it.
     pub(super) fn misplaced(&self) -> Option<Misplaced> {
-        if !matches!(self.said(ENABLE), MergedSetting::Nothing) {
+        if !matches!(self.setting(ENABLE), MergedSetting::Nothing) {
             return None;
         }
         let found = self.files.iter().find_map(|file| {
@@ -324,14 +327,14 @@ impl Written {
     pub(super) fn is_on(&self) -> bool {
         self.others.is_none()
             && matches!(
-                self.said(ENABLE),
+                self.setting(ENABLE),
                 MergedSetting::Alike(Value::Boolean(true))
             )
     }
 
     /// Whether a file names directories of specs.
     pub(super) fn sets_dirs(&self) -> bool {
-        !matches!(self.said(SPEC_DIRS), MergedSetting::Nothing)
+        !matches!(self.setting(SPEC_DIRS), MergedSetting::Nothing)
     }
 
     /// The table in a file of the main file's version.
