@@ -31,9 +31,9 @@ pub struct ObservedChannels {
 pub(crate) enum Assigned {
     /// It is none that can be given: nodes have fewer, or it is one of the groups'.
     OutOfRange,
-    /// Unowned's: there is no Lease.
+    /// No owner: there is no Lease.
     Unowned,
-    /// Unowned's, but the status of an older ComputeDomain says it, too.
+    /// No owner, but an older ComputeDomain has it in its status, too.
     Older(Arc<Domain>),
     /// That of whoever is in this Lease.
     Holder(Arc<ChannelLease>),
@@ -104,7 +104,7 @@ impl ObservedChannels {
         }
     }
 
-    /// Unowned knows how long it takes until every Lease is there again: it is looked at after a
+    /// It is unknown how long it takes until every Lease is there again: it is looked at after a
     /// cool-down.
     pub(crate) fn rebuilding(now: Timestamp) -> Offer {
         Offer::Rebuilding(after_cool_down(now))

@@ -230,7 +230,7 @@ impl NriGuard {
         }
     }
 
-    /// ChannelOwner the channels are, as this process and the API server know it; where that does not
+    /// Returns the owners of the channels, according to this process and the API server; where that does not
     /// explain them, once more with what another instance has written to the checkpoint.
     async fn channel_owner(
         &self,

@@ -174,7 +174,7 @@ fn a_request_that_fails_is_made_again_after_a_growing_pause() {
     for pause in [1, 2, 4, 8, 16, 32, 60, 60] {
         assert!(world.removes("a"), "{pause}");
         world.daemons.failed(["a"], world.now);
-        // Unowned else waits for it.
+        // No other one waits for it.
         assert!(world.removes("b"), "{pause}");
         assert!(world.daemons.due().is_some_and(|at| at <= world.now));
         world.pass(pause);

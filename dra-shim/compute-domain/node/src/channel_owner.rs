@@ -24,7 +24,7 @@ use crate::node_claims::NodeClaims;
 /// Requests that a sentence names. More would not fit an event.
 const NAMED: usize = 3;
 
-/// ChannelOwner a channel is, as far as the records say.
+/// The owner of a channel, according to the records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChannelOwner {
     /// A claim of the pod opens it.
@@ -123,7 +123,7 @@ pub fn sentence(found: &[Unexplained<'_>], every_device: bool) -> String {
     text
 }
 
-/// ChannelOwner `channel` is for a pod of the namespace, by these records with their claims' UIDs.
+/// Returns the owner of `channel` for a pod of the namespace, according to these records by claim UID.
 /// `is_pods` says whether a claim is known to be the pod's.
 pub fn owner_among<'a>(
     records: impl IntoIterator<Item = (&'a str, &'a ClaimRecord<DeviceGroup>)>,
@@ -180,7 +180,7 @@ impl ChannelOwner {
 // === impl NodeClaims ===
 
 impl NodeClaims {
-    /// ChannelOwner `channel` is for a pod, from memory. See [`refresh`](Self::refresh).
+    /// Returns the owner of `channel` for a pod, from memory. See [`refresh`](Self::refresh).
     ///
     /// # Errors
     /// No record of the pod's has the channel, and records are missing or of an earlier boot

@@ -43,7 +43,7 @@ impl Records {
         })
     }
 
-    /// ChannelOwner the channel is, for the pod.
+    /// Returns the owner of the channel, as seen by the pod.
     pub(super) fn channel_owner(&self, channel: ChannelId, pod: Pod<'_>) -> ChannelOwner {
         let records = self.checkpoint.iter().flat_map(checkpoint_records);
         owner_among(records, channel, pod.namespace, |uid, record| {

@@ -1,4 +1,4 @@
-//! ChannelOwner the channels of claims are: the kubelet plugin's records of them.
+//! Which claims own the channels: the kubelet plugin's records.
 
 use host_doctor::Host;
 use host_doctor::facts::{CheckpointFile, HeldChannel, RecordFacts};
