@@ -38,6 +38,8 @@ pub(crate) enum Error {
         "{0} findings of sources that work on one machine only; arm64 is the first one, and not all tests run there"
     )]
     OneMachine(usize),
+    #[error("{0} identifiers have a word that REFUSED in hack/architecture/src/names.rs lists")]
+    Names(usize),
     #[error("{0} events are missing in their table, or are in it and nowhere else")]
     Events(usize),
     #[error("out of date: {}; run `cargo run -p architecture -- write` and commit the result", paths.join(", "))]

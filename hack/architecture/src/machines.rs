@@ -30,11 +30,8 @@ const ONE_MACHINE: [(&str, &str); 5] = [
 
 /// What is wrong with the sources below `root`, a line each.
 pub(crate) fn findings(root: &Path) -> Result<Vec<String>, Error> {
-    let mut files = Vec::new();
-    collect(root, &mut files)?;
-    files.sort();
     let mut findings = Vec::new();
-    for path in files {
+    for path in sources(root)? {
         let text = read(&path)?;
         let name = path.strip_prefix(root).unwrap_or(&path).display();
         findings.extend(of_text(&text).map(|finding| format!("{name}: {finding}")));
@@ -42,7 +39,15 @@ pub(crate) fn findings(root: &Path) -> Result<Vec<String>, Error> {
     Ok(findings)
 }
 
-fn read(path: &Path) -> Result<String, Error> {
+/// The files that are looked at, in order.
+pub(crate) fn sources(root: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    collect(root, &mut files)?;
+    files.sort();
+    Ok(files)
+}
+
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|source| Error::Read {
         path: path.to_owned(),
         source,

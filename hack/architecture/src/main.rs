@@ -4,6 +4,7 @@
 //! sources ───────────► modules ──► circles: none may exist
 //!         ├──────────► layers: nothing general uses what is special
 //!         ├──────────► machines: none that knows x86-64 alone
+//!         ├──────────► names: no words of everyday speech in identifiers
 //!         └──────────► events: each has its row in the documentation
 //! cargo metadata ────► crates  ─┐
 //! the state machines ► states  ─┴► generated blocks of the documentation: compared, or written
@@ -22,6 +23,7 @@ mod events;
 mod layers;
 mod machines;
 mod modules;
+mod names;
 mod states;
 mod workspace;
 
@@ -69,6 +71,7 @@ fn run(command: Command, output: &mut impl Write) -> Result<(), Error> {
             check_circles(&workspace, output)?;
             check_layers(&workspace, output)?;
             check_machines(&workspace, output)?;
+            check_names(&workspace, output)?;
             check_events(&workspace, output)?;
             match document::update(&workspace.workspace_root, &blocks(&workspace), false)? {
                 paths if paths.is_empty() => Ok(()),
@@ -128,6 +131,13 @@ fn check_machines(workspace: &Workspace, output: &mut impl Write) -> Result<(), 
     match print(&machines::findings(&workspace.workspace_root)?, output)? {
         0 => Ok(()),
         found => Err(Error::OneMachine(found)),
+    }
+}
+
+fn check_names(workspace: &Workspace, output: &mut impl Write) -> Result<(), Error> {
+    match print(&names::findings(&workspace.workspace_root)?, output)? {
+        0 => Ok(()),
+        found => Err(Error::Names(found)),
     }
 }
 
