@@ -301,7 +301,7 @@ impl Run<'_> {
                 GoDaemonEvent::Waits { claims, .. } => reports.go_daemons_in_use(&domain, claims),
                 GoDaemonEvent::Removed { .. } => reports.go_daemons_removed(&domain),
                 GoDaemonEvent::CameBack { object, .. } => {
-                    reports.go_daemons_came_back(&domain, object)
+                    reports.go_daemons_came_back(&domain, object);
                 }
             }
         }
