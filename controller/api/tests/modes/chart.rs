@@ -156,16 +156,16 @@ impl Chart {
             .any(|document| document["kind"] == "DaemonSet" && is_it(document))
     }
 
-    /// Mode, isolation and sharing as the notes tell them that an operator reads after the installation.
+    /// Mode, isolation and sharing according to the notes that Helm prints after the installation.
     pub(crate) fn notes(&self, row: &Row) -> String {
         let release = ["install", "test", "--dry-run=client"];
         let text = self.helm(row, &release).unwrap();
         let (_, notes) = text.split_once("\nNOTES:\n").expect("there are notes");
-        let isolates = notes.contains("Each ComputeDomain has a channel of its own");
+        let isolates = notes.contains("Each ComputeDomain has its own channel");
         let isolation = if isolates { "channel" } else { "none" };
         let slots = notes.split_once("* Up to ").map(|(_, rest)| rest);
-        let slots = slots.and_then(|rest| rest.split_once(" pods with a channel share a node"));
-        let one = notes.contains("* A node has one pod with a channel at a time");
+        let slots = slots.and_then(|rest| rest.split_once(" pods with a channel can share a node"));
+        let one = notes.contains("* Each node runs one pod with a channel at a time");
         let sharing = match (slots, one) {
             (Some((slots, _)), false) => format!("many ({slots} slots)"),
             (None, true) => "one".to_owned(),
