@@ -54,8 +54,7 @@ pub(crate) fn compute_both<T: AsRef<[u8]>>(texts: [&[T]; 2]) -> [u64; 2] {
 
 /// The checksum of one text.
 pub(crate) fn compute<T: AsRef<[u8]>>(pieces: &[T]) -> u64 {
-    let [checksum, _] = compute_both([pieces, &[]]);
-    checksum
+    Text::new(pieces).finish()
 }
 
 // === impl Text ===

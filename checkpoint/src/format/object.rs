@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// One member of an object, as text.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Member<'a> {
     /// With its quotes and escapes.
     pub(super) key: &'a str,
@@ -16,7 +16,7 @@ pub(super) struct Member<'a> {
 }
 
 /// The members of an object, in the text's order.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Object<'a>(pub(super) Vec<Member<'a>>);
 
 /// The names of the members that are taken apart, too: of an object, of the objects in them, and so on.

@@ -11,14 +11,13 @@ use crate::imex_daemon::ImexDaemonError;
 const TEMPLATE_HINT: &str =
     "use the ResourceClaimTemplate that the ComputeDomain's controller creates";
 
-/// Which channel a claim asks for.
+/// What decides which channel a claim gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelSource {
-    /// That of its domain, through the device that stands for the node. Also if it is not
-    /// known.
-    ChannelOfDomain,
-    /// The one that its device is, such as a channel of a clique for the pods of a group.
-    OwnChannel,
+    /// Its domain: its device stands for the node. Also if the device is not known.
+    Domain,
+    /// Its device, which is one channel, such as that of a clique for the pods of a group.
+    Device,
 }
 
 /// Why a claim is not prepared.
@@ -369,8 +368,8 @@ impl ChannelSource {
     /// The hint for a claim that asks for its own channel, or else the other one.
     fn choose(self, own_channel: &'static str, channel_of_domain: &'static str) -> &'static str {
         match self {
-            Self::OwnChannel => own_channel,
-            Self::ChannelOfDomain => channel_of_domain,
+            Self::Device => own_channel,
+            Self::Domain => channel_of_domain,
         }
     }
 }
@@ -389,7 +388,7 @@ impl PrepareError {
 
 fn channel_in_use_hint(held: ChannelSource, wanted: ChannelSource) -> &'static str {
     match (held, wanted) {
-        (ChannelSource::ChannelOfDomain, ChannelSource::ChannelOfDomain) => {
+        (ChannelSource::Domain, ChannelSource::Domain) => {
             "the channel is free when the pod that uses it has ended; two ComputeDomains with one channel say so in their status"
         }
         _ => "the channel is free when the pods of that claim on this node have ended",
@@ -399,13 +398,9 @@ fn channel_in_use_hint(held: ChannelSource, wanted: ChannelSource) -> &'static s
 /// Follows the name of the claim that has the channel.
 fn holder_relation(held: ChannelSource, wanted: ChannelSource) -> &'static str {
     match (held, wanted) {
-        (ChannelSource::OwnChannel, _) => ", which was allocated it",
-        (ChannelSource::ChannelOfDomain, ChannelSource::OwnChannel) => {
-            ", whose ComputeDomain has it"
-        }
-        (ChannelSource::ChannelOfDomain, ChannelSource::ChannelOfDomain) => {
-            " of another ComputeDomain"
-        }
+        (ChannelSource::Device, _) => ", which was allocated it",
+        (ChannelSource::Domain, ChannelSource::Device) => ", whose ComputeDomain has it",
+        (ChannelSource::Domain, ChannelSource::Domain) => " of another ComputeDomain",
     }
 }
 

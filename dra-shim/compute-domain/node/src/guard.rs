@@ -207,8 +207,8 @@ impl<'a> Holding<'a> {
     /// The UID of the domain or of the claim: whose the channel is.
     pub fn owner(&self) -> &'a str {
         match self.asked() {
-            ChannelSource::ChannelOfDomain => self.domain,
-            ChannelSource::OwnChannel => self.claim,
+            ChannelSource::Domain => self.domain,
+            ChannelSource::Device => self.claim,
         }
     }
 
@@ -263,7 +263,7 @@ impl ChannelRequest {
 
     /// Whether the device stands for the node, and not for a channel.
     pub(crate) fn is_node_device(&self) -> bool {
-        self.asked() == ChannelSource::ChannelOfDomain
+        self.asked() == ChannelSource::Domain
     }
 }
 
@@ -272,9 +272,9 @@ impl ChannelRequest {
 impl ChannelSource {
     pub(crate) fn through(device: ChannelId) -> Self {
         if device.get() == NODE_DEVICE {
-            Self::ChannelOfDomain
+            Self::Domain
         } else {
-            Self::OwnChannel
+            Self::Device
         }
     }
 }

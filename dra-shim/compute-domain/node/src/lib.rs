@@ -17,7 +17,7 @@
 //! NodeClaims::unprepare     CDI spec removed ──► record removed, or Aborted
 //! NodeClaims::repair_specs  writes the specs that somebody else has removed
 //! NodeClaims::rebuild       after damage: restores the records that are lost
-//! NodeClaims::channel_owner         whether a claim explains the channel that a container asks for
+//! NodeClaims::channel_owner which claim owns the channel that a container requests
 //! AbsenceTracker            which recorded claims are gone long enough to be unprepared
 //! ```
 //!

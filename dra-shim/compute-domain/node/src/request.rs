@@ -109,9 +109,7 @@ fn own_result(status: &ClaimStatus) -> Result<&DeviceResult, PrepareError> {
     let &[result] = ours.as_slice() else {
         return Err(PrepareError::NotOneResult {
             found: ours.len(),
-            asked: ours
-                .first()
-                .map_or(ChannelSource::ChannelOfDomain, |it| asked(it)),
+            asked: ours.first().map_or(ChannelSource::Domain, |it| asked(it)),
         });
     };
     if result.admin_access() {
@@ -165,7 +163,7 @@ fn require_uid(domain: &DomainUid) -> Result<(), PrepareError> {
 
 fn asked(result: &DeviceResult) -> ChannelSource {
     let channel = ChannelId::from_device_name(result.device());
-    channel.map_or(ChannelSource::ChannelOfDomain, ChannelSource::through)
+    channel.map_or(ChannelSource::Domain, ChannelSource::through)
 }
 
 #[cfg(test)]
