@@ -39,7 +39,7 @@ impl Context {
                 if created.is_of(domain) {
                     self.index.lock().learn_template(created);
                 } else {
-                    // A policy or webhook has changed its labels: nothing tells later whose it is.
+                    // A policy or webhook has changed its labels: later, nothing shows which domain owns it.
                     findings.unlabelled = Some(created);
                 }
             }

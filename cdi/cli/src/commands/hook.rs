@@ -1,7 +1,7 @@
 //! `cdi-gen hook`: refuses a container, as a hook of an OCI runtime.
 //!
 //! ```text
-//!  stdin: state ──► bundle's config.json ──► RequestedChannels ──► whose they are ──► exit code
+//!  stdin: state ──► bundle's config.json ──► RequestedChannels ──► their owners ──► exit code
 //!                                                              records: a pod's container
 //!                                                              --allow: any other
 //! ```
