@@ -143,7 +143,7 @@ impl MemberKeeper {
         let sets = watcher(sets, driver_managed()).backoff(pauses());
         let cliques = Api::namespaced(observe_watch(&self.client, &cliques), &self.namespace);
         let cliques = watcher(cliques, driver_managed()).backoff(pauses());
-        let event = futures_util::stream::select(
+        let events = futures_util::stream::select(
             slices.map(WatchEvent::Slice),
             futures_util::stream::select(
                 pods.map(WatchEvent::Pod),
@@ -156,7 +156,7 @@ impl MemberKeeper {
         let clock = Clock::new(Instant::now().into_std(), Timestamp::now());
         let mut run = Run {
             keeper: self,
-            events: event.boxed(),
+            events: events.boxed(),
             unlisted: HashSet::from(["slices", "pods", "daemon sets", "cliques"]),
             members: CliqueMembers::new(self.max_nodes, clock).with_force_after(self.force_after),
             claims: None,
@@ -252,8 +252,8 @@ impl Run<'_> {
             Event::Init => self.members.begin_slices(),
             Event::InitApply(slice) | Event::Apply(slice) => {
                 // One that cannot be decoded is not the plugin's.
-                if let Some(event) = slice.0.ok().as_ref().and_then(NodeSlice::new) {
-                    self.members.apply_slice(&event, now);
+                if let Some(slice) = slice.0.ok().as_ref().and_then(NodeSlice::new) {
+                    self.members.apply_slice(&slice, now);
                 }
             }
             Event::InitDone => {
@@ -261,8 +261,8 @@ impl Run<'_> {
                 self.unlisted.remove("slices");
             }
             Event::Delete(slice) => {
-                if let Some(event) = slice.0.ok().as_ref().and_then(NodeSlice::new) {
-                    self.members.remove_slice(&event, now);
+                if let Some(slice) = slice.0.ok().as_ref().and_then(NodeSlice::new) {
+                    self.members.remove_slice(&slice, now);
                 }
             }
         }

@@ -103,12 +103,12 @@ impl GoDaemonRemover {
         for namespace in &self.namespaces {
             let of_kind = |kind, stream: BoxStream<'static, MetadataEvent>| {
                 let namespace = namespace.clone();
-                let event = stream.map(move |event| GoObjectEvent {
+                let events = stream.map(move |event| GoObjectEvent {
                     kind,
                     namespace: namespace.clone(),
                     event,
                 });
-                event.boxed()
+                events.boxed()
             };
             let api = Api::<RawMetadata<DaemonSet>>::namespaced(sets.clone(), namespace);
             let labelled = watcher::Config::default().labels(DOMAIN_LABEL);

@@ -66,7 +66,7 @@ impl Watches {
             let watch = watcher(leases, watcher::Config::default().labels(CHANNEL_LABEL));
             watch.backoff(pauses()).map(WatchEvent::Lease).boxed()
         });
-        let event = [
+        let events = [
             domains.backoff(pauses()).map(WatchEvent::Domain).boxed(),
             templates
                 .backoff(pauses())
@@ -76,7 +76,7 @@ impl Watches {
         ];
         Self {
             client: client.clone(),
-            events: event.into_iter().chain(leases).collect(),
+            events: events.into_iter().chain(leases).collect(),
             other_templates: None,
         }
     }

@@ -1,4 +1,4 @@
-//! What the watches have reporting: the `ComputeDomains`, their templates, and the names of their claims.
+//! What the watches have reported: the `ComputeDomains`, their templates, and the names of their claims.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;

@@ -63,7 +63,7 @@ pub(crate) struct Core {
     names: Names,
     process: Process,
     /// That of the process, or of the last one.
-    last_seat: Option<StartConfig>,
+    last_start_config: Option<StartConfig>,
     /// Grows when the certificates are renewed.
     certificates: u64,
     backoff: backoff::Backoff,
@@ -96,7 +96,7 @@ impl Core {
                 why: "nvidia-imex has not been started yet".to_owned(),
                 driver_too_old: false,
             },
-            last_seat: None,
+            last_start_config: None,
             certificates: 0,
             backoff: backoff::Backoff::default(),
             last_signal: None,

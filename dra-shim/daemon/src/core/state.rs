@@ -38,7 +38,7 @@ impl Core {
 
     /// The place with which `nvidia-imex` runs, or ran last: what the object says by now is no proof of what ran.
     fn place(&self) -> Option<Place> {
-        let start_config = self.last_seat.as_ref();
+        let start_config = self.last_start_config.as_ref();
         let start_config = start_config
             .filter(|start_config| Some(start_config.clique.as_str()) == self.clique())?;
         Some(Place {

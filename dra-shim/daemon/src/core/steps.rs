@@ -62,7 +62,7 @@ impl Core {
             reason: self.next_reason,
         });
         self.process = Process::Up(Up::new(self.runs, plan, self.certificates, now));
-        self.last_seat = Some(plan.start_config.clone());
+        self.last_start_config = Some(plan.start_config.clone());
     }
 
     /// `None` while it waits for an event.
