@@ -1,14 +1,14 @@
-//! When a claim that is gone may be unprepared without kubelet's call.
+//! Decides when a deleted claim may be unprepared without a call by kubelet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// For how long every check must miss a claim before it is unprepared. kubelet
-/// comes first: its loop over deleted pods takes up to 60 s to notice and 45 s for
-/// the call, and a restart may repeat the call (45 s more).
+/// How long every check must find a claim absent before it is unprepared. This
+/// leaves kubelet enough time: its loop over deleted pods takes up to 60 s to notice
+/// and 45 s for the call, and a restart may repeat the call (45 s more).
 pub const ABSENT_FOR: Duration = Duration::from_secs(60 + 45 + 45);
 
-/// What the API server answered about a recorded claim.
+/// The API server's answer about a recorded claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// A claim with this UID exists and is allocated to this node.
@@ -16,24 +16,23 @@ pub enum Presence {
     /// The API server answered, and the claim does not exist, is not allocated, or
     /// is allocated elsewhere.
     Absent,
-    /// The API server did not answer, or cannot be asked.
+    /// The API server did not answer or cannot be reached.
     Unknown,
 }
 
-/// Since when recorded claims are missing from the API server, by a clock that does
-/// not jump. Keep one for as long as the process lives: a new one starts every wait
-/// again.
+/// Tracks since when recorded claims are absent from the API server, by a monotonic
+/// clock. Keep one for the life of the process: a new one restarts every wait.
 #[derive(Debug, Default)]
 pub struct AbsenceTracker {
-    /// The claims that a check has missed since one has seen them. `None`: the last
-    /// check had no answer, so the wait has not begun again.
+    /// The claims that were absent since they were last present. `None`: the last
+    /// check had no answer, so the wait has not restarted.
     missed: BTreeMap<String, Option<Instant>>,
 }
 
 impl AbsenceTracker {
-    /// Adds a check of the claim `uid` that was made at `now`. True if every check
-    /// has missed it for [`ABSENT_FOR`]. A check without an answer proves nothing:
-    /// the wait starts again with the next one that misses the claim.
+    /// Adds a check of the claim `uid` at `now`. Returns true if the claim was absent
+    /// in every check for [`ABSENT_FOR`]. A check without an answer proves nothing:
+    /// the wait restarts with the next check that finds the claim absent.
     // req: NODE-29
     pub fn observe(&mut self, uid: &str, presence: Presence, now: Instant) -> bool {
         match presence {
@@ -55,13 +54,13 @@ impl AbsenceTracker {
         }
     }
 
-    /// The claims that a check has missed, and none has seen since: to be checked
+    /// The claims that were absent in a check and not present since: check them
     /// again soon.
     pub fn missed(&self) -> impl Iterator<Item = &str> {
         self.missed.keys().map(String::as_str)
     }
 
-    /// Forgets the claims that have no record any more.
+    /// Removes the claims that have no record any more.
     pub fn keep_only(&mut self, recorded: &BTreeSet<String>) {
         self.missed.retain(|uid, _| recorded.contains(uid));
     }
@@ -85,14 +84,14 @@ mod tests {
 
     // req: NODE-29
     #[test]
-    fn a_claim_that_every_check_misses_for_the_whole_time_is_gone() {
+    fn a_claim_that_is_absent_in_every_check_for_the_whole_time_is_unprepared() {
         let checks = [0, 30, 149, 150, 151].map(|at| (at, Presence::Absent));
         assert_eq!(observe(&checks), [false, false, false, true, true]);
     }
 
     // req: NODE-29
     #[test]
-    fn an_api_error_or_one_sighting_starts_the_wait_anew() {
+    fn an_api_error_or_one_sighting_restarts_the_wait() {
         for interruption in [Presence::Unknown, Presence::Present] {
             let checks = [
                 (0, Presence::Absent),
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_claim_is_checked_again_until_it_is_seen_or_its_record_is_gone() {
+    fn an_absent_claim_is_checked_again_until_it_is_present_or_its_record_is_removed() {
         let mut absences = AbsenceTracker::default();
         let now = Instant::now();
         for uid in ["back", "silent", "gone"] {

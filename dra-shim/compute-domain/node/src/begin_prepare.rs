@@ -1,5 +1,5 @@
-//! The first transaction of a Prepare: nothing is refused, and nothing answered,
-//! from records that another process may have changed meanwhile.
+//! The first transaction of a Prepare. It runs under the lock, so it never refuses
+//! or answers based on stale records.
 
 use dra_checkpoint::{ClaimRef, ClaimStatus, Claims, View};
 use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
@@ -14,30 +14,30 @@ use crate::node_claims::steps;
 use crate::request::ChannelRequest;
 use crate::spec::{kubelet_devices, rewrite};
 
-/// The transaction, with everything that decides about it.
+/// The transaction, with all facts that it depends on.
 pub(crate) struct BeginPrepare {
     pub(crate) uid: ClaimUid,
     pub(crate) claim: ClaimRef,
     pub(crate) status: ClaimStatus,
     pub(crate) request: ChannelRequest,
-    /// For a claim that is prepared already.
+    /// For a claim that is already prepared.
     pub(crate) known_major: Option<Major>,
     /// For any other: the channel that it opens, or why the domain does not allow it.
     pub(crate) channel: Result<ChannelId, PrepareError>,
-    /// And the major, or why the hardware does not allow it; `None`: the claim goes without a device.
+    /// The major, or why the hardware does not allow the claim; `None`: the claim gets no device.
     pub(crate) allowed: Result<Option<Major>, PrepareError>,
-    /// What it waits for besides.
+    /// The claim's requirements on the IMEX daemon.
     pub(crate) daemon: Option<NeededDaemon>,
     pub(crate) now: Moment,
 }
 
-/// How a Prepare goes on.
+/// The next step of a Prepare.
 #[derive(Debug)]
 pub(crate) enum Begun {
-    /// Not at all: the claim was prepared already, and its spec is in place.
+    /// None: the claim was already prepared, and its spec is in place.
     Prepared(Vec<KubeletDevice>),
-    /// The record is Started; the device is to be this channel, with this major. Without a
-    /// major, there is to be none.
+    /// The record is Started. The device will be this channel with this major; without a major,
+    /// the claim gets no device.
     Started(ChannelId, Option<Major>),
 }
 
@@ -71,7 +71,7 @@ impl BeginPrepare {
     }
 }
 
-/// The answer if the claim holds its device already, after its spec is asserted.
+/// The answer if the claim already holds its device. Rewrites its spec if necessary.
 // req: KUBELET-32
 pub(crate) fn answer_if_prepared(
     view: &View<DeviceGroup>,

@@ -1,4 +1,4 @@
-//! Whether prepared claims explain the channels that a container asks for.
+//! Checks whether prepared claims explain the channels that a container requests.
 //!
 //! ```text
 //! RequestedChannels ── unexplained(.., NodeClaims::channel_owner) ──► [Unexplained] ──► sentence
@@ -6,8 +6,8 @@
 //!                                       ▼ pod of the claim; the caller asks the API server
 //! ```
 //!
-//! A claim explains a channel if its record is Completed and has it, and the claim is
-//! reserved for the container's pod. Claims serve pods of their own namespace only.
+//! A claim explains a channel if its Completed record has the channel and the claim is reserved for
+//! the container's pod. A claim only serves pods of its own namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -21,7 +21,7 @@ use imex_cdi::{ChannelId, Channels, RequestedChannel, RequestedChannels};
 use crate::device_group::DeviceGroup;
 use crate::node_claims::NodeClaims;
 
-/// Requests that a sentence names. More would not fit an event.
+/// Maximum number of requests in a sentence. More would not fit into an event.
 const NAMED: usize = 3;
 
 /// The owner of a channel, according to the records.
@@ -29,10 +29,10 @@ const NAMED: usize = 3;
 pub enum ChannelOwner {
     /// A claim of the pod opens it.
     ThisPod,
-    /// These claims of the pod's namespace open it. Their records were written for other pods,
-    /// or for a group; kubelet does not call again for further pods of a prepared claim.
+    /// These claims of the pod's namespace open it. Their records were written for other pods or a
+    /// group: kubelet does not call Prepare again for further pods of a prepared claim.
     OtherPods(Vec<ClaimRef>),
-    /// No claim that the pod could have opens it on this node.
+    /// No claim that the pod could use opens it on this node.
     Unclaimed,
 }
 
@@ -41,15 +41,15 @@ pub enum ChannelOwner {
 pub struct Unexplained<'a> {
     /// The request.
     pub asked: &'a RequestedChannel,
-    /// Claims of the pod's namespace that open the channel, and are not the pod's.
+    /// Other pods' claims in the pod's namespace that open the channel.
     pub others: Vec<ClaimRef>,
 }
 
-/// The requests that no claim explains. `channel_owner` is called once for each channel, and says
-/// whose it is after all look-ups: `OtherPods` counts as not the pod's.
+/// Returns the requests that no claim explains. `channel_owner` is called once for each channel and
+/// returns the owner after all look-ups: with `OtherPods`, the request is unexplained.
 ///
-/// A container that may use every device has what follows from that without asking: such
-/// requests are not among the answers. See [`RequestedChannels::every_device`].
+/// Leaves out requests that merely follow from access to every device. See
+/// [`RequestedChannels::every_device`].
 pub fn unexplained(
     asked: &RequestedChannels,
     mut channel_owner: impl FnMut(ChannelId) -> ChannelOwner,
@@ -61,7 +61,7 @@ pub fn unexplained(
             ChannelOwner::OtherPods(claims) => Some(claims.clone()),
             ChannelOwner::Unclaimed => Some(Vec::new()),
         },
-        // No claim gives these.
+        // No claim grants these.
         Channels::Every | Channels::Unreadable(_) => Some(Vec::new()),
     };
     explicit(asked)
@@ -72,7 +72,7 @@ pub fn unexplained(
         .collect()
 }
 
-/// The channels that [`unexplained`] will ask about.
+/// The channels that [`unexplained`] looks up.
 pub fn channels_to_explain(asked: &RequestedChannels) -> BTreeSet<ChannelId> {
     let one = |asked: &RequestedChannel| match asked.channels {
         Channels::One(id) => Some(id),
@@ -87,7 +87,7 @@ fn explicit(asked: &RequestedChannels) -> impl Iterator<Item = &RequestedChannel
     requests.filter(move |asked| !(every_device && asked.by.follows_from_every_device()))
 }
 
-/// What was asked for, and where: the beginning of a sentence about the container.
+/// Beginning of a sentence about the container: the requests and where they were found.
 pub fn asks_for(found: &[Unexplained<'_>]) -> String {
     let named = found.iter().take(NAMED);
     let named: Vec<String> = named.map(|one| one.asked.to_string()).collect();
@@ -98,18 +98,18 @@ pub fn asks_for(found: &[Unexplained<'_>]) -> String {
     format!("the container asks for {}{more}", named.join(", "))
 }
 
-/// What was asked for, where, which claim that needs, and what to do: one line for the
-/// container's user. Empty without requests. A container that may use every device is told that
-/// its requests are judged all the same.
+/// One line for the user: the requests, where they were found, the missing claim, and what to do.
+/// Empty without requests. For a container with access to every device, it adds that a claim is
+/// needed nevertheless.
 pub fn sentence(found: &[Unexplained<'_>], every_device: bool) -> String {
     let Some(first) = found.first() else {
         return String::new();
     };
     let mut text = asks_for(found);
     text.push_str(match first.asked.channels {
-        Channels::One(_) => ", and its pod has no prepared ResourceClaim with that channel",
-        Channels::Every => ", which no ResourceClaim gives",
-        Channels::Unreadable(_) => ", which is no channel",
+        Channels::One(_) => ", but its pod has no prepared ResourceClaim with that channel",
+        Channels::Every => ", which no ResourceClaim grants",
+        Channels::Unreadable(_) => ", which is not a channel",
     });
     if let Some(other) = first.others.first() {
         let _ = write!(text, " (claim {} has it, for other pods)", other.name);
@@ -118,13 +118,13 @@ pub fn sentence(found: &[Unexplained<'_>], every_device: bool) -> String {
         "; remove the request, and give the pod a claim of its ComputeDomain's resourceClaimTemplate",
     );
     if every_device {
-        text.push_str(" (that the container is privileged does not excuse the request)");
+        text.push_str(" (privileged containers also need a claim)");
     }
     text
 }
 
 /// Returns the owner of `channel` for a pod of the namespace, according to these records by claim UID.
-/// `is_pods` says whether a claim is known to be the pod's.
+/// `is_pods` returns whether a claim is known to belong to the pod.
 pub fn owner_among<'a>(
     records: impl IntoIterator<Item = (&'a str, &'a ClaimRecord<DeviceGroup>)>,
     channel: ChannelId,
@@ -154,7 +154,7 @@ pub fn owner_among<'a>(
     }
 }
 
-/// Whether the record is Completed and has the channel, whichever driver wrote it.
+/// Whether the record is Completed and has the channel. Also for the Go driver's records.
 pub fn has_channel(record: &ClaimRecord<DeviceGroup>, channel: ChannelId) -> bool {
     let mut held = record.devices().iter().flat_map(DeviceGroup::channels);
     held.any(|device| device.info.id == channel.get())
@@ -180,11 +180,11 @@ impl ChannelOwner {
 // === impl NodeClaims ===
 
 impl NodeClaims {
-    /// Returns the owner of `channel` for a pod, from memory. See [`refresh`](Self::refresh).
+    /// Returns the owner of `channel` for a pod, from the cache. See [`refresh`](Self::refresh).
     ///
     /// # Errors
-    /// No record of the pod's has the channel, and records are missing or of an earlier boot
-    /// until the checkpoint is recovered.
+    /// No record of the pod has the channel, and the checkpoint is not recovered: records may be
+    /// missing or of an earlier boot.
     pub fn channel_owner(
         &self,
         channel: ChannelId,
@@ -202,8 +202,8 @@ impl NodeClaims {
         Ok(channel_owner)
     }
 
-    /// Whether another recorded claim has the name of this one: then a pod that names it means
-    /// either.
+    /// Whether no other recorded claim has this claim's name. Otherwise, a pod that refers to the
+    /// name may mean either claim.
     pub fn is_name_of_one(&self, claim: &ClaimRef) -> bool {
         let view = self.store.view();
         let mut records = view.records_unchecked();
@@ -212,8 +212,8 @@ impl NodeClaims {
         })
     }
 
-    /// Reads what another process, such as the next instance of this program during an
-    /// update, has written to the checkpoint. Blocks for `limit` at most.
+    /// Reads changes of the checkpoint by other processes, such as the next instance of this
+    /// program during an update. Blocks for `limit` at most.
     ///
     /// # Errors
     /// The checkpoint cannot be read in that time.

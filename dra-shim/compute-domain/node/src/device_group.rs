@@ -1,5 +1,5 @@
-//! What a Completed record holds: the Go driver's `preparedDevices`, field for
-//! field, in groups of devices that share a configuration.
+//! Devices of a Completed record: the Go driver's `preparedDevices`, field for
+//! field, grouped by configuration.
 //!
 //! ```text
 //! DeviceGroup    = {"devices": [PreparedDevice…], "configState": {"Type", "ComputeDomain"}}
@@ -8,13 +8,13 @@
 //! KubeletDevice  = {"Requests", "PoolName", "DeviceName", "CDIDeviceIDs", "ShareID"?, "Metadata"?}
 //! ```
 //!
-//! Fields that a newer Go driver adds are preserved by the checkpoint as long as
-//! the record does not change. A known field in another case (`Channel`), which
-//! Go reads as the known one, makes the record damaged: ignored as unknown, it
-//! would turn a held device into a free one.
+//! The checkpoint preserves fields that a newer Go driver adds, as long as the
+//! record does not change. A known field in another case (`Channel`) makes the
+//! record damaged: Go matches field names case-insensitively, so ignoring the
+//! field would free a device that is in use.
 //!
-//! Only channel groups are written. Daemon groups of a Go driver in
-//! driver-managed mode are read, preserved, and removed by Unprepare.
+//! This crate writes only channel groups. It reads and preserves daemon groups of
+//! a Go driver in driver-managed mode; Unprepare removes them.
 
 use dra_checkpoint::{Payload, from_go_json};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 /// The `configState.Type` of a channel claim.
 const CHANNEL_TYPE: &str = "channel";
 
-/// Devices of a claim that were prepared with one config.
+/// Devices of a claim with a common config.
 // req: CKPT-18
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeviceGroup {
@@ -45,7 +45,7 @@ pub struct ConfigState {
     pub compute_domain: String,
 }
 
-/// One device, a channel or a daemon: exactly one of the two is set.
+/// A channel or a daemon: exactly one of the two is set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PreparedDevice {
     /// An IMEX channel.
@@ -59,7 +59,7 @@ pub struct PreparedDevice {
 pub struct DeviceDetails {
     /// Its number.
     pub info: DeviceInfo,
-    /// The device in the answer that kubelet got.
+    /// The device in the answer to kubelet.
     pub device: Option<KubeletDevice>,
 }
 
@@ -74,13 +74,13 @@ pub struct DeviceInfo {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct KubeletDevice {
-    /// Base names of the claim's requests that it serves.
+    /// Base names of the claim's requests for it.
     pub requests: Option<Vec<String>>,
     /// Its pool: the node's name.
     pub pool_name: String,
     /// Its name in the slice, such as `channel-0`.
     pub device_name: String,
-    /// The CDI devices that a container gets with it.
+    /// Its CDI devices.
     #[serde(rename = "CDIDeviceIDs")]
     pub cdi_device_ids: Option<Vec<String>>,
     /// The share of the device; written by drivers that share devices.
@@ -118,7 +118,7 @@ impl DeviceGroup {
             .filter_map(|prepared| prepared.channel.as_ref())
     }
 
-    /// Every device of the group as kubelet was answered.
+    /// Every device of the group, as in the answer to kubelet.
     pub fn kubelet_devices(&self) -> impl Iterator<Item = &KubeletDevice> {
         self.devices.iter().filter_map(|prepared| {
             prepared

@@ -1,4 +1,4 @@
-//! Claims of a node whose IMEX daemon the driver runs: none is left when the daemon is replaced.
+//! Draining in driver-managed mode: no claim is prepared when the node's IMEX daemon is replaced.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use crate::node_claims::NodeClaims;
 // === impl NodeClaims ===
 
 impl NodeClaims {
-    /// The claims of a node in the driver-managed mode: they need this daemon, and are asked
-    /// of it in the commits of their Prepare. On a node that definitely has no clique, claims
-    /// are prepared without a device, and need no daemon.
+    /// Switches to driver-managed mode: the commits of a Prepare check that this daemon is ready.
+    /// On a node that definitely has no clique, claims are prepared without a device and need no
+    /// daemon.
     #[must_use]
     pub fn with_daemon(mut self, daemon: ImexDaemon) -> Self {
         self.daemon = Some(Arc::new(daemon));
         self
     }
 
-    /// The UID of the daemon's pod, if that is about to be replaced and no claim is prepared on
-    /// this node. None is prepared from then on until the daemon says otherwise: both are read
-    /// in one commit, as they are where a record becomes Completed. Records that are Started do
-    /// not count: they hold nothing, and their pods wait for the next daemon.
+    /// The UID of the daemon's pod, if the daemon is draining and no claim is prepared on this
+    /// node. From then on, no claim is prepared until the daemon leaves that phase: one commit reads
+    /// both facts, like the commit in which a record becomes Completed. Started records do not
+    /// count: they hold no device, and their pods wait for the next daemon.
     ///
-    /// `None` while it is not known which claims are prepared, or what the daemon says. Takes the
-    /// checkpoint's lock, and writes nothing.
+    /// `None` while the prepared claims or the daemon's state are unknown. Takes the checkpoint's
+    /// lock, and writes no file.
     // req: MODE-19
     pub fn drained(&self) -> Option<String> {
         let daemon = self.daemon.clone()?;

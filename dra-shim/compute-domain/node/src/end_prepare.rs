@@ -1,4 +1,4 @@
-//! The last transaction of a Prepare, which decides who gets the device.
+//! The last transaction of a Prepare. It decides which claim gets the device.
 
 use dra_checkpoint::{ClaimStatus, Claims, View};
 use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
@@ -12,7 +12,7 @@ use crate::node_claims::steps;
 use crate::request::ChannelRequest;
 use crate::spec::{ensure, kubelet_devices, rewrite};
 
-/// The transaction, with everything that it may write.
+/// The transaction, with all data that it may write.
 pub(crate) struct EndPrepare {
     pub(crate) uid: ClaimUid,
     pub(crate) status: ClaimStatus,
@@ -20,7 +20,7 @@ pub(crate) struct EndPrepare {
     pub(crate) channel: ChannelId,
     /// `None`: the claim goes without a device.
     pub(crate) major: Option<Major>,
-    /// What decides besides.
+    /// The claim's requirements on the IMEX daemon.
     pub(crate) daemon: Option<NeededDaemon>,
     pub(crate) group: DeviceGroup,
 }
@@ -52,8 +52,7 @@ impl EndPrepare {
         }
     }
 
-    /// The spec that the record stands for: of another claim status, if that is
-    /// prepared.
+    /// Writes the spec of the record. If the record is Completed, that may be for another claim status.
     fn write_spec(&self, view: &View<DeviceGroup>, specs: &ClaimSpecs) -> Result<(), PrepareError> {
         let record = view.get(self.uid.as_str());
         if let Some(record) = record.filter(|record| record.is_completed()) {
@@ -61,12 +60,12 @@ impl EndPrepare {
         }
         match self.major {
             Some(major) => ensure(specs, &self.uid, self.channel, major).map(drop),
-            // That of an earlier attempt, when the node had a clique.
+            // Left by an earlier attempt, when the node had a clique.
             None => remove(specs, &self.uid),
         }
     }
 
-    /// Which end it is, and why the claim does not get the device.
+    /// Chooses the transaction. Returns the error if the claim does not get the device.
     // req: NODE-18
     fn decide(
         &self,
@@ -86,8 +85,8 @@ impl EndPrepare {
         }
     }
 
-    /// Read here, under the lock, so that no record becomes Completed once
-    /// [`NodeClaims::drained`](crate::NodeClaims::drained) has said that there is none.
+    /// Read under the lock, so that no record becomes Completed after
+    /// [`NodeClaims::drained`](crate::NodeClaims::drained) has reported the node as drained.
     fn check_daemon(&self) -> Result<(), PrepareError> {
         match &self.daemon {
             Some(daemon) => Ok(daemon.require_ready()?),

@@ -1,4 +1,4 @@
-//! Why a claim could not be prepared or unprepared, as one sentence each.
+//! Errors of Prepare and Unprepare, one sentence each.
 
 use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME};
 use compute_domain_api::{ConfigError, DomainUid, GROUP_CHANNELS};
@@ -11,12 +11,12 @@ use crate::imex_daemon::ImexDaemonError;
 const TEMPLATE_HINT: &str =
     "use the ResourceClaimTemplate that the ComputeDomain's controller creates";
 
-/// What decides which channel a claim gets.
+/// Source of the channel that a claim gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelSource {
-    /// Its domain: its device stands for the node. Also if the device is not known.
+    /// The domain: the claim's device stands for the node. Also used for an unknown device.
     Domain,
-    /// Its device, which is one channel, such as that of a clique for the pods of a group.
+    /// The device, which is one channel: for example, a clique's channel for a group of pods.
     Device,
 }
 
@@ -24,7 +24,7 @@ pub enum ChannelSource {
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum PrepareError {
-    /// The claim was allocated nothing of this driver, or several devices.
+    /// The claim was allocated none or several of this driver's devices.
     #[error("the claim has {found} devices of {DRIVER_NAME}; a channel claim has exactly one")]
     #[advice(
         code = "not-one-device",
@@ -35,31 +35,30 @@ pub enum PrepareError {
         permanent
     )]
     NotOneResult {
-        /// How many.
+        /// The number of allocated devices.
         found: usize,
-        /// What one of them is.
+        /// Source of the channel of the first device.
         asked: ChannelSource,
     },
-    /// Admin access is access to a device that another claim uses: a channel
-    /// has none.
-    #[error("the claim asks for admin access, which IMEX channels do not have")]
+    /// The claim has `adminAccess`, which is access to a device that another claim uses.
+    #[error("adminAccess is not supported for IMEX channels")]
     #[advice(code = "admin-access", hint = TEMPLATE_HINT, permanent)]
     AdminAccess,
     /// The allocated device is not a channel.
     #[error("the allocated device {device:?} is not an IMEX channel")]
     #[advice(code = "not-a-channel", hint = TEMPLATE_HINT, permanent)]
     NotAChannel {
-        /// Its name in the slice.
+        /// The device's name in the slice.
         device: String,
-        /// What is wrong with the name.
+        /// Why the name is invalid.
         source: ChannelIdError,
     },
-    /// No opaque config of this driver applies to the result.
+    /// No opaque config of this driver applies to the allocated device.
     #[error("the claim has no ComputeDomainChannelConfig for request {request:?}")]
     #[advice(
         code = "no-config",
         hint = asked.choose(
-            "give the claim the config of a ComputeDomain in its namespace: an opaque one of this driver, a ComputeDomainChannelConfig with the ComputeDomain's metadata.uid as domainID",
+            "add an opaque config of this driver to the claim: a ComputeDomainChannelConfig with the metadata.uid of a ComputeDomain in the claim's namespace as domainID",
             TEMPLATE_HINT
         ),
         permanent
@@ -67,55 +66,55 @@ pub enum PrepareError {
     NoConfig {
         /// The request's name.
         request: String,
-        /// What its device is.
+        /// Source of the device's channel.
         asked: ChannelSource,
     },
-    /// The config cannot be read. The text is the Go driver's.
+    /// The config cannot be decoded. The text is the Go driver's.
     #[error("error decoding config parameters")]
     #[advice(from = source, permanent)]
     Config {
-        /// What is wrong with it.
+        /// Why.
         source: ConfigError,
     },
-    /// The UIDs of Kubernetes' objects have one form, and the config's `domainID` another.
+    /// The config's `domainID` does not have the form of a Kubernetes UID.
     #[error("domainID {domain} is not the UID of a ComputeDomain")]
     #[advice(
         code = "config-domain-id",
-        hint = "use the ResourceClaimTemplate that the ComputeDomain's controller creates, or in a claim written by hand the ComputeDomain's metadata.uid",
+        hint = "use the ResourceClaimTemplate that the ComputeDomain's controller creates; in a handwritten claim, set domainID to the ComputeDomain's metadata.uid",
         permanent
     )]
     NotAUid {
-        /// The text.
+        /// The `domainID`.
         domain: DomainUid,
     },
-    /// The device is of a `ResourceSlice` that somebody else has made.
+    /// The device is from a `ResourceSlice` that this driver did not publish.
     #[error(
-        "{DRIVER_NAME} publishes no device {device} in pool {pool}: a channel above 0 is the node's own, or one of {} to {} of an NVLink clique",
+        "{DRIVER_NAME} does not publish device {device} in pool {pool}: channels above 0 are in the node's own pool or, from {} to {}, in the pool of an NVLink clique",
         GROUP_CHANNELS.start(),
         GROUP_CHANNELS.end()
     )]
     #[advice(
         code = "foreign-device",
-        hint = "delete the ResourceSlice of that pool, and then the claim and its pods",
+        hint = "delete the ResourceSlice of that pool, then the claim and its pods",
         permanent
     )]
     ForeignDevice {
         /// The device.
         device: String,
-        /// Its pool.
+        /// The device's pool.
         pool: String,
     },
-    /// A claim for an IMEX daemon pod. The text begins as the Go driver's.
+    /// The claim is for an IMEX daemon pod. The message begins like the Go driver's.
     #[error(
-        "ComputeDomain daemon claims are not supported when imex.mode=hostManaged, nor by this driver's imex.mode=driverManaged, whose daemons need no claims"
+        "ComputeDomain daemon claims are not supported when imex.mode=hostManaged, nor when imex.mode=driverManaged: this driver's daemons need no claims"
     )]
     #[advice(
         code = "daemon-claim",
-        hint = "delete the driver-managed objects, or install the driver that serves them",
+        hint = "delete the driver-managed objects of NVIDIA's DRA driver, or install that driver",
         permanent
     )]
     DaemonClaim,
-    /// An allocation mode other than `Single`.
+    /// The allocation mode is not `Single`.
     #[error("allocationMode {mode:?} is not supported, only \"Single\" is")]
     #[advice(
         code = "allocation-mode",
@@ -130,7 +129,7 @@ pub enum PrepareError {
     #[error("device {device} is still in use by claim {holder}")]
     #[advice(
         code = "device-held",
-        hint = "the device is free when the pod that uses it has ended, and at most 3 minutes after it and its claim were deleted",
+        hint = "wait until the pod that uses the device ends; the device is free at most 3 minutes after the pod and its claim are deleted",
         retry
     )]
     InUse {
@@ -139,21 +138,20 @@ pub enum PrepareError {
         /// The claim that holds it.
         holder: ClaimRef,
     },
-    /// A claim of another owner has the channel on this node.
+    /// A claim of another owner holds the channel on this node.
     #[error("IMEX channel {channel} is still in use by claim {holder}{}", holder_relation(*.held, *.wanted))]
     #[advice(code = "channel-held", hint = channel_in_use_hint(*held, *wanted), retry)]
     ChannelInUse {
         /// The channel.
         channel: ChannelId,
-        /// The claim that has it.
+        /// The claim that holds it.
         holder: ClaimRef,
-        /// Whether that is the holder's own.
+        /// Source of the holder's channel.
         held: ChannelSource,
-        /// Whether it would be the refused claim's own.
+        /// Source of the refused claim's channel.
         wanted: ChannelSource,
     },
-    /// Each domain is to have a channel of its own, and the controller has given this
-    /// one none yet.
+    /// Each domain needs its own channel, and the controller has not assigned one to this domain yet.
     #[error("the ComputeDomain with UID {domain} has no IMEX channel yet")]
     #[advice(
         code = "no-channel-yet",
@@ -164,13 +162,13 @@ pub enum PrepareError {
         /// The domain's UID.
         domain: DomainUid,
     },
-    /// The controller says that the channel in the domain's status is not the domain's.
+    /// The controller reports that the channel in the domain's status does not belong to the domain.
     #[error(
-        "IMEX channel {channel} in the status of the ComputeDomain with UID {domain} is not confirmed"
+        "the controller does not confirm IMEX channel {channel} in the status of the ComputeDomain with UID {domain}"
     )]
     #[advice(
         code = "channel-not-confirmed",
-        hint = "see the ComputeDomain's status; delete it and create it again",
+        hint = "see the ComputeDomain's status, then delete and recreate the ComputeDomain",
         permanent
     )]
     ChannelNotConfirmed {
@@ -179,56 +177,56 @@ pub enum PrepareError {
         /// The channel.
         channel: ChannelId,
     },
-    /// The claim lacks the label by which the controller keeps the domain's channel for as
-    /// long as the claim exists.
+    /// The claim lacks the domain's label. The controller keeps the domain's channel only while a
+    /// claim with that label exists.
     #[error(
-        "the claim does not have the label {DOMAIN_LABEL}={domain}, the domainID of its configuration: without it the ComputeDomain's IMEX channel may be given to another one while the claim has it"
+        "the claim does not have the label {DOMAIN_LABEL}={domain} (the domainID of its config); without it, the controller may reassign the ComputeDomain's IMEX channel while the claim uses it"
     )]
     #[advice(code = "claim-not-labelled", hint = TEMPLATE_HINT, permanent)]
     NotLabelled {
-        /// The UID of the domain in the claim's configuration.
+        /// The UID of the domain in the claim's config.
         domain: DomainUid,
     },
-    /// The claim has the label of another domain, whose channel the controller would keep for
-    /// as long as the claim exists.
+    /// The claim has the label of another domain. The controller would keep that domain's channel
+    /// while the claim exists.
     #[error(
-        "the claim has the label {DOMAIN_LABEL}={found}, and its configuration the domainID {domain}: they have to be one ComputeDomain"
+        "the claim has the label {DOMAIN_LABEL}={found}, but the domainID of its config is {domain}: both must name the same ComputeDomain"
     )]
     #[advice(
         code = "claim-not-labelled",
-        hint = asked.choose("create the claim again, without the label", TEMPLATE_HINT),
+        hint = asked.choose("recreate the claim without the label", TEMPLATE_HINT),
         permanent
     )]
     OtherLabel {
-        /// The UID of the domain in the claim's configuration.
+        /// The UID of the domain in the claim's config.
         domain: DomainUid,
         /// The label's value.
         found: String,
-        /// What the claim's device is.
+        /// Source of the claim's channel.
         asked: ChannelSource,
     },
-    /// The driver of this node has fewer channels.
+    /// The channel number exceeds the channels of this node's driver.
     #[error(
-        "the NVIDIA driver of this node has {count} IMEX channels, and this would be channel {channel}"
+        "IMEX channel {channel} does not exist on this node: its NVIDIA driver has {count} channels"
     )]
     #[advice(
         code = "channel-beyond-driver",
-        hint = "load the nvidia driver with the same NVreg_ImexChannelCount on every node, and give it to the controller as imex.channelCount",
+        hint = "load the nvidia driver with the same NVreg_ImexChannelCount on every node, and set imex.channelCount to that number",
         permanent
     )]
     BeyondDriver {
         /// The channel.
         channel: ChannelId,
-        /// How many the driver has.
+        /// The driver's number of channels.
         count: u32,
     },
-    /// The API server knows no such domain in the claim's namespace.
+    /// The domain does not exist in the claim's namespace.
     #[error("no ComputeDomain with UID {domain} exists in namespace {namespace}")]
     #[advice(
         code = "domain-not-found",
         hint = asked.choose(
-            "create the claim again, with the metadata.uid of a ComputeDomain in its namespace as domainID; one that was deleted and created again has another UID",
-            "create the pod again with a claim of the template of a ComputeDomain in its namespace; one that was deleted and created again has another UID"
+            "recreate the claim with the metadata.uid of a ComputeDomain in its namespace as domainID; a recreated ComputeDomain has a new UID",
+            "recreate the pod with a claim from the template of a ComputeDomain in its namespace; a recreated ComputeDomain has a new UID"
         ),
         permanent
     )]
@@ -237,7 +235,7 @@ pub enum PrepareError {
         domain: DomainUid,
         /// The claim's namespace.
         namespace: String,
-        /// What the claim's device is.
+        /// Source of the claim's channel.
         asked: ChannelSource,
     },
     /// The node definitely belongs to no clique.
@@ -251,20 +249,20 @@ pub enum PrepareError {
         /// What NVML reports.
         reason: String,
     },
-    /// The device is a channel of a clique that this node is not in, or not any more.
-    #[error("the claim has a channel of NVLink clique {wanted}, and this node is in {own}")]
+    /// The device is a channel of a clique that this node does not belong to, or no longer.
+    #[error("the claim has a channel of NVLink clique {wanted}, but this node's clique is {own}")]
     #[advice(
         code = "other-clique",
-        hint = "delete the pod, so that it is scheduled on a node of its claim's clique; see the node's label nvidia.com/gpu.clique",
+        hint = "delete the pod, so that it is scheduled on a node of the claim's clique; see the node label nvidia.com/gpu.clique",
         retry
     )]
     OtherClique {
         /// The clique of the claim.
         wanted: String,
-        /// That of the node, or what is known of it.
+        /// The clique of the node, or its fabric state.
         own: String,
     },
-    /// The fabric is not known, or still coming up.
+    /// The fabric state is unknown or pending.
     #[error("the NVLink fabric of this node is not ready: {reason}")]
     #[advice(
         code = "fabric-not-ready",
@@ -275,7 +273,7 @@ pub enum PrepareError {
         /// What NVML reports.
         reason: String,
     },
-    /// The driver's own IMEX daemon on this node does not let claims pass.
+    /// The driver-managed IMEX daemon of this node is not ready for claims.
     #[error(transparent)]
     #[advice(from, retry)]
     Daemon(#[from] ImexDaemonError),
@@ -287,26 +285,26 @@ pub enum PrepareError {
         retry
     )]
     NoMajor {
-        /// What is wrong with `/proc/devices`.
+        /// Why `/proc/devices` has no major.
         reason: String,
     },
-    /// An Unprepare came in between. A new Prepare of the same claim status is
-    /// refused until the late ones of every process have ended.
+    /// An Unprepare interrupted this Prepare. A new Prepare of the same claim status is refused
+    /// until late attempts of all processes have ended.
     #[error("the claim was unprepared while it was being prepared; it can be prepared again soon")]
     #[advice(code = "aborted", hint = "", retry)]
     Aborted,
     /// The checkpoint was damaged and is not rebuilt yet.
     #[error(
-        "the checkpoint was damaged and is not rebuilt yet: it is not known which devices are in use"
+        "the checkpoint was damaged and is not rebuilt yet, so the devices in use are unknown"
     )]
     #[advice(code = "holders-unknown", hint = "", retry)]
     NeedsRecovery,
-    /// The CDI spec of a record of another mode or release is missing, and this
-    /// driver cannot write it.
-    #[error("the CDI spec of this claim is missing; a driver in another mode had written it")]
+    /// The CDI spec is missing, and its record is from another mode or release: this driver cannot
+    /// write that spec.
+    #[error("the claim's CDI spec is missing and cannot be rewritten: a driver in another mode wrote it")]
     #[advice(
         code = "foreign-spec-lost",
-        hint = "delete the pod, so that its claim is unprepared, and create it again",
+        hint = "delete and recreate the pod, so that its claim is unprepared",
         permanent
     )]
     ForeignSpecLost,
@@ -332,7 +330,7 @@ pub enum PrepareError {
     #[error("the claim object cannot be used: {reason}")]
     #[advice(
         code = "bad-claim",
-        hint = "create the pod again, so that it gets a new claim",
+        hint = "recreate the pod, so that it gets a new claim",
         permanent
     )]
     BadClaim {
@@ -341,8 +339,7 @@ pub enum PrepareError {
     },
 }
 
-/// Why a claim is not unprepared. Repeat the call after any of them: Unprepare
-/// needs local state only.
+/// Why a claim is not unprepared. Always retry: Unprepare needs only local state.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum UnprepareError {
@@ -365,7 +362,7 @@ pub enum UnprepareError {
 // === impl ChannelSource ===
 
 impl ChannelSource {
-    /// The hint for a claim that asks for its own channel, or else the other one.
+    /// Chooses the hint by the source of the claim's channel.
     fn choose(self, own_channel: &'static str, channel_of_domain: &'static str) -> &'static str {
         match self {
             Self::Device => own_channel,
@@ -377,7 +374,7 @@ impl ChannelSource {
 // === impl PrepareError ===
 
 impl PrepareError {
-    /// The claim that stands in the way, if it is one. It may be gone, and nobody has said so.
+    /// The claim that holds the device or channel, if that is the cause. It may be deleted already.
     pub fn holder(&self) -> Option<&ClaimRef> {
         match self {
             Self::InUse { holder, .. } | Self::ChannelInUse { holder, .. } => Some(holder),
@@ -389,17 +386,17 @@ impl PrepareError {
 fn channel_in_use_hint(held: ChannelSource, wanted: ChannelSource) -> &'static str {
     match (held, wanted) {
         (ChannelSource::Domain, ChannelSource::Domain) => {
-            "the channel is free when the pod that uses it has ended; two ComputeDomains with one channel say so in their status"
+            "wait until the pod that uses the channel ends; if two ComputeDomains have the same channel, their status says so"
         }
-        _ => "the channel is free when the pods of that claim on this node have ended",
+        _ => "wait until the pods of that claim on this node end",
     }
 }
 
-/// Follows the name of the claim that has the channel.
+/// Suffix after the name of the claim that holds the channel.
 fn holder_relation(held: ChannelSource, wanted: ChannelSource) -> &'static str {
     match (held, wanted) {
-        (ChannelSource::Device, _) => ", which was allocated it",
-        (ChannelSource::Domain, ChannelSource::Device) => ", whose ComputeDomain has it",
+        (ChannelSource::Device, _) => ", to which it is allocated",
+        (ChannelSource::Domain, ChannelSource::Device) => " of the ComputeDomain that has this channel",
         (ChannelSource::Domain, ChannelSource::Domain) => " of another ComputeDomain",
     }
 }

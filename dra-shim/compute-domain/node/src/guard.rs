@@ -1,5 +1,5 @@
-//! Who may hold which channel on this node, and which channel a claim opens: the tables
-//! are at [`Guard`].
+//! Decides which channel a claim opens, and which claims may hold a channel. [`Guard`] has the
+//! tables.
 
 use compute_domain_api::names::clique_of_pool;
 use compute_domain_api::{GROUP_CHANNELS, Isolation, Settings, Sharing};
@@ -10,43 +10,42 @@ use crate::device_group::{DeviceDetails, DeviceGroup};
 use crate::error::{ChannelSource, PrepareError};
 use crate::request::ChannelRequest;
 
-/// What the operator has chosen, for the whole life of the process: which channel a claim
-/// opens, and who may hold it.
+/// The administrator's settings that decide which channel a claim opens and which claims may hold
+/// it. They do not change while the process runs.
 ///
-/// A claim's device is a ticket to the node (`channel-0`) or a channel by itself
-/// (`channel-N`, N from 1 on). With it and [the state of its domain](DomainState), a claim
-/// opens
+/// A claim's device stands for the node (`channel-0`) or is itself a channel (`channel-N`, N from 1
+/// on). The device and [the state of the claim's domain](DomainState) decide the channel:
 ///
 /// | device | domain | [`isolation`](Self::isolation) | channel, or the error's code |
 /// |---|---|---|---|
 /// | `channel-N` of a pool that is neither the node's own nor, up to N = 127, a clique's | any | any | `foreign-device` |
 /// | any | `Missing` | any | `domain-not-found` |
 /// | any | `NotConfirmed` | any | `channel-not-confirmed` |
-/// | `channel-N` | `Unassigned`, `Assigned` | any | N: it is the claim's own. `other-clique` if the node is not in the clique of its pool |
+/// | `channel-N` | `Unassigned`, `Assigned` | any | N, which belongs to the claim. `other-clique` if the node is not in the clique of its pool |
 /// | `channel-0` | `Assigned(0)` | any | 0 |
-/// | `channel-0` | `Assigned(M)`, M from 1 on | any | M: it is the domain's. `claim-not-labelled` if [the claim lacks the domain's label](ChannelRequest::label) |
+/// | `channel-0` | `Assigned(M)`, M from 1 on | any | M, which belongs to the domain. `claim-not-labelled` if [the claim lacks the domain's label](ChannelRequest::label) |
 /// | `channel-0` | `Unassigned` | `None` | 0 |
 /// | `channel-0` | `Unassigned` | `Channel` | `no-channel-yet` |
 ///
-/// In every line, a claim that has the label of another domain is refused (`claim-not-labelled`):
-/// it would keep the channel of that one.
+/// In every row, a claim with the label of another domain is refused (`claim-not-labelled`): it
+/// would keep that domain's channel in use.
 ///
-/// Of two claims on one node, the second one is refused, by the first line that applies:
+/// Of two claims on one node, the first matching row decides about the second claim:
 ///
-/// | both have | [`sharing`](Self::sharing) | [`isolation`](Self::isolation) | the second one |
+/// | both have | [`sharing`](Self::sharing) | [`isolation`](Self::isolation) | the second claim |
 /// |---|---|---|---|
-/// | one device | `One` | any | `device-held` |
-/// | channel 0 | any | `None` | is prepared: that channel is everybody's |
-/// | one channel, both through `channel-0` and for one domain | any | any | is prepared |
-/// | one channel in any other way | any | any | `channel-held` |
-/// | none of this | any | any | is prepared |
+/// | the same device | `One` | any | `device-held` |
+/// | channel 0 | any | `None` | is prepared: the channel is shared by all domains |
+/// | the same channel, both through `channel-0` and for the same domain | any | any | is prepared |
+/// | the same channel in any other way | any | any | `channel-held` |
+/// | no device or channel in common | any | any | is prepared |
 ///
-/// The API's numbers only propose: what is said in the commit that completes a record
-/// decides.
+/// Channel numbers from the API server are only proposals: the check in the commit that completes
+/// a record decides.
 ///
-/// Slots and share ids are not checked here: the scheduler counts. `Sharing::Many` has as many
-/// holders as come, whatever its `slots`, and a claim that consumes no slot
-/// (`slots: "0"`, written by hand) shares without limit.
+/// Slots and share ids are not checked here: the scheduler counts them. With `Sharing::Many`, any
+/// number of claims may hold the device, regardless of its `slots`. A claim that consumes no slot
+/// (handwritten `slots: "0"`) shares without limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guard {
     /// Whether each domain has a channel of its own.
@@ -55,26 +54,26 @@ pub struct Guard {
     pub sharing: Sharing,
 }
 
-/// What the API server says of a claim's domain.
+/// The state of a claim's domain in the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DomainState {
-    /// There is none of this UID in the claim's namespace.
+    /// No ComputeDomain with this UID exists in the claim's namespace.
     Missing,
-    /// It has no channel of its own, or not yet.
+    /// It has no channel of its own (yet).
     Unassigned,
     /// It has this channel.
     Assigned(ChannelId),
-    /// Its status names this channel, and the controller says that it is not the
-    /// domain's.
+    /// Its status names this channel, but the controller reports that the channel does not
+    /// belong to the domain.
     NotConfirmed(ChannelId),
 }
 
-/// A channel that a claim holds, or is to hold.
+/// A channel that a claim holds or wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holding<'a> {
     /// The device that the claim was allocated.
     pub device: ChannelId,
-    /// The channel that it opens; `None` if that is not known, or is no channel's number.
+    /// The channel that it opens; `None` if unknown or not a channel number.
     pub channel: Option<ChannelId>,
     /// The UID of the claim's domain.
     pub domain: &'a str,
@@ -82,14 +81,13 @@ pub struct Holding<'a> {
     pub claim: &'a str,
 }
 
-/// The name of the device that stands for the node: the channel that it opens is the
-/// domain's.
+/// The number of the device that stands for the node: its claims open the domain's channel.
 const NODE_DEVICE: u32 = 0;
 
 // === impl Guard ===
 
 impl Guard {
-    /// As the settings have it.
+    /// The policy of these settings.
     pub fn new(settings: &Settings) -> Self {
         Self {
             isolation: settings.isolation,
@@ -97,7 +95,7 @@ impl Guard {
         }
     }
 
-    /// The channel that the claim opens, whatever its label.
+    /// The channel that the claim opens. Does not check its label.
     // req: CHANNEL-1
     pub(crate) fn channel(
         self,
@@ -125,8 +123,8 @@ impl Guard {
         }
     }
 
-    /// Fails if another claim's holding excludes this one. While the channel is not
-    /// known, only the device counts.
+    /// Fails if another claim holds the device or the channel exclusively. While the channel is
+    /// unknown, only the device counts.
     // req: CHANNEL-3, NODE-6
     pub(crate) fn check(
         self,
@@ -169,7 +167,7 @@ impl Guard {
         Ok(())
     }
 
-    /// The channel that both open and only one of them may.
+    /// The channel that both claims open, if only one of them may.
     // req: CHANNEL-14
     fn contested(self, held: &Holding<'_>, wanted: &Holding<'_>) -> Option<ChannelId> {
         let channel = wanted.channel?;
@@ -183,7 +181,7 @@ impl Guard {
 // === impl Holding ===
 
 impl<'a> Holding<'a> {
-    /// What the record of the claim `uid` holds: nothing unless it is Completed.
+    /// The channels that the record of the claim `uid` holds: none unless it is Completed.
     // req: NODE-17
     pub fn in_record(
         uid: &'a str,
@@ -204,7 +202,7 @@ impl<'a> Holding<'a> {
         })
     }
 
-    /// The UID of the domain or of the claim: whose the channel is.
+    /// The channel's owner: the UID of the domain or of the claim.
     pub fn owner(&self) -> &'a str {
         match self.asked() {
             ChannelSource::Domain => self.domain,
@@ -220,9 +218,9 @@ impl<'a> Holding<'a> {
 // === impl ChannelRequest ===
 
 impl ChannelRequest {
-    /// Whether the device is one that this driver publishes for the node, and not of a
-    /// `ResourceSlice` that somebody else has made: through that, a claim could have any number.
-    /// Whether the node is in the clique of the pool is the [hardware](crate::Hardware)'s to say.
+    /// Whether this driver publishes the device for the node. Through a foreign `ResourceSlice`, a
+    /// claim could open any channel. [`Hardware`](crate::Hardware) checks whether the node is in the
+    /// clique of the pool.
     // req: CHANNEL-15
     pub(crate) fn check_pool(&self, node: &str) -> Result<(), PrepareError> {
         let is_cliques = || {
@@ -238,9 +236,9 @@ impl ChannelRequest {
         })
     }
 
-    /// Whether the claim may open its channel: for that of its domain, it has the
-    /// [label](Self::label) by which the controller knows that the channel is in use, and
-    /// never has it the label of another domain.
+    /// Whether the claim's [label](Self::label) allows its channel. For the domain's channel, it
+    /// needs the domain's label: the controller finds channels in use by it. The label of another
+    /// domain is never allowed.
     // req: CHANNEL-16
     pub(crate) fn check_label(&self, domain: DomainState) -> Result<(), PrepareError> {
         let opens_its_channel = self.is_node_device()
@@ -261,7 +259,7 @@ impl ChannelRequest {
         ChannelSource::through(self.device_channel)
     }
 
-    /// Whether the device stands for the node, and not for a channel.
+    /// Whether the device stands for the node, not for a channel.
     pub(crate) fn is_node_device(&self) -> bool {
         self.asked() == ChannelSource::Domain
     }
@@ -279,7 +277,7 @@ impl ChannelSource {
     }
 }
 
-/// The channel in the name of the device that was allocated.
+/// The channel number in the name of the allocated device.
 fn device_channel(held: &DeviceDetails) -> Option<ChannelId> {
     let device = held.device.as_ref()?;
     ChannelId::from_device_name(&device.device_name).ok()

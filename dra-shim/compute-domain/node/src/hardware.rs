@@ -1,4 +1,4 @@
-//! A snapshot of the node's hardware, and what follows from it.
+//! A snapshot of the node's hardware, and the decisions that depend on it.
 
 use compute_domain_api::names::clique_of_pool;
 use dra_common::error_chain;
@@ -12,26 +12,25 @@ use crate::text::with_hint;
 /// The facts of the node's hardware at one moment.
 #[derive(Debug)]
 pub struct Hardware {
-    /// The state of the node's fabric, of the same reading as `fabric`: the policy
-    /// follows `state`, and messages quote `fabric`.
+    /// The state of the node's fabric, from the same reading as `fabric`. The policy
+    /// uses `state`, and messages quote `fabric`.
     pub state: NodeFabricState,
     /// The details of that state.
     pub fabric: Fabric,
     /// The major of IMEX channels. Read it for each snapshot: a reloaded driver
     /// may change it.
     pub major: Result<Major, ReadMajorError>,
-    /// How many channels the driver has: its `NVreg_ImexChannelCount`; `None` if it does
-    /// not say.
+    /// The driver's number of channels (`NVreg_ImexChannelCount`); `None` if unknown.
     pub channel_count: Option<u32>,
 }
 
 impl Hardware {
-    /// What the plugin does with this hardware.
+    /// The plugin's reaction to this hardware.
     pub fn policy(&self) -> Policy {
         Policy::new(self.state, self.major.is_ok())
     }
 
-    /// Whether the fabric lets claims be prepared or permanently refused.
+    /// Whether the fabric's state is known, so that claims are prepared or permanently refused.
     ///
     /// # Errors
     /// Why not and what to do, in one line.
@@ -58,7 +57,7 @@ impl Hardware {
     /// The major of the device node that a claim gets.
     ///
     /// # Errors
-    /// The answer of Prepare where the policy is not to prepare the claim.
+    /// The policy's error if it does not allow the claim to be prepared.
     // req: NODE-9
     pub(crate) fn require_major(&self) -> Result<Major, PrepareError> {
         let reason = || self.fabric.to_string();
@@ -76,7 +75,7 @@ impl Hardware {
         }
     }
 
-    /// Fails if the pool has the channels of a clique, and the node is not in that one.
+    /// Fails if the pool belongs to a clique that the node is not in.
     pub(crate) fn require_clique(&self, pool: &str) -> Result<(), PrepareError> {
         let Some(wanted) = clique_of_pool(pool) else {
             return Ok(());
@@ -91,7 +90,7 @@ impl Hardware {
         })
     }
 
-    /// The channel, if the driver has it or does not say how many it has.
+    /// The channel, if the driver has it or its number of channels is unknown.
     // req: CHANNEL-17
     pub(crate) fn require_channel(&self, channel: ChannelId) -> Result<ChannelId, PrepareError> {
         match self.channel_count {
@@ -102,7 +101,7 @@ impl Hardware {
         }
     }
 
-    /// What a prepared claim's user is warned about.
+    /// The warning for the user of a prepared claim.
     // req: NODE-12
     pub(crate) fn warning(&self) -> Option<String> {
         let warns = self.policy().prepare == PrepareAnswer::PreparedWithWarning;

@@ -1,4 +1,4 @@
-//! What the records say of devices and channels, from memory.
+//! Devices and channels in the cached records.
 
 use compute_domain_api::names::DRIVER_NAME;
 use dra_claim::DeviceResult;
@@ -9,14 +9,14 @@ use crate::request::ChannelRequest;
 use crate::spec::own_channel;
 
 impl NodeClaims {
-    /// The channel that a claim opens, as far as this process knows: `None` unless it is
-    /// prepared with one.
+    /// The channel that a claim opens, according to cached records. `None` unless it is prepared
+    /// with a channel.
     pub fn channel(&self, uid: &str) -> Option<ChannelId> {
         own_channel(self.store.view().get(uid)?)
     }
 
-    /// Whether a record, in any state, is of a claim that was allocated the device that
-    /// stands for the node. One whose claim cannot be read counts.
+    /// Whether a record in any state is of a claim for the device that stands for the node.
+    /// Unreadable claims count.
     pub fn records_node_device(&self) -> bool {
         let view = self.store.view();
         view.records_unchecked().any(|(_, record)| {
@@ -25,9 +25,8 @@ impl NodeClaims {
         })
     }
 
-    /// Whether a record, in any state, is of a claim that was allocated a share of a device:
-    /// only the device that stands for the node is ever shared. `None` while damage leaves it
-    /// open.
+    /// Whether a record in any state is of a claim with a share of a device. Only the device that
+    /// stands for the node is ever shared. `None` while this is unknown because of damage.
     pub fn records_share(&self) -> Option<bool> {
         let is_share =
             |result: &DeviceResult| result.driver() == DRIVER_NAME && result.share_id().is_some();

@@ -1,5 +1,5 @@
-//! The IMEX daemon that the driver runs on this node (driver-managed mode), by what it says of
-//! itself in a file. Whether `nvidia-imex` answers at the same time is for the caller to ask.
+//! The IMEX daemon of this node in driver-managed mode, according to its state file. The caller
+//! checks whether `nvidia-imex` answers.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,52 +9,52 @@ use compute_domain_api::driver_managed::{DaemonPhase, DaemonState, STATE_FILE};
 use dra_checkpoint::BootId;
 use dra_common::{Advice, ReadError, read_bounded};
 
-/// More than any state has.
+/// Maximum size of the state file, larger than any valid state.
 const MAX_STATE: u64 = 64 * 1024;
 
-/// Where the daemon of this node says what it is.
+/// Reader of the state file of this node's IMEX daemon.
 #[derive(Debug, Clone)]
 pub struct ImexDaemon {
     state_file: PathBuf,
     boot: BootId,
 }
 
-const LOG_HINT: &str = "if that lasts, see the conditions of the ComputeDomain and the log of the imex-daemon pod of this node";
+const LOG_HINT: &str = "if this persists, see the conditions of the ComputeDomain and the log of the imex-daemon pod of this node";
 
-/// Why no claim is prepared by what the daemon says. All may change by themselves.
+/// Why the daemon's state does not allow claims to be prepared. All causes may resolve by themselves.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
 #[advice(
-    hint = "see why the imex-daemon pod of this node does not run (kubectl describe pod); it needs the labels by which imexDaemon.affinity finds nodes"
+    hint = "see why the imex-daemon pod of this node does not run (kubectl describe pod); the node needs the labels that imexDaemon.affinity selects"
 )]
 pub enum ImexDaemonError {
-    /// It has said nothing.
-    #[error("no IMEX daemon of the driver has started on this node: {} is missing", file.display())]
+    /// There is no state file.
+    #[error("no IMEX daemon has started on this node: {} is missing", file.display())]
     #[advice(code = "imex-daemon-missing")]
     Missing {
-        /// Where it would.
+        /// The path of the state file.
         file: PathBuf,
     },
-    /// What it says cannot be read.
+    /// The state file cannot be read.
     #[error("the state of this node's IMEX daemon cannot be read from {}: {reason}", file.display())]
     #[advice(
         code = "imex-daemon-unreadable",
         hint = "see the log of the imex-daemon pod of this node"
     )]
     Unreadable {
-        /// Where it is.
+        /// The path of the state file.
         file: PathBuf,
-        /// Why not.
+        /// Why.
         reason: String,
     },
-    /// It has said nothing since the node was started.
+    /// The state file is from before the last reboot.
     #[error(
-        "the IMEX daemon of the driver has not started on this node since the node did: {} is of an earlier boot",
+        "the IMEX daemon has not started on this node since the last reboot: {} is of an earlier boot",
         file.display()
     )]
     #[advice(code = "imex-daemon-of-former-boot")]
     FormerBoot {
-        /// Where it would.
+        /// The path of the state file.
         file: PathBuf,
     },
     /// `nvidia-imex` is not ready.
@@ -65,7 +65,7 @@ pub enum ImexDaemonError {
         reason: String,
     },
     /// The node's NVIDIA driver is too old for `nvidia-imex` to be started.
-    #[error("the IMEX daemon of this node cannot work: {reason}")]
+    #[error("the IMEX daemon of this node cannot run: {reason}")]
     #[advice(code = "imex-daemon-driver-too-old", hint = "")]
     DriverTooOld {
         /// The daemon's reason, with what to do.
@@ -78,24 +78,24 @@ pub enum ImexDaemonError {
         /// The daemon's reason.
         reason: String,
     },
-    /// It is in another clique than the node's GPUs: one of the two is about to change.
+    /// The daemon is in another clique than the node's GPUs: one of the two is about to change.
     #[error(
-        "the IMEX daemon of this node is a member of NVLink clique {daemon}, and the GPUs are in {node}"
+        "the IMEX daemon of this node is a member of NVLink clique {daemon}, but the node's GPUs are in {node}"
     )]
     #[advice(code = "imex-daemon-of-other-clique", hint = LOG_HINT)]
     OtherClique {
-        /// The clique of the daemon, or that it has none.
+        /// The clique of the daemon, or `none`.
         daemon: String,
-        /// The clique of the node.
+        /// The clique of the node, or `none`.
         node: String,
     },
 }
 
-/// What a claim needs of the node's daemon.
+/// A claim's requirements on the node's daemon.
 #[derive(Debug, Clone)]
 pub(crate) struct NeededDaemon {
     pub(crate) daemon: Arc<ImexDaemon>,
-    /// The clique of the node's GPUs; `None`: they are in none, and the claim goes without a device.
+    /// The clique of the node's GPUs; `None`: they are in no clique, and the claim gets no device.
     pub(crate) clique: Option<String>,
 }
 
@@ -110,10 +110,10 @@ impl ImexDaemon {
         }
     }
 
-    /// What it has said since the node was started. Reads one small file.
+    /// Reads the daemon's state of the current boot from one small file.
     ///
     /// # Errors
-    /// [`ImexDaemonError`]: it has said nothing, or nothing that can be read.
+    /// [`ImexDaemonError`]: the state is missing, unreadable or of an earlier boot.
     // req: MODE-18
     pub fn state(&self) -> Result<DaemonState, ImexDaemonError> {
         let file = || self.state_file.clone();
@@ -131,10 +131,10 @@ impl ImexDaemon {
         Ok(state)
     }
 
-    /// Whether claims on a node of this clique may be prepared. Reads one small file.
+    /// Checks that claims on a node of this clique may be prepared. Reads one small file.
     ///
     /// # Errors
-    /// [`ImexDaemonError`]: not now.
+    /// [`ImexDaemonError`]: retry.
     // req: MODE-17
     pub fn require_ready(&self, clique: &str) -> Result<(), ImexDaemonError> {
         let DaemonState {
@@ -159,12 +159,12 @@ impl ImexDaemon {
         }
     }
 
-    /// Whether claims on a node without a clique may be prepared, without a device. The daemon reads the
-    /// clique at other times: while it knows one, the caller's reading is of before, or it is the daemon's
-    /// that is. A daemon that says nothing is none to wait for. Reads one small file.
+    /// Checks that claims on a node without a clique may be prepared without a device. The daemon reads
+    /// the clique at other times than the caller: while the daemon reports one, either reading is stale.
+    /// A missing or unreadable state is no reason to wait. Reads one small file.
     ///
     /// # Errors
-    /// [`ImexDaemonError::OtherClique`]: not now.
+    /// [`ImexDaemonError::OtherClique`]: retry.
     // req: MODE-20
     pub fn require_no_clique(&self) -> Result<(), ImexDaemonError> {
         match self.state() {

@@ -2,26 +2,26 @@
 //! Synchronous: the caller gathers the facts and calls on a thread that may
 //! block.
 //!
-//! Only for the driver `compute-domain.nvidia.com`, and for CDI devices of the kind
-//! `k8s.compute-domain.nvidia.com/claim`: both names are fixed, as are the records'
-//! contents, which are the Go driver's. A driver of other devices takes `dra-checkpoint` and
-//! `imex-cdi` instead. Not published to a registry (`publish = false`): depend on it by git or path.
+//! Only for the driver `compute-domain.nvidia.com` and CDI devices of the kind
+//! `k8s.compute-domain.nvidia.com/claim`. Both names are fixed; the records have the Go driver's
+//! format. For other devices, use `dra-checkpoint` and `imex-cdi` directly. Not published to a
+//! registry (`publish = false`): depend on it by git or path.
 //!
 //! ```text
-//! ClaimStatus, label ──► ChannelRequest            what the claim asks for (pure)
+//! ClaimStatus, label ──► ChannelRequest            what the claim requests (pure)
 //!                        │
 //! facts: DomainState, Hardware (fabric, major)     looked up by the caller
 //!                        ▼
-//! NodeClaims::start         removes what an earlier boot left, aligns specs with records
+//! NodeClaims::start         removes the state of an earlier boot, aligns specs with records
 //! NodeClaims::prepare       record Started ──► CDI spec ──► record Completed ──► devices for kubelet
 //! NodeClaims::unprepare     CDI spec removed ──► record removed, or Aborted
-//! NodeClaims::repair_specs  writes the specs that somebody else has removed
-//! NodeClaims::rebuild       after damage: restores the records that are lost
+//! NodeClaims::repair_specs  rewrites specs that were removed externally
+//! NodeClaims::rebuild       after damage: restores the lost records
 //! NodeClaims::channel_owner which claim owns the channel that a container requests
-//! AbsenceTracker            which recorded claims are gone long enough to be unprepared
+//! AbsenceTracker            which recorded claims were deleted long enough ago to be unprepared
 //! ```
 //!
-//! A claim's way, once the caller has read it from the API server:
+//! How a claim is prepared and unprepared, once the caller has read it from the API server:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -64,14 +64,14 @@
 //!     guard,
 //! )?;
 //!
-//! // What the claim asks for: from `status` and `metadata.labels` of the ResourceClaim.
+//! // What the claim requests: from `status` and `metadata.labels` of the ResourceClaim.
 //! let claim = ClaimRef { uid: "0b5a".into(), name: "worker".into(), namespace: "ns".into() };
 //! let status = ClaimStatus::from_json(status)?;
 //! let label = labels.get(DOMAIN_LABEL).map(String::as_str);
 //! let request = ChannelRequest::from_status(&status)?.with_label(label);
 //!
-//! // The facts: `request.domain` as the API server has it, and what `nvml_clique::FabricWatch`
-//! // knows of the hardware.
+//! // The facts: the state of `request.domain` in the API server, and the hardware according to
+//! // `nvml_clique::FabricWatch`.
 //! let domain = DomainState::Assigned(ChannelId::new(7)?);
 //! let major = read_channel_major(&proc_devices);
 //! let hardware = Hardware { state, fabric, major, channel_count: Some(2048) };
@@ -87,7 +87,7 @@
 //! };
 //! let prepared = node.prepare(&input)?;
 //! let [device] = prepared.devices.try_into().map_err(|_| "a channel claim has one device")?;
-//! assert_eq!(device.device_name, "channel-0"); // what was allocated, for kubelet
+//! assert_eq!(device.device_name, "channel-0"); // the allocated device, for kubelet
 //! let opened = ["k8s.compute-domain.nvidia.com/claim=0b5a-channel-7".to_owned()];
 //! assert_eq!(device.cdi_device_ids.as_deref(), Some(&opened[..]));
 //! node.unprepare(&claim.uid, Moment::now())?;
@@ -96,19 +96,18 @@
 //! # }
 //! ```
 //!
-//! Beside this crate a caller needs those whose types are in these calls: `compute-domain-api`
+//! These calls use types of other crates, which a caller needs too: `compute-domain-api`
 //! (names and settings), `dra-checkpoint` (claims and their status), `durable-file` (the two
-//! directories), `imex-cdi` (channels, the major) and `nvml-clique` (the fabric). Kubelet's
-//! side is `dra-kubelet`.
+//! directories), `imex-cdi` (channels, the major) and `nvml-clique` (the fabric). `dra-kubelet`
+//! talks to kubelet.
 //!
-//! Two tables decide, and the code asks them: [`lifecycle`] has the durable steps
-//! of every call from every state of a claim, [`policy`] what the state of the
-//! hardware allows. Both are drawn in `ARCHITECTURE.md`, under "States".
+//! Two tables decide: [`lifecycle`] has the durable steps of every call from every state of a
+//! claim, [`policy`] what the hardware's state allows. `ARCHITECTURE.md` shows both under "States".
 //!
-//! Only a Completed record holds a device. Which claim may hold which device is
-//! decided by [`Guard`], whose tables say how, in the commit that writes the record ([`dra_checkpoint::Store`]),
-//! under the lock that a plugin of the Go driver on the same node takes too. A
-//! CDI spec is removed only inside such a commit.
+//! Only a Completed record holds a device. [`Guard`] decides which claim may hold which device, in
+//! the commit that writes the record ([`dra_checkpoint::Store`]). The commit runs under a lock that
+//! the Go driver's plugin on the same node takes, too. A CDI spec is removed only inside such a
+//! commit.
 
 #![forbid(unsafe_code)]
 

@@ -1,17 +1,16 @@
-//! The life of a claim on a node as two tables: [`ClaimState`] × [`Transaction`]
+//! The life cycle of a claim on a node, in two tables: [`ClaimState`] × [`Transaction`]
 //! → [`Step`]s, and [`ClaimState`] × [`Step`] → [`ClaimState`].
 //!
 //! [`ClaimState::steps`] decides which steps a transaction takes.
-//! [`NodeClaims`](crate::NodeClaims) calls it under the checkpoint's lock, with
-//! the state that it finds there, and takes the steps in their order. Prepare
-//! begins with one exception: its spec is written after the lock is released, and
-//! the second transaction checks the record again. Each step
-//! is durable before the next one begins. A crash therefore leaves the state
-//! after any number of steps, and every transaction can start from any state:
-//! recovery needs nothing else.
+//! [`NodeClaims`](crate::NodeClaims) calls it under the checkpoint's lock with
+//! the current state, and takes the steps in order. `BeginPrepare` is the
+//! exception: its spec is written after the lock is released, and the second
+//! transaction checks the record again. Each step is durable before the next one
+//! begins. A crash therefore leaves the state after any number of steps. Every
+//! transaction can start from any state, so recovery needs no other code.
 //!
-//! A record may refuse a step ([`dra_checkpoint::lifecycle`]). The transaction
-//! then ends before it, with an error.
+//! If a record refuses a step ([`dra_checkpoint::lifecycle`]), the transaction
+//! ends with an error before that step.
 //!
 //! ```
 //! use compute_domain_node::lifecycle::{ClaimState, Step, Transaction};
@@ -31,18 +30,16 @@
 
 use dra_checkpoint::lifecycle::{Event, Phase, Refusal};
 
-/// What the node's two directories hold of one claim.
+/// The state of one claim in the node's two directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClaimState {
-    /// How far the claim's record in the checkpoint got.
+    /// The phase of the claim's record in the checkpoint.
     pub record: Phase,
-    /// Whether the claim has a CDI spec, which runtimes read whenever a
-    /// container starts.
+    /// Whether the claim has a CDI spec. Runtimes read it whenever a container starts.
     pub has_spec: bool,
 }
 
-/// What is decided about one claim at once, from the state that is found under
-/// the checkpoint's lock.
+/// One atomic decision about a claim, from its state under the checkpoint's lock.
 ///
 /// A Prepare takes two transactions. Other processes may act between them, so
 /// the second one decides again.
@@ -51,25 +48,25 @@ pub enum Transaction {
     /// kubelet called Prepare. The spec is written after the lock is released:
     /// the Started record announces it.
     BeginPrepare,
-    /// This Prepare has written its spec. No other claim uses the device, and
-    /// the record is not that of another claim status.
+    /// This Prepare has written its spec. No other claim uses the device, and the
+    /// record has the same claim status.
     EndPrepare,
     /// This Prepare has written its spec, but another claim uses the device. The
-    /// record is not that of another claim status.
+    /// record has the same claim status.
     EndPrepareRefused,
-    /// This Prepare has written its spec, but the record is that of another claim
-    /// status by now.
+    /// This Prepare has written its spec, but the record now has another claim
+    /// status.
     EndPrepareSuperseded,
-    /// kubelet called Unprepare; or the claim has been gone for
-    /// [`ABSENT_FOR`](crate::ABSENT_FOR), and kubelet did not call.
+    /// kubelet called Unprepare; or the claim has been deleted for
+    /// [`ABSENT_FOR`](crate::ABSENT_FOR) without a call by kubelet.
     Unprepare,
-    /// The plugin started, in the boot that the record is of.
+    /// The plugin started, and the record is from the current boot.
     Start,
-    /// The plugin started for the first time since a reboot: no container is
-    /// left that uses a device of the earlier boot.
+    /// The plugin started for the first time since a reboot: no container uses
+    /// a device of the earlier boot any more.
     StartAfterReboot,
-    /// Somebody has removed specs while the plugin runs, or the driver was loaded
-    /// again and its channels have another major.
+    /// Specs were removed while the plugin runs, or the NVIDIA driver was reloaded
+    /// and its channels have a new major.
     Repair,
     /// The checkpoint was damaged, and the API server reports that the claim is
     /// allocated on this node.
@@ -77,26 +74,26 @@ pub enum Transaction {
     /// The checkpoint was damaged, and the API server reports that the claim is not
     /// allocated on this node.
     RebuildWithout,
-    /// Time passed: the fence of an aborted Prepare is no longer needed.
+    /// The fence of an aborted Prepare has expired.
     Expire,
 }
 
-/// One durable change of the record or the spec. Taking it again changes nothing.
+/// One durable change of the record or the spec. Idempotent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// The spec is written, unless it is right already.
+    /// Write the spec, unless it is up to date.
     WriteSpec,
-    /// The spec is removed.
+    /// Remove the spec.
     RemoveSpec,
-    /// The record changes. Of the events that depend on the claim status, a step has the one for a
-    /// Prepare that nothing came in between of.
+    /// Change the record. Where the event depends on the claim status, the step has the event of
+    /// an uninterrupted Prepare.
     Record(Event),
 }
 
 // === impl ClaimState ===
 
 impl ClaimState {
-    /// Every state, in the order of a claim's life.
+    /// Every state, in life-cycle order.
     pub const ALL: [Self; 8] = [
         Self::new(Phase::Absent, false),
         Self::new(Phase::Absent, true),
@@ -126,24 +123,24 @@ impl ClaimState {
         }
     }
 
-    /// The steps that `transaction` takes from this state, in their order.
+    /// The steps that `transaction` takes from this state, in order.
     // req: NODE-16
     pub fn steps(self, transaction: Transaction) -> &'static [Step] {
         match transaction {
             Transaction::BeginPrepare => match self.record {
-                // Neither config nor fabric matter to a prepared claim.
+                // A prepared claim does not depend on config or fabric.
                 Phase::Completed => &[Step::WriteSpec],
                 Phase::Absent | Phase::Started | Phase::Aborted => {
                     &[Step::Record(Event::StartOther), Step::WriteSpec]
                 }
             },
             Transaction::EndPrepare => match self.record {
-                // Again: a Prepare in another process may have removed the spec,
-                // or written one for another claim status.
+                // Written again: a Prepare in another process may have removed the
+                // spec, or written one for another claim status.
                 Phase::Started => &[Step::WriteSpec, Step::Record(Event::CompleteSame)],
-                // A Prepare in another process has won, for the same claim.
+                // A Prepare of the same claim in another process has won.
                 Phase::Completed => &[],
-                // An Unprepare came in between.
+                // An Unprepare interrupted this Prepare.
                 Phase::Absent | Phase::Aborted => &[Step::RemoveSpec],
             },
             Transaction::EndPrepareRefused => match self.record {
@@ -151,14 +148,14 @@ impl ClaimState {
                 Phase::Absent | Phase::Started | Phase::Aborted => &[Step::RemoveSpec],
             },
             Transaction::EndPrepareSuperseded => match self.record {
-                // The spec is the other Prepare's to assert and to remove.
+                // The other Prepare writes or removes the spec.
                 Phase::Started => &[],
-                // The other one has answered: this one's spec may differ.
+                // The other Prepare has completed: this Prepare's spec may differ.
                 Phase::Completed => &[Step::WriteSpec],
                 Phase::Absent | Phase::Aborted => &[Step::RemoveSpec],
             },
-            // The spec goes first: no container may start with the device once
-            // another claim can hold it.
+            // The spec is removed first: no container may start with the device
+            // once another claim can hold it.
             Transaction::Unprepare => match self.record {
                 Phase::Started => &[Step::RemoveSpec, Step::Record(Event::Abort)],
                 Phase::Completed => &[Step::RemoveSpec, Step::Record(Event::Remove)],
@@ -166,13 +163,13 @@ impl ClaimState {
             },
             Transaction::Start => match self.record {
                 Phase::Completed => &[Step::WriteSpec],
-                // The next Prepare or Unprepare of the claim takes care of a Started or Aborted record. A
-                // spec without a record is damage: the record may be lost, and a container use
-                // the spec. Then `Rebuild` or `RebuildWithout` follows.
+                // The claim's next Prepare or Unprepare handles a Started or Aborted record. A spec
+                // without a record is damage: the record may be lost while a container uses the
+                // spec. `Rebuild` or `RebuildWithout` follows.
                 Phase::Absent | Phase::Started | Phase::Aborted => &[],
             },
             Transaction::StartAfterReboot => match self.record {
-                // As at any other start: a record of an earlier boot may have been put back.
+                // As at any other start: a checkpoint of an earlier boot may have been restored.
                 Phase::Absent => &[],
                 Phase::Started | Phase::Completed | Phase::Aborted => {
                     &[Step::RemoveSpec, Step::Record(Event::AfterReboot)]
@@ -187,7 +184,7 @@ impl ClaimState {
             Transaction::Rebuild => &[],
             Transaction::RebuildWithout => match self.record {
                 Phase::Absent => &[Step::RemoveSpec],
-                // A record that has survived is right.
+                // A record that has survived is valid.
                 Phase::Started | Phase::Completed | Phase::Aborted => &[],
             },
             Transaction::Expire => match self.record {
@@ -197,9 +194,8 @@ impl ClaimState {
         }
     }
 
-    /// The state after `step`. A [`ClaimState`] has neither fence nor claim status:
-    /// a start is taken to be a Prepare that no fence refuses, and
-    /// a completion one for the recorded status.
+    /// The state after `step`. A [`ClaimState`] has neither fence nor claim status: it assumes that
+    /// no fence refuses a start, and that a completion is for the recorded status.
     ///
     /// # Errors
     /// The record refuses the step; nothing changes.
@@ -215,7 +211,7 @@ impl ClaimState {
 // === impl Transaction ===
 
 impl Transaction {
-    /// Every transaction, in the order of a claim's life.
+    /// Every transaction, in life-cycle order.
     pub const ALL: [Self; 11] = [
         Self::BeginPrepare,
         Self::EndPrepare,

@@ -1,4 +1,4 @@
-//! Time by a clock that does not jump, for fences that the file has in wall time.
+//! Monotonic time for fences, which the checkpoint stores in wall-clock time.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,23 +9,23 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::device_group::DeviceGroup;
 
-/// One moment by two clocks: the wall's, which others read too and which may be set,
-/// and one that only advances, whose readings mean something in this process alone.
+/// A point in time by two clocks: the wall clock, which other processes share but which may be
+/// set; and the monotonic clock, which is only meaningful in this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    /// What is written into the checkpoint.
+    /// Written into the checkpoint.
     pub wall: Timestamp,
-    /// What durations are measured by.
+    /// Used to measure durations.
     pub steady: Instant,
 }
 
-/// Judges the fences of aborted records. Their age is the wall clock's when this
-/// process sees them first, and grows with the steady clock from then on: whatever the
-/// wall clock does, a fence holds for 90 s at most from then, and is not lifted early.
+/// Measures the fences of aborted records. A fence's initial age is by the wall clock, when this
+/// process first sees the record. From then on, it grows with the steady clock. If the wall clock
+/// jumps later, the fence still holds for 90 s at most, and does not end early.
 #[derive(Debug, Default)]
 pub(crate) struct FenceClock(Mutex<HashMap<String, Seen>>);
 
-/// When an aborted record was seen first.
+/// First observation of an aborted record.
 #[derive(Debug)]
 struct Seen {
     aborted_at: Timestamp,
@@ -48,7 +48,7 @@ impl Moment {
 // === impl FenceClock ===
 
 impl FenceClock {
-    /// The time by which the record's fence is to be judged at this moment.
+    /// The time to compare with the record's fence at this moment.
     pub(crate) fn now(
         &self,
         uid: &str,
@@ -63,7 +63,7 @@ impl FenceClock {
         };
         let first = || Seen {
             aborted_at,
-            // Aborted in the future means that the clock was set back since.
+            // If it was aborted in the future, the clock was set back since.
             age: moment
                 .wall
                 .duration_since(aborted_at)
@@ -81,7 +81,7 @@ impl FenceClock {
         now.unwrap_or(moment.wall)
     }
 
-    /// Forgets the claims whose record is not aborted any more.
+    /// Removes the claims without an aborted record.
     pub(crate) fn retain(&self, is_aborted: impl Fn(&str) -> bool) {
         self.lock().retain(|uid, _| is_aborted(uid));
     }

@@ -1,4 +1,4 @@
-//! The claims of one node: what is known of them, and how they are changed.
+//! The claims of one node: reads and changes of their records.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -17,8 +17,8 @@ use crate::moment::FenceClock;
 ///
 /// # Contract
 ///
-/// Every method may be called from any thread, at the same time as every other,
-/// and while another process serves the same node. Those that return a
+/// Every method may be called from any thread, concurrently with every other,
+/// and while another process serves the same node. Methods that return a
 /// `Result` read and write files and wait for a lock: call them where blocking
 /// is allowed, never on an async worker. The others answer from memory.
 ///
@@ -30,20 +30,19 @@ pub struct NodeClaims {
     pub(crate) specs: Arc<ClaimSpecs>,
     pub(crate) fences: Arc<FenceClock>,
     pub(crate) guard: Guard,
-    /// In the driver-managed mode.
+    /// Only in driver-managed mode.
     pub(crate) daemon: Option<Arc<ImexDaemon>>,
-    /// Claims that are not allocated to this node, with a spec that could not be removed. The next start tries
-    /// again.
+    /// Claims not allocated to this node, with a spec that could not be removed. The next start retries.
     pub(crate) strays: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// Why the checkpoint cannot be changed now.
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
-    /// Its writer, a thread of this process, has died or hangs in a call of the disk.
-    #[error("the checkpoint's writer does not answer")]
+    /// The writer, a thread of this process, has died or hangs in disk I/O.
+    #[error("the checkpoint's writer thread does not respond")]
     Unresponsive(#[source] StoreError),
-    /// Its writer does its work, and the lock of another process or the disk do not let it.
+    /// The writer works, but another process's lock or the disk blocks it.
     #[error("the checkpoint cannot be changed")]
     Blocked(#[source] StoreError),
 }
@@ -51,16 +50,15 @@ pub enum WriterError {
 // === impl NodeClaims ===
 
 impl NodeClaims {
-    /// The damage of the checkpoint. While there is any, it is not known which
-    /// devices are in use, and nothing is prepared until
-    /// [`rebuild`](Self::rebuild). Every call may find damage, so ask again from
-    /// time to time.
+    /// The damage of the checkpoint. While it is damaged, the devices in use are
+    /// unknown, and no claim is prepared until [`rebuild`](Self::rebuild). Any call
+    /// may find damage, so check again periodically.
     pub fn damage(&self) -> Damage {
         self.store.view().damage().clone()
     }
 
-    /// The claims with a record, for checks against the API server. The names are
-    /// empty in records of releases of the Go driver that did not write them.
+    /// The claims with a record, for checks against the API server. Names are empty
+    /// if a Go driver release that does not store names wrote the record.
     pub fn recorded_claims(&self) -> Vec<ClaimRef> {
         let view = self.store.view();
         view.records_unchecked()
@@ -72,7 +70,7 @@ impl NodeClaims {
             .collect()
     }
 
-    /// How many channels Completed records hold.
+    /// The number of channels that Completed records hold.
     pub fn prepared_channels(&self) -> usize {
         let view = self.store.view();
         view.records_unchecked()
@@ -81,11 +79,11 @@ impl NodeClaims {
             .count()
     }
 
-    /// Whether the checkpoint could be changed now. Takes the lock, writes nothing, and
+    /// Checks that the checkpoint can be changed now. Takes the lock, writes no file, and
     /// waits for 30 s at most.
     ///
     /// # Errors
-    /// [`WriterError`]: what stands in the way, and whether the writer is it.
+    /// [`WriterError`]: whether the writer itself or something else blocks changes.
     pub fn probe_writable(&self) -> Result<(), WriterError> {
         match self.store.commit(|_| Ok::<_, Infallible>(())) {
             Ok(()) => Ok(()),
@@ -100,8 +98,8 @@ impl NodeClaims {
         }
     }
 
-    /// Changes records under the checkpoint's lock. An error of `change` leaves
-    /// the checkpoint as it was; what `change` did to specs stays.
+    /// Changes records under the checkpoint's lock. If `change` fails, the checkpoint
+    /// stays unchanged, but changes of specs are not undone.
     pub(crate) fn commit<R, E>(
         &self,
         change: impl FnOnce(&mut Claims<DeviceGroup>) -> Result<R, E> + Send + 'static,

@@ -1,8 +1,8 @@
-//! What the kubelet plugin does in each state of its node's hardware, as a
+//! The kubelet plugin's reaction to each state of its node's hardware, as a
 //! table: [`NodeFabricState`] × whether the channel major is known → [`Policy`].
 //!
-//! [`Policy::new`] alone decides; [`Hardware`](crate::Hardware) asks it. What
-//! Prepare answers for other reasons than the hardware is not in this table.
+//! Only [`Policy::new`] decides; [`Hardware`](crate::Hardware) calls it. The table
+//! does not cover answers of Prepare that do not depend on the hardware.
 
 use nvml_clique::NodeFabricState;
 
@@ -11,10 +11,10 @@ use nvml_clique::NodeFabricState;
 pub struct Policy {
     /// What the node's `ResourceSlice` holds.
     pub slice: Slice,
-    /// What keeps new claims away from the published channel, if the option for it
-    /// says so: claims that hold the channel keep it.
+    /// The fault that keeps new claims away from the published channel if its option is set.
+    /// Claims that hold the channel keep it.
     pub fault: Option<Fault>,
-    /// Whether the plugin is ready. It serves kubelet's calls in any case.
+    /// Whether the plugin is ready. It serves kubelet's calls regardless.
     pub ready: bool,
     /// What Prepare answers to a claim that is not prepared yet.
     pub prepare: PrepareAnswer,
@@ -23,18 +23,18 @@ pub struct Policy {
 /// What the node's `ResourceSlice` holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slice {
-    /// What the process before this one published: nothing is known yet.
+    /// The slice of the previous process: the hardware is not known yet.
     Unchanged,
     /// The channel. Also on a node without a clique, so that a pod there gets an
-    /// error that names the reason, and while a fabric is lost, since claims may
-    /// use the device.
+    /// error with the reason; and while the fabric is lost, since claims may use
+    /// the device.
     Channel,
     /// Nothing: the scheduler places no claim on this node.
     Empty,
 }
 
-/// A fault of a node whose fabric is known, for which the operator chooses whether the
-/// scheduler may place new claims on the node.
+/// A known fault of the node's fabric. The administrator chooses whether the scheduler may place
+/// new claims on such a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The node definitely belongs to no clique: `imex.withoutClique`.
@@ -43,7 +43,7 @@ pub enum Fault {
     DegradedFabric,
 }
 
-/// What Prepare answers as far as the hardware decides.
+/// The answer of Prepare, as far as it depends on the hardware.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrepareAnswer {
     /// The claim is prepared.
@@ -53,17 +53,17 @@ pub enum PrepareAnswer {
     /// Permanent error: the node belongs to no clique. In the driver-managed mode, the claim is
     /// prepared without a device.
     NoClique,
-    /// Repeated within kubelet's call: the fabric may become ready.
+    /// Retried within kubelet's call: the fabric may become ready.
     FabricNotReady,
-    /// Repeated within kubelet's call: the NVIDIA driver may be loaded.
+    /// Retried within kubelet's call: the NVIDIA driver may be loaded.
     NoMajor,
 }
 
 // === impl Policy ===
 
 impl Policy {
-    /// The policy for the fabric's state and for whether the kernel has a major
-    /// for IMEX channels, without which no device node can be made.
+    /// The policy for the fabric's state. `has_major`: whether the kernel has a major for IMEX
+    /// channels. Without it, no device node can be created.
     pub const fn new(fabric: NodeFabricState, has_major: bool) -> Self {
         let slice = Slice::new(fabric, has_major);
         Self {
@@ -95,7 +95,7 @@ impl Slice {
         match fabric {
             NodeFabricState::NotReadYet => Self::Unchanged,
             NodeFabricState::NoLibrary => Self::Empty,
-            // A fabric that is lost keeps the slice: claims may use the device.
+            // A lost fabric keeps the slice: claims may use the device.
             NodeFabricState::Clique
             | NodeFabricState::CliqueDegraded
             | NodeFabricState::CliqueIncomplete
@@ -117,7 +117,7 @@ impl Slice {
 // === impl Fault ===
 
 impl Fault {
-    /// The option that says what becomes of the device, for tables and messages.
+    /// The option for this fault, for tables and messages.
     pub const fn option(self) -> &'static str {
         match self {
             Self::NoClique => "withoutClique",
@@ -131,7 +131,7 @@ impl Fault {
             NodeFabricState::CliqueDegraded | NodeFabricState::CliqueIncomplete => {
                 Some(Self::DegradedFabric)
             }
-            // A transition may end well: a slice is not written for each.
+            // Transitions may end well: do not write a slice for each of them.
             NodeFabricState::NotReadYet
             | NodeFabricState::Clique
             | NodeFabricState::Pending
@@ -211,7 +211,7 @@ mod tests {
 
     // req: NODE-12
     #[test]
-    fn a_clique_is_prepared_with_or_without_problems_and_a_problem_is_told() {
+    fn a_clique_is_prepared_with_or_without_problems_and_a_problem_is_reported() {
         for (fabric, has_major, policy) in policies().filter(|(_, has_major, _)| *has_major) {
             assert_eq!(
                 is_prepared(policy),

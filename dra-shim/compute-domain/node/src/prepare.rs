@@ -1,5 +1,5 @@
-//! Prepare: the claim's record becomes Started, its CDI spec is written, its record becomes Completed. Two durable
-//! writes of the checkpoint, which claims that are prepared at the same time share.
+//! Prepare: the claim's record becomes Started, its CDI spec is written, its record becomes Completed. The checkpoint
+//! is written twice; claims that are prepared at the same time share these writes.
 
 use std::sync::Arc;
 
@@ -21,19 +21,18 @@ use crate::policy::PrepareAnswer;
 use crate::request::ChannelRequest;
 use crate::spec::ensure;
 
-/// The claim to prepare, and every fact that decides about it.
+/// The claim to prepare, and all facts that the decision depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct PrepareInput<'a> {
     /// The claim.
     pub claim: &'a ClaimRef,
-    /// Its status as the API server sent it: it identifies the allocation that is
-    /// to be prepared.
+    /// Its status, as the API server sent it. It identifies the allocation to prepare.
     pub status: &'a ClaimStatus,
-    /// What [`ChannelRequest::from_status`] read from the status, with the claim's label.
+    /// The result of [`ChannelRequest::from_status`], with the claim's label.
     pub request: &'a ChannelRequest,
-    /// What the API server says of the request's domain.
+    /// The state of the request's domain in the API server.
     pub domain: DomainState,
-    /// The name of the node, which is that of its own pool, too.
+    /// The name of the node. Its own pool has the same name.
     pub node: &'a str,
     /// The node's hardware.
     pub hardware: &'a Hardware,
@@ -44,12 +43,12 @@ pub struct PrepareInput<'a> {
 /// A prepared claim.
 #[derive(Debug)]
 pub struct Prepared {
-    /// The devices to answer kubelet with: the same ones at every call.
+    /// The devices for kubelet: the same at every call.
     pub devices: Vec<KubeletDevice>,
-    /// What is wrong with the fabric, where it works but not well.
+    /// The fabric's problem, if it works but is degraded.
     pub degraded: Option<String>,
-    /// Why the claim was prepared without a device: the node has no clique, in the
-    /// driver-managed mode.
+    /// Why the claim was prepared without a device: in driver-managed mode, the node has no
+    /// clique.
     pub without_device: Option<String>,
 }
 
@@ -62,15 +61,15 @@ pub(crate) enum AfterBegin {
 // === impl NodeClaims ===
 
 impl NodeClaims {
-    /// Whether this process knows the claim as prepared. Another one may have changed that: ask
-    /// [`already_prepared`](Self::already_prepared) before answering.
+    /// Whether the claim is prepared according to this process's cache. Another process may have
+    /// changed that: call [`already_prepared`](Self::already_prepared) before answering.
     pub fn cached_as_prepared(&self, uid: &str) -> bool {
         self.store.view().phase(uid) == Phase::Completed
     }
 
-    /// The answer for a claim that is prepared already, after its CDI spec is
-    /// written again if it is missing or different. Neither config nor fabric
-    /// matter: a prepared claim stays prepared. Writes no record.
+    /// The answer for a claim that is already prepared. Rewrites its CDI spec if it
+    /// is missing or different, and writes no record. A prepared claim stays
+    /// prepared, regardless of config and fabric.
     ///
     /// `None`: [prepare](Self::prepare) the claim. `major` is the channel major,
     /// if it is known.
@@ -85,9 +84,9 @@ impl NodeClaims {
     ) -> Result<Option<Prepared>, PrepareError> {
         let uid = claim_uid(&claim.uid)?;
         let specs = Arc::clone(&self.specs);
-        // In a commit, since another process may have changed the record; and
-        // without the lock, an Unprepare there could come in between and leave a
-        // spec without record.
+        // In a commit, because another process may have changed the record. Without
+        // the lock, an Unprepare there could interrupt this and leave a spec without
+        // a record.
         let devices = self.commit(move |claims| answer_if_prepared(claims, &specs, &uid, major))?;
         Ok(devices.map(|devices| Prepared {
             devices,
@@ -97,15 +96,14 @@ impl NodeClaims {
     }
 
     /// Prepares a claim for which [`already_prepared`](Self::already_prepared) has no
-    /// answer. May be repeated, and resumes what a crash interrupted. Calls of several
-    /// threads share durable writes.
+    /// answer. May be repeated; resumes after a crash. Concurrent calls share durable writes.
     ///
     /// # Errors
-    /// [`PrepareError`]: device or channel are in use, the device is none of
-    /// this driver's, the domain does not exist or has no channel, the claim lacks the
-    /// domain's label, the hardware does not allow it, a file cannot be written; in this order.
-    /// The claim then holds no device. A Started record and its spec may remain: the next call
-    /// resumes them, [`unprepare`](Self::unprepare) removes them.
+    /// [`PrepareError`], checked in this order: the device or channel is in use; the device is
+    /// not this driver's; the domain does not exist or has no channel; the claim lacks the
+    /// domain's label; the hardware does not allow it; a file cannot be written. The claim then
+    /// holds no device. A Started record and its spec may remain: the next call resumes them, and
+    /// [`unprepare`](Self::unprepare) removes them.
     // req: NODE-16, NODE-22
     pub fn prepare(&self, input: &PrepareInput<'_>) -> Result<Prepared, PrepareError> {
         let begun = self.begin(input)?;
@@ -119,8 +117,8 @@ impl NodeClaims {
         })
     }
 
-    /// Writes the Started record before the first side effect, and answers early
-    /// where the claim is prepared or refused.
+    /// Writes the Started record before the first side effect. Returns early if
+    /// the claim is already prepared or refused.
     pub(crate) fn begin(&self, input: &PrepareInput<'_>) -> Result<Begun, PrepareError> {
         let beginning = self.beginning(input)?;
         let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
@@ -128,7 +126,7 @@ impl NodeClaims {
         self.commit(move |claims| beginning.run(claims, &specs, &fences, guard))
     }
 
-    /// Writes a begun claim's spec. The lock is not held: the record announces it.
+    /// Writes the spec of a claim with a Started record, without holding the lock.
     pub(crate) fn write_spec(
         &self,
         input: &PrepareInput<'_>,
@@ -200,18 +198,18 @@ impl NodeClaims {
         Ok(major)
     }
 
-    /// What the claim needs of the daemon, where the driver runs one.
+    /// The claim's requirements on the IMEX daemon, in driver-managed mode.
     fn needed_daemon(&self, input: &PrepareInput<'_>) -> Option<NeededDaemon> {
         let daemon = self.daemon.clone()?;
         let clique = input.hardware.fabric.clique();
         let clique = clique.map(|clique| clique.to_string());
-        // Without either, the hardware allows no device.
+        // In any other state, the hardware check refuses the claim.
         let is_known = clique.is_some() || self.goes_without(input);
         is_known.then_some(NeededDaemon { daemon, clique })
     }
 
-    /// The deciding checks and the record that they guard, in one commit. Of two
-    /// claims that want the device, the second one loses and removes its spec.
+    /// Repeats the checks and completes the record in one commit. Of two claims
+    /// that want the device, the second one is refused and its spec removed.
     pub(crate) fn end(&self, claim: AfterBegin) -> Result<Vec<KubeletDevice>, PrepareError> {
         let ending = match claim {
             AfterBegin::Prepared(devices) => return Ok(devices),

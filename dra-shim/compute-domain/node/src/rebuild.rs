@@ -1,5 +1,4 @@
-//! Finding out which claims hold devices, after the checkpoint was damaged. Records that are missing are damage,
-//! too: the claim has a CDI spec.
+//! Recovery of a damaged checkpoint: finds out which claims hold devices. A CDI spec without a record is damage, too.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -25,38 +24,37 @@ pub struct AllocatedClaim {
     pub status: ClaimStatus,
 }
 
-/// What [`NodeClaims::rebuild`] did, for log and event.
+/// Result of [`NodeClaims::rebuild`], for log and event.
 #[derive(Debug, Default)]
 pub struct RebuildReport {
     /// The claims whose records were restored.
     pub restored: Vec<ClaimRef>,
-    /// The file names of the CDI specs that were removed: their claims are not allocated to this node.
+    /// The file names of the removed CDI specs: their claims are not allocated to this node.
     pub removed: Vec<String>,
-    /// Why specs do not match their records yet, one line each. A later call for the
-    /// claim, or the next start, tries again.
+    /// Why specs do not match their records yet, one line each. The claim's next call or the next
+    /// start retries.
     pub failures: Vec<String>,
 }
 
 impl NodeClaims {
-    /// The claims that a damaged checkpoint may have lost: they have a CDI spec on
-    /// this node and no record. No other claim can have been prepared here, so
-    /// [`rebuild`](Self::rebuild) needs to know of no other. A spec tells only the UID:
-    /// look for the rest among all claims of the cluster. None after a reboot:
-    /// nothing is prepared then, and every spec is stale.
+    /// The UIDs of claims with a CDI spec on this node but no record: a damaged checkpoint may have
+    /// lost them. No other claim can have been prepared here, so [`rebuild`](Self::rebuild) needs no
+    /// others. A spec has only the UID: look up the claims among all claims of the cluster. Empty
+    /// after a reboot: no claim is prepared then, and every spec is stale.
     ///
-    /// A look without lock, and so from what this process knows of the records.
+    /// Takes no lock, and uses this process's cached records.
     ///
     /// # Errors
-    /// [`StartError::Cdi`]: try again.
+    /// [`StartError::Cdi`]: retry.
     pub fn lost_claims(&self) -> Result<BTreeSet<String>, StartError> {
         lost_claims(&self.store.view(), &self.specs)
     }
 
-    /// Makes the checkpoint count as damaged if there are [`lost_claims`](Self::lost_claims): somebody has put
-    /// back an older one, or removed it. To be called from time to time.
+    /// Marks the checkpoint as damaged if there are [`lost_claims`](Self::lost_claims): it was removed, or replaced by
+    /// an older one. Call this periodically.
     ///
     /// # Errors
-    /// [`StartError`]: try again.
+    /// [`StartError`]: retry.
     // req: CKPT-14
     pub fn note_lost_claims(&self) -> Result<(), StartError> {
         let strays = self.strays().clone();
@@ -65,7 +63,7 @@ impl NodeClaims {
         }
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| {
-            // Now with what other processes have written.
+            // Now with the records that other processes have written.
             if !lost_claims(claims, &specs)?.is_subset(&strays) {
                 claims.note_missing();
             }
@@ -74,14 +72,14 @@ impl NodeClaims {
     }
 
     /// Restores the records that a damaged checkpoint has lost: a claim that is
-    /// allocated here and has a CDI spec here was prepared here. The specs of other claims
-    /// without a record are removed. Then claims can be prepared again.
+    /// allocated to this node and has a CDI spec here was prepared here. Removes the specs of other
+    /// claims without a record. Afterwards, claims can be prepared again.
     ///
-    /// `allocated` is every claim of [`lost_claims`](Self::lost_claims) that is
-    /// allocated to this node: one that is missing from it loses its device.
+    /// `allocated` must have every claim of [`lost_claims`](Self::lost_claims) that is
+    /// allocated to this node: a claim that is missing here loses its device.
     ///
     /// # Errors
-    /// [`StartError`]: try again; nothing is prepared before.
+    /// [`StartError`]: retry. Until this succeeds, no claim is prepared.
     // req: CKPT-13
     pub fn rebuild(
         &self,
@@ -91,7 +89,7 @@ impl NodeClaims {
         let (specs, guard) = (Arc::clone(&self.specs), self.guard);
         let mut report = self.commit(move |claims| {
             if matches!(claims.boot(), Boot::Changed { .. }) {
-                // Nothing is prepared since the reboot: every spec is stale.
+                // No claim was prepared since the reboot: every spec is stale.
                 specs.sweep(&BTreeSet::new())?;
                 claims.remove_earlier_boot();
             }
@@ -110,7 +108,7 @@ impl NodeClaims {
                 }
             }
             claims.assume_same_boot()?;
-            // Before the damage is over: such a spec would be damage again.
+            // Before marking as rebuilt: such a spec would count as damage again.
             let (removed, failures) = remove_specs_without_record(claims, &specs, others)?;
             claims.mark_rebuilt();
             Ok::<_, StartError>(RebuildReport {
@@ -119,7 +117,7 @@ impl NodeClaims {
                 failures,
             })
         })?;
-        // Those that could not be removed would be damage again.
+        // Specs that could not be removed would count as damage again.
         *self.strays() = self.lost_claims()?;
         report.failures.extend(self.write_missing_specs(major)?);
         Ok(report)
@@ -131,15 +129,15 @@ impl NodeClaims {
     }
 }
 
-/// Returns the names of the files that are gone, and why others are not. The specs of `others` stay: these claims
-/// are allocated here and are not ours to prepare, such as those of the Go driver's IMEX daemons.
+/// Returns the names of the removed files, and the errors. Keeps the specs of `others`: claims that are allocated
+/// here, but that this driver does not prepare, such as those of the Go driver's IMEX daemons.
 // req: CKPT-14
 fn remove_specs_without_record(
     claims: &Claims<DeviceGroup>,
     specs: &ClaimSpecs,
     others: BTreeSet<ClaimUid>,
 ) -> Result<(Vec<String>, Vec<String>), StartError> {
-    // A claim without a record is not among those to keep.
+    // A claim without a record is not kept.
     let recorded = claims.records_unchecked();
     let keep: BTreeSet<_> = recorded
         .filter_map(|(uid, _)| ClaimUid::new(uid).ok())
@@ -167,7 +165,7 @@ fn lost_claims(
     Ok(lost.map(str::to_owned).collect())
 }
 
-/// Returns whether the record was lost, and is restored.
+/// Restores the record if it was lost. Returns whether it was.
 fn restore(
     claims: &mut Claims<DeviceGroup>,
     specs: &ClaimSpecs,
@@ -191,9 +189,9 @@ fn restore(
     Ok(state.record == Phase::Absent)
 }
 
-/// The channel that the claim opens: its spec says so, since that is what its containers
-/// have. `None` if the spec is damaged, too, and each domain has a channel of its own: the
-/// claim must not open another one from now on.
+/// The channel that the claim opens, according to its spec: its containers have that channel.
+/// `None` if the spec is damaged, too, and each domain has its own channel: the claim must not
+/// open another channel from now on.
 fn opened_channel(
     specs: &ClaimSpecs,
     guard: Guard,

@@ -1,4 +1,4 @@
-//! The CDI specs of prepared claims are kept right while the plugin runs.
+//! Repair of the CDI specs of prepared claims while the plugin runs.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::start::StartError;
 // === impl NodeClaims ===
 
 impl NodeClaims {
-    /// Whether a prepared claim lacks its CDI spec, and
-    /// [`repair_specs`](Self::repair_specs) can help. A look at the directory without
-    /// lock, and so from what this process knows of the records: cheap enough for
-    /// every few seconds, and decides nothing.
+    /// Whether a prepared claim lacks a CDI spec that
+    /// [`repair_specs`](Self::repair_specs) can write. Lists the directory without the
+    /// lock and uses cached records: cheap enough for every few seconds, but only a
+    /// hint.
     ///
     /// # Errors
     /// The directory cannot be listed.
@@ -33,12 +33,11 @@ impl NodeClaims {
         Ok(records.any(|(uid, _)| lacks(uid)))
     }
 
-    /// Writes the specs of prepared claims that are missing, or that have another
-    /// major than `major`. Changes no record, and writes nothing if all is well.
+    /// Writes the specs of prepared claims that are missing or have a major other
+    /// than `major`. Changes no record, and writes no file if all specs are correct.
     ///
     /// # Errors
-    /// The checkpoint cannot be used: try again. What is wrong with single specs is in
-    /// the report.
+    /// The checkpoint cannot be used: retry. The report has the errors of single specs.
     // req: NODE-27
     pub fn repair_specs(&self, major: Option<Major>) -> Result<RepairReport, StartError> {
         let specs = Arc::clone(&self.specs);

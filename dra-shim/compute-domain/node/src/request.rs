@@ -1,5 +1,5 @@
-//! What a claim asks of this node: the pure first part of Prepare, before
-//! anything is looked up or written.
+//! The channel request of a claim: the pure first part of Prepare, without look-ups
+//! or writes.
 
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_api::{AllocationMode, ComputeDomainChannelConfig, DomainUid, OpaqueConfig};
@@ -9,27 +9,26 @@ use imex_cdi::ChannelId;
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::{ChannelSource, PrepareError};
 
-/// A device that is or stands for a channel, for one domain.
+/// A claim's request for a channel of one domain, through its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelRequest {
     /// The UID of the domain that the channel is for.
     pub domain: DomainUid,
-    /// The number in the device's name: the scheduler's choice, not a constant. It need
-    /// not be the channel that the claim opens; see [`Guard`](crate::Guard).
+    /// The number in the device's name, chosen by the scheduler. The claim may open a
+    /// different channel; see [`Guard`](crate::Guard).
     pub device_channel: ChannelId,
     /// The device's name in the slice.
     pub device: String,
     /// The device's pool.
     pub pool: String,
-    /// The claim's request, without a subrequest, as containers name it.
+    /// The name of the claim's request, without a subrequest, as containers use it.
     pub request: String,
-    /// The share of the device, where several claims have one at once.
+    /// The claim's share of the device, if claims share it.
     pub share_id: Option<String>,
     /// The claim's label `resource.nvidia.com/computeDomain`
-    /// ([`DOMAIN_LABEL`](compute_domain_api::names::DOMAIN_LABEL)): the UID of a domain, if the
-    /// claim has the label. The channel of a domain is given only to claims that are labelled
-    /// with it, since the controller finds those that use it by their label. It is not in the
-    /// status: see [`with_label`](Self::with_label).
+    /// ([`DOMAIN_LABEL`](compute_domain_api::names::DOMAIN_LABEL)), if any: the UID of a domain.
+    /// Only claims with this label get the domain's channel, because the controller finds the
+    /// channel's users by label. Not part of the status: see [`with_label`](Self::with_label).
     pub label: Option<String>,
 }
 
@@ -64,8 +63,8 @@ impl ChannelRequest {
         })
     }
 
-    /// The request of a claim whose [label](Self::label) is this. Whoever forgets it gets
-    /// [`PrepareError::NotLabelled`] where the label counts.
+    /// Sets the claim's [label](Self::label). Without it, a claim that needs the label is refused with
+    /// [`PrepareError::NotLabelled`].
     #[must_use]
     pub fn with_label(self, label: Option<&str>) -> Self {
         Self {
@@ -74,8 +73,8 @@ impl ChannelRequest {
         }
     }
 
-    /// What the record of the prepared claim holds: `channel` is the one that it opens,
-    /// and `cdi_ids` are those of the devices in the claim's CDI file.
+    /// The devices for the record of the prepared claim: it opens `channel`, and `cdi_ids` are the
+    /// devices in its CDI spec.
     pub(crate) fn device_group(&self, channel: ChannelId, cdi_ids: Vec<String>) -> DeviceGroup {
         let device = KubeletDevice {
             requests: Some(vec![self.request.clone()]),
@@ -89,8 +88,8 @@ impl ChannelRequest {
     }
 }
 
-/// This driver's configs in rising precedence, each decoded: a typo in one is an
-/// error even where another would win.
+/// This driver's decoded configs in rising precedence. A typo is an error even in
+/// a config that another one overrides.
 // req: KUBELET-54, NODE-1
 fn own_configs(status: &ClaimStatus) -> Result<Vec<(&DeviceConfig, OpaqueConfig)>, PrepareError> {
     let configs = status.configs_of(DRIVER_NAME);
@@ -102,7 +101,7 @@ fn own_configs(status: &ClaimStatus) -> Result<Vec<(&DeviceConfig, OpaqueConfig)
     decoded.collect()
 }
 
-/// The allocation result of this driver: there is exactly one.
+/// The only allocation result of this driver.
 // req: NODE-2, NODE-5
 fn own_result(status: &ClaimStatus) -> Result<&DeviceResult, PrepareError> {
     let ours: Vec<_> = status.results_of(DRIVER_NAME).collect();
@@ -118,7 +117,7 @@ fn own_result(status: &ClaimStatus) -> Result<&DeviceResult, PrepareError> {
     Ok(result)
 }
 
-/// The config that wins for `result`: the last one that applies to its request.
+/// The effective config of `result`: the last one that applies to its request.
 // req: NODE-4
 fn config_for<'a>(
     result: &DeviceResult,
@@ -145,8 +144,8 @@ fn require_single(mode: &AllocationMode) -> Result<(), PrepareError> {
     }
 }
 
-/// Fails if no object of Kubernetes can have this UID: theirs are random UUIDs, in lower case.
-/// Elsewhere a UID is what is safe as a label and as the name of a directory.
+/// Fails if no Kubernetes object can have this UID: theirs are random lower-case UUIDs.
+/// `DomainUid` only ensures that it is safe as a label and as a directory name.
 // req: NODE-15
 fn require_uid(domain: &DomainUid) -> Result<(), PrepareError> {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');

@@ -1,5 +1,5 @@
-//! The file beside the checkpoint that tells that claims share the node's device, or shared
-//! it: there is such a file, or not. What is in it is for people and for `cdi-gen doctor`.
+//! The marker file beside the checkpoint. It exists if claims share the node's device or have
+//! shared it. Its content is for administrators and `cdi-gen doctor`.
 
 /// The file's name.
 pub const SHARED_MARKER: &str = "device-is-shared";
@@ -7,13 +7,13 @@ pub const SHARED_MARKER: &str = "device-is-shared";
 /// The second line of a file that has [`is_dropped`](SharedMarker::is_dropped).
 const DROPPED: &str = "the API server does not store that claims share it";
 
-/// What the file says. A file without a number says 1: that it is there is what counts.
+/// Content of the file. A file without a number means 1 slot: only its existence counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedMarker {
-    /// How many claims the device is published for.
+    /// The number of claims that the device is published for.
     pub slots: u32,
-    /// Whether the API server was seen not to store that claims may share the device (feature
-    /// gate `DRAConsumableCapacity`): then one claim has it at a time.
+    /// Whether the API server drops the fields for sharing the device (feature gate
+    /// `DRAConsumableCapacity` is off): then only one claim can have it at a time.
     pub is_dropped: bool,
 }
 
@@ -30,7 +30,7 @@ impl SharedMarker {
         }
     }
 
-    /// What a file of this content says.
+    /// Decodes the content of a file.
     pub fn decode(content: &[u8]) -> Self {
         let text = std::str::from_utf8(content).unwrap_or_default();
         let mut lines = text.lines().map(str::trim);
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_is_decoded_and_any_file_is_a_marker() {
+    fn content_round_trips_and_any_file_is_a_marker() {
         for is_dropped in [false, true] {
             let slots = 64;
             let marker = SharedMarker { slots, is_dropped };

@@ -10,16 +10,16 @@ use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::steps;
 use crate::request::ChannelRequest;
 
-/// What [`NodeClaims::repair_specs`](crate::NodeClaims::repair_specs) did.
+/// Result of [`NodeClaims::repair_specs`](crate::NodeClaims::repair_specs).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
     /// The UIDs of the claims whose specs were written: they were missing or different.
     pub written: Vec<String>,
-    /// Why other specs are not right yet, one line each.
+    /// Why other specs are still wrong, one line each.
     pub failures: Vec<String>,
 }
 
-/// Writes a claim's spec with this channel, unless it is right already.
+/// Writes a claim's spec with this channel, unless it is up to date.
 // req: CHANNEL-2
 pub(crate) fn ensure(
     specs: &ClaimSpecs,
@@ -31,9 +31,9 @@ pub(crate) fn ensure(
     ensured.map_err(|source| PrepareError::Cdi { source })
 }
 
-/// Writes a Completed record's spec unless it is right already; returns whether it was
-/// written. A spec of a driver in another mode is left as it is: this driver cannot
-/// write one.
+/// Writes a Completed record's spec unless it is up to date; returns whether it was
+/// written. Does not touch a spec of a driver in another mode, which this driver cannot
+/// write.
 pub(crate) fn rewrite(
     specs: &ClaimSpecs,
     uid: &ClaimUid,
@@ -52,7 +52,7 @@ pub(crate) fn rewrite(
             }
             Err(match own {
                 Some(_) => PrepareError::NoMajor {
-                    reason: "the claim's CDI spec is missing, too".to_owned(),
+                    reason: "the claim's CDI spec is missing and cannot be written".to_owned(),
                 },
                 None => PrepareError::ForeignSpecLost,
             })
@@ -60,7 +60,7 @@ pub(crate) fn rewrite(
     }
 }
 
-/// [Rewrites](rewrite) the specs of all records for which `transaction` says so.
+/// [Rewrites](rewrite) the specs of all records for which `transaction` has that step.
 pub(crate) fn rewrite_all(
     view: &View<DeviceGroup>,
     specs: &ClaimSpecs,
@@ -87,7 +87,7 @@ pub(crate) fn rewrite_all(
     report
 }
 
-/// The devices in kubelet's answer when the claim was prepared.
+/// The devices in the answer to kubelet when the claim was prepared.
 pub(crate) fn kubelet_devices(record: &ClaimRecord<DeviceGroup>) -> Vec<KubeletDevice> {
     record
         .devices()
@@ -97,8 +97,8 @@ pub(crate) fn kubelet_devices(record: &ClaimRecord<DeviceGroup>) -> Vec<KubeletD
         .collect()
 }
 
-/// Whether the claim was prepared without a device, on a node without a clique: there is no
-/// spec of it. As the Go driver writes it, too.
+/// Whether the claim was prepared without a device, on a node without a clique: it has no spec.
+/// The Go driver writes the same record.
 pub(crate) fn has_no_device(record: &ClaimRecord<DeviceGroup>) -> bool {
     let mut devices = record
         .devices()

@@ -1,6 +1,6 @@
-//! What happens once per process before the first claim: the records and CDI
-//! specs of an earlier boot are removed, then the missing specs of records are written. A spec
-//! without a record is damage of the checkpoint.
+//! Start, once per process before the first claim: removes the records and CDI
+//! specs of an earlier boot, then writes the missing specs of records. A spec
+//! without a record means that the checkpoint is damaged.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
 use crate::spec::rewrite_all;
 
-/// What [`NodeClaims::start`] found and did, for log and event.
+/// Result of [`NodeClaims::start`], for log and event.
 #[derive(Debug)]
 pub struct StartReport {
-    /// Whether the checkpoint is damaged. Until [`NodeClaims::rebuild`] it is not
-    /// known which claims hold devices, and nothing is prepared.
+    /// Whether the checkpoint is damaged. Until [`NodeClaims::rebuild`] succeeds, the
+    /// holders of devices are unknown and no claim is prepared.
     pub damage: Damage,
-    /// How many records of an earlier boot were removed.
+    /// The number of removed records of an earlier boot.
     pub removed_records: usize,
-    /// Why CDI specs do not match their records yet, one line each. A later call for the
-    /// claim, or the next start, tries again. None while the checkpoint is damaged.
+    /// Why CDI specs do not match their records yet, one line each. The claim's next call or the
+    /// next start retries. Empty while the checkpoint is damaged.
     pub failures: Vec<String>,
 }
 
-/// Why the node's claims cannot be used. All are states of the disk: try again.
+/// Why the node's claims cannot be used. All causes are on the disk: retry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -50,16 +50,16 @@ pub enum StartError {
 
 impl NodeClaims {
     /// Opens the checkpoint in `checkpoint` and the CDI specs in `cdi`, removes
-    /// what an earlier boot left, and writes the specs that records lack. Needs no
-    /// API server. The CDI spec of a claim without a record is damage: somebody has
-    /// removed the checkpoint, or put back an older one.
+    /// the state of an earlier boot, and writes missing specs. Needs no API server.
+    /// A CDI spec without a record is damage: the checkpoint was removed, or
+    /// replaced by an older one.
     ///
-    /// `boot` is the current boot's id, `major` the channel major if it is
-    /// known: without it a missing spec is a failure in the report. `guard` decides
-    /// about every claim from now on.
+    /// `boot` is the current boot's id, `major` the channel major if known: without
+    /// it, a missing spec is a failure in the report. `guard` decides about every
+    /// claim from now on.
     ///
     /// # Errors
-    /// [`StartError`]: try again later.
+    /// [`StartError`]: retry later.
     // req: NODE-22
     pub fn start(
         checkpoint: Arc<dyn Dir>,
@@ -93,9 +93,9 @@ impl NodeClaims {
         Ok((claims, report))
     }
 
-    /// Removes the specs of an earlier boot, then its records, and returns how
-    /// many. Records without boot id are kept if a spec proves that they are of
-    /// this boot: the CDI directory is usually empty after a reboot.
+    /// Removes the specs of an earlier boot, then its records. Returns the number of
+    /// removed records. Keeps records without a boot id if one of them has a spec: the
+    /// CDI directory is usually empty after a reboot, so they are from this boot.
     // req: NODE-26
     fn end_earlier_boot(&self) -> Result<usize, StartError> {
         let specs = Arc::clone(&self.specs);
@@ -127,7 +127,7 @@ impl NodeClaims {
         })
     }
 
-    /// Writes the missing specs of Completed records. Returns why others are missing still.
+    /// Writes the missing specs of Completed records. Returns the errors.
     // req: NODE-25
     pub(crate) fn write_missing_specs(
         &self,

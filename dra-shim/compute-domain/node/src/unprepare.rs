@@ -1,4 +1,4 @@
-//! Unprepare: the claim's CDI spec is removed, then its record.
+//! Unprepare: removes the claim's CDI spec, then its record.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::node_claims::{NodeClaims, steps};
 
 impl NodeClaims {
     /// Removes a claim's spec and record: when kubelet calls, and for a claim
-    /// that [`AbsenceTracker`](crate::AbsenceTracker) reports as gone. Needs local state
-    /// only; the claim object may be gone. No record is success.
+    /// that [`AbsenceTracker`](crate::AbsenceTracker) reports as deleted. Needs local state
+    /// only, not the claim object. Succeeds if there is no record.
     ///
-    /// The caller ensures that no attempt to prepare the claim runs in this
-    /// process. An attempt in another process finds its record gone at its end.
+    /// The caller ensures that no Prepare of the claim runs in this process. A
+    /// Prepare in another process finds no record at its end, and fails.
     ///
     /// # Errors
-    /// [`UnprepareError`]: repeat the call.
+    /// [`UnprepareError`]: retry.
     // req: KUBELET-31, NODE-20
     pub fn unprepare(&self, uid: &str, now: Moment) -> Result<(), UnprepareError> {
         let uid = uid.to_owned();
@@ -33,11 +33,11 @@ impl NodeClaims {
         })
     }
 
-    /// Removes aborted records whose fence has expired at `now`, and a spec that a Prepare in another process
-    /// may have left before it died. Call it once in a while; late is harmless.
+    /// Removes aborted records with an expired fence, and specs that a crashed Prepare of another process
+    /// may have left. Call this periodically; a late call is harmless.
     ///
     /// # Errors
-    /// [`UnprepareError`]: a later call removes them.
+    /// [`UnprepareError`]: a later call retries.
     pub fn expire(&self, now: Moment) -> Result<(), UnprepareError> {
         let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
         self.commit(move |claims| {
@@ -47,7 +47,7 @@ impl NodeClaims {
                 .filter(|uid| *steps(claims, uid, Transaction::Expire) == STEPS)
                 .collect();
             claims.expire_by(|uid, record| fences.now(uid, record, now));
-            // The records are gone once this change is written.
+            // This change removes the records.
             for uid in aborted.iter().filter(|uid| claims.get(uid).is_none()) {
                 remove_spec(&specs, uid)?;
             }
@@ -57,7 +57,7 @@ impl NodeClaims {
     }
 }
 
-/// From here on the fence's time is the steady clock's.
+/// Starts measuring the fence by the steady clock.
 fn note_fence(claims: &Claims<DeviceGroup>, fences: &FenceClock, uid: &str, now: Moment) {
     if let Some(record) = claims.get(uid) {
         fences.now(uid, record, now);
