@@ -10,13 +10,13 @@ use daemon_runtime::{HttpArgs, KubeArgs, LogArgs};
 
 use crate::certificates::Directories;
 
-/// Runs one nvidia-imex for this node, whose peers are the nodes of its NVLink clique.
+/// Runs nvidia-imex on this node, with the nodes of its NVLink clique as peers.
 #[derive(Debug, Parser)]
 #[command(name = "compute-domain-daemon", version)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// Name of the node that this runs on.
+    /// Name of this node.
     #[arg(long, env = "NODE_NAME")]
     pub(crate) node_name: String,
     #[command(flatten)]
@@ -33,16 +33,16 @@ pub(crate) struct Args {
     pub(crate) log: LogArgs,
 }
 
-/// What to do.
+/// The subcommand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
 pub(crate) enum Command {
-    /// Run the daemon; the default.
+    /// Run the daemon (default).
     Run,
-    /// Ask the daemon of this container whether it is ready: code 0 if it is, else 1 and the reason.
+    /// Check whether the daemon of this container is ready: exit code 0, or 1 with the reason.
     Check,
 }
 
-/// The pod that this runs in.
+/// The daemon's pod.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Pod")]
 #[expect(clippy::struct_field_names, reason = "they are the names of flags")]
@@ -50,25 +50,25 @@ pub(crate) struct PodArgs {
     /// Name of this pod.
     #[arg(long, env = "POD_NAME")]
     pub(crate) pod_name: String,
-    /// Its namespace, in which the cliques' objects are.
+    /// Namespace of this pod and of the ComputeDomainCliques.
     #[arg(long, env = "POD_NAMESPACE")]
     pub(crate) pod_namespace: String,
-    /// Its UID.
+    /// UID of this pod.
     #[arg(long, env = "POD_UID")]
     pub(crate) pod_uid: String,
-    /// Its address, by which the other members know it.
+    /// IP address of this pod, to which the other members connect.
     #[arg(long, env = "POD_IP")]
     pub(crate) pod_ip: IpAddr,
 }
 
-/// Where files are.
+/// Paths of files.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Paths")]
 pub(crate) struct PathArgs {
-    /// Where the root of the NVIDIA driver, or of the host, is in this container.
+    /// Path in this container of the NVIDIA driver's root, or of the host's root.
     #[arg(long, env = "DRIVER_ROOT_CTR_PATH", default_value = "/driver-root")]
     pub(crate) container_driver_root: PathBuf,
-    /// Directory of nvidia-imex's files, at the same path for the kubelet plugin.
+    /// Directory of nvidia-imex's files. The kubelet plugin has it at the same path.
     #[arg(long, env = "IMEXD_DIR", default_value = IMEXD_DIR)]
     pub(crate) imexd_dir: PathBuf,
     /// The hosts file of this container.
@@ -76,7 +76,7 @@ pub(crate) struct PathArgs {
     pub(crate) hosts_file: PathBuf,
 }
 
-/// How nvidia-imex is run.
+/// Options of nvidia-imex.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "nvidia-imex")]
 #[expect(clippy::struct_field_names, reason = "they are the names of flags")]
@@ -84,20 +84,20 @@ pub(crate) struct ImexArgs {
     /// Port on which the members of a clique listen for each other.
     #[arg(long, env = "IMEX_PORT", default_value_t = 50000)]
     pub(crate) imex_port: u16,
-    /// Port of commands on this pod's loopback interface.
+    /// Command port on this pod's loopback interface.
     #[arg(long, env = "IMEX_COMMAND_PORT", default_value_t = 50005)]
     pub(crate) imex_command_port: u16,
-    /// Seconds that nvidia-imex may take to say its state; twice without an answer is a hang.
+    /// Timeout in seconds of a query to nvidia-imex. It counts as hanging after two timeouts.
     #[arg(long, env = "IMEX_QUERY_TIMEOUT", default_value = "5", value_parser = parse_seconds)]
     pub(crate) imex_query_timeout: Duration,
-    /// Directory with the certificate, key and authority for mutual TLS between the members: tls.crt, tls.key and
-    /// ca.crt, as a Secret has them. Without it, they connect in the clear.
+    /// Directory with the files tls.crt, tls.key and ca.crt of a Secret, for mutual TLS between the members. Without
+    /// it, the members connect without encryption.
     #[arg(long, env = "IMEX_TLS_DIR")]
     imex_tls_dir: Option<PathBuf>,
-    /// Directory in memory for the copies that nvidia-imex reads.
+    /// In-memory directory for the copies that nvidia-imex reads.
     #[arg(long, env = "IMEX_TLS_COPIES", default_value = "/run/imex-dra/tls")]
     imex_tls_copies: PathBuf,
-    /// The name that every member's certificate is for.
+    /// Name that every member's certificate must be valid for.
     #[arg(long, env = "IMEX_TLS_NAME", default_value = "compute-domain-daemon")]
     imex_tls_name: String,
 }
@@ -105,7 +105,7 @@ pub(crate) struct ImexArgs {
 // === impl ImexArgs ===
 
 impl ImexArgs {
-    /// Where certificates are, if the members connect by mutual TLS.
+    /// The certificates' directories, if the members connect by mutual TLS.
     pub(crate) fn tls(&self) -> Option<Directories> {
         Some(Directories {
             source: self.imex_tls_dir.clone()?,

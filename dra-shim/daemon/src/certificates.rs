@@ -1,8 +1,8 @@
-//! The certificates of mutual TLS between the members of a clique: a directory with the files of a Secret of the type
-//! `kubernetes.io/tls`, as cert-manager makes them, and the copies that `nvidia-imex` reads.
+//! Certificates for mutual TLS between the members of a clique: the files of a Secret of type `kubernetes.io/tls`, such
+//! as cert-manager creates, and the copies that `nvidia-imex` reads.
 //!
-//! kubelet replaces the files when the Secret changes. `nvidia-imex` gets them only after they were checked, since one
-//! that cannot read its own refuses every peer.
+//! kubelet replaces the files when the Secret changes. They are copied for `nvidia-imex` only after a check: if it cannot
+//! read its own certificate, it refuses every peer.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -22,33 +22,33 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, Error, RootCertStore};
 
-/// The certificate, and those between it and the authority.
+/// The certificate and its intermediate certificates.
 const CERTIFICATE: &str = "tls.crt";
 /// Its private key.
 const KEY: &str = "tls.key";
-/// The certificates of the authority.
+/// The certificates of the certificate authority.
 const AUTHORITY: &str = "ca.crt";
 
-/// Why a key is refused that is one.
-const KEYS: &str = "this daemon can check only keys of RSA (2048 bits or more), ECDSA on P-256 or P-384, and Ed25519";
+/// Why a valid key is refused.
+const KEYS: &str = "unsupported key: use RSA (2048 bits or more), ECDSA on P-256 or P-384, or Ed25519";
 
-/// Where kubelet has the files that those of the Secret are links to.
+/// kubelet's link to the directory with the current files. The Secret's files link into it.
 const DATA: &str = "..data";
 
-/// How often files are read that others take the place of meanwhile.
+/// Maximum number of reads while the files are being replaced.
 const MOST_READS: u32 = 100;
 
-/// What ends within this time is told of.
+/// A certificate that expires within this time is reported.
 const SOON: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Where certificates come from and go to.
+/// Source and destination of the certificates.
 #[derive(Debug, Clone)]
 pub(crate) struct Directories {
     /// The Secret's files.
     pub(crate) source: PathBuf,
     /// The copies. In memory, since one is a private key.
     pub(crate) copies: PathBuf,
-    /// The name that certificates are for.
+    /// The name that certificates must be valid for.
     pub(crate) name: String,
 }
 
@@ -56,9 +56,9 @@ pub(crate) struct Directories {
 #[derive(Debug)]
 pub(crate) struct Certificates {
     directories: Directories,
-    /// What the copies are.
+    /// The content of the copies.
     installed: Option<Contents>,
-    /// What was told last.
+    /// The last reported finding.
     reported: Option<Finding>,
 }
 
@@ -69,35 +69,35 @@ struct Contents {
     authority: Vec<u8>,
 }
 
-/// Both ends of a connection, which look at the other one's certificate.
+/// Verifiers for both ends of a connection.
 struct Ends {
     name: ServerName<'static>,
     client: Arc<WebPkiServerVerifier>,
     server: Arc<dyn ClientCertVerifier>,
 }
 
-/// What is wrong with the Secret's files.
+/// A problem with the Secret's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// They cannot be used: why, and what to do.
+    /// They cannot be used: the reason and what to do.
     Refused(String),
-    /// They can be used for a few days only.
+    /// They expire within a few days.
     EndsSoon,
 }
 
-/// What a look at the files has found.
+/// Result of a check of the files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CertificateCheck {
-    /// `nvidia-imex` is to read the copies again.
+    /// Whether `nvidia-imex` must reload the copies.
     pub(crate) renewed: bool,
-    /// What has not been told yet.
+    /// A finding that has not been reported yet.
     pub(crate) finding: Option<Finding>,
 }
 
 // === impl Directories ===
 
 impl Directories {
-    /// What `nvidia-imex` is told of them.
+    /// The lines of `nvidia-imex`'s configuration.
     // req: MODE-40
     pub(crate) fn config_text(&self) -> String {
         let path = |file| self.copies.join(file).display().to_string();
@@ -129,10 +129,10 @@ impl Certificates {
         }
     }
 
-    /// Whether `nvidia-imex` can be started: there are copies, be they of the files as they are or of earlier ones.
+    /// Checks that `nvidia-imex` can be started: there are copies, of the current or of earlier files.
     ///
     /// # Errors
-    /// Why there are none, as a sentence for people.
+    /// Why there are no copies, as a sentence.
     // req: MODE-41
     pub(crate) fn usable(&self) -> Result<(), String> {
         match (&self.installed, &self.reported) {
@@ -142,7 +142,7 @@ impl Certificates {
         }
     }
 
-    /// Whether the files have changed, and how they are.
+    /// Checks the files, and copies them if they have changed and are valid.
     // req: MODE-41, MODE-42
     pub(crate) fn look(&mut self, now: UnixTime) -> CertificateCheck {
         let mut look = CertificateCheck::default();
@@ -158,7 +158,7 @@ impl Certificates {
         look
     }
 
-    /// Whether the files can be used now.
+    /// Whether the files can be used.
     pub(crate) fn are_good(&self) -> bool {
         !matches!(self.reported, Some(Finding::Refused(_)))
     }
@@ -170,7 +170,7 @@ impl Certificates {
         Ok((contents, finding))
     }
 
-    /// Copies them, unless they are what the copies are. Returns whether there were others.
+    /// Copies the files unless the copies are up to date. Returns whether this replaced earlier copies.
     fn take(&mut self, contents: Contents) -> Result<bool, String> {
         if self.installed.as_ref() == Some(&contents) {
             return Ok(false);
@@ -191,11 +191,11 @@ impl Certificates {
         fs::set_permissions(dir, Permissions::from_mode(0o700))?;
         let new = |file| dir.join(format!("{file}.new"));
         for (file, content) in contents.files() {
-            // Nobody else reads it at any time: the directory is root's.
+            // No other user can read it at any time: only root can enter the directory.
             fs::write(new(file), content)?;
             fs::set_permissions(new(file), Permissions::from_mode(0o600))?;
         }
-        // Only once there is room for all: they are of use together.
+        // Only after all are written: they belong together.
         for (file, _) in contents.files() {
             fs::rename(new(file), dir.join(file))?;
         }
@@ -206,8 +206,8 @@ impl Certificates {
 // === impl Contents ===
 
 impl Contents {
-    /// All three as they were at one moment. *Fact*: kubelet makes new files in a directory of their own, and lets the
-    /// link `..data` lead there.
+    /// Reads a consistent snapshot of all three files. *Fact*: kubelet creates new files in a new directory, then changes
+    /// the link `..data` to it.
     fn read(dir: &Path) -> Result<Self, String> {
         let mut attempts = 0;
         loop {
@@ -246,11 +246,11 @@ impl Contents {
         ]
     }
 
-    /// Whether both ends of a connection would accept it now, and still in a week.
+    /// Checks that both ends of a connection accept the certificate now. Reports if they do not in a week.
     fn check(&self, dir: &Path, name: &str, now: UnixTime) -> Result<Option<Finding>, String> {
         let wrong = |file: &str, what: &str| {
             let path = dir.join(file);
-            format!("{}: {what}; have the Secret made again", path.display())
+            format!("{}: {what}; recreate the Secret", path.display())
         };
         let chain = chain(&self.certificate).map_err(|what| wrong(CERTIFICATE, &what))?;
         let authority =
@@ -258,14 +258,14 @@ impl Contents {
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| {
             wrong(
                 KEY,
-                &format!("no private key in PEM without a passphrase ({error})"),
+                &format!("not a PEM private key without a passphrase ({error})"),
             )
         })?;
         let provider = Arc::new(default_provider());
         match CertifiedKey::from_der(chain.clone(), key, &provider) {
             Ok(_) => {}
             Err(Error::InconsistentKeys(_)) => {
-                return Err(wrong(KEY, &format!("it is not the key of {CERTIFICATE}")));
+                return Err(wrong(KEY, &format!("does not match {CERTIFICATE}")));
             }
             Err(error) => return Err(wrong(KEY, &format!("{KEYS} ({error})"))),
         }
@@ -279,7 +279,7 @@ impl Contents {
 }
 
 impl std::fmt::Debug for Contents {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Contents").finish_non_exhaustive()
     }
@@ -288,9 +288,9 @@ impl std::fmt::Debug for Contents {
 fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match all {
-        Ok(all) if all.is_empty() => Err("no certificate in PEM".to_owned()),
+        Ok(all) if all.is_empty() => Err("contains no PEM certificate".to_owned()),
         Ok(all) => Ok(all),
-        Err(error) => Err(format!("no certificate in PEM ({error})")),
+        Err(error) => Err(format!("contains no PEM certificate ({error})")),
     }
 }
 
@@ -298,7 +298,7 @@ fn chain_of_authority(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     for certificate in chain(pem)? {
         let added = store.add(certificate);
-        added.map_err(|error| format!("no certificate of an authority ({error})"))?;
+        added.map_err(|error| format!("not a CA certificate ({error})"))?;
     }
     Ok(store)
 }
@@ -339,14 +339,14 @@ fn sentence(error: &Error, name: &str) -> String {
         Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         ) => {
-            format!("{AUTHORITY} has not signed it, or it lacks a certificate between them")
+            format!("not signed by {AUTHORITY}, or an intermediate certificate is missing")
         }
         Error::InvalidCertificate(
             CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
-        ) => "it is not for servers and clients (extended key usage)".to_owned(),
+        ) => "not valid for both servers and clients (extended key usage)".to_owned(),
         Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => format!("it is not for the name {name} (subject alternative names)"),
+        ) => format!("not valid for the name {name} (subject alternative names)"),
         Error::InvalidCertificate(
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
         ) => "it has expired".to_owned(),
@@ -356,10 +356,10 @@ fn sentence(error: &Error, name: &str) -> String {
         Error::InvalidCertificate(
             CertificateError::UnsupportedSignatureAlgorithmContext { .. }
             | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
-        ) => "it is signed in a way that this daemon cannot check, such as by SHA-1".to_owned(),
-        // Only the text tells it from others.
+        ) => "unsupported signature algorithm, such as SHA-1".to_owned(),
+        // Only the error's text distinguishes it.
         error if error.to_string().contains("CaUsedAsEndEntity") => {
-            "it is an authority's own (basic constraints CA:TRUE), and no node's".to_owned()
+            "it is a CA certificate (basic constraints CA:TRUE), not a node's".to_owned()
         }
         error => error.to_string(),
     }

@@ -1,4 +1,4 @@
-//! `compute-domain-daemon check`: is the daemon of this container ready?
+//! `compute-domain-daemon check`: reports whether the daemon of this container is ready.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use daemon_runtime::StartError;
 
-/// It answers from memory.
+/// Timeout. The daemon answers from memory.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Why the daemon cannot be asked.
+/// Why the daemon cannot be reached.
 #[derive(Debug)]
 struct CheckError(String);
 
@@ -22,21 +22,21 @@ impl std::fmt::Display for CheckError {
 
 impl std::error::Error for CheckError {}
 
-/// Asks `/readyz` of the daemon that serves `endpoint`, and prints its answer. Code 0: it is ready.
+/// Requests `/readyz` of the daemon at `endpoint` and prints the answer. Exit code 0: it is ready.
 ///
 /// # Errors
-/// It cannot be asked.
+/// The daemon cannot be reached.
 pub(crate) fn run(endpoint: &str) -> Result<ExitCode, StartError> {
     let error = |text: String| {
-        let hint = "set --http-endpoint (HTTP_ENDPOINT) as the daemon has it, and see its log";
+        let hint = "set --http-endpoint (HTTP_ENDPOINT) to the daemon's value, and see the daemon's log";
         StartError::new(&CheckError(text), hint)
     };
     let address = address(endpoint)
-        .ok_or_else(|| error(format!("the daemon serves no address {endpoint:?}")))?;
+        .ok_or_else(|| error(format!("the daemon's HTTP endpoint {endpoint:?} is not an address")))?;
     let answer = ask(address)
         .map_err(|err| error(format!("the daemon at {address} does not answer: {err}")))?;
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    // Whoever reads it may be gone.
+    // The reader may have exited.
     let _ = io::stdout().write_all(body.as_bytes());
     let is_ready = answer.split(' ').nth(1) == Some("200");
     Ok(if is_ready {
@@ -46,7 +46,7 @@ pub(crate) fn run(endpoint: &str) -> Result<ExitCode, StartError> {
     })
 }
 
-/// `:PORT` is served on all interfaces, and so on the loopback interface.
+/// `:PORT` is served on all interfaces, so the loopback interface works.
 fn address(endpoint: &str) -> Option<SocketAddr> {
     if let Some(port) = endpoint.strip_prefix(':') {
         return Some((Ipv4Addr::LOCALHOST, port.parse().ok()?).into());

@@ -1,4 +1,4 @@
-//! The watch of one `ComputeDomainClique`, that of this node.
+//! Watch of this node's `ComputeDomainClique`.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use tokio::time::{Instant, sleep_until};
 
 type Raw = RawObject<ComputeDomainClique>;
 
-/// Of ten thousand daemons that have lost their API server, each asks every 15 to 30 s in the end.
+/// Maximum back-off. During an outage, each of perhaps ten thousand daemons retries every 15 to 30 s in the end.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// What the API server has.
+/// Observed state of the object in the API server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Seen {
-    /// No such object.
+    /// Not found.
     Absent,
-    /// One that cannot be read, for this reason.
+    /// The object cannot be decoded, for this reason.
     Unreadable(String),
     Object(Box<ComputeDomainCliqueRoot>),
 }
 
-/// The watch of the object of one clique. It never ends; one that fails is made again.
+/// Watch of the object of one clique. It never ends: after a failure, it starts again.
 pub(crate) struct CliqueWatch {
     pub(crate) clique: String,
     api: Api<Raw>,
@@ -33,14 +33,14 @@ pub(crate) struct CliqueWatch {
     pauses: WatchPauses,
     /// The end of the pause after a failure.
     resume_at: Option<Instant>,
-    /// What the list under way has shown.
+    /// Result of the list in progress.
     listed: Seen,
 }
 
 // === impl CliqueWatch ===
 
 impl CliqueWatch {
-    /// One list of one name, then one watch of it: what other cliques do costs this daemon nothing.
+    /// Lists and watches a single object: other cliques cost this daemon nothing.
     // req: DAEMON-3
     pub(crate) fn start(client: Client, namespace: &str, clique: &str) -> Self {
         let api = Api::namespaced(client, namespace);
@@ -54,7 +54,7 @@ impl CliqueWatch {
         }
     }
 
-    /// The next news. An API server that is away is none. May be cancelled.
+    /// Returns the next observed state. Waits while the API server is unreachable. May be cancelled.
     pub(crate) async fn next(&mut self) -> Seen {
         loop {
             if let Some(at) = self.resume_at {
@@ -67,8 +67,8 @@ impl CliqueWatch {
                 Some(Ok(Event::InitDone)) => return self.listed.clone(),
                 Some(Ok(Event::Apply(object))) => return Seen::from(object),
                 Some(Ok(Event::Delete(_))) => return Seen::Absent,
-                // The condition of the watch has the reason. The API server may come back with an older state,
-                // from which a watch that goes on where it was would deliver nothing: the object is listed anew.
+                // The watch's readiness condition has the reason. The API server may come back with an older
+                // state, from which a resumed watch would deliver nothing: list the object again.
                 Some(Err(_)) | None => {
                     self.resume_at = self.pauses.next().map(|pause| Instant::now() + pause);
                     self.events = events(&self.api, &self.clique);
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// An API server that lists one object, and fails every watch. Returns what it was asked for.
+    /// An API server that lists one object and fails every watch. Returns the requests that it received.
     fn mk_server() -> (Client, Arc<Mutex<Vec<&'static str>>>) {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = asked.clone();
@@ -125,7 +125,7 @@ mod tests {
 
     // req: DAEMON-3
     #[tokio::test]
-    async fn after_a_watch_that_fails_the_object_is_listed_anew() {
+    async fn after_a_failed_watch_the_object_is_listed_again() {
         let (client, asked) = mk_server();
         let mut watch = CliqueWatch::start(client, "ns", "c");
         for length in 1..=2 {

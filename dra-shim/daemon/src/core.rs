@@ -1,13 +1,13 @@
-//! What there is to do, without doing it: facts go in, actions come out, and time is a parameter.
+//! Decides what to do, without I/O: facts go in, actions come out, and time is a parameter.
 //!
 //! ```text
 //! fabric, membership ──> Core::decide ──> WriteNames, Start, Signal, Terminate, Kill, Ask, Publish, Report
 //! names_written, started, exited, answered ──┘                          (run in this order by `supervisor`)
 //! ```
 //!
-//! The process goes through [`Process`]: down, up, ending. What decides whether it is started anew is its
-//! `StartConfig` alone; a peer's new address is a signal. What becomes unknown (NVML hangs, the API server is
-//! away, the object is gone) changes nothing of a process that runs: programs that import memory die with it.
+//! The process goes through [`Process`]: down, up, ending. Only a new `StartConfig` restarts it; a peer's new
+//! address only causes a signal. When a fact becomes unknown (NVML hangs, the API server is unreachable, the object is
+//! deleted), a running process is left alone: programs that import memory die with it.
 
 pub(crate) mod action;
 pub(crate) mod backoff;
@@ -27,48 +27,48 @@ use self::facts::{Answer, DRIVER_TOO_OLD, Exit, Fabric, Report, StartReason};
 use self::membership::{Me, Membership, StartConfig};
 use self::process::Process;
 
-/// How often files are compared with what they should be: kubelet rewrites a pod's hosts file when it
-/// starts a container, and anybody may remove the state.
+/// How often files are checked and repaired: kubelet rewrites a pod's hosts file when it starts a container, and
+/// the state file may be removed.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// After a write that failed.
+/// How long to wait after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// How long `nvidia-imex` goes on as it is when the clique's object moves members to other indices. The
-/// controller never moves a member that runs, and takes such an edit back; another one leads after 15 s if the
-/// leader has ended without a word.
+/// How long `nvidia-imex` keeps running unchanged after the clique's object has moved members to other indices. The
+/// controller never moves a running member, and reverts such an edit. If the leader crashes, another controller takes
+/// over after 15 s.
 const SETTLE: Duration = Duration::from_secs(60);
 
 /// The hosts file.
 #[derive(Debug)]
 struct Names {
-    /// What it has, as far as is known.
+    /// Its content, as far as known.
     written: Option<Plan>,
-    /// Why it has not what it should.
+    /// Why its content is wrong.
     failure: Option<String>,
     next_check: Instant,
 }
 
-/// All that the daemon knows.
+/// State of the daemon.
 #[derive(Debug)]
 pub(crate) struct Core {
     me: Me,
     boot_id: String,
     fabric: Fabric,
     membership: Result<Membership, String>,
-    /// The last membership that was one.
+    /// The last valid membership.
     plan: Option<Plan>,
-    /// One that moves members, and when it is taken unless the object has changed again.
+    /// A membership that moves members, and when it is applied unless the object changes again.
     held: Option<(Instant, Membership)>,
     names: Names,
     process: Process,
-    /// That of the process, or of the last one.
+    /// The config of the current or the last process.
     last_start_config: Option<StartConfig>,
-    /// Grows when the certificates are renewed.
+    /// Incremented when the certificates are renewed.
     certificates: u64,
     backoff: backoff::Backoff,
     last_signal: Option<Instant>,
-    /// Why the next start is one.
+    /// The reason of the next start.
     next_reason: StartReason,
     runs: u64,
     published: Option<(DaemonState, Option<String>)>,
@@ -107,7 +107,7 @@ impl Core {
         }
     }
 
-    /// NVML was read. What is not known changes nothing that was.
+    /// Handles a reading of NVML. An unknown fabric changes no earlier fact.
     pub(crate) fn fabric(&mut self, fabric: Fabric) {
         match &fabric {
             Fabric::NoClique(_) => {
@@ -124,7 +124,7 @@ impl Core {
         self.fabric = fabric;
     }
 
-    /// The clique of this node, whose object is to be watched; `None`: none.
+    /// The clique of this node, for the watch of its object; `None` if it has none.
     pub(crate) fn clique(&self) -> Option<&str> {
         match &self.fabric {
             Fabric::Clique(clique) => Some(clique),
@@ -136,12 +136,12 @@ impl Core {
         }
     }
 
-    /// Whether this node is in no clique.
+    /// Whether this node definitely is in no clique.
     pub(crate) fn has_nothing_to_run(&self) -> bool {
         matches!(self.fabric, Fabric::NoClique(_))
     }
 
-    /// What the object of that clique says.
+    /// Handles a change of the clique's object. Delays it if it moves members.
     // req: DAEMON-3
     pub(crate) fn membership(&mut self, membership: Result<Membership, String>, now: Instant) {
         let held = self.held.take();
@@ -154,7 +154,7 @@ impl Core {
         }
     }
 
-    /// Whether it moves members of a clique in which `nvidia-imex` runs.
+    /// Whether the membership moves members of the clique for which `nvidia-imex` runs.
     fn is_moved_by(&self, membership: &Membership) -> bool {
         let Some(plan) = &self.plan else { return false };
         let runs = matches!(&self.process, Process::Up(up) if up.start_config == plan.start_config);
@@ -186,7 +186,7 @@ impl Core {
         self.membership = membership;
     }
 
-    /// The hosts file was written, or was right: whether its own name has the own address there.
+    /// Handles the result of a check or write of the hosts file: whether the own name has the own address in it.
     pub(crate) fn names_written(&mut self, result: Result<(), String>, now: Instant) {
         let is_new = result.is_err() && self.names.failure.is_none();
         self.names.failure = result.err();
@@ -194,24 +194,24 @@ impl Core {
         self.names.written.clone_from(&self.plan);
     }
 
-    /// There are others than before, which `nvidia-imex` reads when it is signalled.
+    /// Handles renewed certificates. `nvidia-imex` reads them when it is signalled.
     // req: MODE-42
     pub(crate) fn certificates_renewed(&mut self) {
         self.certificates += 1;
     }
 
-    /// The state could not be written: it is written again.
+    /// Handles a failed write of the state: schedules another one.
     pub(crate) fn publish_failed(&mut self, now: Instant) {
         self.published = None;
         self.next_publish = now + RETRY;
     }
 
-    /// `nvidia-imex` has ended, or could not be started. Returns what people are told.
+    /// Handles an exit or a failed start of `nvidia-imex`. Returns the report.
     pub(crate) fn exited(&mut self, exit: &Exit, now: Instant) -> Vec<Action> {
         let Process::Up(up) = &self.process else {
             self.process = Process::Down {
                 until: now,
-                why: "nvidia-imex is started again".to_owned(),
+                why: "nvidia-imex is restarting".to_owned(),
                 driver_too_old: false,
             };
             return Vec::new();
@@ -227,14 +227,14 @@ impl Core {
             why: exit.sentence(),
             driver_too_old: exit.class == DRIVER_TOO_OLD,
         };
-        // It may have ended since the GPUs left their clique.
+        // It may have exited because the GPUs left their clique.
         vec![
             Action::ReadFabric,
             Action::Report(Report::Ended(exit.clone())),
         ]
     }
 
-    /// `nvidia-imex-ctl` has answered, or not. An answer about an earlier process is of no interest.
+    /// Handles an answer or a timeout of `nvidia-imex-ctl`. Ignores an answer about an earlier process.
     pub(crate) fn answered(&mut self, run: u64, answer: Answer, now: Instant) -> Vec<Action> {
         match &mut self.process {
             Process::Up(up) if up.run == run => up.answered(answer, now),
@@ -242,12 +242,12 @@ impl Core {
         }
     }
 
-    /// What there is to do now. Call it again after the actions are done, until there are none.
+    /// Returns the actions to perform now. Call it again after performing them, until there are none.
     pub(crate) fn decide(&mut self, now: Instant) -> Vec<Action> {
         let mut actions = Vec::new();
         self.take_held(now);
         self.write_names(now, &mut actions);
-        // What follows depends on how that goes.
+        // The other actions depend on its result.
         if actions.is_empty() {
             self.run_process(now, &mut actions);
         }
@@ -255,7 +255,7 @@ impl Core {
         actions
     }
 
-    /// When [`decide`](Self::decide) has something to do even if nothing is told until then.
+    /// When [`decide`](Self::decide) must be called next, even without new facts.
     pub(crate) fn wake_at(&self) -> Instant {
         let process = self.process_wakes_at();
         let publish = self.next_publish;
@@ -273,7 +273,7 @@ impl Core {
         if !is_new && now < self.names.next_check {
             return;
         }
-        // Answered by `names_written`; if not, it comes again with the next look.
+        // `names_written` reports the result. Without it, the next check repeats the action.
         self.names.next_check = now + UPKEEP;
         actions.push(Action::WriteNames {
             addresses: names::addresses(&plan.start_config, &plan.peers, self.me.address),

@@ -1,4 +1,4 @@
-//! The directory that the daemon shares with `nvidia-imex` and with the kubelet plugin.
+//! The directory that the daemon shares with `nvidia-imex` and the kubelet plugin.
 
 use std::fs;
 use std::io;
@@ -11,15 +11,15 @@ use compute_domain_api::driver_managed::{
 use crate::certificates::Directories;
 use crate::core::membership::StartConfig;
 
-/// The directory, and what `nvidia-imex` is told beside the members.
+/// The directory, and the settings of `nvidia-imex` except the members.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     pub(crate) dir: PathBuf,
-    /// Where the members listen for each other.
+    /// The port for connections between members.
     pub(crate) port: u16,
-    /// Where commands are served inside the pod, beside the socket.
+    /// The command port inside the pod, in addition to the socket.
     pub(crate) command_port: u16,
-    /// Whose certificates it has, if the members connect by mutual TLS.
+    /// The certificates' directories, if the members connect by mutual TLS.
     pub(crate) tls: Option<Directories>,
 }
 
@@ -38,7 +38,7 @@ impl Files {
         self.dir.join(STATE_FILE)
     }
 
-    /// Makes the directory, and writes what `nvidia-imex` reads when it starts.
+    /// Creates the directory and writes the files that `nvidia-imex` reads when it starts.
     // req: DAEMON-3
     pub(crate) fn write_config(&self, start_config: &StartConfig) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
@@ -54,7 +54,7 @@ impl Files {
         Ok(())
     }
 
-    /// Writes the state, unless it is so already.
+    /// Writes the state file, unless it is up to date.
     pub(crate) fn write_state(&self, state: &DaemonState) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let mut text = serde_json::to_vec(state)?;
@@ -62,7 +62,7 @@ impl Files {
         ensure(&self.state(), &text)
     }
 
-    /// In the foreground; logs to its output, which this daemon reads; commands from this pod only.
+    /// Runs in the foreground, logs to its output (which this daemon reads), and takes commands only from this pod.
     fn config_text(&self) -> String {
         let Self {
             port, command_port, ..
@@ -90,8 +90,8 @@ impl Files {
     }
 }
 
-/// Readers see the old content or the new one. Not durable: the directory is gone after a reboot, as is
-/// all that it speaks of.
+/// Replaces the file atomically if its content differs. Not durable: a reboot removes the
+/// directory and makes its content obsolete.
 fn ensure(path: &Path, content: &[u8]) -> io::Result<()> {
     if fs::read(path).is_ok_and(|current| current == content) {
         return Ok(());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_somebody_removed_is_written_again() {
+    fn a_removed_state_file_is_written_again() {
         let (_dir, files) = mk_files();
         let state = DaemonState {
             boot_id: "b".to_owned(),

@@ -1,7 +1,7 @@
-//! The pod's hosts file, in which the names of the node list have their addresses.
+//! The pod's hosts file, which has the addresses of the names in the node list.
 //!
-//! It is a file of kubelet's, mounted into the container: a rename would not reach it, and kubelet writes it
-//! anew whenever it starts a container of the pod. Lines of others are kept.
+//! kubelet mounts this file into the container, so it cannot be replaced by a rename. kubelet rewrites it whenever
+//! it starts a container of the pod. Other lines are kept.
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
@@ -17,16 +17,16 @@ use tokio::time::timeout;
 const BEGIN: &str = "# Written by compute-domain-daemon: the members of this node's clique.";
 const END: &str = "# End of the members.";
 
-/// How every name of a node list begins, whatever clique it is of.
+/// Prefix of every name in a node list, of any clique.
 const NAME_PREFIX: &str = "compute-domain-daemon-";
 
-/// A disk that takes longer is reported.
+/// A disk that needs more time is reported.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// [`ensure`], and whether the own name has the own address then.
+/// Calls [`ensure`], then checks that the own name has the own address.
 ///
 /// # Errors
-/// Why not, as one sentence for people.
+/// The reason, as one sentence.
 // req: DAEMON-8
 pub(crate) async fn write(
     path: &Path,
@@ -43,8 +43,8 @@ pub(crate) async fn write(
     match timeout(LIMIT, written).await {
         Ok(Ok(Ok((was_written, Some(found))))) if found == own => Ok(was_written),
         Ok(Ok(Ok((_, found)))) => {
-            let found = found.map_or_else(|| "nothing".to_owned(), |it| it.to_string());
-            Err(format!("{own_name} is {found} in {path}, and not {own}"))
+            let found = found.map_or_else(|| "none".to_owned(), |it| it.to_string());
+            Err(format!("{own_name} has address {found} in {path}, not {own}"))
         }
         Ok(Ok(Err(error))) => Err(failed(&error)),
         Ok(Err(error)) => Err(failed(&error)),
@@ -52,10 +52,10 @@ pub(crate) async fn write(
     }
 }
 
-/// Makes the file have these addresses, and no others for names of any node list. Returns whether it was
+/// Writes these addresses into the file, and removes others of names of any node list. Returns whether it was
 /// written.
 ///
-/// Whoever reads it meanwhile sees the lines of others unchanged, and old and new addresses mixed.
+/// Concurrent readers see other lines unchanged, but may see old and new addresses mixed.
 // req: DAEMON-4
 fn ensure(path: &Path, addresses: &[(IpAddr, String)]) -> io::Result<bool> {
     let current = fs::read_to_string(path)?;
@@ -63,14 +63,14 @@ fn ensure(path: &Path, addresses: &[(IpAddr, String)]) -> io::Result<bool> {
     if current == wanted {
         return Ok(false);
     }
-    // In place, and not truncated before: the lines of others come first.
+    // In place, without truncating it first: other lines come first.
     let file = OpenOptions::new().write(true).open(path)?;
     file.write_all_at(wanted.as_bytes(), 0)?;
     file.set_len(wanted.len() as u64)?;
     Ok(true)
 }
 
-/// The address that a name has in the file: that of the first line that has it, as resolvers read it.
+/// The address of a name in the file. As for resolvers, the first line with the name wins.
 fn resolve(path: &Path, name: &str) -> io::Result<Option<IpAddr>> {
     let text = fs::read_to_string(path)?;
     let mut lines = text.lines().filter_map(|line| {
@@ -96,7 +96,7 @@ fn render(current: &str, addresses: &[(IpAddr, String)]) -> String {
     text
 }
 
-/// Between the markers or not: a write that was cut short has no end.
+/// Also outside the markers: an interrupted write has no end marker.
 fn is_ours(line: &str) -> bool {
     let mut names = line.split_whitespace().skip(1);
     line == BEGIN || line == END || names.any(|name| name.starts_with(NAME_PREFIX))
@@ -126,7 +126,7 @@ mod tests {
 
     // req: DAEMON-4
     #[test]
-    fn lines_of_others_are_kept_and_the_same_addresses_write_nothing() {
+    fn other_lines_are_kept_and_the_same_addresses_write_nothing() {
         let (_dir, path) = mk_file(KUBELETS);
         let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
         let before = inode(&path);
@@ -136,7 +136,7 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.starts_with(KUBELETS), "{text}");
         assert_eq!(text.lines().count(), 3 + 4);
-        // A shorter one leaves nothing of the longer one behind.
+        // A shorter list leaves no line of the longer one behind.
         assert!(ensure(&path, &addresses[..1]).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 3 + 3);
         assert_eq!(inode(&path), before, "the file was replaced");
@@ -144,13 +144,13 @@ mod tests {
 
     // req: DAEMON-4
     #[test]
-    fn whatever_is_left_of_an_earlier_write_goes_away() {
+    fn remains_of_an_interrupted_write_are_removed() {
         let addresses = mk_addresses(&[("10.0.0.1", 0)]);
         let whole = render(KUBELETS, &mk_addresses(&[("10.0.0.9", 0), ("10.0.0.8", 1)]));
         for cut in KUBELETS.len()..whole.len() {
             let text = render(&whole[..cut], &addresses);
             let names = text.matches(NAME_PREFIX).count();
-            // A line that is cut within its name is a line of nobody.
+            // A line that is cut within its name is not recognized as ours.
             assert!(names <= 2, "{cut}: {text}");
             assert!(text.contains("10.0.0.1\tcompute-domain-daemon-0123456789-0000"));
             assert_eq!(render(&text, &addresses), text, "{cut}");
@@ -181,12 +181,12 @@ mod tests {
             Ok(false)
         );
         for (name, reason) in [
-            (addresses().remove(0).1, "is 10.0.0.1 in"),
-            ("x".to_owned(), "is nothing in"),
+            (addresses().remove(0).1, "has address 10.0.0.1 in"),
+            ("x".to_owned(), "has address none in"),
         ] {
             let error = write(&path, addresses(), (own, name)).await.unwrap_err();
             assert!(
-                error.contains(reason) && error.ends_with("and not 10.0.0.2"),
+                error.contains(reason) && error.ends_with(", not 10.0.0.2"),
                 "{error}"
             );
         }

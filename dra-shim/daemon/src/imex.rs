@@ -22,13 +22,13 @@ use crate::core::facts::{DRIVER_TOO_OLD, Exit};
 /// A longer line is logged in pieces.
 const MAX_LINE: u64 = 4096;
 
-/// How long its output is awaited after it has ended: a child of its own may keep it open.
+/// How long to wait for its remaining output after it has exited: a child process may keep the pipe open.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// What the driver says if another process has its session.
+/// The driver's error if another process holds the IMEX session.
 const IN_USE: &str = "NV_ERR_IN_USE";
 
-/// The process. It dies with this one.
+/// The process. The kernel kills it when this daemon dies.
 #[derive(Debug)]
 pub(crate) struct Imex {
     child: Child,
@@ -37,7 +37,7 @@ pub(crate) struct Imex {
     readers: Vec<JoinHandle<()>>,
 }
 
-/// What is kept of its output.
+/// Facts from its output.
 #[derive(Debug, Default)]
 struct Output {
     in_use: bool,
@@ -47,10 +47,10 @@ struct Output {
 // === impl Imex ===
 
 impl Imex {
-    /// Starts it. Call it on the main thread, whose end is the end of this process.
+    /// Starts it. Must be called on the main thread: it dies with the thread that starts it.
     ///
     /// # Errors
-    /// What is missing and where it was looked for, for people.
+    /// What is missing and the searched paths, as a sentence.
     // req: DAEMON-2, DAEMON-7
     pub(crate) fn start(root: &DriverRoot, config: &Path) -> Result<Self, String> {
         let program = RootProgram::find(root, "nvidia-imex")
@@ -82,15 +82,15 @@ impl Imex {
         })
     }
 
-    /// Sends a signal. One that has ended is nobody's business here: its end is told.
+    /// Sends a signal. Ignores a process that has exited: [`ended`](Self::ended) reports that.
     pub(crate) fn signal(&self, signal: Signal) {
-        // Not reaped yet, so its id is nobody else's.
+        // Not reaped yet, so its PID cannot be reused.
         if self.child.id().is_some() {
             let _ = kill(self.pid, signal);
         }
     }
 
-    /// Kills it with whatever it has started.
+    /// Kills it and its child processes.
     pub(crate) fn kill(&self) {
         if self.child.id().is_some() {
             let _ = killpg(self.pid, Signal::SIGKILL);
@@ -101,11 +101,11 @@ impl Imex {
         self.pid
     }
 
-    /// Waits until it has ended. May be cancelled and called again.
+    /// Waits until it has exited. May be cancelled and called again.
     pub(crate) async fn ended(&mut self) -> Exit {
         let status = self.child.wait().await;
         while let Some(reader) = self.readers.last_mut() {
-            // A panic in one was logged by the hook.
+            // The panic hook has logged a panic of the reader.
             let _ = timeout(LAST_WORDS, reader).await;
             self.readers.pop();
         }
@@ -118,7 +118,7 @@ impl Exit {
     fn new(status: io::Result<ExitStatus>, in_use: bool, last_line: String) -> Self {
         let (how, class) = match status {
             Ok(status) => describe(status),
-            Err(error) => (format!("its end is not known: {error}"), "code"),
+            Err(error) => (format!("unknown exit status: {error}"), "code"),
         };
         Self {
             how,
@@ -132,7 +132,7 @@ impl Exit {
         Self::without_start("not-started", reason)
     }
 
-    /// `nvidia-imex` of this driver would not take its node list; `None` if it would, or if the driver is not known.
+    /// The error if this driver's `nvidia-imex` is too old for the node list; `None` if it is not, or if the driver is unknown.
     // req: DAEMON-11
     pub(crate) fn of_old_driver(root: &DriverRoot) -> Option<Self> {
         let library = root.find_library().ok()?;
@@ -157,7 +157,7 @@ fn describe(status: ExitStatus) -> (String, &'static str) {
         let name =
             Signal::try_from(number).map_or_else(|_| number.to_string(), |it| it.to_string());
         let why = if number == Signal::SIGKILL as i32 {
-            ", by hand or for want of memory"
+            ", by hand or by the OOM killer"
         } else {
             ""
         };
@@ -166,14 +166,14 @@ fn describe(status: ExitStatus) -> (String, &'static str) {
     match status.code() {
         Some(0) => ("exit code 0, as after SIGTERM".to_owned(), "code"),
         Some(127) => (
-            "exit code 127: a library of it is missing in the driver's root".to_owned(),
+            "exit code 127: one of its libraries is missing in the driver root".to_owned(),
             "code",
         ),
         code => (format!("exit code {}", code.unwrap_or(-1)), "code"),
     }
 }
 
-/// Each line of its output is a line of this daemon's log.
+/// Copies each line of its output to this daemon's log.
 // req: DAEMON-9
 fn read(
     stream: impl AsyncRead + Unpin + Send + 'static,
@@ -200,7 +200,7 @@ fn read(
     })
 }
 
-/// No sequence of a terminal gets into the log.
+/// Replaces control characters, so that no terminal sequence gets into the log.
 fn printable(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     text.trim_end()
@@ -215,14 +215,14 @@ mod tests {
 
     // req: DAEMON-5
     #[test]
-    fn an_end_is_told_in_words() {
+    fn an_exit_is_described_in_words() {
         for (raw, how, class) in [
             (0, "exit code 0, as after SIGTERM", "code"),
             (1 << 8, "exit code 1", "code"),
             (11, "killed by SIGSEGV", "signal"),
             (
                 9,
-                "killed by SIGKILL, by hand or for want of memory",
+                "killed by SIGKILL, by hand or by the OOM killer",
                 "signal",
             ),
         ] {
@@ -233,7 +233,7 @@ mod tests {
         let exit = Exit::new(status(), false, "no line for me".to_owned());
         assert_eq!(
             exit.sentence(),
-            "nvidia-imex has ended (exit code 1); its last line: no line for me"
+            "nvidia-imex has exited (exit code 1); its last line: no line for me"
         );
         let exit = Exit::new(status(), true, String::new());
         assert!(exit.sentence().contains("NV_ERR_IN_USE"), "{exit:?}");

@@ -1,5 +1,5 @@
-//! `compute-domain-daemon`: runs one `nvidia-imex` for its node, for good. Its peers are the nodes of the
-//! node's NVLink clique, which the controller lists in a `ComputeDomainClique`.
+//! `compute-domain-daemon`: runs `nvidia-imex` on its node. Its peers are the nodes of the same NVLink clique,
+//! which the controller lists in a `ComputeDomainClique`.
 //!
 //! ```text
 //! NVML ──> fabric ──┐                               ┌──> hosts file, imexd.cfg, nodes.cfg
@@ -7,11 +7,11 @@
 //! ComputeDomain-    │      (does)      (decides) ───┼──> state.json, /readyz ──> kubelet plugin, kubelet
 //! Clique ──> watch ─┘                               └──> events, metrics, log
 //!                          ^
-//!     nvidia-imex: its end, its output; nvidia-imex-ctl -q: its state
+//!     nvidia-imex: its exit, its output; nvidia-imex-ctl -q: its state
 //! ```
 //!
-//! Everything is decided in `core`, which does no I/O and knows no clock. `supervisor` does it, one thing
-//! after the other. No failure of the node or of the cluster ends the process.
+//! `core` makes all decisions, without I/O or a clock. `supervisor` performs them one after the other. No failure
+//! of the node or the cluster ends the process.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Metrics.
+//! Metrics of the daemon.
 
 use compute_domain_api::driver_managed::{DaemonPhase, DaemonState};
 use prometheus_client::metrics::counter::Counter;
@@ -10,7 +10,7 @@ use crate::core::facts::{Answer, DRIVER_TOO_OLD, Exit, StartReason};
 
 type ByLabel = Family<[(&'static str, &'static str); 1], Counter>;
 
-/// What the daemon counts. Clones share the series.
+/// The daemon's metrics. Clones share the series.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Metrics {
     starts: ByLabel,
@@ -36,7 +36,7 @@ const PHASES: [(DaemonPhase, &str); 4] = [
 // === impl Metrics ===
 
 impl Metrics {
-    /// All series are there from the beginning, so that none appears with its first count.
+    /// Registers the metrics. All series exist from the beginning, so that none appears with its first count.
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         let of = |family: &ByLabel, name, values: &[&'static str]| {
@@ -65,22 +65,22 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_imex_exits",
-            "Ends of nvidia-imex that nobody asked for, by how",
+            "Unexpected exits of nvidia-imex, and failed starts, by how",
             self.exits.clone(),
         );
         registry.register(
             "imex_dra_imex_signals",
-            "SIGUSR1 to nvidia-imex, since names had new addresses",
+            "SIGUSR1 signals sent to nvidia-imex",
             self.signals.clone(),
         );
         registry.register(
             "imex_dra_imex_queries",
-            "Questions to nvidia-imex for its state, by answer",
+            "Answers of nvidia-imex-ctl, by answer",
             self.queries.clone(),
         );
         registry.register(
             "imex_dra_imex_hosts_writes",
-            "Writes of the hosts file, since members changed or somebody else wrote it",
+            "Writes of the hosts file",
             self.names_written.clone(),
         );
     }
@@ -88,7 +88,7 @@ impl Metrics {
     fn register_gauges(&self, registry: &mut Registry) {
         registry.register(
             "imex_dra_imex_index",
-            "Index of this node in the node list of its clique; -1: none",
+            "Index of this node in its clique, or -1",
             self.index.clone(),
         );
         registry.register(
@@ -98,7 +98,7 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_imex_phase",
-            "1 for the phase that the kubelet plugin is told, else 0",
+            "1 for the phase in state.json, else 0",
             self.phase.clone(),
         );
         registry.register(

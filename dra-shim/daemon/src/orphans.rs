@@ -1,4 +1,4 @@
-//! The duty of PID 1, and of whoever else orphans are given to: their zombies are reaped.
+//! Reaps orphaned processes: the duty of PID 1 and of child subreapers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,8 +7,8 @@ use nix::sys::prctl;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getpid};
 
-/// Reaps processes that this one has not started. Those that it has started are reaped by who did, at once:
-/// a zombie that two looks see, seconds apart, is an orphan.
+/// Reaps zombies that this process has not started. Its own children are reaped at once by the code that started
+/// them, so a zombie in two scans, seconds apart, is an orphan.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
     seen: BTreeSet<i32>,
@@ -17,7 +17,7 @@ pub(crate) struct Orphans {
 // === impl Orphans ===
 
 impl Orphans {
-    /// From now on, orphans of this process's descendants are its children, even if it is not PID 1.
+    /// Makes this process the parent of its descendants' orphans, even if it is not PID 1.
     // req: DAEMON-7
     pub(crate) fn adopt() -> Self {
         // It fails before Linux 3.4; then only PID 1 gets them.
@@ -25,20 +25,20 @@ impl Orphans {
         Self::default()
     }
 
-    /// Looks for them. `own` is never taken for one.
+    /// Scans for orphans and reaps them. `own` is never treated as one.
     pub(crate) fn look(&mut self, own: Option<Pid>) {
         let own = own.map(Pid::as_raw);
         let mut zombies = zombies();
         zombies.retain(|pid| Some(*pid) != own);
         for pid in zombies.intersection(&self.seen) {
-            // Nobody has reaped it since the last look.
+            // Still not reaped since the last scan.
             let _ = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));
         }
         self.seen = zombies;
     }
 }
 
-/// The children of this process that have ended. In a pod, there are few processes to look at.
+/// The zombie children of this process. A pod has few processes to scan.
 fn zombies() -> BTreeSet<i32> {
     let parent = getpid().as_raw();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -49,7 +49,7 @@ fn zombies() -> BTreeSet<i32> {
 /// `PID (NAME) STATE PARENT ...`, where the name may have spaces and parentheses.
 fn is_zombie_of(pid: i32, parent: i32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return false; // it is gone
+        return false; // the process no longer exists
     };
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let mut words = rest.split_whitespace();

@@ -1,4 +1,4 @@
-//! Asks `nvidia-imex` for its state.
+//! Queries the state of `nvidia-imex`.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::task::spawn_blocking;
 use crate::core::facts::Answer;
 use crate::files::Files;
 
-/// An answer, and the run of `nvidia-imex` that was asked.
+/// An answer, and the queried run of `nvidia-imex`.
 pub(crate) type Answered = (u64, Answer);
 
-/// Asks through `nvidia-imex-ctl`, one question at a time.
+/// Queries through `nvidia-imex-ctl`, one at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Query {
     imex: HostImex,
@@ -37,12 +37,12 @@ impl Query {
         }
     }
 
-    /// Asks in the background. There is always an answer, after `limit` at the latest.
+    /// Queries in the background. There is always an answer, after `limit` at the latest.
     pub(crate) fn ask(&self, run: u64) {
         let query = self.clone();
         spawn_blocking(move || {
             let answer = answer(query.imex.check_ready(query.limit), query.limit);
-            // The daemon may be ending.
+            // The daemon may be shutting down.
             let _ = query.answers.send((run, answer));
         });
     }
@@ -53,7 +53,7 @@ fn answer(result: Result<(), HostImexError>, limit: Duration) -> Answer {
         Ok(()) => Answer::Ready,
         Err(HostImexError::TimedOut { .. }) => Answer::Unresponsive(limit),
         Err(HostImexError::NotReady { stdout, .. }) => {
-            Answer::NotReady(format!("nvidia-imex is not READY but {stdout:?}"))
+            Answer::NotReady(format!("nvidia-imex is not READY; its state is {stdout:?}"))
         }
         Err(error) => Answer::NotReady(error_chain(&error)),
     }

@@ -1,4 +1,4 @@
-//! What people are told: lines of the log, and events about this pod.
+//! Reports for administrators: log lines and events about this pod.
 
 use daemon_runtime::Events;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -8,7 +8,7 @@ use crate::args::PodArgs;
 use crate::certificates::Finding;
 use crate::core::facts::{DRIVER_TOO_OLD, Report, StartReason};
 
-/// Tells people.
+/// Writes log lines and events.
 pub(crate) struct Reports {
     events: Events,
     pod: ObjectReference,
@@ -44,7 +44,7 @@ impl Reports {
             }
             Report::Unresponsive(so_long) => {
                 let note = format!(
-                    "nvidia-imex runs and does not answer ({} s); it is not restarted, since programs that import memory would die with it: once this node has no workload, delete this pod",
+                    "nvidia-imex has not answered for {} s; not restarted, because that would kill programs that import memory: delete this pod once this node has no workload",
                     so_long.as_secs()
                 );
                 warn!("{note}");
@@ -52,7 +52,7 @@ impl Reports {
                     .warning(&self.pod, "ImexHangs", "Supervise", &note);
             }
             Report::Moved(reason) => {
-                let note = format!("nvidia-imex is started anew: {}", moved(*reason));
+                let note = format!("restarting nvidia-imex: {}", moved(*reason));
                 info!(reason = reason.label(), "{note}");
                 self.events
                     .normal(&self.pod, "ImexRestarted", "Supervise", &note);
@@ -62,19 +62,19 @@ impl Reports {
 }
 
 impl Reports {
-    /// What is wrong with the certificates.
+    /// Reports a problem with the certificates.
     // req: MODE-41
     pub(crate) fn certificates(&self, finding: &Finding) {
         let (reason, note) = match finding {
             Finding::Refused(why) => (
                 "ImexCertificatesRefused",
                 format!(
-                    "{why}; nvidia-imex is not started without, or goes on with those that it has"
+                    "{why}; nvidia-imex does not start without valid certificates, or keeps running with its current ones"
                 ),
             ),
             Finding::EndsSoon => (
                 "ImexCertificatesEnd",
-                "the certificates of IMEX daemons end within a week, and then no daemon connects to another: renew the Secret of imex.tlsSecret"
+                "the certificates of the IMEX daemons expire within a week; then the daemons can no longer connect to each other: renew the Secret of imex.tlsSecret"
                     .to_owned(),
             ),
         };
@@ -86,8 +86,8 @@ impl Reports {
 fn moved(reason: StartReason) -> &'static str {
     match reason {
         StartReason::Clique => "this node has left its clique",
-        StartReason::Index => "this node has another index in its clique",
+        StartReason::Index => "this node has a new index in its clique",
         StartReason::List => "the node list of the clique has changed",
-        StartReason::First | StartReason::Exited => "it had ended",
+        StartReason::First | StartReason::Exited => "it had exited",
     }
 }

@@ -1,4 +1,4 @@
-//! Wires everything together.
+//! Builds and runs the daemon.
 
 use std::fs;
 use std::io;
@@ -26,16 +26,16 @@ use crate::supervisor::Supervisor;
 
 const PROGRAM: &str = "compute-domain-daemon";
 
-/// Tells this boot from others.
+/// File with the ID of this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The supervisor waits for nothing longer than five seconds: see its limits.
+/// Liveness limit of the supervisor. Each of its own waits is limited to five seconds.
 const SUPERVISOR_LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the daemon until a signal ends it, or asks one.
+/// Runs the daemon until a signal stops it, or checks a running one.
 ///
 /// # Errors
-/// Only what a person has to change: see [`StartError`].
+/// Only errors that an administrator must fix: see [`StartError`].
 pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
     let Args {
         command,
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         .map_err(|err| StartError::new(&err, "the container needs /proc"))?;
     let shutdown = signals::shutdown()?;
     let (readiness, liveness) = (Readiness::default(), Liveness::default());
-    // An outage of the API server stops nothing that runs.
+    // Start conditions: a later outage of the API server does not make the pod unready.
     let api_server = readiness.add_start_condition("api-server", "it has not answered yet");
     let watched = readiness.add_start_condition("clique-watch", "not watched yet");
     let ready = readiness.add_condition("imex", "nvidia-imex has not been started yet");
@@ -120,7 +120,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// NVML is read on threads of its own: one that hangs holds nothing else up.
+/// Reads NVML on separate threads, so that a hanging call does not block the daemon.
 fn watch_fabric(root: &DriverRoot) -> io::Result<(FabricWatch, Arc<Notify>)> {
     let changed = Arc::new(Notify::new());
     let notify = Arc::clone(&changed);

@@ -1,4 +1,4 @@
-//! Does what the core decides, and tells it what comes of it.
+//! Performs the core's actions and reports their results to it.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -31,21 +31,21 @@ use crate::orphans::Orphans;
 use crate::query::{Answered, Query};
 use crate::reports::Reports;
 
-/// How long `nvidia-imex` may take to end when the daemon ends, so that this takes a second in all.
+/// How long `nvidia-imex` may take to exit when the daemon shuts down. The shutdown takes a second in all.
 const LAST_PATIENCE: Duration = Duration::from_millis(800);
 
-/// How often orphans are looked for, see [`Orphans`].
+/// How often orphans are reaped, see [`Orphans`].
 const ORPHANS_EVERY: Duration = Duration::from_secs(5);
 
-/// How often the certificates are looked at. kubelet needs up to a minute for a Secret that has changed.
+/// How often the certificates are checked. kubelet needs up to a minute to update the files of a changed Secret.
 const RENEWALS_EVERY: Duration = Duration::from_secs(5);
 
-/// Everything that the core's actions need.
+/// Runs the daemon: collects events for the core and performs its actions.
 pub(crate) struct Supervisor {
     pub(crate) core: Core,
     pub(crate) me: Me,
     pub(crate) namespace: String,
-    /// A client for the watch, whose condition it sets.
+    /// The client for the watch. It sets the watch's readiness condition.
     pub(crate) watching: Client,
     pub(crate) driver_root: DriverRoot,
     pub(crate) fabric: FabricWatch,
@@ -57,24 +57,24 @@ pub(crate) struct Supervisor {
     pub(crate) reports: Reports,
     pub(crate) metrics: Metrics,
     pub(crate) ready: ReadinessCondition,
-    /// Those of the API server, which readiness waits for once.
+    /// The API server's conditions, which must be met once before the pod is ready.
     pub(crate) of_start: [ReadinessCondition; 2],
     pub(crate) heartbeat: Heartbeat,
     pub(crate) orphans: Orphans,
     pub(crate) watch: Option<CliqueWatch>,
     pub(crate) imex: Option<Imex>,
-    /// If the members connect by mutual TLS.
+    /// Set if the members connect by mutual TLS.
     pub(crate) certificates: Option<Certificates>,
-    /// Why the state could not be written the last time, if it could not.
+    /// The error of the last write of the state, if it failed.
     pub(crate) unwritten: Option<String>,
-    /// The state that was logged last.
+    /// The last logged state.
     pub(crate) published_state: Option<DaemonState>,
 }
 
 // === impl Supervisor ===
 
 impl Supervisor {
-    /// Until `shutdown`. Runs on the main thread, with which `nvidia-imex` dies.
+    /// Runs until `shutdown`, on the main thread: `nvidia-imex` dies with that thread.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) {
         let mut orphans = tokio::time::interval(ORPHANS_EVERY);
         let mut renewals = tokio::time::interval(RENEWALS_EVERY);
@@ -97,7 +97,7 @@ impl Supervisor {
                 }
                 _ = renewals.tick(), if self.certificates.is_some() => {
                     if self.look_at_certificates() {
-                        info!("the certificates are renewed");
+                        info!("certificates renewed; nvidia-imex will reload them");
                         self.core.certificates_renewed();
                     }
                 }
@@ -108,7 +108,7 @@ impl Supervisor {
         self.end().await;
     }
 
-    /// Does what there is to do, until there is nothing.
+    /// Performs actions until the core has none.
     async fn act(&mut self) {
         self.follow_clique();
         loop {
@@ -125,7 +125,7 @@ impl Supervisor {
         let Some(clique) = self.core.clique() else {
             self.watch = None;
             if self.core.has_nothing_to_run() {
-                // The API server is never asked, so that readiness would wait for its answer for ever.
+                // No request is sent to the API server, so these conditions would never be met.
                 self.of_start.iter().for_each(ReadinessCondition::set_met);
             }
             return;
@@ -158,7 +158,7 @@ impl Supervisor {
         let membership = match seen {
             Seen::Object(object) => Membership::read(clique, object, &self.me),
             Seen::Absent => Err(format!(
-                "there is no ComputeDomainClique {clique} in namespace {}: the controller makes it",
+                "ComputeDomainClique {clique} does not exist in namespace {}; the controller creates it",
                 self.namespace
             )),
             Seen::Unreadable(error) => Err(format!(
@@ -217,7 +217,7 @@ impl Supervisor {
             index = start_config.index,
             length = start_config.length,
             reason = reason.label(),
-            "nvidia-imex starts"
+            "starting nvidia-imex"
         );
         self.metrics.started(reason);
         if let Some(exit) = Exit::of_old_driver(&self.driver_root) {
@@ -225,7 +225,7 @@ impl Supervisor {
             return;
         }
         let config = self.files.config();
-        // It reads those that there are now: no signal is needed.
+        // nvidia-imex reads the current files when it starts: no signal is needed.
         self.look_at_certificates();
         let certified = self
             .certificates
@@ -251,7 +251,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns whether there are others than before.
+    /// Checks the certificates. Returns whether they were renewed.
     // req: MODE-41, MODE-42
     fn look_at_certificates(&mut self) -> bool {
         let Some(certificates) = &mut self.certificates else {
@@ -266,7 +266,7 @@ impl Supervisor {
     }
 
     fn signal(&self) {
-        info!("members have new addresses, or certificates are renewed: SIGUSR1 to nvidia-imex");
+        info!("sending SIGUSR1 to nvidia-imex: new member addresses or certificates");
         self.metrics.signalled();
         self.imex.iter().for_each(|it| it.signal(Signal::SIGUSR1));
     }
@@ -285,9 +285,9 @@ impl Supervisor {
         if error != self.unwritten {
             let path = self.files.state();
             if let Some(error) = &error {
-                warn!(path = %path.display(), error, "cannot write the state");
+                warn!(path = %path.display(), error, "cannot write the state file; retrying");
             } else {
-                info!(path = %path.display(), "the state is written again");
+                info!(path = %path.display(), "the state file was written again");
             }
             self.unwritten = error;
         }
@@ -306,12 +306,12 @@ impl Supervisor {
                 reason,
                 ..
             } = &state;
-            info!(clique, index, ?phase, reason, "state");
+            info!(clique, index, ?phase, reason, "state changed");
             self.published_state = Some(state);
         }
     }
 
-    /// No claim is prepared any more; `nvidia-imex` tells its peers, and ends.
+    /// Shuts down: publishes that no claim may be prepared, and lets `nvidia-imex` notify its peers and exit.
     // req: DAEMON-7
     async fn end(mut self) {
         if let Some(imex) = &self.imex {
@@ -320,21 +320,21 @@ impl Supervisor {
         let (state, _) = self.core.state();
         let state = DaemonState {
             phase: DaemonPhase::Starting,
-            reason: "this node's IMEX daemon has ended".to_owned(),
+            reason: "this node's IMEX daemon has stopped".to_owned(),
             ..state
         };
         if let Err(error) = self.files.write_state(&state) {
-            warn!(%error, "cannot write the state");
+            warn!(%error, "cannot write the state file");
         }
         let Some(mut imex) = self.imex.take() else {
             return;
         };
         tokio::select! {
-            exit = imex.ended() => info!("nvidia-imex has ended: {}", exit.how),
+            exit = imex.ended() => info!("nvidia-imex has exited: {}", exit.how),
             () = sleep(LAST_PATIENCE) => {
-                warn!("nvidia-imex has not ended within 0.8 s after SIGTERM, and is killed");
+                warn!("nvidia-imex did not exit within 0.8 s after SIGTERM; killing it");
                 imex.kill();
-                // The kernel may need a moment; it dies with this process anyway.
+                // The kernel may need a moment. nvidia-imex dies with this process anyway.
                 let _ = timeout(LAST_PATIENCE / 8, imex.ended()).await;
             }
         }

@@ -1,4 +1,4 @@
-//! What the core wants done.
+//! Actions that the core requests.
 
 use std::net::IpAddr;
 
@@ -7,40 +7,40 @@ use compute_domain_api::driver_managed::DaemonState;
 use crate::core::facts::{Report, StartReason};
 use crate::core::membership::{Membership, Peers, StartConfig};
 
-/// Something that has to be done.
+/// An action for the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Write the hosts file, unless it is so already; then tell `Core::names_written`.
+    /// Write the hosts file, unless it is up to date; then call `Core::names_written`.
     WriteNames {
         addresses: Vec<(IpAddr, String)>,
         own_name: String,
     },
-    /// Write configuration and node list and start `nvidia-imex`; if that fails, tell `Core::exited`.
+    /// Write configuration and node list and start `nvidia-imex`; if that fails, call `Core::exited`.
     Start {
         start_config: StartConfig,
         reason: StartReason,
     },
-    /// SIGUSR1: names have new addresses, or certificates are renewed.
+    /// Send SIGUSR1: names have new addresses, or certificates were renewed.
     Signal,
-    /// SIGTERM; then tell `Core::exited`.
+    /// Send SIGTERM. Call `Core::exited` when the process exits.
     Terminate,
-    /// SIGKILL.
+    /// Send SIGKILL.
     Kill,
-    /// Ask `nvidia-imex-ctl`; then tell `Core::answered` with this run.
+    /// Query `nvidia-imex-ctl`; then call `Core::answered` with this run.
     Ask { run: u64 },
     /// Read the fabric soon.
     ReadFabric,
-    /// Write the state, unless it is so already; if that fails, tell `Core::publish_failed`.
+    /// Write the state, unless it is up to date; if that fails, call `Core::publish_failed`.
     Publish {
         state: DaemonState,
         /// Why the pod is not ready.
         unready: Option<String>,
     },
-    /// Tell people.
+    /// Log the report and write an event.
     Report(Report),
 }
 
-/// What `nvidia-imex` should be run with.
+/// The desired configuration and peers of `nvidia-imex`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) start_config: StartConfig,
@@ -50,7 +50,7 @@ pub(crate) struct Plan {
 // === impl Plan ===
 
 impl Plan {
-    /// Whether it has another seat, or an address at another index.
+    /// Whether this node's place differs, or an address has moved to another index.
     pub(crate) fn is_moved_by(&self, membership: &Membership) -> bool {
         let is_moved = |(index, address): (&u32, &IpAddr)| {
             let mut peers = membership.peers.iter();

@@ -1,28 +1,28 @@
-//! How long to wait before `nvidia-imex` is started again.
+//! Back-off between restarts of `nvidia-imex`.
 
 use std::time::Duration;
 
-/// After the first exit. It may have been killed by hand: it is back at once.
+/// Pause after the first exit. Short, because it may have been killed by hand.
 const SHORTEST: Duration = Duration::from_millis(250);
 
-/// What it grows to, doubling: two starts a minute cost nothing.
+/// Maximum of the doubling pause: two starts a minute cost almost nothing.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Whoever ran for so long did not fail to start: the next pause is short again.
+/// A process that ran this long did not fail to start: the next pause is short again.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// While another `nvidia-imex` has the driver's session. It may be gone at any time, and each attempt
-/// ends within a moment.
+/// Pause while another `nvidia-imex` holds the driver's session. It may exit at any time, and each
+/// attempt fails quickly.
 pub(crate) const IN_USE: Duration = Duration::from_secs(5);
 
-/// Pauses that grow while one start after the other fails.
+/// Pauses that grow with consecutive failures.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// The pause after it ran for so long.
+    /// The pause after a process that ran for this long.
     pub(crate) fn after(&mut self, ran: Duration) -> Duration {
         if ran >= STEADY {
             self.failures = 0;

@@ -1,19 +1,19 @@
-//! What the world tells the core, and what people are told.
+//! Inputs of the core, and its reports.
 
 use std::time::Duration;
 
-/// What NVML says of this node.
+/// NVML's reading of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fabric {
-    /// Nothing, for this reason.
+    /// Unknown, for this reason.
     Unknown(String),
-    /// It is in no clique, for this reason.
+    /// The node is in no clique, for this reason.
     NoClique(String),
-    /// It is in this one.
+    /// The node is in this clique.
     Clique(String),
 }
 
-/// [`Exit::class`] of an `nvidia-imex` that was not started, because the node's driver is too old for it.
+/// [`Exit::class`] if `nvidia-imex` was not started because the node's driver is too old.
 pub(crate) const DRIVER_TOO_OLD: &str = "driver-too-old";
 
 /// How `nvidia-imex` ended, or why it was not started.
@@ -23,31 +23,31 @@ pub(crate) struct Exit {
     pub(crate) how: String,
     /// A label of metrics: `code`, `signal`, `in-use`, `not-started` or [`DRIVER_TOO_OLD`].
     pub(crate) class: &'static str,
-    /// Another `nvidia-imex` has the driver's session.
+    /// Another `nvidia-imex` holds the driver's session.
     pub(crate) in_use: bool,
-    /// The last line that it wrote.
+    /// Its last line of output.
     pub(crate) last_line: String,
 }
 
-/// What `nvidia-imex-ctl -q` says.
+/// Answer of `nvidia-imex-ctl -q`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// `READY`.
     Ready,
     /// Another state, or no connection.
     NotReady(String),
-    /// Nothing for so long.
+    /// No answer for this long.
     Unresponsive(Duration),
 }
 
 /// Why `nvidia-imex` is started. Also a label of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum StartReason {
-    /// This process has just begun.
+    /// First start by this daemon.
     First,
-    /// It had ended by itself.
+    /// It had exited by itself.
     Exited,
-    /// The node is in another clique, or in one again.
+    /// The node is in another clique, or in a clique again.
     Clique,
     /// The node has another index.
     Index,
@@ -55,25 +55,25 @@ pub(crate) enum StartReason {
     List,
 }
 
-/// Something that people should know, beside the state.
+/// A report for administrators, in addition to the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// It has ended by itself, or was not started.
+    /// It has exited by itself, or was not started.
     Ended(Exit),
-    /// It does not answer any more.
+    /// It has stopped answering.
     Unresponsive(Duration),
-    /// It is started anew, because its place has changed.
+    /// It is restarted because its place has changed.
     Moved(StartReason),
 }
 
 // === impl Exit ===
 
 impl Exit {
-    /// For people.
+    /// The exit as a sentence.
     // req: DAEMON-5, DAEMON-6
     pub(crate) fn sentence(&self) -> String {
         if self.in_use {
-            return "another nvidia-imex has the IMEX session of this node's driver (NV_ERR_IN_USE): the host's own service, or a daemon of NVIDIA's DRA driver, for the ComputeDomain whose UID the node has as its label resource.nvidia.com/computeDomain; this one starts when that has ended".to_owned();
+            return "another nvidia-imex holds the IMEX session of this node's driver (NV_ERR_IN_USE): the host's own service, or a daemon of NVIDIA's DRA driver (the node label resource.nvidia.com/computeDomain then has the UID of its ComputeDomain); this one starts when the other one exits".to_owned();
         }
         let reported = match self.last_line.as_str() {
             "" => String::new(),
@@ -82,7 +82,7 @@ impl Exit {
         if matches!(self.class, "not-started" | DRIVER_TOO_OLD) {
             return format!("nvidia-imex cannot be started: {}", self.how);
         }
-        format!("nvidia-imex has ended ({}){reported}", self.how)
+        format!("nvidia-imex has exited ({}){reported}", self.how)
     }
 }
 

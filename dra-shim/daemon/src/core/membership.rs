@@ -1,4 +1,4 @@
-//! What a `ComputeDomainClique` says of this node.
+//! This node's membership according to its `ComputeDomainClique`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use compute_domain_api::clique::{CliqueDaemon, ComputeDomainCliqueRoot};
 use compute_domain_api::driver_managed::NameScheme;
 
-/// Who this daemon is. None of it changes while the process lives.
+/// Identity of this daemon. It does not change while the process runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Me {
     pub(crate) node: String,
@@ -14,13 +14,13 @@ pub(crate) struct Me {
     pub(crate) address: IpAddr,
 }
 
-/// What `nvidia-imex` reads once, when it starts: with another one, it has to be started anew.
+/// Settings that `nvidia-imex` reads only when it starts. A change requires a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StartConfig {
     pub(crate) clique: String,
-    /// Its line in the node list.
+    /// This node's line in the node list.
     pub(crate) index: u32,
-    /// The lines of the node list.
+    /// Number of lines of the node list.
     pub(crate) length: u32,
     pub(crate) scheme: NameScheme,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Membership {
 // === impl StartConfig ===
 
 impl StartConfig {
-    /// Its host name.
+    /// This node's host name.
     pub(crate) fn own_name(&self) -> String {
         self.scheme.host_name(&self.clique, self.index)
     }
@@ -52,7 +52,7 @@ impl Membership {
     /// Reads the object of `clique`.
     ///
     /// # Errors
-    /// Why this node is no member yet, as one sentence for people.
+    /// Why this node is not a member yet, as one sentence.
     // req: DAEMON-3
     pub(crate) fn read(
         clique: &str,
@@ -61,13 +61,13 @@ impl Membership {
     ) -> Result<Self, String> {
         let (Some(length), Some(scheme)) = (object.list_length, object.name_scheme) else {
             return Err(format!(
-                "ComputeDomainClique {clique} has no listLength or nameScheme: it is not the controller's"
+                "ComputeDomainClique {clique} has no listLength or nameScheme: the controller did not create it"
             ));
         };
         let own = object.daemons.iter().find(|it| it.node_name == me.node);
         let own = own.ok_or_else(|| {
             format!(
-                "node {} is not in ComputeDomainClique {clique}: the controller has not added it, or its {length} places are taken (events of the node say so)",
+                "node {} is not in ComputeDomainClique {clique}: the controller has not added it yet, or all {length} places are taken (see the node's events)",
                 me.node
             )
         })?;
@@ -81,7 +81,7 @@ impl Membership {
         let known_as: Option<IpAddr> = own.ip_address.parse().ok();
         if known_as != Some(me.address) {
             return Err(format!(
-                "ComputeDomainClique {clique} has the address {:?} for this node, and this pod's is {}",
+                "ComputeDomainClique {clique} has the address {:?} for this node, but this pod's address is {}",
                 own.ip_address, me.address
             ));
         }
@@ -110,14 +110,14 @@ fn place(own: &CliqueDaemon, length: u32) -> Result<u32, String> {
     let index = u32::try_from(own.index).ok();
     index.filter(|index| *index < length).ok_or_else(|| {
         format!(
-            "the index of node {} is {}, and the node list has {length} lines",
+            "the index of node {} is {}, but the node list has {length} lines",
             own.node_name, own.index
         )
     })
 }
 
-/// A member with an address. One with ours is a node whose pod is gone and whose address this pod has
-/// got: `nvidia-imex` would take that line for its own.
+/// A member with an address other than this pod's. Otherwise the member's pod was deleted and this pod has got its
+/// address: `nvidia-imex` would take that line for its own.
 fn peer(member: &CliqueDaemon, length: u32, me: &Me) -> Option<(u32, IpAddr)> {
     let index = place(member, length).ok()?;
     let address = member.ip_address.parse().ok()?;

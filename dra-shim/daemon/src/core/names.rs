@@ -1,14 +1,14 @@
-//! Which address each name of the node list has.
+//! Addresses of the names in the node list.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::core::membership::{Peers, StartConfig};
 
-/// The address of names without a member. No interface has it, and the kernel refuses a connection at
-/// once; a name without any address would be asked of DNS again and again.
+/// The address of names without a member. No interface has it, so the kernel refuses connections immediately. A name
+/// without any address would cause repeated DNS queries.
 pub(crate) const UNASSIGNED: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// Every name of the node list with its address, in its order.
+/// Every name of the node list with its address, in the order of the list.
 pub(crate) fn addresses(
     start_config: &StartConfig,
     peers: &Peers,
@@ -30,8 +30,8 @@ pub(crate) fn addresses(
         .collect()
 }
 
-/// Whether a name of `wanted` has an address that `nvidia-imex` was not told of. A name that has lost its
-/// address is none: the connection ends by itself.
+/// Whether a name of `wanted` has an address that `nvidia-imex` does not know yet. A name that has lost its
+/// address does not count: the connection ends by itself.
 pub(crate) fn has_new_addresses(wanted: &Peers, known: &Peers) -> bool {
     wanted
         .iter()

@@ -1,4 +1,4 @@
-//! The one process, and what is known of it.
+//! State of the `nvidia-imex` process.
 
 use std::time::{Duration, Instant};
 
@@ -7,46 +7,46 @@ use crate::core::facts::{Answer, Report, StartReason};
 use crate::core::membership::{Peers, StartConfig};
 use crate::core::names::has_new_addresses;
 
-/// `nvidia-imex` ignores a signal within 5 s of the last one, and nothing sends it again.
+/// Minimum time between signals: `nvidia-imex` ignores a signal within 5 s of the last one, and no one repeats it.
 pub(crate) const SIGNAL_PAUSE: Duration = Duration::from_secs(5);
 
-/// How often it is asked while it starts, while it should be ready and is not, and while it is ready.
+/// Intervals of queries: while it starts, while it should be ready but is not, and while it is ready.
 const ASK_STARTING: Duration = Duration::from_millis(100);
 const ASK_UNREADY: Duration = Duration::from_secs(1);
 const ASK_READY: Duration = Duration::from_secs(5);
 
-/// How long it is starting.
+/// How long it counts as starting.
 const STARTING: Duration = Duration::from_secs(10);
 
-/// This many answers in a row that do not come are a hang; one may be a machine that is busy.
+/// This many timeouts in a row count as a hang. A single one may be caused by a busy machine.
 const SILENCES: u32 = 2;
 
 #[derive(Debug)]
 pub(crate) enum Process {
-    /// There is none; the next may start then.
+    /// There is no process; the next one may start at `until`.
     Down {
         until: Instant,
-        /// Why there is none.
+        /// Why there is no process.
         why: String,
-        /// Whether that is the node's driver.
+        /// Whether the node's driver is too old.
         driver_too_old: bool,
     },
     Up(Up),
-    /// It was told to end, and is killed then.
+    /// It was sent SIGTERM, and is killed at `kill_at`.
     Ending {
         kill_at: Option<Instant>,
     },
 }
 
-/// A process that runs.
+/// A running process.
 #[derive(Debug)]
 pub(crate) struct Up {
     pub(crate) run: u64,
     pub(crate) start_config: StartConfig,
     pub(crate) since: Instant,
-    /// The addresses that it has looked up, or was told to look up.
+    /// The addresses that it has resolved or was signalled to resolve.
     pub(super) known_peers: Peers,
-    /// The certificates that it has read, or was told to read.
+    /// The certificates that it has read or was signalled to read.
     pub(super) certificates: u64,
     /// The last answer.
     pub(crate) answer: Option<Answer>,
@@ -72,8 +72,8 @@ impl Up {
         }
     }
 
-    /// When SIGUSR1 is to be sent, if it is. Never before the first answer: a process that has not
-    /// installed its handler is killed by it.
+    /// When to send SIGUSR1, if necessary. Never before the first answer: the signal kills a process
+    /// that has not installed its handler yet.
     // req: DAEMON-4, MODE-42
     pub(super) fn signal_due_at(
         &self,
@@ -89,7 +89,7 @@ impl Up {
         Some(last.map_or(self.since, |last| last + SIGNAL_PAUSE))
     }
 
-    /// Why it cannot go on as it is.
+    /// Why it must be restarted.
     pub(super) fn moved_to(&self, plan: Option<&Plan>) -> StartReason {
         match plan.map(|plan| &plan.start_config) {
             Some(start_config) if start_config.clique != self.start_config.clique => {

@@ -1,4 +1,4 @@
-//! What the daemon says of itself.
+//! The published state of the daemon.
 
 use compute_domain_api::driver_managed::{DaemonPhase, DaemonState, Place};
 
@@ -36,7 +36,7 @@ impl Core {
         (state, unready)
     }
 
-    /// The place with which `nvidia-imex` runs, or ran last: what the object says by now is no proof of what ran.
+    /// The place with which `nvidia-imex` runs or last ran. The object may have changed since.
     fn place(&self) -> Option<Place> {
         let start_config = self.last_start_config.as_ref();
         let start_config = start_config
@@ -63,7 +63,7 @@ impl Core {
             // There is nothing to run.
             Fabric::NoClique(_) => return None,
             Fabric::Unknown(reason) if self.plan.is_none() => {
-                return Some(format!("the clique of this node is not known: {reason}"));
+                return Some(format!("the clique of this node is unknown: {reason}"));
             }
             Fabric::Unknown(_) | Fabric::Clique(_) => {}
         }
@@ -73,7 +73,7 @@ impl Core {
         match &self.process {
             Process::Down { .. } if self.names.failure.is_some() => self.names.failure.clone(),
             Process::Down { why, .. } => Some(why.clone()),
-            Process::Ending { .. } => Some("nvidia-imex is started again".to_owned()),
+            Process::Ending { .. } => Some("nvidia-imex is restarting".to_owned()),
             Process::Up(up) => self.unready_of(up),
         }
     }
@@ -81,7 +81,7 @@ impl Core {
     fn unready_of(&self, up: &Up) -> Option<String> {
         let plan = self.plan.as_ref()?;
         if up.start_config != plan.start_config {
-            return Some("nvidia-imex is started again".to_owned());
+            return Some("nvidia-imex is restarting".to_owned());
         }
         if self.names.failure.is_some() {
             return self.names.failure.clone();
@@ -94,7 +94,7 @@ impl Core {
             Some(Answer::Ready) => None,
             Some(Answer::NotReady(answer)) => Some(answer.clone()),
             Some(Answer::Unresponsive(so_long)) => Some(format!(
-                "nvidia-imex runs and has not answered for {} s; it is not restarted, since programs that import memory would die with it",
+                "nvidia-imex has not answered for {} s; not restarted, because that would kill programs that import memory",
                 so_long.as_secs()
             )),
         }

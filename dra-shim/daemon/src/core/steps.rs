@@ -1,4 +1,4 @@
-//! The steps of the one process: when it is started, signalled, asked and ended.
+//! Steps of the `nvidia-imex` process: start, signal, query and stop.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::core::action::{Action, Plan};
 use crate::core::facts::Report;
 use crate::core::process::{Process, Up};
 
-/// How long it may take to tell its peers that it ends.
+/// How long it may take to notify its peers and exit.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 // === impl Core ===
@@ -65,7 +65,7 @@ impl Core {
         self.last_start_config = Some(plan.start_config.clone());
     }
 
-    /// `None` while it waits for an event.
+    /// When the process needs the next step; `None` while it waits for an event.
     pub(crate) fn process_wakes_at(&self) -> Option<Instant> {
         match (&self.process, &self.plan) {
             (Process::Down { until, .. }, Some(_)) if self.names.failure.is_none() => Some(*until),
