@@ -1,8 +1,8 @@
 //! Certificates for mutual TLS between the members of a clique: the files of a Secret of type `kubernetes.io/tls`, such
 //! as cert-manager creates, and the copies that `nvidia-imex` reads.
 //!
-//! kubelet replaces the files when the Secret changes. They are copied for `nvidia-imex` only after a check: if it cannot
-//! read its own certificate, it refuses every peer.
+//! kubelet replaces the files when the Secret changes. They are copied for `nvidia-imex` only after a check: if
+//! `nvidia-imex` cannot read its own certificate, it refuses every peer.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -30,7 +30,8 @@ const KEY: &str = "tls.key";
 const AUTHORITY: &str = "ca.crt";
 
 /// Why a valid key is refused.
-const KEYS: &str = "unsupported key: use RSA (2048 bits or more), ECDSA on P-256 or P-384, or Ed25519";
+const KEYS: &str =
+    "unsupported key: use RSA (2048 bits or more), ECDSA on P-256 or P-384, or Ed25519";
 
 /// kubelet's link to the directory with the current files. The Secret's files link into it.
 const DATA: &str = "..data";
@@ -206,8 +207,8 @@ impl Certificates {
 // === impl Contents ===
 
 impl Contents {
-    /// Reads a consistent snapshot of all three files. *Fact*: kubelet creates new files in a new directory, then changes
-    /// the link `..data` to it.
+    /// Reads a consistent snapshot of all three files. *Fact*: kubelet creates new files in a new directory, and then
+    /// changes the link `..data` to it.
     fn read(dir: &Path) -> Result<Self, String> {
         let mut attempts = 0;
         loop {

@@ -11,7 +11,7 @@ use super::*;
 const NAME: &str = "compute-domain-daemon";
 const FILES: [&str; 3] = [CERTIFICATE, KEY, AUTHORITY];
 
-/// PEM of this kind, with nothing that means something.
+/// PEM of this kind with meaningless content.
 fn pem(kind: &str) -> String {
     format!("-----BEGIN {kind}-----\nAAAA\n-----END {kind}-----\n")
 }
@@ -48,7 +48,7 @@ fn mk_params(name: &str) -> CertificateParams {
     params
 }
 
-/// A Secret's files, and where they are copied to.
+/// A Secret's files and their copies.
 struct Secret {
     dir: tempfile::TempDir,
     authority: Authority,
@@ -73,7 +73,7 @@ impl Secret {
         self.dir.path().join("made/copies")
     }
 
-    /// Has a certificate made.
+    /// Issues a certificate and writes the files.
     fn write(&self, params: &CertificateParams) {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.authority.issuer).unwrap();
@@ -107,7 +107,7 @@ impl Secret {
     }
 }
 
-/// What is done before `nvidia-imex` starts.
+/// The check before `nvidia-imex` starts.
 fn install(certificates: &mut Certificates) -> Result<(), String> {
     certificates.look(now());
     certificates.usable()
@@ -139,7 +139,7 @@ fn good_files_are_copied_for_root_only_and_again_when_they_are_renewed() {
 
 type Break = fn(&Secret);
 
-/// What can be wrong with a Secret, in which file, and the reason that is told.
+/// Faults of a Secret, with the affected file and the reported reason.
 const BREAKS: [(Break, &str, &str); 12] = [
     (
         |it| fs::remove_file(it.source().join(KEY)).unwrap(),
@@ -149,17 +149,17 @@ const BREAKS: [(Break, &str, &str); 12] = [
     (
         |it| it.put(CERTIFICATE, ""),
         "tls.crt",
-        "no certificate in PEM",
+        "contains no PEM certificate",
     ),
     (
         |it| it.put(AUTHORITY, &pem("CERTIFICATE")),
         "ca.crt",
-        "no certificate of an authority",
+        "not a CA certificate",
     ),
     (
         |it| it.put(KEY, "secret"),
         "tls.key",
-        "no private key in PEM",
+        "not a PEM private key",
     ),
     (
         |it| it.put(KEY, &pem("ENCRYPTED PRIVATE KEY")),
@@ -178,22 +178,22 @@ const BREAKS: [(Break, &str, &str); 12] = [
             it.write(&params);
         },
         "tls.crt",
-        "it is an authority's own",
+        "it is a CA certificate",
     ),
     (
         |it| it.put(KEY, &KeyPair::generate().unwrap().serialize_pem()),
         "tls.key",
-        "it is not the key of tls.crt",
+        "does not match tls.crt",
     ),
     (
         |it| it.put(AUTHORITY, &mk_authority().pem),
         "tls.crt",
-        "ca.crt has not signed it",
+        "not signed by ca.crt",
     ),
     (
         |it| it.write(&mk_params("another")),
         "tls.crt",
-        "not for the name compute-domain-daemon",
+        "not valid for the name compute-domain-daemon",
     ),
     (
         |it| {
@@ -202,7 +202,7 @@ const BREAKS: [(Break, &str, &str); 12] = [
             it.write(&params);
         },
         "tls.crt",
-        "not for servers and clients",
+        "not valid for both servers and clients",
     ),
     (
         |it| {
@@ -217,7 +217,7 @@ const BREAKS: [(Break, &str, &str); 12] = [
 
 // req: MODE-41
 #[test]
-fn what_cannot_be_used_is_named_with_its_file_and_reason_and_the_copies_stay() {
+fn unusable_files_are_named_with_a_reason_and_the_copies_stay() {
     for (break_it, file, reason) in BREAKS {
         let secret = Secret::new();
         break_it(&secret);
@@ -237,15 +237,15 @@ fn what_cannot_be_used_is_named_with_its_file_and_reason_and_the_copies_stay() {
         let look = certificates.look(now());
         assert!(!look.renewed && !certificates.are_good(), "{reason}");
         let Some(Finding::Refused(why)) = look.finding else {
-            panic!("nobody is told: {reason}");
+            panic!("not reported: {reason}");
         };
         assert!(why.contains(file) && why.contains(reason), "{why}");
         assert_eq!(
             certificates.look(now()),
             CertificateCheck::default(),
-            "told twice"
+            "reported twice"
         );
-        // It is started with those that it has.
+        // nvidia-imex can start with the earlier copies.
         install(&mut certificates).unwrap();
         assert_eq!(secret.copy_of(KEY), before);
 
@@ -255,7 +255,7 @@ fn what_cannot_be_used_is_named_with_its_file_and_reason_and_the_copies_stay() {
 }
 
 #[test]
-fn certificates_that_end_within_a_week_are_told_of_once() {
+fn certificates_that_expire_within_a_week_are_reported_once() {
     let secret = Secret::new();
     let mut params = mk_params(NAME);
     // Four days after `now`.
@@ -301,10 +301,10 @@ fn copies_that_cannot_all_be_written_stay_as_they_were() {
 
 // req: MODE-41
 #[test]
-fn files_that_kubelet_replaces_while_they_are_read_are_those_of_one_moment() {
+fn files_that_kubelet_replaces_during_a_read_are_read_consistently() {
     let secret = Secret::new();
     let source = secret.source();
-    // Two certificates, whose keys are not each other's.
+    // Two certificates with different keys.
     let made = [(); 2].map(|()| {
         secret.write(&mk_params(NAME));
         secret.originals()

@@ -28,11 +28,15 @@ impl std::error::Error for CheckError {}
 /// The daemon cannot be reached.
 pub(crate) fn run(endpoint: &str) -> Result<ExitCode, StartError> {
     let error = |text: String| {
-        let hint = "set --http-endpoint (HTTP_ENDPOINT) to the daemon's value, and see the daemon's log";
+        let hint =
+            "set --http-endpoint (HTTP_ENDPOINT) to the daemon's value, and see the daemon's log";
         StartError::new(&CheckError(text), hint)
     };
-    let address = address(endpoint)
-        .ok_or_else(|| error(format!("the daemon's HTTP endpoint {endpoint:?} is not an address")))?;
+    let address = address(endpoint).ok_or_else(|| {
+        error(format!(
+            "the daemon's HTTP endpoint {endpoint:?} is not an address"
+        ))
+    })?;
     let answer = ask(address)
         .map_err(|err| error(format!("the daemon at {address} does not answer: {err}")))?;
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);

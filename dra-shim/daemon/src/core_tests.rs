@@ -42,8 +42,8 @@ fn mk_exit() -> Exit {
     }
 }
 
-/// A core, and a world that does what it says.
-struct World {
+/// A core with a simulated environment that performs its actions.
+struct Harness {
     core: Core,
     now: Instant,
     /// The process, if there is one.
@@ -59,7 +59,7 @@ struct World {
     unready: Option<String>,
 }
 
-impl World {
+impl Harness {
     fn new() -> Self {
         let now = Instant::now();
         Self {
@@ -79,12 +79,12 @@ impl World {
 
     /// Running and ready at index 0, with one peer.
     fn ready() -> Self {
-        let mut world = Self::new();
-        world.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
-        world.member(mk_membership(0, &[(1, 2)]));
-        world.answer(Answer::Ready);
-        assert_eq!(world.phase(), DaemonPhase::Ready, "{:?}", world.state);
-        world
+        let mut harness = Self::new();
+        harness.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
+        harness.member(mk_membership(0, &[(1, 2)]));
+        harness.answer(Answer::Ready);
+        assert_eq!(harness.phase(), DaemonPhase::Ready, "{:?}", harness.state);
+        harness
     }
 
     fn member(&mut self, membership: Membership) {
@@ -105,7 +105,7 @@ impl World {
             }
             self.perform(actions);
         }
-        panic!("it never has nothing to do");
+        panic!("the core never runs out of actions");
     }
 
     fn perform(&mut self, actions: Vec<Action>) {
@@ -158,7 +158,7 @@ impl World {
         }
     }
 
-    /// What a process that looks all names up finds.
+    /// The peers that a process resolves from the hosts file.
     fn peers_in_hosts(&self, start_config: &StartConfig) -> Peers {
         let indices: BTreeMap<String, u32> = start_config
             .scheme
@@ -172,9 +172,9 @@ impl World {
             .collect()
     }
 
-    /// Time passes until the next question, which is answered.
+    /// Advances the time to the next query and answers it.
     fn answer(&mut self, answer: Answer) {
-        self.pass_until(|world| world.asked.is_some());
+        self.pass_until(|harness| harness.asked.is_some());
         let run = self.asked.take().unwrap();
         let actions = self.core.answered(run, answer, self.now);
         self.perform(actions);
@@ -183,7 +183,7 @@ impl World {
 
     fn exit(&mut self) {
         self.process = None;
-        // A question is answered in any case, and the answer is of no interest.
+        // A query is always answered; the core ignores this answer.
         if let Some(run) = self.asked.take() {
             let actions = self.core.answered(run, Answer::Ready, self.now);
             self.perform(actions);
@@ -229,63 +229,68 @@ impl World {
 // req: DAEMON-1
 #[test]
 fn a_node_without_a_clique_is_ready_and_runs_nothing() {
-    let mut world = World::new();
-    world.act();
-    assert_eq!(world.phase(), DaemonPhase::Starting);
+    let mut harness = Harness::new();
+    harness.act();
+    assert_eq!(harness.phase(), DaemonPhase::Starting);
     assert!(
-        world.reason().contains("has not been read"),
+        harness.reason().contains("has not been read"),
         "{}",
-        world.reason()
+        harness.reason()
     );
-    world
+    harness
         .core
         .fabric(Fabric::NoClique("no GPU has a fabric".to_owned()));
-    world.act();
+    harness.act();
     assert_eq!(
-        (world.phase(), world.unready.clone()),
+        (harness.phase(), harness.unready.clone()),
         (DaemonPhase::Ready, None)
     );
-    assert_eq!(world.state.as_ref().unwrap().index, -1);
-    assert_eq!(world.process, None);
+    assert_eq!(harness.state.as_ref().unwrap().index, -1);
+    assert_eq!(harness.process, None);
 }
 
 // req: DAEMON-1
 #[test]
-fn nvml_that_answers_no_more_changes_nothing_and_no_clique_ends_the_process() {
-    let mut world = World::ready();
-    world.core.fabric(Fabric::Unknown("NVML hangs".to_owned()));
-    world.pass(60 * SECOND);
-    assert_eq!(world.starts, [StartReason::First]);
-    assert_eq!(world.core.clique(), Some(CLIQUE));
-    world.core.fabric(Fabric::NoClique("left".to_owned()));
-    world.act();
-    assert_eq!(world.reports, [Report::Moved(StartReason::Clique)]);
-    world.exit();
-    world.act();
-    assert_eq!(world.phase(), DaemonPhase::Ready);
-    assert_eq!((world.starts.len(), &world.process), (1, &None));
+fn an_unresponsive_nvml_changes_nothing_and_no_clique_ends_the_process() {
+    let mut harness = Harness::ready();
+    harness
+        .core
+        .fabric(Fabric::Unknown("NVML hangs".to_owned()));
+    harness.pass(60 * SECOND);
+    assert_eq!(harness.starts, [StartReason::First]);
+    assert_eq!(harness.core.clique(), Some(CLIQUE));
+    harness.core.fabric(Fabric::NoClique("left".to_owned()));
+    harness.act();
+    assert_eq!(harness.reports, [Report::Moved(StartReason::Clique)]);
+    harness.exit();
+    harness.act();
+    assert_eq!(harness.phase(), DaemonPhase::Ready);
+    assert_eq!((harness.starts.len(), &harness.process), (1, &None));
 }
 
 // req: DAEMON-3
 #[test]
-fn it_starts_when_it_is_a_member_and_is_ready_when_nvidia_imex_is() {
-    let mut world = World::new();
-    world.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
-    world
+fn a_member_starts_nvidia_imex_and_is_ready_when_nvidia_imex_is() {
+    let mut harness = Harness::new();
+    harness.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
+    harness
         .core
-        .membership(Err("not a member".to_owned()), world.now);
-    world.pass(60 * SECOND);
-    assert_eq!((world.starts.len(), world.reason()), (0, "not a member"));
-    world.member(mk_membership(3, &[(1, 2)]));
-    assert_eq!(world.starts, [StartReason::First]);
-    assert_eq!(world.hosts.len(), 8);
-    world.answer(Answer::NotReady("INITIALIZING".to_owned()));
+        .membership(Err("not a member".to_owned()), harness.now);
+    harness.pass(60 * SECOND);
     assert_eq!(
-        (world.phase(), world.reason()),
+        (harness.starts.len(), harness.reason()),
+        (0, "not a member")
+    );
+    harness.member(mk_membership(3, &[(1, 2)]));
+    assert_eq!(harness.starts, [StartReason::First]);
+    assert_eq!(harness.hosts.len(), 8);
+    harness.answer(Answer::NotReady("INITIALIZING".to_owned()));
+    assert_eq!(
+        (harness.phase(), harness.reason()),
         (DaemonPhase::Starting, "INITIALIZING")
     );
-    world.answer(Answer::Ready);
-    let state = world.state.clone().unwrap();
+    harness.answer(Answer::Ready);
+    let state = harness.state.clone().unwrap();
     assert_eq!(
         (state.phase, state.index, state.reason.as_str()),
         (DaemonPhase::Ready, 3, "")
@@ -298,16 +303,16 @@ fn it_starts_when_it_is_a_member_and_is_ready_when_nvidia_imex_is() {
 
 // req: DAEMON-4
 #[test]
-fn a_peer_that_joins_is_one_signal_and_one_that_leaves_is_none() {
-    let mut world = World::ready();
-    world.member(mk_membership(0, &[(1, 2), (2, 3)]));
-    assert_eq!(world.signals.len(), 1);
-    world.pass(60 * SECOND);
-    world.member(mk_membership(0, &[(1, 2)]));
-    world.pass(60 * SECOND);
-    assert_eq!((world.signals.len(), world.starts.len()), (1, 1));
+fn a_joining_peer_causes_one_signal_and_a_leaving_peer_none() {
+    let mut harness = Harness::ready();
+    harness.member(mk_membership(0, &[(1, 2), (2, 3)]));
+    assert_eq!(harness.signals.len(), 1);
+    harness.pass(60 * SECOND);
+    harness.member(mk_membership(0, &[(1, 2)]));
+    harness.pass(60 * SECOND);
+    assert_eq!((harness.signals.len(), harness.starts.len()), (1, 1));
     assert!(
-        world
+        harness
             .hosts
             .iter()
             .any(|(address, _)| *address == names::UNASSIGNED)
@@ -316,55 +321,55 @@ fn a_peer_that_joins_is_one_signal_and_one_that_leaves_is_none() {
 
 // req: MODE-42
 #[test]
-fn renewed_certificates_are_one_signal_and_no_start_also_with_a_peer_that_joins() {
-    let mut world = World::ready();
-    world.renew_certificates();
-    assert_eq!((world.signals.len(), world.starts.len()), (1, 1));
-    // Within the five seconds in which it would ignore them.
-    world.renew_certificates();
-    world.member(mk_membership(0, &[(1, 2), (2, 3)]));
-    assert_eq!(world.signals.len(), 1);
-    world.pass(SIGNAL_PAUSE);
-    assert_eq!((world.signals.len(), world.starts.len()), (2, 1));
-    world.pass(SIGNAL_PAUSE * 3);
-    assert_eq!(world.signals.len(), 2);
+fn renewed_certificates_cause_one_signal_and_no_start_even_with_a_joining_peer() {
+    let mut harness = Harness::ready();
+    harness.renew_certificates();
+    assert_eq!((harness.signals.len(), harness.starts.len()), (1, 1));
+    // Within the five seconds in which nvidia-imex would ignore a signal.
+    harness.renew_certificates();
+    harness.member(mk_membership(0, &[(1, 2), (2, 3)]));
+    assert_eq!(harness.signals.len(), 1);
+    harness.pass(SIGNAL_PAUSE);
+    assert_eq!((harness.signals.len(), harness.starts.len()), (2, 1));
+    harness.pass(SIGNAL_PAUSE * 3);
+    assert_eq!(harness.signals.len(), 2);
 }
 
 // req: DAEMON-4
 #[test]
-fn of_many_changes_within_five_seconds_the_last_one_is_signalled_too() {
-    let mut world = World::ready();
+fn the_last_of_many_changes_within_five_seconds_is_signalled_too() {
+    let mut harness = Harness::ready();
     for last in 3..8 {
-        world.member(mk_membership(0, &[(1, last)]));
-        world.pass(SECOND / 2);
+        harness.member(mk_membership(0, &[(1, last)]));
+        harness.pass(SECOND / 2);
     }
-    assert_eq!(world.signals.len(), 1);
-    world.pass(SIGNAL_PAUSE);
-    assert_eq!(world.signals.len(), 2);
+    assert_eq!(harness.signals.len(), 1);
+    harness.pass(SIGNAL_PAUSE);
+    assert_eq!(harness.signals.len(), 2);
     assert_eq!(
-        world.process.as_ref().unwrap().2,
+        harness.process.as_ref().unwrap().2,
         mk_membership(0, &[(1, 7)]).peers
     );
-    world.pass(60 * SECOND);
-    assert_eq!(world.signals.len(), 2);
+    harness.pass(60 * SECOND);
+    assert_eq!(harness.signals.len(), 2);
 }
 
 // req: DAEMON-4
 #[test]
 fn a_process_that_has_not_answered_yet_is_not_signalled() {
-    let mut world = World::new();
-    world.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
-    world.member(mk_membership(0, &[]));
-    world.member(mk_membership(0, &[(1, 2)]));
-    world.pass(SECOND);
-    assert_eq!(world.signals.len(), 0);
-    world.answer(Answer::NotReady("INITIALIZING".to_owned()));
-    assert_eq!(world.signals.len(), 1);
+    let mut harness = Harness::new();
+    harness.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
+    harness.member(mk_membership(0, &[]));
+    harness.member(mk_membership(0, &[(1, 2)]));
+    harness.pass(SECOND);
+    assert_eq!(harness.signals.len(), 0);
+    harness.answer(Answer::NotReady("INITIALIZING".to_owned()));
+    assert_eq!(harness.signals.len(), 1);
 }
 
 // req: DAEMON-3
 #[test]
-fn only_another_place_starts_it_anew() {
+fn only_a_new_place_restarts_it() {
     type Change = fn(&mut Membership);
     let changes: [(Change, StartReason); 3] = [
         (|it| it.start_config.index = 5, StartReason::Index),
@@ -375,240 +380,254 @@ fn only_another_place_starts_it_anew() {
         ),
     ];
     for (change, reason) in changes {
-        let mut world = World::ready();
+        let mut harness = Harness::ready();
         let mut membership = mk_membership(0, &[(1, 2)]);
         change(&mut membership);
-        world
+        harness
             .core
             .fabric(Fabric::Clique(membership.start_config.clique.clone()));
-        world.act();
-        assert_eq!(world.starts.len(), 1);
-        world.member(membership);
+        harness.act();
+        assert_eq!(harness.starts.len(), 1);
+        harness.member(membership);
         if reason != StartReason::Clique {
-            assert_eq!(world.reports, []);
-            world.pass(SETTLE);
+            assert_eq!(harness.reports, []);
+            harness.pass(SETTLE);
         }
-        assert_eq!(world.reports, [Report::Moved(reason)]);
-        assert_eq!(world.phase(), DaemonPhase::Starting);
-        world.exit();
-        world.act();
-        assert_eq!(world.starts, [StartReason::First, reason]);
-        world.answer(Answer::Ready);
-        assert_eq!(world.phase(), DaemonPhase::Ready);
+        assert_eq!(harness.reports, [Report::Moved(reason)]);
+        assert_eq!(harness.phase(), DaemonPhase::Starting);
+        harness.exit();
+        harness.act();
+        assert_eq!(harness.starts, [StartReason::First, reason]);
+        harness.answer(Answer::Ready);
+        assert_eq!(harness.phase(), DaemonPhase::Ready);
     }
 }
 
 // req: DAEMON-3
 #[test]
-fn members_that_somebody_moves_and_the_controller_moves_back_disturb_no_nvidia_imex() {
+fn members_moved_by_an_edit_and_back_by_the_controller_do_not_disturb_nvidia_imex() {
     let nearly = SETTLE.checked_sub(SECOND).unwrap();
     let edits = [
         mk_membership(1, &[(0, 2), (2, 3)]),
         mk_membership(0, &[(2, 2), (1, 3)]),
     ];
     for edited in edits {
-        let mut world = World::ready();
+        let mut harness = Harness::ready();
         let right = mk_membership(0, &[(1, 2), (2, 3)]);
-        world.member(right.clone());
-        let (hosts, signals) = (world.hosts.clone(), world.signals.len());
+        harness.member(right.clone());
+        let (hosts, signals) = (harness.hosts.clone(), harness.signals.len());
         for _ in 0..3 {
-            world.member(edited.clone());
-            world.pass(nearly);
-            assert_eq!(world.phase(), DaemonPhase::Ready);
-            world.member(right.clone());
-            world.pass(2 * SETTLE);
+            harness.member(edited.clone());
+            harness.pass(nearly);
+            assert_eq!(harness.phase(), DaemonPhase::Ready);
+            harness.member(right.clone());
+            harness.pass(2 * SETTLE);
         }
         assert_eq!(
-            (&world.hosts, world.signals.len(), world.starts.len()),
+            (&harness.hosts, harness.signals.len(), harness.starts.len()),
             (&hosts, signals, 1)
         );
-        // What stays is followed, however often it is written.
-        world.member(edited.clone());
-        world.pass(nearly);
-        world.member(edited.clone());
-        world.pass(SECOND);
-        assert_ne!(world.hosts, hosts);
+        // A lasting change is applied, even if it is written repeatedly.
+        harness.member(edited.clone());
+        harness.pass(nearly);
+        harness.member(edited.clone());
+        harness.pass(SECOND);
+        assert_ne!(harness.hosts, hosts);
     }
 }
 
-/// The controller takes the places of a clique from there, when nobody has the object as it was.
+/// The controller restores a clique's places from the states if the object is lost.
 // req: DM-7
 #[test]
-fn the_state_has_the_place_of_the_process_whatever_the_object_says() {
-    let mut world = World::new();
-    assert_eq!(world.place(), None);
-    world.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
-    world.member(mk_membership(0, &[(1, 2)]));
-    let place = world.place();
+fn the_state_has_the_place_of_the_process_regardless_of_the_object() {
+    let mut harness = Harness::new();
+    assert_eq!(harness.place(), None);
+    harness.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
+    harness.member(mk_membership(0, &[(1, 2)]));
+    let place = harness.place();
     assert_eq!(place.map(|it| it.index), Some(0));
-    world.member(mk_membership(1, &[(0, 2)]));
-    assert_eq!(world.place(), place);
-    let gone = Err("the object is gone".to_owned());
-    world.core.membership(gone, world.now);
-    assert_eq!(world.place(), place);
-    world.exit();
-    world.member(mk_membership(1, &[(0, 2)]));
-    assert_eq!(world.place(), place, "it has not run with the other one");
-    world.pass(SECOND);
-    assert_eq!(world.place().map(|it| it.index), Some(1));
-    // Of another clique than the GPUs are in, it is none.
-    world.core.fabric(Fabric::Clique("d.0".to_owned()));
-    assert_eq!(world.place(), None);
+    harness.member(mk_membership(1, &[(0, 2)]));
+    assert_eq!(harness.place(), place);
+    let deleted = Err("the object is deleted".to_owned());
+    harness.core.membership(deleted, harness.now);
+    assert_eq!(harness.place(), place);
+    harness.exit();
+    harness.member(mk_membership(1, &[(0, 2)]));
+    assert_eq!(
+        harness.place(),
+        place,
+        "it has not run with the other place"
+    );
+    harness.pass(SECOND);
+    assert_eq!(harness.place().map(|it| it.index), Some(1));
+    // A place in another clique than that of the GPUs does not count.
+    harness.core.fabric(Fabric::Clique("d.0".to_owned()));
+    assert_eq!(harness.place(), None);
 }
 
 // req: DAEMON-5
 #[test]
-fn one_that_does_not_end_after_sigterm_is_killed() {
-    let mut world = World::ready();
-    world.member(mk_membership(5, &[]));
-    world.pass(SETTLE);
-    assert!(world.process.as_ref().is_some_and(|it| it.1.index == 0));
-    world.pass(10 * SECOND);
-    assert!(world.process.as_ref().is_some_and(|it| it.1.index == 5));
+fn a_process_that_does_not_exit_after_sigterm_is_killed() {
+    let mut harness = Harness::ready();
+    harness.member(mk_membership(5, &[]));
+    harness.pass(SETTLE);
+    assert!(harness.process.as_ref().is_some_and(|it| it.1.index == 0));
+    harness.pass(10 * SECOND);
+    assert!(harness.process.as_ref().is_some_and(|it| it.1.index == 5));
 }
 
 #[test]
-fn what_is_not_known_any_more_changes_nothing_of_what_runs() {
-    let mut world = World::ready();
-    world
+fn facts_that_become_unknown_do_not_affect_the_running_process() {
+    let mut harness = Harness::ready();
+    harness
         .core
-        .membership(Err("the object is gone".to_owned()), world.now);
-    world.pass(60 * SECOND);
+        .membership(Err("the object is deleted".to_owned()), harness.now);
+    harness.pass(60 * SECOND);
     assert_eq!(
-        (world.starts.len(), world.phase()),
+        (harness.starts.len(), harness.phase()),
         (1, DaemonPhase::Starting)
     );
-    assert_eq!(world.reason(), "the object is gone");
-    world.member(mk_membership(0, &[(1, 2)]));
-    assert_eq!((world.starts.len(), world.phase()), (1, DaemonPhase::Ready));
+    assert_eq!(harness.reason(), "the object is deleted");
+    harness.member(mk_membership(0, &[(1, 2)]));
+    assert_eq!(
+        (harness.starts.len(), harness.phase()),
+        (1, DaemonPhase::Ready)
+    );
 }
 
 // req: DAEMON-5
 #[test]
-fn one_that_has_ended_is_started_again_after_pauses_that_grow() {
-    let mut world = World::ready();
+fn a_process_that_has_exited_is_restarted_after_growing_pauses() {
+    let mut harness = Harness::ready();
     let mut pauses = Vec::new();
     for _ in 0..4 {
-        let before = world.now;
-        world.exit();
-        world.act();
-        assert!(world.reason().contains("exit code 1"), "{}", world.reason());
-        world.pass_until(|world| world.process.is_some());
-        pauses.push((world.now - before).as_millis());
+        let before = harness.now;
+        harness.exit();
+        harness.act();
+        assert!(
+            harness.reason().contains("exit code 1"),
+            "{}",
+            harness.reason()
+        );
+        harness.pass_until(|harness| harness.process.is_some());
+        pauses.push((harness.now - before).as_millis());
     }
     assert_eq!(pauses, [250, 500, 1000, 2000]);
-    assert_eq!(world.starts[1..], [StartReason::Exited; 4]);
-    assert_eq!(world.reports, vec![Report::Ended(mk_exit()); 4]);
+    assert_eq!(harness.starts[1..], [StartReason::Exited; 4]);
+    assert_eq!(harness.reports, vec![Report::Ended(mk_exit()); 4]);
 }
 
 // req: DAEMON-6
 #[test]
-fn while_another_has_the_session_it_waits_and_takes_over() {
-    let mut world = World::ready();
+fn while_another_process_holds_the_session_it_waits_and_then_takes_over() {
+    let mut harness = Harness::ready();
     for _ in 0..20 {
-        world.process = None;
+        harness.process = None;
         let exit = Exit {
             in_use: true,
             class: "in-use",
             ..mk_exit()
         };
-        let actions = world.core.exited(&exit, world.now);
-        world.perform(actions);
-        world.asked = None;
-        world.act();
+        let actions = harness.core.exited(&exit, harness.now);
+        harness.perform(actions);
+        harness.asked = None;
+        harness.act();
         assert!(
-            world.reason().contains("NV_ERR_IN_USE"),
+            harness.reason().contains("NV_ERR_IN_USE"),
             "{}",
-            world.reason()
+            harness.reason()
         );
-        let before = world.now;
-        world.pass_until(|world| world.process.is_some());
-        assert_eq!(world.now - before, backoff::IN_USE);
+        let before = harness.now;
+        harness.pass_until(|harness| harness.process.is_some());
+        assert_eq!(harness.now - before, backoff::IN_USE);
     }
-    world.answer(Answer::Ready);
-    assert_eq!(world.phase(), DaemonPhase::Ready);
+    harness.answer(Answer::Ready);
+    assert_eq!(harness.phase(), DaemonPhase::Ready);
 }
 
 // req: DAEMON-6
 #[test]
-fn one_that_hangs_is_not_ready_is_reported_once_and_not_restarted() {
-    let mut world = World::ready();
-    world.answer(Answer::Unresponsive(5 * SECOND));
+fn a_process_that_hangs_is_not_ready_and_is_reported_once_and_not_restarted() {
+    let mut harness = Harness::ready();
+    harness.answer(Answer::Unresponsive(5 * SECOND));
     assert_eq!(
-        world.phase(),
+        harness.phase(),
         DaemonPhase::Ready,
-        "one silence may be a busy machine"
+        "one timeout may be a busy machine"
     );
     for _ in 0..9 {
-        world.answer(Answer::Unresponsive(5 * SECOND));
-        assert_eq!(world.phase(), DaemonPhase::Starting);
+        harness.answer(Answer::Unresponsive(5 * SECOND));
+        assert_eq!(harness.phase(), DaemonPhase::Starting);
     }
     assert!(
-        world.reason().contains("not answered for 50 s"),
+        harness.reason().contains("not answered for 50 s"),
         "{}",
-        world.reason()
+        harness.reason()
     );
-    assert_eq!(world.reports, [Report::Unresponsive(10 * SECOND)]);
-    assert_eq!(world.starts.len(), 1);
-    world.answer(Answer::Ready);
-    assert_eq!(world.phase(), DaemonPhase::Ready);
+    assert_eq!(harness.reports, [Report::Unresponsive(10 * SECOND)]);
+    assert_eq!(harness.starts.len(), 1);
+    harness.answer(Answer::Ready);
+    assert_eq!(harness.phase(), DaemonPhase::Ready);
 }
 
 // req: DAEMON-4
 #[test]
-fn names_that_cannot_be_written_are_a_reason_and_are_tried_again() {
-    let mut world = World::new();
-    world.hosts_fail = true;
-    world.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
-    world.member(mk_membership(0, &[]));
-    world.pass(60 * SECOND);
-    assert_eq!((world.starts.len(), world.reason()), (0, "no space left"));
-    world.hosts_fail = false;
-    world.pass_until(|world| world.process.is_some());
-    world.answer(Answer::Ready);
-    assert_eq!(world.phase(), DaemonPhase::Ready);
-    world.hosts_fail = true;
-    world.pass(6 * SECOND);
+fn a_failed_write_of_names_makes_it_unready_and_is_retried() {
+    let mut harness = Harness::new();
+    harness.hosts_fail = true;
+    harness.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
+    harness.member(mk_membership(0, &[]));
+    harness.pass(60 * SECOND);
     assert_eq!(
-        (world.phase(), world.reason()),
+        (harness.starts.len(), harness.reason()),
+        (0, "no space left")
+    );
+    harness.hosts_fail = false;
+    harness.pass_until(|harness| harness.process.is_some());
+    harness.answer(Answer::Ready);
+    assert_eq!(harness.phase(), DaemonPhase::Ready);
+    harness.hosts_fail = true;
+    harness.pass(6 * SECOND);
+    assert_eq!(
+        (harness.phase(), harness.reason()),
         (DaemonPhase::Starting, "no space left")
     );
 }
 
 // req: DAEMON-4, DAEMON-8
 #[test]
-fn files_are_looked_at_again_every_few_seconds_though_nothing_happens() {
-    let mut world = World::ready();
-    world.hosts.clear();
-    world.state = None;
-    world.pass(6 * SECOND);
-    assert_eq!(world.hosts.len(), 8);
-    assert_eq!(world.phase(), DaemonPhase::Ready);
+fn files_are_checked_every_few_seconds_without_any_event() {
+    let mut harness = Harness::ready();
+    harness.hosts.clear();
+    harness.state = None;
+    harness.pass(6 * SECOND);
+    assert_eq!(harness.hosts.len(), 8);
+    assert_eq!(harness.phase(), DaemonPhase::Ready);
 }
 
 // req: DAEMON-10
 #[test]
-fn a_pod_that_is_about_to_be_replaced_says_so_and_goes_on() {
-    let mut world = World::ready();
+fn a_pod_that_is_about_to_be_replaced_reports_draining_and_keeps_running() {
+    let mut harness = Harness::ready();
     let draining = Membership {
         is_draining: true,
         ..mk_membership(0, &[(1, 2)])
     };
-    world.member(draining);
-    assert_eq!(world.phase(), DaemonPhase::Draining);
-    assert_eq!((world.unready.clone(), world.starts.len()), (None, 1));
-    // Nothing that happens to nvidia-imex meanwhile ends the draining.
-    world.exit();
-    world.act();
-    assert_eq!(world.phase(), DaemonPhase::Draining);
-    assert!(world.unready.is_some());
-    world.pass(SECOND);
-    world.answer(Answer::Ready);
-    world.member(mk_membership(0, &[(1, 2)]));
-    assert_eq!(world.phase(), DaemonPhase::Ready);
+    harness.member(draining);
+    assert_eq!(harness.phase(), DaemonPhase::Draining);
+    assert_eq!((harness.unready.clone(), harness.starts.len()), (None, 1));
+    // An exit of nvidia-imex does not end the draining.
+    harness.exit();
+    harness.act();
+    assert_eq!(harness.phase(), DaemonPhase::Draining);
+    assert!(harness.unready.is_some());
+    harness.pass(SECOND);
+    harness.answer(Answer::Ready);
+    harness.member(mk_membership(0, &[(1, 2)]));
+    assert_eq!(harness.phase(), DaemonPhase::Ready);
 }
 
-/// Something that happens.
+/// A random event.
 #[derive(Debug, Clone)]
 enum Happening {
     Fabric(u8),
@@ -634,7 +653,7 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
     proptest::collection::vec(one, 1..40)
 }
 
-impl World {
+impl Harness {
     fn happen(&mut self, happening: Happening) {
         match happening {
             Happening::Fabric(0) => self.core.fabric(Fabric::Unknown("hangs".to_owned())),
@@ -668,7 +687,7 @@ impl World {
         self.assert_honest();
     }
 
-    /// Ready is said only of a process that is right.
+    /// Checks that `Ready` is published only for a correct process.
     fn assert_honest(&self) {
         if self.phase() != DaemonPhase::Ready || self.state.as_ref().unwrap().clique.is_empty() {
             return;
@@ -684,8 +703,8 @@ impl World {
 }
 
 proptest! {
-    /// However things happen, once they stop everything is as if they had happened alone. `World` itself
-    /// refuses a second process, a second question, and a signal too early.
+    /// After any sequence of events, the state converges to that of the last facts. `Harness` itself
+    /// panics on a second process, a second query, or a signal that is too early.
     // req: DAEMON-3, DAEMON-4, DAEMON-5
     #[test]
     fn in_any_order_of_events_the_process_ends_up_right(
@@ -693,27 +712,27 @@ proptest! {
         index in 0..2u32,
         peers in proptest::collection::vec((2..6u32, 2..6u8), 0..4),
     ) {
-        let mut world = World::new();
+        let mut harness = Harness::new();
         for happening in events {
-            world.happen(happening);
+            harness.happen(happening);
         }
-        world.hosts_fail = false;
-        world.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
-        world.member(mk_membership(index, &peers));
-        // A move is followed, and nvidia-imex is started after the longest pause.
-        world.pass(SETTLE + 60 * SECOND);
-        world.pass_until(|world| world.asked.is_some());
-        world.answer(Answer::Ready);
-        world.pass(2 * SIGNAL_PAUSE);
-        prop_assert_eq!(world.phase(), DaemonPhase::Ready, "{:?}", world.core);
-        let (_, start_config, peers_in_hosts) = world.process.clone().unwrap();
+        harness.hosts_fail = false;
+        harness.core.fabric(Fabric::Clique(CLIQUE.to_owned()));
+        harness.member(mk_membership(index, &peers));
+        // A move is applied, and nvidia-imex is started after the longest pause.
+        harness.pass(SETTLE + 60 * SECOND);
+        harness.pass_until(|harness| harness.asked.is_some());
+        harness.answer(Answer::Ready);
+        harness.pass(2 * SIGNAL_PAUSE);
+        prop_assert_eq!(harness.phase(), DaemonPhase::Ready, "{:?}", harness.core);
+        let (_, start_config, peers_in_hosts) = harness.process.clone().unwrap();
         prop_assert_eq!(start_config.index, index);
         for (index, address) in mk_membership(index, &peers).peers {
             prop_assert_eq!(peers_in_hosts.get(&index), Some(&address));
         }
-        let starts = world.starts.len();
-        let signals = world.signals.len();
-        world.pass(600 * SECOND);
-        prop_assert_eq!((world.starts.len(), world.signals.len()), (starts, signals));
+        let starts = harness.starts.len();
+        let signals = harness.signals.len();
+        harness.pass(600 * SECOND);
+        prop_assert_eq!((harness.starts.len(), harness.signals.len()), (starts, signals));
     }
 }

@@ -43,8 +43,8 @@ pub(crate) async fn write(
     match timeout(LIMIT, written).await {
         Ok(Ok(Ok((was_written, Some(found))))) if found == own => Ok(was_written),
         Ok(Ok(Ok((_, found)))) => {
-            let found = found.map_or_else(|| "none".to_owned(), |it| it.to_string());
-            Err(format!("{own_name} has address {found} in {path}, not {own}"))
+            let found = found.map_or_else(|| "no address".to_owned(), |it| format!("address {it}"));
+            Err(format!("{own_name} has {found} in {path}, not {own}"))
         }
         Ok(Ok(Err(error))) => Err(failed(&error)),
         Ok(Err(error)) => Err(failed(&error)),
@@ -182,7 +182,7 @@ mod tests {
         );
         for (name, reason) in [
             (addresses().remove(0).1, "has address 10.0.0.1 in"),
-            ("x".to_owned(), "has address none in"),
+            ("x".to_owned(), "has no address in"),
         ] {
             let error = write(&path, addresses(), (own, name)).await.unwrap_err();
             assert!(

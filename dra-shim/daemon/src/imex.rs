@@ -132,7 +132,8 @@ impl Exit {
         Self::without_start("not-started", reason)
     }
 
-    /// The error if this driver's `nvidia-imex` is too old for the node list; `None` if it is not, or if the driver is unknown.
+    /// The error if this driver's `nvidia-imex` is too old for the node list; `None` if it is not, or if the driver is
+    /// unknown.
     // req: DAEMON-11
     pub(crate) fn of_old_driver(root: &DriverRoot) -> Option<Self> {
         let library = root.find_library().ok()?;

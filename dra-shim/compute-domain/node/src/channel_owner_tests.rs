@@ -47,7 +47,7 @@ fn a_prepared_claim_explains_its_channel_for_the_pod_that_it_is_reserved_for() {
 }
 
 #[test]
-fn what_another_process_prepares_is_known_after_a_refresh() {
+fn a_claim_that_another_process_prepares_is_known_after_a_refresh() {
     let disks = Disks::default();
     let (node, other) = (disks.start(), disks.start());
     prepare(&other, &mk_claim("a")).unwrap();
@@ -63,7 +63,7 @@ fn what_another_process_prepares_is_known_after_a_refresh() {
 }
 
 #[test]
-fn only_the_channels_that_a_claim_gives_can_be_explained() {
+fn only_channels_that_a_claim_grants_can_be_explained() {
     let requests = vec![
         by_variable(Channels::One(channel(3))),
         by_variable(Channels::One(channel(4))),
@@ -92,7 +92,7 @@ fn only_the_channels_that_a_claim_gives_can_be_explained() {
 }
 
 #[test]
-fn the_hosts_nodes_of_a_privileged_container_are_no_requests_and_others_are() {
+fn device_nodes_of_a_privileged_container_are_not_requests_but_variables_are() {
     let node = RequestedChannel {
         channels: Channels::One(channel(3)),
         by: RequestSource::Device("/dev/nvidia-caps-imex-channels/channel3".to_owned()),
@@ -115,7 +115,7 @@ fn the_sentence_names_request_place_claim_and_fix_and_fits_an_event() {
     let found = unexplained(&one, |_| ChannelOwner::OtherPods(vec![mk_claim("train")]));
     assert_eq!(
         sentence(&found, false),
-        "the container asks for IMEX channel 5 (environment variable NVIDIA_IMEX_CHANNELS), and its pod has no \
+        "the container asks for IMEX channel 5 (environment variable NVIDIA_IMEX_CHANNELS), but its pod has no \
          prepared ResourceClaim with that channel (claim train-name has it, for other pods); remove the request, \
          and give the pod a claim of its ComputeDomain's resourceClaimTemplate"
     );
@@ -127,11 +127,11 @@ fn the_sentence_names_request_place_claim_and_fix_and_fits_an_event() {
     });
     let many = asked(many.collect());
     let text = sentence(&unexplained(&many, |_| ChannelOwner::Unclaimed), true);
-    assert!(text.contains(" and 1997 more, and its pod"), "{text}");
+    assert!(text.contains(" and 1997 more, but its pod"), "{text}");
     assert!(text.len() < 800, "{text}");
     let every = asked(vec![by_variable(Channels::Every)]);
     let text = sentence(&unexplained(&every, |_| ChannelOwner::Unclaimed), true);
-    assert!(text.contains("every IMEX channel (environment variable NVIDIA_IMEX_CHANNELS), which no ResourceClaim gives;"));
-    assert!(text.ends_with("(that the container is privileged does not excuse the request)"));
+    assert!(text.contains("every IMEX channel (environment variable NVIDIA_IMEX_CHANNELS), which no ResourceClaim grants;"));
+    assert!(text.ends_with("(privileged containers also need a claim)"));
     assert_eq!(sentence(&[], false), "");
 }

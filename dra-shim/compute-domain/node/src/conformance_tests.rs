@@ -1,5 +1,5 @@
-//! What `NodeClaims` does to the checkpoint and to the CDI directory is what the
-//! tables of `lifecycle` say: every transaction is run from every state.
+//! Checks that `NodeClaims` changes the checkpoint and the CDI directory according to
+//! the tables of `lifecycle`: runs every transaction from every state.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{AllocatedClaim, ChannelRequest, DeviceGroup, Moment, NodeClaims, Pre
 
 const CLAIM: &str = "claim-1";
 
-/// When the fence of what was aborted at 0 has expired.
+/// A moment after the fence of a record aborted at 0 has expired.
 fn later() -> Moment {
     at(100)
 }
@@ -65,7 +65,7 @@ fn mk_node(state: ClaimState) -> (Disks, NodeClaims) {
     let disks = Disks::default();
     let claims = disks.start();
     match state.record {
-        // No longer: a spec without any checkpoint would be damage.
+        // Not any more: a spec without any checkpoint would be damage.
         Phase::Absent => {
             prepare(&claims, &mk_claim(CLAIM)).unwrap();
             claims.unprepare(CLAIM, at(0)).unwrap();
@@ -93,7 +93,7 @@ fn found(disks: &Disks, claims: &NodeClaims) -> ClaimState {
     }
 }
 
-/// The claim's phase as the file has it.
+/// The claim's phase in the file.
 fn recorded(disks: &Disks) -> Phase {
     let Some(bytes) = disks.checkpoint.read("checkpoint.json").unwrap() else {
         return Phase::Absent;

@@ -1,4 +1,4 @@
-//! Every step of Prepare and Unprepare being the last, or failing.
+//! Crashes after, and failures of, every step of Prepare and Unprepare.
 
 use dra_checkpoint::Damage;
 use durable_file::SimDir;
@@ -10,20 +10,20 @@ use crate::{Class, NodeClaims};
 /// The boot in which the operations under test run.
 const BOOT: u32 = 1;
 
-/// What a crash left of the node, and the boot in which it is found.
+/// The node's state after a crash, and the boot in which it is found.
 struct Found {
     /// For messages.
     how: String,
     disks: Disks,
     boot: u32,
-    /// Whether the operation under test had been answered.
+    /// Whether the operation under test had returned.
     acknowledged: bool,
 }
 
 // === impl Found ===
 
 impl Found {
-    /// A crash in `boot`. `checkpoint` and `cdi` may be looked at by others.
+    /// A crash in `boot`. Copies `checkpoint` and `cdi`.
     fn new(crash: &Crash, boot: u32, checkpoint: &SimDir, cdi: &SimDir) -> Self {
         Self {
             how: crash.to_string(),
@@ -40,7 +40,7 @@ impl Found {
         }
     }
 
-    /// Starts on a copy, since a start changes what it finds.
+    /// Starts on a copy, because a start changes the directories.
     fn start(&self) -> (Disks, NodeClaims) {
         let disks = self.disks.after_kill();
         let (node, report) = disks
@@ -106,9 +106,9 @@ fn crashed_everywhere(
     found.iter().for_each(check);
 }
 
-/// Runs `operation` once per step of either directory, which answers nothing
-/// after that step while the process goes on, and `check` on what the next
-/// process finds.
+/// Runs `operation` once per step of either directory. The directory stops working
+/// after that step, while the process continues. Then runs `check` on the state that
+/// the next process finds.
 fn dead_after_every_step(
     prepared_before: bool,
     operation: impl Fn(&NodeClaims),
@@ -147,9 +147,9 @@ fn file_without_record(disks: &Disks, node: &NodeClaims) -> bool {
     disks.spec_of(&claim).is_some() && !node.recorded_claims().contains(&claim)
 }
 
-/// What holds whatever the crash cut off: start, Prepare and Unprepare work,
-/// and the device is not lost.
-fn the_next_process_copes(found: &Found) {
+/// Checks the invariants after any crash: start, Prepare and Unprepare work, and
+/// the device is not lost.
+fn the_next_process_recovers(found: &Found) {
     let how = &found.how;
     let claim = mk_claim("claim-1");
     let (disks, node) = found.start();
@@ -163,7 +163,7 @@ fn the_next_process_copes(found: &Found) {
     assert_eq!(disks.spec_of(&claim), None, "{how}");
     assert_eq!(node.prepared_channels(), 0, "{how}");
     prepare(&node, &mk_claim("claim-2")).unwrap();
-    // And a crash on the way through start is no different.
+    // The same after a crash during the start.
     let (disks, _) = found.start();
     for again in every_crash(&disks, found.boot) {
         let (disks, node) = again.start();
@@ -180,7 +180,7 @@ fn the_next_process_copes(found: &Found) {
 fn prepare_crashed_anywhere_is_resumed_or_undone() {
     let prepare_it = |node: &NodeClaims| drop(prepare(node, &mk_claim("claim-1")).unwrap());
     crashed_everywhere(false, prepare_it, |found| {
-        the_next_process_copes(found);
+        the_next_process_recovers(found);
         let (disks, node) = found.start();
         if found.acknowledged && !found.has_rebooted() {
             assert_eq!(node.prepared_channels(), 1, "{}", found.how);
@@ -194,10 +194,10 @@ fn prepare_crashed_anywhere_is_resumed_or_undone() {
 
 // req: NODE-19, NODE-22
 #[test]
-fn unprepare_crashed_anywhere_is_finished_by_the_next() {
+fn unprepare_crashed_anywhere_is_finished_by_the_next_unprepare() {
     let unprepare_it = |node: &NodeClaims| node.unprepare("claim-1", at(1)).unwrap();
     crashed_everywhere(true, unprepare_it, |found| {
-        the_next_process_copes(found);
+        the_next_process_recovers(found);
         let (disks, node) = found.start();
         if found.acknowledged || found.has_rebooted() {
             assert_eq!(node.prepared_channels(), 0, "{}", found.how);
@@ -207,11 +207,11 @@ fn unprepare_crashed_anywhere_is_finished_by_the_next() {
 }
 
 #[test]
-fn a_directory_that_dies_at_any_step_leaves_what_the_next_process_copes_with() {
+fn the_next_process_recovers_from_a_directory_that_fails_at_any_step() {
     let prepare_it = |node: &NodeClaims| drop(prepare(node, &mk_claim("claim-1")));
-    dead_after_every_step(false, prepare_it, the_next_process_copes);
+    dead_after_every_step(false, prepare_it, the_next_process_recovers);
     let unprepare_it = |node: &NodeClaims| drop(node.unprepare("claim-1", at(1)));
-    dead_after_every_step(true, unprepare_it, the_next_process_copes);
+    dead_after_every_step(true, unprepare_it, the_next_process_recovers);
 }
 
 #[test]

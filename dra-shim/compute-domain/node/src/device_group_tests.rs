@@ -19,7 +19,7 @@ fn devices(checkpoint: &Checkpoint<DeviceGroup>) -> Vec<String> {
 }
 
 #[test]
-fn gos_records_of_channels_and_daemons_keep_their_bytes() {
+fn go_records_of_channels_and_daemons_keep_their_bytes() {
     for (name, expected) in [
         ("02-channel-completed.json", "channel-0"),
         ("05-daemon-completed.json", "daemon-0"),
@@ -41,8 +41,8 @@ fn records_of_the_first_release_candidate_are_read() {
 
 const CHANNEL: &str = "02-channel-completed.json";
 
-/// The channel's file with one text of V2 replaced, and the checksum that it
-/// then has: FNV-1a over the bytes as Go prints them.
+/// The channel's file with one text of V2 replaced and the new checksum: FNV-1a
+/// over the bytes as Go prints them.
 fn resealed(from: &str, to: &str) -> Vec<u8> {
     let text = String::from_utf8(read(CHANNEL)).unwrap();
     let (head, v2) = text.split_once(r#""v2":{"checksum":392506270,"#).unwrap();
@@ -57,7 +57,7 @@ fn resealed(from: &str, to: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_field_that_go_would_take_for_another_is_damage_and_not_a_free_channel() {
+fn a_field_that_go_matches_case_insensitively_is_damage_and_not_a_free_channel() {
     for (from, to) in [
         (r#""channel":{"#, r#""Channel":{"#),
         (r#""channel":{"#, r#""\u0043hannel":{"#),
@@ -93,7 +93,7 @@ fn a_field_that_go_would_take_for_another_is_damage_and_not_a_free_channel() {
 }
 
 #[test]
-fn a_field_of_a_newer_go_is_carried() {
+fn a_field_of_a_newer_go_driver_is_preserved() {
     for (from, to) in [
         (r#""channel":{"#, r#""partition":{"Channel":1},"channel":{"#),
         (r#""PoolName""#, r#""Pool_Name":[],"PoolName""#),
@@ -102,7 +102,7 @@ fn a_field_of_a_newer_go_is_carried() {
         let bytes = resealed(from, to);
         let checkpoint = Checkpoint::<DeviceGroup>::decode(&bytes).unwrap();
         assert_eq!(devices(&checkpoint), ["channel-0"], "{to}");
-        // V1 says what V2 says, V2 what it said.
+        // V1 is written from V2, and V2 is unchanged.
         let v2 = |text: &[u8]| {
             let text = String::from_utf8(text.to_vec()).unwrap();
             text.split_once(r#""v2":"#).unwrap().1.to_owned()
@@ -112,7 +112,7 @@ fn a_field_of_a_newer_go_is_carried() {
 }
 
 #[test]
-fn the_first_release_candidates_fields_are_found_as_go_finds_them() {
+fn fields_of_the_first_release_candidate_are_matched_as_in_go() {
     let group = |name: &str| {
         let device = format!(r#"{{"{name}":"channel-0"}}"#);
         let slot = format!(r#"{{"channel":{{"info":{{"id":0}},"device":{device}}}}}"#);

@@ -294,14 +294,14 @@ pub enum PrepareError {
     #[advice(code = "aborted", hint = "", retry)]
     Aborted,
     /// The checkpoint was damaged and is not rebuilt yet.
-    #[error(
-        "the checkpoint was damaged and is not rebuilt yet, so the devices in use are unknown"
-    )]
+    #[error("the checkpoint was damaged and is not rebuilt yet, so the devices in use are unknown")]
     #[advice(code = "holders-unknown", hint = "", retry)]
     NeedsRecovery,
     /// The CDI spec is missing, and its record is from another mode or release: this driver cannot
     /// write that spec.
-    #[error("the claim's CDI spec is missing and cannot be rewritten: a driver in another mode wrote it")]
+    #[error(
+        "the claim's CDI spec is missing and cannot be rewritten: a driver in another mode wrote it"
+    )]
     #[advice(
         code = "foreign-spec-lost",
         hint = "delete and recreate the pod, so that its claim is unprepared",
@@ -396,7 +396,9 @@ fn channel_in_use_hint(held: ChannelSource, wanted: ChannelSource) -> &'static s
 fn holder_relation(held: ChannelSource, wanted: ChannelSource) -> &'static str {
     match (held, wanted) {
         (ChannelSource::Device, _) => ", to which it is allocated",
-        (ChannelSource::Domain, ChannelSource::Device) => " of the ComputeDomain that has this channel",
+        (ChannelSource::Domain, ChannelSource::Device) => {
+            " of the ComputeDomain that has this channel"
+        }
         (ChannelSource::Domain, ChannelSource::Domain) => " of another ComputeDomain",
     }
 }

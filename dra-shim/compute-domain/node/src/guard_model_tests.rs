@@ -1,6 +1,5 @@
-//! Claims of several domains, some of which have one number by mistake, prepared step by step in two
-//! processes at once, and unprepared, with kills in between: random sequences against what must
-//! never be.
+//! Model test of the guard: random sequences of Prepare steps, Unprepare and kills in two processes
+//! must never violate the invariants. Some of the claims' domains have the same channel by mistake.
 
 use std::collections::BTreeMap;
 
@@ -16,24 +15,24 @@ use crate::{DomainState, Guard, NodeClaims, PrepareInput};
 
 const MANY: Sharing = Sharing::Many { slots: 64 };
 
-/// Where a Prepare of a process stands.
+/// Progress of a Prepare in a process.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Progress {
     Begun,
     Written,
 }
 
-/// A claim of the model, which never changes.
+/// An immutable claim of the model.
 struct ModelClaim {
     uid: String,
     status: ClaimStatus,
     domain: &'static str,
-    /// The number in the domain's status, as the API server says.
+    /// The number in the domain's status.
     channel: u32,
     device: u32,
 }
 
-/// Domains and the number that each has: two of them the same, and one that is not isolated.
+/// Domains with their channel numbers. Two have the same one, and one is not isolated.
 const DOMAINS: [(&str, u32); 4] = [
     (DOMAIN, 1),
     ("c0ffee00-0000-4000-8000-000000000002", 2),
@@ -63,7 +62,7 @@ fn mk_claims(random: &mut fastrand::Rng) -> Vec<ModelClaim> {
 }
 
 impl ModelClaim {
-    /// The channel that it opens, and whose that is.
+    /// The channel that it opens, and the channel's owner.
     fn holding(&self, isolation: Isolation) -> (u32, &str) {
         match self.device {
             0 if isolation == Isolation::None => (0, self.domain),
@@ -80,7 +79,7 @@ impl ModelClaim {
     }
 }
 
-/// What must be so whenever a process looks.
+/// Checks the invariants, which must always hold.
 fn check(disks: &Disks, node: &NodeClaims, claims: &[ModelClaim], history: &[String]) {
     let Guard { isolation, sharing } = disks.guard;
     let holds = |claim: &&ModelClaim| node.channel(&claim.uid).is_some();
@@ -153,7 +152,7 @@ fn run(seed: u64, isolation: Isolation, sharing: Sharing) -> usize {
             7 | 8 => {
                 history.push(format!("{process} unprepare {}", claim.uid));
                 node.unprepare(&claim.uid, at(now)).unwrap();
-                // As in a plugin, no step of the Prepare runs on in this process.
+                // As in the plugin, the Prepare does not continue in this process.
                 under_way.remove(&(process, index));
             }
             _ => {
@@ -165,7 +164,7 @@ fn run(seed: u64, isolation: Isolation, sharing: Sharing) -> usize {
             }
         }
         if changed {
-            // Each process sees what is on the disk.
+            // A new process sees the state on disk.
             let fresh = disks.after_kill();
             check(&fresh, &fresh.start(), &claims, &history);
         }

@@ -38,8 +38,8 @@ fn prepare(
     prepare_input(node, input)
 }
 
-/// How a second claim fares beside a first one: both of `channel-0`, each with its domain and the
-/// state of that.
+/// Result of a second claim beside a first one: both of `channel-0`, each with its domain and the
+/// domain's state.
 fn second((isolation, sharing): Setting, first: DomainCase, second: DomainCase) -> &'static str {
     let node = Disks::default().with_guard(isolation, sharing).start();
     prepare(&node, "first", &mk_share(first.0, "channel-0"), first.1).unwrap();
@@ -51,7 +51,7 @@ fn second((isolation, sharing): Setting, first: DomainCase, second: DomainCase) 
 
 type Setting = (Isolation, Sharing);
 
-/// A claim's domain, and what is known of that.
+/// A claim's domain and its state.
 type DomainCase = (&'static str, DomainState);
 
 const NONE_ONE: Setting = (Isolation::None, Sharing::One);
@@ -62,7 +62,7 @@ const CHANNEL_MANY: Setting = (Isolation::Channel, MANY);
 // req: CHANNEL-3
 #[rustfmt::skip]
 #[test]
-fn the_table_of_who_may_hold_what() {
+fn the_table_of_which_claims_may_hold_a_channel() {
     let none = DomainState::Unassigned;
     let not_confirmed = DomainState::NotConfirmed(ChannelId::new(1).unwrap());
     let ours = |state| (DOMAIN, state);
@@ -73,16 +73,16 @@ fn the_table_of_who_may_hold_what() {
         (NONE_ONE, ours(none), theirs(none), "device-held"),
         (CHANNEL_ONE, ours(assigned(1)), ours(assigned(1)), "device-held"),
         (CHANNEL_ONE, ours(assigned(1)), theirs(assigned(2)), "device-held"),
-        // Without isolation, channel 0 is everybody's.
+        // Without isolation, all domains share channel 0.
         (NONE_MANY, ours(none), ours(none), "prepared"),
         (NONE_MANY, ours(none), theirs(none), "prepared"),
-        // With it, each channel is one domain's, whatever the API says of others.
+        // With isolation, each channel belongs to one domain, even if the API server has it twice.
         (CHANNEL_MANY, ours(assigned(1)), ours(assigned(1)), "prepared"),
         (CHANNEL_MANY, ours(assigned(1)), theirs(assigned(2)), "prepared"),
         (CHANNEL_MANY, ours(assigned(1)), theirs(assigned(1)), "channel-held"),
         (CHANNEL_MANY, ours(assigned(0)), theirs(assigned(0)), "channel-held"),
         (CHANNEL_MANY, ours(assigned(0)), theirs(assigned(7)), "prepared"),
-        // What was given while there was isolation stays a domain's own.
+        // A channel assigned under isolation stays exclusive.
         (NONE_MANY, ours(assigned(1)), theirs(assigned(1)), "channel-held"),
         (NONE_MANY, ours(assigned(1)), theirs(none), "prepared"),
         // A domain without a channel waits for one.
@@ -127,14 +127,14 @@ fn a_claim_opens_the_channel_of_its_domain_through_the_device_of_the_node() {
         assert!(checkpoint.contains(part), "{part} in {checkpoint}");
     }
 
-    // The domain matters no more, and a lost spec is that of the same channel.
+    // A rewritten spec has the same channel, regardless of the domain.
     disks.set_spec_of(&mk_claim("c"), None);
     node.repair_specs(mk_hardware().major.ok()).unwrap();
     assert_eq!(disks.spec_of(&mk_claim("c")), Some(spec));
 }
 
 #[test]
-fn a_device_that_is_a_channel_by_itself_is_its_claims_own() {
+fn a_device_that_is_itself_a_channel_belongs_to_its_claim() {
     let node = Disks::default()
         .with_guard(Isolation::Channel, MANY)
         .start();
@@ -159,7 +159,7 @@ fn a_device_that_is_a_channel_by_itself_is_its_claims_own() {
 
 // req: CHANNEL-14
 #[test]
-fn of_two_domains_with_one_channel_the_second_to_complete_loses_and_leaves_no_spec() {
+fn of_two_domains_with_the_same_channel_the_second_to_complete_loses_and_leaves_no_spec() {
     let disks = Disks::default().with_guard(Isolation::Channel, MANY);
     let node = disks.start();
     let hardware = mk_hardware();
@@ -215,7 +215,7 @@ fn a_channel_that_the_driver_of_the_node_does_not_have_is_refused_by_name() {
                 assert_eq!(error.code(), "channel-beyond-driver");
                 let text = error.to_string();
                 assert!(
-                    text.contains("16 IMEX channels") && text.contains("channel 16"),
+                    text.contains("has 16 channels") && text.contains("channel 16"),
                     "{text}"
                 );
             }
@@ -251,13 +251,13 @@ fn a_claim_of_a_group_opens_its_own_channel_on_the_nodes_of_its_clique() {
         prepare(&node, "second", &second, assigned(200)).unwrap();
         let channel = |uid| node.channel(uid).map(ChannelId::get);
         assert_eq!((channel("first"), channel("second")), (Some(3), Some(4)));
-        // The channel is the claim's, not the domain's.
+        // The channel belongs to the claim, not to the domain.
         let error = prepare(&node, "third", &first, assigned(200)).unwrap_err();
         assert_eq!(error.code(), "channel-held");
         let text = format!("{error}; {}", error.hint());
-        let whose = "claim default/first-name:first, which was allocated it;";
+        let holder = "claim default/first-name:first, to which it is allocated;";
         assert!(
-            text.contains(whose) && !text.contains("ComputeDomain"),
+            text.contains(holder) && !text.contains("ComputeDomain"),
             "{text}"
         );
         let error = prepare(&node, "gone", &second, DomainState::Missing).unwrap_err();
@@ -302,7 +302,7 @@ fn a_channel_of_a_slice_that_this_driver_did_not_make_is_refused() {
 }
 
 #[test]
-fn a_claim_of_a_group_is_refused_where_the_node_is_not_in_its_clique_now() {
+fn a_claim_of_a_group_is_refused_while_the_node_is_not_in_its_clique() {
     let node = Disks::default().start();
     let own = mk_hardware().fabric.clique().unwrap().to_string();
     let other = own.replace('7', "8");
@@ -319,7 +319,7 @@ fn a_claim_of_a_group_is_refused_where_the_node_is_not_in_its_clique_now() {
     );
     let text = error.to_string();
     assert!(text.contains(&own) && text.contains(&other), "{text}");
-    // What is prepared stays so, whatever becomes of the node's clique.
+    // A prepared claim stays prepared when the node's clique changes.
     let (claim, status) = (mk_claim("c"), mk_group_claim(&own, "channel-3"));
     prepare(&node, "c", &status, assigned(5)).unwrap();
     let major = mk_hardware().major.ok();
@@ -327,7 +327,7 @@ fn a_claim_of_a_group_is_refused_where_the_node_is_not_in_its_clique_now() {
 }
 
 #[test]
-fn a_share_is_found_in_any_record_and_damage_leaves_open_whether_there_is_one() {
+fn a_share_is_found_in_any_record_and_unknown_after_damage() {
     let disks = Disks::default().with_guard(Isolation::None, MANY);
     let node = disks.start();
     assert_eq!(node.records_share(), Some(false));
@@ -384,22 +384,22 @@ fn the_table_of_which_channel_a_claim_opens() {
 
 // req: CHANNEL-16
 #[test]
-fn only_a_claim_that_the_controller_can_see_is_prepared_with_the_channel_of_its_domain() {
-    let missing = format!("does not have the label resource.nvidia.com/computeDomain={DOMAIN},");
+fn only_a_claim_with_the_domains_label_is_prepared_with_the_domains_channel() {
+    let missing = format!("does not have the label resource.nvidia.com/computeDomain={DOMAIN} (");
     let missing = Some(missing.as_str());
     let both = format!(
-        "has the label resource.nvidia.com/computeDomain={OTHER}, and its configuration the domainID {DOMAIN}:"
+        "has the label resource.nvidia.com/computeDomain={OTHER}, but the domainID of its config is {DOMAIN}:"
     );
     let both = Some(both.as_str());
     for (device, domain, label, refused) in [
         ("channel-0", assigned(7), Some(DOMAIN), None),
         ("channel-0", assigned(7), Some(OTHER), both),
         ("channel-0", assigned(7), None, missing),
-        // Channel 0 is nobody's own, and that of a group is its claim's.
+        // Channel 0 has no owner, and a group's channel belongs to its claim.
         ("channel-0", assigned(0), None, None),
         ("channel-0", DomainState::Unassigned, None, None),
         ("channel-5", assigned(7), None, None),
-        // But a label keeps the channel of its domain.
+        // But a label keeps its domain's channel in use.
         ("channel-5", assigned(7), Some(DOMAIN), None),
         ("channel-5", assigned(7), Some(OTHER), both),
         ("channel-0", assigned(0), Some(OTHER), both),

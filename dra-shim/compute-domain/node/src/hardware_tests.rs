@@ -38,7 +38,7 @@ fn incomplete(state: GpuFabricState) -> Fabric {
     Fabric::Clique(clique)
 }
 
-/// What Prepare does: "ok", or the class of its error.
+/// Prepare's result: ok, or the class of its error.
 fn prepare(hardware: &Hardware) -> Result<(), Class> {
     let major = hardware.require_major();
     major.map(drop).map_err(|error| error.class())
@@ -46,7 +46,7 @@ fn prepare(hardware: &Hardware) -> Result<(), Class> {
 
 // req: NODE-9, NODE-11
 #[test]
-fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_does() {
+fn every_row_of_the_table_has_slice_readiness_and_prepare_answer() {
     let (yes, no) = (true, false);
     let prepared = Ok(());
     let refused = Err(Class::Permanent);
@@ -153,7 +153,7 @@ fn clique_id_0_is_a_clique() {
 
 // req: NODE-12
 #[test]
-fn a_claim_that_is_prepared_without_one_gpu_of_the_clique_is_warned_which() {
+fn a_claim_prepared_without_one_gpu_of_the_clique_gets_a_warning_that_names_it() {
     let lost = GpuFabricState::Vanished;
     let hardware = mk_hardware(NodeFabricState::Clique, incomplete(lost), DEVICES);
     assert_eq!(prepare(&hardware), Ok(()));

@@ -11,7 +11,7 @@ use imex_cdi::ChannelId;
 const BOOT: &str = "boot-1";
 const POD: &str = "daemon-pod";
 
-/// A node in the driver-managed mode, with the directory of its daemon.
+/// A node in driver-managed mode, with its daemon's directory.
 struct DrivenNode {
     claims: NodeClaims,
     disks: Disks,
@@ -27,7 +27,7 @@ impl DrivenNode {
         Self { claims, disks, dir }
     }
 
-    fn daemon_says(&self, change: impl FnOnce(&mut DaemonState)) {
+    fn set_daemon_state(&self, change: impl FnOnce(&mut DaemonState)) {
         let mut state = DaemonState {
             boot_id: BOOT.to_owned(),
             pod_uid: POD.to_owned(),
@@ -39,17 +39,17 @@ impl DrivenNode {
             reason: String::new(),
         };
         change(&mut state);
-        self.daemon_writes(&serde_json::to_string(&state).unwrap());
+        self.write_daemon_state(&serde_json::to_string(&state).unwrap());
     }
 
-    fn daemon_writes(&self, text: &str) {
+    fn write_daemon_state(&self, text: &str) {
         let scratch = self.dir.path().join("new");
         std::fs::write(&scratch, text).unwrap();
         std::fs::rename(scratch, self.dir.path().join(STATE_FILE)).unwrap();
     }
 
     fn drains(&self) {
-        self.daemon_says(|state| {
+        self.set_daemon_state(|state| {
             state.phase = DaemonPhase::Draining;
             state.reason = "a new image".to_owned();
         });
@@ -81,7 +81,7 @@ fn no_clique() -> Hardware {
     mk_hardware_with(235, Fabric::from_gpus(&[mk_gpu(0, mk_completed(0))]))
 }
 
-/// Of a domain with channel 5.
+/// Input for a domain with channel 5.
 fn domains_own<'a>(
     claim: &'a ClaimRef,
     status: &'a ClaimStatus,
@@ -107,23 +107,23 @@ fn a_claim_is_prepared_only_while_the_nodes_daemon_is_ready_in_the_nodes_clique(
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     };
     refused("imex-daemon-missing", &["no IMEX daemon", file]);
-    node.daemon_writes("{");
+    node.write_daemon_state("{");
     refused("imex-daemon-unreadable", &["cannot be read", file]);
-    node.daemon_says(|state| {
+    node.set_daemon_state(|state| {
         (state.phase, state.reason) = (DaemonPhase::Starting, "its reason".to_owned());
     });
     refused("imex-daemon-starting", &["its reason"]);
-    node.daemon_says(|state| {
+    node.set_daemon_state(|state| {
         (state.phase, state.reason) = (DaemonPhase::DriverTooOld, "550 is old".to_owned());
     });
-    refused("imex-daemon-driver-too-old", &["cannot work", "550 is old"]);
+    refused("imex-daemon-driver-too-old", &["cannot run", "550 is old"]);
     node.drains();
     refused("imex-daemon-draining", &["about to be replaced"]);
-    node.daemon_says(|state| state.clique = "another.0".to_owned());
+    node.set_daemon_state(|state| state.clique = "another.0".to_owned());
     refused("imex-daemon-of-other-clique", &["another.0", &clique()]);
-    assert_eq!(node.claims.recorded_claims(), [], "nothing was begun");
+    assert_eq!(node.claims.recorded_claims(), [], "no record was started");
 
-    node.daemon_says(|_| {});
+    node.set_daemon_state(|_| {});
     let prepared = node.prepare("a").unwrap();
     assert_eq!(
         prepared.devices[0].cdi_device_ids.as_deref().unwrap(),
@@ -135,7 +135,7 @@ fn a_claim_is_prepared_only_while_the_nodes_daemon_is_ready_in_the_nodes_clique(
 #[test]
 fn a_refusal_has_the_daemons_own_reason_and_may_end_by_itself() {
     let node = DrivenNode::new();
-    node.daemon_says(|state| {
+    node.set_daemon_state(|state| {
         state.phase = DaemonPhase::Starting;
         state.reason = "nvidia-imex answers INITIALIZING".to_owned();
     });
@@ -149,9 +149,9 @@ fn a_refusal_has_the_daemons_own_reason_and_may_end_by_itself() {
 
 // req: MODE-18
 #[test]
-fn a_daemon_that_was_ready_before_the_node_started_is_not_believed() {
+fn a_ready_state_from_before_the_reboot_is_ignored() {
     let node = DrivenNode::new();
-    node.daemon_says(|state| state.boot_id = "boot-0".to_owned());
+    node.set_daemon_state(|state| state.boot_id = "boot-0".to_owned());
     assert_eq!(node.code("a"), "imex-daemon-of-former-boot");
     assert_eq!(node.claims.drained(), None);
 }
@@ -160,7 +160,7 @@ fn a_daemon_that_was_ready_before_the_node_started_is_not_believed() {
 #[test]
 fn a_claim_that_began_before_its_daemon_drained_is_refused_in_its_last_commit() {
     let node = DrivenNode::new();
-    node.daemon_says(|_| {});
+    node.set_daemon_state(|_| {});
     let (claim, status) = (mk_claim("a"), mk_status("pod-1", "channel-0"));
     let request = mk_labelled_request(&status).unwrap();
     let hardware = mk_hardware();
@@ -168,8 +168,12 @@ fn a_claim_that_began_before_its_daemon_drained_is_refused_in_its_last_commit() 
     let begun = node.claims.begin(&input).unwrap();
 
     node.drains();
-    let said = node.claims.drained();
-    assert_eq!(said.as_deref(), Some(POD), "what is Started holds nothing");
+    let drained = node.claims.drained();
+    assert_eq!(
+        drained.as_deref(),
+        Some(POD),
+        "a Started record holds no device"
+    );
     let written = node.claims.write_spec(&input, begun).unwrap();
     let refused = node.claims.end(written);
     assert_eq!(refused.unwrap_err().code(), "imex-daemon-draining");
@@ -180,7 +184,7 @@ fn a_claim_that_began_before_its_daemon_drained_is_refused_in_its_last_commit() 
 #[test]
 fn a_prepared_claim_keeps_its_device_and_its_daemon_until_it_is_unprepared() {
     let node = DrivenNode::new();
-    node.daemon_says(|_| {});
+    node.set_daemon_state(|_| {});
     node.prepare("a").unwrap();
     assert_eq!(node.claims.drained(), None, "it is not draining");
     node.drains();
@@ -190,26 +194,26 @@ fn a_prepared_claim_keeps_its_device_and_its_daemon_until_it_is_unprepared() {
 
     node.claims.unprepare("a", at(1)).unwrap();
     assert_eq!(node.claims.drained().as_deref(), Some(POD));
-    node.daemon_says(|_| {});
+    node.set_daemon_state(|_| {});
     assert_eq!(node.claims.drained(), None, "the mark was withdrawn");
     node.prepare("b").unwrap();
 }
 
 // req: MODE-20
 #[test]
-fn while_the_daemon_knows_a_clique_no_claim_goes_without_a_device() {
+fn while_the_daemon_reports_a_clique_no_claim_is_prepared_without_a_device() {
     let node = DrivenNode::new();
     for phase in [DaemonPhase::Starting, DaemonPhase::Ready] {
-        node.daemon_says(|state| state.phase = phase);
+        node.set_daemon_state(|state| state.phase = phase);
         let error = node.prepare_on("a", &no_clique()).unwrap_err();
         assert_eq!(error.code(), "imex-daemon-of-other-clique");
         assert_eq!(error.class(), Class::Retry);
     }
     assert_eq!(node.claims.recorded_claims(), []);
 
-    node.daemon_says(|state| state.boot_id = "boot-0".to_owned());
+    node.set_daemon_state(|state| state.boot_id = "boot-0".to_owned());
     node.prepare_on("a", &no_clique()).unwrap();
-    node.daemon_says(|state| state.clique.clear());
+    node.set_daemon_state(|state| state.clique.clear());
     node.prepare_on("b", &no_clique()).unwrap();
 }
 
@@ -225,7 +229,7 @@ fn a_node_without_a_clique_prepares_claims_without_a_device_as_the_go_driver_doe
     assert_eq!(node.disks.spec_of(&claim), None);
     assert_eq!(node.claims.channel("a"), None);
 
-    // No spec is written or missed later either.
+    // Later, no spec is written or reported missing either.
     assert!(!node.claims.lacks_specs().unwrap());
     let major = mk_hardware().major.ok();
     let repaired = node.claims.repair_specs(major).unwrap();
@@ -240,7 +244,7 @@ fn a_node_without_a_clique_prepares_claims_without_a_device_as_the_go_driver_doe
 
 // req: NODE-9
 #[test]
-fn where_hosts_manage_imex_a_node_without_a_clique_refuses_for_good() {
+fn in_host_managed_mode_a_node_without_a_clique_refuses_permanently() {
     let disks = Disks::default();
     let node = disks.start();
     let (claim, status) = (mk_claim("a"), mk_status("pod-1", "channel-0"));

@@ -1,5 +1,5 @@
-//! Small enough to be checked whole: every state, every transaction, a crash
-//! after every step, and every interleaving of three processes.
+//! Exhaustive checks of the tables: every state, every transaction, a crash after
+//! every step, and every interleaving of three processes.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -20,7 +20,7 @@ fn after(from: ClaimState, transaction: Transaction) -> ClaimState {
     *states(from, transaction).last().unwrap()
 }
 
-/// A Prepare that nothing comes in between of.
+/// An uninterrupted Prepare.
 fn prepared(from: ClaimState) -> ClaimState {
     after(
         after(from, Transaction::BeginPrepare),
@@ -70,7 +70,7 @@ fn a_claim_becomes_prepared_only_with_its_spec_in_place() {
 
 // req: NODE-19
 #[test]
-fn a_spec_goes_before_the_record_that_announces_it() {
+fn a_spec_is_removed_before_its_record() {
     for (from, transaction) in pairs() {
         for change in states(from, transaction).windows(2) {
             let given_up = [Phase::Absent, Phase::Aborted].contains(&change[1].record);
@@ -162,7 +162,7 @@ fn a_spec_without_a_record_stays_until_the_api_server_has_answered() {
 }
 
 #[test]
-fn nothing_that_has_a_record_of_an_earlier_boot_is_left() {
+fn no_record_or_spec_of_an_earlier_boot_is_left() {
     for state in ClaimState::ALL {
         if state.record != Phase::Absent {
             let state = after(state, Transaction::StartAfterReboot);
@@ -202,7 +202,7 @@ fn names_are_unique() {
 /// statuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Process {
-    /// A Prepare that has done nothing yet.
+    /// A Prepare that has not begun.
     Prepare(Status),
     /// A Prepare that has released the lock and not written its spec yet.
     PrepareWrites(Status),
@@ -211,7 +211,7 @@ enum Process {
     Unprepare,
     Start,
     Expire,
-    /// The call is answered.
+    /// The call has returned.
     Idle,
 }
 
@@ -221,7 +221,7 @@ enum Status {
     B,
 }
 
-/// The claim's state, and the status and the spec's author of whoever was last.
+/// The claim's state, with the status of its record and of its spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Found {
     state: ClaimState,
@@ -229,8 +229,8 @@ struct Found {
     written: Status,
 }
 
-/// What may follow when `process` acts next: what is found then, and what is left to
-/// do for the process.
+/// All possible results of the next action of `process`: the claim's state, and the
+/// remaining work of the process.
 fn act(found: Found, process: Process) -> Vec<(Found, Process)> {
     let state = found.state;
     let take = |transaction| {
@@ -308,7 +308,7 @@ fn begin(found: Found, status: Status) -> Vec<(Found, Process)> {
     next
 }
 
-/// Every configuration that is reached from `processes` on an empty node.
+/// Every configuration reachable from `processes` on an empty node.
 fn interleavings(processes: [Process; 3]) -> Vec<(Found, [Process; 3])> {
     let empty = Found {
         state: ClaimState::new(Phase::Absent, false),
@@ -349,7 +349,7 @@ fn all_interleavings() -> Vec<(Found, [Process; 3])> {
 }
 
 #[test]
-fn when_all_calls_are_answered_a_prepared_claim_has_its_own_spec() {
+fn after_all_calls_a_prepared_claim_has_its_own_spec() {
     let ended: Vec<_> = all_interleavings()
         .into_iter()
         .filter(|(_, processes)| processes.iter().all(|process| *process == Process::Idle))
@@ -361,8 +361,8 @@ fn when_all_calls_are_answered_a_prepared_claim_has_its_own_spec() {
             Phase::Completed => {
                 assert!(has_spec && found.written == found.recorded, "{found:?}");
             }
-            // One that a late Prepare for an older status wrote may be there: the
-            // claim's next call takes care of it, as of the record.
+            // There may be a spec of a late Prepare for an older status: the claim's
+            // next call handles it together with the record.
             Phase::Started => {}
             Phase::Absent | Phase::Aborted => assert!(!has_spec, "{found:?}"),
         }

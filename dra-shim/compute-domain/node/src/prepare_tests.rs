@@ -58,7 +58,7 @@ fn the_channel_is_the_allocated_one() {
 
 // req: CD-21, KUBELET-33
 #[test]
-fn a_lost_cdi_file_is_put_back_even_when_domain_and_fabric_are_gone() {
+fn a_lost_cdi_file_is_rewritten_even_without_domain_and_fabric() {
     let disks = Disks::default();
     let node = disks.start();
     let claim = mk_claim("claim-1");
@@ -80,7 +80,7 @@ fn a_lost_cdi_file_is_put_back_even_when_domain_and_fabric_are_gone() {
 
 // req: NODE-6
 #[test]
-fn a_second_claim_waits_until_the_first_is_unprepared_and_learns_which_claim_uses_the_device() {
+fn a_second_claim_waits_until_the_first_is_unprepared_and_its_error_names_the_holder() {
     let disks = Disks::default();
     let node = disks.start();
     prepare(&node, &mk_claim("claim-1")).unwrap();
@@ -100,7 +100,7 @@ fn a_second_claim_waits_until_the_first_is_unprepared_and_learns_which_claim_use
 
 // req: NODE-17, NODE-18
 #[test]
-fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
+fn a_started_claim_blocks_no_other_claim_and_loses_when_it_ends_second() {
     let disks = Disks::default();
     let (first, second) = (disks.start(), disks.start()); // two processes
     let (slow, fast) = (mk_claim("slow"), mk_claim("fast"));
@@ -117,13 +117,13 @@ fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
     assert!(
         matches!(error, PrepareError::InUse { holder, .. } if holder.to_string().ends_with(":fast"))
     );
-    assert_eq!(disks.spec_of(&slow), None, "the loser takes its file back");
+    assert_eq!(disks.spec_of(&slow), None, "the loser removes its spec");
     assert!(disks.spec_of(&fast).is_some());
 }
 
 // req: NODE-21
 #[test]
-fn an_unprepare_in_another_process_defeats_a_prepare_in_the_making() {
+fn an_unprepare_in_another_process_aborts_a_prepare_in_progress() {
     let disks = Disks::default();
     let (old, new) = (disks.start(), disks.start());
     let claim = mk_claim("claim-1");
@@ -138,7 +138,7 @@ fn an_unprepare_in_another_process_defeats_a_prepare_in_the_making() {
     write_spec(&old, &input);
     assert!(matches!(end(&old, &input), Err(PrepareError::Aborted)));
     assert_eq!(disks.spec_of(&claim), None);
-    // A late Prepare for the same status waits; a new pod's comes through, and so does the same one later.
+    // A late Prepare for the same status waits; a new pod's succeeds, and so does the same one later.
     assert!(matches!(
         prepare_in(&old, &claim, &status, &hardware, at(60)),
         Err(PrepareError::Aborted)
@@ -157,7 +157,7 @@ fn an_unprepare_in_another_process_defeats_a_prepare_in_the_making() {
 
 // req: KUBELET-31
 #[test]
-fn unprepare_of_a_claim_that_nobody_knows_is_success() {
+fn unprepare_of_an_unknown_claim_succeeds() {
     let disks = Disks::default();
     let node = disks.start();
     for uid in ["claim-1", "", "../../etc/passwd"] {
@@ -227,10 +227,10 @@ fn without_domain_or_clique_nothing_is_written() {
     assert!(disks.cdi.list().unwrap().is_empty());
 }
 
-/// A claim has everything wrong with it, and one thing after the other is put right.
+/// Every check of the claim would fail; then one fault after the other is fixed.
 // req: NODE-6, NODE-7
 #[test]
-fn of_several_reasons_the_first_check_decides_and_nothing_is_written_before_all_have_passed() {
+fn the_first_failing_check_decides_and_nothing_is_written_before_all_have_passed() {
     let disks = Disks::default();
     let node = disks.start();
     prepare(&node, &mk_claim("holder")).unwrap();
@@ -291,7 +291,7 @@ fn of_several_reasons_the_first_check_decides_and_nothing_is_written_before_all_
     assert!(prepare_in(&node, &claim, &status, &whole, at(2)).is_ok());
 }
 
-/// What a Prepare for the aborted status gets at this moment.
+/// Result of a Prepare for the aborted status at this moment.
 fn retried(node: &NodeClaims, now: Moment) -> Result<(), PrepareError> {
     let (status, hardware) = (mk_status("pod-1", "channel-0"), mk_hardware());
     let request = ChannelRequest::from_status(&status)?;
@@ -302,7 +302,7 @@ fn retried(node: &NodeClaims, now: Moment) -> Result<(), PrepareError> {
 
 // req: NODE-21
 #[test]
-fn a_clock_that_is_set_neither_lifts_a_fence_early_nor_keeps_it_for_longer() {
+fn setting_the_clock_neither_shortens_nor_extends_a_fence() {
     for jump in [-1_000_000, -80, 80, 1_000_000] {
         let disks = Disks::default();
         let node = disks.start();
@@ -325,7 +325,7 @@ fn a_fence_of_another_process_that_lies_in_the_future_holds_for_ninety_seconds()
     let (old, new) = (disks.start(), disks.start());
     retried(&old, at(1_000_000)).unwrap();
     old.unprepare("claim-1", at(1_000_000)).unwrap();
-    // The clock is set back before the other one sees the record.
+    // The clock is set back before the other process sees the record.
     assert!(matches!(
         retried(&new, at_clocks(0, 0)),
         Err(PrepareError::Aborted)

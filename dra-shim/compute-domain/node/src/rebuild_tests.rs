@@ -1,5 +1,5 @@
-//! A damaged checkpoint: nothing is prepared until files and API server have
-//! said who holds what.
+//! Recovery of a damaged checkpoint: no claim is prepared until specs and API
+//! server have revealed the holders.
 
 use compute_domain_api::{Isolation, Sharing};
 use dra_checkpoint::{BootId, Checkpoint, Damage, DamageReason};
@@ -67,7 +67,7 @@ fn until_rebuilt_nothing_is_prepared_and_no_file_is_removed() {
 
 // req: CKPT-14
 #[test]
-fn a_checkpoint_that_somebody_removed_is_rebuilt_like_a_damaged_one() {
+fn a_removed_checkpoint_is_rebuilt_like_a_damaged_one() {
     let (checkpoint, cdi) = mk_damaged();
     checkpoint.remove("checkpoint.json").unwrap();
     for _ in 0..2 {
@@ -92,7 +92,7 @@ fn a_checkpoint_that_somebody_removed_is_rebuilt_like_a_damaged_one() {
 
 // req: CKPT-14
 #[test]
-fn the_spec_of_an_allocated_claim_that_is_not_ours_to_prepare_stays() {
+fn the_spec_of_an_allocated_claim_that_this_driver_does_not_prepare_stays() {
     let (checkpoint, cdi) = mk_damaged();
     let (node, _) = start(&checkpoint, &cdi, "boot-1");
     let of_a_daemon = AllocatedClaim {
@@ -115,7 +115,7 @@ fn the_spec_of_an_allocated_claim_that_is_not_ours_to_prepare_stays() {
 
 // req: CKPT-14, NODE-22
 #[test]
-fn an_older_checkpoint_that_somebody_puts_back_costs_no_claim_its_spec() {
+fn restoring_an_older_checkpoint_costs_no_claim_its_spec() {
     for while_it_runs in [false, true] {
         for is_allocated in [true, false] {
             let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
@@ -130,7 +130,7 @@ fn an_older_checkpoint_that_somebody_puts_back_costs_no_claim_its_spec() {
                 .unwrap();
             if while_it_runs {
                 node.note_lost_claims().unwrap();
-                assert_eq!(node.damage(), Damage::None, "it is not known yet");
+                assert_eq!(node.damage(), Damage::None, "not noticed yet");
                 // The next change of any claim reads it.
                 node.expire(at(2)).unwrap();
                 node.note_lost_claims().unwrap();
@@ -144,7 +144,7 @@ fn an_older_checkpoint_that_somebody_puts_back_costs_no_claim_its_spec() {
             let refused = prepare(&node, &mk_allocated("other"));
             assert!(matches!(refused, Err(PrepareError::NeedsRecovery)));
             assert_eq!(cdi.list().unwrap().len(), 1);
-            // Also for who starts now.
+            // Also for a process that starts now.
             let (other, _) = start(&checkpoint, &cdi, "boot-1");
             assert!(matches!(other.damage(), Damage::Damaged { .. }));
 
@@ -168,10 +168,10 @@ fn an_older_checkpoint_that_somebody_puts_back_costs_no_claim_its_spec() {
     }
 }
 
-/// As a backup of the last boot does.
+/// Like a backup from the last boot.
 // req: CKPT-14
 #[test]
-fn a_checkpoint_of_an_earlier_boot_that_somebody_puts_back_costs_no_claim_its_spec() {
+fn restoring_a_checkpoint_of_an_earlier_boot_costs_no_claim_its_spec() {
     let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
     drop(start(&checkpoint, &cdi, "boot-1"));
     prepare(
@@ -195,11 +195,11 @@ fn a_checkpoint_of_an_earlier_boot_that_somebody_puts_back_costs_no_claim_its_sp
 }
 
 #[test]
-fn a_stray_spec_that_cannot_be_removed_is_damage_once_and_not_for_ever() {
+fn a_stray_spec_that_cannot_be_removed_is_damage_only_once() {
     let root = tempfile::tempdir().unwrap();
     let cdi = Arc::new(durable_file::OsDir::open(root.path()).unwrap());
     let stray = "k8s.compute-domain.nvidia.com-claim_dead.yaml";
-    // As an immutable file: it is listed, and no request removes it.
+    // Like an immutable file: it is listed, but cannot be removed.
     std::fs::create_dir_all(root.path().join(stray).join("full")).unwrap();
     let (checkpoint, boot) = (SimDir::new(), BootId::new("boot-1").unwrap());
     let major = mk_hardware().major.ok();
@@ -217,7 +217,7 @@ fn a_stray_spec_that_cannot_be_removed_is_damage_once_and_not_for_ever() {
 
 // req: CKPT-13
 #[test]
-fn a_live_claim_with_a_file_here_is_a_holder_and_a_file_without_live_claim_goes() {
+fn a_live_claim_with_a_spec_is_a_holder_and_a_spec_without_a_live_claim_is_removed() {
     let (checkpoint, cdi) = mk_damaged();
     cdi.replace(
         "k8s.compute-domain.nvidia.com-claim_dead.yaml",
@@ -253,7 +253,7 @@ fn in_v2(text: &str, from: &str, to: &str) -> String {
     [head, to, tail].concat()
 }
 
-/// With a claim of a newer driver's state, and the checksum that V2 then has.
+/// Adds a claim with a newer driver's state, and updates V2's checksum.
 fn with_unknown_state(text: &str) -> String {
     let claims = r#""preparedClaims":{"#;
     let newer = r#""a":{"checkpointState":"PreparePostponed","status":{}},"#;
@@ -266,12 +266,11 @@ fn with_unknown_state(text: &str) -> String {
     in_v2(&text, &stored, &mismatch.computed.to_string())
 }
 
-/// What the file still says holds the device, where the rebuild finds nothing: the CDI spec is
-/// gone, so there is no claim to ask the API server about, which may be down. Or the API server knows the
-/// claim no more, and its pod still runs.
+/// Holders that are still in the file but that the rebuild cannot find. Either the CDI spec is missing, so there is no
+/// claim to look up in the API server. Or the claim is deleted from the API server while its pod still runs.
 // req: CKPT-10, CKPT-12
 #[test]
-fn a_holder_that_a_damaged_checkpoint_still_names_is_held_without_spec_and_api_server() {
+fn a_holder_that_a_damaged_checkpoint_still_names_is_kept_without_spec_and_api_server() {
     type Harm = fn(&str) -> String;
     let harms: [(&str, Harm, DamageReason); 8] = [
         (
@@ -419,7 +418,7 @@ fn only_a_claim_with_a_spec_and_without_a_record_can_have_been_lost() {
 
 // req: CKPT-13
 #[test]
-fn a_rebuilt_record_opens_the_channel_of_its_spec_or_is_given_up_if_that_is_lost_too() {
+fn a_rebuilt_record_opens_the_channel_of_its_spec_and_is_dropped_if_that_is_lost_too() {
     let many = Sharing::Many { slots: 64 };
     let spec_name = "k8s.compute-domain.nvidia.com-claim_holder.yaml";
     for (spec, channel) in [

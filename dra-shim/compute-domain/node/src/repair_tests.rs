@@ -1,4 +1,4 @@
-//! Specs that somebody else has removed, over simulated directories and a real one.
+//! Repair of externally removed specs, in simulated directories and a real one.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn major() -> Option<Major> {
 
 // req: NODE-27
 #[test]
-fn a_spec_that_is_gone_is_noticed_and_written_again_without_a_write_of_the_checkpoint() {
+fn a_removed_spec_is_noticed_and_rewritten_without_a_write_of_the_checkpoint() {
     let disks = Disks::default();
     let node = disks.start();
     assert!(!node.lacks_specs().unwrap());
@@ -58,7 +58,7 @@ fn the_specs_of_prepared_claims_follow_the_channel_major() {
 }
 
 #[test]
-fn a_spec_that_cannot_be_written_is_reported_and_does_not_keep_others_from_it() {
+fn a_spec_that_cannot_be_written_is_reported_and_stays_missing() {
     let disks = Disks::default();
     let node = disks.start();
     prepare(&node, &mk_claim("claim-1")).unwrap();
@@ -71,7 +71,7 @@ fn a_spec_that_cannot_be_written_is_reported_and_does_not_keep_others_from_it() 
         failure.starts_with("claim claim-1: this node has no IMEX channels"),
         "{failure}"
     );
-    assert!(node.lacks_specs().unwrap(), "it is tried again");
+    assert!(node.lacks_specs().unwrap(), "it is retried");
 }
 
 // req: NODE-27
@@ -89,7 +89,7 @@ fn a_directory_that_was_removed_or_replaced_is_filled_again() {
         std::fs::remove_dir_all(&path).unwrap();
         assert!(node.lacks_specs().unwrap());
         if again == 0 {
-            // Nobody has created it: it cannot be repaired, and is still lacking.
+            // The directory does not exist yet: specs cannot be repaired and are still missing.
             assert!(!node.repair_specs(major()).unwrap().failures.is_empty());
             assert!(node.lacks_specs().unwrap());
         }

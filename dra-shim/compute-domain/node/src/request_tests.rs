@@ -35,7 +35,7 @@ fn request(results: &str, parameters: &str) -> Result<ChannelRequest, PrepareErr
 }
 
 #[test]
-fn the_template_of_a_domain_asks_for_the_allocated_channel_whichever_it_is() {
+fn the_template_of_a_domain_requests_the_allocated_channel() {
     for (device, id) in [("channel-0", 0), ("channel-7", 7)] {
         let request = request(
             &mk_result(device),
@@ -128,7 +128,7 @@ fn an_unknown_field_is_named() {
 #[test]
 fn a_daemon_claim_and_a_device_that_is_no_channel_are_refused() {
     let daemon = mk_parameters("").replace("ChannelConfig", "DaemonConfig");
-    // Also where somebody has put it on a channel.
+    // Also for a channel device.
     for device in ["daemon-0", "channel-0"] {
         let error = request(&mk_result(device), &daemon).unwrap_err();
         assert_eq!(
@@ -157,12 +157,12 @@ fn admin_access_is_refused() {
         (error.code(), error.class()),
         ("admin-access", crate::Class::Permanent)
     );
-    assert!(error.to_string().contains("admin access"), "{error}");
+    assert!(error.to_string().contains("adminAccess"), "{error}");
 }
 
 // req: KUBELET-54
 #[test]
-fn the_claims_config_wins_over_the_classes_whatever_their_order() {
+fn the_claims_config_overrides_the_classs_in_any_order() {
     let all = mk_config(
         "FromClass",
         "[]",
@@ -184,7 +184,7 @@ fn a_config_for_the_base_request_applies_to_its_subrequests() {
 }
 
 #[test]
-fn a_claim_whose_configs_are_for_others_has_none() {
+fn a_claim_with_configs_for_other_requests_has_none() {
     let other = mk_config("FromClaim", r#"["gpu"]"#, &mk_parameters(""));
     let error =
         ChannelRequest::from_status(&mk_status(&mk_result("channel-0"), &other)).unwrap_err();
@@ -192,7 +192,7 @@ fn a_claim_whose_configs_are_for_others_has_none() {
 }
 
 #[test]
-fn a_claim_that_was_allocated_a_channel_is_not_sent_to_a_template() {
+fn a_claim_for_a_channel_device_gets_no_hint_about_a_template() {
     let other = mk_config("FromClaim", r#"["gpu"]"#, &mk_parameters(""));
     let two = |device: &str| format!("{0},{0}", mk_result(device));
     for (results, code) in [
@@ -211,7 +211,7 @@ fn a_claim_that_was_allocated_a_channel_is_not_sent_to_a_template() {
 
 // req: NODE-15
 #[test]
-fn a_domain_id_that_is_no_uid_is_refused_without_a_look_for_the_domain() {
+fn a_domain_id_that_is_not_a_uid_is_refused_without_a_look_up_of_the_domain() {
     for id in ["not-a-uid", "train", &DOMAIN.to_uppercase(), &DOMAIN[1..]] {
         let parameters = mk_parameters("").replace(DOMAIN, id);
         let error = request(&mk_result("channel-0"), &parameters).unwrap_err();

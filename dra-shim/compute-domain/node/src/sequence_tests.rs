@@ -1,5 +1,5 @@
 //! Random sequences of Prepare, Unprepare, crashes, failing disks and reboots against a model
-//! that knows only who may hold the device.
+//! that only knows which claims may hold the device.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,22 +9,22 @@ use durable_file::{Dir as _, SimDir};
 use crate::test_objects::{Disks, at, mk_claim, mk_hardware, mk_status, prepare_in};
 use crate::{DeviceGroup, NodeClaims};
 
-/// They all want the same device.
+/// Claims for the same device.
 const CLAIMS: [&str; 3] = ["claim-1", "claim-2", "claim-3"];
 
-/// How many sequences are tried, and how many operations follow each other in one.
+/// Number of sequences, and of operations in each.
 const SEQUENCES: u64 = 60;
 const LENGTH: usize = 40;
 
 /// How long an aborted Prepare refuses the next one.
 const FENCE: u32 = 90;
 
-/// Beyond what a call takes: then it is not the fault's turn.
+/// More steps than a call takes: a later fault does not occur.
 const STEPS: usize = 14;
 
-/// A node, and what may be true of it.
+/// A node, and its possible states.
 struct Run {
-    /// For the message of a failure, which a run of this seed alone repeats.
+    /// For failure messages: a run with this seed reproduces the failure.
     seed: u64,
     history: Vec<String>,
     random: fastrand::Rng,
@@ -33,20 +33,20 @@ struct Run {
     boot: u32,
     /// Seconds.
     now: u32,
-    /// Who may hold the device: more than one possibility after a call that did not end well.
+    /// Possible holders of the device: several after a failed call.
     holders: BTreeSet<Option<&'static str>>,
-    /// A write has failed since the last call that did not: the file may be ahead of what the
-    /// process knows, which writes it again.
+    /// A write has failed since the last successful call: the file may be ahead of the process's
+    /// cache. The process writes it again.
     unsure: bool,
-    /// Claims that may have a Started record: Unprepare makes a fence of it.
+    /// Claims that may have a Started record: Unprepare turns it into a fence.
     started: BTreeSet<&'static str>,
     /// Until when a claim may be refused for its fence.
     fenced: BTreeMap<&'static str, u32>,
-    /// What kubelet was answered first.
+    /// The first answer to kubelet.
     answers: BTreeMap<&'static str, String>,
 }
 
-/// What happens to a call.
+/// Fault during a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -208,12 +208,12 @@ impl Run {
         self.node.expire(at(self.now.into())).unwrap();
     }
 
-    /// The process may have died in the call; nothing of a fault is left for the next one.
+    /// Handles a death of the process during the call, and disarms the fault before the next call.
     fn after(&mut self, fault: Fault) {
         match fault {
             Fault::None => {}
             Fault::Dies { .. } => self.kill("found dead"),
-            // Never, in a process that lives: an armed fault would meet the next call.
+            // The process lives: disarm the fault, or it would hit the next call.
             Fault::Fails { cdi, .. } => self.dir(cdi).fail_step(usize::MAX / 2, 0),
         }
     }
@@ -262,7 +262,7 @@ impl Run {
         self.node = node;
     }
 
-    /// What holds at any time, and what holds as soon as another process has started.
+    /// Checks the invariants, and those after the start of another process.
     fn look(&mut self) {
         let holders = completed(&self.disks);
         self.check(holders.len() <= 1, "the device is held twice");
@@ -275,7 +275,7 @@ impl Run {
         );
         if !self.unsure {
             self.holders = BTreeSet::from([holder]);
-            // As the plugin does it every few seconds.
+            // As the plugin does every few seconds.
             let repaired = self.node.repair_specs(mk_hardware().major.ok()).unwrap();
             self.check(repaired.failures.is_empty(), "a spec cannot be repaired");
             self.check_specs(&self.disks, holder);
@@ -283,7 +283,7 @@ impl Run {
         let next = self.disks.after_kill();
         next.try_start(&format!("boot-{}", self.boot)).unwrap();
         let is_same = completed(&next) == holders;
-        self.check(is_same, "a start has changed who holds the device");
+        self.check(is_same, "a start has changed the holder");
         self.check_specs(&next, holder);
     }
 

@@ -14,7 +14,7 @@ fn start_reports_no_damage_on_a_fresh_node() {
 
 // req: NODE-26
 #[test]
-fn after_a_reboot_records_are_undone_and_forgotten() {
+fn after_a_reboot_records_and_specs_are_removed() {
     let disks = Disks::default();
     prepare(&disks.start(), &mk_claim("claim-1")).unwrap();
     let (node, report) = disks.try_start("boot-2").unwrap();
@@ -29,7 +29,7 @@ fn after_a_reboot_records_are_undone_and_forgotten() {
 
 // req: NODE-25
 #[test]
-fn start_puts_back_files_of_records_and_leaves_those_of_others() {
+fn start_rewrites_missing_specs_of_records_and_keeps_other_files() {
     let disks = Disks::default();
     prepare(&disks.start(), &mk_claim("claim-1")).unwrap();
     let of = |uid: &str| format!("k8s.compute-domain.nvidia.com-claim_{uid}.yaml");
@@ -46,9 +46,5 @@ fn start_puts_back_files_of_records_and_leaves_those_of_others() {
     let (_, report) = disks.try_start("boot-1").unwrap();
     assert_eq!(report.damage, Damage::None);
     assert!(disks.spec_of(&mk_claim("claim-1")).is_some());
-    assert_eq!(
-        disks.cdi.list().unwrap().len(),
-        2,
-        "the base spec is not ours to remove"
-    );
+    assert_eq!(disks.cdi.list().unwrap().len(), 2, "the base spec stays");
 }

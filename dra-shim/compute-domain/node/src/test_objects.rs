@@ -1,5 +1,4 @@
-//! The objects that this crate's tests are about: a node's two directories, and
-//! claims to prepare there.
+//! Test objects: a node's two directories, and claims to prepare there.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -21,7 +20,7 @@ use crate::{
 /// The UID of the claims' domain.
 pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
 
-/// The two directories of a node, which outlive processes, and its setting.
+/// The two directories of a node, which survive processes, and its policy.
 #[derive(Clone)]
 pub(crate) struct Disks {
     pub(crate) checkpoint: SimDir,
@@ -29,7 +28,7 @@ pub(crate) struct Disks {
     pub(crate) guard: Guard,
 }
 
-/// As the Go driver has it: no isolation, and one claim at a time.
+/// The Go driver's policy: no isolation, and one claim at a time.
 pub(crate) const EXCLUSIVE: Guard = Guard {
     isolation: Isolation::None,
     sharing: Sharing::One,
@@ -61,7 +60,7 @@ impl Disks {
         )
     }
 
-    /// The same node under another setting, from its next start on.
+    /// The same node with another policy from its next start on.
     pub(crate) fn with_guard(self, isolation: Isolation, sharing: Sharing) -> Self {
         let guard = Guard { isolation, sharing };
         Self { guard, ..self }
@@ -79,7 +78,7 @@ impl Disks {
         self.checkpoint.has_crashed() || self.cdi.has_crashed()
     }
 
-    /// How often the checkpoint was written durably: each write ends in a rename.
+    /// Number of durable writes of the checkpoint: each ends with a rename.
     pub(crate) fn checkpoint_writes(&self) -> usize {
         let steps = self.checkpoint.steps();
         let renames = steps.iter().filter(|step| matches!(step, Step::Rename(..)));
@@ -91,7 +90,7 @@ impl Disks {
         spec.map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
-    /// As somebody else would: another process, or a clean-up.
+    /// Changes the spec like another process or a clean-up would.
     pub(crate) fn set_spec_of(&self, claim: &ClaimRef, content: Option<&str>) {
         let name = spec_file(claim);
         match content {
@@ -105,7 +104,7 @@ fn spec_file(claim: &ClaimRef) -> String {
     format!("k8s.compute-domain.nvidia.com-claim_{}.yaml", claim.uid)
 }
 
-/// As the plugin does it: answers if the claim is prepared, else prepares it.
+/// Like the plugin: answers if the claim is prepared, else prepares it.
 pub(crate) fn prepare_in(
     node: &NodeClaims,
     claim: &ClaimRef,
@@ -126,7 +125,7 @@ pub(crate) fn prepare_in(
     )
 }
 
-/// The second half alone.
+/// Only the second half.
 pub(crate) fn prepare_input(
     node: &NodeClaims,
     input: PrepareInput<'_>,
@@ -134,18 +133,18 @@ pub(crate) fn prepare_input(
     node.prepare(&input)
 }
 
-/// What a Prepare does under the first lock.
+/// The part of a Prepare under the first lock.
 pub(crate) fn begin(node: &NodeClaims, input: PrepareInput<'_>) -> Result<(), PrepareError> {
     node.begin(&input).map(drop)
 }
 
-/// What a Prepare does between its two locks.
+/// The part of a Prepare between its two locks.
 pub(crate) fn write_spec(node: &NodeClaims, input: &PrepareInput<'_>) {
     let uid = ClaimUid::new(input.claim.uid.as_str()).unwrap();
     node.specs.ensure(&uid, &[device(node, input)]).unwrap();
 }
 
-/// What a Prepare does under the second lock.
+/// The part of a Prepare under the second lock.
 pub(crate) fn end(
     node: &NodeClaims,
     input: &PrepareInput<'_>,
@@ -186,7 +185,7 @@ pub(crate) fn prepare(node: &NodeClaims, claim: &ClaimRef) -> Result<Prepared, P
     )
 }
 
-/// The input of a Prepare whose domain exists.
+/// The input of a Prepare for an existing domain.
 pub(crate) fn mk_input<'a>(
     claim: &'a ClaimRef,
     status: &'a ClaimStatus,
@@ -223,7 +222,7 @@ pub(crate) fn mk_status(pod: &str, device: &str) -> ClaimStatus {
     ClaimStatus::from_json(&text).unwrap()
 }
 
-/// Of a claim that was made from its domain's template: it has the label.
+/// The request of a claim from its domain's template, with the label.
 pub(crate) fn mk_labelled_request(status: &ClaimStatus) -> Result<ChannelRequest, PrepareError> {
     let request = ChannelRequest::from_status(status)?;
     let label = request.domain.as_str().to_owned();
@@ -249,7 +248,7 @@ pub(crate) fn mk_hardware() -> Hardware {
     mk_hardware_with(235, Fabric::from_gpus(&[mk_gpu(0, mk_completed(7))]))
 }
 
-/// A node whose GPUs work, and belong to no multi-node fabric.
+/// A node with working GPUs that belong to no multi-node fabric.
 pub(crate) fn mk_hardware_without_clique() -> Hardware {
     mk_hardware_with(235, Fabric::from_gpus(&[mk_gpu(0, mk_completed(0))]))
 }
@@ -263,7 +262,7 @@ pub(crate) fn mk_gpu(index: u32, fabric: GpuFabricState) -> Gpu {
     }
 }
 
-/// Registered with the fabric whose UUID is this byte repeated; 0 is none.
+/// Registered with a fabric; its UUID repeats this byte; 0 is no fabric.
 pub(crate) fn mk_completed(cluster: u8) -> GpuFabricState {
     GpuFabricState::Completed {
         cluster: ClusterUuid([cluster; 16]),
@@ -271,12 +270,12 @@ pub(crate) fn mk_completed(cluster: u8) -> GpuFabricState {
     }
 }
 
-/// A moment of a time in which both clocks agree.
+/// A moment at which both clocks agree.
 pub(crate) fn at(second: u64) -> Moment {
     at_clocks(i64::try_from(second).unwrap(), second)
 }
 
-/// The wall clock may have been set meanwhile, also back.
+/// A moment at which the wall clock may have been set, also backwards.
 pub(crate) fn at_clocks(wall: i64, steady: u64) -> Moment {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     Moment {

@@ -1,5 +1,5 @@
-//! Two plugins on one node, as in an update with surge: each knows of the other's
-//! changes whatever it remembers.
+//! Two plugins on one node, as in an update with surge: each sees the other's changes
+//! despite its cache.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn a_claim_that_the_other_instance_has_prepared_is_answered_without_a_write() {
 
 // req: NODE-24
 #[test]
-fn a_claim_that_the_other_instance_has_unprepared_is_not_answered_from_memory() {
+fn a_claim_that_the_other_instance_has_unprepared_is_not_answered_from_the_cache() {
     let disks = Disks::default();
     let (old, new) = (disks.start(), disks.start());
     let (claim, status, hardware) = (
@@ -58,7 +58,7 @@ fn a_claim_that_the_other_instance_has_unprepared_is_not_answered_from_memory() 
     old.unprepare("claim-1", at(1)).unwrap();
     let major = hardware.major.as_ref().ok().copied();
     assert!(new.already_prepared(&claim, major).unwrap().is_none());
-    assert_eq!(disks.spec_of(&claim), None, "and its spec is not put back");
+    assert_eq!(disks.spec_of(&claim), None, "and its spec is not rewritten");
     let request = ChannelRequest::from_status(&status).unwrap();
     let gone = PrepareInput {
         domain: DomainState::Missing,
@@ -69,7 +69,7 @@ fn a_claim_that_the_other_instance_has_unprepared_is_not_answered_from_memory() 
 }
 
 #[test]
-fn what_was_decided_before_the_other_instance_prepared_the_claim_does_not_count() {
+fn a_decision_from_before_the_other_instance_prepared_the_claim_does_not_count() {
     let disks = Disks::default();
     let (old, new) = (disks.start(), disks.start());
     let (claim, status, hardware) = (
@@ -91,7 +91,7 @@ fn what_was_decided_before_the_other_instance_prepared_the_claim_does_not_count(
 }
 
 #[test]
-fn a_late_prepare_leaves_the_spec_of_the_newer_one_which_asserts_it_again() {
+fn a_late_prepare_keeps_the_spec_of_the_newer_one_which_rewrites_it() {
     for lost in [None, Some("of another status")] {
         let disks = Disks::default();
         let (old, new) = (disks.start(), disks.start());
@@ -109,7 +109,7 @@ fn a_late_prepare_leaves_the_spec_of_the_newer_one_which_asserts_it_again() {
         assert!(matches!(end(&old, &input(0)), Err(PrepareError::Aborted)));
         assert!(disks.spec_of(&claim).is_some(), "it is the newer one's");
 
-        // Whatever else happened to the file:
+        // Whatever else happens to the file:
         disks.set_spec_of(&claim, lost);
         end(&new, &input(1)).unwrap();
         let spec = disks.spec_of(&claim).unwrap();
@@ -118,15 +118,15 @@ fn a_late_prepare_leaves_the_spec_of_the_newer_one_which_asserts_it_again() {
 }
 
 #[test]
-fn a_writer_that_waits_for_the_other_instances_lock_in_vain_does_its_work() {
+fn a_writer_that_does_not_get_the_other_instances_lock_is_blocked_and_not_unresponsive() {
     let disks = Disks::default();
     let node = disks.start();
     node.probe_writable().unwrap();
     let theirs = disks.checkpoint.lock("pu.lock", Duration::ZERO).unwrap();
-    let hindered = node.probe_writable();
+    let blocked = node.probe_writable();
     assert!(
-        matches!(hindered, Err(WriterError::Blocked(_))),
-        "it answers that it did not get the lock: {hindered:?}"
+        matches!(blocked, Err(WriterError::Blocked(_))),
+        "it reports that it did not get the lock: {blocked:?}"
     );
     drop(theirs);
     node.probe_writable().unwrap();

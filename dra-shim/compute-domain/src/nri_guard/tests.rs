@@ -533,7 +533,7 @@ async fn a_privileged_container_is_told_of_and_not_refused_unless_it_asks_by_nam
     };
     let refused = guarded.create(&mk_pod("admin"), &asks).await.unwrap_err();
     assert!(
-        refused.contains("privileged does not excuse the request"),
+        refused.contains("privileged containers also need a claim"),
         "{refused}"
     );
     let event = guarded.event().await;

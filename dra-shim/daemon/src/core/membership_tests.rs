@@ -38,7 +38,7 @@ fn read(object: &ComputeDomainCliqueRoot) -> Result<Membership, String> {
 
 // req: DAEMON-3
 #[test]
-fn a_member_has_its_seat_and_the_peers_with_an_address() {
+fn a_member_has_its_index_and_the_peers_with_an_address() {
     let membership = read(&mk_object()).unwrap();
     assert_eq!(
         (
@@ -54,7 +54,7 @@ fn a_member_has_its_seat_and_the_peers_with_an_address() {
 
 // req: DAEMON-3
 #[test]
-fn whoever_is_no_member_is_told_why() {
+fn a_node_that_is_not_a_member_gets_the_reason() {
     type Change = fn(&mut ComputeDomainCliqueRoot);
     let cases: [(Change, &str); 8] = [
         (|it| it.list_length = None, "has no listLength"),
@@ -102,7 +102,7 @@ fn a_peer_with_this_pods_address_or_a_bad_index_is_left_out() {
 
 // req: DAEMON-10
 #[test]
-fn only_the_mark_of_this_pod_drains_it() {
+fn only_a_draining_mark_for_this_pod_drains_it() {
     for (mark, drains) in [("pod-b", true), ("pod-before", false), ("", false)] {
         let mut object = mk_object();
         object.daemons[1].draining = mark.to_owned();

@@ -7,7 +7,7 @@ use crate::core::facts::{Answer, Report, StartReason};
 use crate::core::membership::{Peers, StartConfig};
 use crate::core::names::has_new_addresses;
 
-/// Minimum time between signals: `nvidia-imex` ignores a signal within 5 s of the last one, and no one repeats it.
+/// Minimum time between signals: `nvidia-imex` would ignore (and lose) a signal within 5 s of the last one.
 pub(crate) const SIGNAL_PAUSE: Duration = Duration::from_secs(5);
 
 /// Intervals of queries: while it starts, while it should be ready but is not, and while it is ready.

@@ -1,4 +1,4 @@
-//! The part of an API server that the daemon needs: cliques to list and watch, events to create.
+//! A minimal API server for the daemon: list and watch of cliques, creation of events.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -149,7 +149,7 @@ impl Api {
             "metadata": {"resourceVersion": state.version.to_string()}, "items": items})
     }
 
-    /// What happens after the version that was asked for, as it happens.
+    /// Streams the changes after the requested version.
     fn watch(&self, mut stream: &TcpStream, query: &str) -> io::Result<()> {
         let version = query
             .split('&')
@@ -163,9 +163,9 @@ impl Api {
             if state.is_down {
                 return stream.shutdown(Shutdown::Both);
             }
-            let news: Vec<_> = state.history.iter().filter(|(it, _)| *it > seen).collect();
-            let news: Vec<_> = news.into_iter().cloned().collect();
-            for (version, event) in news {
+            let new: Vec<_> = state.history.iter().filter(|(it, _)| *it > seen).collect();
+            let new: Vec<_> = new.into_iter().cloned().collect();
+            for (version, event) in new {
                 seen = version;
                 let name = event["object"]["metadata"]["name"].as_str().unwrap();
                 if is_selected(query, name) {
@@ -173,7 +173,7 @@ impl Api {
                     write!(stream, "{:x}\r\n{line}\r\n", line.len())?;
                 }
             }
-            // Now and then, a client that has gone is noticed by the next write.
+            // The timeout leads to a write that notices a closed connection.
             let waited = self.shared.1.wait_timeout(state, Duration::from_secs(60));
             state = waited.unwrap().0;
         }

@@ -1,10 +1,10 @@
-//! The stand-ins and the mock of NVML, built by the cargo that runs these tests.
+//! The mocks of nvidia-imex and NVML, built by the cargo that runs these tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What was built.
+/// Paths of the built files.
 pub(crate) struct Built {
     pub(crate) library: PathBuf,
     /// The directory of the programs.

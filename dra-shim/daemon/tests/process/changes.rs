@@ -1,4 +1,4 @@
-//! What the controller changes.
+//! Changes by the controller.
 
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -24,7 +24,7 @@ fn a_peer_that_joins_is_connected_after_one_signal_and_no_restart() {
         log.contains("SIGUSR1: all names are resolved again"),
         "{log}"
     );
-    // It leaves, and comes back as another pod with another address.
+    // It leaves and returns as another pod with another address.
     second.signal(Signal::SIGTERM);
     second.wait();
     let mut third = Node::new(&network, &api, 3, &driver());
@@ -39,7 +39,7 @@ fn a_peer_that_joins_is_connected_after_one_signal_and_no_restart() {
 
 // req: DAEMON-3
 #[test]
-fn another_index_is_taken_at_once_where_nvidia_imex_has_ended() {
+fn a_new_index_is_applied_at_once_if_nvidia_imex_has_exited() {
     let (_network, api, node) = ready_node();
     api.put(CLIQUE, &[entry(&node, 2)]);
     node.signal_imex(Signal::SIGKILL);
@@ -56,7 +56,7 @@ fn another_index_is_taken_at_once_where_nvidia_imex_has_ended() {
 
 // req: DAEMON-10
 #[test]
-fn a_pod_that_is_to_be_replaced_says_so_in_its_state_and_stays_ready() {
+fn a_pod_that_is_about_to_be_replaced_reports_draining_and_stays_ready() {
     let (_network, api, node) = ready_node();
     let mut own = entry(&node, 0);
     own["draining"] = json!("the pod before");
@@ -72,14 +72,14 @@ fn a_pod_that_is_to_be_replaced_says_so_in_its_state_and_stays_ready() {
 
 // req: DAEMON-1
 #[test]
-fn a_node_in_another_clique_joins_that_one() {
+fn a_node_in_a_new_clique_joins_that_clique() {
     let (_network, api, node) = ready_node();
     let other = "6ba7b810-9dad-11d1-80b4-00c04fd430c8.7";
     api.put(other, &[entry(&node, 3)]);
     let mut options = driver();
     options[1] = other;
     node.lay_out(&options);
-    // NVML is read when nvidia-imex has ended, and else every five minutes.
+    // NVML is read when nvidia-imex exits, and otherwise every five minutes.
     node.signal_imex(Signal::SIGKILL);
     node.until("moved", |node| {
         node.state()["clique"] == other && node.state()["index"] == 3 && node.phase() == "ready"
@@ -87,13 +87,13 @@ fn a_node_in_another_clique_joins_that_one() {
 }
 
 #[test]
-fn an_api_server_that_is_away_changes_nothing() {
+fn an_unreachable_api_server_changes_nothing() {
     let (_network, api, node) = ready_node();
     api.set_down(true);
     node.signal_imex(Signal::SIGKILL);
     node.until("back", |node| node.imex_pids().len() == 2);
     node.until_ready();
-    // What happened meanwhile is seen when it is back.
+    // Changes are seen once it is back.
     api.set_down(false);
     let mut own = entry(&node, 0);
     own["draining"] = json!(node.pod_uid());

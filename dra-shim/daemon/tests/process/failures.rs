@@ -1,4 +1,4 @@
-//! What goes wrong with `nvidia-imex` and NVML.
+//! Failures of `nvidia-imex` and NVML.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::{Api, CLIQUE, Network, driver, entry, ready_node};
 
 // req: DAEMON-5
 #[test]
-fn nvidia_imex_that_was_killed_is_back_and_people_are_told() {
+fn nvidia_imex_that_was_killed_is_restarted_and_an_event_is_written() {
     let (_network, api, node) = ready_node();
     let before = *node.imex_pids().last().unwrap();
     node.signal_imex(Signal::SIGKILL);
@@ -17,7 +17,7 @@ fn nvidia_imex_that_was_killed_is_back_and_people_are_told() {
     node.until_ready();
     assert_ne!(*node.imex_pids().last().unwrap(), before);
     assert_eq!(node.metric("imex_dra_imex_exits_total{how=\"signal\"}"), 1);
-    node.until("told", |_| api.events() == ["ImexEnded"]);
+    node.until("reported", |_| api.events() == ["ImexEnded"]);
     assert!(node.log().contains("killed by SIGKILL"), "{}", node.log());
 }
 
@@ -30,7 +30,7 @@ fn nvidia_imex_that_hangs_is_not_ready_and_not_restarted() {
     assert_eq!(node.phase(), "starting");
     let reason = node.state()["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("has not answered for"), "{reason}");
-    node.until("told", |_| api.events() == ["ImexHangs"]);
+    node.until("reported", |_| api.events() == ["ImexHangs"]);
     node.break_with("\n");
     node.until_ready();
     assert_eq!(node.imex_pids().len(), 1);
@@ -38,16 +38,16 @@ fn nvidia_imex_that_hangs_is_not_ready_and_not_restarted() {
 
 // req: DAEMON-6
 #[test]
-fn while_another_has_the_session_it_waits_and_then_takes_over() {
+fn while_another_nvidia_imex_holds_the_session_it_waits_and_then_takes_over() {
     let (network, api) = (Network::new(), Api::start());
     let mut node = Node::new(&network, &api, 1, &driver());
     node.break_with("IN_USE=1\n");
     api.put(CLIQUE, &[entry(&node, 0)]);
     node.start();
-    node.until("told", |node| {
+    node.until("reported", |node| {
         node.get("/readyz").1.contains("NV_ERR_IN_USE")
     });
-    node.until("told", |_| api.events() == ["ImexSessionInUse"]);
+    node.until("reported", |_| api.events() == ["ImexSessionInUse"]);
     node.break_with("\n");
     node.until_ready();
     assert_eq!(node.metric("imex_dra_imex_exits_total{how=\"in-use\"}"), 1);
@@ -70,26 +70,26 @@ fn a_crash_loop_is_counted_and_ends_by_itself() {
 
 // req: DAEMON-2
 #[test]
-fn a_driver_without_nvidia_imex_is_told_with_where_it_was_looked_for_until_it_is_installed() {
+fn a_missing_nvidia_imex_is_reported_with_the_searched_paths_until_it_is_installed() {
     let (network, api) = (Network::new(), Api::start());
     let mut node = Node::new(&network, &api, 1, &driver());
     let program = node.path("driver/usr/bin/nvidia-imex");
     fs::rename(&program, node.path("kept")).unwrap();
     api.put(CLIQUE, &[entry(&node, 0)]);
     node.start();
-    node.until("told", |node| {
+    node.until("reported", |node| {
         node.get("/readyz")
             .1
             .contains("nvidia-imex is in none of the 8 usual places below")
     });
-    node.until("told", |_| api.events() == ["ImexNotStarted"]);
+    node.until("reported", |_| api.events() == ["ImexNotStarted"]);
     fs::rename(node.path("kept"), &program).unwrap();
     node.until_ready();
 }
 
 // req: DAEMON-11
 #[test]
-fn nvidia_imex_of_a_driver_that_takes_no_host_names_is_not_started_until_the_driver_is_newer() {
+fn nvidia_imex_of_a_driver_without_host_name_support_is_not_started_until_the_driver_is_newer() {
     let (network, api) = (Network::new(), Api::start());
     let with_driver = |version| [driver(), vec!["--driver-version", version]].concat();
     let mut node = Node::new(&network, &api, 1, &with_driver("550.163.01"));
@@ -103,7 +103,7 @@ fn nvidia_imex_of_a_driver_that_takes_no_host_names_is_not_started_until_the_dri
         assert!(text.contains("is 550.163.01"), "{text}");
         assert!(text.contains("570.158.01"), "{text}");
     }
-    node.until("told", |_| api.events() == ["ImexNotStarted"]);
+    node.until("reported", |_| api.events() == ["ImexNotStarted"]);
     assert!(node.imex_pids().is_empty(), "{}", node.log());
     assert!(!node.path("imexd/nodes.cfg").exists());
     node.lay_out(&with_driver("570.158.01"));
@@ -112,19 +112,19 @@ fn nvidia_imex_of_a_driver_that_takes_no_host_names_is_not_started_until_the_dri
 
 // req: DAEMON-1
 #[test]
-fn nvml_that_hangs_holds_neither_health_nor_the_end_up() {
+fn an_nvml_that_hangs_blocks_neither_health_nor_shutdown() {
     let (network, api) = (Network::new(), Api::start());
     let mut options = driver();
     options.extend(["--hang", "nvmlInitWithFlags"]);
     let mut node = Node::new(&network, &api, 1, &options);
     node.start();
-    node.until("told", |node| {
+    node.until("reported", |node| {
         node.phase() == "starting" && node.get("/livez").0 == 200
     });
     let (status, reason) = node.get("/readyz");
     assert_eq!(status, 503);
     assert!(
-        reason.contains("the clique of this node is not known"),
+        reason.contains("the clique of this node is unknown"),
         "{reason}"
     );
     node.signal(Signal::SIGTERM);

@@ -1,4 +1,4 @@
-//! From the start to the end.
+//! Start, normal operation and shutdown.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -23,13 +23,13 @@ fn a_member_is_ready_as_soon_as_nvidia_imex_is_and_costs_one_list_and_one_watch(
     assert_eq!(state["bootId"], boot.trim());
     assert_eq!(node.check(), (0, "ok\n".to_owned()));
     assert_eq!(node.get("/livez").0, 200);
-    // Its lines are lines of the daemon's log.
+    // Its output is in the daemon's log.
     let log = node.log();
     assert!(
         log.contains("nvidia-imex: Identified this node as ID 0,"),
         "{log}"
     );
-    // It runs by the loader of the driver root.
+    // It runs with the loader of the driver root.
     let pid = *node.imex_pids().last().unwrap();
     let loader = fs::read_link(format!("/proc/{pid}/exe")).unwrap();
     assert!(loader.starts_with(node.path("driver")), "{loader:?}");
@@ -44,7 +44,7 @@ fn a_member_is_ready_as_soon_as_nvidia_imex_is_and_costs_one_list_and_one_watch(
 
 // req: DAEMON-1
 #[test]
-fn a_node_without_a_clique_is_ready_and_one_that_is_no_member_says_why_it_is_not() {
+fn a_node_without_a_clique_is_ready_and_a_non_member_reports_why_it_is_not() {
     let (network, api) = (Network::new(), Api::start());
     let mut options = driver();
     options.extend(["--state", "not-supported"]);
@@ -54,16 +54,16 @@ fn a_node_without_a_clique_is_ready_and_one_that_is_no_member_says_why_it_is_not
     assert_eq!((node.imex_pids(), api.requests()), (vec![], vec![]));
     let mut node = Node::new(&network, &api, 2, &driver());
     node.start();
-    node.until("told", |node| {
+    node.until("reported", |node| {
         node.get("/readyz")
             .1
-            .contains("there is no ComputeDomainClique")
+            .contains("does not exist in namespace")
     });
     let (code, printed) = node.check();
     assert_eq!(code, 1);
-    assert!(printed.contains("the controller makes it"), "{printed}");
+    assert!(printed.contains("the controller creates it"), "{printed}");
     api.put(CLIQUE, &[]);
-    node.until("told", |node| {
+    node.until("reported", |node| {
         node.state()["reason"]
             .as_str()
             .unwrap()
@@ -75,7 +75,7 @@ fn a_node_without_a_clique_is_ready_and_one_that_is_no_member_says_why_it_is_not
 
 // req: DAEMON-7
 #[test]
-fn sigterm_ends_it_within_a_second_even_if_nvidia_imex_does_not_end() {
+fn sigterm_ends_it_within_a_second_even_if_nvidia_imex_does_not_exit() {
     for stops in [false, true] {
         let (_network, _api, mut node) = ready_node();
         if stops {
@@ -86,7 +86,7 @@ fn sigterm_ends_it_within_a_second_even_if_nvidia_imex_does_not_end() {
         let status = node.wait();
         let took = began.elapsed();
         assert_eq!(status.code(), Some(0), "{}", node.log());
-        // A second, and what a busy machine needs to run the processes at all.
+        // A second, plus the time that a busy machine needs to run the processes.
         assert!(took < Duration::from_secs(2), "{took:?}");
         assert!(!is_alive(*node.imex_pids().last().unwrap()));
         assert_eq!(node.phase(), "starting");
@@ -109,7 +109,7 @@ fn nvidia_imex_dies_with_a_daemon_that_is_killed() {
 #[test]
 fn orphans_are_reaped() {
     let (_network, _api, node) = ready_node();
-    // In place of the tool, a script that leaves a process behind, out of its process group.
+    // Replace the tool by a script that leaves a process behind, outside its process group.
     let tool = node.path("driver/usr/bin/nvidia-imex-ctl");
     let kept = fs::read(&tool).unwrap();
     let replace = |content: &[u8]| {
@@ -134,11 +134,11 @@ fn zombies_of(pid: i32) -> usize {
 
 // req: DAEMON-4
 #[test]
-fn a_hosts_file_that_kubelet_has_written_anew_is_repaired() {
+fn a_hosts_file_that_kubelet_has_rewritten_is_repaired() {
     let (_network, _api, node) = ready_node();
     let written = fs::read_to_string(node.path("hosts")).unwrap();
     assert!(written.starts_with(KUBELETS_HOSTS), "{written}");
-    // At once: half a file would be repaired, too, and once more.
+    // Atomically: a partial file would be repaired, too, and counted twice.
     fs::write(node.path("new"), KUBELETS_HOSTS).unwrap();
     fs::rename(node.path("new"), node.path("hosts")).unwrap();
     node.until("repaired", |node| {

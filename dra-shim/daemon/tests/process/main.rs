@@ -1,5 +1,5 @@
-//! The daemon as a process, with the stand-ins for `nvidia-imex` and `nvidia-imex-ctl` in a driver root, a mock
-//! of NVML, and an API server in this process.
+//! Tests of the daemon as a process, with mocks of `nvidia-imex`, `nvidia-imex-ctl` and NVML in a driver root, and an
+//! API server in this process.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ use crate::node::Node;
 
 const CLIQUE: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8.1";
 
-/// The options of a driver root with GPUs of [`CLIQUE`] and the stand-ins.
+/// The options of a driver root with GPUs of [`CLIQUE`] and the mocks.
 pub(crate) fn driver() -> Vec<&'static str> {
     let programs = built().programs.to_str().unwrap();
     vec!["--clique", CLIQUE, "--imex-programs", programs]

@@ -1,4 +1,4 @@
-//! The addresses of one test: every test, and every process of tests, has others.
+//! The addresses of one test. Every test in every test process has different ones.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

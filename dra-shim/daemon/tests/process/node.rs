@@ -18,7 +18,7 @@ use crate::network::Network;
 
 pub(crate) const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// How kubelet writes a pod's hosts file.
+/// kubelet's content of a pod's hosts file.
 pub(crate) const KUBELETS_HOSTS: &str = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n";
 
 pub(crate) struct Node {
@@ -31,7 +31,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// With a driver, and without a daemon yet. `number` is from 1 on.
+    /// A node with a driver, but no daemon yet. `number` starts at 1.
     pub(crate) fn new(network: &Network, api: &Api, number: u8, driver: &[&str]) -> Self {
         let node = Self {
             dir: tempfile::tempdir().unwrap(),
@@ -65,7 +65,7 @@ impl Node {
         self.dir.path().join(file)
     }
 
-    /// What goes wrong in the stand-ins from now on.
+    /// Sets the faults of the mocks.
     pub(crate) fn break_with(&self, faults: &str) {
         fs::write(self.path("driver/new"), faults).unwrap();
         fs::rename(self.path("driver/new"), self.path("driver/imex-faults")).unwrap();
@@ -89,7 +89,7 @@ impl Node {
                 format!("{}:{}", self.address, self.http_port),
             )
             .env("IMEX_PORT", self.port.to_string())
-            // All have one loopback interface.
+            // All nodes share one loopback interface.
             .env(
                 "IMEX_COMMAND_PORT",
                 (self.port + 2 + u16::from(self.number())).to_string(),
@@ -132,7 +132,7 @@ impl Node {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// Of each `nvidia-imex` that it has started, in order.
+    /// The PID of each `nvidia-imex` that the daemon has started, in order.
     pub(crate) fn imex_pids(&self) -> Vec<i32> {
         let log = self.log();
         let lines = log
@@ -190,7 +190,7 @@ impl Node {
             .unwrap()
     }
 
-    /// The code of `compute-domain-daemon check`, and what it prints.
+    /// Exit code and output of `compute-domain-daemon check`.
     pub(crate) fn check(&self) -> (i32, String) {
         let output = self.command().arg("check").output().unwrap();
         let printed = [output.stdout, output.stderr].concat();
@@ -200,7 +200,7 @@ impl Node {
         )
     }
 
-    /// The status of its connection to the member of an index, as its `nvidia-imex` has it.
+    /// The status of its connection to the member with index `other`, according to its `nvidia-imex`.
     pub(crate) fn link(&self, own: usize, other: usize) -> String {
         let output = Command::new(built().programs.join("nvidia-imex-ctl"))
             .arg(format!("--u={}", self.path("imexd/imexd.sock").display()))
@@ -231,14 +231,14 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         if let Some(daemon) = &mut self.daemon {
-            // It may have ended.
+            // It may have exited.
             let _ = daemon.kill();
             daemon.wait().unwrap();
         }
     }
 }
 
-/// Whether there is such a process, and not just its zombie.
+/// Whether the process exists and is not a zombie.
 pub(crate) fn is_alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
