@@ -50,7 +50,7 @@ pub(crate) struct PodArgs {
     /// Name of this pod.
     #[arg(long, env = "POD_NAME")]
     pub(crate) pod_name: String,
-    /// Namespace of this pod and of the ComputeDomainCliques.
+    /// Namespace of this pod and of the cliques' objects.
     #[arg(long, env = "POD_NAMESPACE")]
     pub(crate) pod_namespace: String,
     /// UID of this pod.

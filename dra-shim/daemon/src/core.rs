@@ -5,9 +5,9 @@
 //! names_written, started, exited, answered ──┘                          (run in this order by `supervisor`)
 //! ```
 //!
-//! The process goes through [`Process`]: down, up, ending. Only a new `StartConfig` restarts it; a peer's new
-//! address only causes a signal. When a fact becomes unknown (NVML hangs, the API server is unreachable, the object is
-//! deleted), a running process is left alone: programs that import memory die with it.
+//! The process goes through [`Process`]: down, up, ending. A running one is restarted only for a new `StartConfig`;
+//! a peer's new address only causes a signal. When a fact becomes unknown (NVML hangs, the API server is unreachable,
+//! the object is deleted), a running process is left alone: programs that import memory die with it.
 
 pub(crate) mod action;
 pub(crate) mod backoff;
@@ -107,7 +107,7 @@ impl Core {
         }
     }
 
-    /// Handles a reading of NVML. An unknown fabric changes no earlier fact.
+    /// Handles a reading of NVML. An unknown fabric does not affect membership or process.
     pub(crate) fn fabric(&mut self, fabric: Fabric) {
         match &fabric {
             Fabric::NoClique(_) => {

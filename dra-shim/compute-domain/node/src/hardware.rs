@@ -30,7 +30,7 @@ impl Hardware {
         Policy::new(self.state, self.major.is_ok())
     }
 
-    /// Whether the fabric's state is known, so that claims are prepared or permanently refused.
+    /// Checks that the fabric's state is final: claims are prepared or permanently refused.
     ///
     /// # Errors
     /// Why not and what to do, in one line.
@@ -43,7 +43,7 @@ impl Hardware {
         }
     }
 
-    /// Whether the channel major is known.
+    /// Checks that the channel major is known.
     ///
     /// # Errors
     /// Why not and what to do, in one line.

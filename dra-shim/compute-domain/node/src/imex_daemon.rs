@@ -160,7 +160,7 @@ impl ImexDaemon {
     }
 
     /// Checks that claims on a node without a clique may be prepared without a device. The daemon reads
-    /// the clique at other times than the caller: while the daemon reports one, either reading is stale.
+    /// the clique at other times than the caller: while the daemon reports one, one of the two is stale.
     /// A missing or unreadable state is no reason to wait. Reads one small file.
     ///
     /// # Errors
