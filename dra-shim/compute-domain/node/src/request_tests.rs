@@ -162,7 +162,7 @@ fn admin_access_is_refused() {
 
 // req: KUBELET-54
 #[test]
-fn the_claims_config_overrides_the_classs_in_any_order() {
+fn a_config_of_the_claim_overrides_one_of_the_class_in_any_order() {
     let all = mk_config(
         "FromClass",
         "[]",
