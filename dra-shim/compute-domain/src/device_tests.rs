@@ -262,7 +262,7 @@ fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
     );
     let text = PUBLISH.describe(&in_clique(), shared, unsupported_fields);
     assert!(
-        text.contains("one claim has the device at a time")
+        text.contains("only one claim at a time can have the device")
             && text.contains("DRAConsumableCapacity"),
         "{text}"
     );

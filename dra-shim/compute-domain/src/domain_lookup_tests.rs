@@ -157,9 +157,9 @@ async fn any_other_failure_is_retried_with_one_clear_sentence() {
         (
             502,
             "<html>Bad Gateway</html>",
-            "the API server responds HTTP 502",
+            "the API server answered HTTP 502",
         ),
-        (503, "", "the API server responds HTTP 503"),
+        (503, "", "the API server answered HTTP 503"),
     ] {
         server.refuse(Some((code, body)));
         for name in [Some("train"), None] {
@@ -168,7 +168,7 @@ async fn any_other_failure_is_retried_with_one_clear_sentence() {
                 (error.class(), error.code()),
                 (ErrorClass::Retry, "domain-lookup")
             );
-            let sentence = format!("the ComputeDomain cannot be looked up: {reason}");
+            let sentence = format!("cannot look up the ComputeDomain: {reason}");
             assert_eq!(error.message(), sentence, "{code} {body}");
         }
     }

@@ -131,7 +131,7 @@ async fn a_node_whose_driver_is_too_old_for_its_daemon_has_an_event_that_says_so
             sleep(LOOK_EVERY_WHILE_WAITED_FOR).await;
         }
     };
-    let event = "Warning ImexDriverTooOld: claims wait on this node: as the test says";
+    let event = "Warning ImexDriverTooOld: claims on this node wait: as the test says";
     assert_eq!(timeout(PATIENCE, told).await.unwrap(), [event]);
     let error = node.watch.require_ready(&context, CLIQUE, |_| ()).await;
     assert_eq!(error.unwrap_err().code(), "imex-daemon-driver-too-old");

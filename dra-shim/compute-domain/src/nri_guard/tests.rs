@@ -424,7 +424,7 @@ async fn what_cannot_be_found_out_is_let_through_by_warn_and_refused_by_enforce(
         assert_eq!(created.is_err(), mode == Mode::Enforce);
         if let Err(sentence) = created {
             assert!(
-                sentence.contains("cannot be found out") && sentence.ends_with("it is tried again"),
+                sentence.contains("cannot check") && sentence.ends_with("kubelet retries"),
                 "{sentence}"
             );
         }

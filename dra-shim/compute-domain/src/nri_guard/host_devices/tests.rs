@@ -257,7 +257,7 @@ async fn where_a_spec_cannot_be_read_only_containers_that_name_devices_of_others
     for (pod, container) in asking("nobodys.com/a=b") {
         let sentence = guarded.create(&pod, &container).await.unwrap_err();
         assert!(
-            sentence.contains("cannot be found out") && sentence.contains("odd.json"),
+            sentence.contains("cannot check") && sentence.contains("odd.json"),
             "{sentence}"
         );
     }
