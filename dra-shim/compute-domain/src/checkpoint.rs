@@ -66,7 +66,9 @@ impl CheckpointTask {
                 ..
             } = claims.damage()
             {
-                let kept = format!("{set_aside_as} is kept and gets .settled- in its name after the rebuild");
+                let kept = format!(
+                    "{set_aside_as} is kept and gets .settled- in its name after the rebuild"
+                );
                 self.rebuild(&claims, &format!("{reason}; {kept}")).await;
             }
             self.ready.set_met();
@@ -167,9 +169,14 @@ async fn look_for_lost_claims(claims: &Arc<NodeClaims>) {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             let error = error_chain(&error);
-            debug!(error, "cannot look for CDI specs without a record; retrying");
+            debug!(
+                error,
+                "cannot look for CDI specs without a record; retrying"
+            );
         }
-        Err(join_error) => warn!(%join_error, "cannot look for CDI specs without a record; retrying"),
+        Err(join_error) => {
+            warn!(%join_error, "cannot look for CDI specs without a record; retrying")
+        }
     }
 }
 

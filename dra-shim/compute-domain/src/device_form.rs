@@ -174,14 +174,16 @@ impl DeviceFormTask {
     async fn mark(&self, marker: SharedMarker) {
         let content = marker.encode();
         let mark = move |dir: &OsDir| dir.ensure(SHARED_MARKER, content.as_bytes(), MARKER_MODE);
-        self.on_disk("cannot mark the device as shared", mark)
-            .await;
+        self.on_disk("cannot mark the device as shared", mark).await;
     }
 
     /// Drains the device: returns when no claim holds it.
     // req: CHANNEL-5
     async fn drain(&self, slots: u32) {
-        info!(slots, "device is draining; new claims wait until no claim holds it");
+        info!(
+            slots,
+            "device is draining; new claims wait until no claim holds it"
+        );
         let note = "device is draining: new claims wait until no claim holds it, then it is exclusive to one claim at a time";
         self.events
             .normal(&self.node, "SharingEnds", "Publish", note);
@@ -196,7 +198,10 @@ impl DeviceFormTask {
                 Ok(_) => {}
                 Err(error) => {
                     let error = error_chain(&error);
-                    warn!(error, "cannot look up whether claims hold the device; retrying");
+                    warn!(
+                        error,
+                        "cannot look up whether claims hold the device; retrying"
+                    );
                 }
             }
         }

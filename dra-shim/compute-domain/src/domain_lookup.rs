@@ -264,10 +264,8 @@ fn lookup_failed(error: &kube::Error) -> ClaimError {
         kube::Error::Api(status) => status.message.clone(),
         error => error_chain(error),
     };
-    ClaimError::retry(format_args!(
-        "cannot look up the ComputeDomain: {reason}"
-    ))
-    .with_code("domain-lookup")
+    ClaimError::retry(format_args!("cannot look up the ComputeDomain: {reason}"))
+        .with_code("domain-lookup")
 }
 
 #[cfg(test)]

@@ -165,9 +165,7 @@ impl InFlight {
         let object = work.pod.clone();
         let reason = match (&work.last_error, work.step) {
             // Its state file says ready, but nvidia-imex hangs.
-            (_, Step::AskingImex) => {
-                "imex-timeout: nvidia-imex does not answer".to_owned()
-            }
+            (_, Step::AskingImex) => "imex-timeout: nvidia-imex does not answer".to_owned(),
             (Some(error), _) => format!("{}: {}", error.code(), error.message()),
             (None, step) => step.text().to_owned(),
         };
@@ -346,10 +344,7 @@ mod tests {
         in_flight.waits(&claim, &error);
         assert_eq!(reason(), "imex-daemon-starting: not ready");
         in_flight.step(&claim, Step::AskingImex);
-        assert_eq!(
-            reason(),
-            "imex-timeout: nvidia-imex does not answer"
-        );
+        assert_eq!(reason(), "imex-timeout: nvidia-imex does not answer");
     }
 
     #[test]

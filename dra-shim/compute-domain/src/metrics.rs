@@ -182,11 +182,7 @@ impl Metrics {
             "Calls of kubelet, by outcome: ok, failed (at least one claim), cancelled",
             self.calls.clone(),
         );
-        own.register(
-            "claim_retries",
-            "Retries of claims",
-            self.retries.clone(),
-        );
+        own.register("claim_retries", "Retries of claims", self.retries.clone());
         own.register(
             "failed_claims",
             "Claims for which kubelet got an error, by last error",

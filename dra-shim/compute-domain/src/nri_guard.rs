@@ -225,7 +225,9 @@ impl NriGuard {
         let found = unexplained(asked, channel_owner);
         match open {
             _ if !found.is_empty() => Finding::Unexplained(sentence(&found, asked.every_device)),
-            Some(reason) => Finding::Unknown(format!("the container requests CDI devices, and {reason}")),
+            Some(reason) => {
+                Finding::Unknown(format!("the container requests CDI devices, and {reason}"))
+            }
             None => Finding::Explained,
         }
     }

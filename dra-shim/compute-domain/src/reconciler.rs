@@ -177,7 +177,10 @@ impl Reconciler {
             }
             Err(error) => {
                 let error = error_chain(&error);
-                warn!(error, "cannot look up claims of records without names yet; retrying");
+                warn!(
+                    error,
+                    "cannot look up claims of records without names yet; retrying"
+                );
             }
         }
     }

@@ -65,10 +65,7 @@ fn gets_with_lists(server: &ApiServer) -> (usize, usize) {
     // Sent within seconds after a Prepare.
     requests.retain(|request| request != "patch resourceclaims/status");
     let (claims, others): (Vec<_>, Vec<_>) = requests.iter().partition(|it| *it == GET);
-    assert!(
-        others.iter().all(|it| *it == LIST_PODS),
-        "{requests:?}"
-    );
+    assert!(others.iter().all(|it| *it == LIST_PODS), "{requests:?}");
     (claims.len(), others.len())
 }
 

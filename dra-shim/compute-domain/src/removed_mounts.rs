@@ -47,7 +47,10 @@ impl RemovedMounts {
                         "{} was removed on the host: only a new container can mount its replacement",
                         path.display()
                     );
-                    error!(reason, "liveness fails, so that kubelet restarts the container");
+                    error!(
+                        reason,
+                        "liveness fails, so that kubelet restarts the container"
+                    );
                     return self.heartbeat.fail(reason);
                 }
                 Err(error) => error!(%error, "cannot check the mounted directories"),

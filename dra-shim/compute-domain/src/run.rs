@@ -106,7 +106,8 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let shutdown = signals::shutdown()?;
     let (readiness, liveness) = (Readiness::default(), Liveness::default());
     // A start condition: an outage of the API server must not make the pods of all nodes unready.
-    let api_server = readiness.add_start_condition("api-server", "the API server has not answered yet");
+    let api_server =
+        readiness.add_start_condition("api-server", "the API server has not answered yet");
     let client = kube.client(&api_server).await?;
     let events = Events::new(client.clone(), PROGRAM, &node_name);
     let (registry, metrics) = register_metrics(&node_name, &paths.data_dir, &events);
@@ -407,7 +408,9 @@ impl Parts {
             starts_anyway: Arc::default(),
         };
         let service = guard.start(&nri.nri_socket);
-        let service = service.map_err(|error| StartError::new(&error, "this is a bug; please report it with this log"))?;
+        let service = service.map_err(|error| {
+            StartError::new(&error, "this is a bug; please report it with this log")
+        })?;
         let reason = "not connected to the container runtime yet";
         let ready = || self.readiness.add_condition("nri", reason);
         let connection = Connection {

@@ -39,7 +39,10 @@ pub enum ConnectionError {
     Broken(#[source] io::Error),
     /// The received bytes are not NRI. The connection is unusable from then on.
     #[error("the runtime sent data that is not NRI: {0}")]
-    #[advice(code = "protocol", hint = "check that the socket is the runtime's NRI socket")]
+    #[advice(
+        code = "protocol",
+        hint = "check that the socket is the runtime's NRI socket"
+    )]
     Protocol(String),
     /// The runtime does not read from the connection.
     #[error("the runtime has read nothing for ten seconds")]
@@ -167,7 +170,9 @@ impl From<CallError> for UpdateError {
             CallError::TimedOut(limit) => Self::TimedOut(limit),
             CallError::Refused(status) => Self::Refused(status.message),
             CallError::TooLong(error) => Self::TooLong(error.0),
-            CallError::Decode(error) => Self::Refused(format!("its answer cannot be decoded: {error}")),
+            CallError::Decode(error) => {
+                Self::Refused(format!("its answer cannot be decoded: {error}"))
+            }
         }
     }
 }

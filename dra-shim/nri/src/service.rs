@@ -171,7 +171,12 @@ impl Report {
             return;
         }
         let (code, hint) = (error.code(), error.hint());
-        tracing::warn!(error = text, code, hint, "not registered with the container runtime; retrying");
+        tracing::warn!(
+            error = text,
+            code,
+            hint,
+            "not registered with the container runtime; retrying"
+        );
         self.last = text;
     }
 }

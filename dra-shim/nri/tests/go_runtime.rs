@@ -60,7 +60,10 @@ async fn every_version_registers_synchronizes_calls_and_restarts() {
         let updates = service.updates();
         let (failed, report) = tokio::join!(updates.update(changes), runtime.next());
         assert_eq!(failed.unwrap(), [mk_update("bad")], "{version:?}");
-        assert_eq!(report, json!({"what": "update", "updates": ["good", "bad"]}));
+        assert_eq!(
+            report,
+            json!({"what": "update", "updates": ["good", "bad"]})
+        );
 
         runtime.kill().await;
         wait_state(&service, |state| !state.is_registered()).await;

@@ -506,7 +506,10 @@ async fn no_event_claims_a_refusal_if_the_runtime_starts_the_container_anyway() 
     let started = guarded.runtime.start_container(&pod, &container).await;
     started.unwrap_err();
     let event = guarded.event().await;
-    assert!(event.contains("CRI-O starts the container although"), "{event}");
+    assert!(
+        event.contains("CRI-O starts the container although"),
+        "{event}"
+    );
     assert!(guarded.counted("start", "told"));
 }
 
@@ -573,7 +576,8 @@ async fn a_running_container_is_reported_and_not_stopped() {
     let guarded = Guarded::start_with(Mode::Enforce, options).await;
     let event = guarded.event().await;
     assert!(
-        event.starts_with("Warning ChannelWithoutClaim") && event.ends_with("; it is running and is not stopped"),
+        event.starts_with("Warning ChannelWithoutClaim")
+            && event.ends_with("; it is running and is not stopped"),
         "{event}"
     );
     assert!(guarded.counted("synchronize", "told"));

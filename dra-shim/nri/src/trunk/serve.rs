@@ -184,7 +184,11 @@ async fn answer<S: Serve>(
         }
         Err(_) => {
             let after = answer_after(timeout);
-            tracing::warn!(method, ?after, "the plugin did not answer in time; the library answers for it");
+            tracing::warn!(
+                method,
+                ?after,
+                "the plugin did not answer in time; the library answers for it"
+            );
             service.late(&method, after)
         }
     };

@@ -159,8 +159,8 @@ impl Drop for Seats {
 // === impl Dropped ===
 
 impl Dropped {
-    /// Counts a refusal, and returns its `Retry-After`. It doubles while the refusals are more
-    /// than three times its seconds, and shrinks when they are fewer.
+    /// Counts a refusal, and returns its `Retry-After`. It doubles while there are at least
+    /// three refusals for each of its seconds, and shrinks with less than one.
     fn refuse(&mut self) -> u64 {
         let now = self.start.elapsed().as_secs();
         if self.history.back().is_none_or(|(second, _)| *second < now) {
