@@ -26,8 +26,7 @@ pub(crate) struct CallObserver {
     pub(crate) events: Events,
 }
 
-/// Reports a Prepare that still runs after [`WAITS_AFTER`]. Without this the user sees nothing until the call times
-/// out and kubelet writes its own event.
+/// Reports a Prepare that still runs after [`WAITS_AFTER`]. kubelet's event would come only when the call times out.
 // req: NODE-46
 async fn report_wait(in_flight: InFlight, events: Events, claim: ClaimRef, since: Instant) {
     sleep_until(since + WAITS_AFTER).await;

@@ -175,7 +175,7 @@ async fn look_for_lost_claims(claims: &Arc<NodeClaims>) {
             );
         }
         Err(join_error) => {
-            warn!(%join_error, "cannot look for CDI specs without a record; retrying")
+            warn!(%join_error, "cannot look for CDI specs without a record; retrying");
         }
     }
 }

@@ -100,7 +100,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         version = env!("CARGO_PKG_VERSION"),
         node = node_name,
         ?paths,
-        "starting {PROGRAM}"
+        "{PROGRAM} starts"
     );
     log_settings(&settings);
     let shutdown = signals::shutdown()?;
@@ -175,7 +175,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     }
     // No more calls: no reports are added.
     parts.claim_status.finish().await;
-    info!("shutdown complete");
+    info!("shutdown");
     ended
 }
 
@@ -411,7 +411,7 @@ impl Parts {
         let service = service.map_err(|error| {
             StartError::new(&error, "this is a bug; please report it with this log")
         })?;
-        let reason = "not connected to the container runtime yet";
+        let reason = "not registered with the container runtime yet";
         let ready = || self.readiness.add_condition("nri", reason);
         let connection = Connection {
             metrics: Arc::clone(&self.metrics),

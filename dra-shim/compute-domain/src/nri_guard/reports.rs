@@ -110,7 +110,7 @@ impl Connection {
                     State::Connecting(Some(error)) | State::Ended(Some(error)) => {
                         ready.set_unmet(&format!("{} ({})", error_chain(&*error), error.hint()));
                     }
-                    _ => ready.set_unmet("not connected to the container runtime yet"),
+                    _ => ready.set_unmet("not registered with the container runtime yet"),
                 }
             }
             if state.changed().await.is_err() {

@@ -189,23 +189,23 @@ impl ApiServer {
             return ok(&json!({"metadata": {}}));
         }
         let mut state = self.state();
-        let asked = RecordedRequests::parse(&head.method, &path, &query);
+        let recorded = RecordedRequests::parse(&head.method, &path, &query);
         state
             .requests
-            .push(format!("{} {}", asked.verb, asked.kind));
+            .push(format!("{} {}", recorded.verb, recorded.kind));
         if let Some((code, body)) = &state.refusal {
             return plain(*code, body.clone());
         }
-        match (asked.verb, asked.kind.as_str()) {
+        match (recorded.verb, recorded.kind.as_str()) {
             ("get", "nodes") => ok(&json!({"metadata": {"name": "n1", "uid": "node-uid"}})),
-            ("get", "resourceclaims") => asked.pick(&state.claims),
-            ("get", "computedomains") => asked.pick(&state.domains),
-            ("get", "pods") => asked.pick(&state.pods),
+            ("get", "resourceclaims") => recorded.pick(&state.claims),
+            ("get", "computedomains") => recorded.pick(&state.domains),
+            ("get", "pods") => recorded.pick(&state.pods),
             ("list", "pods") => {
-                assert_eq!(asked.query("fieldSelector"), Some("spec.nodeName%3Dn1"));
+                assert_eq!(recorded.query("fieldSelector"), Some("spec.nodeName%3Dn1"));
                 match &state.pod_refusal {
                     Some((code, body)) => plain(*code, body.clone()),
-                    None => asked.page(&state.pods, &mut 0),
+                    None => recorded.page(&state.pods, &mut 0),
                 }
             }
             ("list", "resourceclaims") => {
@@ -214,7 +214,7 @@ impl ApiServer {
                     expired_tokens,
                     ..
                 } = &mut *state;
-                asked.page(claims, expired_tokens)
+                recorded.page(claims, expired_tokens)
             }
             ("list", "computedomains") => {
                 let State {
@@ -222,23 +222,23 @@ impl ApiServer {
                     expired_tokens,
                     ..
                 } = &mut *state;
-                asked.page(domains, expired_tokens)
+                recorded.page(domains, expired_tokens)
             }
             ("list", "resourceslices") => state.list_slices(),
             ("watch", "resourceslices") => {
-                let from = asked.query("resourceVersion").unwrap().parse().unwrap();
+                let from = recorded.query("resourceVersion").unwrap().parse().unwrap();
                 let lost = state.history_from > from;
                 drop(state);
-                self.watch(lost, &asked)
+                self.watch(lost, &recorded)
             }
             ("patch", "resourceclaims/status") => {
                 let changes: Vec<Value> = serde_json::from_slice(&body).unwrap();
                 let adds = changes.iter().find(|change| change["op"] == "add").unwrap();
                 assert_eq!(adds["path"], "/status/devices");
-                if let Some(claim) = state.claims.get_mut(&asked.key()) {
+                if let Some(claim) = state.claims.get_mut(&recorded.key()) {
                     claim["status"]["devices"] = adds["value"].clone();
                 }
-                asked.pick(&state.claims)
+                recorded.pick(&state.claims)
             }
             ("create", "resourceslices") => state.create(&body),
             (verb, kind) => panic!("unexpected {verb} {kind}: {path}"),
@@ -246,9 +246,9 @@ impl ApiServer {
     }
 
     /// A watch that ends after the requested time, or with [`ApiServer::end_watches`].
-    fn watch(&self, lost: bool, asked: &RecordedRequests) -> Answer {
+    fn watch(&self, lost: bool, recorded: &RecordedRequests) -> Answer {
         let (mut body, answer) = Channel::<Bytes, io::Error>::new(1);
-        let seconds = asked.query("timeoutSeconds").unwrap().parse().unwrap();
+        let seconds = recorded.query("timeoutSeconds").unwrap().parse().unwrap();
         let mut ended = self.ended.subscribe();
         tokio::spawn(async move {
             if lost {
