@@ -49,7 +49,7 @@ impl Advertiser {
             self.heartbeat.beat();
             let read = Arc::clone(&monitor);
             let Ok(hardware) = tokio::task::spawn_blocking(move || read.snapshot()).await else {
-                return; // the runtime is shutting down
+                return; // the tokio runtime is shutting down
             };
             let unsupported_fields = *self.unsupported_fields.borrow_and_update();
             let form = *self.form.borrow_and_update();

@@ -265,7 +265,7 @@ pub(crate) fn dump_on_signal(
                 Ok(Err(error)) => {
                     warn!(file = DUMP_FILE, %error, "SIGUSR2: cannot write the claims in progress");
                 }
-                Err(_) => return, // the runtime is shutting down
+                Err(_) => return, // the tokio runtime is shutting down
             }
         }
     });

@@ -69,7 +69,7 @@ pub enum ConnectionError {
     #[error("the plugin's {method} did not return within {}", seconds(*limit))]
     #[advice(
         code = "late",
-        hint = "move slow work into a separate task, and answer without waiting for it"
+        hint = "run slow work in a task of its own, and answer without waiting for it"
     )]
     Late {
         /// The method.
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_hint_of_a_connect_error_matches_its_reason() {
-        for (kind, says) in [
+        for (kind, part) in [
             (io::ErrorKind::NotFound, "enable NRI"),
             (io::ErrorKind::ConnectionRefused, "start the runtime"),
             (io::ErrorKind::PermissionDenied, "as root"),
@@ -205,7 +205,7 @@ mod tests {
         ] {
             let (path, source) = ("/x".into(), io::Error::from(kind));
             let error = ConnectionError::Connect { path, source };
-            assert!(error.hint().contains(says), "{kind}: {}", error.hint());
+            assert!(error.hint().contains(part), "{kind}: {}", error.hint());
         }
     }
 }

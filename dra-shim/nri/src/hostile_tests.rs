@@ -274,7 +274,7 @@ fn count_panics() -> (Arc<AtomicUsize>, Uncount) {
 
 #[tokio::test]
 async fn bytes_that_are_not_nri_give_one_error_with_the_reason() {
-    for (bytes, says) in [
+    for (bytes, reason) in [
         (
             [0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff].as_slice(),
             "frame of 4294967295 bytes, the limit is 4194314",
@@ -295,7 +295,7 @@ async fn bytes_that_are_not_nri_give_one_error_with_the_reason() {
         assert_eq!(error.code(), "protocol");
         assert_eq!(
             error.to_string(),
-            format!("the runtime sent data that is not NRI: {says}")
+            format!("the runtime sent data that is not NRI: {reason}")
         );
     }
 }

@@ -78,9 +78,9 @@ mod tests {
 
     #[test]
     fn the_error_names_a_number_that_is_not_a_connected_socket() {
-        for (number, says) in [("x", "is \"x\""), ("-1", "is \"-1\""), ("9999", "9999")] {
+        for (number, part) in [("x", "is \"x\""), ("-1", "is \"-1\""), ("9999", "9999")] {
             let error = connection(number).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(part), "{error}");
         }
         let file = tempfile::tempfile().unwrap();
         let error = connection(&file.as_raw_fd().to_string()).unwrap_err();

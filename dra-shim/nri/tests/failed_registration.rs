@@ -59,7 +59,7 @@ async fn wait_failed(service: &Service) -> State {
 
 #[tokio::test]
 async fn a_registration_that_fails_in_the_plugin_reports_the_plugin_as_the_cause() {
-    for (odd, code, says) in [
+    for (odd, code, text) in [
         (
             Odd::PanicsInConfigure,
             "panicked",
@@ -94,10 +94,10 @@ async fn a_registration_that_fails_in_the_plugin_reports_the_plugin_as_the_cause
             let State::Connecting(Some(error)) = wait_failed(&service).await else {
                 panic!("registered")
             };
-            assert_eq!((error.code(), error.to_string().as_str()), (code, says));
+            assert_eq!((error.code(), error.to_string().as_str()), (code, text));
             assert!(error.hint().contains("own"), "{}", error.hint());
             // The runtime gets the error, too.
-            assert_eq!(runtime.failures().first().map(String::as_str), Some(says));
+            assert_eq!(runtime.failures().first().map(String::as_str), Some(text));
         }
     }
 }
