@@ -1,6 +1,5 @@
-//! What others learn of the hardware whenever it changes: the scheduler through
-//! the slice, kubelet through the device's health, people through conditions and
-//! events.
+//! Publishes every change of the hardware: in the slice for the scheduler, as
+//! device health for kubelet, as conditions and events for administrators.
 
 use std::sync::Arc;
 
@@ -20,17 +19,17 @@ use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
 use crate::unsupported_fields::UnsupportedFields;
 
-/// Where it goes.
+/// Publishes the state of the hardware.
 pub(crate) struct Advertiser {
     pub(crate) pool: String,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) placements: Placements,
-    /// What the API server was seen to drop. It stays so until the plugin is started again:
-    /// to find out would be to publish the device without its taint.
+    /// Fields that the API server has dropped. Fixed until the plugin restarts: checking
+    /// again would publish the device without its taint.
     pub(crate) unsupported_fields: watch::Receiver<UnsupportedFields>,
     /// Whether the device is for one claim or for many.
     pub(crate) form: watch::Receiver<DeviceForm>,
-    /// What the slice says of the node's IMEX daemon; nothing in the host-managed mode.
+    /// The part of the slice about the node's IMEX daemon; empty in the host-managed mode.
     pub(crate) daemon: watch::Receiver<PublishedDaemon>,
     pub(crate) desired: watch::Sender<DesiredPool>,
     pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
@@ -38,7 +37,7 @@ pub(crate) struct Advertiser {
     pub(crate) major_ready: ReadinessCondition,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,
-    /// The node: what events are about.
+    /// The node, the object of the events.
     pub(crate) node: ObjectReference,
 }
 
@@ -50,7 +49,7 @@ impl Advertiser {
             self.heartbeat.beat();
             let read = Arc::clone(&monitor);
             let Ok(hardware) = tokio::task::spawn_blocking(move || read.snapshot()).await else {
-                return; // the runtime is going down
+                return; // the tokio runtime is shutting down
             };
             let unsupported_fields = *self.unsupported_fields.borrow_and_update();
             let form = *self.form.borrow_and_update();
@@ -71,7 +70,7 @@ impl Advertiser {
                 // The sender lives as long as the program.
                 Ok(()) = self.unsupported_fields.changed() => {}
                 Ok(()) = self.form.changed() => {}
-                // There is none in the host-managed mode.
+                // Never changes in the host-managed mode.
                 Ok(()) = self.daemon.changed() => {}
             }
         }
@@ -113,7 +112,7 @@ impl Advertiser {
             }
             PrepareAnswer::Prepared => report("IMEXChannelReady"),
             PrepareAnswer::PreparedWithWarning => warn("FabricDegraded"),
-            // As it should be on a host that is not part of a multi-node fabric.
+            // Normal on a host outside a multi-node fabric.
             PrepareAnswer::NoClique if policy.ready => report("NoClique"),
             PrepareAnswer::NoClique | PrepareAnswer::FabricNotReady | PrepareAnswer::NoMajor => {
                 warn("IMEXChannelNotReady");

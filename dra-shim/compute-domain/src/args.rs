@@ -1,5 +1,5 @@
-//! The command line. Flags and environment variables have the Go driver's names
-//! where it has them.
+//! The command line. Flags and environment variables that the Go driver has, too,
+//! have its names.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ use crate::nri_guard::Mode;
 #[derive(Debug, Parser)]
 #[command(name = "compute-domain-kubelet-plugin", version)]
 pub(crate) struct Args {
-    /// Name of the node that this runs on.
+    /// Name of the node that the plugin runs on.
     #[arg(long, env = "NODE_NAME")]
     pub(crate) node_name: String,
     #[command(flatten)]
     pub(crate) paths: PathArgs,
-    /// Port of /livez and /readyz: -1 none, 0 any.
+    /// Port of /livez and /readyz; -1: none, 0: any free port.
     #[arg(long, env = "HEALTHCHECK_PORT", default_value_t = -1, allow_negative_numbers = true)]
     pub(crate) healthcheck_port: i32,
     #[command(flatten)]
@@ -36,11 +36,11 @@ pub(crate) struct Args {
     pub(crate) log: LogArgs,
 }
 
-/// Where files and directories are. An empty value counts as unset.
+/// Files and directories. An empty value means unset.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Paths")]
 pub(crate) struct PathArgs {
-    /// kubelet's --root-dir; the next two follow from it.
+    /// kubelet's --root-dir; the next two options default to directories below it.
     #[arg(long, env = "KUBELET_ROOT", default_value = "/var/lib/kubelet")]
     kubelet_root: PathBuf,
     /// Directory of registration sockets; empty: `plugins_registry` below the root.
@@ -52,21 +52,21 @@ pub(crate) struct PathArgs {
     /// Directory of CDI specs that the container runtime reads.
     #[arg(long, env = "CDI_ROOT", default_value = "/etc/cdi")]
     cdi_root: PathBuf,
-    /// Where the root of the NVIDIA driver is in this container.
+    /// Mount point of the NVIDIA driver's root in this container.
     #[arg(long, env = "DRIVER_ROOT_CTR_PATH", default_value = "/driver-root")]
     container_driver_root: PathBuf,
-    /// Where the host's root is in this container; only for imex.hostSocketPath.
+    /// Mount point of the host's root in this container; only for imex.hostSocketPath.
     #[arg(long, env = "HOST_ROOT_CTR_PATH", default_value = "/host-root")]
     container_host_root: PathBuf,
-    /// Where the IMEX daemon of this node keeps its files; only for the driver-managed mode.
+    /// Directory of this node's IMEX daemon; only for the driver-managed mode.
     #[arg(long, env = "IMEXD_DIR", default_value = IMEXD_DIR)]
     imexd_dir: PathBuf,
-    /// A file to read instead of /proc/devices; empty: none.
+    /// File to read instead of /proc/devices; empty: /proc/devices.
     #[arg(long, env = "ALT_PROC_DEVICES_PATH", default_value = "")]
     alt_proc_devices_path: String,
 }
 
-/// The guard: whether a container that asks for an IMEX channel without a claim is told or refused.
+/// The NRI guard warns about containers that request an IMEX channel without a claim, or refuses them.
 // req: NRI-11
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "NRI guard")]
@@ -74,10 +74,10 @@ pub(crate) struct NriArgs {
     /// off, warn or enforce; empty: off.
     #[arg(long, env = "NRI_GUARD_MODE", default_value = "off")]
     pub(crate) nri_guard_mode: Mode,
-    /// Namespaces whose pods are not judged: NAME,NAME.
+    /// Namespaces that the guard ignores: NAME,NAME.
     #[arg(long, env = "NRI_GUARD_EXEMPT_NAMESPACES", default_value = "")]
     nri_guard_exempt_namespaces: String,
-    /// Where the host's CDI specs are in this container: DIRECTORY,DIRECTORY.
+    /// Directories of the host's CDI specs in this container: DIRECTORY,DIRECTORY.
     #[arg(
         long,
         env = "NRI_GUARD_CDI_DIRECTORIES",
@@ -85,15 +85,15 @@ pub(crate) struct NriArgs {
         value_delimiter = ','
     )]
     pub(crate) nri_guard_cdi_directories: Vec<PathBuf>,
-    /// Namespace of the plugin's own pods, which need not be told that they are privileged.
+    /// Namespace of the plugin's own pods, which get no warnings about being privileged.
     #[arg(long, env = "NAMESPACE", default_value = "")]
     pub(crate) namespace: String,
-    /// The container runtime's socket of NRI.
+    /// NRI socket of the container runtime.
     #[arg(long, env = "NRI_SOCKET", default_value = "/var/run/nri/nri.sock")]
     pub(crate) nri_socket: PathBuf,
 }
 
-/// The paths in use: the flags, and the defaults that follow from them.
+/// The resolved paths: flags, and the defaults derived from them.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
     pub(crate) registry_dir: PathBuf,
@@ -178,7 +178,7 @@ mod tests {
 
     // req: NRI-11
     #[test]
-    fn the_guard_is_off_unless_it_is_switched_on() {
+    fn the_guard_is_off_by_default() {
         let nri = |args: &[&str]| {
             let args = [&["x", "--node-name=n"], args].concat();
             Args::try_parse_from(args).map(|args| args.nri)
@@ -201,7 +201,7 @@ mod tests {
 
     // req: MODE-10
     #[test]
-    fn gos_directory_flags_override_the_root_and_empty_ones_do_not() {
+    fn directory_flags_of_the_go_driver_override_the_root_unless_empty() {
         let paths = paths(&[
             "--kubelet-registrar-directory-path=/r",
             "--kubelet-plugins-directory-path=",

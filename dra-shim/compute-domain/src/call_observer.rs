@@ -1,5 +1,5 @@
-//! What is made of each event of `dra-kubelet`: a metric, an entry of the claims in progress, and
-//! an event for people when a claim has failed.
+//! Turns each `dra-kubelet` event into metrics and entries of the claims in progress, and
+//! reports failed claims as Kubernetes events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +13,20 @@ use crate::claim_reference::claim_reference;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 
-/// The codes of claims that nobody waits for any more, which are no failure of theirs.
+/// Codes of claims for which kubelet no longer waits. They are not reported as failed.
 const INTERRUPTED: [&str; 3] = ["cancelled", "superseded", "shutting-down"];
 
-/// A Prepare that takes longer is reported.
+/// A Prepare that takes longer than this is reported.
 const WAITS_AFTER: Duration = Duration::from_secs(5);
 
-/// Receives every event of the library, and passes it on.
+/// Passes events of `dra-kubelet` on to metrics, claims in progress and Kubernetes events.
 pub(crate) struct CallObserver {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) in_flight: InFlight,
     pub(crate) events: Events,
 }
 
-/// Reports a Prepare that is not over after [`WAITS_AFTER`]. The call is answered, and kubelet writes its own event,
-/// only when the time of the call is over.
+/// Reports a Prepare that still runs after [`WAITS_AFTER`]. kubelet's event would come only when the call times out.
 // req: NODE-46
 async fn report_wait(in_flight: InFlight, events: Events, claim: ClaimRef, since: Instant) {
     sleep_until(since + WAITS_AFTER).await;
@@ -54,7 +53,7 @@ impl Observer for CallObserver {
 
     fn claim_read(&self, claim: &ClaimRef, outcome: Result<(), &ClaimError>, _: Duration) {
         if let Err(error) = outcome {
-            // A claim that cannot be read never reaches the driver: that is a failed
+            // A claim that cannot be read never reaches the driver, but counts as a failed
             // attempt, too.
             self.metrics.attempt_failed(Method::Prepare, error);
             self.in_flight.failed(Method::Prepare, claim, error);

@@ -13,7 +13,7 @@ use crate::tests::node::{NODE, TestNode, mk_ref};
 const NOT_YET: Duration = Duration::from_millis(4900);
 const A_MOMENT: Duration = Duration::from_millis(100);
 
-/// A node whose claims wait for an IMEX daemon that does not start, and the observer of its calls.
+/// A node whose claims wait for an IMEX daemon that never starts, and its call observer.
 fn waiting_node(server: &ApiServer) -> (TestNode, CallObserver) {
     let mut node = TestNode::start(server);
     let boot = BootId::new("boot-1").unwrap();
@@ -29,7 +29,7 @@ fn waiting_node(server: &ApiServer) -> (TestNode, CallObserver) {
 
 // req: NODE-46
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_waits_has_an_event_with_the_reason_after_five_seconds() {
+async fn after_five_seconds_a_waiting_pod_gets_an_event_with_the_reason() {
     let server = ApiServer::default();
     server.put_claim("ns", "a");
     server.put_domain("ns", "domain", DOMAIN);
@@ -46,13 +46,13 @@ async fn a_pod_that_waits_has_an_event_with_the_reason_after_five_seconds() {
         panic!("{events:?}");
     };
     assert_eq!(object, "pod");
-    let told = "Warning PrepareWaits: claim a: imex-daemon-missing: no IMEX daemon";
-    assert!(event.starts_with(told), "{event}");
+    let expected = "Warning PrepareWaits: claim a: imex-daemon-missing: no IMEX daemon";
+    assert!(event.starts_with(expected), "{event}");
 }
 
 // req: NODE-46
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_told_also_of_what_comes_before_any_lookup() {
+async fn a_wait_before_any_look_up_is_reported_too() {
     let server = ApiServer::default();
     server.put_claim("ns", "a");
     let (mut node, observer) = waiting_node(&server);
@@ -64,13 +64,13 @@ async fn a_pod_is_told_also_of_what_comes_before_any_lookup() {
     let error = ClaimError::retry(&reason).with_code("checkpoint");
     observer.attempt_finished(Method::Prepare, &claim, Err(&error), A_MOMENT);
     sleep(WAITS_AFTER + A_MOMENT).await;
-    let told = format!("Warning PrepareWaits: claim a: checkpoint: {reason}");
-    assert_eq!(server.events_with_objects(), [("pod".to_owned(), told)]);
+    let event = format!("Warning PrepareWaits: claim a: checkpoint: {reason}");
+    assert_eq!(server.events_with_objects(), [("pod".to_owned(), event)]);
 }
 
 // req: NODE-46
 #[tokio::test(start_paused = true)]
-async fn a_prepare_that_has_ended_is_not_reported_as_one_that_waits() {
+async fn an_ended_prepare_is_not_reported_as_waiting() {
     let server = ApiServer::default();
     let (_node, observer) = waiting_node(&server);
     let claim = mk_ref("ns", "a");
@@ -79,7 +79,7 @@ async fn a_prepare_that_has_ended_is_not_reported_as_one_that_waits() {
     begins();
     sleep(NOT_YET).await;
     ends();
-    // The first one's time is over while the second one is in progress.
+    // The first Prepare's time is over while the second one is in progress.
     begins();
     sleep(2 * A_MOMENT).await;
     ends();
@@ -87,9 +87,9 @@ async fn a_prepare_that_has_ended_is_not_reported_as_one_that_waits() {
     assert_eq!(server.events(), [""; 0]);
 }
 
-/// Hundreds of claims end within the five seconds after which one is reported.
+/// Hundreds of claims may end within the five seconds before a report.
 #[tokio::test(start_paused = true)]
-async fn of_a_prepare_that_has_ended_nothing_is_kept() {
+async fn an_ended_prepare_leaves_no_task() {
     let server = ApiServer::default();
     let (_node, observer) = waiting_node(&server);
     let tasks = || {

@@ -1,4 +1,4 @@
-//! When each recorded claim is looked for on the API server.
+//! Schedules the look-ups of recorded claims on the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Between two checks in the round of all records: what an idle node with claims costs
-/// the API server. A leftover of which nobody complains is found after as many of them
-/// as the node has records.
+/// Pause between two checks in the round of all records: the load of an idle node with
+/// claims on the API server. With n records, an orphan that blocks no Prepare is found
+/// after n pauses.
 const ROUND_PAUSE: Duration = Duration::from_secs(10 * 60);
 
-/// Up to this much is added, so that nodes that started together drift apart.
+/// Random addition to [`ROUND_PAUSE`], so that nodes that started together drift apart.
 const ROUND_JITTER: Duration = Duration::from_secs(2 * 60);
 
-/// Between two checks of one claim that a check has missed, or of which somebody
-/// complains: six of them fit into [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR).
+/// Pause between two checks of a claim that was not found or that blocks a Prepare:
+/// six of them fit into [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR).
 pub(crate) const RECHECK_PAUSE: Duration = Duration::from_secs(30);
 
-/// Which claim is checked when: one of all records at a time, in turn; a claim that a
-/// check has missed, every 30 s; and one of which a Prepare complains, at once.
+/// Decides when each claim is checked: all records in turn, one at a time; a claim that
+/// was not found, every 30 s; a claim that blocks a Prepare, at once.
 pub(crate) struct CheckSchedule {
     next_in_round: Instant,
-    /// The last one in the round.
+    /// The claim that the round has checked last.
     last: String,
-    /// When each claim was checked last.
+    /// Time of each claim's last check.
     checked: BTreeMap<String, Instant>,
 }
 
@@ -40,13 +40,13 @@ impl CheckSchedule {
         }
     }
 
-    /// When [`due`](Self::due) may have something next.
+    /// The next time at which [`due`](Self::due) may return a claim.
     pub(crate) fn next<'a>(&self, missed: impl Iterator<Item = &'a str>) -> Instant {
         let rechecks = missed.filter_map(|uid| Some(*self.checked.get(uid)? + RECHECK_PAUSE));
         rechecks.fold(self.next_in_round, Instant::min)
     }
 
-    /// The recorded claims that are to be checked now.
+    /// Recorded claims to check now.
     // req: NODE-42
     pub(crate) fn due<'a>(
         &mut self,
@@ -67,8 +67,8 @@ impl CheckSchedule {
         due
     }
 
-    /// Whether the claim may be checked now, which it then counts as: false within 30 s
-    /// of its last check.
+    /// Whether the claim may be checked now: false within 30 s of its last check. If true,
+    /// the claim is noted as checked.
     pub(crate) fn may_check(&mut self, uid: &str, now: Instant) -> bool {
         let last = self.checked.get(uid);
         let rests = last.is_some_and(|last| now < *last + RECHECK_PAUSE);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_node_makes_one_check_in_ten_minutes_and_gets_round_to_every_record() {
+    fn an_idle_node_checks_one_record_in_ten_minutes_and_every_record_in_turn() {
         let recorded = mk_records(&["a", "b", "c"]);
         let checks = a_day(&recorded);
         assert!(checks[0].0 < ROUND_PAUSE.as_secs());
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_claim_is_checked_every_half_minute_however_often_somebody_complains() {
+    fn a_missing_claim_is_checked_every_half_minute_however_often_it_blocks() {
         let recorded = mk_records(&["a", "b"]);
         let start = Instant::now();
         let mut schedule = CheckSchedule::new(start);

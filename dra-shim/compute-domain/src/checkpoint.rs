@@ -1,6 +1,5 @@
-//! Keeps the node's claims usable for as long as the process lives: opens the
-//! checkpoint, rebuilds it after damage. Retries for as long as the disk or the
-//! API server fails.
+//! Opens the checkpoint and rebuilds it after damage, for the life of the process.
+//! Retries while the disk or the API server fails.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,10 +22,10 @@ use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
 use crate::shared_claims::SharedClaims;
 
-/// Pause after a failed attempt, and between two checks for damage.
+/// Pause after a failed attempt and between two checks for damage.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
-/// How many claims an event names.
+/// How many claims an event names at most.
 const NAMED: usize = 5;
 
 /// Modes of the directories, as the Go driver creates them.
@@ -37,7 +36,7 @@ pub(crate) const CDI_MODE: u32 = 0o755;
 pub(crate) struct CheckpointTask {
     pub(crate) paths: Paths,
     pub(crate) guard: Guard,
-    /// In the driver-managed mode.
+    /// Only in the driver-managed mode.
     pub(crate) daemon: Option<ImexDaemon>,
     pub(crate) shared_claims: SharedClaims,
     pub(crate) heartbeat: Heartbeat,
@@ -46,7 +45,7 @@ pub(crate) struct CheckpointTask {
     pub(crate) ready: ReadinessCondition,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,
-    /// The node: what events are about.
+    /// The node, the object of the events.
     pub(crate) node: ObjectReference,
 }
 
@@ -67,7 +66,9 @@ impl CheckpointTask {
                 ..
             } = claims.damage()
             {
-                let kept = format!("{set_aside_as} is kept, with .settled- in its name afterwards");
+                let kept = format!(
+                    "{set_aside_as} is kept and gets .settled- in its name after the rebuild"
+                );
                 self.rebuild(&claims, &format!("{reason}; {kept}")).await;
             }
             self.ready.set_met();
@@ -76,7 +77,7 @@ impl CheckpointTask {
         }
     }
 
-    /// Opens the checkpoint, however long that takes.
+    /// Opens the checkpoint; retries until that succeeds.
     async fn open(&self) -> Arc<NodeClaims> {
         loop {
             self.heartbeat.beat();
@@ -104,7 +105,7 @@ impl CheckpointTask {
         }
     }
 
-    /// Rebuilds the checkpoint, however long the API server does not answer.
+    /// Rebuilds the checkpoint; retries until the API server answers.
     async fn rebuild(&self, claims: &Arc<NodeClaims>, damage: &str) {
         let reason = format!("the checkpoint is damaged and being rebuilt: {damage}");
         self.events
@@ -114,7 +115,7 @@ impl CheckpointTask {
             self.ready.set_unmet(&reason);
             match self.try_rebuild(claims).await {
                 Ok(report) => break report,
-                Err(error) => warn!(error, "the checkpoint cannot be rebuilt yet"),
+                Err(error) => warn!(error, "cannot rebuild the checkpoint yet; retrying"),
             }
             sleep(RETRY_PAUSE).await;
         };
@@ -141,7 +142,7 @@ impl CheckpointTask {
     }
 }
 
-/// The reason is one line.
+/// Opens the checkpoint. An error is one line of text.
 fn open(
     paths: &Paths,
     hardware: &HardwareMonitor,
@@ -161,16 +162,21 @@ fn open(
     Ok((claims, report))
 }
 
-/// A failure is logged only: the next look is soon.
+/// Looks for CDI specs without a record. A failure is only logged: the next check follows soon.
 async fn look_for_lost_claims(claims: &Arc<NodeClaims>) {
     let claims = Arc::clone(claims);
     match spawn_blocking(move || claims.note_lost_claims()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             let error = error_chain(&error);
-            debug!(error, "CDI specs without a record cannot be looked for");
+            debug!(
+                error,
+                "cannot look for CDI specs without a record; retrying"
+            );
         }
-        Err(join_error) => warn!(%join_error, "CDI specs without a record cannot be looked for"),
+        Err(join_error) => {
+            warn!(%join_error, "cannot look for CDI specs without a record; retrying");
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Size and time of the checkpoint, for metrics.
+//! Metrics of the checkpoint file: size and modification time.
 
 use std::fmt;
 use std::fs;
@@ -12,11 +12,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-/// The checkpoint, by its path.
+/// Path of the checkpoint.
 #[derive(Debug)]
 struct CheckpointFile(PathBuf);
 
-/// Registers size and time of the checkpoint in this directory.
+/// Registers the metrics of the checkpoint in `directory`.
 pub(crate) fn register(registry: &mut Registry, directory: &Path) {
     registry.register_collector(Box::new(CheckpointFile(directory.join(CHECKPOINT_FILE))));
 }
@@ -24,7 +24,7 @@ pub(crate) fn register(registry: &mut Registry, directory: &Path) {
 // === impl CheckpointFile ===
 
 impl Collector for CheckpointFile {
-    /// Looks at the file when it is scraped. Nothing without one: it is written with the first claim.
+    /// Reads the file's metadata at each scrape. No file, no metrics: the first claim creates it.
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Ok(file) = fs::metadata(&self.0) else {
             return Ok(());
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn size_and_time_of_the_checkpoint_are_there_once_it_is() {
+    fn metrics_of_the_checkpoint_appear_with_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let mut registry = Registry::default();
         register(&mut registry, dir.path());

@@ -1,17 +1,17 @@
-//! Errors as text for pod events and logs: the one place where that is done.
+//! Formats errors for pod events and logs. No other module does this.
 
 use compute_domain_node::{PrepareError, UnprepareError, with_hint};
 use dra_common::error_chain;
 use dra_kubelet::ClaimError;
 
-/// What the claim's user reads: what is wrong, why, and what to do.
+/// The error that the claim's user reads: what failed, why, and what to do.
 // req: NODE-39
 pub(crate) fn prepare_failed(error: &PrepareError) -> ClaimError {
     ClaimError::new(error.class(), with_hint(&error_chain(error), error.hint()))
         .with_code(error.code())
 }
 
-/// As [`prepare_failed`]; Unprepare is always worth another attempt.
+/// Like [`prepare_failed`], but always retried.
 pub(crate) fn unprepare_failed(error: &UnprepareError) -> ClaimError {
     ClaimError::retry(error_chain(error)).with_code(error.code())
 }

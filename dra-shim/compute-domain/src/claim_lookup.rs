@@ -1,4 +1,4 @@
-//! What the API server knows of recorded claims: for the reconciler, and for the
+//! Looks up recorded claims on the API server, for the reconciler and for the
 //! rebuild after damage.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use crate::get_object::get_object;
 use crate::list_pages::for_each_object;
 use crate::path_segment::is_path_segment;
 
-/// Asks the API server about claims. Cheap to clone.
+/// Reads claims from the API server. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ClaimLookup {
     client: Client,
@@ -27,7 +27,7 @@ pub(crate) struct ClaimLookup {
     node: String,
 }
 
-/// The part of a listed claim that is read. A status that cannot be read does not fail the list.
+/// The fields of a listed claim that are read. A malformed status does not fail the list.
 #[derive(Deserialize)]
 struct Item {
     metadata: Metadata,
@@ -53,7 +53,7 @@ impl ClaimLookup {
         }
     }
 
-    /// Whether the claim exists and is allocated to this node: one GET by its name.
+    /// Whether the claim exists and is allocated to this node. One GET.
     pub(crate) async fn presence(&self, claim: &ClaimRef) -> Presence {
         match self.claims.get(&claim.namespace, &claim.name).await {
             Ok(json) => presence_in(&json, &claim.uid, &self.node),
@@ -62,8 +62,8 @@ impl ClaimLookup {
         }
     }
 
-    /// The names of the claims with these UIDs, as far as they exist: the pages of
-    /// all claims' metadata, until all are found.
+    /// Names of the claims with these UIDs, as far as they exist. Lists all claims'
+    /// metadata, page by page, until all are found.
     pub(crate) async fn find_names(
         &self,
         uids: &BTreeSet<String>,
@@ -80,8 +80,8 @@ impl ClaimLookup {
         Ok(found)
     }
 
-    /// Those of the claims with these UIDs that are allocated to this node: the pages
-    /// of all claims, until all are found. No UIDs, no request.
+    /// Claims with these UIDs that are allocated to this node. Lists all claims, page by
+    /// page, until all are found. No UIDs, no request.
     pub(crate) async fn find_allocated(
         &self,
         uids: &BTreeSet<String>,
@@ -102,8 +102,7 @@ impl ClaimLookup {
         Ok(found.into_values().flatten().collect())
     }
 
-    /// Whether the claim of this name is allocated the device that stands for this node: one
-    /// GET.
+    /// Whether the claim is allocated this node's device, `channel-0`. One GET.
     pub(crate) async fn has_node_device(
         &self,
         namespace: &str,
@@ -120,8 +119,8 @@ impl ClaimLookup {
         }
     }
 
-    /// Whether any claim with the label of a domain is allocated the device that stands for
-    /// this node: the pages of those claims, until one is found.
+    /// Whether any claim with a domain's label is allocated this node's device. Lists those
+    /// claims, page by page, until one is found.
     pub(crate) async fn any_labelled_has_node_device(&self) -> Result<bool, kube::Error> {
         let mut found = false;
         let visit = |items: Vec<Item>| {

@@ -1,4 +1,4 @@
-//! Which requests a search for claims costs, in a cluster of any size.
+//! Requests of a look-up of claims, in clusters of any size.
 
 use super::*;
 use crate::tests::api_server::ApiServer;
@@ -30,7 +30,7 @@ async fn allocated(lookup: &ClaimLookup, uids: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_claim_is_absent_only_if_the_api_server_names_it_or_its_object_says_so() {
+async fn a_claim_is_absent_only_by_its_object_or_by_a_404_that_names_it() {
     let (server, lookup) = mk_server(0);
     server.put_claim("ns", "a");
     assert_eq!(lookup.presence(&mk_name("a")).await, Presence::Present);
@@ -58,7 +58,7 @@ async fn a_claim_is_absent_only_if_the_api_server_names_it_or_its_object_says_so
 }
 
 #[tokio::test]
-async fn a_rebuild_needs_no_request_if_nothing_can_be_lost() {
+async fn a_rebuild_needs_no_request_if_no_claim_can_be_lost() {
     let (server, lookup) = mk_server(10);
     assert!(allocated(&lookup, &[]).await.is_empty());
     assert!(server.requests().is_empty());
@@ -75,7 +75,7 @@ async fn a_rebuild_ends_with_the_page_of_the_last_claim_that_may_be_lost() {
 }
 
 #[tokio::test]
-async fn a_rebuild_takes_back_only_what_is_allocated_here_whatever_the_pool_is_called() {
+async fn a_rebuild_restores_only_claims_allocated_here_whatever_the_pools_name() {
     let (server, lookup) = mk_server(0);
     for name in ["here", "elsewhere", "freed"] {
         server.put_claim("ns", name);
@@ -95,7 +95,7 @@ async fn a_rebuild_takes_back_only_what_is_allocated_here_whatever_the_pool_is_c
 }
 
 #[tokio::test]
-async fn an_expired_page_begins_the_list_again_a_bounded_number_of_times() {
+async fn an_expired_token_restarts_the_list_a_limited_number_of_times() {
     let (server, lookup) = mk_server(1200);
     server.expire_tokens(2);
     assert_eq!(allocated(&lookup, &["other-001199"]).await.len(), 1);

@@ -1,11 +1,11 @@
-//! What a claim object says about this node: whether its allocation is here.
+//! Decides from a claim object whether it is allocated to this node.
 
 use compute_domain_api::names::{DRIVER_NAME, channel_device_name};
 use compute_domain_node::Presence;
 use dra_checkpoint::ClaimStatus;
 use serde::Deserialize;
 
-/// The part of a claim that is read.
+/// The fields of a claim that are read.
 #[derive(Deserialize)]
 struct Object {
     metadata: Metadata,
@@ -18,8 +18,8 @@ struct Metadata {
     uid: String,
 }
 
-/// What the claim object `json` says of the claim `uid`. An object that cannot be read
-/// says nothing.
+/// Presence of the claim `uid` according to the claim object `json`. A malformed object
+/// gives [`Presence::Unknown`].
 // req: NODE-29
 pub(crate) fn presence_in(json: &str, uid: &str, node: &str) -> Presence {
     match serde_json::from_str::<Object>(json) {
@@ -33,13 +33,13 @@ pub(crate) fn presence_in(json: &str, uid: &str, node: &str) -> Presence {
     }
 }
 
-/// Whether the claim has a device of this driver for `node`. The pool's name decides
-/// nothing: any name may be published for any node.
+/// Whether the claim has a device of this driver for `node`. The pool's name is ignored:
+/// any name may be published for any node.
 pub(crate) fn is_allocated_to(status: &ClaimStatus, node: &str) -> bool {
     status.results_of(DRIVER_NAME).next().is_some() && status.may_be_for_node(node)
 }
 
-/// Whether the claim has the device that stands for `node`.
+/// Whether the claim has the device of `node`, `channel-0`.
 pub(crate) fn has_node_device(status: &ClaimStatus, node: &str) -> bool {
     let mut ours = status.results_of(DRIVER_NAME);
     ours.any(|result| result.device() == channel_device_name(0)) && status.may_be_for_node(node)
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_is_not_allocated_or_has_no_device_of_ours_is_absent() {
+    fn a_claim_without_allocation_or_without_our_device_is_absent() {
         let mut foreign = mk_claim(&Value::Null);
         foreign["status"]["allocation"]["devices"]["results"][1]["driver"] = "other".into();
         for status in [
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_device_that_stands_for_the_node_counts_as_it() {
+    fn only_channel_0_is_the_device_of_the_node() {
         let mut claim = mk_claim(&json!({"nodeSelectorTerms": [name_is("In", "n1")]}));
         let has = |claim: &Value, node| {
             let status = ClaimStatus::from_json(&claim["status"].to_string()).unwrap();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn another_claim_of_the_name_is_absence_and_an_unreadable_one_says_nothing() {
+    fn a_claim_with_another_uid_is_absent_and_a_malformed_one_unknown() {
         let mut claim = mk_claim(&Value::Null);
         claim["metadata"]["uid"] = "other".into();
         assert_eq!(presence(&claim), Presence::Absent);

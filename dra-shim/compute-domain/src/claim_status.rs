@@ -1,4 +1,4 @@
-//! Reports prepared devices in their claims, where users and other programs see them:
+//! Reports prepared devices in the status of their claims:
 //!
 //! ```yaml
 //! status:
@@ -10,14 +10,14 @@
 //!     data: {computeDomain: UID, clique: UUID.ID, channel: 0}
 //! ```
 //!
-//! It is written with a JSON patch. A server-side apply would have the API server write the whole
-//! claim anew, opaque parameters with sorted keys included, and refuse its own result: that changes
+//! The plugin sends a JSON patch. With a server-side apply the API server would rewrite the whole
+//! claim, sort the keys of its opaque parameters, and then reject the result, because that changes
 //! an allocation.
 //!
-//! A report is for people. It is written after kubelet has its answer, and nobody waits for it. Those
-//! that wait at an orderly end of the process are written at once, and no later than the end may take.
-//! After kill -9, or while the API server is away, a report is lost until kubelet calls for the claim
-//! again; the API server removes it when the claim is deallocated.
+//! Reports are informational and written in the background, after kubelet has its answer. At an orderly
+//! shutdown the pending ones are written at once, within the time limit of the shutdown. After kill -9,
+//! or while the API server is unreachable, a report is lost until kubelet calls for the claim again.
+//! The API server removes it when the claim is deallocated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,27 +40,27 @@ use tracing::{debug, warn};
 
 use crate::metrics::Metrics;
 
-/// A report is written within this time, at random: the pods of a job start together on all nodes,
-/// and the writes must not get in the way of those nodes that still read their claims.
+/// A report is written at a random time within this one: the pods of a job start together on all
+/// nodes, and the writes must not slow down nodes that still read their claims.
 const SPREAD: Duration = Duration::from_secs(5);
 
-/// Pauses before further attempts, while the API server is away or busy; up to half as much longer.
+/// Pauses before retries while the API server is unreachable or busy; up to 50 % longer at random.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)];
 
-/// How long the end of the process waits for reports.
+/// How long the shutdown waits for reports.
 const FINISH_WITHIN: Duration = Duration::from_millis(1500);
 
-/// How many reports may wait: more than a node has pods.
+/// How many reports may be pending: more than a node has pods.
 const LIMIT: usize = 256;
 
-/// What a prepared device is reported with.
+/// The report of one prepared device.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DeviceReport {
     pub(crate) claim: ClaimRef,
     pub(crate) result: DeviceResult,
     /// The UID of the `ComputeDomain`.
     pub(crate) domain: String,
-    /// `<cluster UUID>.<id>`, if the node is in one.
+    /// `<cluster UUID>.<id>`, if the node is in a clique.
     pub(crate) clique: Option<String>,
     pub(crate) channel: u32,
     /// Whether the claim had reports of other devices when it was read.
@@ -73,23 +73,23 @@ pub(crate) struct ClaimStatusWriter {
     client: Client,
     metrics: Arc<Metrics>,
     permits: Arc<Semaphore>,
-    /// Cancelled when there is no time left for pauses.
+    /// Cancelled at shutdown; no pauses from then on.
     hurry: CancellationToken,
-    /// The reports that are not written yet.
+    /// Pending reports.
     waiting: TaskTracker,
-    /// Whether a refusal was logged: the next one is most likely of the same kind.
+    /// Whether a rejection was logged. Later ones most likely have the same cause.
     was_refused: Arc<AtomicBool>,
 }
 
-/// How a write ended.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Written,
-    /// The claim is gone, or another one has its name.
+    /// The claim is deleted, or another one has its name.
     Gone,
-    /// The API server will not take it.
+    /// The API server rejects it.
     Refused,
-    /// It may take it later.
+    /// A retry may succeed.
     Unanswered,
 }
 
@@ -107,7 +107,7 @@ impl ClaimStatusWriter {
         }
     }
 
-    /// Writes the report soon, in the background.
+    /// Writes the report in the background.
     // req: NODE-40
     pub(crate) fn write(&self, report: DeviceReport) {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
@@ -123,8 +123,8 @@ impl ClaimStatusWriter {
         });
     }
 
-    /// Writes what waits, each once more at most, and returns after [`FINISH_WITHIN`] at the
-    /// latest. Reports must not be added any more.
+    /// Writes the pending reports, with one more attempt each, and returns after
+    /// [`FINISH_WITHIN`] at the latest. No reports may be added afterwards.
     pub(crate) async fn finish(&self) {
         self.hurry.cancel();
         self.waiting.close();
@@ -132,7 +132,7 @@ impl ClaimStatusWriter {
             let lost = self.waiting.len();
             warn!(
                 lost,
-                "prepared devices are not reported in their claims: the API server takes too long"
+                "prepared devices are missing in the status of some claims: the API server did not answer in time"
             );
         }
     }
@@ -150,13 +150,12 @@ impl ClaimStatusWriter {
     }
 
     async fn pause(&self, pause: Duration) {
-        // Whichever comes first.
         self.hurry.run_until_cancelled(sleep(pause)).await;
     }
 
     async fn attempt(&self, report: &DeviceReport) -> Outcome {
         let written = match report.request() {
-            // The answer is the whole claim, which others may have made unreadable.
+            // Not parsed: the answer is the whole claim, and other writers may have made it malformed.
             Ok(request) => self.client.request_text(request).await.map(drop),
             Err(error) => Err(error),
         };
@@ -164,9 +163,9 @@ impl ClaimStatusWriter {
         if let Err(error) = &written {
             let (claim, error) = (&report.claim, error_chain(error));
             if outcome == Outcome::Refused && !self.was_refused.swap(true, Ordering::Relaxed) {
-                warn!(%claim, error, "the API server refuses reports of prepared devices; further refusals are only counted");
+                warn!(%claim, error, "the API server rejects reports of prepared devices; further rejections are only counted");
             } else {
-                debug!(%claim, error, "the prepared device is not reported in its claim");
+                debug!(%claim, error, "cannot report the prepared device in its claim");
             }
         }
         outcome
@@ -176,8 +175,8 @@ impl ClaimStatusWriter {
 // === impl DeviceReport ===
 
 impl DeviceReport {
-    /// A patch that adds this device's entry and changes nothing else. The tests keep it from
-    /// another claim of the same name, and from what another driver has reported meanwhile.
+    /// A patch that only adds this device's entry. The `test` operations protect another claim of
+    /// the same name, and entries that another driver has written meanwhile.
     fn request(&self) -> Result<http::Request<Vec<u8>>, kube::Error> {
         let ClaimRef {
             namespace,
@@ -188,7 +187,7 @@ impl DeviceReport {
         if self.has_others {
             patch.push(json!({"op": "add", "path": "/status/devices/-", "value": self.entry()}));
         } else {
-            // A value that is missing is equal to null.
+            // A missing value equals null.
             patch.push(json!({"op": "test", "path": "/status/devices", "value": null}));
             patch.push(json!({"op": "add", "path": "/status/devices", "value": [self.entry()]}));
         }
@@ -214,7 +213,7 @@ impl DeviceReport {
                 "type": "Ready",
                 "status": "True",
                 "reason": "Prepared",
-                "message": "the node has prepared the IMEX channel for its pods",
+                "message": "the IMEX channel is prepared on the node",
                 "lastTransitionTime": format!("{:.0}", Timestamp::now()),
             }],
             "data": {
@@ -230,18 +229,18 @@ impl DeviceReport {
     }
 }
 
-/// What a claim's status says of its devices.
+/// The device reports in a claim's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reported {
-    /// Nothing of any device.
+    /// No reports.
     Nothing,
-    /// Something of other devices.
+    /// Only reports of other devices.
     Others,
-    /// This device is reported already.
+    /// A report of this device.
     ThisDevice,
 }
 
-/// What the claim's `status` says of the device of `result`.
+/// Whether `status` has a report of the device of `result`, or others.
 pub(crate) fn reported(status: &ClaimStatus, result: &DeviceResult) -> Reported {
     match status.devices() {
         [] => Reported::Nothing,
@@ -257,7 +256,7 @@ impl Outcome {
         match written {
             Ok(()) => Self::Written,
             Err(kube::Error::Api(status)) => match status.code {
-                // 409: the UID is another one's.
+                // 409: the UID differs.
                 404 | 409 => Self::Gone,
                 401 | 429 | 500.. => Self::Unanswered,
                 _ => Self::Refused,

@@ -1,4 +1,4 @@
-//! Which reports are written, as the API server gets them.
+//! Reports of prepared devices, as the API server gets them.
 
 use std::convert::Infallible;
 use std::sync::Mutex;
@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// What the API server got: method, path with query, body.
+/// Requests at the API server: method, path with query, body.
 type Seen = Arc<Mutex<Vec<(Method, String, Value)>>>;
 
-/// A writer whose API server answers with these codes, the last one for ever.
+/// A writer whose API server answers with these codes; the last one repeats.
 fn mk_writer(codes: &[u16]) -> (ClaimStatusWriter, Seen, Registry) {
     let seen = Seen::default();
     let codes = Arc::new(Mutex::new(codes.to_vec()));
@@ -65,7 +65,7 @@ fn mk_result() -> DeviceResult {
     .unwrap()
 }
 
-/// Lets a write come to its end, whatever it pauses for.
+/// Waits until a write has ended, through all its pauses. Returns whether it had this outcome.
 async fn count(registry: &Registry, outcome: &str) -> bool {
     sleep(Duration::from_secs(600)).await;
     let mut text = String::new();
@@ -80,7 +80,7 @@ async fn count(registry: &Registry, outcome: &str) -> bool {
 async fn a_prepared_device_is_reported_in_one_request() {
     let (writer, seen, registry) = mk_writer(&[200]);
     writer.write(mk_report());
-    assert!(seen.lock().unwrap().is_empty(), "nobody waits for it");
+    assert!(seen.lock().unwrap().is_empty(), "written in the background");
     assert!(count(&registry, "ok").await);
     let seen = seen.lock().unwrap();
     let [(method, target, body)] = seen.as_slice() else {
@@ -113,7 +113,7 @@ async fn a_prepared_device_is_reported_in_one_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_is_busy_is_asked_twice_more() {
+async fn a_busy_api_server_causes_two_retries() {
     let (writer, seen, registry) = mk_writer(&[503, 429, 200]);
     writer.write(mk_report());
     assert!(count(&registry, "ok").await);
@@ -126,7 +126,7 @@ async fn an_api_server_that_is_busy_is_asked_twice_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_the_end_of_the_process_reports_that_wait_are_written_at_once() {
+async fn pending_reports_are_written_at_once_at_the_end_of_the_process() {
     let (writer, seen, registry) = mk_writer(&[200]);
     for _ in 0..3 {
         writer.write(mk_report());
@@ -139,7 +139,7 @@ async fn at_the_end_of_the_process_reports_that_wait_are_written_at_once() {
     );
     drop(registry);
 
-    // One that was not answered before is tried once more.
+    // A report without an answer so far is retried once.
     let (writer, seen, _) = mk_writer(&[503]);
     writer.write(mk_report());
     sleep(SPREAD).await;
@@ -153,7 +153,7 @@ async fn at_the_end_of_the_process_reports_that_wait_are_written_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_process_does_not_wait_for_an_api_server_that_does_not_answer() {
+async fn the_end_of_the_process_does_not_wait_for_an_unresponsive_api_server() {
     let service = tower::service_fn(|_: Request<Body>| {
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
@@ -171,7 +171,7 @@ async fn the_end_of_the_process_does_not_wait_for_an_api_server_that_does_not_an
 
 // req: NODE-40
 #[tokio::test(start_paused = true)]
-async fn a_refusal_and_a_claim_that_is_gone_are_final() {
+async fn a_rejection_and_a_deleted_claim_are_final() {
     for (code, outcome) in [
         (404, "gone"),
         (409, "gone"),
@@ -197,7 +197,7 @@ async fn reports_beyond_the_limit_are_dropped() {
 
 // req: NODE-40
 #[test]
-fn beside_reports_of_other_devices_it_adds_its_own() {
+fn a_report_is_added_to_those_of_other_devices() {
     let report = DeviceReport {
         has_others: true,
         ..mk_report()
@@ -211,7 +211,7 @@ fn beside_reports_of_other_devices_it_adds_its_own() {
 }
 
 #[test]
-fn a_device_that_is_reported_already_is_told_from_others() {
+fn a_report_of_this_device_is_distinguished_from_others() {
     let status = |devices: Value| {
         let status = json!({"devices": devices}).to_string();
         reported(&ClaimStatus::from_json(&status).unwrap(), &mk_result())

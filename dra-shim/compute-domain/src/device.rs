@@ -1,4 +1,4 @@
-//! The one device of this driver: how it is published, and its health.
+//! The driver's device: its entry in the slice, and its health.
 
 use std::collections::BTreeMap;
 
@@ -19,33 +19,32 @@ use crate::device_form::DeviceForm;
 use crate::imex_daemon::PublishedDaemon;
 use crate::unsupported_fields::UnsupportedFields;
 
-/// The one device that is published, whichever channels its claims open: a second one
-/// beside it would be allocated together with it.
+/// The only published device, whichever channels its claims open: a second one could be
+/// allocated together with it.
 const PUBLISHED_CHANNEL: u32 = 0;
 
-/// What becomes of the device of a node with a fault, as the operator chose.
+/// How the device of a node with a fault is published, as the administrator has configured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Placements {
     without_clique: Placement,
     degraded_fabric: Placement,
-    /// How many channels the driver should have: as many as there are numbers for domains.
+    /// How many channels the NVIDIA driver must have: one for each channel number of a domain.
     channel_count: u32,
 }
 
-/// How the node's channel is published.
+/// How the node's device is published.
 #[derive(Debug, Clone, PartialEq)]
 enum Publishing {
-    /// With these taints, which keep new claims away. None: it is allocated without
-    /// further ado.
+    /// With these taints, which keep new claims away. Empty: without taints.
     With(Vec<DeviceTaint>),
-    /// Not at all, since the API server does not store its taints.
+    /// Not published, because the API server drops its taints.
     Withheld,
 }
 
-/// The hardware in one line: the same text for as long as nothing changes.
+/// The state of the hardware in one line. The text changes only with the state.
 pub(crate) fn describe(hardware: &Hardware) -> String {
     let fabric = match &hardware.fabric {
-        // Its own text counts seconds.
+        // Its Display text counts seconds.
         Fabric::NoAnswer { .. } => "NVML does not answer".to_owned(),
         fabric => fabric.to_string(),
     };
@@ -58,20 +57,19 @@ pub(crate) fn describe(hardware: &Hardware) -> String {
 // === impl Placements ===
 
 impl Placements {
-    /// As the settings have them.
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             without_clique: settings.without_clique,
             degraded_fabric: settings.degraded_fabric,
             channel_count: match settings.isolation {
-                // Of the channels of cliques, each is below the end of their range.
+                // Cliques use the channels of this range.
                 Isolation::None => settings.group_channels().end() + 1,
                 Isolation::Channel => settings.channel_count,
             },
         }
     }
 
-    /// What the node's slice should hold.
+    /// The desired content of the node's slice.
     // req: NODE-31
     pub(crate) fn desired_slice(
         self,
@@ -97,7 +95,7 @@ impl Placements {
         }
     }
 
-    /// The hardware in one line as [`describe`] has it, and what keeps new claims away.
+    /// The text of [`describe`], and what keeps new claims away.
     pub(crate) fn describe(
         self,
         hardware: &Hardware,
@@ -106,12 +104,12 @@ impl Placements {
     ) -> String {
         let mut parts = vec![describe(hardware)];
         if unsupported_fields.sharing {
-            parts.push("one claim has the device at a time, because the API server does not store that many may (feature gate DRAConsumableCapacity)".to_owned());
+            parts.push("only one claim at a time can have the device, because the API server drops allowMultipleAllocations (feature gate DRAConsumableCapacity)".to_owned());
         }
         if let Some(count) = self.missing_channels(hardware) {
             let wanted = self.channel_count;
             parts.push(format!(
-                "its driver has {count} IMEX channels and ComputeDomains have numbers below {wanted}: load the nvidia driver with NVreg_ImexChannelCount={wanted}, or set imex.channelCount to what every node has"
+                "the NVIDIA driver has {count} IMEX channels, but ComputeDomains use channel numbers below {wanted}: load it with NVreg_ImexChannelCount={wanted}, or set imex.channelCount to the count that every node has"
             ));
         }
         match self.publishing(hardware, form, unsupported_fields) {
@@ -120,13 +118,13 @@ impl Placements {
                 parts.extend(keys.map(|key| format!("the device has the taint {key}")));
             }
             Publishing::Withheld => parts.push(
-                "the device is withdrawn, because the API server does not store its taint (feature gate DRADeviceTaints)".to_owned(),
+                "the device is withdrawn, because the API server drops its taint (feature gate DRADeviceTaints)".to_owned(),
             ),
         }
         parts.join("; ")
     }
 
-    /// How many channels the driver has, if a domain may have one that it has not.
+    /// How many channels the NVIDIA driver has, if that is fewer than domains may use.
     pub(crate) fn missing_channels(self, hardware: &Hardware) -> Option<u32> {
         let has_fewer = |count: &u32| *count < self.channel_count;
         hardware.channel_count.filter(has_fewer)
@@ -157,7 +155,7 @@ impl Placements {
     }
 }
 
-/// A taint that keeps new claims away, and no others.
+/// A taint that keeps new claims away; existing ones stay.
 fn no_schedule(key: &str, value: Option<&str>) -> DeviceTaint {
     DeviceTaint {
         key: key.to_owned(),
@@ -167,7 +165,7 @@ fn no_schedule(key: &str, value: Option<&str>) -> DeviceTaint {
     }
 }
 
-/// A channel with the attributes that the Go driver publishes, and that of the clique.
+/// A channel with the Go driver's attributes and the clique.
 // req: NODE-30
 fn channel(id: u32, hardware: &Hardware) -> Device {
     let number = DeviceAttribute {
@@ -190,8 +188,8 @@ fn channel(id: u32, hardware: &Hardware) -> Device {
     }
 }
 
-/// Adds what the controller has to know of the node's IMEX daemon. Its place counts only in the clique in which
-/// the node's GPUs are.
+/// Adds the attributes about the node's IMEX daemon that the controller reads. The daemon's place is published only
+/// if it belongs to the clique of the node's GPUs.
 // req: MODE-19, DM-7
 pub(crate) fn add_daemon(pool: &mut DesiredPool, daemon: &PublishedDaemon, hardware: &Hardware) {
     let DesiredPool::Devices(devices) = pool else {
@@ -216,10 +214,10 @@ fn text(text: String) -> DeviceAttribute {
     }
 }
 
-/// Lets many claims have the device at a time, each for one of its slots. There is no request
-/// policy: a claim that does not ask for a slot, as one of the Go driver's template, takes
-/// all of them, and has the device for itself. Shares that were allocated while a device had no
-/// capacity would not count against it, so it has one from the first on.
+/// Lets many claims share the device, each with one of its slots. There is no request policy: a claim
+/// that requests no slot, such as one from the Go driver's template, takes all of them and has the
+/// device exclusively. The device always has a capacity, because shares that are allocated without
+/// one would not count against a later one.
 // req: CHANNEL-4
 fn share(device: &mut Device, slots: u32) {
     device.allow_multiple_allocations = Some(true);

@@ -1,26 +1,26 @@
-//! Whether the node's device is published for one claim or for many, and the way back
-//! from many to one.
+//! Decides whether the node's device is published as exclusive or as shared, and drains
+//! it when sharing is switched off.
 //!
 //! ```text
-//! setting many:  marker written ──► Shared, and the marker is written again when it has gone
+//! setting many:  marker written ──► Shared; the marker is written again if it is missing
 //! setting one:   no marker, no record of a share ──► Exclusive
 //!                no marker, a record of a share ──► marker written ─┐
 //!                marker ◄───────────────────────────────────────────┘
-//!                  └──► Draining ──► nothing of the device is recorded or
-//!                       allocated here ──► marker removed ──► Exclusive
+//!                  └──► Draining ──► no claim here is recorded with the device or
+//!                       allocated it ──► marker removed ──► Exclusive
 //! ```
 //!
-//! The scheduler gives a device that is published as exclusive to a claim although others have
-//! shares of it (kubernetes#140797). So a device that was shared stays so, with a taint that
-//! keeps new claims away, until nobody has it. The marker is a file beside the checkpoint: slices
-//! do not outlive a restart of kubelet, and records no reboot. It is written before the
-//! device is published as shared, and removed while the taint still keeps claims away.
+//! The scheduler allocates an exclusive device to a claim even if other claims have shares of it
+//! (kubernetes#140797). So a shared device stays published as shared, with a taint that keeps new claims
+//! away, until no claim holds it. The marker is a file beside the checkpoint, because slices do not
+//! survive a restart of kubelet, and records do not survive a reboot. It is written before the device
+//! is published as shared, and removed while the taint still keeps claims away.
 //!
-//! A marker may be lost, with the directory or by hand. So without one the records are asked, which
-//! takes as long as opening the checkpoint. While that cannot be opened, or is damaged and not rebuilt,
-//! the slice stays as it is, and one that kubelet has removed stays away: that costs no claim, since
-//! none could be prepared. What is left of a damaged checkpoint is enough to find a share. Only where
-//! marker and records are both gone (a reboot or a new directory, and no CDI specs) nothing tells.
+//! The marker may be lost, with the directory or by hand. Without it the records decide, once the
+//! checkpoint is open. While the checkpoint cannot be opened, or is damaged and not rebuilt, the slice
+//! is not changed; if kubelet has removed it, it is not published again. That costs no claim, since none
+//! could be prepared. The rest of a damaged checkpoint is enough to find a share. A share goes undetected
+//! only if marker and records are both lost (a reboot or a new directory, and no CDI specs).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -46,40 +46,40 @@ use crate::pod_lookup::PodLookup;
 use crate::shared_claims::SharedClaims;
 use crate::unsupported_fields::UnsupportedFields;
 
-/// Mode of the marker, which tells nobody anything.
+/// Mode of the marker; only the plugin and `cdi-gen doctor` read it.
 const MARKER_MODE: u32 = 0o600;
 
 /// Pause after a failed access to the marker.
 const DISK_PAUSE: Duration = Duration::from_secs(2);
 
-/// Pause between two looks whether the marker is still there.
+/// Pause between two checks that the marker exists.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// Pause between two looks at the records, which are in memory.
+/// Pause between two checks of the records, which are in memory.
 const RECORDS_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long the taint is published before the API server is asked for claims: a scheduler that
-/// had not seen it has written its allocations by then. Up to twice as long, so that nodes do
-/// not ask together.
+/// How long the taint is published before the plugin looks claims up: by then, a scheduler that
+/// had not seen the taint has written its allocations. Up to twice as long at random, so that
+/// nodes do not send their requests together.
 const TAINTED_FOR: Duration = Duration::from_secs(60);
 
-/// The longest of the pauses between further questions, which double.
+/// Limit of the pauses between further look-ups, which double.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// How the device is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeviceForm {
-    /// It is not known yet what it was before.
+    /// The previous form is not known yet.
     Undecided,
     /// For one claim at a time.
     Exclusive,
     /// For as many claims as it has slots.
     Shared { slots: u32 },
-    /// As shared, and new claims are kept away.
+    /// Like shared, with a taint that keeps new claims away.
     Draining { slots: u32 },
 }
 
-/// Decides on the form.
+/// Decides on the form of the device and publishes it in `form`.
 pub(crate) struct DeviceFormTask {
     pub(crate) sharing: Sharing,
     pub(crate) data_dir: PathBuf,
@@ -87,13 +87,13 @@ pub(crate) struct DeviceFormTask {
     pub(crate) claims: ClaimLookup,
     pub(crate) pods: PodLookup,
     pub(crate) form: watch::Sender<DeviceForm>,
-    /// What the API server was seen to drop: the marker tells it to `cdi-gen doctor`.
+    /// Fields that the API server has dropped, which the marker records for `cdi-gen doctor`.
     pub(crate) unsupported_fields: watch::Receiver<UnsupportedFields>,
-    /// Whether the marker could be read, written or removed.
+    /// Met if the last access to the marker succeeded.
     pub(crate) marker_ready: ReadinessCondition,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) events: Events,
-    /// The node: what events are about.
+    /// The node, the object of the events.
     pub(crate) node: ObjectReference,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct DeviceFormTask {
 
 impl DeviceFormTask {
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        // A heartbeat that is dropped is that of a task that has died.
+        // Keeps the heartbeat: dropping it would report this task as dead.
         if shutdown.run_until_cancelled(self.decide()).await.is_some() {
             shutdown.cancelled().await;
         }
@@ -120,7 +120,7 @@ impl DeviceFormTask {
         }
     }
 
-    /// Has the device shared, and marked as shared, for ever.
+    /// Publishes the device as shared, and keeps its marker written, until shutdown.
     async fn share(&self, slots: u32) {
         let mut unsupported_fields = self.unsupported_fields.clone();
         loop {
@@ -137,11 +137,11 @@ impl DeviceFormTask {
         }
     }
 
-    /// The slots of a device that was shared, and is marked so.
+    /// The slots of the device if it was shared. Then the marker exists on return.
     async fn shared_before(&self) -> Option<u32> {
         let read = |dir: &OsDir| dir.read(SHARED_MARKER);
         let marker = self
-            .on_disk("it cannot be found out whether the device was shared", read)
+            .on_disk("cannot read whether the device was shared", read)
             .await;
         if let Some(marker) = marker {
             return Some(SharedMarker::decode(&marker).slots);
@@ -150,15 +150,15 @@ impl DeviceFormTask {
             return None;
         }
         warn!(
-            "claims have shares of the device, and {SHARED_MARKER} is missing: it is written again"
+            "claims share the device, but the marker {SHARED_MARKER} is missing; writing it again"
         );
-        // New claims are kept away, so the number matters to nobody but the API server.
+        // New claims are kept away, so any number of slots that the API server accepts will do.
         let marker = SharedMarker::decode(&[]);
         self.mark(marker).await;
         Some(marker.slots)
     }
 
-    /// Whether a claim's record has a share of the device, once the records are known.
+    /// Whether a recorded claim shares the device. Waits until the records are known.
     async fn records_share(&self) -> bool {
         loop {
             self.heartbeat.idle();
@@ -174,15 +174,17 @@ impl DeviceFormTask {
     async fn mark(&self, marker: SharedMarker) {
         let content = marker.encode();
         let mark = move |dir: &OsDir| dir.ensure(SHARED_MARKER, content.as_bytes(), MARKER_MODE);
-        self.on_disk("the device cannot be marked as shared", mark)
-            .await;
+        self.on_disk("cannot mark the device as shared", mark).await;
     }
 
-    /// Returns once nobody has the device any more.
+    /// Drains the device: returns when no claim holds it.
     // req: CHANNEL-5
     async fn drain(&self, slots: u32) {
-        info!(slots, "the device was shared");
-        let note = "the device was shared: new claims are kept away until nobody has it, then one claim has it at a time";
+        info!(
+            slots,
+            "device is draining; new claims wait until no claim holds it"
+        );
+        let note = "device is draining: new claims wait until no claim holds it, then it is exclusive to one claim at a time";
         self.events
             .normal(&self.node, "SharingEnds", "Publish", note);
         self.form.send_replace(DeviceForm::Draining { slots });
@@ -196,14 +198,17 @@ impl DeviceFormTask {
                 Ok(_) => {}
                 Err(error) => {
                     let error = error_chain(&error);
-                    warn!(error, "cannot find out whether claims share the device");
+                    warn!(
+                        error,
+                        "cannot look up whether claims hold the device; retrying"
+                    );
                 }
             }
         }
         let remove = |dir: &OsDir| dir.remove(SHARED_MARKER);
-        self.on_disk("the device cannot be marked as not shared", remove)
+        self.on_disk("cannot remove the mark that the device is shared", remove)
             .await;
-        let note = "nobody has the device any more: one claim has it at a time";
+        let note = "device is drained: from now on it is exclusive to one claim at a time";
         self.events
             .normal(&self.node, "SharingEnded", "Publish", note);
     }
@@ -220,7 +225,7 @@ impl DeviceFormTask {
         self.heartbeat.beat();
     }
 
-    /// Whether a record has the device, as far as the records are known.
+    /// Whether a recorded claim holds the device; true while the records are not known.
     fn is_recorded(&self) -> bool {
         let knows = |claims: &Arc<NodeClaims>| claims.damage() == Damage::None;
         match self.shared_claims.get() {
@@ -229,8 +234,8 @@ impl DeviceFormTask {
         }
     }
 
-    /// Whether a claim is allocated the device: those of the node's pods, and those of the
-    /// controller's templates, whose pod may not be bound yet.
+    /// Whether a claim is allocated the device. Checks the claims of the node's pods and those from
+    /// the controller's templates, whose pods may not be bound yet.
     async fn is_allocated(&self) -> Result<bool, kube::Error> {
         let names: BTreeSet<_> = self.pods.claims_here().await?;
         for (namespace, name) in names {
@@ -273,7 +278,7 @@ impl DeviceFormTask {
                         );
                     }
                 }
-                // A panic was logged by the hook.
+                // The panic hook has logged it.
                 Err(_) => {}
             }
             self.pause(DISK_PAUSE).await;

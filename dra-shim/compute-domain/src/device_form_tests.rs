@@ -1,4 +1,4 @@
-//! How the device was shared before, and what follows from it; minutes of paused time.
+//! The device's form after earlier sharing; minutes of paused time.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ const DRAINING: DeviceForm = DeviceForm::Draining { slots: 8 };
 const UNDECIDED: DeviceForm = DeviceForm::Undecided;
 const GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The task at work, until it is dropped, and what it says.
+/// The running task, until it is dropped, and its outputs.
 struct Running {
     form: watch::Receiver<DeviceForm>,
     unsupported_fields: watch::Sender<UnsupportedFields>,
@@ -51,13 +51,13 @@ fn run(node: &TestNode, server: &ApiServer, sharing: Sharing) -> Running {
 }
 
 impl Running {
-    /// The form once it is another than `Undecided`.
+    /// Waits for the first form other than `Undecided`.
     async fn first(&mut self) -> DeviceForm {
         let decided = self.form.wait_for(|form| *form != DeviceForm::Undecided);
         *timeout(GIVE_UP, decided).await.unwrap().unwrap()
     }
 
-    /// How long it takes to become exclusive.
+    /// Returns how long the device takes to become exclusive.
     async fn until_exclusive(&mut self) -> Duration {
         let began = Instant::now();
         let exclusive = self.form.wait_for(|form| *form == DeviceForm::Exclusive);
@@ -79,7 +79,7 @@ impl Running {
     }
 }
 
-/// A node that was shared, and an API server with a claim of a share that is prepared there.
+/// A node whose device was shared, and an API server with a prepared claim of a share.
 async fn mk_shared() -> (ApiServer, TestNode) {
     let server = ApiServer::default();
     server.put_domain("ns", "train", DOMAIN);
@@ -91,13 +91,13 @@ async fn mk_shared() -> (ApiServer, TestNode) {
     let first = run(&node, &server, MANY).first().await;
     assert_eq!(first, DeviceForm::Shared { slots: 8 });
     node.prepare("ns", "holder").await.unwrap();
-    sleep(Duration::from_secs(60)).await; // its report is written
+    sleep(Duration::from_secs(60)).await; // until its report is written
     server.requests();
     (server, node)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_device_that_was_never_shared_is_exclusive_at_once_and_asks_nobody() {
+async fn a_device_that_was_never_shared_is_exclusive_at_once_without_requests() {
     let server = ApiServer::default();
     let node = TestNode::start(&server);
     let mut running = run(&node, &server, Sharing::One);
@@ -107,7 +107,7 @@ async fn a_device_that_was_never_shared_is_exclusive_at_once_and_asks_nobody() {
 
 // req: CHANNEL-5
 #[tokio::test(start_paused = true)]
-async fn a_shared_device_is_exclusive_once_no_record_and_no_allocated_claim_is_left() {
+async fn a_shared_device_is_exclusive_once_no_record_and_no_allocation_is_left() {
     let (server, node) = mk_shared().await;
     let mut running = run(&node, &server, Sharing::One);
     assert_eq!(running.first().await, DRAINING);
@@ -120,7 +120,7 @@ async fn a_shared_device_is_exclusive_once_no_record_and_no_allocated_claim_is_l
         .unwrap();
     running.stays_draining(Duration::from_secs(3600)).await;
     let requests = server.requests();
-    // After 1 to 2 minutes, 2 to 4, 4 to 8, 8 to 16, and then every 10 to 20.
+    // Pauses of 1 to 2 minutes, 2 to 4, 4 to 8, 8 to 16, then 10 to 20.
     assert!((8..=20).contains(&requests.len()), "{requests:?}");
 
     server.delete_claim("ns", "holder");
@@ -135,12 +135,12 @@ async fn a_shared_device_is_exclusive_once_no_record_and_no_allocated_claim_is_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_reboot_a_claim_of_a_pod_keeps_the_device_shared_though_nothing_is_recorded() {
+async fn after_a_reboot_a_pods_claim_keeps_the_device_shared_without_a_record() {
     let (server, node) = mk_shared().await;
     node.claims
         .unprepare("holder", compute_domain_node::Moment::now())
         .unwrap();
-    // Not found by label, and named by a pod.
+    // Without the label, but named by a pod.
     server.put_claim("other", "of-a-pod");
     server.delete_claim("ns", "holder");
     server.put_pod("other", "of-a-pod", "Pending");
@@ -162,7 +162,7 @@ async fn after_a_reboot_a_claim_of_a_pod_keeps_the_device_shared_though_nothing_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_does_not_answer_and_a_damaged_checkpoint_keep_the_device_as_it_is() {
+async fn an_unresponsive_api_server_keeps_the_device_draining() {
     let (server, node) = mk_shared().await;
     node.claims
         .unprepare("holder", compute_domain_node::Moment::now())
@@ -180,7 +180,7 @@ async fn an_api_server_that_does_not_answer_and_a_damaged_checkpoint_keep_the_de
 async fn nothing_is_published_before_the_device_is_marked() {
     let server = ApiServer::default();
     let node = TestNode::start(&server);
-    // Something is in the marker's place.
+    // A directory is in the marker's place.
     let marker = marker_of(&node);
     for sharing in [MANY, Sharing::One] {
         fs::create_dir(&marker).unwrap();
@@ -189,8 +189,8 @@ async fn nothing_is_published_before_the_device_is_marked() {
         let reason = running.unmet().unwrap();
         assert!(reason.contains(marker.to_str().unwrap()), "{reason}");
         assert!(reason.contains("move what is there"), "{reason}");
-        let told = format!("Warning DeviceMarkerNotUsable: {reason}");
-        assert_eq!(server.events(), [told]);
+        let event = format!("Warning DeviceMarkerNotUsable: {reason}");
+        assert_eq!(server.events(), [event]);
         fs::remove_dir(&marker).unwrap();
         assert_ne!(running.first().await, UNDECIDED);
         assert_eq!(running.unmet(), None);
@@ -199,7 +199,7 @@ async fn nothing_is_published_before_the_device_is_marked() {
     let mut running = run(&node, &server, MANY);
     assert_eq!(running.first().await, DeviceForm::Shared { slots: 8 });
     assert_eq!(fs::read_to_string(&marker).unwrap(), "8");
-    // Twice is once.
+    // A second start changes nothing.
     drop(running);
     assert_eq!(
         run(&node, &server, MANY).first().await,
@@ -208,7 +208,7 @@ async fn nothing_is_published_before_the_device_is_marked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_marker_a_record_of_a_share_has_the_device_drained_and_marked_again() {
+async fn without_the_marker_a_recorded_share_drains_the_device_and_restores_the_marker() {
     let (server, node) = mk_shared().await;
     fs::remove_file(marker_of(&node)).unwrap();
     let began = Instant::now();
@@ -228,7 +228,7 @@ async fn without_the_marker_a_record_of_a_share_has_the_device_drained_and_marke
 
 #[tokio::test(start_paused = true)]
 async fn without_the_marker_nothing_is_published_until_the_records_are_known() {
-    // Whether the claim that a damaged checkpoint has lost is still there, and what follows.
+    // Whether the claim lost by a damaged checkpoint is still allocated, and the resulting form.
     for (is_allocated, form) in [
         (true, DeviceForm::Draining { slots: 1 }),
         (false, DeviceForm::Exclusive),
@@ -253,7 +253,7 @@ async fn without_the_marker_nothing_is_published_until_the_records_are_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_device_is_shared_a_marker_that_has_gone_is_written_again() {
+async fn while_the_device_is_shared_a_missing_marker_is_written_again() {
     let (server, node) = mk_shared().await;
     let marker = marker_of(&node);
     let running = run(&node, &server, MANY);
@@ -274,20 +274,20 @@ async fn while_the_device_is_shared_a_marker_that_has_gone_is_written_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_marker_tells_that_the_api_server_drops_sharing_until_it_does_not() {
+async fn the_marker_records_that_the_api_server_drops_sharing_until_a_restart() {
     let (server, node) = mk_shared().await;
-    let says = || SharedMarker::decode(&fs::read(marker_of(&node)).unwrap()).is_dropped;
+    let is_dropped = || SharedMarker::decode(&fs::read(marker_of(&node)).unwrap()).is_dropped;
     let mut running = run(&node, &server, MANY);
     running.first().await;
     running
         .unsupported_fields
         .send_modify(|unsupported_fields| unsupported_fields.sharing = true);
     sleep(DISK_PAUSE).await;
-    assert!(says());
+    assert!(is_dropped());
     drop(running);
-    // The next process has seen nothing yet.
+    // The next process does not know yet.
     run(&node, &server, MANY).first().await;
-    assert!(!says());
+    assert!(!is_dropped());
 }
 
 fn marker_of(node: &TestNode) -> std::path::PathBuf {

@@ -86,7 +86,7 @@ fn no_library() -> Fabric {
     })
 }
 
-/// The one device that is published.
+/// The published device.
 fn published(placements: Placements, hardware: &Hardware) -> Value {
     match placements.desired_slice(hardware, ONE, NOTHING) {
         DesiredPool::Devices(devices) => serde_json::to_value(devices).unwrap(),
@@ -96,7 +96,7 @@ fn published(placements: Placements, hardware: &Hardware) -> Value {
 
 // req: NODE-30
 #[test]
-fn without_a_clique_that_is_known_the_device_is_as_go_publishes_it() {
+fn without_a_known_clique_the_device_equals_that_of_the_go_driver() {
     let failing = Fabric::NvmlFailed(NvmlFailure::SymbolMissing { call: "nvmlInit" });
     for hardware in [
         mk_hardware(NodeFabricState::NvmlFailed, failing),
@@ -110,7 +110,7 @@ fn without_a_clique_that_is_known_the_device_is_as_go_publishes_it() {
 }
 
 #[test]
-fn a_device_of_a_clique_names_it_beside_what_go_publishes() {
+fn in_a_clique_the_device_also_has_the_cliques_attribute() {
     for hardware in [in_clique(), degraded()] {
         assert_eq!(
             published(PUBLISH, &hardware),
@@ -123,7 +123,7 @@ fn a_device_of_a_clique_names_it_beside_what_go_publishes() {
 
 // req: NODE-33
 #[test]
-fn a_node_with_a_fault_gets_a_taint_if_the_option_for_that_fault_says_so() {
+fn a_node_with_a_fault_is_tainted_if_configured_for_that_fault() {
     let taint =
         |key: &str, value: &str| json!([{"key": key, "value": value, "effect": "NoSchedule"}]);
     let no_clique = taint(
@@ -158,7 +158,7 @@ fn a_node_with_a_fault_gets_a_taint_if_the_option_for_that_fault_says_so() {
 
 // req: NODE-33
 #[test]
-fn where_taints_are_dropped_the_device_with_a_fault_is_withdrawn_and_no_other() {
+fn if_taints_are_dropped_only_a_device_with_a_fault_is_withdrawn() {
     for hardware in [without_clique(), degraded()] {
         assert_eq!(
             TAINT.desired_slice(&hardware, ONE, TAINTS),
@@ -182,7 +182,7 @@ fn where_taints_are_dropped_the_device_with_a_fault_is_withdrawn_and_no_other() 
 }
 
 #[test]
-fn before_the_first_read_the_slice_stays_as_it_is() {
+fn before_the_first_read_the_slice_is_unchanged() {
     let hardware = mk_hardware(
         NodeFabricState::NotReadYet,
         Fabric::Pending(Pending::NotReadYet),
@@ -195,7 +195,7 @@ fn before_the_first_read_the_slice_stays_as_it_is() {
 
 // req: NODE-31
 #[test]
-fn without_a_driver_nothing_is_published_unless_it_was_there_before() {
+fn without_a_driver_no_device_is_published_unless_the_driver_was_lost() {
     let slice = |state| PUBLISH.desired_slice(&mk_hardware(state, no_library()), ONE, NOTHING);
     assert_eq!(slice(NodeFabricState::NoLibrary), DesiredPool::Withdrawn);
     assert!(matches!(
@@ -231,7 +231,7 @@ fn a_degraded_fabric_is_in_the_text_of_the_devices_health() {
 
 // req: CHANNEL-4
 #[test]
-fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
+fn a_shared_device_has_slots_and_otherwise_equals_that_of_the_go_driver() {
     let device = |form| match PUBLISH.desired_slice(&in_clique(), form, NOTHING) {
         DesiredPool::Devices(devices) => serde_json::to_value(&devices[0]).unwrap(),
         other => panic!("{other:?}"),
@@ -240,7 +240,7 @@ fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
     let mut device_of_many = device(shared);
     let fields = device_of_many.as_object_mut().unwrap();
     assert_eq!(fields.remove("allowMultipleAllocations"), Some(json!(true)));
-    // Without a request policy: a claim that asks for no slot takes all of them.
+    // Without a request policy: a claim that requests no slot takes all of them.
     let slots = json!({ "slots": { "value": "8" } });
     assert_eq!(fields.remove("capacity"), Some(slots));
     assert_eq!(device_of_many, device(ONE));
@@ -258,11 +258,11 @@ fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
     assert_eq!(
         PUBLISH.desired_slice(&in_clique(), shared, unsupported_fields),
         PUBLISH.desired_slice(&in_clique(), shared, NOTHING),
-        "it is published as before"
+        "published as before"
     );
     let text = PUBLISH.describe(&in_clique(), shared, unsupported_fields);
     assert!(
-        text.contains("one claim has the device at a time")
+        text.contains("only one claim at a time can have the device")
             && text.contains("DRAConsumableCapacity"),
         "{text}"
     );
@@ -270,7 +270,7 @@ fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
 
 // req: CHANNEL-5
 #[test]
-fn a_device_that_was_shared_stays_so_and_keeps_new_claims_away_until_nobody_has_it() {
+fn a_draining_device_stays_shared_and_keeps_new_claims_away() {
     let draining = DeviceForm::Draining { slots: 8 };
     let slice = |placements: Placements, hardware: &Hardware, unsupported_fields| {
         placements.desired_slice(hardware, draining, unsupported_fields)
@@ -295,25 +295,25 @@ fn a_device_that_was_shared_stays_so_and_keeps_new_claims_away_until_nobody_has_
         text.ends_with("the device has the taint compute-domain.nvidia.com/sharing-ends"),
         "{text}"
     );
-    // Beside the taint of a fault.
+    // In addition to the taint of a fault.
     let DesiredPool::Devices(devices) = slice(TAINT, &without_clique(), NOTHING) else {
         panic!("withdrawn")
     };
     assert_eq!(keys(&devices[0]).len(), 2);
     assert_eq!(keys(&devices[0])[1], own);
-    // A taint that is not stored keeps nobody away.
+    // A dropped taint keeps no claims away.
     assert_eq!(slice(PUBLISH, &in_clique(), TAINTS), DesiredPool::Withdrawn);
     let undecided = PUBLISH.desired_slice(&in_clique(), DeviceForm::Undecided, NOTHING);
     assert_eq!(undecided, DesiredPool::Undecided);
 }
 
 #[test]
-fn a_driver_with_fewer_channels_than_there_are_numbers_is_named_with_both() {
+fn the_text_names_both_counts_if_the_driver_has_too_few_channels() {
     let placements = Placements {
         channel_count: 2048,
         ..PUBLISH
     };
-    for (count, is_told) in [
+    for (count, is_reported) in [
         (Some(16), true),
         (Some(2048), false),
         (Some(4096), false),
@@ -322,19 +322,19 @@ fn a_driver_with_fewer_channels_than_there_are_numbers_is_named_with_both() {
         let mut hardware = in_clique();
         hardware.channel_count = count;
         let text = placements.describe(&hardware, ONE, NOTHING);
-        let told =
+        let has_counts =
             text.contains("has 16 IMEX channels") && text.contains("NVreg_ImexChannelCount=2048");
-        assert_eq!(told, is_told, "{count:?}: {text}");
+        assert_eq!(has_counts, is_reported, "{count:?}: {text}");
         assert_eq!(
             placements.missing_channels(&hardware),
-            count.filter(|_| is_told)
+            count.filter(|_| is_reported)
         );
     }
 }
 
 // req: MODE-19, DM-7
 #[test]
-fn the_device_has_the_mark_of_a_drained_daemon_and_its_place_in_the_clique_of_the_gpus() {
+fn the_device_has_the_attributes_of_a_drained_daemon_and_its_place_in_the_clique() {
     let hardware = mk_gpus(&[(completed(), 0)]);
     let place = Place {
         index: 3,

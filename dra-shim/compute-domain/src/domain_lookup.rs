@@ -1,4 +1,4 @@
-//! Whether a claim's ComputeDomain exists, and which channel it has.
+//! Looks up whether a claim's ComputeDomain exists, and its channel.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,19 +24,18 @@ use crate::get_object::get_object;
 use crate::list_pages::for_each_object;
 use crate::path_segment::is_path_segment;
 
-/// How many domains are remembered. A node has claims of a few at a time; a thousand
-/// take 100 KiB.
+/// How many domains are cached. A node has claims of a few at a time; a thousand take
+/// 100 KiB.
 const MAX_REMEMBERED: usize = 1000;
 
-/// How long a no is remembered: for all attempts of one call of kubelet, which may find
-/// the device in use all the while. kubelet repeats a call after a minute.
+/// How long a missing domain is cached: for all attempts of one kubelet call, which may
+/// find the device in use throughout. kubelet repeats a call after a minute.
 const MISSING_FOR: Duration = Duration::from_secs(60);
 
-/// Asks the API server whether domains exist: once per domain and process, as long
-/// as the answer is yes. UIDs are never used again and a channel never changes, so a
-/// domain that is deleted later is the only thing that this misses; its claims go with
-/// it. That a domain has no channel is not remembered where it is to have one. Cheap to
-/// clone.
+/// Looks domains up on the API server and caches existing ones for the life of the
+/// process. UIDs are never reused and a channel never changes, so the cache only misses
+/// a domain's deletion, and its claims are deleted with it. With channel isolation a
+/// domain without a channel is not cached. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct DomainLookup {
     client: Client,
@@ -46,17 +45,17 @@ pub(crate) struct DomainLookup {
 
 #[derive(Default)]
 struct Memory {
-    /// What is known of domains that exist, by namespace and UID.
+    /// States of existing domains, by namespace and UID.
     existing: BTreeMap<(String, DomainUid), DomainState>,
-    /// When it was answered that a domain does not exist.
+    /// When the API server reported that a domain does not exist.
     missing: BTreeMap<Question, Instant>,
-    /// The requests under way: claims of one domain share one.
+    /// Pending requests. Claims of one domain share one.
     under_way: BTreeMap<Question, WeakShared<Lookup>>,
 }
 
 type Lookup = BoxFuture<'static, Result<DomainState, ClaimError>>;
 
-/// What is asked. The name is a part of it, since a claim may carry a wrong one.
+/// The key of a look-up. It includes the name, because a claim may carry a wrong one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Question {
     namespace: String,
@@ -64,11 +63,11 @@ struct Question {
     name: Option<String>,
 }
 
-/// The part of a ComputeDomain that is read.
+/// The fields of a ComputeDomain that are read.
 #[derive(Deserialize)]
 struct Object {
     metadata: Metadata,
-    /// Whatever others write into it makes no object unreadable.
+    /// Untyped: what other writers store here cannot fail the read.
     #[serde(default)]
     status: Value,
 }
@@ -89,13 +88,12 @@ impl DomainLookup {
         }
     }
 
-    /// Whether the domain with this UID is in the claim's namespace, and its channel: one GET by the
-    /// name that the claim's annotation gives, or, without it (a claim of the Go
-    /// driver's template), a list of the namespace, since the API server cannot
-    /// select by UID.
+    /// Whether the domain with this UID is in the claim's namespace, and its channel. One GET by
+    /// the name in the claim's annotation. Without the annotation (a claim from the Go driver's
+    /// template) the namespace is listed, because the API server cannot select by UID.
     ///
     /// # Errors
-    /// The API server has not said whether it exists. Try again.
+    /// The request failed. A retry may succeed.
     // req: NODE-7
     pub(crate) async fn state(
         &self,
@@ -122,7 +120,7 @@ impl DomainLookup {
             return lookup;
         }
         let lookup = self.clone().ask(question.clone()).boxed().shared();
-        // What nobody waits for any more is over.
+        // Drop requests without a waiter.
         memory
             .under_way
             .retain(|_, other| other.upgrade().is_some());
@@ -209,8 +207,8 @@ impl Object {
         self.metadata.uid == question.uid.as_str()
     }
 
-    /// The channel counts once the controller has said something about the domain. One that
-    /// is in the status before that is somebody else's wish.
+    /// The domain's state. A channel counts only once the controller has written a condition:
+    /// before that, another writer has put it into the status.
     fn state(&self) -> DomainState {
         let channel = self.status.get("channel").and_then(Value::as_u64);
         let channel = channel.and_then(|number| u32::try_from(number).ok());
@@ -224,7 +222,7 @@ impl Object {
         }
     }
 
-    /// The reason of the condition that the controller writes.
+    /// The reason of the controller's `Ready` condition.
     fn ready_reason(&self) -> Option<&str> {
         let conditions = self.status.get("conditions")?.as_array()?;
         let mut conditions = conditions.iter();
@@ -241,8 +239,8 @@ impl Question {
     }
 }
 
-/// Whether the API server says that the domain `name` does not exist. Any other 404
-/// says that it does not serve domains, or comes from something in between.
+/// Whether `status` means that the domain `name` does not exist. Any other 404 means that
+/// the API server does not serve ComputeDomains, or comes from a proxy.
 // req: NODE-8
 fn says_gone(status: &Status, name: &str) -> bool {
     let is_about_it = status
@@ -252,7 +250,7 @@ fn says_gone(status: &Status, name: &str) -> bool {
     status.reason == "NotFound" && is_about_it
 }
 
-/// One sentence for the pod's event.
+/// The error for the pod's event, one sentence.
 // req: NODE-8
 fn lookup_failed(error: &kube::Error) -> ClaimError {
     let reason = match error {
@@ -261,15 +259,13 @@ fn lookup_failed(error: &kube::Error) -> ClaimError {
                 .to_owned()
         }
         kube::Error::Api(status) if status.reason.is_empty() || status.details.is_none() => {
-            format!("the API server responds HTTP {}", status.code)
+            format!("the API server answered HTTP {}", status.code)
         }
         kube::Error::Api(status) => status.message.clone(),
         error => error_chain(error),
     };
-    ClaimError::retry(format_args!(
-        "the ComputeDomain cannot be looked up: {reason}"
-    ))
-    .with_code("domain-lookup")
+    ClaimError::retry(format_args!("cannot look up the ComputeDomain: {reason}"))
+        .with_code("domain-lookup")
 }
 
 #[cfg(test)]

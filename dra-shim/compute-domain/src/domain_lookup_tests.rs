@@ -1,4 +1,4 @@
-//! Which requests a domain costs, and which answers count.
+//! Requests of a domain's look-up, and which answers are cached.
 
 use dra_kubelet::ErrorClass;
 use futures_util::future::join_all;
@@ -43,18 +43,18 @@ async fn exists_as(
 }
 
 #[tokio::test]
-async fn a_domain_that_exists_is_asked_for_once_by_name_and_remembered() {
+async fn an_existing_domain_is_read_once_by_name_and_cached() {
     let (server, lookup) = mk_server();
     for _ in 0..3 {
         assert!(exists(&lookup, Some("train")).await.unwrap());
     }
-    // Another claim of it does not need the name any more.
+    // Another claim of the domain needs no name.
     assert!(exists(&lookup, None).await.unwrap());
     assert_eq!(server.requests(), ["get computedomains"]);
 }
 
 #[tokio::test]
-async fn a_domain_that_was_made_a_moment_ago_is_found_at_the_first_look_up() {
+async fn a_new_domain_is_found_at_the_first_look_up() {
     let server = ApiServer::default();
     let lookup = DomainLookup::new(server.client(), Isolation::None);
     for name in [Some("train"), None] {
@@ -68,7 +68,7 @@ async fn a_domain_that_was_made_a_moment_ago_is_found_at_the_first_look_up() {
 }
 
 #[tokio::test]
-async fn claims_that_ask_at_the_same_time_share_one_request() {
+async fn concurrent_look_ups_share_one_request() {
     let (server, lookup) = mk_server();
     let claim = mk_claim(Some("train"));
     let uid = domain();
@@ -84,7 +84,7 @@ async fn claims_that_ask_at_the_same_time_share_one_request() {
 }
 
 #[tokio::test]
-async fn a_lookup_that_nobody_waits_for_any_more_is_begun_again() {
+async fn a_look_up_without_a_waiter_is_started_again() {
     let (server, lookup) = mk_server();
     let claim = mk_claim(Some("train"));
     let uid = domain();
@@ -98,7 +98,7 @@ async fn a_lookup_that_nobody_waits_for_any_more_is_begun_again() {
 
 // req: NODE-7
 #[tokio::test(start_paused = true)]
-async fn a_domain_that_is_gone_or_has_another_uid_is_asked_for_once_a_minute() {
+async fn a_missing_domain_or_another_uid_is_looked_up_once_a_minute() {
     let (server, lookup) = mk_server();
     server.put_domain("ns", "recreated", "another-uid");
     for name in ["recreated", "deleted"] {
@@ -110,7 +110,7 @@ async fn a_domain_that_is_gone_or_has_another_uid_is_asked_for_once_a_minute() {
             tokio::time::sleep(MISSING_FOR).await;
         }
     }
-    // A wrong name in one claim refuses no other claim.
+    // A wrong name in one claim does not affect other claims.
     assert!(exists(&lookup, Some("train")).await.unwrap());
 }
 
@@ -121,7 +121,7 @@ async fn without_a_name_the_namespace_is_listed_page_by_page_up_to_the_domain() 
         server.put_domain("ns", &format!("a{number:04}"), &format!("uid-{number}"));
         server.put_domain("other", &format!("z{number:04}"), "uid");
     }
-    // A name that could lead to another object counts as none.
+    // A name that is not a path segment is ignored.
     for name in [None, Some("../secrets/s"), Some(".."), Some("")] {
         let lookup = DomainLookup::new(server.client(), Isolation::None);
         assert!(exists(&lookup, name).await.unwrap());
@@ -136,7 +136,7 @@ async fn without_a_name_the_namespace_is_listed_page_by_page_up_to_the_domain() 
 
 // req: NODE-8
 #[tokio::test]
-async fn any_other_failure_is_retried_with_one_clear_sentence() {
+async fn any_other_failure_is_retried_and_reported_in_one_sentence() {
     let (server, lookup) = mk_server();
     let forbidden = r#"{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"details":{},
         "message":"computedomains.resource.nvidia.com \"train\" is forbidden"}"#;
@@ -157,9 +157,9 @@ async fn any_other_failure_is_retried_with_one_clear_sentence() {
         (
             502,
             "<html>Bad Gateway</html>",
-            "the API server responds HTTP 502",
+            "the API server answered HTTP 502",
         ),
-        (503, "", "the API server responds HTTP 503"),
+        (503, "", "the API server answered HTTP 503"),
     ] {
         server.refuse(Some((code, body)));
         for name in [Some("train"), None] {
@@ -168,7 +168,7 @@ async fn any_other_failure_is_retried_with_one_clear_sentence() {
                 (error.class(), error.code()),
                 (ErrorClass::Retry, "domain-lookup")
             );
-            let sentence = format!("the ComputeDomain cannot be looked up: {reason}");
+            let sentence = format!("cannot look up the ComputeDomain: {reason}");
             assert_eq!(error.message(), sentence, "{code} {body}");
         }
     }
@@ -177,7 +177,7 @@ async fn any_other_failure_is_retried_with_one_clear_sentence() {
 }
 
 #[tokio::test]
-async fn the_memory_is_bounded() {
+async fn the_cache_is_bounded() {
     let (server, lookup) = mk_server();
     for number in 0..=MAX_REMEMBERED {
         let uid = format!("uid-{number}");
@@ -204,7 +204,7 @@ async fn the_memory_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_channel_is_remembered_and_that_there_is_none_yet_is_not() {
+async fn a_channel_is_cached_and_a_missing_one_is_not() {
     let server = ApiServer::default();
     server.put_domain("ns", "train", DOMAIN);
     let lookup = DomainLookup::new(server.client(), Isolation::Channel);
@@ -213,7 +213,7 @@ async fn a_channel_is_remembered_and_that_there_is_none_yet_is_not() {
     for status in [
         json!({}),
         json!({"conditions": [{"type": "Ready", "reason": "NoChannelFree"}]}),
-        // Written by somebody, and the controller has not said anything.
+        // Written by another writer, before the controller's condition.
         json!({"channel": 5}),
         json!({"channel": 5, "conditions": [{"type": "Other", "reason": "x"}, 7]}),
         json!({"channel": "5", "conditions": [{"type": "Ready", "reason": "Admitted"}]}),

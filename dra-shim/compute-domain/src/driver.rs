@@ -1,5 +1,5 @@
-//! Implements `dra_kubelet::Driver`: gathers the facts of a call, then changes the
-//! node's claims.
+//! Implements `dra_kubelet::Driver`: looks up the facts for a call, then prepares or
+//! unprepares the claim.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,11 +33,11 @@ pub(crate) struct ComputeDomainDriver {
     pub(crate) shared_claims: SharedClaims,
     pub(crate) hardware: Arc<HardwareMonitor>,
     pub(crate) domains: DomainLookup,
-    /// Is told who has a device that a claim was refused for.
+    /// Gets the holders of devices that other claims need.
     pub(crate) holders: ReportedHolders,
-    /// The driver's own daemon on this node, in the driver-managed mode.
+    /// The IMEX daemon on this node, in the driver-managed mode.
     pub(crate) imex_daemon: Option<DaemonWatch>,
-    /// The `nvidia-imex` of the host or of that daemon.
+    /// The `nvidia-imex` of the host or of the IMEX daemon.
     pub(crate) host_imex: HostImexGate,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
@@ -49,7 +49,7 @@ pub(crate) struct ComputeDomainDriver {
     pub(crate) claim_status: ClaimStatusWriter,
 }
 
-/// A claim and the facts that decide about it, apart from the hardware's.
+/// A claim and the facts for the decision about it, except the hardware.
 struct ReadyClaim {
     name: ClaimRef,
     status: ClaimStatus,
@@ -100,7 +100,7 @@ impl ComputeDomainDriver {
         }
         let ready = match self.look_up(context, claim).await {
             Ok(ready) => ready,
-            // It does not matter to a claim that another instance has prepared meanwhile.
+            // Not an error if another instance has prepared the claim meanwhile.
             Err(error) => {
                 let prepared = self.already_prepared(context, &claims, &claim.id).await?;
                 return prepared.ok_or(error);
@@ -121,7 +121,7 @@ impl ComputeDomainDriver {
         }
     }
 
-    /// Has the holder looked for, since it may be gone, and names the time since when it holds.
+    /// Has the holder checked, since it may be deleted, and adds to `error` since when it holds the device.
     async fn held(&self, error: ClaimError, holder: String) -> ClaimError {
         self.holders.report(&holder);
         let (cdi_root, plain) = (self.cdi_root.clone(), error.clone());
@@ -129,7 +129,7 @@ impl ComputeDomainDriver {
         spawn_blocking(with_time).await.unwrap_or(plain)
     }
 
-    /// What decides about a claim that is not prepared, from claim, API server and host.
+    /// Looks up the facts for a claim that is not prepared: from the claim, the API server and the host.
     async fn look_up(&self, context: &Context, claim: &Claim) -> Result<ReadyClaim, ClaimError> {
         let request = ChannelRequest::from_status(&claim.status);
         let request = request.map_err(|error| prepare_failed(&error))?;
@@ -149,11 +149,11 @@ impl ComputeDomainDriver {
         })
     }
 
-    /// Returns when the IMEX daemon that serves this node is ready, if claims need one.
+    /// Waits until the IMEX daemon of this node is ready, if claims need one.
     async fn wait_for_imex(&self, context: &Context, claim: &Claim) -> Result<Waited, ClaimError> {
         let mut waited = Waited::No;
         if let Some(daemon) = &self.imex_daemon {
-            // Without a clique, claims need no daemon, or wait for the fabric.
+            // Without a clique, claims need no daemon or wait for the fabric.
             let Some(clique) = self.hardware.clique() else {
                 return Ok(Waited::No);
             };
@@ -180,8 +180,8 @@ impl ComputeDomainDriver {
         blocking(context, look_up, prepare_failed).await
     }
 
-    /// Reports the prepared device in the claim, unless an earlier Prepare did. Not a channel of a
-    /// clique: it would be one entry for all nodes of a gang, of which each would write its own.
+    /// Reports the prepared device in the claim's status, unless an earlier Prepare did. A clique's channel
+    /// is not reported: all nodes of a gang would write the same entry.
     fn report(&self, claim: &Claim) -> Result<(), ClaimError> {
         let [result] = claim.results.as_slice() else {
             return Ok(());
@@ -193,7 +193,7 @@ impl ComputeDomainDriver {
         if reported == Reported::ThisDevice {
             return Ok(());
         }
-        // The record may be one of the Go driver's other modes.
+        // The record may be from another mode of the Go driver.
         let request = ChannelRequest::from_status(&claim.status).ok();
         let channel = self.shared_claims.get()?.channel(&claim.id.uid);
         let (Some(request), Some(channel)) = (request, channel) else {
@@ -213,7 +213,7 @@ impl ComputeDomainDriver {
     // req: MODE-20
     fn report_without_channel(&self, claim: &ClaimRef, reason: &str) {
         let note = format!(
-            "prepared without an IMEX channel, since this node belongs to no NVLink clique: {reason}"
+            "prepared without an IMEX channel, because this node is in no NVLink clique: {reason}"
         );
         let claim = claim_reference(claim);
         self.events
@@ -230,7 +230,7 @@ impl ComputeDomainDriver {
 // === impl ReadyClaim ===
 
 impl ReadyClaim {
-    /// On a thread that may block.
+    /// Prepares the claim. Blocks.
     fn prepare(&self, claims: &NodeClaims, hardware: &Hardware) -> Result<Prepared, PrepareError> {
         claims.prepare(&PrepareInput {
             claim: &self.name,

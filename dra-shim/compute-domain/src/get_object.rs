@@ -1,15 +1,15 @@
-//! One object by its name.
+//! Reads one object by its name.
 
 use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request;
 use serde::de::DeserializeOwned;
 
-/// `T` is the part of the object that is read: what others may write into the rest cannot fail
-/// the request. `url_path` is that of its kind in its namespace.
+/// Reads the object `name`. `T` has only the needed fields, so that other writers' content in the
+/// rest cannot fail the read. `url_path` is the path of its kind in its namespace.
 ///
 /// # Errors
-/// What the API server answers; 404 among it.
+/// The error of the API server, including 404.
 pub(crate) async fn get_object<T: DeserializeOwned>(
     client: &Client,
     url_path: String,

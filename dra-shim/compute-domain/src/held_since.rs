@@ -1,5 +1,5 @@
-//! Since when a claim holds its device: the time of its CDI spec's file, which is written before the
-//! claim is prepared, and again only if it was lost.
+//! The time since when a claim holds its device: that of its CDI spec's file. The file is written
+//! before the claim is prepared, and again only if it was lost.
 
 use std::fs;
 use std::path::Path;
@@ -8,13 +8,13 @@ use dra_kubelet::ClaimError;
 use imex_cdi::{ClaimUid, Kind};
 use jiff::Timestamp;
 
-/// The error of a claim that wants the device of `holder`, with the time since when that one has it,
-/// if the file tells. Reads a directory entry: call it where blocking is allowed.
+/// Adds the time since when `holder` has the device to the error of a claim that needs it, if the
+/// file exists. Blocks: reads a directory entry.
 pub(crate) fn with_time(error: ClaimError, cdi_root: &Path, holder: &str) -> ClaimError {
     let Some(since) = prepared_at(cdi_root, holder) else {
         return error;
     };
-    // A time, and not an age, so that the same event is not written again and again.
+    // A time, not an age: repeats of the event must have the same text.
     let message = format!("{} (prepared there at {since:.0})", error.message());
     ClaimError::new(error.class(), message).with_code(error.code())
 }
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_the_holders_spec_is_added_if_there_is_one() {
+    fn the_time_of_the_holders_spec_is_added_if_the_spec_exists() {
         let dir = tempfile::tempdir().unwrap();
         let error = || ClaimError::retry("held by ns/a:a").with_code("device-held");
         assert_eq!(with_time(error(), dir.path(), "a"), error());

@@ -1,5 +1,5 @@
-//! Prepare waits for the host IMEX daemon, if `imex.hostSocketPath` is set, or for `nvidia-imex` of
-//! the driver's own daemon.
+//! Makes Prepare wait for `nvidia-imex`: of the host, if `imex.hostSocketPath` is set, or of the IMEX
+//! daemon that the driver runs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,17 +12,17 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// How long `nvidia-imex-ctl` may take; it answers in milliseconds.
+/// Time limit of `nvidia-imex-ctl`, which answers in milliseconds.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Lets claims pass while the host's daemon is ready. Claims that wait at the same
-/// time share one check. Cheap to clone.
+/// Lets claims pass while `nvidia-imex` is ready. Claims that wait at the same time share
+/// one check. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct HostImexGate(Option<Arc<Gate>>);
 
 struct Gate {
     check: Box<dyn Fn(Duration) -> Answer + Send + Sync>,
-    /// The check under way, or the last one.
+    /// The running check, or the last one.
     latest: Mutex<Option<watch::Receiver<Option<Answer>>>>,
 }
 
@@ -31,7 +31,7 @@ type Answer = Result<(), ClaimError>;
 // === impl HostImexGate ===
 
 impl HostImexGate {
-    /// `None`: nothing is asked, and every claim passes.
+    /// A gate for the host's `nvidia-imex`. `None`: every claim passes, without a check.
     // req: NODE-14
     pub(crate) fn new(host_imex: Option<HostImex>) -> Self {
         host_imex.map_or_else(Self::default, |imex| {
@@ -39,7 +39,7 @@ impl HostImexGate {
         })
     }
 
-    /// The `nvidia-imex` that the driver runs on this node.
+    /// A gate for the `nvidia-imex` that the driver runs on this node.
     // req: MODE-17
     pub(crate) fn of_daemon(imex: HostImex) -> Self {
         Self::asking(imex, |_| "see the log of the imex-daemon pod of this node")
@@ -54,7 +54,7 @@ impl HostImexGate {
         })
     }
 
-    /// Whether claims wait for the daemon at all.
+    /// Whether claims wait for `nvidia-imex` at all.
     pub(crate) const fn is_asked(&self) -> bool {
         self.0.is_some()
     }
@@ -66,11 +66,11 @@ impl HostImexGate {
         })))
     }
 
-    /// Asks the daemon, outside any lock, or waits for the check under way; for
-    /// `limit` at most.
+    /// Checks `nvidia-imex`, outside any lock, or waits for the running check; at most
+    /// for `limit`.
     ///
     /// # Errors
-    /// The daemon is not ready, or does not answer: try again.
+    /// `nvidia-imex` is not ready or did not answer in time. A retry may succeed.
     // req: NODE-13
     pub(crate) async fn require_ready(&self, limit: Duration) -> Answer {
         let Some(gate) = &self.0 else {
@@ -79,7 +79,7 @@ impl HostImexGate {
         let mut answer = gate.join();
         let answered = timeout(limit, answer.wait_for(Option::is_some)).await;
         let unanswered = |code| {
-            let message = "nvidia-imex was not asked in time";
+            let message = "the check of nvidia-imex did not finish in time";
             ClaimError::retry(message).with_code(code)
         };
         match answered {
@@ -93,7 +93,7 @@ impl HostImexGate {
 // === impl Gate ===
 
 impl Gate {
-    /// The answer of the check under way, or of a new one.
+    /// The result of the running check, or of a new one.
     fn join(self: &Arc<Self>) -> watch::Receiver<Option<Answer>> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         // A check that panicked has dropped its sender.
@@ -122,7 +122,7 @@ mod tests {
 
     // req: NODE-13
     #[tokio::test]
-    async fn claims_that_wait_at_the_same_time_share_one_check_and_later_ones_do_not() {
+    async fn claims_that_wait_together_share_one_check_and_later_ones_do_not() {
         let checks = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&checks);
         let (answer, answers) = mpsc::channel();
@@ -139,7 +139,7 @@ mod tests {
             for _ in 0..16 {
                 let gate = gate.clone();
                 let mut waits = Box::pin(async move { gate.require_ready(PATIENCE).await });
-                // Polled once each, they all wait before the check may answer.
+                // Poll each once: all wait before the check may answer.
                 let polled = tokio::time::timeout(Duration::ZERO, waits.as_mut()).await;
                 assert!(polled.is_err());
                 waiting.push(waits);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_socket_nothing_is_asked() {
+    async fn without_a_socket_claims_pass_unchecked() {
         let gate = HostImexGate::new(None);
         assert_eq!(gate.require_ready(Duration::ZERO).await, Ok(()));
     }

@@ -1,14 +1,14 @@
-//! The IMEX daemon that the driver runs on this node (driver-managed mode): claims wait for it,
-//! and the attributes of the node's device have its place, and whether it can be replaced.
+//! Watches the IMEX daemon on this node (driver-managed mode). Claims wait for it, and the device's
+//! attributes have its place and whether it can be replaced.
 //!
 //! ```text
-//! state.json ──► DaemonTask ──► claims that wait: it is worth asking again
-//!                    └────────► Advertiser: its place; the daemon drains, and no claim is prepared
+//! state.json ──► DaemonTask ──► waiting claims: read the file again
+//!                    └────────► Advertiser: the place; whether the daemon drains and no claim is prepared
 //! ```
 //!
-//! The file is looked at once a second, and every 50 ms while a claim waits: there is no library of
-//! inotify among the dependencies, and a look costs some microseconds. What is seen here decides
-//! nothing: the commits of a Prepare read the file themselves.
+//! The file is read once a second, and every 50 ms while a claim waits. There is no inotify library
+//! among the dependencies, and a read costs some microseconds. This only triggers attempts: the
+//! commits of a Prepare read the file themselves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,48 +28,48 @@ use tracing::info;
 use crate::claim_errors::prepare_failed;
 use crate::shared_claims::SharedClaims;
 
-/// How late a daemon that drains is noticed, and the end of the last claim there.
+/// Delay until a draining daemon, or the end of its last claim, is noticed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How late a claim that waits notices that the daemon is ready.
+/// Delay until a waiting claim notices that the daemon is ready.
 const LOOK_EVERY_WHILE_WAITED_FOR: Duration = Duration::from_millis(50);
 
-/// A claim's wait ends so long before its attempt does, so that it is the daemon's reason that
-/// kubelet is told.
+/// A claim's wait ends this long before its attempt, so that kubelet gets the daemon's reason, not
+/// a timeout.
 const MARGIN: Duration = Duration::from_millis(500);
 
 type StateResult = Result<DaemonState, ImexDaemonError>;
 
-/// What the daemon says, for claims that wait for it. Cheap to clone.
+/// The daemon's state, for claims that wait for it. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct DaemonWatch(Arc<Shared>);
 
 struct Shared {
     daemon: ImexDaemon,
-    /// Has a receiver for each claim that waits.
+    /// Has a receiver for each waiting claim.
     state: watch::Sender<Option<StateResult>>,
-    /// A claim has begun to wait.
+    /// Notified when a claim begins to wait.
     asked: Notify,
 }
 
-/// Looks at the file, for as long as the plugin runs.
+/// Watches the file until shutdown.
 pub(crate) struct DaemonTask {
     pub(crate) watch: DaemonWatch,
     pub(crate) shared_claims: SharedClaims,
     pub(crate) published: watch::Sender<PublishedDaemon>,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) events: Events,
-    /// The node: what events are about.
+    /// The node, the object of the events.
     pub(crate) node: ObjectReference,
 }
 
-/// What the node's slice says of the daemon.
+/// The part of the node's slice about the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PublishedDaemon {
     /// The UID of the daemon's pod while it drains and no claim is prepared.
     pub(crate) drained: Option<String>,
-    /// The clique and the place with which its `nvidia-imex` has run last since the node started. A daemon that
-    /// starts has none for a moment, which is no reason to write the slice.
+    /// The clique and place with which its `nvidia-imex` last ran since the node started. Kept while a daemon
+    /// starts and has none for a moment: that must not cause a write of the slice.
     pub(crate) place: Option<(String, Place)>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct PublishedDaemon {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waited {
     No,
-    /// So that what was looked up before may have changed.
+    /// What was looked up before may be stale.
     Yes,
 }
 
@@ -92,10 +92,10 @@ impl DaemonWatch {
         }))
     }
 
-    /// Returns as soon as the daemon says that it is ready in this clique. Each reason to wait on is passed to `waits`.
+    /// Returns as soon as the daemon reports ready in this clique. Each reason to wait is passed to `waits`.
     ///
     /// # Errors
-    /// It does not, for nearly as long as the attempt may take: try again.
+    /// The daemon is not ready until shortly before the attempt ends. A retry may succeed.
     // req: MODE-17
     pub(crate) async fn require_ready(
         &self,
@@ -111,7 +111,7 @@ impl DaemonWatch {
         self.0.asked.notify_one();
         let ready = async {
             loop {
-                // Also after a second: the file may have changed and changed back between two looks.
+                // Also after a second: the file may have changed and changed back between two reads.
                 let _ = timeout(LOOK_EVERY, state.changed()).await;
                 match self.ask(clique).await {
                     Ok(()) => return,
@@ -141,7 +141,7 @@ impl DaemonWatch {
         match asked {
             Ok(answer) => answer.map_err(|error| prepare_failed(&PrepareError::Daemon(error))),
             Err(_) => Err(ClaimError::retry(
-                "the plugin failed internally; its log has the details",
+                "internal error of the plugin; its log has the details",
             )
             .with_code("panic")),
         }
@@ -160,7 +160,7 @@ impl DaemonTask {
         loop {
             self.heartbeat.beat();
             let reader = Arc::clone(shared);
-            // A panic was logged by the hook.
+            // The panic hook has logged a panic.
             if let Ok(state) = spawn_blocking(move || reader.daemon.state()).await {
                 let drained = self.drained_as(&state).await;
                 self.published
@@ -188,19 +188,19 @@ impl DaemonTask {
         }
     }
 
-    /// Every claim of the node waits until a person changes it.
+    /// Reports a driver that is too old: all claims on the node wait until the administrator updates it.
     // req: DAEMON-11
     fn report(&self, state: &StateResult) {
         if let Ok(state) = state
             && state.phase == DaemonPhase::DriverTooOld
         {
-            let note = format!("claims wait on this node: {}", state.reason);
+            let note = format!("claims on this node wait: {}", state.reason);
             self.events
                 .warning(&self.node, "ImexDriverTooOld", "Supervise", &note);
         }
     }
 
-    /// The UID of the daemon's pod, if it drains and no claim is prepared.
+    /// The UID of the daemon's pod if the daemon drains and no claim is prepared.
     // req: MODE-19
     async fn drained_as(&self, state: &StateResult) -> Option<String> {
         let is_draining = matches!(state, Ok(state) if state.phase == DaemonPhase::Draining);
@@ -215,7 +215,7 @@ impl DaemonTask {
 // === impl PublishedDaemon ===
 
 impl PublishedDaemon {
-    /// As the file has it, so that the first slice has the place already. A mark comes with the first look.
+    /// Reads the file, so that the first slice already has the place. `drained` follows with the first read of the task.
     pub(crate) fn at_start(daemon: Option<&ImexDaemon>) -> Self {
         let mut published = Self::default();
         if let Some(daemon) = daemon {
@@ -224,7 +224,7 @@ impl PublishedDaemon {
         published
     }
 
-    /// Returns whether anything is new.
+    /// Returns whether anything has changed.
     fn update(&mut self, drained: Option<String>, state: &StateResult) -> bool {
         let place = state.as_ref().ok().and_then(|state| {
             let place = state.place?;
@@ -254,12 +254,12 @@ fn log(state: &StateResult) {
                 index,
                 ?phase,
                 reason,
-                "the node's IMEX daemon"
+                "state of the node's IMEX daemon"
             );
         }
         Err(error) => info!(
             code = error.code(),
-            "no IMEX daemon on this node: {}",
+            "no IMEX daemon is running on this node: {}",
             error_chain(error)
         ),
     }

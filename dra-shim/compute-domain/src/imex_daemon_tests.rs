@@ -13,7 +13,7 @@ use crate::tests::node::open;
 const PATIENCE: Duration = Duration::from_secs(60);
 const CLIQUE: &str = "07070707-0707-0707-0707-070707070707.0";
 
-/// A node's daemon, and the task that looks at its file.
+/// A node's daemon, and the task that watches its file.
 struct Watched {
     watch: DaemonWatch,
     published: watch::Receiver<PublishedDaemon>,
@@ -77,7 +77,7 @@ fn mk_context(limit: Duration) -> Context {
 
 // req: MODE-17
 #[tokio::test]
-async fn a_claim_that_waits_goes_on_as_soon_as_the_daemon_is_ready() {
+async fn a_waiting_claim_continues_as_soon_as_the_daemon_is_ready() {
     let node = Watched::start();
     let context = mk_context(PATIENCE);
     let mut waits = Box::pin(node.watch.require_ready(&context, CLIQUE, |_| ()));
@@ -85,7 +85,7 @@ async fn a_claim_that_waits_goes_on_as_soon_as_the_daemon_is_ready() {
     assert!(polled.is_err(), "there is no daemon yet");
     node.daemon_says("starting");
     node.daemon_says("ready");
-    // Whether its first question came before the answer is for the threads to decide.
+    // The first read may come before or after these writes.
     waits.await.unwrap();
     let again = node.watch.require_ready(&context, CLIQUE, |_| ()).await;
     assert_eq!(again, Ok(Waited::No));
@@ -93,7 +93,7 @@ async fn a_claim_that_waits_goes_on_as_soon_as_the_daemon_is_ready() {
 
 // req: MODE-17
 #[tokio::test]
-async fn a_claim_that_may_not_wait_any_longer_gets_the_daemons_own_reason() {
+async fn a_claim_whose_time_is_over_gets_the_daemons_reason() {
     let node = Watched::start();
     node.daemon_says("starting");
     let no_time = mk_context(Duration::ZERO);
@@ -115,14 +115,14 @@ async fn a_claim_that_may_not_wait_any_longer_gets_the_daemons_own_reason() {
 
 // req: DAEMON-11
 #[tokio::test]
-async fn a_node_whose_driver_is_too_old_for_its_daemon_has_an_event_that_says_so() {
+async fn a_driver_too_old_for_the_daemon_is_reported_in_a_node_event() {
     let node = Watched::start();
     node.daemon_says("starting");
     let context = mk_context(MARGIN);
     let error = node.watch.require_ready(&context, CLIQUE, |_| ()).await;
     assert_eq!(error.unwrap_err().code(), "imex-daemon-starting");
     node.daemon_says("driver-too-old");
-    let told = async {
+    let event = async {
         loop {
             let events = node.api.events();
             if !events.is_empty() {
@@ -131,23 +131,23 @@ async fn a_node_whose_driver_is_too_old_for_its_daemon_has_an_event_that_says_so
             sleep(LOOK_EVERY_WHILE_WAITED_FOR).await;
         }
     };
-    let event = "Warning ImexDriverTooOld: claims wait on this node: as the test says";
-    assert_eq!(timeout(PATIENCE, told).await.unwrap(), [event]);
+    let expected = "Warning ImexDriverTooOld: claims on this node wait: as the test says";
+    assert_eq!(timeout(PATIENCE, event).await.unwrap(), [expected]);
     let error = node.watch.require_ready(&context, CLIQUE, |_| ()).await;
     assert_eq!(error.unwrap_err().code(), "imex-daemon-driver-too-old");
 }
 
 // req: MODE-19
 #[tokio::test]
-async fn a_node_tells_that_it_has_drained_and_that_it_drains_no_longer() {
+async fn the_begin_and_the_end_of_a_drain_are_published() {
     let mut node = Watched::start();
     node.daemon_says("draining");
-    let told = node.published.wait_for(|it| it.drained.is_some());
-    let told = timeout(PATIENCE, told).await.unwrap().unwrap().clone();
-    assert_eq!(told.drained.as_deref(), Some("pod-7"));
+    let drained = node.published.wait_for(|it| it.drained.is_some());
+    let drained = timeout(PATIENCE, drained).await.unwrap().unwrap().clone();
+    assert_eq!(drained.drained.as_deref(), Some("pod-7"));
     node.daemon_says("ready");
-    let told = node.published.wait_for(|it| it.drained.is_none());
-    drop(timeout(PATIENCE, told).await.unwrap().unwrap());
+    let ended = node.published.wait_for(|it| it.drained.is_none());
+    drop(timeout(PATIENCE, ended).await.unwrap().unwrap());
 }
 
 // req: DM-7
@@ -155,8 +155,8 @@ async fn a_node_tells_that_it_has_drained_and_that_it_drains_no_longer() {
 async fn the_place_of_a_daemon_stays_published_while_the_next_one_starts() {
     let mut node = Watched::start();
     node.daemon_writes("ready", r#","place":"3/18""#);
-    let told = node.published.wait_for(|it| it.place.is_some());
-    let place = timeout(PATIENCE, told)
+    let published = node.published.wait_for(|it| it.place.is_some());
+    let place = timeout(PATIENCE, published)
         .await
         .unwrap()
         .unwrap()
@@ -166,12 +166,13 @@ async fn the_place_of_a_daemon_stays_published_while_the_next_one_starts() {
         .as_ref()
         .map(|(clique, place)| (clique.as_str(), place.index));
     assert_eq!(index, Some((CLIQUE, 3)));
-    // The next one is marked already when it is seen for the first time: it has been seen then.
+    // Once the drain is published, the state without a place has been read.
     node.daemon_writes("draining", "");
-    let told = node.published.wait_for(|it| it.drained.is_some());
-    assert_eq!(timeout(PATIENCE, told).await.unwrap().unwrap().place, place);
+    let drained = node.published.wait_for(|it| it.drained.is_some());
+    let drained = timeout(PATIENCE, drained).await.unwrap().unwrap().clone();
+    assert_eq!(drained.place, place);
     node.daemon_writes("ready", r#","place":"4/18""#);
-    let told = node.published.wait_for(|it| it.place != place);
-    let told = timeout(PATIENCE, told).await.unwrap().unwrap().clone();
-    assert_eq!(told.place.unwrap().1.index, 4);
+    let moved = node.published.wait_for(|it| it.place != place);
+    let moved = timeout(PATIENCE, moved).await.unwrap().unwrap().clone();
+    assert_eq!(moved.place.unwrap().1.index, 4);
 }

@@ -1,5 +1,4 @@
-//! The claims that are being worked on, for whoever asks why a pod does not start: SIGUSR2 writes
-//! them to a file.
+//! The claims in progress, for debugging a pod that does not start: SIGUSR2 writes them to a file.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -22,13 +21,13 @@ use tracing::{info, warn};
 
 use crate::claim_reference::claim_reference;
 
-/// Where the Go driver writes its stacks on the same signal.
+/// The file to which the Go driver writes its stacks on SIGUSR2.
 pub(crate) const DUMP_FILE: &str = "/tmp/goroutine-stacks.dump";
 
-/// Its mode there, too.
+/// The file's mode, as in the Go driver.
 const DUMP_MODE: u32 = 0o666;
 
-/// What happens to a claim right now.
+/// The current step of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     ReadingClaim,
@@ -52,10 +51,10 @@ struct Work {
     step: Step,
     step_since: Instant,
     attempts: u32,
-    /// The only pod that the claim is for, once the claim was read.
+    /// The pod, once the claim is read, if the claim is reserved for only one.
     pod: Option<ObjectReference>,
     last_error: Option<ClaimError>,
-    /// The task that reports it if it takes long; it ends with the work.
+    /// The task that reports a long Prepare; aborted when the work ends.
     report: Option<AbortOnDropHandle<()>>,
 }
 
@@ -65,13 +64,13 @@ impl Step {
     fn text(self) -> &'static str {
         match self {
             Self::ReadingClaim => "reading the claim from the API server",
-            Self::ReadingCheckpoint => "looking into the checkpoint",
+            Self::ReadingCheckpoint => "reading the checkpoint",
             Self::LookingUpDomain => "looking up its ComputeDomain",
             Self::WaitingForImexDaemon => "waiting for the node's IMEX daemon",
-            Self::AskingImex => "asking nvidia-imex",
+            Self::AskingImex => "checking nvidia-imex",
             Self::WritingRecordAndSpec => "writing its record and CDI spec",
             Self::RemovingRecordAndSpec => "removing its CDI spec and record",
-            Self::WaitingToTryAgain => "waiting to try again",
+            Self::WaitingToTryAgain => "waiting to retry",
         }
     }
 }
@@ -79,7 +78,7 @@ impl Step {
 // === impl InFlight ===
 
 impl InFlight {
-    /// Returns since when it is in progress.
+    /// Adds a claim, and returns the time from which on it is in progress.
     pub(crate) fn started(&self, method: Method, claim: &ClaimRef) -> Instant {
         let now = Instant::now();
         let work = Work {
@@ -99,12 +98,12 @@ impl InFlight {
         now
     }
 
-    /// Gives the Prepare that is in progress the task that reports it.
+    /// Attaches `task`, which reports the Prepare if it takes long.
     pub(crate) fn reported_by(&self, claim: &ClaimRef, task: AbortOnDropHandle<()>) {
         self.change(Method::Prepare, claim, |work| work.report = Some(task));
     }
 
-    /// Returns whether it is not the claim's first attempt.
+    /// Returns whether the attempt is a retry.
     pub(crate) fn attempt_started(&self, method: Method, claim: &ClaimRef) -> bool {
         let mut is_retry = false;
         self.change(method, claim, |work| {
@@ -118,7 +117,7 @@ impl InFlight {
         is_retry
     }
 
-    /// An attempt has failed, or the read before it; there may be another.
+    /// Notes a failed attempt, or a failed read of the claim before it. A retry may follow.
     pub(crate) fn failed(&self, method: Method, claim: &ClaimRef, error: &ClaimError) {
         self.change(method, claim, |work| {
             work.last_error = Some(error.clone());
@@ -126,9 +125,9 @@ impl InFlight {
         });
     }
 
-    /// The claim of a Prepare is reserved for these.
+    /// Notes for which pod the claim of a Prepare is reserved.
     pub(crate) fn reserved_for(&self, claim: &ClaimRef, consumers: &[Consumer]) {
-        // Which pods of a group are on this node is not known here.
+        // Of a group, the pods on this node are not known here.
         if let [consumer] = consumers
             && let Some(uid) = consumer.pod_uid()
         {
@@ -144,15 +143,15 @@ impl InFlight {
         }
     }
 
-    /// An attempt at a Prepare goes on, and waits for this.
+    /// Notes what a running attempt at a Prepare waits for.
     pub(crate) fn waits(&self, claim: &ClaimRef, reason: &ClaimError) {
         self.change(Method::Prepare, claim, |work| {
             work.last_error = Some(reason.clone());
         });
     }
 
-    /// What the Prepare that is in progress since then waits for, and the object of an event about that: the pod
-    /// if it is known, else the claim. `None` if it has ended.
+    /// What the Prepare that began at `since` waits for, and the object of the event about that: the pod if known,
+    /// else the claim. `None` if it has ended.
     pub(crate) fn waiting(
         &self,
         claim: &ClaimRef,
@@ -165,17 +164,15 @@ impl InFlight {
         }
         let object = work.pod.clone();
         let reason = match (&work.last_error, work.step) {
-            // It has said that it is ready, and hangs since.
-            (_, Step::AskingImex) => {
-                "imex-timeout: nvidia-imex was asked and has not answered".to_owned()
-            }
+            // Its state file says ready, but nvidia-imex hangs.
+            (_, Step::AskingImex) => "imex-timeout: nvidia-imex does not answer".to_owned(),
             (Some(error), _) => format!("{}: {}", error.code(), error.message()),
             (None, step) => step.text().to_owned(),
         };
         Some((object.unwrap_or_else(|| claim_reference(claim)), reason))
     }
 
-    /// What a Prepare does next.
+    /// Sets the step of a Prepare.
     pub(crate) fn step(&self, claim: &ClaimRef, step: Step) {
         self.change(Method::Prepare, claim, |work| work.set_step(step));
     }
@@ -266,20 +263,20 @@ pub(crate) fn dump_on_signal(
             match written.await {
                 Ok(Ok(())) => info!(file = DUMP_FILE, "SIGUSR2: wrote the claims in progress"),
                 Ok(Err(error)) => {
-                    warn!(file = DUMP_FILE, %error, "SIGUSR2: the claims in progress cannot be written");
+                    warn!(file = DUMP_FILE, %error, "SIGUSR2: cannot write the claims in progress");
                 }
-                Err(_) => return, // the runtime is going down
+                Err(_) => return, // the tokio runtime is shutting down
             }
         }
     });
     Ok(())
 }
 
-/// By a rename, so that whoever reads sees one whole dump, and a link at the name is replaced.
+/// Writes by a rename: readers see a whole dump, and a link at `path` is replaced, not followed.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let directory = path.parent().unwrap_or_else(|| Path::new("/"));
     let temporary = directory.join(format!(".goroutine-stacks.{}", std::process::id()));
-    // Of an earlier dump that was interrupted.
+    // Left by an interrupted dump.
     let _ = fs::remove_file(&temporary);
     fs::OpenOptions::new()
         .write(true)
@@ -314,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dump_tells_each_claim_its_step_since_when_and_the_last_error() {
+    async fn a_dump_has_each_claims_step_times_and_last_error() {
         let in_flight = InFlight::default();
         let (a, b) = (claim("a"), claim("b"));
         in_flight.started(Method::Prepare, &a);
@@ -328,7 +325,7 @@ mod tests {
         assert_eq!(
             lines(&in_flight),
             [
-                "prepare ns/claim-a:a for 2.5 s: waiting to try again for 0.5 s; attempt 1; last error: the API server is away",
+                "prepare ns/claim-a:a for 2.5 s: waiting to retry for 0.5 s; attempt 1; last error: the API server is away",
                 "unprepare ns/claim-b:b for 0.5 s: removing its CDI spec and record for 0.5 s",
             ]
         );
@@ -338,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_claim_for_which_nvidia_imex_is_asked_waits_for_that_and_for_nothing_before() {
+    async fn a_claim_that_waits_for_nvidia_imex_reports_that_and_no_earlier_reason() {
         let (in_flight, claim) = (InFlight::default(), claim("a"));
         let since = in_flight.started(Method::Prepare, &claim);
         let reason = || in_flight.waiting(&claim, since).unwrap().1;
@@ -347,14 +344,11 @@ mod tests {
         in_flight.waits(&claim, &error);
         assert_eq!(reason(), "imex-daemon-starting: not ready");
         in_flight.step(&claim, Step::AskingImex);
-        assert_eq!(
-            reason(),
-            "imex-timeout: nvidia-imex was asked and has not answered"
-        );
+        assert_eq!(reason(), "imex-timeout: nvidia-imex does not answer");
     }
 
     #[test]
-    fn a_dump_replaces_the_one_before_and_everybody_may_read_it() {
+    fn a_dump_replaces_the_last_one_and_is_readable_by_all() {
         let dir = tempfile::tempdir().unwrap();
         let (file, elsewhere) = (dir.path().join("dump"), dir.path().join("elsewhere"));
         fs::write(&elsewhere, "precious").unwrap();

@@ -1,4 +1,4 @@
-//! The sockets that kubelet calls, from their opening to the shutdown.
+//! Serves kubelet: opens the sockets, follows registration and publication, shuts down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::metrics::Metrics;
 use crate::second_plugin::SecondPluginAlarm;
 use crate::unsupported_fields::UnsupportedFields;
 
-/// How long directories that kubelet should have made may be missing at start.
+/// How long kubelet's directories may be missing at start.
 const SOCKETS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Takes a second at most. kubelet watches the directory that it found at its own start.
-pub(crate) const NOT_REGISTERED: &str = "kubelet has not registered the plugin yet; if that \
-     lasts, somebody may have removed kubelet's plugins_registry: restart kubelet";
+/// Registration takes a second at most. kubelet watches the directory that it found at its own start.
+pub(crate) const NOT_REGISTERED: &str = "kubelet has not registered the plugin yet; if this \
+     persists, kubelet's plugins_registry directory may have been deleted: restart kubelet";
 
-/// What is served to kubelet, and where.
+/// The plugin's server for kubelet.
 pub(crate) struct KubeletServer {
     pub(crate) node_name: String,
     pub(crate) paths: Paths,
@@ -36,23 +36,23 @@ pub(crate) struct KubeletServer {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) in_flight: InFlight,
     pub(crate) events: Events,
-    /// The node's slice, to be published.
+    /// The desired slice of the node.
     pub(crate) desired: watch::Receiver<DesiredPool>,
     /// The devices' health, for kubelet's health stream.
     pub(crate) health: watch::Receiver<Vec<DeviceHealth>>,
     pub(crate) conditions: KubeletConditions,
     pub(crate) second_plugin: SecondPluginAlarm,
-    /// Of the slices' publisher, which ends only with the plugin.
+    /// Heartbeat of the slices' publisher, which ends only with the plugin.
     pub(crate) publisher: Heartbeat,
 }
 
-/// What kubelet and the API server make of this plugin.
+/// Readiness conditions about kubelet and the API server.
 #[derive(Clone)]
 pub(crate) struct KubeletConditions {
     pub(crate) api_server: ReadinessCondition,
     pub(crate) registered: ReadinessCondition,
     pub(crate) published: ReadinessCondition,
-    /// Is told what the API server has not stored of a device.
+    /// Gets the device fields that the API server has dropped.
     pub(crate) unsupported_fields: watch::Sender<UnsupportedFields>,
 }
 
@@ -62,7 +62,7 @@ impl KubeletServer {
     /// Serves kubelet until `shutdown`.
     ///
     /// # Errors
-    /// The sockets cannot be opened, or are lost for good.
+    /// The sockets cannot be opened, or are lost permanently.
     pub(crate) async fn serve(self, shutdown: &CancellationToken) -> Result<(), StartError> {
         let mut plugin = self.start(shutdown).await?;
         let conditions = self.conditions.clone();
@@ -75,7 +75,7 @@ impl KubeletServer {
         let publisher = self.publisher;
         let conditions = tokio::spawn(async move {
             following.await;
-            drop(publisher); // it has ended before the plugin
+            drop(publisher); // the publisher has ended before the plugin
         });
         let second = tokio::spawn(self.second_plugin.follow(plugin.other_instances()));
         let ended = tokio::select! {
@@ -110,7 +110,7 @@ impl KubeletServer {
             match started {
                 Ok(plugin) => return Ok(plugin),
                 Err(error) if Instant::now() < until && !shutdown.is_cancelled() => {
-                    warn!(%error, "the sockets cannot be opened yet");
+                    warn!(%error, "cannot open the sockets for kubelet yet; retrying");
                     sleep(Duration::from_secs(1)).await;
                 }
                 Err(error) => return Err(StartError::new(&error, error.hint())),
@@ -150,7 +150,7 @@ impl KubeletConditions {
         match registration {
             Registration::Registered => self.registered.set_met(),
             Registration::Refused { reason } => {
-                let reason = format!("kubelet refused: {reason}");
+                let reason = format!("kubelet refused the registration: {reason}");
                 self.registered.set_unmet(&reason);
             }
             Registration::Pending => self.registered.set_unmet(NOT_REGISTERED),
@@ -169,7 +169,7 @@ impl KubeletConditions {
             }
             // In a rolling update the other instance may be the one that publishes.
             Publication::Withdrawn | Publication::Standby => self.published.set_met(),
-            // Then what is published stays, and no instance could do better.
+            // The published slice stays, and another instance could not do better.
             Publication::Failing { .. } if !self.api_server.is_met() => {}
             Publication::Failing { reason, .. } => self.published.set_unmet(reason),
             Publication::Pending => {
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_api_server_drops_is_remembered_if_it_matters() {
+    fn relevant_fields_that_the_api_server_drops_are_remembered() {
         let readiness = Readiness::default();
         let (sender, unsupported_fields) = watch::channel(UnsupportedFields::default());
         let conditions = KubeletConditions {
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(seen(), (false, false));
         publish("taints");
         assert_eq!(seen(), (true, false));
-        // The device is withdrawn then: that must not bring it back.
+        // The withdrawal that follows must not reset this.
         conditions.set_published(&Publication::Withdrawn);
         assert_eq!(seen(), (true, false));
         publish("allowMultipleAllocations");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_cannot_be_written_count_unless_the_api_server_is_away() {
+    fn failed_writes_of_slices_count_unless_the_api_server_is_unreachable() {
         let readiness = Readiness::default();
         let conditions = KubeletConditions {
             api_server: readiness.add_start_condition("api-server", "not reached"),

@@ -1,20 +1,20 @@
-//! Lists of any length that begin again if the API server forgets their place.
+//! Lists of any length, which start again if their continue token expires.
 
 use daemon_runtime::{Part, for_each_page};
 use kube::Client;
 use kube::api::ListParams;
 use serde::de::DeserializeOwned;
 
-/// How often one search begins again because the server has forgotten its place: a
-/// page that comes more than five minutes after the first one is refused with 410.
+/// How often one list starts again because its continue token has expired: the API server
+/// answers 410 to a page more than five minutes after the first one.
 const RESTARTS: u32 = 2;
 
-/// Hands the objects of a list to `go_on`, for as long as it returns true. `T` is the
-/// part of an object that is read: what others may write into the rest cannot fail
-/// the list. `go_on` gets objects again if the list has to begin again.
+/// Passes the objects of a list to `go_on` while that returns true. `T` has only the needed
+/// fields, so that other writers' content in the rest cannot fail the list. `go_on` gets
+/// objects again if the list starts again.
 ///
 /// # Errors
-/// A page cannot be read, or the list began again too often.
+/// A page cannot be read, or the list started again too often.
 pub(crate) async fn for_each_object<T: DeserializeOwned>(
     client: &Client,
     url_path: &str,

@@ -5,30 +5,29 @@
 //! kubelet ◄──► dra-kubelet ──► driver ──► compute-domain-node ──► checkpoint, CDI files
 //!                  ▲           ▲    ▲              ▲
 //!     slice, health│    domain_│    │ monitor      │ checkpoint: opens, rebuilds
-//!                  │    lookup │    │ (NVML,       │ reconciler: unprepares claims that are gone
+//!                  │    lookup │    │ (NVML,       │ reconciler: unprepares deleted claims
 //!              advertise            │  channel     │      ▲
 //!                  ▲                │  major)      │      └── check_schedule: which one when
 //!                  └────────────────┘         claim_lookup, pod_lookup
 //! ```
 //!
-//! `device_form` decides whether the device is published for one claim or for many, and has it drained
-//! on the way back.
+//! `device_form` decides whether the device is published as exclusive or as shared, and drains it when
+//! sharing is switched off.
 //!
-//! Beside all that, `spec_keeper` keeps the CDI files of prepared claims in place, `writer_watch` asks
-//! whether the checkpoint could be changed, and `removed_mounts` whether the host's directories are there.
+//! `spec_keeper` restores missing CDI files of prepared claims, `writer_watch` checks that the checkpoint
+//! is writable, and `removed_mounts` that the host's directories still exist.
 //!
-//! `nri_guard`, where it is on, is called by the container runtime for every container, and asks the
-//! claims whether they explain a channel that it asks for.
+//! If `nri_guard` is on, the container runtime calls it for every container, and it checks whether a claim
+//! covers the channels that the container requests.
 //!
-//! What people see of a claim: `call_observer` makes metrics, events and the list of claims
-//! `in_flight` (SIGUSR2) of what dra-kubelet does, `claim_status` reports prepared devices.
+//! `call_observer` turns dra-kubelet's events into metrics, Kubernetes events and the list of claims
+//! `in_flight` (SIGUSR2). `claim_status` reports prepared devices.
 //!
 //! `docs/reference/plugin-api-requests.md` lists the requests to the API server for each event.
 //!
-//! This program decides nothing about a claim: `driver` gathers the facts and
-//! hands them to `compute_domain_node::NodeClaims`; `kubelet` starts dra-kubelet
-//! with it. No failure of the node or of
-//! the cluster ends the process; `monitor` and `checkpoint` wait and recover.
+//! `compute_domain_node::NodeClaims` makes all decisions about a claim: `driver` looks up
+//! the facts and passes them to it, and `kubelet` starts dra-kubelet with `driver`. No failure
+//! of the node or the cluster ends the process; `monitor` and `checkpoint` wait and recover.
 
 #![forbid(unsafe_code)]
 

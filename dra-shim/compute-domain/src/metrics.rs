@@ -1,4 +1,4 @@
-//! Metrics, under the Go driver's names, so that dashboards keep working.
+//! The plugin's metrics. Those that the Go driver has, too, have its names, so that dashboards keep working.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Go's: 50 ms doubling to 12.8 s, one attempt each.
+/// The Go driver's buckets for the time of one attempt: 50 ms doubling to 12.8 s.
 const BUCKETS: [f64; 9] = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -74,8 +74,8 @@ struct Guarded {
     outcome: &'static str,
 }
 
-/// The plugin's metrics. What is about calls, slices and registrations comes from `dra-kubelet`,
-/// through [`CallObserver`](crate::call_observer::CallObserver).
+/// The plugin's metrics. [`CallObserver`](crate::call_observer::CallObserver) feeds those about calls,
+/// slices and registrations from `dra-kubelet`.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     requests: Family<Call, Counter>,
@@ -98,7 +98,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Registers everything, with the zero series that the Go driver has from its start.
+    /// Registers all metrics, with the zero series that the Go driver has from its start.
     pub(crate) fn register(registry: &mut Registry, node: &str) -> Arc<Self> {
         let prepared_devices: Family<Devices, Gauge> = Family::default();
         let channels = Devices {
@@ -136,7 +136,7 @@ impl Metrics {
         Arc::new(metrics)
     }
 
-    /// Registers what the Go driver counts, too.
+    /// Registers the metrics that the Go driver has, too.
     // req: NODE-38
     fn register_as_go(&self, registry: &mut Registry, prepared: Family<Devices, Gauge>) {
         let dra = registry.sub_registry_with_prefix("nvidia_dra");
@@ -153,7 +153,7 @@ impl Metrics {
         );
         dra.register(
             "requests_inflight",
-            "Attempts under way",
+            "Attempts in progress",
             self.inflight.clone(),
         );
         dra.register(
@@ -163,33 +163,29 @@ impl Metrics {
         );
         dra.register(
             "node_prepare_errors",
-            "Failed attempts to prepare, by cause",
+            "Failed attempts to prepare a claim, by cause",
             self.prepare_errors.clone(),
         );
         dra.register(
             "node_unprepare_errors",
-            "Failed attempts to unprepare, by cause",
+            "Failed attempts to unprepare a claim, by cause",
             self.unprepare_errors.clone(),
         );
     }
 
-    /// Registers what the Go driver does not count.
+    /// Registers the metrics that the Go driver lacks.
     // req: NODE-38
     fn register_own(&self, registry: &mut Registry) {
         let own = registry.sub_registry_with_prefix("imex_dra");
         own.register(
             "kubelet_calls",
-            "Calls of kubelet by outcome: ok, failed (at least one claim), cancelled",
+            "Calls of kubelet, by outcome: ok, failed (at least one claim), cancelled",
             self.calls.clone(),
         );
-        own.register(
-            "claim_retries",
-            "Attempts at a claim after its first one",
-            self.retries.clone(),
-        );
+        own.register("claim_retries", "Retries of claims", self.retries.clone());
         own.register(
             "failed_claims",
-            "Claims for which kubelet got an error, by the last error",
+            "Claims for which kubelet got an error, by last error",
             self.failed_claims.clone(),
         );
         own.register(
@@ -199,7 +195,7 @@ impl Metrics {
         );
         own.register(
             "slice_generation",
-            "Generation of the node's published pool; 0: none is published",
+            "Generation of the node's published pool; 0: no pool is published",
             self.generation.clone(),
         );
         own.register(
@@ -209,27 +205,27 @@ impl Metrics {
         );
         own.register(
             "kubelet_registrations",
-            "Registrations that kubelet accepted; it asks again after each of its restarts",
+            "Registrations that kubelet accepted; each restart of kubelet adds one",
             self.registrations.clone(),
         );
         own.register(
             "gpus",
-            "GPUs of this node by the state of their fabric registration, as last read through NVML; vanished: gone from its clique",
+            "GPUs of this node, by state of their fabric registration as last read through NVML; vanished: the GPU has left its clique",
             self.gpus.clone(),
         );
         own.register(
             "second_plugin",
-            "Whether another plugin serves this driver's name on the node, too: 1 or 0",
+            "Whether another plugin on the node serves the same driver name: 1 or 0",
             self.second_plugin.clone(),
         );
         own.register(
             "nri_connected",
-            "Whether the guard is registered with the container runtime: 1 or 0; 0 if it is off",
+            "Whether the NRI guard is registered with the container runtime: 1 or 0; 0 if it is off",
             self.nri_connected.clone(),
         );
         own.register(
             "guarded_containers",
-            "Containers that ask for IMEX channels, or may use every device, each time the guard is asked about one (create, start) or finds it running (synchronize): explained by a claim, told, refused, unknown, unknown-refused, every-device, exempt",
+            "Containers that request IMEX channels or may use every device, by moment (create, start; synchronize: already running) and outcome: explained (by a claim), told (warned about), refused, unknown, unknown-refused, every-device, exempt",
             self.guarded.clone(),
         );
     }
@@ -251,7 +247,7 @@ impl Metrics {
         self.prepared.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Counts the GPUs by state, every state with a number.
+    /// Sets the number of GPUs for every state, including 0.
     pub(crate) fn gpus(&self, gpus: &[Gpu]) {
         for state in GpuFabricState::CODES {
             let count = gpus.iter().filter(|gpu| gpu.fabric.code() == state).count();
@@ -274,7 +270,7 @@ impl Metrics {
             Publication::Withdrawn => {
                 self.generation.set(0);
             }
-            // What is published stays.
+            // The published pool is unchanged.
             _ => {}
         }
     }

@@ -1,5 +1,5 @@
-//! The node's hardware, watched: what NVML reports about the fabric, and the
-//! major of IMEX channels.
+//! Watches the node's hardware: the fabric state that NVML reports, and the major of
+//! IMEX channels.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,29 +12,29 @@ use imex_cdi::{DriverParams, Major, ReadMajorError};
 use nvml_clique::{DriverRoot, FabricProbe, FabricWatch, Gpu, NvmlProbe, WatchConfig};
 use tokio::sync::Notify;
 
-/// How often the channel major is read again: how late a driver that is loaded
-/// or reloaded is noticed, against one read of a small file.
+/// Interval between reads of the channel major, and the delay until a loaded or reloaded
+/// driver is noticed. Each read is of one small file.
 const MAJOR_EVERY: Duration = Duration::from_secs(2);
 
-/// Watches the hardware for as long as it lives.
+/// Watches the hardware until it is dropped.
 pub(crate) struct HardwareMonitor {
     proc_devices: PathBuf,
     driver_params: PathBuf,
     changed: Arc<Notify>,
     watch: FabricWatch,
-    /// The channel major when it was last read, if there was one.
+    /// The channel major as last read, if any.
     major: Mutex<Option<Major>>,
 }
 
 impl HardwareMonitor {
-    /// Starts to watch the driver below `driver_root`.
+    /// Starts watching the driver below `driver_root`.
     pub(crate) fn start(driver_root: PathBuf, proc_devices: PathBuf) -> Result<Self, StartError> {
         let probe = NvmlProbe::new(DriverRoot::new(driver_root));
         Self::watch(probe, WatchConfig::default(), proc_devices)
             .map_err(|error| StartError::new(&error, "raise the limits on threads"))
     }
 
-    /// Starts to watch what `probe` reads.
+    /// Starts watching with `probe`.
     pub(crate) fn watch(
         probe: impl FabricProbe,
         config: WatchConfig,
@@ -45,7 +45,7 @@ impl HardwareMonitor {
         let watch = FabricWatch::spawn(probe, config, move |_| notify.notify_one())?;
         let major = imex_cdi::read_channel_major(&proc_devices).ok();
         Ok(Self {
-            // Both are files of one /proc.
+            // Both files are in the same /proc.
             driver_params: proc_devices.with_file_name("driver/nvidia/params"),
             proc_devices,
             changed,
@@ -54,8 +54,8 @@ impl HardwareMonitor {
         })
     }
 
-    /// The hardware now, without waiting for NVML. Reads two small files: call it
-    /// where blocking is allowed.
+    /// The current state of the hardware, without waiting for NVML. Blocks: reads two
+    /// small files.
     pub(crate) fn snapshot(&self) -> Hardware {
         let major = self.read_major();
         let params = DriverParams::read(&self.driver_params).ok();
@@ -68,8 +68,7 @@ impl HardwareMonitor {
         }
     }
 
-    /// The channel major now, if there is one. Reads one small file: call it where blocking
-    /// is allowed.
+    /// The current channel major, if any. Blocks: reads one small file.
     pub(crate) fn major(&self) -> Option<Major> {
         self.read_major().ok()
     }
@@ -81,24 +80,24 @@ impl HardwareMonitor {
         major
     }
 
-    /// As [`snapshot`](Self::snapshot), for a claim that is to be prepared: since NVML
-    /// is read rarely, asks for a reading, which a later attempt gets.
+    /// Like [`snapshot`](Self::snapshot), for a Prepare. It also requests a new NVML
+    /// reading, because these are rare; a retry gets that one.
     pub(crate) fn snapshot_for_claim(&self) -> Hardware {
         self.watch.read_soon();
         self.snapshot()
     }
 
-    /// The GPUs as they were last enumerated.
+    /// The GPUs as last enumerated.
     pub(crate) fn gpus(&self) -> Arc<[Gpu]> {
         self.watch.latest().gpus.unwrap_or_default()
     }
 
-    /// The channel major when it was last read, if there was one. Never blocks.
+    /// The channel major as last read, if any. Never blocks.
     pub(crate) fn last_major(&self) -> Option<Major> {
         *self.major.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another major is another driver, of which the last reading says nothing.
+    /// Requests a new NVML reading if the major has changed: the driver was loaded or reloaded.
     fn compare_major(&self, major: Option<Major>) {
         let mut last = self.major.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != major {
@@ -107,14 +106,14 @@ impl HardwareMonitor {
         }
     }
 
-    /// The clique that the node is in, as `<cluster UUID>.<id>`. Never blocks.
+    /// The node's clique, as `<cluster UUID>.<id>`. Never blocks.
     pub(crate) fn clique(&self) -> Option<String> {
         let fabric = self.watch.latest().fabric;
         fabric.clique().map(|clique| clique.to_string())
     }
 
-    /// Returns when another [`snapshot`](Self::snapshot) is due: the fabric has
-    /// changed, or the channel major may have.
+    /// Returns when another [`snapshot`](Self::snapshot) is due: the fabric has changed, or
+    /// the channel major may have changed.
     pub(crate) async fn changed(&self) {
         tokio::select! {
             () = self.changed.notified() => {}
@@ -136,7 +135,7 @@ mod tests {
     const GIVE_UP: Duration = Duration::from_secs(30);
     const NEVER: Duration = Duration::from_secs(3600);
 
-    /// A host without a fabric, which tells of each read.
+    /// A host without a fabric that reports each read.
     struct Host(Sender<()>);
 
     impl FabricProbe for Host {
@@ -160,8 +159,8 @@ mod tests {
         fs::write(path, devices).unwrap();
     }
 
-    /// A monitor that reads again by itself never, and for a claim after `pause`; and
-    /// its reads after the first.
+    /// A monitor that never reads again by itself, and for a claim after `pause`. The
+    /// receiver gets its reads after the first.
     fn fixture(proc_devices: &Path, pause: Duration) -> (HardwareMonitor, Receiver<()>) {
         let (to, reads) = channel();
         let config = WatchConfig::default()
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_makes_the_host_be_read_again_and_a_look_does_not() {
+    fn a_prepare_triggers_an_nvml_reading_and_a_snapshot_does_not() {
         let dir = tempfile::tempdir().unwrap();
         let proc_devices = dir.path().join("devices");
         let (monitor, reads) = fixture(&proc_devices, Duration::ZERO);
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_is_loaded_or_replaced_makes_the_host_be_read_at_once() {
+    fn a_loaded_or_replaced_driver_triggers_an_nvml_reading_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let proc_devices = dir.path().join("devices");
         let (monitor, reads) = fixture(&proc_devices, NEVER);

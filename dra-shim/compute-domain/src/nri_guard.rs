@@ -1,19 +1,19 @@
-//! The guard: an NRI plugin that sees every container before it is created and before it is
-//! started, and tells or refuses one that asks for an IMEX channel without a claim.
+//! The NRI guard: checks every container before it is created and before it is started. A container
+//! that requests an IMEX channel without a claim gets a warning event or is refused.
 //!
 //! ```text
 //! container ──► imex_cdi::requested_channels ──► NodeClaims::channel_owner ──► allowed
-//!   (view)       ▲ nothing: allowed            │ OtherPods       └─► told (warn), refused (enforce)
+//!   (view)       ▲ nothing: allowed            │ OtherPods       └─► event (warn), refused (enforce)
 //!                │                             ▼
 //!          host_devices: names that     pod_claims: one GET of the pod, once
 //!          the host's CDI specs define
 //! ```
 //!
-//! Both calls are needed. The first has the clear moment to refuse; the second sees what plugins
-//! after this one have added, and the devices of CDI names that plugins have asked for. CRI-O starts a container
-//! all the same, so that there the second only tells.
+//! Both calls are needed. The first one can refuse cleanly. The second one sees what later NRI plugins
+//! have added, and the devices of CDI names that plugins have requested. CRI-O starts a container even
+//! if the second call refuses it, so there that call only warns.
 //!
-//! Containers that run when the guard is connected are told of, and never stopped.
+//! Containers that are running when the guard connects are reported, never stopped.
 
 mod finding;
 mod host_devices;
@@ -48,39 +48,39 @@ pub(crate) use mode::Mode;
 pub(crate) use pod_claims::PodClaims;
 pub(crate) use reports::{Connection, Reports};
 
-/// Called after the plugins that adjust containers, whose indices are lower by custom (10, 50),
-/// and before those that only log (99).
+/// NRI index: after plugins that adjust containers (10, 50 by convention), before those that only
+/// log (99).
 const INDEX: u8 = 90;
 const NAME: &str = "imex-dra";
 
-/// The runtime that only logs what a plugin says about a start: CRI-O 1.34, and every one before.
+/// The runtime that ignores a refused start and only logs it: CRI-O up to 1.34.
 const STARTS_ANYWAY: &str = "cri-o";
 
-/// How long a look-up may take for a container that is being created. The runtime drops a plugin
+/// Time limit of a look-up for a container that is being created. The runtime disconnects a plugin
 /// that does not answer within 2 s.
 const LOOK_UP_LIMIT: Duration = Duration::from_millis(1200);
-/// The same for one that runs already.
+/// Time limit of a look-up for a running container.
 const LOOK_BACK_LIMIT: Duration = Duration::from_secs(30);
 
-/// The guard. Cheap to clone.
+/// The NRI guard. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct NriGuard {
     pub(crate) mode: Mode,
-    /// Pods of these namespaces are not judged.
+    /// Namespaces whose pods are ignored.
     pub(crate) exempt: Arc<BTreeSet<String>>,
     pub(crate) shared_claims: SharedClaims,
     pub(crate) hardware: Arc<HardwareMonitor>,
     pub(crate) pods: PodClaims,
     pub(crate) host_devices: HostDevices,
     pub(crate) reports: Reports,
-    /// Whether the runtime starts a container although a plugin refuses that.
+    /// Whether the runtime starts a container although a plugin has refused the start.
     pub(crate) starts_anyway: Arc<AtomicBool>,
 }
 
-/// What a container asks for.
+/// The devices that a container requests.
 struct ContainerRequests {
     channels: RequestedChannels,
-    /// Why it may ask for more.
+    /// Why it may request more.
     open: Option<String>,
 }
 
@@ -108,7 +108,7 @@ impl NriGuard {
         builder.start(self)
     }
 
-    /// The names whose devices are not known by their kind.
+    /// CDI names whose kind does not show which devices they are.
     fn names(&self, pod: &PodSandbox, container: &Container) -> OpenNames {
         let names = RefCell::new(OpenNames::default());
         requested_channels(
@@ -147,7 +147,7 @@ impl NriGuard {
         let limit = LOOK_UP_LIMIT.min(context.remaining().mul_f32(0.75));
         let end = Instant::now() + limit;
         let names = self.names(pod, container);
-        // Half of the time, so that what is certain is found out in the other one.
+        // Half of the time: the other half is for what the specs do not decide.
         let found = self.host_devices.look_up(&names, limit / 2).await;
         let asked = self.asked(pod, container, &names, &found);
         let limit = end.saturating_duration_since(Instant::now());
@@ -157,14 +157,14 @@ impl NriGuard {
             }
             Some(Finding::Unknown(reason)) if self.mode == Mode::Enforce => {
                 Err(Refusal::new(format_args!(
-                    "it cannot be found out whether the container's pod has a claim with the IMEX channel that it asks for: {reason}; it is tried again"
+                    "cannot check whether the container's pod has a claim for the requested IMEX channel: {reason}; kubelet retries"
                 )))
             }
             _ => Ok(()),
         }
     }
 
-    /// Judges and reports. `None`: there is nothing to judge.
+    /// Checks the container and reports the finding. `None`: nothing to check.
     // req: NRI-15
     async fn finding_of(
         &self,
@@ -210,7 +210,7 @@ impl NriGuard {
         let channels = channels_to_explain(asked);
         let mut answers = BTreeMap::new();
         if !channels.is_empty() {
-            // Less than the limit, so that the reason is told and not that the time is over.
+            // Less than the limit, so that the error is the reason, not a timeout.
             let opened = self.shared_claims.get_within(limit.mul_f32(0.8)).await;
             let claims = match opened {
                 Ok(claims) => claims,
@@ -225,13 +225,15 @@ impl NriGuard {
         let found = unexplained(asked, channel_owner);
         match open {
             _ if !found.is_empty() => Finding::Unexplained(sentence(&found, asked.every_device)),
-            Some(reason) => Finding::Unknown(format!("it names CDI devices, and {reason}")),
+            Some(reason) => {
+                Finding::Unknown(format!("the container requests CDI devices, and {reason}"))
+            }
             None => Finding::Explained,
         }
     }
 
-    /// Returns the owners of the channels, according to this process and the API server; where that does not
-    /// explain them, once more with what another instance has written to the checkpoint.
+    /// Returns the owners of the channels, according to this process and the API server. If these do not explain
+    /// all channels, it reads the checkpoint again, since another instance may have written to it.
     async fn channel_owner(
         &self,
         claims: &Arc<NodeClaims>,
@@ -244,7 +246,7 @@ impl NriGuard {
             return Ok(answers);
         }
         let from_file = Arc::clone(claims);
-        // Without the lock the records are as this process knows them.
+        // If the lock is not free, the cached records are used.
         let _ = spawn_blocking(move || from_file.refresh(limit)).await;
         self.current_owner(claims, channels, pod).await
     }
@@ -270,7 +272,7 @@ impl NriGuard {
         Ok(answers)
     }
 
-    /// Judges containers that run already, as soon as the claims are known.
+    /// Checks running containers, as soon as the claims are known.
     // req: NRI-17
     async fn look_back(self, running: Vec<(PodSandbox, Container, OpenNames)>) {
         self.shared_claims.opened().await;
@@ -306,11 +308,11 @@ impl Plugin for NriGuard {
         runtime: &Runtime,
     ) -> Result<(), Refusal> {
         let (name, version) = (&runtime.name, &runtime.version);
-        info!(runtime = %format_args!("{name} {version}"), "the container runtime answers");
+        info!(runtime = %format_args!("{name} {version}"), "connected to the container runtime");
         self.starts_anyway
             .store(name == STARTS_ANYWAY, Ordering::Relaxed);
-        // The runtime asks about no container before this is answered, and a container that is
-        // refused at its start is not always tried again. What cannot be opened is told then.
+        // The runtime calls the guard for no container before this returns, and a container that is
+        // refused at its start is not always retried. If the claims cannot be opened, the finding has the reason.
         let limit = context.remaining().mul_f32(0.75);
         let _ = self.shared_claims.get_within(limit).await;
         Ok(())
@@ -336,8 +338,8 @@ impl Plugin for NriGuard {
         if !running.is_empty() {
             tokio::spawn(self.clone().look_back(running));
         }
-        // From the answer on, the runtime asks about every container.
-        info!(mode = %self.mode, "the guard is connected");
+        // After this answer, the runtime calls the guard for every container.
+        info!(mode = %self.mode, "the NRI guard is active");
         Ok(Vec::new())
     }
 

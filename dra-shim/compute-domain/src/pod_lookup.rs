@@ -1,9 +1,8 @@
-//! Whether pods of this node have a claim that is gone. A claim can be deleted while its
-//! pods run, by whoever strips its finalizers, and their containers keep the device all
-//! the same.
+//! Looks up whether pods of this node have a deleted claim. A claim whose finalizers are
+//! stripped can be deleted while its pods run, and their containers keep the device.
 //!
-//! The pods that the record names in `reservedFor` are not enough: kubelet does not call
-//! again for further pods of a claim that it has prepared.
+//! The record's `reservedFor` does not list all these pods: kubelet does not call again for
+//! further pods of a prepared claim.
 
 use std::collections::BTreeSet;
 
@@ -20,14 +19,14 @@ use tracing::warn;
 use crate::get_object::get_object;
 use crate::path_segment::is_path_segment;
 
-/// Asks the API server about pods. Cheap to clone.
+/// Reads pods from the API server. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct PodLookup {
     client: Client,
     node: String,
 }
 
-/// The part of a pod that is read. Every other field may be anything.
+/// The fields of a pod that are read. Others may have any content.
 #[derive(Deserialize)]
 struct Object {
     #[serde(default)]
@@ -86,7 +85,7 @@ impl PodLookup {
         }
     }
 
-    /// Namespace and name of every claim of a pod on this node that has not ended: one list of
+    /// Namespaces and names of the claims of this node's pods that have not ended. One list of
     /// the node's pods.
     pub(crate) async fn claims_here(&self) -> Result<BTreeSet<(String, String)>, kube::Error> {
         let path = Pod::url_path(&(), None);
@@ -103,8 +102,8 @@ impl PodLookup {
         Ok(found)
     }
 
-    /// The names of the claims of this pod, which are of its namespace: one GET. `None` if there is
-    /// no such pod, as for one that does not come from the API server.
+    /// Names of the pod's claims, all of its namespace. One GET. `None` if there is no such pod on
+    /// the API server, as for a static pod.
     pub(crate) async fn claims_of(
         &self,
         namespace: &str,
@@ -125,10 +124,10 @@ impl PodLookup {
         }
     }
 
-    /// Whether a pod of this node that names the claim has containers, and has not ended:
-    /// one list of the namespace's pods on the node.
+    /// Whether a pod of this node names the claim, has containers and has not ended. One list
+    /// of the namespace's pods on the node.
     pub(crate) async fn presence(&self, claim: &ClaimRef) -> Presence {
-        // From a file that others may have written.
+        // The name comes from a file that other programs may have written.
         if !is_path_segment(&claim.namespace) {
             return Presence::Absent;
         }
@@ -144,7 +143,7 @@ impl PodLookup {
             Ok(()) => Presence::Absent,
             Err(error) => {
                 let error = error_chain(&error);
-                warn!(%claim, error, "cannot find out whether a pod has a claim that is gone: the device stays held");
+                warn!(%claim, error, "cannot check whether a pod has a deleted claim; the device stays held");
                 Presence::Unknown
             }
         }
@@ -154,8 +153,8 @@ impl PodLookup {
 // === impl Object ===
 
 impl Object {
-    /// A pod without containers does not use the claim: most likely it waits for another
-    /// claim of that name, which has the same device.
+    /// Whether the pod uses the claim. A pod without containers does not: most likely it waits
+    /// for another claim of that name, which has the same device.
     fn has(&self, claim: &str) -> bool {
         let status = &self.status;
         let containers = [&status.init_container_statuses, &status.container_statuses];
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_has_ended_has_no_container_or_another_claim_does_not_have_it() {
+    fn a_pod_that_has_ended_or_has_no_containers_or_another_claim_does_not_use_it() {
         let pod = json!({
             "spec": {"resourceClaims": [{"name": "b", "resourceClaimName": "train"}]},
             "status": {"phase": "Running", "containerStatuses": [{"containerID": "c"}]},

@@ -1,5 +1,5 @@
-//! Removes what kubelet does not: unprepares claims that are gone, and drops
-//! aborted records whose fence has expired.
+//! Removes what kubelet leaves: unprepares deleted claims, and removes aborted records
+//! whose fence has expired.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::pod_lookup::PodLookup;
 use crate::reported_holders::ReportedHolders;
 use crate::shared_claims::SharedClaims;
 
-/// Compares the node's records with the API server's claims. A claim is unprepared
-/// once every check has missed it for [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR), and
-/// no pod on the node has it.
+/// Compares the node's records with the API server's claims. A claim is unprepared once
+/// no check has found it for [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR), and no pod on
+/// the node has it.
 pub(crate) struct Reconciler {
     shared_claims: SharedClaims,
     lookup: ClaimLookup,
@@ -29,8 +29,8 @@ pub(crate) struct Reconciler {
     holders: ReportedHolders,
     absences: AbsenceTracker,
     schedule: CheckSchedule,
-    /// The claims of records without names (25.3.x of the Go driver), once they were
-    /// looked for: `None` if no such claim exists, which is final.
+    /// Claims of records without names (Go driver 25.3.x), once looked up. `None`: no such
+    /// claim exists, which is final.
     found_names: BTreeMap<String, Option<ClaimRef>>,
     heartbeat: Heartbeat,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Reconciler {
 // === impl Reconciler ===
 
 impl Reconciler {
-    /// It begins to wait now. `holders` are checked as soon as they are reported.
+    /// Its schedule starts now. `holders` are checked as soon as they are reported.
     pub(crate) fn new(
         shared_claims: SharedClaims,
         lookup: ClaimLookup,
@@ -83,13 +83,13 @@ impl Reconciler {
         }
     }
 
-    /// None while it is not known which claims have records.
+    /// `None` while the records are not known.
     fn usable_claims(&self) -> Option<Arc<NodeClaims>> {
         let claims = self.shared_claims.get().ok()?;
         (claims.damage() == Damage::None).then_some(claims)
     }
 
-    /// Checks what is due, and `holder`.
+    /// Checks the claims that are due, and `holder`.
     async fn check(
         &mut self,
         claims: Option<Arc<NodeClaims>>,
@@ -126,18 +126,18 @@ impl Reconciler {
         }
     }
 
-    /// Whether a pod has the claim's device, or may: then the wait begins again. kubelet
+    /// Whether a pod has the claim's device, or may have it. Then the wait starts again. kubelet
     /// unprepares the claim when its last pod ends.
     // req: NODE-29
     async fn is_in_use(&mut self, claims: &NodeClaims, claim: &ClaimRef, now: Instant) -> bool {
         if !claims.cached_as_prepared(&claim.uid) {
-            return false; // it holds nothing
+            return false; // holds no device
         }
         let presence = self.pods.presence(claim).await;
         if presence == Presence::Present {
             warn!(
                 %claim,
-                "the claim is gone, but a pod that has it runs: the device stays held until it ends"
+                "the claim is deleted, but a pod that uses it is running; the device stays held until that pod ends"
             );
         }
         self.absences.observe(&claim.uid, presence, now.into_std());
@@ -160,7 +160,7 @@ impl Reconciler {
         }
     }
 
-    /// Looks for all claims without names at once: each search may take many pages.
+    /// Looks up all claims without names at once: a list may take many pages.
     async fn find_names(&mut self, recorded: &BTreeMap<String, ClaimRef>) {
         let nameless = recorded.values().filter(|claim| claim.name.is_empty());
         let uids: BTreeSet<_> = nameless
@@ -177,7 +177,10 @@ impl Reconciler {
             }
             Err(error) => {
                 let error = error_chain(&error);
-                warn!(error, "claims without names cannot be looked for yet");
+                warn!(
+                    error,
+                    "cannot look up claims of records without names yet; retrying"
+                );
             }
         }
     }
@@ -188,7 +191,7 @@ async fn expire(claims: &Arc<NodeClaims>) {
     let expired = spawn_blocking(move || claims.expire(Moment::now())).await;
     if let Ok(Err(error)) = expired {
         let error = error_chain(&error);
-        warn!(error, "expired records cannot be removed yet");
+        warn!(error, "cannot remove expired records yet; retrying");
     }
 }
 
@@ -199,7 +202,7 @@ async fn unprepare(claims: &Arc<NodeClaims>, uid: String) {
         Ok(Ok(())) => {
             info!(
                 claim.uid = uid,
-                "unprepared: the claim is gone and kubelet did not ask"
+                "unprepared a deleted claim that kubelet had not unprepared"
             );
             return;
         }
@@ -209,7 +212,7 @@ async fn unprepare(claims: &Arc<NodeClaims>, uid: String) {
     warn!(
         claim.uid = uid,
         error = failure,
-        "a claim that is gone cannot be unprepared yet"
+        "cannot unprepare a deleted claim yet; retrying"
     );
 }
 

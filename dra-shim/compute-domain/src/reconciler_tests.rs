@@ -1,4 +1,4 @@
-//! What becomes of a record whose claim is gone, and when; hours of paused time.
+//! When records of deleted claims are removed; hours of paused time.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::tests::node::TestNode;
 const GET: &str = "get resourceclaims";
 const LIST_PODS: &str = "list pods";
 
-/// A node on which the claim ns/holder is prepared, and its reconciler at work.
+/// A node with the prepared claim ns/holder, and its running reconciler.
 async fn mk_node() -> (ApiServer, TestNode, impl Drop) {
     let server = ApiServer::default();
     server.put_domain("ns", "train", DOMAIN);
@@ -31,7 +31,7 @@ fn run(node: &TestNode) -> impl Drop + use<> {
     stop.drop_guard()
 }
 
-/// Another claim wants the device, and the refusal is returned.
+/// Prepares another claim of the device, and returns its error.
 async fn conflict(server: &ApiServer, node: &TestNode) -> String {
     server.put_claim("ns", "next");
     let refusal = node.prepare("ns", "next").await.unwrap_err();
@@ -52,29 +52,26 @@ async fn until_unprepared(node: &TestNode) -> Duration {
     began.elapsed()
 }
 
-/// How many claims were read; nothing else was.
+/// How many claims were read. There must be no other requests.
 fn gets(server: &ApiServer) -> usize {
     let (claims, pods) = gets_with_lists(server);
     assert_eq!(pods, 0);
     claims
 }
 
-/// How many claims were read, and pods listed; nothing else was asked.
+/// How many claims were read and how often pods were listed. There must be no other requests.
 fn gets_with_lists(server: &ApiServer) -> (usize, usize) {
     let mut requests = server.requests();
-    // Comes within seconds after a Prepare.
-    requests.retain(|asked| asked != "patch resourceclaims/status");
-    let (claims, others): (Vec<_>, Vec<_>) = requests.iter().partition(|asked| *asked == GET);
-    assert!(
-        others.iter().all(|asked| *asked == LIST_PODS),
-        "{requests:?}"
-    );
+    // Sent within seconds after a Prepare.
+    requests.retain(|request| request != "patch resourceclaims/status");
+    let (claims, others): (Vec<_>, Vec<_>) = requests.iter().partition(|it| *it == GET);
+    assert!(others.iter().all(|it| *it == LIST_PODS), "{requests:?}");
     (claims.len(), others.len())
 }
 
 // req: NODE-29
 #[tokio::test(start_paused = true)]
-async fn a_leftover_holder_costs_the_next_claim_two_and_a_half_minutes() {
+async fn an_orphaned_holder_delays_the_next_claim_by_two_and_a_half_minutes() {
     let (server, node, _running) = mk_node().await;
     server.delete_claim("ns", "holder");
     let refusal = conflict(&server, &node).await;
@@ -82,13 +79,13 @@ async fn a_leftover_holder_costs_the_next_claim_two_and_a_half_minutes() {
     let took = until_unprepared(&node).await;
     let late = took.as_secs().checked_sub(ABSENT_FOR.as_secs());
     assert!(late.is_some_and(|late| late <= 2), "{took:?}");
-    // One for the refused claim, and one for the holder at 0, 30 .. 150 s.
+    // One read of the refused claim, and reads of the holder at 0, 30 .. 150 s.
     assert_eq!(gets_with_lists(&server), (7, 1));
     node.prepare("ns", "next").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_there_is_asked_for_once_in_half_a_minute_however_many_complain() {
+async fn an_existing_holder_is_read_once_in_half_a_minute_however_often_it_blocks() {
     let (server, node, _running) = mk_node().await;
     for _ in 0..20 {
         conflict(&server, &node).await;
@@ -101,7 +98,7 @@ async fn a_holder_that_is_there_is_asked_for_once_in_half_a_minute_however_many_
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_complaint_a_leftover_is_found_by_the_round() {
+async fn an_orphan_that_blocks_no_claim_is_found_by_the_round() {
     let (server, node, _running) = mk_node().await;
     server.change_claim("ns", "holder", |claim| {
         claim["status"]
@@ -115,7 +112,7 @@ async fn without_a_complaint_a_leftover_is_found_by_the_round() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_node_asks_once_in_ten_minutes_at_most() {
+async fn an_idle_node_sends_at_most_one_request_in_ten_minutes() {
     let (server, _node, _running) = mk_node().await;
     for _ in 0..24 {
         sleep(Duration::from_secs(60 * 60)).await;
@@ -126,7 +123,7 @@ async fn an_idle_node_asks_once_in_ten_minutes_at_most() {
 
 // req: NODE-29
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_comes_back_or_an_api_server_that_does_not_answer_keeps_the_device() {
+async fn a_claim_found_again_or_an_unresponsive_api_server_keeps_the_device() {
     let (server, node, _running) = mk_node().await;
     server.delete_claim("ns", "holder");
     conflict(&server, &node).await;
@@ -142,7 +139,7 @@ async fn a_claim_that_comes_back_or_an_api_server_that_does_not_answer_keeps_the
     assert_eq!(node.recorded(), ["holder"]);
 }
 
-/// As 25.3.x of the Go driver leaves it.
+/// Leaves a record without a name, like Go driver 25.3.x.
 fn prepare_without_name(node: &TestNode, uid: &str) {
     let status = format!(
         r#"{{"allocation":{{"devices":{{"results":[{{"request":"channel","driver":"compute-domain.nvidia.com","pool":"n1","device":"channel-0"}}],
@@ -168,7 +165,7 @@ fn prepare_without_name(node: &TestNode, uid: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_without_a_name_is_searched_for_once_page_by_page_and_then_asked_for() {
+async fn the_claim_of_a_record_without_a_name_is_listed_once_and_then_read() {
     let server = ApiServer::default();
     server.put_claim("ns", "holder");
     for number in 0..1000 {
@@ -211,7 +208,7 @@ async fn a_claim_deleted_while_its_pod_runs_keeps_the_device_until_the_pod_has_e
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_unprepared_while_the_pods_of_a_claim_that_is_gone_cannot_be_asked_for() {
+async fn a_deleted_claim_stays_prepared_while_its_pods_cannot_be_listed() {
     let (server, node, _running) = mk_node().await;
     server.delete_claim("ns", "holder");
     for refusal in [
@@ -228,7 +225,7 @@ async fn nothing_is_unprepared_while_the_pods_of_a_claim_that_is_gone_cannot_be_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_without_a_name_whose_claim_is_gone_is_searched_for_once() {
+async fn a_deleted_claim_of_a_record_without_a_name_is_listed_once() {
     let server = ApiServer::default();
     let node = TestNode::start(&server);
     prepare_without_name(&node, "holder");

@@ -1,6 +1,6 @@
-//! Notices that a directory of the host was removed, and perhaps made anew, which this
-//! container has mounted: the mount keeps the removed one, in which nothing can be
-//! created and nobody sees what is there. Only a new container mounts the new one.
+//! Detects that a mounted directory of the host was removed, and perhaps created again. The
+//! mount keeps the removed directory: no file can be created in it, and the host does not see
+//! its files. Only a new container mounts the new directory.
 
 use std::fs;
 use std::io;
@@ -14,17 +14,17 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-/// Pause between two looks, each of which is one `stat` of each directory.
+/// Pause between two checks, each one `stat` per directory.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// A name that is tried in a directory which seems to be removed.
+/// Name of the probe directory, created only where a mount seems to be removed.
 const PROBE: &str = ".compute-domain-probe";
 
-/// The task that looks.
+/// The task that checks the mounts.
 pub(crate) struct RemovedMounts {
-    /// The directories that are mounted.
+    /// The mounted directories.
     pub(crate) mounts: Vec<PathBuf>,
-    /// It fails once one of them is removed, so that kubelet restarts the container.
+    /// Fails once a mount is removed, so that kubelet restarts the container.
     pub(crate) heartbeat: Heartbeat,
 }
 
@@ -44,36 +44,39 @@ impl RemovedMounts {
                 Ok(None) => self.heartbeat.beat(),
                 Ok(Some(path)) => {
                     let reason = format!(
-                        "{} was removed on the host: only a new container mounts what is there now",
+                        "{} was removed on the host: only a new container can mount its replacement",
                         path.display()
                     );
-                    error!(reason, "the plugin asks for its container's restart");
+                    error!(
+                        reason,
+                        "liveness fails, so that kubelet restarts the container"
+                    );
                     return self.heartbeat.fail(reason);
                 }
-                Err(error) => error!(%error, "the mounted directories cannot be looked at"),
+                Err(error) => error!(%error, "cannot check the mounted directories"),
             }
             sleep(LOOK_EVERY).await;
         }
     }
 }
 
-/// Whether what is mounted at `path` has no name any more. A path without a mount, which
-/// is simply missing, is not: somebody can make it again.
+/// Whether the mounted directory was removed. A missing path without a mount does not count:
+/// it can be created again.
 fn is_removed(path: &Path) -> bool {
     let has_no_link = path.metadata().is_ok_and(|found| found.nlink() == 0);
-    // There are file systems that count no links. In a removed directory nothing can
-    // be created on any.
+    // Some file systems count no links. On all of them, creating a file in a removed
+    // directory fails.
     has_no_link && refuses_all(path)
 }
 
 fn refuses_all(path: &Path) -> bool {
     let probe = path.join(PROBE);
     if let Err(error) = fs::create_dir(&probe) {
-        // What was mounted may also be a removed file, once in the directory's place.
+        // NotADirectory: the mount is a removed file in the directory's place.
         let kinds = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
         return kinds.contains(&error.kind());
     }
-    let _ = fs::remove_dir(&probe); // or the next look finds it
+    let _ = fs::remove_dir(&probe); // if that fails, the next check finds it
     false
 }
 
@@ -85,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// A path to the directory, whatever becomes of its name: what a mount is.
+    /// A path to the directory that survives its removal, like a mount.
     fn mount(path: &Path) -> (fs::File, PathBuf) {
         let open = fs::File::open(path).unwrap();
         let mounted = format!("/proc/self/fd/{}", open.as_raw_fd());
@@ -94,7 +97,7 @@ mod tests {
 
     // req: NODE-41
     #[tokio::test(start_paused = true)]
-    async fn a_removed_directory_fails_liveness_even_if_there_is_one_of_its_name_again() {
+    async fn a_removed_directory_fails_liveness_even_if_created_again() {
         let root = tempfile::tempdir().unwrap();
         let paths = ["cdi", "registry"].map(|name| root.path().join(name));
         for path in &paths {

@@ -1,15 +1,15 @@
-//! Holders of devices that stand in the way of other claims.
+//! Holders of devices that other claims need.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// How many reports wait at most. Whoever is not told now is told by the next attempt.
+/// Limit of pending reports. A report beyond it is dropped; the next attempt reports again.
 const MAX_WAITING: usize = 64;
 
-/// From the driver, which sees that a device is in use, to the reconciler, which asks
-/// whether its holder still exists. Clones are the same.
+/// A queue from the driver, which finds a device in use, to the reconciler, which checks that
+/// the holder still exists. Clones share the queue.
 #[derive(Clone, Default)]
 pub(crate) struct ReportedHolders {
     waiting: Arc<Mutex<BTreeSet<String>>>,
@@ -26,7 +26,7 @@ impl ReportedHolders {
         }
     }
 
-    /// The UID of a holder, as soon as one is reported. Cancel-safe; for one reader.
+    /// Waits for the next reported holder's UID. Cancel-safe; for one reader.
     pub(crate) async fn next(&self) -> String {
         loop {
             let reported = self.reported.notified();

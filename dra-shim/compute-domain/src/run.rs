@@ -1,4 +1,4 @@
-//! Puts the parts together and runs them until a signal comes.
+//! Builds the plugin's parts and runs them until a signal.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -50,14 +50,14 @@ use crate::writer_watch::WriterWatch;
 
 const PROGRAM: &str = "compute-domain-kubelet-plugin";
 
-/// How long a task may be silent that asks the API server for many claims, one after the other.
+/// Heartbeat limit of tasks that read many claims from the API server, one after the other.
 const REQUESTS_LIMIT: Duration = Duration::from_secs(600);
-/// How long one may be silent that writes the checkpoint twice: each commit waits for 30 s at most.
+/// Heartbeat limit of tasks that write the checkpoint twice: a commit waits for 30 s at most.
 const WRITES_LIMIT: Duration = Duration::from_secs(180);
-/// How long one may be silent that reads small files.
+/// Heartbeat limit of tasks that read small files.
 const READS_LIMIT: Duration = Duration::from_secs(120);
 
-/// What the parts are made of.
+/// Common inputs of the parts.
 struct Parts {
     node_name: String,
     paths: Paths,
@@ -71,7 +71,7 @@ struct Parts {
     in_flight: InFlight,
     hardware: Arc<HardwareMonitor>,
     shared_claims: SharedClaims,
-    /// In the driver-managed mode.
+    /// Only in the driver-managed mode.
     imex_daemon: Option<ImexDaemon>,
     holders: ReportedHolders,
     claim_status: ClaimStatusWriter,
@@ -80,7 +80,7 @@ struct Parts {
 /// Runs the plugin until a signal ends it.
 ///
 /// # Errors
-/// Only what a person has to change: see [`StartError`].
+/// Only what the administrator must fix: see [`StartError`].
 // req: MODE-9
 pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let Args {
@@ -105,8 +105,9 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     log_settings(&settings);
     let shutdown = signals::shutdown()?;
     let (readiness, liveness) = (Readiness::default(), Liveness::default());
-    // An outage of the API server is no reason for every node's pod to be not ready.
-    let api_server = readiness.add_start_condition("api-server", "it has not answered yet");
+    // A start condition: an outage of the API server must not make the pods of all nodes unready.
+    let api_server =
+        readiness.add_start_condition("api-server", "the API server has not answered yet");
     let client = kube.client(&api_server).await?;
     let events = Events::new(client.clone(), PROGRAM, &node_name);
     let (registry, metrics) = register_metrics(&node_name, &paths.data_dir, &events);
@@ -169,16 +170,16 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         guard.shutdown().await;
     }
     for task in tasks {
-        // They end at their next await; a panic in one was logged by the hook.
+        // Tasks end at their next await. The panic hook has logged a panic.
         let _ = task.await;
     }
-    // No call is answered any more that could add one.
+    // No more calls: no reports are added.
     parts.claim_status.finish().await;
     info!("shutdown");
     ended
 }
 
-/// The node's daemon, in the mode that has one.
+/// The node's IMEX daemon, in the driver-managed mode.
 fn imex_daemon(mode: Mode, paths: &Paths) -> Result<Option<ImexDaemon>, StartError> {
     if mode == Mode::HostManaged {
         return Ok(None);
@@ -187,7 +188,7 @@ fn imex_daemon(mode: Mode, paths: &Paths) -> Result<Option<ImexDaemon>, StartErr
     Ok(Some(ImexDaemon::new(&paths.imexd_dir, boot)))
 }
 
-/// All metrics but those of conditions, which [`HttpServer::serve`] adds.
+/// Registers all metrics except those of conditions, which [`HttpServer::serve`] adds.
 pub(crate) fn register_metrics(
     node_name: &str,
     data_dir: &Path,
@@ -200,8 +201,7 @@ pub(crate) fn register_metrics(
     (registry, metrics)
 }
 
-/// Serves health on a port of its own, as kubelet's probes want it, and again
-/// beside the metrics.
+/// Serves health on a separate port for kubelet's probes, and again beside the metrics.
 async fn serve_http(
     http: &HttpArgs,
     healthcheck_port: i32,
@@ -256,7 +256,7 @@ impl Parts {
             cdi_root,
             ..
         } = &self.paths;
-        // The data directory is made by this process, in one that is mounted.
+        // This process creates the data directory; its parent is mounted.
         let plugins = data_dir.parent().unwrap_or(data_dir);
         let mut mounts = vec![cdi_root.clone(), registry_dir.clone(), plugins.to_owned()];
         if nri.nri_guard_mode != nri_guard::Mode::Off {
@@ -293,7 +293,7 @@ impl Parts {
             unsupported_fields,
             marker_ready: self.readiness.add_condition(
                 "device-marker",
-                "it is not known yet whether the device was shared",
+                "not known yet whether the device was shared",
             ),
             heartbeat: self.liveness.add("device-form", REQUESTS_LIMIT),
             events: self.events.clone(),
@@ -386,7 +386,7 @@ impl Parts {
         }
     }
 
-    /// `None` if there is to be no guard.
+    /// Starts the NRI guard. `None` if it is off.
     fn start_guard(&self, nri: &NriArgs) -> Result<Option<nri_plugin::Service>, StartError> {
         let mode = nri.nri_guard_mode;
         if mode == nri_guard::Mode::Off {
@@ -408,8 +408,10 @@ impl Parts {
             starts_anyway: Arc::default(),
         };
         let service = guard.start(&nri.nri_socket);
-        let service = service.map_err(|error| StartError::new(&error, "report it"))?;
-        let reason = "the container runtime has not answered yet";
+        let service = service.map_err(|error| {
+            StartError::new(&error, "this is a bug; please report it with this log")
+        })?;
+        let reason = "not registered with the container runtime yet";
         let ready = || self.readiness.add_condition("nri", reason);
         let connection = Connection {
             metrics: Arc::clone(&self.metrics),
@@ -419,7 +421,7 @@ impl Parts {
         Ok(Some(service))
     }
 
-    /// Looks at what the node's daemon says, in the mode that has one.
+    /// Watches the node's IMEX daemon, in the driver-managed mode.
     fn watch_daemon(
         &self,
         published: watch::Sender<PublishedDaemon>,
@@ -438,7 +440,7 @@ impl Parts {
         Some(watch)
     }
 
-    /// The `nvidia-imex` that a claim asks before it is prepared, if it asks one.
+    /// The gate that checks `nvidia-imex` before a claim is prepared, if configured.
     fn imex_gate(&self) -> HostImexGate {
         let Paths {
             host_root,
@@ -476,7 +478,7 @@ impl Parts {
         }
     }
 
-    /// The node as kubelet's own events name it: by its name in place of the UID.
+    /// The node as in kubelet's own events: with its name as the UID.
     fn node_reference(&self) -> ObjectReference {
         ObjectReference {
             api_version: Some("v1".to_owned()),

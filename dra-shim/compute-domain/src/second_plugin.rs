@@ -1,4 +1,4 @@
-//! Says that another plugin serves the driver's name on this node, too.
+//! Reports another plugin on this node that serves the same driver name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use tracing::{info, warn};
 
 use crate::metrics::Metrics;
 
-/// Where it is said: a log line and an event per change, and a metric.
+/// Reports a second plugin: a log line and an event per change, and a metric.
 pub(crate) struct SecondPluginAlarm {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,
-    /// The node: what events are about.
+    /// The node, the object of the events.
     pub(crate) node: ObjectReference,
 }
 
@@ -27,7 +27,7 @@ impl SecondPluginAlarm {
             let found = sockets.borrow_and_update().clone();
             self.metrics.second_plugin(!found.is_empty());
             match note(&found) {
-                None => info!("no other plugin of this driver is left on this node"),
+                None => info!("no other plugin of this driver runs on this node any more"),
                 Some(note) => {
                     warn!("{note}");
                     let events = &self.events;
@@ -38,13 +38,13 @@ impl SecondPluginAlarm {
     }
 }
 
-/// What is wrong and what to do, in one line.
+/// The problem and the fix, in one line.
 fn note(sockets: &[PathBuf]) -> Option<String> {
     let first = sockets.first()?;
     let socket = first.display();
     Some(format!(
         "another plugin of this driver runs on this node and listens on {socket}: kubelet may call \
-         either; remove one, such as the Go driver with resources.computeDomains.enabled=false"
+         either; remove one, for example the Go driver's with resources.computeDomains.enabled=false"
     ))
 }
 

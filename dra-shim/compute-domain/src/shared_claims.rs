@@ -8,14 +8,14 @@ use dra_kubelet::ClaimError;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// The node's claims as soon as the checkpoint is open. Until then calls get an
-/// error that `dra-kubelet` retries within kubelet's deadline. Cheap to clone.
+/// The node's claims, once the checkpoint is open. Until then calls get an error that
+/// `dra-kubelet` retries within kubelet's deadline. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedClaims(Arc<watch::Sender<Availability>>);
 
 #[derive(Debug)]
 enum Availability {
-    /// For the first time: whether it works is known soon.
+    /// The first attempt to open the checkpoint is running.
     Opening,
     Unavailable {
         reason: String,
@@ -39,24 +39,23 @@ impl SharedClaims {
         Err(ClaimError::retry(reason).with_code("checkpoint"))
     }
 
-    /// The same as [`get`](Self::get), once the first attempt to open the checkpoint is over, or
-    /// `limit` is.
+    /// Like [`get`](Self::get), after the first attempt to open the checkpoint, or after `limit`.
     pub(crate) async fn get_within(&self, limit: Duration) -> Result<Arc<NodeClaims>, ClaimError> {
         let mut availability = self.0.subscribe();
         let tried = availability.wait_for(|now| !matches!(now, Availability::Opening));
-        // What is known then is told below.
+        // After a timeout, `get` returns the reason.
         let _ = timeout(limit, tried).await;
         self.get()
     }
 
-    /// The claims of the node, as soon as the checkpoint is open.
+    /// Waits until the checkpoint is open, and returns the claims of the node.
     pub(crate) async fn opened(&self) -> Arc<NodeClaims> {
         let mut availability = self.0.subscribe();
         loop {
             if let Availability::Available(claims) = &*availability.borrow_and_update() {
                 return Arc::clone(claims);
             }
-            // It fails when the sender is gone, which `self` has.
+            // Cannot fail: `self` has the sender.
             let _ = availability.changed().await;
         }
     }
@@ -76,7 +75,7 @@ impl SharedClaims {
         self.set(Availability::Opening);
     }
 
-    /// Whether anybody waits for the checkpoint.
+    /// Whether a task waits for the checkpoint.
     #[cfg(test)]
     pub(crate) fn is_awaited(&self) -> bool {
         self.0.receiver_count() > 0

@@ -1,6 +1,6 @@
-//! Keeps the CDI specs of prepared claims in place while the plugin runs: a clean-up
-//! job may empty the directory, and a driver that is loaded again may have another
-//! channel major. Runtimes read the specs whenever a container starts.
+//! Restores CDI specs of prepared claims while the plugin runs: a clean-up job may empty
+//! the directory, and a reloaded NVIDIA driver may have another channel major. Runtimes
+//! read the specs whenever a container starts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::checkpoint::CDI_MODE;
 use crate::monitor::HardwareMonitor;
 use crate::shared_claims::SharedClaims;
 
-/// Pause between two looks: each is one listing of a small directory. A container that
-/// restarts waits ten seconds first.
+/// Pause between two checks, each one listing of a small directory. A restarting container
+/// waits ten seconds first.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// The task that looks.
+/// The task that checks the specs.
 pub(crate) struct SpecKeeper {
     pub(crate) cdi_root: PathBuf,
     pub(crate) shared_claims: SharedClaims,
@@ -33,12 +33,12 @@ pub(crate) struct SpecKeeper {
     pub(crate) heartbeat: Heartbeat,
 }
 
-/// What the last look left.
+/// Result of the last check.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Kept {
-    /// The major that all specs have.
+    /// The channel major of all specs.
     major: Option<Major>,
-    /// Why others are not right, one line each.
+    /// Why specs could not be repaired, one line each.
     failures: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ impl SpecKeeper {
                         now.log_new_failures(&kept);
                         kept = now;
                     }
-                    Err(error) => warn!(%error, "the CDI specs cannot be looked at"),
+                    Err(error) => warn!(%error, "cannot check the CDI specs"),
                 }
             }
             sleep(LOOK_EVERY).await;
@@ -74,7 +74,7 @@ impl SpecKeeper {
 // === impl Kept ===
 
 impl Kept {
-    /// The major is tried again.
+    /// Adds a failure. The major is kept, so that the repair is retried.
     fn failed(&self, failure: String) -> Self {
         Self {
             major: self.major,
@@ -91,10 +91,10 @@ impl Kept {
     }
 }
 
-/// Repairs only if the look, which needs no lock, has found a reason.
+/// Checks the specs, without a lock, and repairs them only if needed.
 fn look(claims: &NodeClaims, root: &Path, major: Option<Major>, before: &Kept) -> Kept {
     if claims.damage() != Damage::None {
-        return before.clone(); // the rebuilding takes care of the specs
+        return before.clone(); // the rebuild restores the specs
     }
     let lacking = claims.lacks_specs().unwrap_or(true);
     let reloaded = major.is_some() && major != before.major;
@@ -104,14 +104,14 @@ fn look(claims: &NodeClaims, root: &Path, major: Option<Major>, before: &Kept) -
             ..before.clone()
         };
     }
-    // The directory itself may be gone.
+    // The directory itself may be missing.
     if let Err(error) = OsDir::create(root, CDI_MODE) {
         return before.failed(error_chain(&error));
     }
     match claims.repair_specs(major) {
         Ok(RepairReport { written, failures }) => {
             if !written.is_empty() {
-                info!(claims = ?written, "wrote CDI specs that were missing or of another major");
+                info!(claims = ?written, "wrote CDI specs that were missing or had another channel major");
             }
             let complete = failures.is_empty();
             Kept {
@@ -169,7 +169,7 @@ mod tests {
 
     // req: NODE-27, NODE-28
     #[test]
-    fn a_directory_that_is_wiped_or_gone_is_repaired_and_a_new_major_is_followed() {
+    fn an_empty_or_missing_directory_is_repaired_and_a_new_major_written() {
         let root = tempfile::tempdir().unwrap();
         let cdi = root.path().join("cdi");
         let claims = mk_prepared(&cdi);
@@ -190,12 +190,12 @@ mod tests {
     }
 
     #[test]
-    fn a_repair_that_fails_is_reported_and_tried_again() {
+    fn a_failed_repair_is_reported_and_retried() {
         let root = tempfile::tempdir().unwrap();
         let cdi = root.path().join("cdi");
         let claims = mk_prepared(&cdi);
         std::fs::remove_dir_all(&cdi).unwrap();
-        std::fs::write(&cdi, "a file is in the way").unwrap();
+        std::fs::write(&cdi, "a file in place of the directory").unwrap();
         let failed = look(&claims, &cdi, Major::new(235).ok(), &Kept::default());
         assert!(!failed.failures.is_empty());
         std::fs::remove_file(&cdi).unwrap();

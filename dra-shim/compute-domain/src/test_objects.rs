@@ -1,4 +1,4 @@
-//! The objects that this crate's tests are about.
+//! Objects for this crate's tests.
 
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_api::{Isolation, Sharing};
@@ -7,7 +7,7 @@ use dra_checkpoint::ClaimStatus;
 use imex_cdi::channel_major;
 use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
 
-/// As the Go driver has it: no isolation, and one claim at a time.
+/// The Go driver's policy: no isolation, and one claim at a time.
 pub(crate) const EXCLUSIVE: Guard = Guard {
     isolation: Isolation::None,
     sharing: Sharing::One,
@@ -29,7 +29,7 @@ pub(crate) fn mk_status_json(channel: u32) -> String {
     )
 }
 
-/// A healthy node of one clique.
+/// A healthy node in a clique.
 pub(crate) fn mk_hardware() -> Hardware {
     let fabric = Fabric::from_gpus(&[Gpu {
         id: GpuRef {

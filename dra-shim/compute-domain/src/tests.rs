@@ -1,4 +1,4 @@
-//! The plugin beside an API server in memory.
+//! Tests of the plugin with an API server in memory.
 
 pub(crate) mod api_server;
 mod groups;

@@ -1,12 +1,12 @@
-//! What an older API server does not store of a device.
+//! Device fields that an older API server drops.
 
-/// What the API server was seen not to store of the device.
+/// Device fields that the API server has dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct UnsupportedFields {
-    /// Its taints: the feature gate `DRADeviceTaints` is off, as by default below
-    /// Kubernetes 1.36.
+    /// `taints`: the feature gate `DRADeviceTaints` is off, the default below Kubernetes
+    /// 1.36.
     pub(crate) taints: bool,
-    /// That claims may share it: the feature gate `DRAConsumableCapacity` is off, as by
-    /// default below Kubernetes 1.36. Then one claim has it at a time.
+    /// `allowMultipleAllocations`: the feature gate `DRAConsumableCapacity` is off, the
+    /// default below Kubernetes 1.36. Then only one claim at a time has the device.
     pub(crate) sharing: bool,
 }

@@ -1,5 +1,5 @@
-//! Asks now and then whether the checkpoint could be changed: most nodes change no claim for hours, and
-//! a lock that somebody keeps, or a disk that hangs, should be known before the next claim comes.
+//! Regularly checks that the checkpoint is writable. Most nodes change no claim for hours, and a lock
+//! held by another process, or a hanging disk, should be reported before the next claim.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::shared_claims::SharedClaims;
 
-/// Pause between two questions, which take the lock and write nothing.
+/// Pause between two checks, which take the lock and write nothing.
 const ASK_EVERY: Duration = Duration::from_secs(60);
-/// The same after a question that was not answered with yes.
+/// Pause after a failed check.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
-/// Pause between two looks whether the checkpoint is open.
+/// Pause between two checks that the checkpoint is open.
 const OPEN_WITHIN: Duration = Duration::from_secs(2);
 
-/// The task that asks.
+/// The task that checks the writer.
 pub(crate) struct WriterWatch {
     pub(crate) shared_claims: SharedClaims,
-    /// Of the checkpoint's writer, a thread of its own that can be asked only.
+    /// Heartbeat of the checkpoint's writer, a separate thread that has none itself.
     pub(crate) writer: Heartbeat,
-    /// Whether the checkpoint could be changed when it was asked last: somebody may keep its
-    /// lock, and no restart of this process helps.
+    /// Met if the last check succeeded. A condition, not liveness: if another process holds the
+    /// lock, a restart of this one does not help.
     pub(crate) changeable: ReadinessCondition,
 }
 
@@ -38,8 +38,8 @@ impl WriterWatch {
     }
 
     async fn watch(&self) {
-        self.writer.idle(); // until there is one
-        self.changeable.set_met(); // there is another condition for the start
+        self.writer.idle(); // until the checkpoint is open
+        self.changeable.set_met(); // the condition `checkpoint` covers the start
         loop {
             let pause = match self.shared_claims.get() {
                 Ok(claims) => self.ask(claims).await,
@@ -49,7 +49,7 @@ impl WriterWatch {
         }
     }
 
-    /// Returns the pause until the next question.
+    /// Checks the writer, and returns the pause until the next check.
     async fn ask(&self, claims: Arc<NodeClaims>) -> Duration {
         let answer = spawn_blocking(move || claims.probe_writable()).await;
         if matches!(answer, Ok(Ok(()) | Err(WriterError::Blocked(_)))) {

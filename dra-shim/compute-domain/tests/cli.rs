@@ -1,5 +1,5 @@
-//! The plugin's command line, as a person or a chart meets it. The table of
-//! modes is in the tests of `compute-domain-api`, which run this program, too.
+//! Tests of the plugin's command line. The tests of `compute-domain-api`, which also run this
+//! program, have the table of modes.
 
 #![expect(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ fn run(args: &[&str], env: &[(&str, &str)]) -> Output {
 
 // req: MODE-9, MODE-12
 #[test]
-fn a_configuration_error_is_one_line_that_names_the_fix() {
+fn a_configuration_error_is_one_line_with_the_fix() {
     let node = ("NODE_NAME", "node-a");
     for (args, env, parts) in [
         (&[][..], &[][..], ["--node-name", "--help"]),

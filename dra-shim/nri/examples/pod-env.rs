@@ -1,5 +1,5 @@
-//! Puts the pod's name and namespace into the environment of each of its containers, and
-//! refuses containers of a pod with the annotation `pod-env.example.com/refuse`. On a node, as
+//! Adds the pod's name and namespace to the environment of its containers, and refuses
+//! containers of a pod with the annotation `pod-env.example.com/refuse`. Run it on a node, as
 //! root: `pod-env [SOCKET]`.
 
 use std::error::Error;
@@ -51,7 +51,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     }
     let mut service = builder.start(PodEnv)?;
     tokio::select! {
-        // Only a plugin that the runtime has started gets here.
+        // Returns only if the runtime has started the plugin.
         error = service.ended() => return Err(format!("{error}; {}", error.hint()).into()),
         _ = terminate.recv() => {}
     }

@@ -1,17 +1,17 @@
-//! How long to wait before the next connection.
+//! The back-off before the next connection.
 
 use std::time::Duration;
 
-/// The first wait: a runtime that restarts is away for about that long.
+/// The first wait: about as long as a restart of the runtime takes.
 const FIRST: Duration = Duration::from_millis(50);
-/// The longest while nobody listens, where a try costs one system call.
+/// Limit while nothing listens on the socket: a retry costs one system call.
 const NO_LISTENER: Duration = Duration::from_secs(1);
-/// The longest while registrations fail: a try costs the runtime a lock and log lines.
+/// Limit while registrations fail: a retry costs the runtime a lock and log lines.
 const FAILING: Duration = Duration::from_secs(5);
-/// A registration that lasted this long was a good one.
+/// A registration of at least this duration resets the back-off.
 const GOOD: Duration = Duration::from_secs(1);
 
-/// Doubles, up to a limit that depends on what failed.
+/// Doubles the wait, up to a limit that depends on the failure.
 #[derive(Debug)]
 pub(crate) struct Backoff(Duration);
 
@@ -22,12 +22,12 @@ impl Backoff {
         Self(FIRST)
     }
 
-    /// Nobody listens.
+    /// The wait after a failed connect.
     pub(crate) fn no_listener(&mut self) -> Duration {
         self.up_to(NO_LISTENER)
     }
 
-    /// A connection ended whose registration lasted this long; zero if there was none.
+    /// The wait after a connection with a registration of this duration; zero: without one.
     pub(crate) fn ended(&mut self, registered: Duration) -> Duration {
         if registered >= GOOD {
             self.0 = FIRST;
@@ -47,14 +47,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_runtime_that_is_away_is_asked_once_a_second() {
+    fn a_missing_runtime_is_tried_once_a_second() {
         let mut backoff = Backoff::new();
         let waits: Vec<_> = (0..8).map(|_| backoff.no_listener().as_millis()).collect();
         assert_eq!(waits, [50, 100, 200, 400, 800, 1000, 1000, 1000]);
     }
 
     #[test]
-    fn only_a_registration_that_lasted_starts_over() {
+    fn only_a_long_registration_resets_the_back_off() {
         let mut backoff = Backoff::new();
         let waits: Vec<_> = (0..9)
             .map(|_| backoff.ended(Duration::ZERO).as_millis())

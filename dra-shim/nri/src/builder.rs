@@ -1,4 +1,4 @@
-//! Starts a plugin.
+//! Configures and starts a plugin.
 
 use std::os::unix::net::{SocketAddr, UnixStream as StdUnixStream};
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use crate::session::Shared;
 use crate::state::State;
 use crate::updates::Updates;
 
-/// Where containerd and CRI-O listen.
+/// The socket of containerd and CRI-O.
 const SOCKET: &str = "/var/run/nri/nri.sock";
 
-/// How to run a plugin; made by [`Service::builder`].
+/// Configuration of a plugin's service, from [`Service::builder`].
 #[must_use]
 #[derive(Debug)]
 pub struct ServiceBuilder {
@@ -30,41 +30,41 @@ pub struct ServiceBuilder {
     connection: Option<StdUnixStream>,
 }
 
-/// Why a plugin was not started.
+/// Why a plugin cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The index has more than two digits.
-    #[error("{0} is no index of a plugin: 0 to 99")]
+    #[error("plugin index {0} is invalid: it must be 0 to 99")]
     Index(u8),
     /// The runtime would refuse the name.
-    #[error("{0:?} is no name of a plugin: letters, digits, and - _ . + are allowed")]
+    #[error("plugin name {0:?} is invalid: only letters, digits, and - _ . + are allowed")]
     Name(String),
-    /// No socket can have this path: it is empty, or longer than 107 bytes.
-    #[error("{path:?} is no path of a socket: it needs 1 to 107 bytes")]
+    /// The path of the socket is empty or longer than 107 bytes.
+    #[error("socket path {path:?} is invalid: it must have 1 to 107 bytes")]
     Socket {
         /// The path.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
-    /// The plugin states no event, which for NRI means all of them.
-    #[error("the plugin states no events")]
+    /// The plugin has no events. For NRI that would mean all events.
+    #[error("the plugin subscribes to no events")]
     NoEvents,
-    /// The runtime that has started this process gave it no usable connection.
-    #[error("the runtime's connection cannot be used: {0}")]
+    /// The connection from the runtime that has started this process is not usable.
+    #[error("cannot use the connection from the runtime: {0}")]
     Inherited(String),
-    /// The given connection cannot be used by tokio.
-    #[error("the given connection cannot be used")]
+    /// tokio cannot use the given connection.
+    #[error("cannot use the given connection")]
     Connection(#[source] std::io::Error),
 }
 
 // === impl Service ===
 
 impl Service {
-    /// The plugin's index and name. Plugins are called in the order of their indices, 0 to
-    /// 99; those that adjust what others look at come first. The name is for logs: letters,
-    /// digits, and `-`, `_`, `.`, `+`.
+    /// Configures a plugin with this index and name. The runtime calls plugins in the order of
+    /// their indices, 0 to 99; plugins that adjust containers come before those that check
+    /// them. The name is for logs: letters, digits, and `-`, `_`, `.`, `+`.
     pub fn builder(index: u8, name: impl Into<String>) -> ServiceBuilder {
         ServiceBuilder {
             index,
@@ -79,42 +79,40 @@ impl Service {
 // === impl ServiceBuilder ===
 
 impl ServiceBuilder {
-    /// The runtime's socket, if it is not `/var/run/nri/nri.sock`.
+    /// Sets the runtime's socket. Default: `/var/run/nri/nri.sock`.
     pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
         self.socket = path.into();
         self
     }
 
-    /// A connection that is there already, instead of a socket. When it ends, so does the
-    /// service.
+    /// Uses an existing connection instead of a socket. The service ends with it.
     pub fn connection(mut self, connection: StdUnixStream) -> Self {
         self.connection = Some(connection);
         self
     }
 
-    /// What is answered for the plugin if it does not answer in time.
+    /// Sets the answer for a plugin that does not answer in time.
     pub const fn on_late(mut self, late: Late) -> Self {
         self.late = late;
         self
     }
 
-    /// Starts the plugin, and returns at once: the service connects until it succeeds, and
-    /// again whenever the connection is lost, after 50 ms to one second while nobody
-    /// listens, and after at most five seconds while registrations fail.
+    /// Starts the plugin, and returns at once. The service connects, and reconnects when the
+    /// connection is lost: after 50 ms to one second while nothing listens on the socket, and
+    /// after at most five seconds while registrations fail.
     ///
-    /// A runtime that starts plugins itself gives them a connection, an index and a name
-    /// (`NRI_PLUGIN_SOCKET`, `NRI_PLUGIN_IDX`, `NRI_PLUGIN_NAME` in the environment). They
-    /// take precedence over what was set here, except for
-    /// [`ServiceBuilder::connection`]. The runtime starts a program in `/opt/nri/plugins` with a
-    /// name such as `50-names` once, with the text of `/etc/nri/conf.d/50-names.conf` as its
-    /// configuration. When the connection ends, so does the service: [`Service::ended`] returns,
-    /// and the process should exit. To own the descriptor without `unsafe`, this uses
-    /// `pidfd_getfd` of Linux 5.6. On an older kernel, make a `UnixStream` of the number and pass
-    /// it to [`ServiceBuilder::connection`].
+    /// A runtime that starts plugins itself gives them a connection, an index and a name in the
+    /// environment (`NRI_PLUGIN_SOCKET`, `NRI_PLUGIN_IDX`, `NRI_PLUGIN_NAME`). They take
+    /// precedence over the builder's values, except for [`ServiceBuilder::connection`]. The
+    /// runtime starts a program in `/opt/nri/plugins` with a name such as `50-names` once, with
+    /// the text of `/etc/nri/conf.d/50-names.conf` as its configuration. The service ends with
+    /// that connection: [`Service::ended`] returns, and the process should exit. To own the
+    /// descriptor without `unsafe`, this uses `pidfd_getfd` (Linux 5.6). On an older kernel, make
+    /// a `UnixStream` from the number and pass it to [`ServiceBuilder::connection`].
     ///
     /// # Errors
     ///
-    /// [`StartError`] for what would never succeed. That nobody listens is no error.
+    /// [`StartError`] for a configuration that can never work. A missing listener is no error.
     ///
     /// # Panics
     ///
@@ -123,17 +121,17 @@ impl ServiceBuilder {
         self.start_with(|_| plugin)
     }
 
-    /// [`ServiceBuilder::start`] of a plugin that updates containers by itself: it gets what
-    /// [`Service::updates`] returns when it is made. See [`Updates::update`] for how to use
-    /// it within a method.
+    /// Like [`ServiceBuilder::start`], for a plugin that updates containers by itself:
+    /// `plugin` gets the value of [`Service::updates`]. See [`Updates::update`] for its use
+    /// within a method.
     ///
     /// # Errors
     ///
-    /// As [`ServiceBuilder::start`].
+    /// See [`ServiceBuilder::start`].
     ///
     /// # Panics
     ///
-    /// As [`ServiceBuilder::start`].
+    /// See [`ServiceBuilder::start`].
     pub fn start_with<P: Plugin>(
         self,
         plugin: impl FnOnce(Updates) -> P,
@@ -189,7 +187,7 @@ impl ServiceBuilder {
     }
 }
 
-/// The path of a socket, which the kernel takes up to 107 bytes of.
+/// Checks the path of a socket: the kernel accepts at most 107 bytes.
 fn socket_path(path: PathBuf) -> Result<PathBuf, StartError> {
     let checked = if path.as_os_str().is_empty() {
         Err(std::io::ErrorKind::InvalidInput.into())

@@ -1,11 +1,11 @@
-//! The context of a call: until when, and whether anybody still waits.
+//! The context of a call: its deadline and cancellation.
 
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-/// The context of one call of a [`Plugin`](crate::Plugin)'s method, as Go's
-/// `context.Context`. Cheap to clone, so that blocking work can take its own.
+/// The context of one call of a [`Plugin`](crate::Plugin)'s method, like Go's
+/// `context.Context`. Cheap to clone, for blocking work.
 #[derive(Clone, Debug)]
 pub struct Context {
     deadline: Instant,
@@ -15,7 +15,7 @@ pub struct Context {
 // === impl Context ===
 
 impl Context {
-    /// What the library makes for each call.
+    /// The context that the library makes for each call.
     pub const fn new(deadline: Instant, cancellation: CancellationToken) -> Self {
         Self {
             deadline,
@@ -23,14 +23,13 @@ impl Context {
         }
     }
 
-    /// A call for which this much time is left, and that nobody cancels: for the tests of
-    /// plugins.
+    /// A context with this much time left that is never cancelled: for tests of plugins.
     pub fn for_tests(remaining: Duration) -> Self {
         Self::new(Instant::now() + remaining, CancellationToken::new())
     }
 
-    /// When the library answers in the plugin's place: a tenth of the runtime's time-out,
-    /// but at most 200 ms, before the runtime gives up.
+    /// When the library answers in the plugin's place: before the runtime's time-out by a tenth
+    /// of it, at most 200 ms.
     pub const fn deadline(&self) -> Instant {
         self.deadline
     }
@@ -40,9 +39,9 @@ impl Context {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Fires when nobody waits for the answer any more: the deadline has passed, the
-    /// connection is lost, or the service is shutting down. The method's future is then
-    /// dropped; the token is for blocking work that it has started, and for tasks.
+    /// Fires when the answer is no longer needed: the deadline has passed, the connection is
+    /// lost, or the service is shutting down. The method's future is then dropped; the token is
+    /// for blocking work and tasks that it has started.
     pub const fn cancellation(&self) -> &CancellationToken {
         &self.cancellation
     }

@@ -1,4 +1,4 @@
-//! A runtime that dies at every step: the next one has the plugin within two seconds.
+//! Tests with a runtime that dies at each step: the plugin registers with the next one within two seconds.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::testing::{FakeRuntime, Options};
 use crate::wire::{ConnectionId, FRAME_HEADER, FrameHeader, MessageKind, Response};
 use crate::{Context, Creation, Events, Plugin, Refusal, Service};
 
-/// The give-up deadline of everything that is waited for.
+/// Time limit of every wait.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Never answers for the container `hangs`, and says when it is asked.
+/// Never answers for the container `hangs`, and notifies when it is called.
 struct Hangs(Arc<Notify>);
 
 impl Hangs {
@@ -59,7 +59,7 @@ impl Plugin for Hangs {
     }
 }
 
-/// What the runtime does before it dies.
+/// The last step of the runtime before it dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
     Accepts,
@@ -88,7 +88,7 @@ const STEPS: [Step; 9] = [
 // === impl Step ===
 
 impl Step {
-    /// Does it, and waits until the plugin has answered, or is at work.
+    /// Executes the step, and waits until the plugin has answered or is at work.
     async fn act(self, stream: &mut UnixStream, at_work: &Notify) {
         let part = |more| SynchronizeRequest {
             pods: vec![PodSandbox::default()],
@@ -106,7 +106,7 @@ impl Step {
             ..Default::default()
         };
         let bytes = match self {
-            // The plugin's call is there.
+            // The plugin has sent its registration.
             Self::Accepts => return read_frame(stream).await,
             Self::AnswersTheRegistration => {
                 let accepted = Response::new(Ok(Vec::new()));
@@ -153,12 +153,12 @@ async fn read_frame(stream: &mut UnixStream) {
     stream.read_exact(&mut payload).await.unwrap();
 }
 
-/// A runtime that goes through all steps up to `last`, and dies.
+/// A runtime that executes all steps up to `last`, and dies.
 async fn live_until(last: Step, socket: &Path, at_work: &Notify) {
     let listener = UnixListener::bind(socket).unwrap();
     let (mut stream, _) = timeout(LIMIT, listener.accept()).await.unwrap().unwrap();
     for step in STEPS {
-        // Which is one call of the two that hang.
+        // Only one of the two calls that hang.
         if step == last || step != Step::CreatesAContainer {
             step.act(&mut stream, at_work).await;
         }
@@ -171,7 +171,7 @@ async fn live_until(last: Step, socket: &Path, at_work: &Notify) {
 
 // req: NRI-5
 #[tokio::test]
-async fn a_runtime_that_dies_at_any_step_is_followed_by_one_that_has_the_plugin() {
+async fn the_plugin_registers_again_after_a_runtime_died_at_any_step() {
     for last in STEPS {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("nri.sock");
@@ -185,7 +185,7 @@ async fn a_runtime_that_dies_at_any_step_is_followed_by_one_that_has_the_plugin(
         timeout(LIMIT, runtime.wait_registered()).await.unwrap();
         let took = back.elapsed();
         assert!(took < Duration::from_secs(2), "{last:?}: {took:?}");
-        // With all of it: no part of the other's synchronization is left over.
+        // Works normally: no part of the dead runtime's synchronization is left.
         let created = runtime
             .create_container(&PodSandbox::default(), &Container::default())
             .await;

@@ -1,4 +1,4 @@
-//! Why there is no registration, and why the runtime did not update containers.
+//! Errors of registrations and of container updates.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,16 +10,16 @@ use crate::events::Events;
 use crate::refusal::Refusal;
 use crate::trunk::{CallError, TrunkError};
 
-/// Why the plugin is not registered. The service goes on trying, except on a connection
-/// that it was given or has inherited.
+/// Why the plugin is not registered. The service retries, except on a given or inherited
+/// connection.
 ///
-/// `Display` has one sentence, without its `source`; [`State`](crate::State)'s has both.
+/// `Display` has one sentence, without the `source`; [`State`](crate::State)'s has both.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
-#[advice(hint = "look into the runtime's log at this time")]
+#[advice(hint = "check the runtime's log at this time")]
 pub enum ConnectionError {
-    /// There is no connection to the runtime's socket. The operating system's reason is
-    /// the `source`.
+    /// The connection to the runtime's socket failed. The `source` is the operating system's
+    /// error.
     #[error("cannot connect to {}", path.display())]
     #[advice(code = "connect", hint = connect_hint(source.kind()))]
     Connect {
@@ -28,8 +28,8 @@ pub enum ConnectionError {
         /// Why.
         source: io::Error,
     },
-    /// The runtime has closed the connection: it has ended or restarted, it gave up
-    /// waiting for the plugin, or NRI in it has been switched off.
+    /// The runtime has closed the connection: it has ended or restarted, the plugin was too
+    /// late, or NRI was disabled.
     #[error("the runtime has closed the connection")]
     #[advice(code = "closed")]
     Closed,
@@ -37,11 +37,14 @@ pub enum ConnectionError {
     #[error("the connection to the runtime broke")]
     #[advice(code = "broken")]
     Broken(#[source] io::Error),
-    /// What came is not NRI. Nothing after it can be understood.
-    #[error("what came from the runtime is not NRI: {0}")]
-    #[advice(code = "protocol", hint = "check that the socket is the one of NRI")]
+    /// The received bytes are not NRI. The connection is unusable from then on.
+    #[error("the runtime sent data that is not NRI: {0}")]
+    #[advice(
+        code = "protocol",
+        hint = "check that the socket is the runtime's NRI socket"
+    )]
     Protocol(String),
-    /// The runtime reads nothing of what it is sent.
+    /// The runtime does not read from the connection.
     #[error("the runtime has read nothing for ten seconds")]
     #[advice(code = "not-read")]
     NotRead,
@@ -49,33 +52,32 @@ pub enum ConnectionError {
     #[error("the runtime refuses the registration: {0}")]
     #[advice(code = "registration", hint = "check the plugin's index and name")]
     Registration(String),
-    /// The runtime has accepted the connection and does nothing more.
+    /// The runtime has accepted the connection and does not continue.
     #[error("the runtime did not {step} within {} s", limit.as_secs())]
     #[advice(code = "silent")]
     Unresponsive {
-        /// What it did not do.
+        /// The missing step.
         step: &'static str,
         /// How long it had.
         limit: Duration,
     },
-    /// The plugin's `configure` or `synchronize` refused.
+    /// The plugin's `configure` or `synchronize` returned a refusal.
     #[error("the plugin refused: {0}")]
     #[advice(code = "refused", hint = "see the plugin's reason")]
     Refused(Refusal),
-    /// The plugin's method of this name, `configure` or `synchronize`, did not return in
-    /// the time that it had.
+    /// The plugin's `configure` or `synchronize` did not return in time.
     #[error("the plugin's {method} did not return within {}", seconds(*limit))]
     #[advice(
         code = "late",
-        hint = "put slow work into a task of its own, and answer without it"
+        hint = "run slow work in a task of its own, and answer without waiting for it"
     )]
     Late {
-        /// Which.
+        /// The method.
         method: &'static str,
         /// How long it had.
         limit: Duration,
     },
-    /// The plugin's method of this name, `configure` or `synchronize`, panicked.
+    /// The plugin's `configure` or `synchronize` panicked.
     #[error("the plugin's {0} panicked")]
     #[advice(code = "panicked", hint = "look for the panic in the plugin's own log")]
     Panicked(&'static str),
@@ -93,59 +95,59 @@ pub enum ConnectionError {
     },
 }
 
-/// Why the runtime has not updated containers, or may not have.
+/// Why an update of containers failed, or may have failed.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum UpdateError {
-    /// There is no registration at the moment.
+    /// The plugin is not registered now.
     #[error("the plugin is not registered with the runtime")]
     #[advice(
         code = "not-registered",
-        hint = "wait until the service's state is registered, which says why it is not"
+        hint = "wait until the service's state is registered; until then the state has the reason"
     )]
     NotRegistered,
-    /// The connection was lost, so that nothing is known of the updates.
+    /// The connection was lost; the result of the updates is unknown.
     #[error("the connection to the runtime was lost during the update")]
     #[advice(
         code = "lost",
-        hint = "see in the next synchronize what the containers have, and update them again"
+        hint = "compare with the containers in the next synchronize, and update them again"
     )]
     Lost,
-    /// The runtime did not answer, so that nothing is known of the updates.
+    /// The runtime did not answer; the result of the updates is unknown.
     #[error("the runtime did not answer the update within {} s", .0.as_secs())]
     #[advice(
         code = "timed-out",
-        hint = "look into the runtime's log at this time, and await no update in a method of \
+        hint = "check the runtime's log at this time, and do not await an update in a method of \
                 the plugin"
     )]
     TimedOut(Duration),
-    /// The runtime refuses.
+    /// The runtime refuses the update.
     #[error("the runtime refuses the update: {0}")]
     #[advice(
         code = "refused",
-        hint = "look into the runtime's log for the update that failed, or set its \
+        hint = "find the failed update in the runtime's log, or set its \
                 ignore_failure"
     )]
     Refused(String),
-    /// More than a message can carry: at most 4 MiB.
-    #[error("the update is too long: {0} bytes, where 4194304 are the most")]
-    #[advice(code = "too-long", hint = "make several updates of it")]
+    /// The update is longer than a message can be: 4 MiB.
+    #[error("the update is too long: {0} bytes, the limit is 4194304")]
+    #[advice(code = "too-long", hint = "split it into several updates")]
     TooLong(u32),
 }
 
 fn connect_hint(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::NotFound => {
-            "mount the directory of the socket, and switch NRI on in the runtime \
+            "mount the directory of the socket, and enable NRI in the runtime \
              (containerd before 2.0: [plugins.\"io.containerd.nri.v1.nri\"] disable = false)"
         }
         io::ErrorKind::ConnectionRefused => {
-            "start the runtime: the socket is that of one that has ended"
+            "start the runtime: its socket exists, but nothing listens on it"
         }
         io::ErrorKind::PermissionDenied => {
-            "run the plugin as root: the socket and its directory are root's"
+            "run the plugin as root: the socket and its directory belong to root"
         }
-        _ => "check that the path is that of the runtime's NRI socket",
+        _ => "check that the path is the runtime's NRI socket",
     }
 }
 
@@ -168,12 +170,14 @@ impl From<CallError> for UpdateError {
             CallError::TimedOut(limit) => Self::TimedOut(limit),
             CallError::Refused(status) => Self::Refused(status.message),
             CallError::TooLong(error) => Self::TooLong(error.0),
-            CallError::Decode(error) => Self::Refused(format!("its answer is no answer: {error}")),
+            CallError::Decode(error) => {
+                Self::Refused(format!("its answer cannot be decoded: {error}"))
+            }
         }
     }
 }
 
-/// `1.8 s`; below a second two digits: `0.36 s`.
+/// Formats a time: `1.8 s`; below a second with two digits: `0.36 s`.
 pub(crate) fn seconds(time: Duration) -> String {
     let digits = if time < Duration::from_secs(1) { 2 } else { 1 };
     format!("{:.digits$} s", time.as_secs_f64())
@@ -192,16 +196,16 @@ mod tests {
     }
 
     #[test]
-    fn the_hint_for_a_connection_is_about_its_reason() {
-        for (kind, says) in [
-            (io::ErrorKind::NotFound, "switch NRI on"),
+    fn the_hint_of_a_connect_error_matches_its_reason() {
+        for (kind, part) in [
+            (io::ErrorKind::NotFound, "enable NRI"),
             (io::ErrorKind::ConnectionRefused, "start the runtime"),
             (io::ErrorKind::PermissionDenied, "as root"),
             (io::ErrorKind::NotADirectory, "check that the path"),
         ] {
             let (path, source) = ("/x".into(), io::Error::from(kind));
             let error = ConnectionError::Connect { path, source };
-            assert!(error.hint().contains(says), "{kind}: {}", error.hint());
+            assert!(error.hint().contains(part), "{kind}: {}", error.hint());
         }
     }
 }

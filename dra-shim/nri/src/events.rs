@@ -1,4 +1,4 @@
-//! Sets of events, as a plugin subscribes to them.
+//! Sets of events, for a plugin's subscription.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
@@ -7,7 +7,7 @@ use std::ops::{BitOr, BitOrAssign};
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Events(i32);
 
-/// In the order of NRI's enumeration: the event with number N is bit N-1.
+/// NRI's names in the order of its enumeration: the event with number N is bit N-1.
 const NAMES: [&str; 14] = [
     "RunPodSandbox",
     "StopPodSandbox",
@@ -28,7 +28,7 @@ const NAMES: [&str; 14] = [
 // === impl Events ===
 
 impl Events {
-    /// No event. A plugin cannot subscribe to none: for NRI that means all.
+    /// No event. A plugin cannot subscribe to this: for NRI it means all events.
     pub const NONE: Self = Self(0);
     /// [`run_pod_sandbox`](crate::Plugin::run_pod_sandbox)
     pub const RUN_POD_SANDBOX: Self = Self(1);
@@ -59,20 +59,20 @@ impl Events {
     /// [`validate`](crate::Plugin::validate); NRI 0.10
     pub const VALIDATE: Self = Self(1 << 13);
 
-    /// The events of every NRI that speaks this protocol.
+    /// Events of every NRI version with this protocol.
     pub(crate) const SINCE_0_2: Self = Self((1 << 11) - 1);
-    /// The events since NRI 0.10.
+    /// Events since NRI 0.10.
     pub(crate) const SINCE_0_10: Self = Self((1 << 14) - 1);
 
     /// Every event that this library knows.
     pub const ALL: Self = Self::SINCE_0_10;
 
-    /// As in NRI's answer to `Configure`.
+    /// The mask for the answer to `Configure`.
     pub(crate) const fn mask(self) -> i32 {
         self.0
     }
 
-    /// The mask of a subscription; `None` with a bit that is no event.
+    /// The events of a subscription's mask; `None` if a bit is no event.
     #[cfg(feature = "testing")]
     pub(crate) const fn from_mask(mask: i32) -> Option<Self> {
         if mask & !Self::ALL.0 == 0 {
@@ -82,23 +82,23 @@ impl Events {
         }
     }
 
-    /// Whether it has no event.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it has all events of `other`.
+    /// Whether the set has all events of `other`.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The events that are in both.
+    /// The events in both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// The events of this one that are not in `other`.
+    /// The events of this set that are not in `other`.
     #[must_use]
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_shown_by_the_names_of_its_events() {
+    fn a_set_is_displayed_as_the_names_of_its_events() {
         let two = Events::REMOVE_CONTAINER | Events::CREATE_CONTAINER;
         assert_eq!(two.to_string(), "CreateContainer, RemoveContainer");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A runtime that does what no runtime does: nothing of it may panic, or keep the plugin from
+//! Tests with a hostile runtime: it must neither cause a panic nor keep the plugin from
 //! registering with a real one.
 
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -24,7 +24,7 @@ use crate::wire::{
 };
 use crate::{ConnectionError, Context, Creation, Events, Plugin, Refusal, Service, State};
 
-/// The give-up deadline of everything that is waited for.
+/// Time limit of every wait.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Answers with a mebibyte, at once or after a pause, or never.
@@ -60,7 +60,7 @@ impl Plugin for Target {
     }
 }
 
-/// The hostile end, and the service at the other.
+/// A service, and the hostile end of its connection.
 fn mk_service(target: Target) -> (Service, UnixStream) {
     let (ours, theirs) = StdUnixStream::pair().unwrap();
     theirs.set_nonblocking(true).unwrap();
@@ -110,7 +110,7 @@ fn create(stream: u32, name_length: usize) -> Vec<u8> {
     request(stream, "CreateContainer", &create, LIMIT)
 }
 
-/// What a well-behaved runtime sends: the answer to the registration, and calls.
+/// Messages of a well-behaved runtime: the answer to the registration, and calls.
 fn conversation() -> Vec<u8> {
     let seconds = Duration::from_secs(2);
     let configure = ConfigureRequest {
@@ -153,7 +153,7 @@ fn conversation() -> Vec<u8> {
     bytes
 }
 
-/// Frame headers with any payload: past the first check.
+/// Valid frame headers with any payload, which pass the first check.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let frame = (
         prop_oneof![Just(1_u32), Just(2), any::<u32>()],
@@ -170,7 +170,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Messages with any payload: past the second one.
+/// Valid messages with any payload, which pass the second check.
 fn messages() -> impl Strategy<Value = Vec<u8>> {
     let one = (
         any::<bool>(),
@@ -197,7 +197,7 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// The conversation, with bytes changed, and cut off: past most of the others.
+/// The conversation with changed bytes, truncated, which passes most other checks.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let bytes = conversation();
     let length = bytes.len();
@@ -218,9 +218,9 @@ async fn attack(bytes: &[u8]) -> Arc<ConnectionError> {
     let _ = stream.shutdown().await;
     let mut answers = Vec::new();
     let read = timeout(LIMIT, stream.read_to_end(&mut answers)).await;
-    let _ = read.expect("the service keeps a connection without another end");
+    let _ = read.expect("the service keeps a closed connection");
     let ended = timeout(LIMIT, service.ended()).await;
-    ended.expect("the service goes on without a connection")
+    ended.expect("the service continues without a connection")
 }
 
 proptest! {
@@ -228,12 +228,12 @@ proptest! {
 
     // req: NRI-8
     #[test]
-    fn whatever_comes_ends_the_connection_and_nothing_else(
+    fn hostile_bytes_end_only_the_connection(
         bytes in prop_oneof![vec(any::<u8>(), 0..400), frames(), messages(), damaged()],
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            // A panic of a task is one of the library: the plugin does not panic.
+            // A panic of a task is one of the library: this plugin does not panic.
             let (panics, _guard) = count_panics();
             attack(&bytes).await;
             assert_eq!(panics.load(Ordering::SeqCst), 0);
@@ -253,7 +253,7 @@ impl Drop for Uncount {
     }
 }
 
-/// Panics of this thread, where a task's panic does not fail the test.
+/// Counts panics of this thread: a task's panic does not fail the test.
 fn count_panics() -> (Arc<AtomicUsize>, Uncount) {
     static HOOK: std::sync::Once = std::sync::Once::new();
     HOOK.call_once(|| {
@@ -273,29 +273,29 @@ fn count_panics() -> (Arc<AtomicUsize>, Uncount) {
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_nri_are_named_in_one_error() {
-    for (bytes, says) in [
+async fn bytes_that_are_not_nri_give_one_error_with_the_reason() {
+    for (bytes, reason) in [
         (
             [0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff].as_slice(),
-            "it sent a frame of 4294967295 bytes, where 4194314 are the most",
+            "frame of 4294967295 bytes, the limit is 4194314",
         ),
         (
             b"HTTP/1.1 400 Bad Request",
-            "it sent a frame for connection 1213486160, where 1 and 2 are the only ones",
+            "frame for connection 1213486160, only 1 and 2 exist",
         ),
         (
             // A frame of ten bytes: the header of a message that is too long.
             &[
                 0, 0, 0, 1, 0, 0, 0, 10, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1, 1, 0,
             ],
-            "it sent a message of 2147483647 bytes, where 4194304 are the most",
+            "message of 2147483647 bytes, the limit is 4194304",
         ),
     ] {
         let error = attack(bytes).await;
         assert_eq!(error.code(), "protocol");
         assert_eq!(
             error.to_string(),
-            format!("what came from the runtime is not NRI: {says}")
+            format!("the runtime sent data that is not NRI: {reason}")
         );
     }
 }
@@ -320,7 +320,7 @@ async fn a_plugin_registers_after_any_number_of_hostile_connections() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_accepts_and_says_nothing_is_given_up() {
+async fn a_runtime_that_accepts_and_sends_nothing_is_given_up() {
     let (mut service, stream) = mk_service(Target::default());
     let ended = service.ended().await;
     assert_eq!(
@@ -343,7 +343,7 @@ async fn a_runtime_that_registers_and_does_not_configure_is_given_up() {
     );
 }
 
-/// Writes calls until nothing more is taken for a second, and returns how many bytes were.
+/// Writes calls until the service takes no bytes for a second, and returns how many it took.
 async fn flood(stream: &mut UnixStream, name_length: usize) -> usize {
     let mut taken = 0;
     for stream_id in (11_u32..).step_by(2) {
@@ -393,7 +393,7 @@ async fn a_hundred_calls_at_once_are_all_answered() {
             .into_iter()
             .all(|(_, response)| response.into_answer().is_ok())
     );
-    // The others wait, and nothing is dropped.
+    // The others wait; none is dropped.
     assert_eq!(most.load(Ordering::SeqCst), 16);
     drop(service);
 }
@@ -403,13 +403,13 @@ async fn a_runtime_that_reads_no_answers_is_dropped() {
     let (mut service, mut stream) = mk_service(Target::default());
     stream.write_all(&conversation()).await.unwrap();
     let taken = flood(&mut stream, 1000).await;
-    // Each of some bytes has an answer of a mebibyte.
+    // Each call is a few bytes, its answer a mebibyte.
     assert!(taken < 1 << 20, "{taken} bytes");
     let ended = timeout(LIMIT, service.ended()).await.unwrap();
     assert_eq!(ended.code(), "not-read");
 }
 
-/// The answers to calls, by their streams.
+/// Reads the answers to calls, with their streams.
 async fn answers(stream: &mut UnixStream, count: usize) -> Vec<(u32, Response)> {
     let mut assembler = Assembler::default();
     let mut answers = Vec::new();
@@ -434,7 +434,7 @@ async fn answers(stream: &mut UnixStream, count: usize) -> Vec<(u32, Response)> 
 }
 
 #[tokio::test]
-async fn a_call_that_is_wrong_gets_an_error_and_the_next_one_is_answered() {
+async fn an_invalid_call_gets_an_error_and_the_next_one_is_answered() {
     let (service, mut stream) = mk_service(Target::default());
     let second = Duration::from_secs(1);
     let register = RegisterPluginRequest {

@@ -1,21 +1,20 @@
-//! What a plugin is to the runtime, apart from its methods.
+//! A plugin's identity, and its policy for late answers.
 
 use std::fmt;
 
-/// What a call is answered with that the plugin has not answered by its deadline. A late
-/// `configure` or `synchronize` is answered with an error in either case, which ends the
-/// registration: nothing is known of what the plugin knows.
+/// The library's answer to a call that the plugin has not answered by its deadline. A late
+/// `configure` or `synchronize` always gets an error, which ends the registration, because the
+/// plugin's state is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Late {
-    /// As if the plugin had nothing to change, which is what the runtime does too, after
-    /// it has dropped a plugin that is late.
+    /// An empty answer: no changes. The runtime would do the same after dropping a late plugin.
     #[default]
     Allow,
-    /// With a refusal, where a refusal fails something. For a plugin that guards.
+    /// A refusal, for calls that a refusal can fail. For a plugin that enforces a policy.
     Refuse,
 }
 
-/// Who the plugin is, to the runtime.
+/// The plugin's identity for the runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     /// Two digits.
@@ -26,7 +25,7 @@ pub(crate) struct Identity {
 
 // === impl Identity ===
 
-/// As the runtime's log shows it: `50-logger`.
+/// The form in the runtime's log: `50-logger`.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.index, self.name)

@@ -1,11 +1,11 @@
-//! The connection that a runtime gives to the plugins that it starts.
+//! The connection that a runtime passes to a plugin that it starts.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
-/// The variables with which NRI starts a plugin.
+/// Environment variables with which NRI starts a plugin.
 const SOCKET: &str = "NRI_PLUGIN_SOCKET";
 const NAME: &str = "NRI_PLUGIN_NAME";
 const INDEX: &str = "NRI_PLUGIN_IDX";
@@ -21,7 +21,7 @@ pub(crate) struct Inherited {
 // === impl Inherited ===
 
 impl Inherited {
-    /// `None`: the runtime has not started this process.
+    /// Takes the connection from the environment. `None`: the runtime has not started this process.
     pub(crate) fn find() -> Option<Result<Self, String>> {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let number = variable(SOCKET)?;
@@ -38,22 +38,22 @@ fn connection(number: &str) -> Result<UnixStream, String> {
         .parse()
         .ok()
         .filter(|fd| *fd >= 0)
-        .ok_or_else(|| format!("{SOCKET} is {number:?}, which is no file descriptor"))?;
+        .ok_or_else(|| format!("{SOCKET} is {number:?}, not a file descriptor"))?;
     let stream = UnixStream::from(
         duplicate(fd).map_err(|error| format!("file descriptor {fd} of {SOCKET}: {error}"))?,
     );
-    // Of anything that is no socket of this family it fails.
+    // Fails for anything but a connected unix socket.
     match stream.peer_addr() {
         Ok(_) => Ok(stream),
         Err(error) => Err(format!(
-            "file descriptor {fd} of {SOCKET} is no connected unix socket: {error}"
+            "file descriptor {fd} of {SOCKET} is not a connected unix socket: {error}"
         )),
     }
 }
 
-/// A descriptor of our own for what a number means. To take the number itself would need
-/// `unsafe`: nothing proves that nobody else owns it. The kernel copies it for us instead,
-/// as it does between processes. The number stays open until the process ends; Linux 5.6.
+/// Duplicates the file descriptor `fd`. Taking the number itself would need `unsafe`, because
+/// other code of the process may own it. So the kernel copies it, as between processes (Linux
+/// 5.6). `fd` stays open until the process ends.
 fn duplicate(fd: i32) -> rustix::io::Result<OwnedFd> {
     let this = pidfd_open(getpid(), PidfdFlags::empty())?;
     pidfd_getfd(this.as_fd(), fd, PidfdGetfdFlags::empty())
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_taken_by_its_number() {
+    fn a_socket_is_duplicated_by_its_number() {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let mut taken = connection(&theirs.as_raw_fd().to_string()).unwrap();
         taken.write_all(b"x").unwrap();
@@ -77,13 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_no_connected_socket_is_an_error_that_names_it() {
-        for (number, says) in [("x", "is \"x\""), ("-1", "is \"-1\""), ("9999", "9999")] {
+    fn the_error_names_a_number_that_is_not_a_connected_socket() {
+        for (number, part) in [("x", "is \"x\""), ("-1", "is \"-1\""), ("9999", "9999")] {
             let error = connection(number).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(part), "{error}");
         }
         let file = tempfile::tempfile().unwrap();
         let error = connection(&file.as_raw_fd().to_string()).unwrap_err();
-        assert!(error.contains("no connected unix socket"), "{error}");
+        assert!(error.contains("not a connected unix socket"), "{error}");
     }
 }

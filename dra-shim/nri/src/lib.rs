@@ -1,15 +1,15 @@
 //! Plugins of the Node Resource Interface (NRI), for containerd and CRI-O.
 //!
-//! A plugin implements [`Plugin`]: it states its [`Events`], and has a method for each. The
-//! runtime calls them when a pod or a container comes or goes, and does what they answer:
-//! adjusts a container that is created, updates others, or refuses.
+//! A plugin implements [`Plugin`]: it returns its [`Events`] and has a method for each. The
+//! runtime calls these when a pod or container is created, changed, stopped or removed, and
+//! applies the answer: it adjusts the new container, updates others, or fails the request.
 //! [`Service::builder`] connects, registers, and keeps the plugin registered.
 //!
 //! ```
 //! use nri_plugin::api::{Container, ContainerAdjustment, PodSandbox};
 //! use nri_plugin::{Context, Creation, Events, Plugin, Refusal, Service};
 //!
-//! /// Tells each container its pod's name.
+//! /// Gives each container its pod's name.
 //! struct Names;
 //!
 //! impl Plugin for Names {
@@ -41,46 +41,46 @@
 //! |---|---|
 //! | events and their answers | [`Plugin`], [`api`], [`Refusal`] |
 //! | how long a method may take | [`Context`], [`Late`] |
-//! | what the runtime can do | [`Runtime`] |
+//! | version and events of the runtime | [`Runtime`] |
 //! | updates at any time | [`ServiceBuilder::start_with`], [`Updates`] |
-//! | readiness, and why there is no registration | [`State`], [`ConnectionError`] |
+//! | readiness, and why the plugin is not registered | [`State`], [`ConnectionError`] |
 //! | a fake runtime for tests | `testing`, with the feature of this name |
 //!
-//! Registrations, why there is none, late answers and panics are logged through `tracing`.
-//! The README has the `main` of a whole plugin, the runtimes' versions, and what a plugin's
-//! pod needs.
+//! Registrations, failed ones, late answers and panics are logged through `tracing`. The
+//! README has the `main` of a complete plugin, the runtimes' versions, and what a plugin's pod
+//! needs.
 //!
 //! # Inside
 //!
 //! ```text
 //!            runtime (containerd, CRI-O)
-//!                 ▲  unix socket, made again when it is lost (service, backoff)
+//!                 ▲  unix socket, reconnected when lost (service, backoff)
 //!                 ▼
 //!               trunk ── frames of two connections, ttrpc messages in them (wire)
 //!       1: calls  │  ▲  2: RegisterPlugin, UpdateContainers
 //!                 ▼  │
-//!      plugin_service session ── registers; Configure and Synchronize make it registered
+//!      plugin_service session ── registers; complete after Configure and Synchronize
 //!                 │       └────► State (watch)       ▲
 //!                 ▼                               Updates
 //!              Plugin
 //! ```
 //!
-//! * `wire` is bytes: what a frame and a message are, and what is none. No I/O.
-//! * `trunk` reads and writes them. It serves at most 16 calls at once, each in a task of its
-//!   own, answers each in time, and makes calls.
-//! * `plugin_service` turns the runtime's calls into those of [`Plugin`]'s methods.
-//!   `synchronization` puts the pods and containers together that come in parts.
-//! * `session` is one connection from the registration on; `service` makes the next one.
-//! * `runtime` knows which events a runtime knows.
+//! * `wire` encodes and decodes frames and messages. No I/O.
+//! * `trunk` reads and writes them. It serves at most 16 calls at once, each in its own task,
+//!   answers each in time, and makes calls.
+//! * `plugin_service` turns the runtime's calls into calls of [`Plugin`]'s methods.
+//!   `synchronization` joins pods and containers that are sent in parts.
+//! * `session` is one connection from the registration on; `service` opens the next one.
+//! * `runtime` decides which events a runtime knows.
 //! * `inherited` is the connection of a plugin that the runtime has started.
 //!
 //! ## Why not the `ttrpc` crate
 //!
-//! Three reasons, each of which would do. Frames: NRI's multiplexer in Go drops a connection
-//! whose frames are not cut as Go's ttrpc cuts them, and a byte stream under a ttrpc library
-//! cannot cut them. Panics: `ttrpc` 0.10 does not answer a call whose handler panics.
-//! Dependencies: it needs either `protoc` or a second protobuf library. NRI has no streaming
-//! methods, so what is left of ttrpc is small.
+//! Three reasons, each sufficient. Frames: NRI's multiplexer in Go drops a connection whose
+//! frames are not split as Go's ttrpc splits them, and a byte stream under a ttrpc library
+//! cannot do that. Panics: `ttrpc` 0.10 does not answer a call whose handler panics.
+//! Dependencies: it needs `protoc` or a second protobuf library. NRI has no streaming methods,
+//! so the rest of ttrpc is small.
 #![forbid(unsafe_code)]
 
 pub mod api;

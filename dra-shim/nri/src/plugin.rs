@@ -1,4 +1,4 @@
-//! What the author of a plugin implements: [`Plugin`], and its answers.
+//! The trait [`Plugin`] that a plugin implements, and its answers.
 
 use std::future::Future;
 
@@ -11,34 +11,34 @@ use crate::events::Events;
 use crate::refusal::Refusal;
 use crate::runtime::Runtime;
 
-/// A plugin of NRI: states its events, and implements their methods. The others do nothing.
+/// An NRI plugin: returns its events and implements their methods. The default methods do nothing.
 ///
 /// # Guarantees of the library
 ///
-/// * **Time.** The runtime gets an answer before it gives up, since a runtime drops a
-///   plugin that is late. [`Context::deadline`] is when the library answers in the plugin's
-///   place, with what [`ServiceBuilder::on_late`](crate::ServiceBuilder::on_late) says.
-/// * **Panics.** A panic becomes an error answer for its call, which says no more than
-///   that the plugin panicked. Other calls, and the connection, go on. One in `configure`
-///   or `synchronize` ends the registration, as one of these that is late does.
-/// * **Concurrency.** At most 16 calls at once. A runtime of today makes one at a time,
-///   except for `validate`; a method must not assume that it is alone.
+/// * **Time.** The runtime always gets an answer in time, because it drops late plugins. At
+///   [`Context::deadline`] the library answers in the plugin's place, as set with
+///   [`ServiceBuilder::on_late`](crate::ServiceBuilder::on_late).
+/// * **Panics.** A panic fails its call with an error that only reports the panic. Other calls
+///   and the connection continue. A panic in `configure` or `synchronize` ends the registration,
+///   like a late answer of these.
+/// * **Concurrency.** At most 16 calls at once. Today's runtimes make one at a time, except for
+///   `validate`, but a method must not rely on that.
 ///
 /// # Cancellation
 ///
-/// A method's future is **dropped** at its deadline, when the connection is lost, and at
-/// the end of a shutdown. What must go on belongs in a task of its own. Blocking work goes
-/// through `tokio::task::spawn_blocking`, with a clone of the context whose
-/// [`Context::cancellation`] tells it to stop.
+/// A method's future is **dropped** at its deadline, when the connection is lost, and at the
+/// end of a shutdown. Spawn a task for work that must continue. Run blocking work with
+/// `tokio::task::spawn_blocking` and a clone of the context, and stop it on
+/// [`Context::cancellation`].
 ///
 /// # Errors
 ///
-/// A [`Refusal`] fails the call, and what it is about where the method says so. No other
-/// answer of a plugin reaches the user.
+/// A [`Refusal`] fails the call, and the runtime's operation where the method's description
+/// says so. It is the only answer of a plugin that reaches the user.
 ///
 /// # Order of calls
 ///
-/// In containerd 2.3, for plugins that keep something for each container:
+/// In containerd 2.3, for plugins that keep state for each container:
 ///
 /// | what happens | what the runtime calls, each once |
 /// |---|---|
@@ -51,19 +51,19 @@ use crate::runtime::Runtime;
 /// | any plugin refuses a pod | `stop_pod_sandbox`, `remove_pod_sandbox` |
 ///
 /// `remove_container` may name a container that the plugin has never seen, because it had exited
-/// before `synchronize`. It is not called for a container that had exited before containerd was
-/// started. So forget a container in `stop_container`, and replace all state in `synchronize`.
+/// before `synchronize`. It is not called for a container that had exited before containerd
+/// started. So drop a container's state in `stop_container`, and replace all state in
+/// `synchronize`.
 pub trait Plugin: Send + Sync + 'static {
-    /// The events that the plugin needs. Those that the runtime does not know are left out
-    /// of the subscription: [`Plugin::configure`] is told.
+    /// The events that the plugin needs. The subscription leaves out events that the runtime
+    /// does not know; [`Plugin::configure`] gets them.
     fn events(&self) -> Events;
 
-    /// The connection is made, and the runtime says who it is. `config` is the text that
-    /// the administrator has put beside a plugin that the runtime starts; empty otherwise.
+    /// Called first on every connection, with the runtime's description. `config` is the
+    /// administrator's configuration for a plugin that the runtime starts; empty otherwise.
     ///
-    /// Called for every connection. A refusal ends it; the service makes another one, at
-    /// most every five seconds. A plugin that is useless without some event refuses if
-    /// [`Runtime::unknown_events`] has it.
+    /// A refusal ends the connection; the service reconnects, at most every five seconds. A
+    /// plugin that needs an event refuses if [`Runtime::unknown_events`] has it.
     fn configure(
         &self,
         context: &Context,
@@ -74,10 +74,10 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// The pods and containers that exist, once for every connection, before the first
-    /// event; containerd leaves out containers that have exited. Forget what is not in here:
-    /// events of the time without a connection are lost. The updates are applied. A refusal
-    /// ends the connection, as that of `configure`.
+    /// Called with the existing pods and containers, once per connection, before the first
+    /// event. containerd leaves out exited containers. Drop the state of all others: events
+    /// during the time without a connection are lost. The runtime applies the returned updates.
+    /// A refusal ends the connection, as in `configure`.
     fn synchronize(
         &self,
         context: &Context,
@@ -88,8 +88,8 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(Vec::new()) }
     }
 
-    /// A pod's sandbox has been made; it is not running yet. A refusal fails the pod, which
-    /// kubelet tries again.
+    /// A pod's sandbox has been created and is not running yet. A refusal fails the pod; kubelet
+    /// retries.
     fn run_pod_sandbox(
         &self,
         context: &Context,
@@ -99,7 +99,7 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// A pod's resources are about to be changed, to these. A refusal fails that.
+    /// A pod's resources are about to change to these. A refusal fails the change.
     fn update_pod_sandbox(
         &self,
         context: &Context,
@@ -141,14 +141,12 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// A container is about to be created as `container` says, which has what kubelet asked
-    /// for and what plugins before this one have added. In containerd the nodes of CDI
-    /// devices that kubelet asked for are among `linux.devices` already; `cdi_devices` has
-    /// their names since NRI 0.10.
+    /// A container is about to be created. `container` has kubelet's request and the adjustments
+    /// of earlier plugins. In containerd, `linux.devices` already has the nodes of the CDI devices
+    /// that kubelet has requested; `cdi_devices` has their names since NRI 0.10.
     ///
-    /// A refusal fails the creation with its sentence in an event of the pod; kubelet tries
-    /// again with back-off. An adjustment that is in conflict with another plugin's fails
-    /// it as well.
+    /// A refusal fails the creation, with its sentence in an event of the pod; kubelet retries
+    /// with back-off. An adjustment in conflict with another plugin's fails it, too.
     fn create_container(
         &self,
         context: &Context,
@@ -159,7 +157,7 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(Creation::default()) }
     }
 
-    /// A container has been created, as `container` says after all plugins.
+    /// A container has been created. `container` has the adjustments of all plugins.
     fn post_create_container(
         &self,
         context: &Context,
@@ -170,8 +168,8 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// A container is about to be started. A refusal fails that with containerd; CRI-O 1.34
-    /// logs it, and starts the container.
+    /// A container is about to be started. With containerd a refusal fails the start; CRI-O 1.34
+    /// logs it and starts the container.
     fn start_container(
         &self,
         context: &Context,
@@ -193,7 +191,7 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// A container's resources are about to be changed, to these. An update of the same
+    /// A container's resources are about to change to these. A returned update of the same
     /// container replaces them. A refusal fails the change.
     fn update_container(
         &self,
@@ -217,9 +215,9 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// A container has stopped, or is being stopped, or its creation or its start has failed,
-    /// which may have been the refusal of any plugin. Once for each. The updates are of
-    /// other containers, such as those that get what this one had.
+    /// A container has stopped or is being stopped, or its creation or start has failed, also
+    /// because of a plugin's refusal. Called once per container. The returned updates are for
+    /// other containers, for example those that get its resources.
     fn stop_container(
         &self,
         context: &Context,
@@ -230,8 +228,8 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(Vec::new()) }
     }
 
-    /// A container is removed: after `stop_container`, at once where its creation has
-    /// failed. It may be one that the plugin has never seen.
+    /// A container is removed, after `stop_container`; immediately if its creation has failed.
+    /// The plugin may never have seen it.
     fn remove_container(
         &self,
         context: &Context,
@@ -242,9 +240,9 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// All plugins have adjusted a container: the last word on what they did. `request` has
-    /// the container as it was before them, all adjustments, and who made which. A refusal
-    /// fails the creation with its sentence. NRI 0.10.
+    /// All plugins have adjusted a container; this call can still reject the result. `request`
+    /// has the container before the adjustments, all adjustments, and the plugin of each. A
+    /// refusal fails the creation with its sentence. NRI 0.10.
     fn validate(
         &self,
         context: &Context,
@@ -255,22 +253,22 @@ pub trait Plugin: Send + Sync + 'static {
     }
 }
 
-/// What a plugin asks for when a container is created. Nothing by default.
+/// A plugin's answer to the creation of a container. Empty by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Creation {
-    /// Changes to the container that is created.
+    /// Changes to the new container.
     pub adjustment: ContainerAdjustment,
     /// Updates of other containers, and evictions.
     pub changes: Changes,
 }
 
-/// Changes to containers that exist. None by default.
+/// Changes to existing containers. Empty by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     /// New resources of containers.
     pub updates: Vec<ContainerUpdate>,
-    /// Containers to stop, with reasons. **No runtime does it yet**: up to NRI 0.12.5 they
-    /// are accepted and ignored.
+    /// Containers to stop, with reasons. **Not implemented by any runtime**: NRI up to 0.12.5
+    /// accepts and ignores them.
     pub evictions: Vec<ContainerEviction>,
 }
 

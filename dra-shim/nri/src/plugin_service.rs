@@ -1,4 +1,4 @@
-//! NRI's service in the plugin: the runtime's calls, as calls of [`Plugin`]'s methods.
+//! NRI's service in the plugin: turns the runtime's calls into calls of [`Plugin`]'s methods.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,20 +23,20 @@ use crate::synchronization::Synchronization;
 use crate::trunk::{Answer, Call, Serve};
 use crate::wire::{Code, Status};
 
-/// Its name on the wire.
+/// The service's name on the wire.
 pub(crate) const PLUGIN_SERVICE: &str = "nri.pkg.api.v1alpha1.Plugin";
 
-/// NRI's default, until the runtime says its own.
+/// NRI's default, until the runtime sends its own.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How far a connection has come.
+/// The phase of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Phase {
     #[default]
     Connected,
     Configured(Arc<Runtime>),
     Synchronized(Arc<Runtime>),
-    /// It ends without a registration.
+    /// The connection ends without a registration.
     Failed(Arc<ConnectionError>),
 }
 
@@ -93,7 +93,7 @@ impl<P: Plugin> PluginService<P> {
             return Err(self.failed(ConnectionError::Refused(refusal)));
         }
         if runtime.events.is_empty() {
-            // An empty subscription would be one to all events.
+            // An empty subscription would mean all events.
             return Err(self.failed(ConnectionError::NoKnownEvent {
                 runtime: format!("{} {}", runtime.name, runtime.version),
                 events,
@@ -118,7 +118,7 @@ impl<P: Plugin> PluginService<P> {
             self.failed(ConnectionError::Protocol(text))
         })?;
         if more {
-            // The sign that this plugin can put parts together.
+            // Tells the runtime that this plugin can join parts.
             let answer = SynchronizeResponse {
                 more,
                 ..Default::default()
@@ -148,7 +148,7 @@ impl<P: Plugin> PluginService<P> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The events without an answer of their own.
+    /// Calls the method of an event whose answer is empty.
     async fn notify(
         &self,
         context: &Context,
@@ -172,7 +172,7 @@ impl<P: Plugin> PluginService<P> {
                 plugin.post_update_container(context, pod, container).await
             }
             Event::RemoveContainer => plugin.remove_container(context, pod, container).await,
-            // Those with an answer have calls of their own; the rest is unknown here.
+            // Events with an answer have separate calls; the rest is unknown here.
             _ => Ok(()),
         };
         done.map(|()| Vec::new()).map_err(refused)
@@ -264,9 +264,9 @@ impl<P: Plugin> Serve for PluginService<P> {
             "StopContainer" => return self.stop_container(context, payload).await,
             "UpdatePodSandbox" => return self.update_pod_sandbox(context, payload).await,
             "ValidateContainerAdjustment" => return self.validate(context, payload).await,
-            // Before NRI 0.12 every event without an answer of its own comes like this.
+            // Before NRI 0.12, all events with an empty answer use this call.
             "StateChange" => return self.state_change(context, payload).await,
-            // No runtime calls it: a runtime that ends closes the connection.
+            // No runtime calls this: at its end it closes the connection.
             "Shutdown" => return Ok(Vec::new()),
             "RunPodSandbox" => Event::RunPodSandbox,
             "StopPodSandbox" => Event::StopPodSandbox,
@@ -282,7 +282,7 @@ impl<P: Plugin> Serve for PluginService<P> {
                 return Err(Status::new(Code::Unimplemented, text));
             }
         };
-        // The requests of all of them have the same two fields, or the first of them.
+        // All these requests have the same two fields, or only the first.
         let request: PostCreateContainerRequest = decode(payload)?;
         self.notify(context, event, request.pod, request.container)
             .await
@@ -291,11 +291,11 @@ impl<P: Plugin> Serve for PluginService<P> {
     // req: NRI-7
     fn late(&self, method: &str, after: Duration) -> Answer {
         let refusal = Refusal::new(format_args!(
-            "the NRI plugin {} did not decide within {}",
+            "the NRI plugin {} did not answer within {}",
             self.name,
             seconds(after)
         ));
-        // An empty answer is the default of each: nothing is changed or rejected.
+        // For all other calls an empty answer means: no change, no rejection.
         match (method, self.late) {
             ("Configure", _) => Err(self.too_late("configure", after)),
             ("Synchronize", _) => Err(self.too_late("synchronize", after)),
@@ -324,13 +324,13 @@ fn decode<M: Message + Default>(request: &[u8]) -> Result<M, Status> {
     M::decode(request).map_err(wrong)
 }
 
-/// As Go's plugins refuse: an error without a code, whose text is the plugin's.
+/// A refusal in the form of Go plugins: an error without a code, with the plugin's text.
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn refused(refusal: Refusal) -> Status {
     Status::new(Code::Unknown, refusal.message())
 }
 
-/// As a validator refuses: an answer, to which the runtime adds who it was.
+/// A validator's rejection: a normal answer, to which the runtime adds the plugin's name.
 fn rejection(refusal: &Refusal) -> Vec<u8> {
     let answer = ValidateContainerAdjustmentResponse {
         reject: true,

@@ -1,16 +1,16 @@
-//! A plugin's no.
+//! A plugin's refusal.
 
 use std::fmt;
 
 use dra_common::joined_lines;
 
-/// The longest message in bytes. It ends up in an event of the pod, which the API server
-/// limits to 1024 bytes together with what the runtime and kubelet write around it.
+/// Maximum length of the message in bytes. It becomes part of a pod event, for which the API
+/// server allows 1024 bytes, including the text that the runtime and kubelet add.
 const MAX_MESSAGE: usize = 800;
 
-/// Why a plugin refuses: one sentence for the user. That of a
-/// [`create_container`](crate::Plugin::create_container) stands in an event of the pod,
-/// after `rpc error: code = Unknown desc = ` and what the runtime writes around it. Write for the
+/// The reason for a plugin's refusal: one sentence for the user. A refused
+/// [`create_container`](crate::Plugin::create_container) gets an event of the pod, with the
+/// sentence after `rpc error: code = Unknown desc = ` and the runtime's own text. Write for the
 /// pod's owner: what is wrong, and what to do.
 ///
 /// ```text
@@ -22,8 +22,8 @@ pub struct Refusal(String);
 // === impl Refusal ===
 
 impl Refusal {
-    /// With this sentence: one line, without control characters and without those of
-    /// Unicode that reorder text, at most 800 bytes.
+    /// A refusal with this sentence. It is reduced to one line of at most 800 bytes, without
+    /// control characters and without Unicode characters that reorder text.
     pub fn new(reason: impl fmt::Display) -> Self {
         let mut text = joined_lines(&reason.to_string(), MAX_MESSAGE);
         if text.is_empty() {

@@ -1,18 +1,18 @@
-//! The runtime at the other end, and which events it knows.
+//! The container runtime, and the events that it knows.
 
 use std::time::Duration;
 
 use crate::api::generated::ConfigureRequest;
 use crate::events::Events;
 
-/// NRI's default, for runtimes that do not say (before NRI 0.8).
+/// NRI's default, for runtimes that do not send it (before NRI 0.8).
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(5);
-/// NRI's default, for runtimes that do not say (before NRI 0.8).
+/// NRI's default, for runtimes that do not send it (before NRI 0.8).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The runtime that the plugin is registered with, as it describes itself.
+/// The runtime's description of itself.
 ///
-/// A plugin that needs some event refuses in `configure`:
+/// A plugin that needs an event refuses in `configure`:
 ///
 /// ```
 /// use nri_plugin::{Context, Events, Plugin, Refusal, Runtime};
@@ -37,25 +37,25 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Runtime {
     /// `containerd` or `cri-o`.
     pub name: String,
-    /// Its version, as it writes it: `v2.3.0`, `1.34.1`.
+    /// The runtime's version in its own format: `v2.3.0`, `1.34.1`.
     pub version: String,
-    /// The version of its NRI, such as `v0.12.0`. Empty before NRI 0.12.
+    /// The runtime's NRI version, such as `v0.12.0`. Empty before NRI 0.12.
     pub nri_version: String,
-    /// How long it waits for a plugin's registration.
+    /// How long the runtime waits for a plugin's registration.
     pub registration_timeout: Duration,
-    /// How long it waits for each answer.
+    /// How long the runtime waits for each answer.
     pub request_timeout: Duration,
-    /// The plugin's subscription: those of its events that the runtime knows.
+    /// The plugin's subscription: its events that the runtime knows.
     pub events: Events,
-    /// Events of the plugin that the runtime does not know, so that they never happen. To
-    /// ask for one would end the registration.
+    /// Events of the plugin that the runtime does not know, and never sends. Subscribing to one
+    /// would end the registration.
     pub unknown_events: Events,
 }
 
 // === impl Runtime ===
 
 impl Runtime {
-    /// From its request, for a plugin that wants these events.
+    /// Reads the request for a plugin with the events `wanted`.
     pub(crate) fn new(request: &ConfigureRequest, wanted: Events) -> Self {
         let known = known_events(request);
         let millis = |millis: i64, default: Duration| match u64::try_from(millis) {
@@ -74,10 +74,10 @@ impl Runtime {
     }
 }
 
-/// What the runtime may be asked for. *Fact*: an NRI whose plugin subscribes to an event
-/// that it does not know closes the connection. NRI 0.10 has three more than 0.9, of which a
-/// commit between, that of CRI-O 1.34, has two; only NRI 0.12 says its version, so that before it the runtime's version decides. A runtime that is
-/// neither known nor says it gets the events that all know.
+/// The events that the runtime knows. *Fact*: NRI closes the connection of a plugin that subscribes
+/// to an unknown event. NRI 0.10 has three events more than 0.9; a commit between them, in CRI-O
+/// 1.34, has two of these. Only NRI 0.12 sends its version; before it, the runtime's version
+/// decides. For any other runtime the result is the events that all versions know.
 // req: NRI-2
 fn known_events(request: &ConfigureRequest) -> Events {
     let since = |version: &str, least: (u32, u32)| {
@@ -88,7 +88,7 @@ fn known_events(request: &ConfigureRequest) -> Events {
         }
     };
     match request.runtime_name.as_str() {
-        // A build without a version, such as "(devel)", has the field even so.
+        // A build without a version sends the field, too, for example with "(devel)".
         _ if !request.nri_version.is_empty() => match version_of(&request.nri_version) {
             Some(version) if version > (0, 0) && version < (0, 10) => Events::SINCE_0_2,
             _ => Events::SINCE_0_10,
@@ -126,7 +126,7 @@ mod tests {
 
     // req: NRI-2
     #[test]
-    fn a_runtime_is_asked_only_for_events_that_its_version_knows() {
+    fn only_events_that_the_runtimes_version_knows_are_subscribed_to() {
         for (name, version, nri, validates) in [
             ("containerd", "v1.7.29", "", false),
             ("containerd", "1.7.28", "", false),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_names_no_timeouts_has_those_of_nri() {
+    fn a_runtime_that_sends_no_timeouts_has_those_of_nri() {
         let runtime = Runtime::new(&ConfigureRequest::default(), Events::ALL);
         assert_eq!(runtime.request_timeout, Duration::from_secs(2));
         assert_eq!(runtime.registration_timeout, Duration::from_secs(5));

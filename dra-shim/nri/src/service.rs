@@ -1,4 +1,4 @@
-//! A running plugin: its state, its updates and its end.
+//! A running plugin: state, updates, shutdown.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use crate::session::{self, Shared};
 use crate::state::State;
 use crate::updates::Updates;
 
-/// Tries during a restart of the runtime: for about three seconds.
+/// Failed connects that are not logged, because the runtime may be restarting: about three seconds.
 const RESTART: u32 = 7;
 
-/// Where connections come from.
+/// The source of connections.
 pub(crate) enum Source {
-    /// Made to this socket, again and again.
+    /// Connections to this socket, renewed when lost.
     Socket(PathBuf),
-    /// This one, and no other.
+    /// Only this connection.
     Connection(UnixStream),
 }
 
 /// A running plugin, started by [`ServiceBuilder::start`](crate::ServiceBuilder::start).
 ///
-/// Dropping it is a [`Service::shutdown`] for which nobody waits.
+/// Dropping it starts a [`Service::shutdown`] without waiting for the end.
 pub struct Service {
     state: watch::Receiver<State>,
     updates: Updates,
@@ -51,22 +51,21 @@ impl Service {
         }
     }
 
-    /// Where the registration stands. It changes when the registration does, or the reason
-    /// why there is none, and not with each try. After the service's end the last value remains, and
-    /// the sender is dropped.
+    /// The state of the registration. It changes with the registration, or with the reason why
+    /// there is none, not with each retry. After the service's end the last value remains, and the
+    /// sender is dropped.
     pub fn state(&self) -> watch::Receiver<State> {
         self.state.clone()
     }
 
-    /// Updates of containers that no event asks for.
+    /// A handle for unsolicited updates of containers.
     pub fn updates(&self) -> Updates {
         self.updates.clone()
     }
 
-    /// Returns only if the connection has ended that the service was given or has
-    /// inherited: the runtime has ended, or has dropped the plugin, and there is no way
-    /// back. The process should exit. With a socket the service connects again, and this
-    /// waits for ever. Cancel-safe.
+    /// Waits for the end of a given or inherited connection: the runtime has ended or has dropped
+    /// the plugin, and the service cannot reconnect. The process should exit. With a socket the
+    /// service reconnects, and this waits forever. Cancel-safe.
     pub async fn ended(&mut self) -> Arc<ConnectionError> {
         let ended = self
             .state
@@ -75,15 +74,15 @@ impl Service {
         match ended.as_deref() {
             Ok(State::Ended(Some(error))) => return Arc::clone(error),
             Ok(_) => {}
-            // The sender is dropped: nothing connects any more.
+            // The sender is dropped: the service has ended.
             Err(_) => return Arc::new(ConnectionError::Closed),
         }
         std::future::pending().await
     }
 
-    /// Stops: takes no more calls, answers those in flight, which takes no longer than the
-    /// runtime's time-out (2 s) and at most three seconds, and closes the connection. The
-    /// runtime goes on without the plugin.
+    /// Shuts down: takes no more calls, answers those in progress, and closes the connection. This
+    /// takes no longer than the runtime's time-out (2 s), at most three seconds. The runtime
+    /// continues without the plugin.
     pub async fn shutdown(self) {
         let Self { running, stop, .. } = self;
         drop(stop);
@@ -102,7 +101,7 @@ async fn supervise<P: Plugin>(shared: Shared<P>, source: Source) {
     shared.state.send_replace(State::Ended(error));
 }
 
-/// Until the service is stopped.
+/// Connects, and reconnects after each failure, until the service is stopped.
 // req: NRI-5
 async fn connect_for_ever<P: Plugin>(shared: &Shared<P>, path: &Path) {
     let mut backoff = Backoff::new();
@@ -139,18 +138,18 @@ async fn connect_for_ever<P: Plugin>(shared: &Shared<P>, path: &Path) {
     }
 }
 
-/// The log of a service without a registration: each reason once, not each try.
+/// Logs why the plugin is not registered: each reason once, not each retry.
 #[derive(Debug, Default)]
 struct Report {
     last: String,
-    /// Tries since there was somebody to connect to; `None` if there never was.
+    /// Failed connects since the last connection; `None` before the first connection.
     no_listener: Option<u32>,
 }
 
 // === impl Report ===
 
 impl Report {
-    /// There was a connection; with a registration every reason is new again.
+    /// Notes a connection. After a registration every reason is logged again.
     fn connected(&mut self, registered: bool) {
         self.no_listener = Some(0);
         if registered {
@@ -162,7 +161,7 @@ impl Report {
         let is_restart = match (error, &mut self.no_listener) {
             (ConnectionError::Connect { .. }, Some(tries)) => {
                 *tries += 1;
-                // As long as a runtime takes to restart, that nobody listens is no news.
+                // Not logged while the runtime may be restarting.
                 *tries <= RESTART
             }
             _ => false,
@@ -172,7 +171,12 @@ impl Report {
             return;
         }
         let (code, hint) = (error.code(), error.hint());
-        tracing::warn!(error = text, code, hint, "not registered with the runtime");
+        tracing::warn!(
+            error = text,
+            code,
+            hint,
+            "not registered with the container runtime; retrying"
+        );
         self.last = text;
     }
 }

@@ -1,4 +1,4 @@
-//! One connection's life: register, be configured and synchronized, serve events.
+//! One connection: registers, is configured and synchronized, serves events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,20 +18,20 @@ use crate::trunk::{CallError, Calls, Trunk};
 use crate::updates::RUNTIME_SERVICE;
 use crate::wire::ConnectionId;
 
-/// How long the runtime may take to answer a registration, and then to configure. It
-/// takes one plugin after the other, and allows each five seconds by default.
+/// How long the runtime may take to answer a registration, and then to configure. It handles
+/// one plugin after the other and allows each five seconds by default.
 const STEP: Duration = Duration::from_secs(15);
 
-/// How long answers may take at the end: NRI's time-out of two seconds, and a bit.
+/// Time limit of the last answers: more than NRI's time-out of two seconds.
 const DRAIN: Duration = Duration::from_secs(3);
 
 /// How long the runtime may take to close a connection after the plugin's refusal.
 const REFUSED: Duration = Duration::from_secs(1);
 
-/// The version of NRI whose protocol this is, for the runtime's log.
+/// The NRI version of the protocol, for the runtime's log.
 const NRI_VERSION: &str = "v0.12.5";
 
-/// What all connections of a service share.
+/// State shared by all connections of a service.
 pub(crate) struct Shared<P> {
     pub(crate) plugin: Arc<P>,
     pub(crate) identity: Identity,
@@ -40,15 +40,15 @@ pub(crate) struct Shared<P> {
     pub(crate) stop: CancellationToken,
 }
 
-/// How a connection ended.
+/// The end of a connection.
 pub(crate) struct End {
     /// `None`: the service is shut down.
     pub(crate) error: Option<Arc<ConnectionError>>,
-    /// For how long the plugin was registered.
+    /// How long the plugin was registered.
     pub(crate) registered: Duration,
 }
 
-/// Until the connection ends.
+/// Runs one connection until it ends.
 pub(crate) async fn run<P: Plugin>(shared: &Shared<P>, stream: UnixStream) -> End {
     let Identity { late, .. } = shared.identity;
     let plugin = Arc::clone(&shared.plugin);
@@ -70,7 +70,7 @@ pub(crate) async fn run<P: Plugin>(shared: &Shared<P>, stream: UnixStream) -> En
     let registered = since.map_or(Duration::ZERO, |since: Instant| since.elapsed());
     let Some(error) = error else {
         if timeout(DRAIN, trunk.drain()).await.is_err() {
-            tracing::warn!("calls of the runtime were not answered at the end of the service");
+            tracing::warn!("shutting down with unanswered calls of the container runtime");
         }
         trunk.close().await;
         return End {
@@ -79,7 +79,7 @@ pub(crate) async fn run<P: Plugin>(shared: &Shared<P>, stream: UnixStream) -> En
         };
     };
     trunk.close().await;
-    // What the plugin said is why the runtime closed.
+    // If the plugin has failed, that is why the runtime closed the connection.
     let failed = match &*phase.borrow() {
         Phase::Failed(error) => Some(Arc::clone(error)),
         _ => None,
@@ -90,7 +90,7 @@ pub(crate) async fn run<P: Plugin>(shared: &Shared<P>, stream: UnixStream) -> En
     }
 }
 
-/// Registers, and follows what the runtime does then. Returns only if it fails.
+/// Registers, and waits for Configure and Synchronize. Returns only on failure.
 // req: NRI-1
 async fn establish<P: Plugin>(
     shared: &Shared<P>,
@@ -108,11 +108,11 @@ async fn establish<P: Plugin>(
             limit: STEP,
         };
     }
-    // Without a limit: containerd synchronizes no plugin while it creates containers.
+    // No limit: containerd synchronizes no plugin while it creates containers.
     let is_decided = |phase: &Phase| matches!(phase, Phase::Synchronized(_) | Phase::Failed(_));
     let decided = phase.wait_for(is_decided).await.map(|phase| phase.clone());
     if let Ok(Phase::Failed(_)) = decided {
-        // The runtime closes the connection when it has read the refusal.
+        // The runtime closes the connection after reading the refusal.
         tokio::time::sleep(REFUSED).await;
         return ConnectionError::Closed;
     }
@@ -122,12 +122,12 @@ async fn establish<P: Plugin>(
             version = runtime.version,
             nri = runtime.nri_version,
             events = %runtime.events,
-            "registered with the runtime"
+            "registered with the container runtime"
         );
         if !runtime.unknown_events.is_empty() {
             tracing::warn!(
                 events = %runtime.unknown_events,
-                "the runtime does not know these events; they never happen"
+                "the container runtime does not know these events; the plugin never gets them"
             );
         }
         *since = Some(Instant::now());
@@ -147,7 +147,7 @@ async fn register(identity: &Identity, calls: &Calls) -> Result<(), ConnectionEr
     let registered = calls.call::<Empty>(RUNTIME_SERVICE, "RegisterPlugin", &request, STEP);
     match registered.await {
         Ok(Empty {}) => Ok(()),
-        // The trunk says why.
+        // The trunk's error has the reason.
         Err(CallError::Closed) => std::future::pending().await,
         Err(CallError::TimedOut(limit)) => Err(ConnectionError::Unresponsive {
             step: "answer the registration",
@@ -160,7 +160,7 @@ async fn register(identity: &Identity, calls: &Calls) -> Result<(), ConnectionEr
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_version_that_is_said_is_that_of_the_protocol_definition() {
+    fn the_sent_version_is_that_of_the_protocol_definition() {
         let vendored = include_str!("../proto/README.md");
         assert!(vendored.contains(&format!(
             "`github.com/containerd/nri` {} ",

@@ -1,4 +1,4 @@
-//! Where the registration stands.
+//! The state of the registration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use dra_common::error_chain;
 use crate::error::ConnectionError;
 use crate::runtime::Runtime;
 
-/// Where the registration stands. `Display` says it in one line for a person, with the
-/// error, its sources and what to do about it:
+/// The state of the registration. `Display` has it in one line, with the error, its sources
+/// and the hint:
 ///
 /// ```text
-/// not registered: cannot connect to /var/run/nri/nri.sock: Permission denied (os error 13); run the plugin as root: the socket and its directory are root's
+/// not registered: cannot connect to /var/run/nri/nri.sock: Permission denied (os error 13); run the plugin as root: the socket and its directory belong to root
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum State {
-    /// There is none, and the service tries. With why the last try failed, or why the last
-    /// registration ended; `None` at first.
+    /// Not registered; the service retries. Has the error of the last try or of the last
+    /// registration; `None` at first.
     Connecting(Option<Arc<ConnectionError>>),
-    /// The runtime has synchronized the plugin, and calls it from here on.
+    /// The runtime has synchronized the plugin and calls it from now on.
     Registered(Arc<Runtime>),
-    /// The service has ended: it was shut down, or the connection is lost that it was given
-    /// or has inherited.
+    /// The service has ended: by a shutdown, or because a given or inherited connection was
+    /// lost.
     Ended(Option<Arc<ConnectionError>>),
 }
 
 // === impl State ===
 
 impl State {
-    /// Whether the plugin is registered: whether it is ready, for a probe.
+    /// Whether the plugin is registered; usable for a readiness probe.
     pub const fn is_registered(&self) -> bool {
         matches!(self, Self::Registered(_))
     }

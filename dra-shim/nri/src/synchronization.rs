@@ -1,11 +1,11 @@
-//! The pods and containers that exist, which the runtime may send in several parts.
+//! Joins the existing pods and containers, which the runtime may send in several parts.
 
 use prost::{DecodeError, Message as _};
 
 use crate::api::generated::SynchronizeRequest;
 use crate::api::{Container, PodSandbox};
 
-/// The parts that have come so far.
+/// The parts received so far.
 #[derive(Debug, Default)]
 pub(crate) struct Synchronization {
     pub(crate) pods: Vec<PodSandbox>,
@@ -15,7 +15,7 @@ pub(crate) struct Synchronization {
 // === impl Synchronization ===
 
 impl Synchronization {
-    /// Adds a part, and returns whether another one follows.
+    /// Adds a part. Returns whether another one follows.
     // req: NRI-3
     pub(crate) fn add(&mut self, part: &[u8]) -> Result<bool, DecodeError> {
         let part = SynchronizeRequest::decode(part)?;
@@ -44,7 +44,7 @@ mod tests {
 
     // req: NRI-3
     #[test]
-    fn parts_are_put_together_in_their_order() {
+    fn parts_are_joined_in_order() {
         let mut whole = Synchronization::default();
         assert!(whole.add(&part(&["a", "b"], true)).unwrap());
         assert!(!whole.add(&part(&["c"], false)).unwrap());

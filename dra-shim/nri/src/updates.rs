@@ -1,4 +1,4 @@
-//! Updates of containers that no event asks for.
+//! Unsolicited updates of containers.
 
 use std::time::Duration;
 
@@ -10,38 +10,37 @@ use crate::error::UpdateError;
 use crate::plugin::Changes;
 use crate::trunk::Calls;
 
-/// NRI's service in the runtime.
+/// Name of NRI's service in the runtime.
 pub(crate) const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
 
-/// How long the runtime may take: it applies the updates one by one.
+/// Time limit for the runtime, which applies the updates one by one.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Updates of containers at any time, from
+/// Updates containers at any time. From
 /// [`ServiceBuilder::start_with`](crate::ServiceBuilder::start_with) or
 /// [`Service::updates`](crate::Service::updates). Cheap to clone.
 ///
-/// The default, for the tests of plugins, is that of no service: never registered.
+/// The default, for tests of plugins, has no service and is never registered.
 #[derive(Clone, Debug)]
 pub struct Updates {
-    /// Those of the registration, while there is one.
+    /// The calls of the registration; `None` without one.
     pub(crate) calls: watch::Receiver<Option<Calls>>,
 }
 
 // === impl Updates ===
 
 impl Updates {
-    /// Has the runtime change containers now, and returns the updates that it says have
-    /// failed.
+    /// Sends the changes to the runtime, and returns the updates that it reports as failed.
     ///
-    /// containerd returns none: where an update without `ignore_failure` has failed, it
-    /// makes the others and answers with an error ([`UpdateError::Refused`]) that does not
-    /// say which. An update of a container that does not exist succeeds.
+    /// containerd returns none: if an update without `ignore_failure` fails, it applies the
+    /// others and answers with an error ([`UpdateError::Refused`]) that does not name the failed
+    /// one. An update of a missing container succeeds.
     ///
     /// # Caveats
     ///
-    /// Do not await this within a method of the plugin: containerd holds one lock for its
-    /// events and for these updates, so that each would wait for the other until the
-    /// method's deadline. A method returns its updates, or spawns a task:
+    /// Do not await this within a method of the plugin: containerd uses one lock for events and
+    /// for these updates, so that method and update would wait for each other until the method's
+    /// deadline. Return the updates from the method, or spawn a task:
     ///
     /// ```
     /// use nri_plugin::api::{Container, ContainerUpdate, PodSandbox};

@@ -1,4 +1,4 @@
-//! Answers that a plugin does not give as it should.
+//! Refusals, panics, late answers, and answers during a shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use nri_plugin::testing::{CallError, Options};
 use crate::support::{HANG, Node, PANIC, REFUSE, SLOW, mk_container, mk_pod};
 
 #[tokio::test]
-async fn a_refusal_arrives_as_the_sentence_that_the_plugin_wrote() {
+async fn a_refusal_arrives_with_the_plugins_sentence() {
     let node = Node::start(Options::default(), Late::Allow).await;
     let refused = node
         .runtime
@@ -22,7 +22,7 @@ async fn a_refusal_arrives_as_the_sentence_that_the_plugin_wrote() {
 
 // req: NRI-7
 #[tokio::test]
-async fn a_panic_is_an_error_of_its_call_and_the_plugin_goes_on() {
+async fn a_panic_fails_its_call_and_the_plugin_continues() {
     let node = Node::start(Options::default(), Late::Allow).await;
     let refused = node
         .runtime
@@ -38,7 +38,7 @@ async fn a_panic_is_an_error_of_its_call_and_the_plugin_goes_on() {
 
 // req: NRI-4, NRI-7
 #[tokio::test]
-async fn a_plugin_that_hangs_is_answered_for_in_time_and_stays_registered() {
+async fn the_library_answers_for_a_plugin_that_hangs_and_keeps_it_registered() {
     let mut node = Node::start(Options::default(), Late::Allow).await;
     let begun = Instant::now();
     let creation = node
@@ -46,7 +46,7 @@ async fn a_plugin_that_hangs_is_answered_for_in_time_and_stays_registered() {
         .create_container(&mk_pod("p"), &mk_container(HANG))
         .await;
     assert_eq!(creation.unwrap(), nri_plugin::Creation::default());
-    // The fake gives up after two seconds, and would have said so.
+    // The fake would have timed out after two seconds.
     assert!(begun.elapsed() >= Duration::from_millis(1800));
     assert_eq!(node.noted.next().await, "create_container p/hang");
     assert_eq!(node.noted.next().await, "cancelled hang");
@@ -58,18 +58,18 @@ async fn a_plugin_that_hangs_is_answered_for_in_time_and_stays_registered() {
 
 // req: NRI-7
 #[tokio::test]
-async fn a_guard_that_hangs_refuses() {
+async fn with_late_refuse_a_plugin_that_hangs_refuses() {
     let node = Node::start(Options::default(), Late::Refuse).await;
     let refused = node
         .runtime
         .create_container(&mk_pod("p"), &mk_container(HANG))
         .await;
-    let sentence = "the NRI plugin 07-notes did not decide within 1.8 s";
+    let sentence = "the NRI plugin 07-notes did not answer within 1.8 s";
     assert_eq!(refused.unwrap_err(), CallError::Refused(sentence.into()));
 }
 
 #[tokio::test]
-async fn a_shutdown_answers_what_is_in_flight() {
+async fn a_shutdown_answers_calls_in_progress() {
     let Node {
         runtime,
         service,

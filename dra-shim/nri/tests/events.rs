@@ -1,4 +1,4 @@
-//! Every event, every answer, with every runtime that the fake can be.
+//! Every event and answer, with every release of the fake runtime.
 
 use nri_plugin::api::{
     Container, ContainerAdjustment, LinuxContainerAdjustment, LinuxCpu, LinuxMemoryPolicy,
@@ -87,7 +87,7 @@ async fn every_event_reaches_its_method_on_every_runtime() {
 }
 
 #[tokio::test]
-async fn the_newer_events_happen_where_the_runtime_knows_them() {
+async fn newer_events_happen_on_runtimes_that_know_them() {
     for release in [Release::Containerd2_2, Release::Containerd2_3] {
         let Node {
             runtime,
@@ -120,7 +120,7 @@ async fn the_newer_events_happen_where_the_runtime_knows_them() {
 
 // req: NRI-2
 #[tokio::test]
-async fn an_older_runtime_is_not_asked_for_events_that_it_does_not_know() {
+async fn no_subscription_to_events_that_an_older_runtime_does_not_know() {
     for release in [Release::Containerd2_1, Release::CriO1_34] {
         let node = Node::start(mk_options(release), Late::Allow).await;
         let registered = node.runtime.wait_registered().await;
@@ -166,7 +166,7 @@ impl Plugin for Adds {
 }
 
 #[tokio::test]
-async fn an_older_runtime_leaves_out_what_it_does_not_know_of_an_adjustment() {
+async fn an_older_runtime_ignores_unknown_fields_of_an_adjustment() {
     for (release, left) in [
         (Release::Containerd1_7, [false, false, false, false]),
         (Release::Containerd2_1, [true, false, true, false]),

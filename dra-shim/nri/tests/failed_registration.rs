@@ -1,4 +1,4 @@
-//! What a plugin's author is told while there is no registration.
+//! Errors of failed registrations, for the author of a plugin.
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -58,8 +58,8 @@ async fn wait_failed(service: &Service) -> State {
 }
 
 #[tokio::test]
-async fn a_plugin_that_fails_before_its_registration_hears_that_it_was_the_plugin() {
-    for (odd, code, says) in [
+async fn a_registration_that_fails_in_the_plugin_reports_the_plugin_as_the_cause() {
+    for (odd, code, text) in [
         (
             Odd::PanicsInConfigure,
             "panicked",
@@ -94,55 +94,55 @@ async fn a_plugin_that_fails_before_its_registration_hears_that_it_was_the_plugi
             let State::Connecting(Some(error)) = wait_failed(&service).await else {
                 panic!("registered")
             };
-            assert_eq!((error.code(), error.to_string().as_str()), (code, says));
+            assert_eq!((error.code(), error.to_string().as_str()), (code, text));
             assert!(error.hint().contains("own"), "{}", error.hint());
-            // The runtime hears it, too.
-            assert_eq!(runtime.failures().first().map(String::as_str), Some(says));
+            // The runtime gets the error, too.
+            assert_eq!(runtime.failures().first().map(String::as_str), Some(text));
         }
     }
 }
 
 #[tokio::test]
-async fn a_state_says_the_operating_systems_reason_and_what_to_do() {
+async fn the_state_has_the_operating_systems_reason_and_a_hint() {
     let directory = tempfile::tempdir().unwrap();
     let ended = directory.path().join("ended.sock");
     drop(UnixListener::bind(&ended).unwrap());
     std::fs::write(directory.path().join("file"), "").unwrap();
     for (name, reason, hint) in [
-        ("no.sock", "No such file or directory", "switch NRI on"),
+        ("no.sock", "No such file or directory", "enable NRI"),
         ("ended.sock", "Connection refused", "start the runtime"),
         ("file/nri.sock", "Not a directory", "check that the path"),
     ] {
         let socket = directory.path().join(name);
         let service = mk_builder(&socket).start(Odd::HangsInConfigure).unwrap();
         assert_eq!(service.state().borrow().to_string(), "connecting");
-        let told = wait_failed(&service).await.to_string();
+        let text = wait_failed(&service).await.to_string();
         let begins = format!(
             "not registered: cannot connect to {}: {reason}",
             socket.display()
         );
-        assert!(told.starts_with(&begins) && told.contains(hint), "{told}");
+        assert!(text.starts_with(&begins) && text.contains(hint), "{text}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reason_that_stays_is_no_change_of_the_state() {
+async fn a_repeated_reason_does_not_change_the_state() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("nri.sock");
     let service = mk_builder(&socket).start(Odd::HangsInConfigure).unwrap();
     let mut state = service.state();
     state.changed().await.unwrap();
-    // Sixty tries of a second each.
+    // Sixty retries, one a second.
     let again = tokio::time::timeout(Duration::from_secs(60), state.changed()).await;
     assert!(again.is_err(), "{}", *state.borrow());
     drop(UnixListener::bind(&socket).unwrap());
     state.changed().await.unwrap();
-    let told = state.borrow().to_string();
-    assert!(told.contains("Connection refused"), "{told}");
+    let text = state.borrow().to_string();
+    assert!(text.contains("Connection refused"), "{text}");
 }
 
 #[tokio::test]
-async fn a_path_that_no_socket_can_have_is_no_start() {
+async fn an_invalid_socket_path_fails_the_start() {
     let longest = format!("/{}", "x".repeat(106));
     mk_builder(Path::new(&longest))
         .start(Odd::HangsInConfigure)

@@ -1,4 +1,4 @@
-//! The library with NRI in Go, in the versions of containerd 1.7 to 2.3.
+//! Tests with NRI in Go, in the versions of containerd 1.7 to 2.3.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::go_runtime::{GoRuntime, VERSIONS, program};
 use crate::support::{HANG, LIMIT, LONG, Notes, PANIC, REFUSE, mk_update, wait_state};
 
-/// 5 MB of pods where parts are possible (NRI 0.8), less than one message elsewhere.
+/// 5 MB of pods if parts are possible (since NRI 0.8), else less than one message.
 #[cfg(test)]
 fn pods(nri: &str) -> usize {
     if nri == "0.6.1" { 1000 } else { 2500 }
@@ -55,12 +55,15 @@ async fn every_version_registers_synchronizes_calls_and_restarts() {
 
         exchange(&mut runtime, &mut noted, validates).await;
 
-        // The runtime keeps the second one from us: it says that it failed.
+        // The runtime does not name the failed update, only reports a failure.
         let changes = Changes::from(vec![mk_update("good"), mk_update("bad")]);
         let updates = service.updates();
-        let (failed, said) = tokio::join!(updates.update(changes), runtime.next());
+        let (failed, report) = tokio::join!(updates.update(changes), runtime.next());
         assert_eq!(failed.unwrap(), [mk_update("bad")], "{version:?}");
-        assert_eq!(said, json!({"what": "update", "updates": ["good", "bad"]}));
+        assert_eq!(
+            report,
+            json!({"what": "update", "updates": ["good", "bad"]})
+        );
 
         runtime.kill().await;
         wait_state(&service, |state| !state.is_registered()).await;
@@ -78,8 +81,8 @@ async fn every_version_registers_synchronizes_calls_and_restarts() {
     }
 }
 
-/// The first one that calls the plugin: it is in the runtime's list a moment after it is
-/// synchronized.
+/// The first creation that calls the plugin: it is in the runtime's list a moment after its
+/// synchronization.
 #[cfg(test)]
 async fn first_creation(runtime: &mut GoRuntime) -> serde_json::Value {
     let begun = Instant::now();
@@ -99,7 +102,7 @@ async fn first_creation(runtime: &mut GoRuntime) -> serde_json::Value {
     }
 }
 
-/// One of each kind of answer, in one registration.
+/// One answer of each kind, in one registration.
 #[cfg(test)]
 async fn exchange(runtime: &mut GoRuntime, noted: &mut crate::support::Noted, validates: bool) {
     let expect_validation = async |noted: &mut crate::support::Noted, name: &str| {
@@ -113,7 +116,7 @@ async fn exchange(runtime: &mut GoRuntime, noted: &mut crate::support::Noted, va
     assert_eq!(noted.next().await, "create_container pod/one");
     expect_validation(noted, "one").await;
 
-    // Lengths around which a message gets another frame, and a long one; and a long answer.
+    // Lengths around the size at which a message gets another frame; then a long message and a long answer.
     for bytes in [3900, 4000, 4096, 5000, 8192, 100_000, 3 << 20] {
         let created = runtime.ask("create", "large", bytes).await;
         assert_eq!(created["env"]["NOTE"], "xxxxx", "{bytes}: {created}");
@@ -139,7 +142,7 @@ async fn exchange(runtime: &mut GoRuntime, noted: &mut crate::support::Noted, va
     assert_eq!(noted.next().await, "create_container pod/panic");
     let late = runtime.ask("create", HANG, 0).await;
     let sentence =
-        "rpc error: code = Unknown desc = the NRI plugin 20-notes did not decide within 1.8 s";
+        "rpc error: code = Unknown desc = the NRI plugin 20-notes did not answer within 1.8 s";
     assert_eq!(late["error"], sentence);
     assert_eq!(noted.next().await, "create_container pod/hang");
     assert_eq!(noted.next().await, "cancelled hang");
@@ -157,7 +160,7 @@ async fn exchange(runtime: &mut GoRuntime, noted: &mut crate::support::Noted, va
 }
 
 #[tokio::test]
-async fn a_plugin_that_the_runtime_starts_uses_the_connection_that_it_is_given() {
+async fn a_plugin_that_the_runtime_starts_uses_its_connection() {
     for version in VERSIONS {
         let Some(program) = program(version) else {
             return;
@@ -186,7 +189,7 @@ async fn a_plugin_that_the_runtime_starts_uses_the_connection_that_it_is_given()
     }
 }
 
-/// What the runtime of the test above starts.
+/// The program that the runtime of the test above starts.
 #[tokio::test]
 #[ignore = "no test: a program that a runtime starts"]
 async fn as_a_plugin() {

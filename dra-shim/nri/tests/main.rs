@@ -1,5 +1,4 @@
-//! The crate as its users have it, with a runtime in Rust and one in Go. One program: each of its own would link them
-//! again.
+//! Tests of the public API with a runtime in Rust and one in Go. One program, to link the dependencies only once.
 #![cfg(test)]
 #![allow(missing_docs, reason = "a test")]
 

@@ -1,4 +1,4 @@
-//! How a plugin comes to be registered, and again.
+//! Registration of a plugin, and repeated registration.
 
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ async fn a_plugin_is_registered_configured_and_synchronized() {
         .socket(&socket)
         .start(plugin)
         .unwrap();
-    // The runtime comes later than the plugin.
+    // The runtime starts later than the plugin.
     let waiting = wait_state(&service, |state| {
         matches!(state, State::Connecting(Some(_)))
     })
@@ -59,12 +59,12 @@ async fn a_plugin_is_registered_configured_and_synchronized() {
 
 // req: NRI-5
 #[tokio::test]
-async fn a_runtime_that_restarts_has_the_plugin_again_within_two_seconds() {
+async fn after_a_restart_of_the_runtime_the_plugin_is_registered_within_two_seconds() {
     let mut node = Node::start(Options::default(), Late::Allow).await;
     for away in [0, 300, 3000] {
         node.runtime.stop().await;
         wait_state(&node.service, |state| !state.is_registered()).await;
-        // The runtime's own time to restart, whose length the plugin cannot know.
+        // The duration of the runtime's restart, unknown to the plugin.
         tokio::time::sleep(Duration::from_millis(away)).await;
         let back = Instant::now();
         node.runtime.restart().await.unwrap();
@@ -84,7 +84,7 @@ async fn a_runtime_that_restarts_has_the_plugin_again_within_two_seconds() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_refuses_its_configuration_is_asked_again_later() {
+async fn a_plugin_that_refuses_its_configuration_is_configured_again_later() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("nri.sock");
     let (plugin, mut noted) = Notes::new(Events::ALL);
@@ -116,7 +116,7 @@ async fn a_plugin_that_refuses_its_configuration_is_asked_again_later() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_knows_none_of_the_events_is_not_asked_for_all() {
+async fn without_a_known_event_there_is_no_subscription_to_all() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("nri.sock");
     let options = Options {
@@ -177,7 +177,7 @@ async fn a_service_that_waits_for_a_runtime_shuts_down_at_once() {
 }
 
 #[tokio::test]
-async fn what_would_never_be_registered_is_not_started() {
+async fn an_invalid_plugin_is_not_started() {
     let start = |index, name: &str, events| {
         Service::builder(index, name)
             .start(Notes::new(events).0)

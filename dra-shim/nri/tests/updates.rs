@@ -1,4 +1,4 @@
-//! Updates that a plugin makes by itself.
+//! Unsolicited updates of a plugin.
 
 use std::time::{Duration, Instant};
 
@@ -86,7 +86,7 @@ async fn an_update_that_a_method_awaits_waits_until_the_methods_deadline() {
     let created = runtime
         .create_container(&mk_pod("p"), &mk_container("c"))
         .await;
-    // Nobody waits for it any more, and it is made even so.
+    // The update is applied although its method no longer waits.
     assert_eq!(created.unwrap(), Creation::default());
     assert!(begun.elapsed() >= Duration::from_millis(450));
     assert_eq!(
@@ -96,7 +96,7 @@ async fn an_update_that_a_method_awaits_waits_until_the_methods_deadline() {
 }
 
 #[tokio::test]
-async fn an_update_that_fails_is_an_error_unless_it_may_fail() {
+async fn a_failed_update_is_an_error_unless_ignore_failure_is_set() {
     let options = Options {
         failing_updates: vec!["bad".into()],
         ..Default::default()
@@ -135,7 +135,7 @@ async fn an_eviction_goes_to_the_runtime_with_its_reason() {
 }
 
 #[tokio::test]
-async fn an_update_without_a_registration_says_so() {
+async fn an_update_without_a_registration_is_an_error() {
     let error = Updates::default().update(vec![mk_update("x")].into()).await;
     let error = error.unwrap_err();
     assert_eq!(error.code(), "not-registered");

@@ -72,7 +72,7 @@ fn warned_every_pod_starts_and_is_told() -> Result<()> {
             let told = events.iter().any(|event| {
                 event.starts_with("ChannelWithoutClaim: ")
                     && event.contains(door.word)
-                    && event.contains("let through")
+                    && event.contains("it is allowed")
             });
             ensure!(told, "its events: {events:#?}");
             Ok(())

@@ -10,7 +10,7 @@ use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
 /// What the plugin logs when it is registered.
-const CONNECTED: &str = "the guard is connected";
+const CONNECTED: &str = "the NRI guard is active";
 /// How soon it has to be.
 const LIMIT: Duration = Duration::from_secs(2);
 /// Pods at once, and containers of each, which kubelet starts one after the other. A hundred pods at

@@ -9,7 +9,7 @@ use crate::run::register_metrics;
 
 // req: NODE-38
 #[test]
-fn the_names_and_labels_are_gos_and_ours_are_apart() {
+fn go_metrics_keep_their_names_and_labels_and_ours_have_another_prefix() {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry, "node-a");
     let closed = ClaimError::retry("closed").with_code("checkpoint");
@@ -94,7 +94,7 @@ async fn the_page_has_every_metric_and_no_other() {
     }
 }
 
-/// A family is served once it has a series. Not `..`: one that is new belongs here, too.
+/// A family is served once it has a series. No `..` in the pattern: new families must be added here.
 fn give_each_a_series(metrics: &Metrics) {
     let Metrics {
         requests: _,

@@ -1,33 +1,33 @@
-//! What the guard finds out about a container.
+//! Findings of the guard about a container.
 
-/// What is found out about a container that asks for channels.
+/// The finding about a container that requests channels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// Every request has a claim.
+    /// A claim covers every request.
     Explained,
-    /// Some have none: the sentence for people.
+    /// Some requests have no claim, with the sentence for the event.
     Unexplained(String),
-    /// Why it cannot be found out now.
+    /// The check is not possible now, with the reason.
     Unknown(String),
 }
 
-/// When a container is judged.
+/// The moment of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     Create,
     Start,
-    /// It runs already.
+    /// The container is running already.
     Synchronize,
 }
 
-/// What becomes of a container that asks for what it has no claim for.
+/// What happens to a container that requests a channel without a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// It runs already.
+    /// The container is running already.
     Runs,
     Refused,
     LetThrough,
-    /// It is refused, and the runtime starts it all the same.
+    /// Refused, but the runtime starts it anyway.
     StartsAnyway,
 }
 

@@ -1,9 +1,9 @@
-//! What the host's CDI specs make of the names that a container asks for. NVIDIA's runtime looks
-//! them up itself, after the guard, so that no device shows what they are.
+//! Resolves the CDI names that a container requests with the host's CDI specs. NVIDIA's runtime
+//! resolves them itself, after the guard, so the container's devices do not show them yet.
 //!
 //! ```text
 //! names of the container ──► look_up ──► DefinedNodes: the device nodes of each name that a spec
-//!                              │          defines, and why it may be more
+//!                              │          defines, and why there may be more
 //!                              └──► specs: read again only after a change
 //! ```
 
@@ -23,7 +23,7 @@ use self::specs::Specs;
 /// The host's CDI directories. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct HostDevices {
-    /// One reader at a time: however many containers start, and even if the disk hangs.
+    /// One reader at a time, however many containers start, even if the disk hangs.
     specs: Arc<Mutex<Specs>>,
 }
 
@@ -36,14 +36,14 @@ impl HostDevices {
         }
     }
 
-    /// What the specs say now. Nothing is read where there is no name.
+    /// Resolves `names` with the current specs. No names, no read.
     pub(super) async fn look_up(&self, names: &OpenNames, limit: Duration) -> DefinedNodes {
         if names.is_empty() {
             return DefinedNodes::default();
         }
         let (specs, names) = (Arc::clone(&self.specs), names.clone());
         let read = async move {
-            // Kept by the reader whose caller has gone.
+            // The reader keeps the lock even after its caller has timed out.
             let mut specs = specs.lock_owned().await;
             spawn_blocking(move || read(&mut specs, &names)).await
         };

@@ -1,4 +1,4 @@
-//! What the guard does about a container that asks for a channel without a claim.
+//! The guard's mode: what it does about a container that requests a channel without a claim.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,12 @@ use std::str::FromStr;
 /// The guard's mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// There is no guard: the runtime's socket is not touched.
+    /// No guard: the runtime's socket is not used.
     #[default]
     Off,
-    /// It is told, in an event of the pod and a metric.
+    /// The container is reported, with an event of the pod and a metric.
     Warn,
-    /// It is refused.
+    /// The container is refused.
     Enforce,
 }
 
@@ -25,7 +25,7 @@ impl FromStr for Mode {
             "" | "off" => Ok(Self::Off),
             "warn" => Ok(Self::Warn),
             "enforce" => Ok(Self::Enforce),
-            _ => Err("not off, warn or enforce".to_owned()),
+            _ => Err("expected off, warn or enforce".to_owned()),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The claims that a pod names, from the API server.
+//! Looks up the claims of a pod on the API server.
 //!
-//! A record's `reservedFor` is that of the claim's first Prepare on the node: kubelet does not call
-//! again for further pods of the claim, and for a group it names the group. A pod that names the
-//! claim is one of those that it is reserved for: kubelet makes sure of that before it has any of
-//! the pod's containers created.
+//! A record has the `reservedFor` of the claim's first Prepare on the node: kubelet does not call
+//! again for further pods of the claim, and for a group `reservedFor` names the group. A pod that
+//! names the claim is one that the claim is reserved for: kubelet checks that before it creates any
+//! of the pod's containers.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use nri_plugin::api::PodSandbox;
 use crate::claim_lookup::ClaimLookup;
 use crate::pod_lookup::PodLookup;
 
-/// How many pods are remembered: some times what kubelet runs on a node (110).
+/// How many pods are cached: several times kubelet's limit on a node (110).
 const MAX_REMEMBERED: usize = 512;
 
 /// Looks pods up, each once. Cheap to clone.
@@ -26,7 +26,7 @@ pub(crate) struct PodClaims {
     known: Arc<Mutex<Known>>,
 }
 
-/// By the pod's UID. What a pod names does not change once it is placed on a node.
+/// The cache, by pod UID. A pod's claims do not change once it is on a node.
 #[derive(Default)]
 struct Known {
     names: HashMap<String, Arc<BTreeSet<String>>>,
@@ -44,8 +44,8 @@ impl PodClaims {
         }
     }
 
-    /// Whether the pod has one of these recorded claims of its namespace: one GET for a pod that is
-    /// not known yet, and one more for a name that two recorded claims have.
+    /// Whether the pod has one of these recorded claims of its namespace. One GET for a pod that is
+    /// not cached, and one more for a name that two recorded claims have.
     // req: NRI-14
     pub(super) async fn any_is_of(
         &self,
@@ -73,7 +73,7 @@ impl PodClaims {
             .pods
             .claims_of(&pod.namespace, &pod.name, &pod.uid)
             .await?;
-        // One that is not found may be found a moment later.
+        // Not cached: the pod may be found a moment later.
         let Some(names) = names.map(Arc::new) else {
             return Ok(Arc::default());
         };

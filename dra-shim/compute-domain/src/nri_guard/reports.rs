@@ -1,4 +1,4 @@
-//! What people see of the guard: events of pods, metrics, and whether it is connected.
+//! Reports of the guard: pod events, metrics, and whether it is connected.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use tracing::warn;
 use super::finding::{End, Finding, Moment};
 use crate::metrics::Metrics;
 
-/// Where findings are reported. Cheap to clone.
+/// Reports findings. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Reports {
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
-    /// Of the plugin's own pods, which are privileged.
+    /// Namespace of the plugin's own pods, which are privileged.
     pub(crate) own_namespace: Arc<str>,
 }
 
-/// Says whether the guard is connected.
+/// Reports whether the guard is connected.
 pub(crate) struct Connection {
     pub(crate) metrics: Arc<Metrics>,
-    /// Only where a node without its guard must be seen.
+    /// Only in the mode `enforce`, in which a node without its guard is not ready.
     pub(crate) ready: Option<ReadinessCondition>,
 }
 
@@ -48,11 +48,11 @@ impl Reports {
     ) {
         let refuses = end == End::Refused;
         let done = match end {
-            End::Runs => "it runs",
+            End::Runs => "it is running and is not stopped",
             End::Refused => "it is refused",
-            End::LetThrough => "it is let through (nriGuard.mode: warn)",
+            End::LetThrough => "it is allowed (nriGuard.mode: warn)",
             End::StartsAnyway => {
-                "it has got that from another plugin, and CRI-O starts it although this one refuses: have that plugin leave it out, or use the OCI hook of cdi-gen, too"
+                "another NRI plugin has added this, and CRI-O starts the container although imex-dra refuses it: configure that plugin not to add it, or install the OCI hook of cdi-gen, too"
             }
         };
         let send = |reason: &str, text: &str| {
@@ -62,11 +62,11 @@ impl Reports {
                 .warning(&reference(pod), reason, moment.action(), &note);
         };
         let outcome = match finding {
-            // Not at each start of the plugin: most nodes have such containers.
+            // Only at Create: at each start of the plugin, most nodes have such containers running.
             Finding::Explained if asked.every_device => {
                 if moment == Moment::Create && *pod.namespace != *self.own_namespace {
                     let note = format!(
-                        "container {}: it is privileged, and may open every IMEX channel whose device node it finds or makes",
+                        "container {}: it is privileged and may open any IMEX channel, with an existing device node or one that it creates",
                         container.name
                     );
                     let pod = reference(pod);
@@ -82,7 +82,7 @@ impl Reports {
             }
             Finding::Unknown(reason) => {
                 let text = format!(
-                    "whether its pod has a claim with the IMEX channel that it asks for is not known: {reason}"
+                    "cannot check whether its pod has a claim for the requested IMEX channel: {reason}"
                 );
                 send("ChannelNotChecked", &text);
                 if refuses {
@@ -110,7 +110,7 @@ impl Connection {
                     State::Connecting(Some(error)) | State::Ended(Some(error)) => {
                         ready.set_unmet(&format!("{} ({})", error_chain(&*error), error.hint()));
                     }
-                    _ => ready.set_unmet("the container runtime has not answered yet"),
+                    _ => ready.set_unmet("not registered with the container runtime yet"),
                 }
             }
             if state.changed().await.is_err() {

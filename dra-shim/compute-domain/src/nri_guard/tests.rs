@@ -18,7 +18,7 @@ use crate::tests::requests::of_table;
 const GIVE_UP: Duration = Duration::from_secs(30);
 const NODE_PATH: &str = "/dev/nvidia-caps-imex-channels/channel0";
 
-/// A guard between a runtime and an API server, both in process, on a node with claims.
+/// The guard with a runtime and an API server, both in process, on a node with claims.
 pub(super) struct Guarded {
     pub(super) server: ApiServer,
     node: TestNode,
@@ -37,7 +37,7 @@ impl Guarded {
         Self::start_on(mode, options, |_| {}).await
     }
 
-    /// On a host that `lay_out` has made in its directory.
+    /// Starts on a host whose directory `lay_out` fills.
     pub(super) async fn start_on(
         mode: Mode,
         options: Options,
@@ -85,7 +85,7 @@ impl Guarded {
         }
     }
 
-    /// A claim of this name, prepared for the pods with these UIDs.
+    /// Prepares a claim of this name for the pods with these UIDs.
     pub(super) async fn prepare(&self, claim: &str, pods: &[&str]) {
         self.server.put_claim("ns", claim);
         self.server.change_claim("ns", claim, |claim| {
@@ -96,7 +96,7 @@ impl Guarded {
         self.server.requests();
     }
 
-    /// A claim of this name, prepared for a group of pods.
+    /// Prepares a claim of this name for a group of pods.
     async fn prepare_for_group(&self, claim: &str, group: &str) {
         self.server.put_claim("ns", claim);
         self.server.change_claim("ns", claim, |claim| {
@@ -117,14 +117,14 @@ impl Guarded {
         created.map(drop).map_err(sentence_of)
     }
 
-    /// A CDI spec of the host's.
+    /// Writes a CDI spec of the host.
     pub(super) fn write_spec(&self, name: &str, text: &str) {
         let specs = self.directory.path().join("etc-cdi");
         std::fs::create_dir_all(&specs).unwrap();
         std::fs::write(specs.join(name), text).unwrap();
     }
 
-    /// The event that is written next.
+    /// Waits for the next event.
     pub(super) async fn event(&self) -> String {
         loop {
             if let Some(event) = self.server.events().pop() {
@@ -213,7 +213,7 @@ fn rule(major: Option<i64>) -> LinuxDeviceCgroup {
     }
 }
 
-/// As a runtime creates the container of a claim.
+/// The container that a runtime creates for a claim.
 pub(super) fn of_claim(claim: &str) -> Container {
     Container {
         cdi_devices: vec![CdiDevice {
@@ -223,12 +223,12 @@ pub(super) fn of_claim(claim: &str) -> Container {
     }
 }
 
-/// A privileged container on a host that has channels.
+/// A privileged container on a host with channels.
 fn privileged() -> Container {
     with_linux(vec![channel0()], vec![rule(None)])
 }
 
-/// Each way to ask for channel 0 without a claim.
+/// Each way to request channel 0 without a claim.
 fn doors() -> Vec<(PodSandbox, Container)> {
     let mount = |source: &str, destination: &str| Container {
         mounts: vec![Mount {
@@ -266,7 +266,7 @@ fn doors() -> Vec<(PodSandbox, Container)> {
 
 // req: NRI-12
 #[tokio::test]
-async fn every_door_is_refused_with_a_sentence_and_told_without_effect() {
+async fn every_request_without_a_claim_is_refused_or_only_reported() {
     for mode in [Mode::Enforce, Mode::Warn] {
         let guarded = Guarded::start(mode).await;
         for (pod, container) in doors() {
@@ -289,7 +289,7 @@ async fn every_door_is_refused_with_a_sentence_and_told_without_effect() {
                 (_, created) => {
                     assert_eq!((mode, created), (Mode::Warn, Ok(())));
                     assert!(
-                        event.ends_with("let through (nriGuard.mode: warn)"),
+                        event.ends_with("it is allowed (nriGuard.mode: warn)"),
                         "{event}"
                     );
                 }
@@ -307,7 +307,7 @@ async fn every_door_is_refused_with_a_sentence_and_told_without_effect() {
         ));
         assert!(
             guarded.server.requests().is_empty(),
-            "nobody's claim has the channel"
+            "no claim has the channel"
         );
         guarded.service.shutdown().await;
     }
@@ -315,7 +315,7 @@ async fn every_door_is_refused_with_a_sentence_and_told_without_effect() {
 
 // req: NRI-13
 #[tokio::test]
-async fn a_pod_with_a_claim_starts_without_a_request_and_so_does_one_that_asks_for_nothing() {
+async fn a_pod_with_a_claim_or_without_a_channel_starts_without_an_api_request() {
     let guarded = Guarded::start(Mode::Enforce).await;
     guarded.prepare("train-1", &["worker"]).await;
     for container in [
@@ -340,10 +340,10 @@ async fn a_pod_with_a_claim_starts_without_a_request_and_so_does_one_that_asks_f
     assert_eq!(guarded.server.requests(), [""; 0]);
 }
 
-/// A claim that is reserved for a group names no pod: the pod that names the claim is of the group.
+/// A claim reserved for a group names no pod: a pod that names the claim is in the group.
 // req: NRI-14
 #[tokio::test]
-async fn a_pod_of_the_group_that_a_claim_is_reserved_for_starts_and_no_other() {
+async fn only_pods_of_the_group_for_which_a_claim_is_reserved_start() {
     let guarded = Guarded::start(Mode::Enforce).await;
     guarded.prepare_for_group("train-1", "workers").await;
     guarded.server.put_pod("ns", "train-1", "Pending");
@@ -354,7 +354,7 @@ async fn a_pod_of_the_group_that_a_claim_is_reserved_for_starts_and_no_other() {
     let start = guarded.runtime.start_container(&member, &container);
     start.await.unwrap();
     assert!(guarded.counted("create", "explained"));
-    // One that names no claim, and says that it is the group.
+    // A pod without a claim that has the group's name.
     let sentence = guarded.create(&mk_pod("workers"), &container).await;
     assert!(sentence.unwrap_err().contains("has it, for other pods"));
 }
@@ -389,7 +389,7 @@ async fn a_further_pod_of_a_shared_claim_costs_one_request_however_often_it_rest
         sentence.contains("claim train-1 has it, for other pods"),
         "{sentence}"
     );
-    // The same name, and another pod: one that was deleted and made again.
+    // Another pod of the same name: deleted and created again.
     let mut impostor = further.clone();
     impostor.uid = "another".to_owned();
     guarded
@@ -413,7 +413,7 @@ async fn a_further_pod_of_a_shared_claim_costs_one_request_however_often_it_rest
 
 // req: NRI-15
 #[tokio::test]
-async fn what_cannot_be_found_out_is_let_through_by_warn_and_refused_by_enforce() {
+async fn an_unknown_result_is_allowed_by_warn_and_refused_by_enforce() {
     for mode in [Mode::Warn, Mode::Enforce] {
         let guarded = Guarded::start(mode).await;
         guarded.prepare("train-1", &["first"]).await;
@@ -424,7 +424,7 @@ async fn what_cannot_be_found_out_is_let_through_by_warn_and_refused_by_enforce(
         assert_eq!(created.is_err(), mode == Mode::Enforce);
         if let Err(sentence) = created {
             assert!(
-                sentence.contains("cannot be found out") && sentence.ends_with("it is tried again"),
+                sentence.contains("cannot check") && sentence.ends_with("kubelet retries"),
                 "{sentence}"
             );
         }
@@ -451,7 +451,7 @@ async fn what_cannot_be_found_out_is_let_through_by_warn_and_refused_by_enforce(
     }
 }
 
-/// Until the guard waits for the checkpoint.
+/// Returns when the guard waits for the checkpoint.
 async fn is_awaited(shared_claims: &SharedClaims) {
     let waits = async {
         while !shared_claims.is_awaited() {
@@ -465,7 +465,7 @@ async fn is_awaited(shared_claims: &SharedClaims) {
 
 // req: NRI-15
 #[tokio::test]
-async fn what_the_checkpoint_says_is_waited_for_while_it_is_opened_for_the_first_time() {
+async fn the_guard_waits_while_the_checkpoint_is_opened_for_the_first_time() {
     let guarded = Guarded::start(Mode::Enforce).await;
     guarded.prepare("train-1", &["first"]).await;
     let shared_claims = guarded.node.driver.shared_claims.clone();
@@ -480,7 +480,7 @@ async fn what_the_checkpoint_says_is_waited_for_while_it_is_opened_for_the_first
     created.unwrap();
     assert!(guarded.server.events().is_empty());
 
-    // Nor does the runtime ask the guard about containers before.
+    // The runtime does not call the guard about containers before, either.
     shared_claims.set_opening();
     guarded.runtime.restart().await.unwrap();
     is_awaited(&shared_claims).await;
@@ -491,7 +491,7 @@ async fn what_the_checkpoint_says_is_waited_for_while_it_is_opened_for_the_first
 
 // req: NRI-22
 #[tokio::test]
-async fn where_the_runtime_starts_it_all_the_same_nobody_is_told_that_it_is_refused() {
+async fn no_event_claims_a_refusal_if_the_runtime_starts_the_container_anyway() {
     let options = Options {
         release: Release::CriO1_34,
         ..Options::default()
@@ -506,13 +506,16 @@ async fn where_the_runtime_starts_it_all_the_same_nobody_is_told_that_it_is_refu
     let started = guarded.runtime.start_container(&pod, &container).await;
     started.unwrap_err();
     let event = guarded.event().await;
-    assert!(event.contains("CRI-O starts it although"), "{event}");
+    assert!(
+        event.contains("CRI-O starts the container although"),
+        "{event}"
+    );
     assert!(guarded.counted("start", "told"));
 }
 
 // req: NRI-16
 #[tokio::test]
-async fn a_privileged_container_is_told_of_and_not_refused_unless_it_asks_by_name() {
+async fn a_privileged_container_is_only_reported_unless_it_names_a_channel() {
     let guarded = Guarded::start(Mode::Enforce).await;
     guarded
         .create(&mk_pod("admin"), &privileged())
@@ -546,7 +549,7 @@ async fn a_privileged_container_is_told_of_and_not_refused_unless_it_asks_by_nam
 
 // req: NRI-16
 #[tokio::test]
-async fn pods_of_an_exempt_namespace_are_not_judged() {
+async fn pods_of_an_exempt_namespace_are_ignored() {
     let guarded = Guarded::start(Mode::Enforce).await;
     for (mut pod, container) in doors() {
         pod.namespace = "gpu-operator".to_owned();
@@ -557,7 +560,7 @@ async fn pods_of_an_exempt_namespace_are_not_judged() {
 
 // req: NRI-17
 #[tokio::test]
-async fn a_container_that_runs_already_is_told_of_and_goes_on() {
+async fn a_running_container_is_reported_and_not_stopped() {
     let running = |uid: &str, container: Container| Container {
         pod_sandbox_id: mk_pod(uid).id,
         ..container
@@ -573,7 +576,8 @@ async fn a_container_that_runs_already_is_told_of_and_goes_on() {
     let guarded = Guarded::start_with(Mode::Enforce, options).await;
     let event = guarded.event().await;
     assert!(
-        event.starts_with("Warning ChannelWithoutClaim") && event.ends_with("; it runs"),
+        event.starts_with("Warning ChannelWithoutClaim")
+            && event.ends_with("; it is running and is not stopped"),
         "{event}"
     );
     assert!(guarded.counted("synchronize", "told"));

@@ -1,10 +1,9 @@
-//! A container of NRI's as `imex-cdi` looks at one.
+//! Converts an NRI container into the view of `imex-cdi`.
 
 use imex_cdi::{ContainerView, DeviceView, MountView, RuleView};
 use nri_plugin::api::{Container, LinuxDeviceCgroup, OptionalInt64, PodSandbox};
 
-/// What is known of the container. Its pod's annotations count, as plugins of NRI read them
-/// there.
+/// The container as a view. It includes the pod's annotations, since NRI plugins read those, too.
 pub(super) fn view<'a>(pod: &'a PodSandbox, container: &'a Container) -> ContainerView<'a> {
     let linux = container.linux.as_ref();
     let devices = linux.map_or(&[][..], |linux| &linux.devices);

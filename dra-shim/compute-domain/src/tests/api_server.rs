@@ -1,4 +1,4 @@
-//! An API server in memory that writes down what it is asked: claims, domains, the
+//! An API server in memory that records its requests: claims, domains, pods, and the
 //! node's slices with their watch.
 
 use std::collections::BTreeMap;
@@ -20,14 +20,14 @@ mod asked;
 
 pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
 
-/// Decodes as no time of Kubernetes' Rust types; the API server accepts it.
+/// A time that the API server accepts and Kubernetes' Rust types cannot decode.
 const YEAR_9999: &str = "9999-12-31T23:59:59Z";
 
-/// Clones are the same server.
+/// Clones share one server.
 #[derive(Clone, Default)]
 pub(crate) struct ApiServer {
     state: Arc<Mutex<State>>,
-    /// Counts how often the watches were ended.
+    /// How often the watches were ended.
     ended: Arc<watch::Sender<u32>>,
 }
 
@@ -39,15 +39,15 @@ struct State {
     slices: BTreeMap<String, Value>,
     version: u64,
     requests: Vec<String>,
-    /// Each with the name of its object.
+    /// Events with the name of their object.
     events: Vec<(String, String)>,
-    /// Status and body of every answer.
+    /// Status and body of every answer, if set.
     refusal: Option<(u16, String)>,
-    /// Status and body of every answer about pods.
+    /// Status and body of every list of pods, if set.
     pod_refusal: Option<(u16, String)>,
-    /// How many pages are refused because their token has expired.
+    /// How many further pages get 410, as if their token had expired.
     expired_tokens: u32,
-    /// The history is lost: a watch has to begin with a list.
+    /// Watches from an earlier version get 410, as if the history were lost.
     history_from: u64,
 }
 
@@ -61,13 +61,13 @@ impl ApiServer {
         kube::Client::new(service, "default")
     }
 
-    /// A claim of `DOMAIN`, allocated to node n1. Its name is its UID.
+    /// Adds a claim of `DOMAIN`, allocated to node n1. Its name is its UID.
     pub(crate) fn put_claim(&self, namespace: &str, name: &str) {
         let key = (namespace.to_owned(), name.to_owned());
         self.state().claims.insert(key, mk_claim(namespace, name));
     }
 
-    /// Many claims of others, which are not allocated.
+    /// Adds many other claims that are not allocated.
     pub(crate) fn put_pending_claims(&self, count: u32) {
         let mut state = self.state();
         for number in 0..count {
@@ -102,7 +102,7 @@ impl ApiServer {
         self.state().domains.get_mut(&key).unwrap()["status"] = status;
     }
 
-    /// A pod of the node with a container and this claim.
+    /// Adds a pod of the node with a container and this claim.
     pub(crate) fn put_pod(&self, namespace: &str, claim: &str, phase: &str) {
         let pod = json!({
             "metadata": {"name": "pod", "namespace": namespace, "uid": "pod-of-the-claim",
@@ -119,17 +119,17 @@ impl ApiServer {
         self.state().pods.remove(&key).unwrap();
     }
 
-    /// As kubelet does when it starts.
+    /// Deletes the slices, like kubelet at its start.
     pub(crate) fn delete_slices(&self) {
         self.state().slices.clear();
     }
 
-    /// Answers everything with this, or nothing any more.
+    /// Answers all requests with this; `None`: answers normally again.
     pub(crate) fn refuse(&self, refusal: Option<(u16, &str)>) {
         self.state().refusal = refusal.map(|(code, body)| (code, body.to_owned()));
     }
 
-    /// The same for pods alone.
+    /// Like [`refuse`](Self::refuse), only for lists of pods.
     pub(crate) fn refuse_pods(&self, refusal: Option<(u16, &str)>) {
         self.state().pod_refusal = refusal.map(|(code, body)| (code, body.to_owned()));
     }
@@ -138,35 +138,35 @@ impl ApiServer {
         self.state().expired_tokens = count;
     }
 
-    /// Ends all watches, as an API server does that shuts down.
+    /// Ends all watches, like an API server that shuts down.
     pub(crate) fn end_watches(&self) {
         self.ended.send_modify(|count| *count += 1);
     }
 
-    /// Forgets what happened, so that every watch has to begin with a list.
+    /// Loses the history, so that every watch must begin with a list.
     pub(crate) fn lose_history(&self) {
         let mut state = self.state();
         state.version += 1;
         state.history_from = state.version;
     }
 
-    /// What was asked since the last call, such as `get resourceclaims`; events apart.
+    /// Requests since the last call, such as `get resourceclaims`; without events.
     pub(crate) fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.state().requests)
     }
 
-    /// The events that were written since the last call, as `Warning Reason: note`.
+    /// Events since the last call, as `Warning Reason: note`.
     pub(crate) fn events(&self) -> Vec<String> {
         let events = std::mem::take(&mut self.state().events);
         events.into_iter().map(|(_, line)| line).collect()
     }
 
-    /// The same, each with the name of its object.
+    /// Events since the last call, with the name of their object.
     pub(crate) fn events_with_objects(&self) -> Vec<(String, String)> {
         std::mem::take(&mut self.state().events)
     }
 
-    /// The same as [`requests`](Self::requests), and the next call returns them again.
+    /// Like [`requests`](Self::requests), but the next call returns them again.
     pub(crate) fn peek_requests(&self) -> Vec<String> {
         self.state().requests.clone()
     }
@@ -189,23 +189,23 @@ impl ApiServer {
             return ok(&json!({"metadata": {}}));
         }
         let mut state = self.state();
-        let asked = RecordedRequests::parse(&head.method, &path, &query);
+        let recorded = RecordedRequests::parse(&head.method, &path, &query);
         state
             .requests
-            .push(format!("{} {}", asked.verb, asked.kind));
+            .push(format!("{} {}", recorded.verb, recorded.kind));
         if let Some((code, body)) = &state.refusal {
             return plain(*code, body.clone());
         }
-        match (asked.verb, asked.kind.as_str()) {
+        match (recorded.verb, recorded.kind.as_str()) {
             ("get", "nodes") => ok(&json!({"metadata": {"name": "n1", "uid": "node-uid"}})),
-            ("get", "resourceclaims") => asked.pick(&state.claims),
-            ("get", "computedomains") => asked.pick(&state.domains),
-            ("get", "pods") => asked.pick(&state.pods),
+            ("get", "resourceclaims") => recorded.pick(&state.claims),
+            ("get", "computedomains") => recorded.pick(&state.domains),
+            ("get", "pods") => recorded.pick(&state.pods),
             ("list", "pods") => {
-                assert_eq!(asked.query("fieldSelector"), Some("spec.nodeName%3Dn1"));
+                assert_eq!(recorded.query("fieldSelector"), Some("spec.nodeName%3Dn1"));
                 match &state.pod_refusal {
                     Some((code, body)) => plain(*code, body.clone()),
-                    None => asked.page(&state.pods, &mut 0),
+                    None => recorded.page(&state.pods, &mut 0),
                 }
             }
             ("list", "resourceclaims") => {
@@ -214,7 +214,7 @@ impl ApiServer {
                     expired_tokens,
                     ..
                 } = &mut *state;
-                asked.page(claims, expired_tokens)
+                recorded.page(claims, expired_tokens)
             }
             ("list", "computedomains") => {
                 let State {
@@ -222,33 +222,33 @@ impl ApiServer {
                     expired_tokens,
                     ..
                 } = &mut *state;
-                asked.page(domains, expired_tokens)
+                recorded.page(domains, expired_tokens)
             }
             ("list", "resourceslices") => state.list_slices(),
             ("watch", "resourceslices") => {
-                let from = asked.query("resourceVersion").unwrap().parse().unwrap();
+                let from = recorded.query("resourceVersion").unwrap().parse().unwrap();
                 let lost = state.history_from > from;
                 drop(state);
-                self.watch(lost, &asked)
+                self.watch(lost, &recorded)
             }
             ("patch", "resourceclaims/status") => {
                 let changes: Vec<Value> = serde_json::from_slice(&body).unwrap();
                 let adds = changes.iter().find(|change| change["op"] == "add").unwrap();
                 assert_eq!(adds["path"], "/status/devices");
-                if let Some(claim) = state.claims.get_mut(&asked.key()) {
+                if let Some(claim) = state.claims.get_mut(&recorded.key()) {
                     claim["status"]["devices"] = adds["value"].clone();
                 }
-                asked.pick(&state.claims)
+                recorded.pick(&state.claims)
             }
             ("create", "resourceslices") => state.create(&body),
             (verb, kind) => panic!("unexpected {verb} {kind}: {path}"),
         }
     }
 
-    /// Ends after the time that it asks for, or with [`ApiServer::end_watches`].
-    fn watch(&self, lost: bool, asked: &RecordedRequests) -> Answer {
+    /// A watch that ends after the requested time, or with [`ApiServer::end_watches`].
+    fn watch(&self, lost: bool, recorded: &RecordedRequests) -> Answer {
         let (mut body, answer) = Channel::<Bytes, io::Error>::new(1);
-        let seconds = asked.query("timeoutSeconds").unwrap().parse().unwrap();
+        let seconds = recorded.query("timeoutSeconds").unwrap().parse().unwrap();
         let mut ended = self.ended.subscribe();
         tokio::spawn(async move {
             if lost {
@@ -286,7 +286,7 @@ impl State {
     }
 }
 
-/// As the scheduler leaves it.
+/// A claim after its allocation.
 fn mk_claim(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",

@@ -1,4 +1,4 @@
-//! Claims of groups: a channel of a clique, for pods on many nodes.
+//! Claims of pod groups: a channel of a clique, for pods on many nodes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const OWN: &str = "07070707-0707-0707-0707-070707070707.0";
 const OTHER: &str = "07070707-0707-0707-0707-070707070707.1";
 const REPORT: &str = "patch resourceclaims/status";
 
-/// As the scheduler leaves a claim of a `PodGroup` that was allocated this channel of a clique's pool.
+/// Allocates this channel of a clique's pool to the claim of a `PodGroup`.
 fn allocate(claim: &mut Value, clique: &str, device: &str) {
     let allocation = &mut claim["status"]["allocation"];
     let result = &mut allocation["devices"]["results"][0];
@@ -29,7 +29,7 @@ fn allocate(claim: &mut Value, clique: &str, device: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_a_podgroup_is_prepared_and_kept_and_nothing_is_reported_in_it() {
+async fn a_claim_of_a_podgroup_is_prepared_and_kept_without_a_report() {
     let server = ApiServer::default();
     server.put_domain("ns", "train", DOMAIN);
     let node = TestNode::start(&server);
@@ -45,19 +45,19 @@ async fn a_claim_of_a_podgroup_is_prepared_and_kept_and_nothing_is_reported_in_i
     assert_eq!(
         node.recorded(),
         ["gang"],
-        "the claim is there, though not for this node alone"
+        "the claim is present, though not only for this node"
     );
-    assert!(!server.requests().iter().any(|asked| asked == REPORT));
+    assert!(!server.requests().iter().any(|it| it == REPORT));
     stop.cancel();
 
-    // One of the node's device is reported.
+    // A claim of the node's device is reported.
     server.put_claim("ns", "pod");
     server.change_claim("ns", "pod", |claim| {
         claim["status"]["devices"] = Value::Null;
     });
     node.prepare("ns", "pod").await.unwrap();
     sleep(Duration::from_secs(60)).await;
-    assert!(server.requests().iter().any(|asked| asked == REPORT));
+    assert!(server.requests().iter().any(|it| it == REPORT));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! A node with the plugin's real parts: driver, claims on disk, reconciler; its
-//! hardware is healthy.
+//! A node with the plugin's real parts (driver, claims on disk, reconciler) and healthy
+//! hardware.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(crate) struct TestNode {
     source: KubeClaims,
 }
 
-/// One GPU that has joined its fabric.
+/// A host with one GPU that has joined its fabric.
 struct HealthyGpu;
 
 impl FabricProbe for HealthyGpu {
@@ -110,7 +110,7 @@ impl TestNode {
         }
     }
 
-    /// One attempt, as kubelet's call makes it: the claim is read, then prepared.
+    /// One attempt, as in kubelet's call: reads the claim, then prepares it.
     pub(crate) async fn prepare(
         &self,
         namespace: &str,
@@ -127,7 +127,7 @@ impl TestNode {
         prepared.map_err(|error| error.message().to_owned())
     }
 
-    /// A reconciler of this node's records, that runs until it is dropped.
+    /// A reconciler of this node's records. Runs until it is dropped.
     pub(crate) fn reconciler(&self) -> Reconciler {
         Reconciler::new(
             self.driver.shared_claims.clone(),
@@ -138,7 +138,7 @@ impl TestNode {
         )
     }
 
-    /// Where the checkpoint is.
+    /// The directory of the checkpoint.
     pub(crate) fn data_dir(&self) -> PathBuf {
         self.root.path().join("data")
     }
@@ -149,8 +149,7 @@ impl TestNode {
     }
 }
 
-/// The claims in the directories below `root`; in the driver-managed mode, if there is a directory of
-/// its daemon.
+/// Opens the claims in the directories below `root`; with `daemon`, in the driver-managed mode.
 pub(crate) fn open(root: &Path, daemon: Option<&Path>) -> Arc<NodeClaims> {
     let dir = |name: &str| Arc::new(OsDir::create(root.join(name), 0o755).unwrap());
     let boot = BootId::new("boot-1").unwrap();

@@ -1,4 +1,4 @@
-//! The requests of each event to the API server are those of `docs/reference/plugin-api-requests.md`.
+//! Compares the API requests of each event with `docs/reference/plugin-api-requests.md`.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::node::{NODE, TestNode, mk_ref, open};
 const DRIVER: &str = "compute-domain.nvidia.com";
 const OTHER_DOMAIN: &str = "c0ffee00-0000-4000-8000-000000000002";
 
-/// The plugin's parts on real sockets, and kubelet.
+/// The plugin's parts on real sockets, with a kubelet.
 struct Running {
     server: ApiServer,
     node: TestNode,
@@ -26,7 +26,7 @@ struct Running {
 }
 
 impl Running {
-    /// After the plugin's start.
+    /// Starts the plugin, and waits for the requests of its start.
     async fn start() -> Self {
         let server = ApiServer::default();
         server.put_domain("ns", "train", DOMAIN);
@@ -58,8 +58,8 @@ impl Running {
             plugin,
             desired,
         };
-        // Until the watch and the list after the registration are there.
-        let begun = |asked: &[String]| asked.len() >= 3;
+        // Until the watch and the list after the registration have begun.
+        let begun = |requests: &[String]| requests.len() >= 3;
         soon(|| begun(&running.server.peek_requests())).await;
         let devices = DesiredPool::Devices(vec![channel]);
         running.desired.send_replace(devices);
@@ -83,7 +83,7 @@ impl Running {
         assert_eq!(answers[claim], Ok(Vec::new()));
     }
 
-    /// The requests, once there are as many as the table says. None may follow.
+    /// Compares the requests with the table. None may follow.
     async fn check(&self, event: &str) {
         let expected = of_table(event);
         soon(|| self.server.peek_requests().len() >= expected.len()).await;
@@ -93,7 +93,7 @@ impl Running {
     }
 }
 
-/// Returns when it is so; gives up after a while, and the assertion that follows fails.
+/// Waits for the condition. Gives up after a while; then the following assertion fails.
 async fn soon(is_so: impl Fn() -> bool) {
     let so = async {
         while !is_so() {
@@ -121,7 +121,7 @@ pub(crate) fn of_table(event: &str) -> Vec<String> {
 
 // req: NODE-20, NODE-42
 #[tokio::test]
-async fn every_call_of_kubelet_costs_what_the_table_says() {
+async fn every_call_of_kubelet_sends_the_requests_of_the_table() {
     let running = Running::start().await;
     let server = &running.server;
     for claim in ["first", "later", "refused", "orphan"] {
@@ -161,7 +161,7 @@ async fn every_call_of_kubelet_costs_what_the_table_says() {
 }
 
 #[tokio::test]
-async fn a_retry_within_a_call_costs_nothing() {
+async fn a_retry_within_a_call_sends_the_requests_of_the_table() {
     let running = Running::start().await;
     for claim in ["holder", "next"] {
         running.server.put_claim("ns", claim);
@@ -189,7 +189,7 @@ async fn a_retry_within_a_call_costs_nothing() {
 
 // req: NODE-42
 #[tokio::test(start_paused = true)]
-async fn an_idle_node_and_a_restarted_api_server_cost_what_the_table_says() {
+async fn an_idle_node_and_a_restarted_api_server_cause_the_requests_of_the_table() {
     let running = Running::start().await;
     running.server.put_claim("ns", "a");
     assert!(running.prepare("a").await["a"].is_ok());
@@ -205,7 +205,7 @@ async fn an_idle_node_and_a_restarted_api_server_cost_what_the_table_says() {
     for _ in 0..6 {
         sleep(Duration::from_secs(600)).await;
         let requests = running.server.requests();
-        let count = |wanted: &str| requests.iter().filter(|asked| *asked == wanted).count();
+        let count = |wanted: &str| requests.iter().filter(|it| *it == wanted).count();
         let watches = count("watch resourceslices");
         assert_eq!(
             watches + count("get resourceclaims"),
@@ -224,14 +224,14 @@ async fn an_idle_node_and_a_restarted_api_server_cost_what_the_table_says() {
     let watches = running.server.requests();
     let watches: Vec<_> = watches
         .into_iter()
-        .filter(|asked| asked != "get resourceclaims")
+        .filter(|request| request != "get resourceclaims")
         .collect();
     assert_eq!(watches, of_table("API server restart, within a minute"));
     running.server.lose_history();
     running.server.end_watches();
     sleep(Duration::from_secs(61)).await;
     let mut requests = running.server.requests();
-    requests.retain(|asked| asked != "get resourceclaims");
+    requests.retain(|request| request != "get resourceclaims");
     requests.sort_unstable();
     assert_eq!(
         requests,
@@ -241,7 +241,7 @@ async fn an_idle_node_and_a_restarted_api_server_cost_what_the_table_says() {
 }
 
 #[tokio::test]
-async fn damage_costs_pages_of_claims_only_if_a_claim_can_be_lost() {
+async fn damage_causes_lists_of_claims_only_if_a_claim_can_be_lost() {
     let server = ApiServer::default();
     server.put_domain("ns", "train", DOMAIN);
     server.put_claim("ns", "a");
@@ -261,7 +261,7 @@ async fn damage_costs_pages_of_claims_only_if_a_claim_can_be_lost() {
         let lost = damaged.lost_claims().unwrap();
         let allocated = node.lookup.find_allocated(&lost).await.unwrap();
         let mut requests = server.requests();
-        requests.retain(|asked| asked != "patch resourceclaims/status");
+        requests.retain(|request| request != "patch resourceclaims/status");
         assert_eq!(requests, of_table(event), "{event}");
         assert_eq!(allocated.len(), claims);
         damaged.rebuild(allocated, None).unwrap();

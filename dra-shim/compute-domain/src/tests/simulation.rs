@@ -1,6 +1,6 @@
-//! Ten thousand plugins beside one API server that is as busy as they make it: the real
-//! lookups over the real client's deadline and pauses, against seats and queues as API
-//! Priority and Fairness has them. Time is paused. To see the table:
+//! Simulates ten thousand plugins and one API server under their load: the real look-ups with
+//! the real client's deadline and pauses, against seats and queues like those of API Priority
+//! and Fairness. Time is paused. To see the table:
 //!
 //! ```text
 //! cargo test -p compute-domain-plugin ten_thousand -- --nocapture
@@ -41,12 +41,12 @@ mod fairness;
 
 const NODES: u32 = 10_000;
 
-/// How long a server works on one request, once it has its seats.
+/// How long the server works on a request, once it has its seats.
 #[derive(Clone, Copy)]
 struct Speed {
     get: Duration,
     list: Duration,
-    /// A write goes through the store.
+    /// Writes go through the store.
     patch: Duration,
 }
 
@@ -56,7 +56,7 @@ const QUIET: Speed = Speed {
     patch: Duration::from_millis(10),
 };
 
-/// Ten times slower: it has other work.
+/// Ten times slower, because of other load.
 const BUSY: Speed = Speed {
     get: Duration::from_millis(50),
     list: Duration::from_millis(300),
@@ -66,28 +66,28 @@ const BUSY: Speed = Speed {
 /// The scheduler binds the pods of the job within this time.
 const STARTED_WITHIN: Duration = Duration::from_secs(1);
 
-/// When the library answers kubelet, whatever it has: the pod then waits a minute more.
+/// When the library answers kubelet at the latest. After a failed call the pod waits another minute.
 const ANSWER_WITHIN: Duration = Duration::from_secs(43);
 
-/// The library's limit of one read of a claim.
+/// The library's time limit of one read of a claim.
 const READ_LIMIT: Duration = Duration::from_secs(10);
 
-/// The requests, and how many were refused with 429.
+/// Log of the requests, and of those refused with 429.
 #[derive(Default)]
 struct Log {
-    /// By the second in which they came.
+    /// Requests by the second of their arrival.
     per_second: BTreeMap<u64, u32>,
     refused: u32,
-    /// How many reports were written, and when the last one was.
+    /// How many reports were written, and when the last one.
     reports: u32,
     last_report: u64,
 }
 
-/// How a plugin learns whether the domain exists.
+/// How a plugin looks the domain up.
 #[derive(Clone)]
 enum Lookup {
     Now(DomainLookup),
-    /// As it was: the namespace's domains are listed without limit at each attempt.
+    /// The former way: each attempt lists the namespace's domains without limit.
     Before(Client),
 }
 
@@ -173,8 +173,8 @@ impl Lookup {
     }
 }
 
-/// How long it takes until the claim's facts are there, in attempts as the library makes
-/// them: pauses from 250 ms, doubling to 3 s. Then the prepared device is reported.
+/// Looks up the claim's facts, with the library's retries: pauses from 250 ms, doubling to
+/// 3 s. Then reports the prepared device. Returns how long the look-ups took.
 async fn learn_facts(
     client: Client,
     lookup: Lookup,
@@ -246,7 +246,7 @@ async fn run_job(speed: Speed, reports: bool, mk_lookup: impl Fn(Client) -> Look
         .map(Result::unwrap)
         .collect();
     took.sort_unstable();
-    // The last attempt of a report begins within two minutes.
+    // A report's last attempt begins within two minutes.
     sleep(Duration::from_secs(5 * 60)).await;
     let log = log.lock().unwrap();
     JobResult {
@@ -262,7 +262,7 @@ async fn run_job(speed: Speed, reports: bool, mk_lookup: impl Fn(Client) -> Look
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_pods_of_one_job_have_their_facts_within_one_call_of_kubelet() {
+async fn ten_thousand_pods_of_one_job_get_their_facts_within_one_call_of_kubelet() {
     println!(
         "job of {NODES} pods        p50 s   p99 s   max s   requests     429  past 43 s  reports  last s"
     );
@@ -290,7 +290,7 @@ async fn ten_thousand_pods_of_one_job_have_their_facts_within_one_call_of_kubele
 
 // === idle nodes ===
 
-/// One record on each node, which is Present.
+/// Each node has one record, whose claim is present.
 async fn idle_now(client: Client, number: u32, until: Instant) {
     let lookup = ClaimLookup::new(client, "n1");
     let uid = format!("claim-{number}");
@@ -313,7 +313,7 @@ async fn idle_now(client: Client, number: u32, until: Instant) {
     }
 }
 
-/// As it was: each record every 30 s, on nodes that started together in phase.
+/// The former way: each record every 30 s, in phase on nodes that started together.
 async fn idle_before(client: Client, number: u32, until: Instant) {
     let source = KubeClaims::new(client);
     while Instant::now() < until {
@@ -340,7 +340,7 @@ async fn run_idle<F: Future<Output = ()> + Send + 'static>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_idle_nodes_ask_less_than_twenty_times_a_second() {
+async fn ten_thousand_idle_nodes_send_less_than_twenty_requests_a_second() {
     println!("{NODES} idle nodes      requests per s   in the busiest s");
     let (mean, peak) = run_idle("now, an hour", idle_now, 60).await;
     run_idle("before, a minute", idle_before, 1).await;

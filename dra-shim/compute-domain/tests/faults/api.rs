@@ -1,5 +1,5 @@
-//! The part of an API server that the plugin needs, over plain HTTP, on a port of its own. One
-//! kind of request can be answered badly.
+//! The part of an API server that the plugin needs, over plain HTTP, on a separate port. It can
+//! fail one kind of request.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,24 +13,24 @@ use tokio::time::sleep;
 
 use crate::http::{Request, read, watch, write};
 
-/// The UID of the domain of all claims.
+/// UID of the domain of all claims.
 pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
 
-/// The node of all claims, as in the records that the Go driver wrote.
+/// The node of all claims, the same as in the Go driver's records.
 pub(crate) const NODE: &str = "node-a";
 
-/// How a request is answered badly.
+/// How a request fails.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Behaviour {
-    /// With this status, 429 with `Retry-After`.
+    /// Answers with this status; 429 with `Retry-After`.
     Status(u16),
-    /// Never, while the connection stays open.
+    /// Never answers, and keeps the connection open.
     NeverAnswers,
-    /// The connection is closed instead.
+    /// Closes the connection instead.
     Resets,
-    /// As always, but later.
+    /// Answers normally, but later.
     Delays(Duration),
-    /// With this text of the object replaced.
+    /// Answers with this text of the object replaced.
     Spoils(&'static str, &'static str),
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct RecordedRequests {
     pub(crate) name: &'static str,
 }
 
-/// Clones are the same server. It serves until the runtime ends.
+/// Clones share one server. It serves until the runtime ends.
 #[derive(Clone)]
 pub(crate) struct ApiServer {
     address: SocketAddr,
@@ -50,13 +50,13 @@ pub(crate) struct ApiServer {
 
 #[derive(Default)]
 struct State {
-    /// By kind and name; no two namespaces have objects of one name.
+    /// Objects by kind and name. Names are unique across namespaces.
     objects: BTreeMap<(&'static str, String), Value>,
     fault: Option<(RecordedRequests, Behaviour)>,
-    /// How often the fault was met.
+    /// How many requests the fault has hit.
     hits: usize,
     events: Vec<Value>,
-    /// Each request that wrote a slice.
+    /// Requests that wrote slices.
     slice_writes: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl ApiServer {
         tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
                 let server = serving.clone();
-                // It ends with the connection, whose client may be killed.
+                // The task ends with the connection; the client may be killed.
                 tokio::spawn(async move { drop(server.serve(connection).await) });
             }
         });
@@ -89,25 +89,25 @@ impl ApiServer {
         .to_string()
     }
 
-    /// A claim as the scheduler leaves it: channel-0 of node n1, reserved for a pod.
+    /// Adds an allocated claim: channel-0 of the node, reserved for a pod.
     pub(crate) fn put_claim(&self, name: &str, uid: &str) {
         let key = ("resourceclaims", name.to_owned());
         self.state().objects.insert(key, mk_claim(name, uid));
     }
 
-    /// An object of any kind, such as `resourceclaims`.
+    /// Adds an object of any kind, such as `resourceclaims`.
     pub(crate) fn put(&self, kind: &'static str, object: Value) {
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         self.state().objects.insert((kind, name), object);
     }
 
-    /// Each request so far that wrote a slice, and the slices that are there now.
+    /// Requests so far that wrote slices, and the current slices.
     pub(crate) fn slices(&self) -> (Vec<String>, Vec<Value>) {
         let state = self.state();
         (state.slice_writes.clone(), state.all("resourceslices"))
     }
 
-    /// As a user does it with `--force` and no finalizers: kubelet is not asked.
+    /// Deletes a claim, like a user with `--force` after removing the finalizers: kubelet is not involved.
     pub(crate) fn delete_claim(&self, name: &str) {
         let key = ("resourceclaims", name.to_owned());
         self.state().objects.remove(&key);
@@ -122,10 +122,10 @@ impl ApiServer {
         self.state().objects.insert(key, domain);
     }
 
-    /// Answers these requests badly from now on.
-    pub(crate) fn begin_fault(&self, asked: RecordedRequests, behaviour: Behaviour) {
+    /// Fails these requests from now on.
+    pub(crate) fn begin_fault(&self, requests: RecordedRequests, behaviour: Behaviour) {
         let mut state = self.state();
-        state.fault = Some((asked, behaviour));
+        state.fault = Some((requests, behaviour));
         state.hits = 0;
     }
 
@@ -133,7 +133,7 @@ impl ApiServer {
         self.state().fault = None;
     }
 
-    /// How many requests the fault has met.
+    /// How many requests the fault has hit.
     pub(crate) fn hits(&self) -> usize {
         self.state().hits
     }
@@ -183,8 +183,8 @@ impl ApiServer {
 
     fn fault(&self, request: &Request) -> Option<Behaviour> {
         let mut state = self.state();
-        let (asked, behaviour) = state.fault?;
-        let is_met = asked.what == request.what && asked.name == request.name;
+        let (requests, behaviour) = state.fault?;
+        let is_met = requests.what == request.what && requests.name == request.name;
         is_met.then(|| {
             state.hits += 1;
             behaviour
@@ -203,7 +203,7 @@ impl ApiServer {
         match request.what.as_str() {
             "get resourceclaims" | "patch resourceclaims/status" => found("resourceclaims"),
             "get computedomains" => found("computedomains"),
-            // None: whoever had a claim that is gone has ended.
+            // No pods: those of deleted claims have ended.
             "get pods" => found("pods"),
             "get nodes" => (200, json!({"metadata": {"name": NODE, "uid": "node-uid"}})),
             "get resourceslices" => found("resourceslices"),
@@ -226,10 +226,10 @@ impl State {
         objects.map(|(_, object)| object.clone()).collect()
     }
 
-    /// Nobody sees it in a watch.
+    /// Writes a slice. Watches do not report it.
     fn write_slice(&mut self, request: &Request) -> Value {
-        let asked = format!("{} {}", request.what, request.name);
-        self.slice_writes.push(asked.trim().to_owned());
+        let line = format!("{} {}", request.what, request.name);
+        self.slice_writes.push(line.trim().to_owned());
         let key = |name: &str| ("resourceslices", name.to_owned());
         if request.what.starts_with("delete") {
             return self.objects.remove(&key(&request.name)).unwrap_or_default();
@@ -252,7 +252,7 @@ fn stored(body: &[u8]) -> Value {
     object
 }
 
-/// As the API server says it.
+/// A failure in the API server's form.
 fn failure(code: u16, request: &Request) -> Value {
     let reason = match code {
         404 => "NotFound",

@@ -1,4 +1,4 @@
-//! A fault, from its beginning to its end.
+//! A fault from its begin to its end.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use crate::matrix::{Fault, On};
 use crate::node::Node;
 use crate::strace::{Injection, Strace};
 
-/// More temporaries than a process of these tests makes.
+/// More temporary files than a process of these tests creates.
 const TEMPORARIES: u32 = 64;
 
-/// A fault that lasts.
+/// An active fault.
 pub(crate) enum Armed {
     None,
     Calls(Strace),
@@ -25,7 +25,7 @@ pub(crate) enum Armed {
 }
 
 impl Armed {
-    /// Begins a fault of the running plugin. [`Fault::Driver`] has begun before its start.
+    /// Begins a fault of the running plugin. [`Fault::Driver`] began before the plugin's start.
     pub(crate) async fn begin(node: &Node, fault: Option<Fault>) -> Self {
         match fault {
             None => Self::None,
@@ -34,12 +34,12 @@ impl Armed {
                 let calls = node.path("calls");
                 Self::Calls(Strace::attach(node.plugin.pid(), &injection, &calls).await)
             }
-            Some(Fault::Api(asked, behaviour)) => {
-                node.api.begin_fault(asked, behaviour);
+            Some(Fault::Api(requests, behaviour)) => {
+                node.api.begin_fault(requests, behaviour);
                 Self::Api
             }
-            Some(Fault::KilledAsking(asked)) => {
-                node.api.begin_fault(asked, Behaviour::NeverAnswers);
+            Some(Fault::KilledAsking(requests)) => {
+                node.api.begin_fault(requests, Behaviour::NeverAnswers);
                 Self::Api
             }
             Some(Fault::Driver(_) | Fault::KilledWaitingFor(_)) => Self::Driver,
@@ -51,7 +51,7 @@ impl Armed {
         }
     }
 
-    /// Begins a fault, and starts the plugin, which has died.
+    /// Begins a fault, and restarts the dead plugin.
     pub(crate) async fn begin_and_start(node: &mut Node, fault: Option<Fault>) -> Self {
         if let Some(Fault::Calls { names, on, how }) = fault {
             let calls = node.path("calls");
@@ -64,17 +64,21 @@ impl Armed {
         armed
     }
 
-    /// Takes the fault away, once it was met; it must be within `limit`.
+    /// Ends the fault after it has hit, which must happen within `limit`.
     pub(crate) async fn end(self, node: &Node, limit: Duration) {
         let hits = || match &self {
             Self::Calls(strace) => strace.hits(),
             Self::Api => node.api.hits(),
-            // Seen in what becomes of the call.
+            // Visible in the result of the call.
             Self::None | Self::Driver | Self::Locked(_) => 1,
         };
         let began = Instant::now();
         while hits() == 0 {
-            assert!(began.elapsed() < limit, "not met: {}", self.seen());
+            assert!(
+                began.elapsed() < limit,
+                "the fault did not hit: {}",
+                self.seen()
+            );
             sleep(Duration::from_millis(20)).await;
         }
         match self {

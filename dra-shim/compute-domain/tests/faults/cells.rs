@@ -1,6 +1,6 @@
-//! One cell of the matrix: the fault is made, kubelet calls, the fault ends, the plugin is started
-//! again if it died, kubelet calls as it would; what is on the disks then, and what is answered, is
-//! compared with the same scenario without the fault.
+//! One cell of the matrix: the fault begins, kubelet calls, the fault ends, the plugin is restarted if
+//! it died, kubelet repeats its calls. Then the files on disk and the answers are compared with the
+//! same scenario without the fault.
 
 use std::time::Duration;
 
@@ -15,28 +15,28 @@ use crate::kept::{Kept, spec_name};
 use crate::matrix::{Fault, First, Step};
 use crate::node::{CALL, Node, claim};
 
-/// More than the reconciler needs for a claim that is gone: it looks for 150 s.
+/// More than the reconciler needs for a deleted claim, which it checks for 150 s.
 const RECONCILED_WITHIN: Duration = Duration::from_secs(230);
 
-/// What kubelet does, with claims `a` and `b` for the same device.
+/// Kubelet's calls, with claims `a` and `b` for the same device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Scenario {
-    /// It calls Prepare of `a`.
+    /// kubelet calls Prepare of `a`.
     Prepare,
-    /// It calls Unprepare of `a`, which is prepared.
+    /// kubelet calls Unprepare of the prepared claim `a`.
     Unprepare,
-    /// The plugin starts and finds `a` prepared, without its spec, and a spec without record.
+    /// The plugin starts with `a` prepared but without its spec, and with a spec without a record.
     Start,
-    /// `a` was prepared and is deleted by force; kubelet calls Prepare of `b`.
+    /// The prepared claim `a` is deleted by force; kubelet calls Prepare of `b`.
     Reconcile,
 }
 
-/// How a scenario ends.
+/// The end of a scenario.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct End {
-    /// What kubelet was answered.
+    /// The answer to kubelet.
     devices: Vec<PreparedDevice>,
-    /// After the scenario and after each of kubelet's next calls.
+    /// The node's files after the scenario and after each further call of kubelet.
     kept: Vec<Kept>,
 }
 
@@ -57,7 +57,7 @@ impl Scenario {
     pub(crate) const ALL: [Self; 4] =
         [Self::Prepare, Self::Unprepare, Self::Start, Self::Reconcile];
 
-    /// Returns how it ends, and how long after the end of the fault kubelet had what it wanted.
+    /// Returns the end of the scenario, and the time from the end of the fault to kubelet's success.
     pub(crate) async fn run(self, fault: Option<Fault>, first: First) -> (End, Duration) {
         let mut node = self.begin(fault).await;
         let armed = match self {
@@ -86,7 +86,7 @@ impl Scenario {
         (self.end(&node, devices).await, took)
     }
 
-    /// A node as it is before the fault.
+    /// The node before the fault.
     async fn begin(self, fault: Option<Fault>) -> Node {
         let mut node = match fault {
             Some(Fault::Driver(driver) | Fault::KilledWaitingFor(driver)) => {
@@ -94,7 +94,10 @@ impl Scenario {
                 let texts = ["registered with kubelet", "checkpoint open"];
                 node.plugin.until_printed(&texts).await;
                 let printed = node.plugin.printed();
-                assert!(!printed.contains("identified fabric clique"), "not met");
+                assert!(
+                    !printed.contains("identified fabric clique"),
+                    "the fault did not hit"
+                );
                 return node;
             }
             _ => Node::start().await,
@@ -114,7 +117,7 @@ impl Scenario {
         node
     }
 
-    /// kubelet calls once while the fault lasts.
+    /// kubelet calls once during the fault.
     async fn first_call(self, node: &mut Node, fault: Option<Fault>) -> First {
         if self == Self::Reconcile {
             return self.first_check(node, fault).await;
@@ -130,7 +133,7 @@ impl Scenario {
             return First::Dies;
         }
         if self == Self::Start {
-            // Before kubelet has found its socket, a call does not reach the plugin.
+            // A call does not reach the plugin before kubelet has found its socket.
             until(|| node.plugin.printed().contains("registered") || is_dead(node.plugin.pid()))
                 .await;
         }
@@ -140,7 +143,7 @@ impl Scenario {
         };
         match answer {
             Ok(()) => First::Succeeds,
-            // The connection is cut before the process is gone.
+            // The connection breaks before the process has ended.
             Err(error) if is_cut(&error) => {
                 node.plugin.until_died().await;
                 First::Dies
@@ -149,8 +152,8 @@ impl Scenario {
         }
     }
 
-    /// A claim is refused, and the reconciler looks its holder up. What the fault does to the
-    /// reconciler, kubelet does not see.
+    /// A claim is refused, and the reconciler looks its holder up. The fault only affects the
+    /// reconciler, not kubelet's call.
     async fn first_check(self, node: &mut Node, fault: Option<Fault>) -> First {
         assert!(node.prepare(&claim("b")).await.is_err());
         match fault {
@@ -164,7 +167,7 @@ impl Scenario {
         }
     }
 
-    /// kubelet repeats its call until it has what it wants.
+    /// kubelet repeats its call until it succeeds.
     async fn settle(self, node: &Node) -> Vec<PreparedDevice> {
         match self {
             Self::Prepare | Self::Start => node.until_prepared(&claim("a"), GIVE_UP).await,
@@ -176,7 +179,7 @@ impl Scenario {
         }
     }
 
-    /// What kubelet does next, and what is kept each time.
+    /// kubelet's next calls, with the node's files after each.
     async fn end(self, node: &Node, devices: Vec<PreparedDevice>) -> End {
         let (a, b) = (claim("a"), claim("b"));
         let mut kept = vec![settled(node).await];
@@ -199,15 +202,15 @@ impl Scenario {
     }
 }
 
-/// What the API server does not answer does not count as absence.
+/// A check without an answer must not count as absence.
 fn check_absence(fault: Option<Fault>, took: Duration) {
     if let Some(Fault::Api(..)) = fault {
-        // The first look that is answered may be the one that the fault delayed.
-        assert!(took + CALL >= ABSENT_FOR, "gone after {took:?}");
+        // The first answered check may be the one that the fault delayed.
+        assert!(took + CALL >= ABSENT_FOR, "removed after {took:?}");
     }
 }
 
-/// What is kept, once nothing is written any more: a call that kubelet gave up may still run.
+/// The node's files, once they no longer change: a call that kubelet has given up may still run.
 pub(crate) async fn settled(node: &Node) -> Kept {
     let (began, mut last) = (Instant::now(), node.kept());
     loop {
@@ -216,7 +219,10 @@ pub(crate) async fn settled(node: &Node) -> Kept {
         if now == last && !now.has_temporaries() {
             return now;
         }
-        assert!(began.elapsed() < GIVE_UP, "never at rest: {now:?}");
+        assert!(
+            began.elapsed() < GIVE_UP,
+            "the files keep changing: {now:?}"
+        );
         last = now;
     }
 }
@@ -224,17 +230,17 @@ pub(crate) async fn settled(node: &Node) -> Kept {
 async fn until(is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < GIVE_UP, "it never comes");
+        assert!(began.elapsed() < GIVE_UP, "timed out");
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Whether a call failed for another reason than that it took too long.
+/// Whether a call failed, but not because of its deadline.
 fn is_cut(error: &str) -> bool {
     error.starts_with("rpc error") && !error.contains("DeadlineExceeded")
 }
 
-/// Also if nobody has waited for it yet.
+/// Whether the process has ended, also as a zombie.
 fn is_dead(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(") ").next().unwrap_or_default();

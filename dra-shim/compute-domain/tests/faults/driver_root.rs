@@ -9,14 +9,14 @@ const CLUSTER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
 /// One GPU in a clique.
 pub(crate) const HEALTHY: &str = "";
-/// What a driver answers that has lost its GPU.
+/// A driver that has lost its GPU.
 pub(crate) const FAILS: &str = r#", "errors": {"nvmlDeviceGetGpuFabricInfoV": 15}"#;
-/// Each reading takes two seconds.
+/// Each NVML reading takes two seconds.
 pub(crate) const SLOW: &str = r#", "delay_ms": {"nvmlDeviceGetCount_v2": 2000}"#;
-/// A reading that does not end.
+/// An NVML reading that never ends.
 pub(crate) const HANGS: &str = r#", "hang": ["nvmlDeviceGetGpuFabricInfoV"]"#;
 
-/// Lays the root out in `root`.
+/// Creates the driver root in `root`.
 pub(crate) fn lay_out(root: &Path) {
     let lib = root.join("usr/lib64");
     fs::create_dir_all(&lib).unwrap();
@@ -33,7 +33,7 @@ pub(crate) fn proc_devices(root: &Path) -> PathBuf {
     root.join("proc-devices")
 }
 
-/// What the driver is like from its next call on: one of the constants above.
+/// Sets the driver's state from its next call on: one of the constants above.
 pub(crate) fn configure(root: &Path, rest: &str) {
     let config = format!(
         r#"{{"driver_version": "580.82.07", "devices": [{{"name": "NVIDIA GB200", "uuid": "GPU-0",
@@ -61,6 +61,6 @@ fn library() -> &'static Path {
         let file = messages
             .split('"')
             .find(|text| text.ends_with("/libnvml_mock.so"));
-        file.expect("cargo names the library it built").into()
+        file.expect("cargo reports the library").into()
     })
 }

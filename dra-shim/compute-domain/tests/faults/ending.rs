@@ -1,4 +1,4 @@
-//! What the plugin still does when it is told to end.
+//! The plugin's shutdown after SIGTERM.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use tokio::time::Instant;
 use crate::api::{Behaviour, RecordedRequests};
 use crate::node::{Node, claim};
 
-/// Of the report of claim `a`.
+/// The request with the report of claim `a`.
 const REPORT: RecordedRequests = RecordedRequests {
     what: "patch resourceclaims/status",
     name: "a",
 };
 
-/// Prepares a claim and ends the plugin while its report waits for its turn. Returns how often
-/// the report was sent, and how long the end took.
-async fn end_with_a_report_that_waits(behaviour: Behaviour) -> (usize, Duration) {
+/// Prepares a claim and stops the plugin while the report is pending. Returns how often the report
+/// was sent, and how long the shutdown took.
+async fn stop_with_a_pending_report(behaviour: Behaviour) -> (usize, Duration) {
     let mut node = Node::start().await;
     node.api.begin_fault(REPORT, behaviour);
     node.prepare(&claim("a")).await.unwrap();
@@ -28,15 +28,15 @@ async fn end_with_a_report_that_waits(behaviour: Behaviour) -> (usize, Duration)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_that_waits_is_written_before_the_end() {
-    let (written, _) = end_with_a_report_that_waits(Behaviour::Delays(Duration::ZERO)).await;
+async fn a_pending_report_is_written_before_the_end() {
+    let (written, _) = stop_with_a_pending_report(Behaviour::Delays(Duration::ZERO)).await;
     assert_eq!(written, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_does_not_answer_delays_the_end_by_seconds_only() {
-    let (tried, took) = end_with_a_report_that_waits(Behaviour::NeverAnswers).await;
+async fn an_unresponsive_api_server_delays_the_end_by_seconds_only() {
+    let (tried, took) = stop_with_a_pending_report(Behaviour::NeverAnswers).await;
     assert_eq!(tried, 1);
-    // 1.5 s, and what a busy machine adds. A request may take 10 s and more.
+    // 1.5 s, and more on a busy machine. A request may take 10 s and more.
     assert!(took < Duration::from_secs(6), "{took:?}");
 }

@@ -1,5 +1,5 @@
-//! The Go driver still runs beside this plugin: it has the lock, changes records, listens, or has
-//! published the slice. Neither loses anything.
+//! The Go driver still runs beside this plugin: it holds the lock, changes records, listens, or has
+//! published the slice. Neither driver loses state.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,17 +17,17 @@ use crate::ground::Ground;
 use crate::kept::spec_name;
 use crate::node::{CALL, Node, claim};
 
-/// NVML knows no fabric: the device is then as the Go driver publishes it.
+/// NVML without a fabric: the device then equals that of the Go driver.
 const NO_FABRIC: &str =
     r#", "errors": {"nvmlDeviceGetGpuFabricInfoV": 3, "nvmlDeviceGetGpuFabricInfo": 3}"#;
 const DAEMON: &str = "44444444-aaaa-4bbb-8ccc-000000000004";
 const SLICE: &str = "00000-compute-domain.nvidia.com-node-a-x7k2p";
-/// Two looks for other plugins, a minute apart.
+/// Two checks for other plugins, a minute apart.
 const REPORTED_WITHIN: Duration = Duration::from_secs(150);
-/// How long both change records.
+/// How long both drivers change records.
 const BOTH_WORK: Duration = Duration::from_secs(10);
 
-/// Whoever fails stops the other one, too.
+/// Stops the other side, too, when one fails.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -47,7 +47,7 @@ fn leave_empty_checkpoint(ground: &Ground) {
 
 // req: NODE-34
 #[tokio::test(flavor = "multi_thread")]
-async fn gos_lock_is_waited_for_at_start_and_in_a_call_which_is_answered_in_time() {
+async fn the_plugin_waits_for_the_go_drivers_lock_and_answers_in_time() {
     let ground = Ground::new().await;
     leave_empty_checkpoint(&ground);
     let before = fs::read(ground.data().join("checkpoint.json")).unwrap();
@@ -56,7 +56,7 @@ async fn gos_lock_is_waited_for_at_start_and_in_a_call_which_is_answered_in_time
     node.plugin
         .until_printed(&["registered with kubelet"])
         .await;
-    // A call that comes before the plugin has its checkpoint.
+    // A call before the plugin has opened its checkpoint.
     let a = claim("a");
     let (prepared, ()) = tokio::join!(node.until_prepared(&a, GIVE_UP), async {
         sleep(CALL / 4).await;
@@ -78,7 +78,7 @@ async fn gos_lock_is_waited_for_at_start_and_in_a_call_which_is_answered_in_time
     unprepared.unwrap();
     assert!(began.elapsed() >= CALL / 2);
 
-    // Longer than the call: it is answered all the same, and nothing is left half done.
+    // The lock is held longer than the call takes. The call is answered, and no step is left half done.
     let lock = go_driver::lock(&node.data());
     let refused = node.prepare(&claim("a")).await.unwrap_err();
     assert!(refused.contains("longer than kubelet waits"), "{refused}");
@@ -90,7 +90,7 @@ async fn gos_lock_is_waited_for_at_start_and_in_a_call_which_is_answered_in_time
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes two minutes: hack/test.sh runs it"]
-async fn gos_sockets_are_left_alone_and_reported() {
+async fn the_go_drivers_sockets_are_kept_and_reported() {
     let ground = Ground::new().await;
     let _listens = ground.leave_sockets();
     let sockets = [
@@ -115,7 +115,7 @@ async fn gos_sockets_are_left_alone_and_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gos_slice_is_taken_over_and_written_only_where_it_differs() {
+async fn the_go_drivers_slice_is_taken_over_and_written_only_if_it_differs() {
     for (driver, writes) in [
         (NO_FABRIC, vec![]),
         // The clique is an attribute that the Go driver does not publish.
@@ -142,7 +142,7 @@ async fn gos_slice_is_taken_over_and_written_only_where_it_differs() {
 // req: CKPT-8
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes ten seconds of both cores: hack/test.sh runs it"]
-async fn a_go_driver_that_changes_records_at_the_same_time_loses_none_and_costs_none() {
+async fn a_go_driver_that_changes_records_concurrently_loses_none_and_destroys_none() {
     let ground = Ground::new().await;
     leave_empty_checkpoint(&ground);
     let mut node = Node::start_on(ground, &[], HEALTHY, &[]);
@@ -161,12 +161,12 @@ async fn a_go_driver_that_changes_records_at_the_same_time_loses_none_and_costs_
     });
     println!("{rounds} rounds of the plugin, {others} of the other");
     assert!(rounds > 5 && others > 5, "{rounds} and {others}");
-    assert_eq!(node.states(), [], "all was unprepared");
+    assert_eq!(node.states(), [], "all claims were unprepared");
     assert_eq!(node.kept().claims_with_specs(), Vec::<&str>::new());
     node.plugin.kill();
     let mut files: Vec<_> = fs::read_dir(&data).unwrap().flatten().collect();
     files.retain(|file| !file.file_name().to_string_lossy().contains('@'));
-    // It goes with the next start.
+    // Removed at the next start.
     files.retain(|file| !file.file_name().to_string_lossy().starts_with("publisher-"));
     let names: BTreeSet<_> = files.iter().map(fs::DirEntry::file_name).collect();
     assert_eq!(names, ["checkpoint.json", "pu.lock"].map(Into::into).into());
@@ -191,8 +191,8 @@ async fn prepares_and_unprepares(node: &Node) -> u32 {
     rounds
 }
 
-/// Prepares and unprepares a daemon's claim as the Go driver does, each in one turn of the lock:
-/// Started, spec, Completed; and the record before the spec. Its record is as it left it whenever
+/// Prepares and unprepares a daemon's claim like the Go driver, each under the lock: Started, spec,
+/// Completed; at Unprepare the record before the spec. Checks that its record is unchanged each time
 /// it has the lock again.
 fn go_works(data: &Path, cdi: &Path, stop: &AtomicBool) -> u32 {
     let file = go_driver::checkpoint("05-daemon-completed");

@@ -1,5 +1,5 @@
-//! The Go driver as far as its files, lock, sockets and slice go: what it wrote is in fixtures,
-//! what it reads and writes is done here again, without this project's code.
+//! The Go driver's files, lock, sockets and slice. Fixtures have files that it wrote; its reads and
+//! writes are reimplemented here, without this project's code.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -19,11 +19,11 @@ use crate::kept::spec_name;
 
 const DRIVER: &str = "compute-domain.nvidia.com";
 
-/// The boot of the records that it wrote.
+/// The boot of its records.
 pub(crate) const BOOT: &str = "6f1c1f0e-2c38-4c4a-9f5b-0d3a5a1b7c11";
 
-/// Its checkpoint, with fields in the order of its types. Decoding and encoding it gives the bytes
-/// that its checksums are over, which is how it checks them.
+/// Its checkpoint, with fields in the order of its types. Decoding and encoding gives the bytes of
+/// its checksums; the Go driver checks them the same way.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Checkpoint {
     checksum: u32,
@@ -76,7 +76,7 @@ pub(crate) struct Record {
 // === impl Checkpoint ===
 
 impl Checkpoint {
-    /// What it reads: it refuses a file whose checksums are not those of its own encoding.
+    /// Reads a checkpoint. Like the Go driver, it rejects checksums that differ from its own encoding's.
     pub(crate) fn read(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
         let read: Self = serde_json::from_slice(bytes).unwrap_or_else(|e| panic!("{e}: {text}"));
@@ -86,12 +86,12 @@ impl Checkpoint {
         read
     }
 
-    /// The records of the version that it uses.
+    /// The records of the version that the Go driver uses.
     pub(crate) fn records(&mut self) -> &mut BTreeMap<String, Record> {
         &mut self.v2.get_or_insert_default().prepared_claims
     }
 
-    /// The claims, also of a file of 25.3.x, whose records have no names.
+    /// The claims, also from a file of 25.3.x, whose records have no names.
     pub(crate) fn claims(&self) -> Vec<(String, Record)> {
         let Some(v2) = &self.v2 else {
             let claims = self.v1.prepared_claims.iter();
@@ -123,7 +123,7 @@ impl Checkpoint {
         boot.clone_into(&mut self.v2.get_or_insert_default().boot);
     }
 
-    /// What it writes.
+    /// Encodes the checkpoint like the Go driver.
     pub(crate) fn write(mut self) -> String {
         let completed = |(uid, record): (&String, &Record)| {
             let claim = V1Claim {
@@ -140,7 +140,7 @@ impl Checkpoint {
         encode(&self)
     }
 
-    /// Of V1 and of V2.
+    /// The checksums of V1 and V2.
     fn checksums(&self) -> (u32, Option<u32>) {
         let mut v1 = json!({"checksum": 0}).to_string();
         v1.pop();
@@ -154,7 +154,7 @@ impl Checkpoint {
     }
 }
 
-/// JSON in its spelling.
+/// JSON in Go's formatting.
 fn encode(value: &impl Serialize) -> String {
     let mut text = serde_json::to_string(value).unwrap();
     for special in ['<', '>', '&', '\u{2028}', '\u{2029}'] {
@@ -164,7 +164,7 @@ fn encode(value: &impl Serialize) -> String {
     text
 }
 
-/// FNV-1a, 32 bits, over the bytes as Go prints a slice of them.
+/// FNV-1a, 32 bits, over Go's printed form of the bytes.
 fn checksum(text: &str) -> u32 {
     let bytes: Vec<String> = text.bytes().map(|b| b.to_string()).collect();
     let printed = format!("([]uint8)[{}]", bytes.join(" "));
@@ -173,13 +173,13 @@ fn checksum(text: &str) -> u32 {
     })
 }
 
-/// A file that the Go driver wrote, of those in the crates that read them.
+/// A checkpoint written by the Go driver, from the fixtures of the crates that read them.
 pub(crate) fn checkpoint(name: &str) -> Vec<u8> {
     let path = format!("../../checkpoint/tests/fixtures/{name}.json");
     fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The spec of a claim with channel 0, of the major that the tests' driver has.
+/// The spec of a claim with channel 0, with the major of the tests' driver.
 pub(crate) fn channel_spec(uid: &str) -> String {
     const OF: &str = "11111111-aaaa-4bbb-8ccc-000000000001";
     let path = format!("../../cdi/tests/fixtures/{}", spec_name(OF));
@@ -201,7 +201,7 @@ devices:
     )
 }
 
-/// Its slice of a node with channel 0, in the form that the API server stores.
+/// Its slice of a node with channel 0, as stored by the API server.
 pub(crate) fn slice(name: &str) -> Value {
     json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",
@@ -231,7 +231,7 @@ impl Ground {
         self.dir.path().join("cdi")
     }
 
-    /// The directory and lock as it leaves them.
+    /// Leaves directory, checkpoint and lock.
     pub(crate) fn leave_checkpoint(&self, bytes: impl AsRef<[u8]>) {
         fs::create_dir_all(self.data()).unwrap();
         fs::set_permissions(self.data(), Permissions::from_mode(0o750)).unwrap();
@@ -244,7 +244,7 @@ impl Ground {
         put_private(&self.cdi().join(spec_name(uid)), spec.as_bytes());
     }
 
-    /// The claim of a record as the API server has it.
+    /// Adds the claim of a record to the API server.
     pub(crate) fn leave_claim(&self, uid: &str, record: &Record) {
         let status: Value = serde_json::from_str(record.status.get()).unwrap();
         self.api.put(
@@ -257,7 +257,7 @@ impl Ground {
         );
     }
 
-    /// Its process listens.
+    /// Listens on the sockets of its process.
     pub(crate) fn leave_sockets(&self) -> [UnixListener; 2] {
         let registry = self.dir.path().join("plugins_registry");
         fs::create_dir_all(&registry).unwrap();
@@ -275,7 +275,7 @@ fn put_private(path: &Path, bytes: &[u8]) {
     fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
 }
 
-/// Its lock, for as long as the file is open. It looks again and again instead of waiting.
+/// Takes its lock, until the file is closed. Like the Go driver, it polls instead of blocking.
 pub(crate) fn lock(data: &Path) -> File {
     let began = Instant::now();
     loop {
@@ -294,15 +294,15 @@ pub(crate) fn lock(data: &Path) -> File {
     }
 }
 
-/// The spec of a claim as it writes it.
+/// Writes the spec of a claim.
 pub(crate) fn write_spec(path: &Path, spec: &str) {
     let temporary = path.with_extension(format!("yaml.{:x}", fastrand::u64(..)));
     put_private(&temporary, spec.as_bytes());
     fs::rename(temporary, path).unwrap();
 }
 
-/// One change as it makes them: under the lock, by a file that is renamed. The directory is
-/// not synced.
+/// Makes one change like the Go driver: under the lock, with a renamed file, without a sync of the
+/// directory.
 pub(crate) fn change(data: &Path, change: impl FnOnce(&mut BTreeMap<String, Record>)) {
     let path = data.join("checkpoint.json");
     let mut checkpoint = Checkpoint::read(&fs::read(&path).unwrap());

@@ -1,4 +1,4 @@
-//! A node as the Go driver leaves it, and what can be seen of it after this plugin has taken it over.
+//! A node left by the Go driver, and checks after this plugin has taken it over.
 
 use std::fs;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) async fn left_with(bytes: &[u8], boot: &str) -> (Ground, Vec<(String,
     (ground, claims)
 }
 
-/// A file with one record, which is changed before it is written.
+/// The checkpoint `name` with its one record changed.
 pub(crate) fn changed(name: &str, change: impl FnOnce(&mut Record)) -> Vec<u8> {
     let mut file = Checkpoint::read(&go_driver::checkpoint(name));
     change(file.records().values_mut().next().unwrap());
@@ -49,7 +49,7 @@ pub(crate) fn reference((uid, record): &(String, Record)) -> ClaimRef {
     }
 }
 
-/// The devices in the Go driver's answers when it prepared the claim.
+/// The devices in the Go driver's answer to Prepare.
 pub(crate) fn answered(record: &Record) -> Vec<PreparedDevice> {
     let groups: Value =
         serde_json::from_str(record.prepared_devices.as_ref().unwrap().get()).unwrap();
@@ -75,8 +75,8 @@ pub(crate) fn answered(record: &Record) -> Vec<PreparedDevice> {
         .collect()
 }
 
-/// Whether the spec has the device of the Go driver's, under its kind and name. The rest of it is
-/// this plugin's own.
+/// Whether the spec has the same device as the Go driver's, with its kind and name. The rest of the
+/// spec may differ.
 pub(crate) fn has_channel_0(spec: &str, uid: &str) -> bool {
     let Ok(spec) = serde_json::from_str::<Value>(spec) else {
         return false;
@@ -98,14 +98,14 @@ pub(crate) async fn until(what: &str, limit: Duration, mut is_so: impl FnMut() -
 }
 
 impl Node {
-    /// The bytes on the disk, after the Go driver's reader has accepted them.
+    /// The bytes of the checkpoint. Panics if the Go driver's reader rejects them.
     pub(crate) fn checkpoint(&self) -> Vec<u8> {
         let bytes = fs::read(self.data().join("checkpoint.json")).unwrap();
         Checkpoint::read(&bytes);
         bytes
     }
 
-    /// The state of each record, as the Go driver reads it.
+    /// The state of each record, read like the Go driver.
     pub(crate) fn states(&self) -> Vec<(String, String)> {
         let mut read = Checkpoint::read(&self.checkpoint());
         let records = read.records().iter();
@@ -114,7 +114,7 @@ impl Node {
             .collect()
     }
 
-    /// The device is free: claim `a` gets it, and gives it back.
+    /// Checks that the device is free: claim `a` is prepared and unprepared.
     pub(crate) async fn prepares_and_unprepares_another_claim(&self) {
         let devices = self.prepare(&claim("a")).await.unwrap();
         assert_eq!(devices[0].device, "channel-0");

@@ -7,18 +7,18 @@ use tempfile::TempDir;
 use crate::api::ApiServer;
 use crate::driver_root;
 
-/// A node before its first plugin starts: whoever was there before has left what is in it.
+/// A node before its first plugin starts, with the files of an earlier driver, if any.
 pub(crate) struct Ground {
     pub(crate) dir: TempDir,
     pub(crate) api: ApiServer,
-    /// The boot that the plugin finds, if it is not the machine's.
+    /// The plugin's boot ID, if it is not the machine's.
     pub(crate) boot: Option<String>,
 }
 
 // === impl Ground ===
 
 impl Ground {
-    /// With claims `a` and `b`, which want the same device, and a driver.
+    /// A node with an NVIDIA driver, and claims `a` and `b` for the same device.
     pub(crate) async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let api = ApiServer::start().await;
@@ -30,7 +30,7 @@ impl Ground {
         Self { dir, api, boot }
     }
 
-    /// The plugin finds this boot. Needs root.
+    /// Sets the plugin's boot ID. Needs root.
     pub(crate) fn set_boot(&mut self, boot: &str) {
         fs::write(self.dir.path().join("boot_id"), format!("{boot}\n")).unwrap();
         self.boot = Some(boot.to_owned());

@@ -1,4 +1,4 @@
-//! What the plugin's health shows of what it depends on.
+//! The plugin's health when its dependencies fail.
 
 use std::fs;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::go_node::until;
 use crate::host_imex::get;
 use crate::node::{Node, claim};
 
-/// The lock is asked for every minute, and waited for ten seconds.
+/// The plugin tries the lock every minute, for ten seconds.
 const NOTICED_WITHIN: Duration = Duration::from_secs(100);
 const HTTP: &str = "--http-endpoint=127.0.0.1:0";
 
 // === impl Node ===
 
 impl Node {
-    /// Where its health is served. Needs [`HTTP`].
+    /// The address of health and metrics. Needs [`HTTP`].
     async fn http_address(&mut self) -> String {
         let address = "serving health and metrics address=";
         self.plugin.until_printed(&[address]).await;
@@ -27,7 +27,7 @@ impl Node {
         rest.split_whitespace().next().unwrap().to_owned()
     }
 
-    /// Returns once a condition of `/readyz` is met (1) or not (0).
+    /// Waits until a condition of `/readyz` is met (1) or not (0).
     pub(crate) async fn until_condition(&mut self, condition: &str, value: u8) {
         let series = format!("imex_dra_condition_met{{condition=\"{condition}\"}} {value}\n");
         let address = self.http_address().await;
@@ -41,7 +41,7 @@ impl Node {
 // req: NODE-41
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes a minute: hack/test.sh runs it"]
-async fn a_lock_that_somebody_keeps_is_a_reason_not_to_be_ready_and_none_to_be_restarted() {
+async fn a_held_lock_makes_the_plugin_unready_and_not_restarted() {
     let mut node = Node::start_with(&[HTTP]).await;
     node.until_condition("checkpoint-lock", 1).await;
     let lock = go_driver::lock(&node.data());
@@ -60,10 +60,10 @@ async fn a_lock_that_somebody_keeps_is_a_reason_not_to_be_ready_and_none_to_be_r
 
 // req: NODE-35, NODE-41
 #[tokio::test(flavor = "multi_thread")]
-async fn an_nvml_that_hangs_is_a_reason_not_to_be_ready_and_none_to_be_restarted() {
+async fn a_hanging_nvml_makes_the_plugin_unready_and_not_restarted() {
     let mut node = Node::start_early(&[HTTP], HANGS, &[]).await;
     let address = node.http_address().await;
-    until("the hang is told", NOTICED_WITHIN, || {
+    until("the hang is reported", NOTICED_WITHIN, || {
         get(&address, "/readyz?verbose").contains("no answer from NVML")
     })
     .await;
@@ -75,7 +75,7 @@ async fn an_nvml_that_hangs_is_a_reason_not_to_be_ready_and_none_to_be_restarted
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_that_time_out_leave_no_thread_and_no_connection_behind() {
+async fn calls_that_time_out_leave_no_threads_and_no_connections() {
     const CALLS: usize = 30;
     let node = Node::start().await;
     node.prepare(&claim("a")).await.unwrap();
@@ -83,26 +83,26 @@ async fn calls_that_time_out_leave_no_thread_and_no_connection_behind() {
     let proc = format!("/proc/{}", node.plugin.pid());
     let count = |of: &str| fs::read_dir(format!("{proc}/{of}")).unwrap().count();
     let before = [count("task"), count("fd")];
-    let asked = RecordedRequests {
+    let requests = RecordedRequests {
         what: "get resourceclaims",
         name: "b",
     };
-    node.api.begin_fault(asked, Behaviour::NeverAnswers);
+    node.api.begin_fault(requests, Behaviour::NeverAnswers);
     let b = claim("b");
     let calls = (0..CALLS).map(|_| node.prepare(&b));
     for answer in futures_util::future::join_all(calls).await {
         let refused = answer.unwrap_err();
-        // Of the request, or of the attempt.
-        let is_told = ["did not answer in time", "takes longer than kubelet waits"]
+        // The time-out of the request, or of the attempt.
+        let has_reason = ["did not answer in time", "takes longer than kubelet waits"]
             .iter()
             .any(|reason| refused.contains(reason));
-        assert!(is_told, "{refused}");
+        assert!(has_reason, "{refused}");
     }
     assert!(node.api.hits() > 0);
     node.api.end_fault();
     node.until_prepared(&b, GIVE_UP).await;
     node.unprepare(&b).await.unwrap();
-    until("all is as before", GIVE_UP, || {
+    until("threads and descriptors are as before", GIVE_UP, || {
         let now = [count("task"), count("fd")];
         now.iter()
             .zip(before)

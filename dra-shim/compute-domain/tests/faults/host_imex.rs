@@ -1,4 +1,4 @@
-//! Who does not configure a socket of the host's IMEX daemon hears nothing of that daemon.
+//! Without a configured socket, the plugin never mentions the host's IMEX daemon.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep};
 use crate::GIVE_UP;
 use crate::node::{Node, claim};
 
-/// Words for the daemon, its tool, its socket and its state, in small letters. The names of gates
-/// and of the channels' driver have none of them.
+/// Words for the daemon, its tool, its socket and its state, in lower case. The names of feature
+/// gates and of the channels' driver contain none of them.
 const WORDS: [&str; 5] = [
     "nvidia-imex",
     "host imex",
@@ -19,7 +19,7 @@ const WORDS: [&str; 5] = [
     "host_imex",
 ];
 
-/// What people see of a plugin.
+/// The plugin's output that users can see.
 struct Seen {
     log: String,
     served: String,
@@ -27,7 +27,7 @@ struct Seen {
     answers: String,
 }
 
-/// A claim is prepared, another one refused, then the first one is unprepared.
+/// Prepares a claim, has another one refused, unprepares the first one, and returns all output.
 async fn everything_seen(arguments: &[&str]) -> Seen {
     let http = ["--http-endpoint=127.0.0.1:0", "-v=4"];
     let mut node = Node::start_with(&[&http, arguments].concat()).await;
@@ -53,7 +53,7 @@ async fn everything_seen(arguments: &[&str]) -> Seen {
     }
 }
 
-/// Claim `b` is refused in any case, and an event says so.
+/// Waits for the event of the refused claim `b`, which comes in any case.
 async fn until_event(node: &Node) {
     let began = Instant::now();
     while node.api.events().is_empty() {
@@ -84,13 +84,18 @@ fn mentions(text: &str) -> Option<String> {
 // req: NODE-14
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hosts_imex_daemon_is_mentioned_only_if_its_socket_is_configured() {
-    let silent = everything_seen(&[]).await;
-    assert!(silent.answers.contains("channel-0"), "{}", silent.answers);
-    for text in [&silent.log, &silent.served, &silent.events, &silent.answers] {
+    let without = everything_seen(&[]).await;
+    assert!(without.answers.contains("channel-0"), "{}", without.answers);
+    for text in [
+        &without.log,
+        &without.served,
+        &without.events,
+        &without.answers,
+    ] {
         assert_eq!(mentions(text), None);
     }
-    let told = everything_seen(&["--imex-host-socket-path=/run/imex.sock"]).await;
-    for text in [&told.log, &told.events, &told.answers] {
+    let with = everything_seen(&["--imex-host-socket-path=/run/imex.sock"]).await;
+    for text in [&with.log, &with.events, &with.answers] {
         assert!(mentions(text).is_some(), "{text}");
     }
 }

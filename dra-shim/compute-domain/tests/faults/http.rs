@@ -1,4 +1,4 @@
-//! HTTP as an API server has it, without TLS.
+//! An API server's HTTP, without TLS.
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -6,14 +6,14 @@ use tokio::net::TcpStream;
 
 /// A request for objects of one kind.
 pub(crate) struct Request {
-    /// Its method and kind, such as `get resourceclaims`.
+    /// Method and kind, such as `get resourceclaims`.
     pub(crate) what: String,
     pub(crate) name: String,
     pub(crate) watches: bool,
     pub(crate) body: Vec<u8>,
 }
 
-/// `None` at the end of the connection.
+/// Reads a request. `None` at the end of the connection.
 pub(crate) async fn read(
     connection: &mut BufReader<TcpStream>,
 ) -> std::io::Result<Option<Request>> {
@@ -46,7 +46,7 @@ pub(crate) async fn read(
     }))
 }
 
-/// `/apis/GROUP/VERSION[/namespaces/NS]/KIND[/NAME[/SUBRESOURCE]]`, or the core's.
+/// Parses `/apis/GROUP/VERSION[/namespaces/NS]/KIND[/NAME[/SUBRESOURCE]]`, or the core group's form.
 fn kind_and_name(path: &str) -> (String, String) {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let of_version = if parts[0] == "api" { 2 } else { 3 };
@@ -77,7 +77,7 @@ pub(crate) async fn write(
     connection.write_all((head + &body).as_bytes()).await
 }
 
-/// Nothing ever changes.
+/// Answers a watch without any events.
 pub(crate) async fn watch(mut connection: BufReader<TcpStream>) -> std::io::Result<()> {
     let head =
         b"HTTP/1.1 200 x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -1,4 +1,4 @@
-//! What a node keeps of its claims, read from its directories.
+//! A node's records and CDI specs, read from its directories.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,19 +7,19 @@ use std::path::Path;
 use compute_domain_node::DeviceGroup;
 use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, State};
 
-/// What a node keeps of its claims.
+/// The files of a node's claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// By claim UID; without times.
+    /// Records by claim UID, without times.
     pub(crate) records: BTreeMap<String, String>,
-    /// The files in the CDI directory with their contents.
+    /// Files in the CDI directory with their contents.
     pub(crate) specs: BTreeMap<String, String>,
-    /// The other files of the plugin: a temporary would be among them.
+    /// Other files of the plugin, including temporary ones.
     others: Vec<String>,
 }
 
 impl Kept {
-    /// What is on the disks now, of a plugin with these directories.
+    /// Reads the files of a plugin with these directories.
     pub(crate) fn read(data: &Path, cdi: &Path) -> Self {
         let records = fs::read(data.join(CHECKPOINT_FILE)).map_or_else(
             |_| BTreeMap::new(),
@@ -32,7 +32,7 @@ impl Kept {
         let mut others = names(data);
         others.retain(|name| !name.contains(".sock"));
         for name in &mut others {
-            // Its name has the time when its process began.
+            // The name contains the start time of the process.
             if name.starts_with("publisher-") {
                 "publisher lock".clone_into(name);
             }
@@ -59,7 +59,7 @@ impl Kept {
         self.specs.get(&spec_name(uid))
     }
 
-    /// The claims whose specs are there.
+    /// The claims that have specs.
     pub(crate) fn claims_with_specs(&self) -> Vec<&str> {
         let names = self.specs.keys();
         names
@@ -67,8 +67,8 @@ impl Kept {
             .collect()
     }
 
-    /// A file is there that a dead process was writing, or a socket that it was opening. They go
-    /// within a minute.
+    /// Whether a dead process has left a temporary file or a socket. They are removed within a
+    /// minute.
     pub(crate) fn has_temporaries(&self) -> bool {
         let all = self.others.iter().chain(self.specs.keys());
         all.into_iter()

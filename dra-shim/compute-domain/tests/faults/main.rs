@@ -1,8 +1,7 @@
-//! The plugin as a process, between a kubelet and an API server that are the test's: every fault
-//! at every step ([`rows`]), random sequences of calls, crashes and reboots, a second plugin, a Go
-//! driver before it ([`takeover`]) or beside it, what it says of its health and of the host's
-//! IMEX daemon, and what it does at its end ([`ending`]). It has a mock of NVML and directories of
-//! its own; strace fails its system calls.
+//! Tests of the plugin's process with the test's kubelet and API server: every fault at every step
+//! ([`rows`]), random sequences of calls, crashes and reboots, a second plugin, a Go driver before it
+//! ([`takeover`]) or beside it, its health, its texts about the host's IMEX daemon, and its shutdown
+//! ([`ending`]). The plugin has a mock of NVML and separate directories; strace fails its system calls.
 //!
 //! ```text
 //! rows ──► cells, armed ─┐
@@ -54,16 +53,16 @@ use matrix::{Cell, Column, Fault, First, Step};
 use sequences::Sequence;
 use table::{Table, differences};
 
-/// For what takes milliseconds on a quiet machine.
+/// Time limit of waits that take milliseconds on an idle machine.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
-/// Nodes at a time. Most of them wait.
+/// Concurrent nodes. Most of them wait.
 const AT_ONCE: usize = 12;
 
-/// How many random sequences are run.
+/// Number of random sequences.
 const SEQUENCES: u64 = 32;
 
-/// One cell's fault, waiting for its turn.
+/// A cell of the matrix to run.
 struct Run {
     step: Step,
     column: Column,
@@ -93,10 +92,10 @@ impl Run {
         format!("{}, {}", self.step.name(), self.column.name())
     }
 
-    /// How it ends, and how long that took after the end of the fault.
+    /// Returns the end of the scenario, and how long the recovery took after the fault.
     async fn run(&self, permits: Arc<Semaphore>) -> (cells::End, Duration) {
         let scenario = self.step.scenario();
-        // Those wait for minutes, and do nothing.
+        // These mostly wait, for minutes.
         let _permit = match scenario {
             Scenario::Reconcile => None,
             _ => Some(permits.acquire_owned().await.unwrap()),
@@ -105,11 +104,11 @@ impl Run {
     }
 }
 
-/// `IMEX_CELL=kill cargo test ...` runs the cells whose name contains it.
+/// `IMEX_CELL=kill cargo test ...` runs the cells whose names contain `kill`.
 // req: NODE-23
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs strace, as root, and takes minutes: hack/test.sh runs it"]
-async fn after_every_fault_at_every_step_the_end_is_that_of_the_run_without_it() {
+async fn after_every_fault_at_every_step_the_end_is_the_same_as_without_it() {
     let part = std::env::var("IMEX_CELL").unwrap_or_default();
     let permits = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = Vec::new();
@@ -146,7 +145,7 @@ async fn after_every_fault_at_every_step_the_end_is_that_of_the_run_without_it()
 /// `IMEX_SEED=7 cargo test ...` runs that sequence alone.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root, for another boot id, and takes a minute: hack/test.sh runs it"]
-async fn random_calls_crashes_and_reboots_lose_no_claim_and_give_no_device_twice() {
+async fn random_calls_crashes_and_reboots_lose_no_claim_and_share_no_device() {
     let seeds = match std::env::var("IMEX_SEED") {
         Ok(seed) => vec![seed.parse().expect("IMEX_SEED is a number")],
         Err(_) => (0..SEQUENCES).collect(),

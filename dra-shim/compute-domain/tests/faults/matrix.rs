@@ -1,10 +1,9 @@
-//! The matrix of steps and faults: what its rows, columns and cells are. [`Step::row`] has the
-//! cells.
+//! The types of the matrix: steps are rows, kinds of faults are columns. [`Step::row`] has the cells.
 
 use crate::api::{Behaviour, RecordedRequests};
 
-/// The steps, in their order; the names of Prepare's and Unprepare's are those of the design of
-/// the host-managed mode.
+/// The steps, in order. Those of Prepare and Unprepare have the names in the design of the
+/// host-managed mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     ReadClaim,
@@ -26,7 +25,7 @@ pub(crate) enum Step {
     Reconcile,
 }
 
-/// What goes wrong.
+/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Column {
     Error,
@@ -39,55 +38,55 @@ pub(crate) enum Column {
     TimeOut,
 }
 
-/// In the order of [`Column::ALL`].
+/// The cells of a step, in the order of [`Column::ALL`].
 pub(crate) type Row = [Cell; 8];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cell {
     Fault(Fault),
-    /// Why it cannot occur.
+    /// The fault cannot occur, with the reason.
     Never(&'static str),
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
-    /// Of the plugin's system calls.
+    /// System calls of the plugin fail.
     Calls {
         names: &'static str,
         on: On,
         how: &'static str,
     },
-    /// Of the API server.
+    /// Requests to the API server fail.
     Api(RecordedRequests, Behaviour),
     /// The plugin is killed while the API server holds the answer back.
     KilledAsking(RecordedRequests),
-    /// Of NVML, from the plugin's start on.
+    /// NVML fails, from the plugin's start on.
     Driver(&'static str),
-    /// The same, and the plugin is killed while Prepare waits.
+    /// NVML fails, and the plugin is killed while Prepare waits.
     KilledWaitingFor(&'static str),
-    /// Another process has the checkpoint's lock, as a plugin of the Go driver may for long.
+    /// Another process holds the checkpoint's lock, as the Go driver's plugin may for a long time.
     Locked,
 }
 
-/// Which files a system call is about.
+/// The files of a system call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum On {
-    /// The plugin's directory itself, and what is named relative to it.
+    /// The plugin's directory, and paths relative to it.
     Data,
-    /// Files being written there, before they get their name.
+    /// Temporary files in the plugin's directory, before their rename.
     DataTemporaries,
     Cdi,
     CdiTemporaries,
-    /// Files of this name or path, as the plugin spells it.
+    /// Files with this name or path, exactly as the plugin passes it.
     Named(&'static str),
 }
 
-/// What the first call of kubelet comes to while the fault lasts.
+/// The result of kubelet's first call during the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum First {
     Succeeds,
     Fails,
-    /// The plugin with it.
+    /// The plugin dies during the call.
     Dies,
 }
 

@@ -19,11 +19,11 @@ use crate::plugin::Plugin;
 
 const DRIVER: &str = "compute-domain.nvidia.com";
 
-/// kubelet's 45 s, shortened: a call that fails lasts as long. Long enough for one that succeeds on a machine that
-/// has much else to do.
+/// kubelet's 45 s, shortened, because a failing call takes this long. Long enough for a successful call on a busy
+/// machine.
 pub(crate) const CALL: Duration = Duration::from_secs(10);
 
-/// What the plugin prints when it is ready to work.
+/// Log texts of a plugin that is ready to work.
 const READY: [&str; 3] = [
     "registered with kubelet",
     "checkpoint open",
@@ -37,32 +37,32 @@ pub(crate) struct Node {
     pub(crate) kubelet: FakeKubelet,
     pub(crate) plugin: Plugin,
     starts: u32,
-    /// The boot that the plugin finds, if it is not the machine's.
+    /// The plugin's boot ID, if it is not the machine's.
     boot: Option<String>,
-    /// More of the plugin's command line.
+    /// Further arguments of the plugin.
     arguments: Vec<String>,
 }
 
 impl Node {
-    /// With claims `a` and `b`, which want the same device, and a plugin that is ready.
+    /// A node with a ready plugin, and claims `a` and `b` for the same device.
     pub(crate) async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
-    /// The same, with more arguments.
+    /// Like [`start`](Self::start), with further arguments.
     pub(crate) async fn start_with(arguments: &[&str]) -> Self {
         let mut node = Self::start_early(arguments, driver_root::HEALTHY, &[]).await;
         node.until_ready().await;
         node
     }
 
-    /// The same, and the driver is in this state, the plugin starts below `wrapper`, and
-    /// need not be ready.
+    /// Like [`start_with`](Self::start_with), with the driver in this state and the plugin started by
+    /// `wrapper`. Does not wait until the plugin is ready.
     pub(crate) async fn start_early(arguments: &[&str], driver: &str, wrapper: &[String]) -> Self {
         Self::start_on(Ground::new().await, arguments, driver, wrapper)
     }
 
-    /// The same, on a node that somebody else has used.
+    /// Like [`start_early`](Self::start_early), on a node that another driver has used.
     pub(crate) fn start_on(
         ground: Ground,
         arguments: &[&str],
@@ -94,7 +94,7 @@ impl Node {
         }
     }
 
-    /// Starts the plugin again, below `wrapper`. The one before has died.
+    /// Restarts the dead plugin with `wrapper`.
     pub(crate) fn restart_below(&mut self, wrapper: &[String]) {
         assert!(self.plugin.has_died());
         self.starts += 1;
@@ -112,7 +112,7 @@ impl Node {
         self.plugin.kill();
     }
 
-    /// Kills the plugin and starts it in another boot. The CDI directory usually is a tmpfs.
+    /// Kills the plugin and starts it in another boot. The CDI directory is usually on a tmpfs.
     pub(crate) async fn reboot(&mut self, boot: &str, loses_cdi: bool) {
         self.kill();
         self.kubelet.stop().await;
@@ -162,7 +162,7 @@ impl Node {
         one(answers.await, claim).map(drop)
     }
 
-    /// kubelet's calls until one succeeds, within `limit`.
+    /// Repeats kubelet's call until one succeeds, within `limit`.
     pub(crate) async fn until_prepared(
         &self,
         claim: &ClaimRef,
@@ -178,7 +178,7 @@ impl Node {
         }
     }
 
-    /// kubelet's calls until one succeeds, within `limit`.
+    /// Repeats kubelet's call until one succeeds, within `limit`.
     pub(crate) async fn until_unprepared(&self, claim: &ClaimRef, limit: Duration) {
         let began = Instant::now();
         while let Err(error) = self.unprepare(claim).await {
@@ -193,16 +193,16 @@ impl Node {
         assert!(!is_over, "not within {limit:?}: {error}\n{}", printed());
     }
 
-    /// What is on the disks now.
+    /// The node's files on disk.
     pub(crate) fn kept(&self) -> Kept {
         Kept::read(&self.data(), &self.cdi())
     }
 }
 
-/// kubelet's 60 s to 90 s after a failure, shortened.
+/// kubelet's pause of 60 s to 90 s after a failure, shortened.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// A claim of the namespace whose name is the first part of its UID.
+/// A claim whose name is the first part of its UID.
 pub(crate) fn claim(uid: &str) -> ClaimRef {
     let name = uid.split('-').next().unwrap_or(uid);
     ClaimRef {
@@ -220,7 +220,7 @@ fn one(
     answers.remove(&claim.uid).unwrap()
 }
 
-/// The plugin's command line. Everything that starts before it replaces itself by it.
+/// The plugin's command line. Each program in front of it execs the next one.
 fn command(dir: &Path, boot: Option<&Path>, arguments: &[String], wrapper: &[String]) -> Command {
     let path = |name: &str| dir.join(name).into_os_string().into_string().unwrap();
     let mut words = Vec::new();

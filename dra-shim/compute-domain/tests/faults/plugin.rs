@@ -9,14 +9,14 @@ use tokio::time::{Instant, sleep};
 
 use crate::GIVE_UP;
 
-/// The process. Dropping it kills it.
+/// The plugin's process. Dropping it kills it.
 pub(crate) struct Plugin {
     child: Child,
     log: PathBuf,
 }
 
 impl Plugin {
-    /// Starts `command`, of which the plugin is the last `exec`. What it prints goes to `log`.
+    /// Starts `command`, whose last `exec` is the plugin. Its output goes to `log`.
     pub(crate) fn start(mut command: Command, log: &Path) -> Self {
         let output = File::create(log).unwrap();
         let child = command
@@ -42,19 +42,23 @@ impl Plugin {
     pub(crate) async fn until_died(&mut self) {
         let began = Instant::now();
         while !self.has_died() {
-            assert!(began.elapsed() < GIVE_UP, "it lives on: {}", self.printed());
+            assert!(
+                began.elapsed() < GIVE_UP,
+                "the plugin does not end: {}",
+                self.printed()
+            );
             sleep(Duration::from_millis(5)).await;
         }
     }
 
     /// kill -9.
     pub(crate) fn kill(&mut self) {
-        // It fails only if the process has ended by itself.
+        // Fails only if the process has ended by itself.
         let _ = self.child.kill();
         self.child.wait().unwrap();
     }
 
-    /// Returns once it has printed all of `texts`.
+    /// Waits until the plugin has printed all of `texts`.
     pub(crate) async fn until_printed(&mut self, texts: &[&str]) {
         let began = Instant::now();
         loop {
@@ -63,7 +67,7 @@ impl Plugin {
             let Some(missing) = missing else { return };
             assert!(
                 !self.has_died() && began.elapsed() < GIVE_UP,
-                "it has not printed {missing:?}: {printed}"
+                "the plugin has not printed {missing:?}: {printed}"
             );
             sleep(Duration::from_millis(5)).await;
         }

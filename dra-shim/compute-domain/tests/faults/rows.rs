@@ -1,5 +1,5 @@
-//! Which fault is made at which step, or why none can occur there. A row without a cell, or a step
-//! without a row, does not compile.
+//! The fault of each step and column, or why it cannot occur. A missing cell or row does not
+//! compile.
 
 use std::time::Duration;
 
@@ -22,16 +22,16 @@ const LOCK: On = On::Named("pu.lock");
 const BOOT_ID: On = On::Named("/proc/sys/kernel/random/boot_id");
 
 const IN_MEMORY: Cell =
-    Cell::Never("decided from the claim in memory: nothing fails but the claim itself");
+    Cell::Never("decided from the claim in memory: only the claim itself can be wrong");
 const IN_BETWEEN: Cell = Cell::Never(
-    "nothing durable happens between the read of the claim and the next request: killed there",
+    "no durable write between the read of the claim and the next request: the kill is tested there",
 );
 const NO_REQUEST: Cell = Cell::Never("a local file: no request is made");
 const NO_FILE: Cell = Cell::Never("no file is written");
 const ONLY_READS: Cell = Cell::Never("a file is read, none is written");
 const NOT_API: Cell = Cell::Never("NVML was read before: no request is made");
 
-/// The row of a step that decides from the claim: it has this text in place of that one at first.
+/// The row of a step that decides from the claim, in which `from` is first replaced by `to`.
 const fn decides(from: &'static str, to: &'static str) -> Row {
     [
         api(CLAIM_A, Behaviour::Spoils(from, to)),
@@ -45,21 +45,21 @@ const fn decides(from: &'static str, to: &'static str) -> Row {
     ]
 }
 
-const fn api(asked: RecordedRequests, behaviour: Behaviour) -> Cell {
-    Cell::Fault(Fault::Api(asked, behaviour))
+const fn api(requests: RecordedRequests, behaviour: Behaviour) -> Cell {
+    Cell::Fault(Fault::Api(requests, behaviour))
 }
 
-/// The row of a step that asks the API server.
-const fn requests(asked: RecordedRequests, error: Cell, no_space: Cell) -> Row {
+/// The row of a step with requests to the API server.
+const fn requests(matching: RecordedRequests, error: Cell, no_space: Cell) -> Row {
     [
         error,
-        api(asked, Behaviour::Delays(SECOND)),
-        Cell::Fault(Fault::KilledAsking(asked)),
+        api(matching, Behaviour::Delays(SECOND)),
+        Cell::Fault(Fault::KilledAsking(matching)),
         no_space,
-        api(asked, Behaviour::Status(409)),
-        api(asked, Behaviour::Status(429)),
-        api(asked, Behaviour::Status(500)),
-        api(asked, Behaviour::NeverAnswers),
+        api(matching, Behaviour::Status(409)),
+        api(matching, Behaviour::Status(429)),
+        api(matching, Behaviour::Status(500)),
+        api(matching, Behaviour::NeverAnswers),
     ]
 }
 
@@ -67,15 +67,15 @@ const fn calls(names: &'static str, on: On, how: &'static str) -> Cell {
     Cell::Fault(Fault::Calls { names, on, how })
 }
 
-/// The row of a step that is local.
+/// The row of a local step.
 const fn local(error: Cell, delay: Cell, kill: Cell, no_space: Cell, time_out: Cell) -> Row {
     [
         error, delay, kill, no_space, NO_REQUEST, NO_REQUEST, NO_REQUEST, time_out,
     ]
 }
 
-// Calls are counted for each thread: the second write of the checkpoint's thread is that of the
-// Completed record.
+// strace counts calls per thread: the second write of the checkpoint's thread is the Completed
+// record.
 const RENAME: &str = "renameat,renameat2";
 const STAT: &str = "newfstatat";
 
@@ -130,7 +130,7 @@ const UNPREPARE_REMOVE_SPEC: Row = local(
     calls("unlinkat", On::Cdi, "error=EIO:when=1+"),
     calls("unlinkat", On::Cdi, "delay_enter=1s:when=1"),
     calls("unlinkat", On::Cdi, "signal=SIGKILL:when=1"),
-    // File systems that never overwrite need space to remove.
+    // Copy-on-write file systems need space to remove a file.
     calls("unlinkat", On::Cdi, "error=ENOSPC:when=1+"),
     calls("unlinkat", On::Cdi, "delay_enter=12s:when=1"),
 );

@@ -1,5 +1,5 @@
-//! Random sequences of kubelet's calls, crashes, reboots and deletions by force, against a model
-//! that knows who holds the device.
+//! Random sequences of kubelet's calls, crashes, reboots and forced deletions, checked with a model
+//! of the device's holder.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use crate::GIVE_UP;
 use crate::cells::settled;
 use crate::node::{Node, claim};
 
-/// How many operations follow each other.
+/// Operations per sequence.
 const LENGTH: usize = 16;
 
-/// Names of claims, which all want the same device.
+/// Names of the claims, all for the same device.
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// A call is killed within this time: it takes about as long.
+/// Typical duration of a call; the plugin is killed within it.
 const CALL_TAKES: Duration = Duration::from_millis(20);
 
-/// A node, and what is true of it.
+/// A node, and the model of its state.
 pub(crate) struct Sequence {
     random: fastrand::Rng,
     history: Vec<String>,
     node: Node,
     boots: u32,
-    /// How often each name was given to another claim.
+    /// How many claims have had each name.
     incarnations: [u32; 3],
     /// Whether the claims of these names exist.
     exist: [bool; 3],
     /// The UID of the claim that holds the device.
     holder: Option<String>,
-    /// What kubelet was answered first.
+    /// The first answer for each claim.
     answers: BTreeMap<String, Vec<PreparedDevice>>,
 }
 
@@ -86,7 +86,7 @@ impl Sequence {
         );
     }
 
-    /// The claim that has the name now, or had it last.
+    /// The UID of the current or last claim of this name.
     fn uid(&self, index: usize) -> String {
         format!("{}-{}", NAMES[index], self.incarnations[index])
     }
@@ -111,7 +111,7 @@ impl Sequence {
                 .entry(uid.clone())
                 .or_insert_with(|| devices.clone());
             let is_same = *first == devices;
-            self.check(is_same, "another answer than the first time");
+            self.check(is_same, "the answer differs from the first one");
             self.holder = Some(uid);
             return;
         }
@@ -122,7 +122,7 @@ impl Sequence {
         } else {
             "does not exist"
         };
-        // A plugin that has just started may not have been found yet.
+        // kubelet may not have found a plugin yet that has just started.
         let is_refused = error.contains(expected) || error.starts_with("rpc error");
         self.check(is_refused, &format!("{uid} is not refused: {error:?}"));
     }
@@ -171,7 +171,7 @@ impl Sequence {
         } else if self.random.bool() {
             self.prepare(index).await;
         } else {
-            // The pod is deleted. A fence may be left, for a claim that will not come back.
+            // The pod is deleted. A fence may be left for the claim, so create another claim.
             self.holder = None;
             self.unprepare(uid).await;
             self.put_new_claim(index);
@@ -203,7 +203,7 @@ impl Sequence {
         self.holder = None;
     }
 
-    /// kubelet does not hear of it. Another claim may get the name.
+    /// kubelet is not involved. Another claim may get the name.
     fn delete_by_force(&mut self, index: usize) {
         self.log(format!("delete {} by force", self.uid(index)));
         self.node.api.delete_claim(NAMES[index]);
@@ -213,7 +213,7 @@ impl Sequence {
         }
     }
 
-    /// What holds after each operation.
+    /// Checks the invariants after each operation.
     async fn look(&self) {
         let kept = settled(&self.node).await;
         let holders: Vec<_> = self.holder.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Faults in a process by its own system calls: strace, attached to it or around it.
+//! Faults in a process's system calls, with strace attached to it or started around it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ use tokio::time::{Instant, sleep};
 
 use crate::GIVE_UP;
 
-/// Which calls on which files, and what happens to them.
+/// System calls on certain files, and their fault.
 #[derive(Debug, Clone)]
 pub(crate) struct Injection {
-    /// Names of system calls, with commas.
+    /// Names of system calls, separated by commas.
     pub(crate) calls: &'static str,
-    /// Calls that have one of these as an argument or behind a descriptor.
+    /// Only calls with one of these as an argument or behind a descriptor.
     pub(crate) paths: Vec<PathBuf>,
-    /// In strace's words: `error=EIO:when=1+`. Calls are counted for each thread.
+    /// The fault in strace's syntax: `error=EIO:when=1+`. Calls are counted per thread.
     pub(crate) how: String,
 }
 
-/// strace at work on a plugin.
+/// A running strace of a plugin.
 pub(crate) struct Strace {
-    /// None if the plugin was started below it.
+    /// `None` if strace has started the plugin.
     tracer: Option<Child>,
     plugin: u32,
-    /// The calls that it saw.
+    /// strace's log of calls.
     calls: PathBuf,
 }
 
 impl Injection {
     fn command(&self, calls: &Path) -> Command {
         let mut command = Command::new("strace");
-        // Else SIGTERM is blocked in a strace that has started its program.
+        // Otherwise SIGTERM is blocked in a strace that has started its program.
         command
             .args(["-f", "--interruptible=waiting", "-o"])
             .arg(calls);
@@ -45,8 +45,8 @@ impl Injection {
         command
     }
 
-    /// The words before a plugin's command line that let it run with the fault from its
-    /// first call on. The plugin keeps the process's id.
+    /// The command line in front of the plugin's, so that the fault is active from the first call
+    /// on. The plugin keeps the process ID.
     pub(crate) fn wrapper(&self, calls: &Path) -> Vec<String> {
         let command = self.command(calls);
         let words = std::iter::once(command.get_program()).chain(command.get_args());
@@ -58,7 +58,7 @@ impl Injection {
 }
 
 impl Strace {
-    /// Returns when all threads of the plugin are traced.
+    /// Attaches strace. Returns when all threads of the plugin are traced.
     pub(crate) async fn attach(plugin: u32, injection: &Injection, calls: &Path) -> Self {
         let errors = calls.with_extension("errors");
         let mut command = injection.command(calls);
@@ -91,7 +91,7 @@ impl Strace {
         }
     }
 
-    /// That of a plugin which was started with [`Injection::wrapper`].
+    /// The strace of a plugin that was started with [`Injection::wrapper`].
     pub(crate) fn around(plugin: u32, calls: &Path) -> Self {
         Self {
             tracer: None,
@@ -100,7 +100,7 @@ impl Strace {
         }
     }
 
-    /// How many calls were failed or delayed, or were the plugin's last.
+    /// How many calls were failed, delayed or killed.
     pub(crate) fn hits(&self) -> usize {
         let calls = fs::read_to_string(&self.calls).unwrap_or_default();
         let is_hit = |line: &&str| {
@@ -115,12 +115,12 @@ impl Strace {
         fs::read_to_string(&self.calls).unwrap_or_default()
     }
 
-    /// Takes the fault away. The plugin runs on, if it lives.
+    /// Ends the fault. A living plugin continues.
     pub(crate) async fn detach(mut self) {
         let tracer = self.tracer.as_ref().map(Child::id);
         let tracer = tracer.or_else(|| tracer_of(self.plugin));
         if let Some(tracer) = tracer {
-            // SIGTERM: it lets go of the plugin first. It may have ended with it.
+            // SIGTERM: strace detaches first. It may have ended with the plugin.
             let _ = Command::new("kill").arg(tracer.to_string()).status();
         }
         if let Some(mut tracer) = self.tracer.take() {
@@ -128,7 +128,7 @@ impl Strace {
         }
         let began = Instant::now();
         while tracer_of(self.plugin).is_some() {
-            assert!(began.elapsed() < GIVE_UP, "strace does not let go");
+            assert!(began.elapsed() < GIVE_UP, "strace does not detach");
             sleep(Duration::from_millis(5)).await;
         }
     }

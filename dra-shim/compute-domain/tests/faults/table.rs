@@ -1,4 +1,4 @@
-//! What the matrix came to, for people.
+//! Prints the results of the matrix.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::matrix::{Cell, Column, Step};
 
-/// How long each cell took after the end of its fault; `None` where it failed.
+/// The recovery time of each cell after its fault; `None`: failed.
 #[derive(Default)]
 pub(crate) struct Table(BTreeMap<(&'static str, &'static str), Option<Duration>>);
 
@@ -26,7 +26,7 @@ impl Table {
 }
 
 impl fmt::Display for Table {
-    /// The table, and under it the reasons where nothing can fail.
+    /// The table, followed by the reasons for cells without a fault.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut reasons: Vec<&str> = Vec::new();
         write!(f, "| {:39} |", "recovered after the end of the fault in")?;
@@ -59,7 +59,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// The first lines of `end` that `expected` does not have at their place.
+/// The first lines in which `end` differs from `expected`.
 pub(crate) fn differences(end: &impl Debug, expected: &impl Debug) -> String {
     let (end, expected) = (format!("{end:#?}"), format!("{expected:#?}"));
     let (mut ends, mut text) = (end.lines(), String::new());

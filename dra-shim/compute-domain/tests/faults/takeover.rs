@@ -1,5 +1,5 @@
-//! A node on which the Go driver has prepared claims gets this plugin: what is prepared stays
-//! prepared, everything can be unprepared, and the Go driver can read what is then on the disk.
+//! This plugin takes over a node of the Go driver: prepared claims stay prepared, all claims can be
+//! unprepared, and the Go driver can read the resulting files.
 
 use std::fs;
 use std::time::Duration;
@@ -20,13 +20,13 @@ const RC2: &str = "66666666-aaaa-4bbb-8ccc-000000000006";
 const NO_CLIQUE: &str = "77777777-aaaa-4bbb-8ccc-000000000007";
 const OTHER_BOOT: &str = "11111111-2222-4333-8444-555555555555";
 
-/// More than the fence of an aborted record, and the pause until the next look for those.
+/// More than the fence of an aborted record plus the pause until the next check for expired ones.
 const EXPIRED_WITHIN: Duration = Duration::from_secs(150);
 
 // req: CKPT-18
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root for its own boot id: hack/test.sh runs it"]
-async fn what_go_has_prepared_stays_so_byte_for_byte_is_answered_alike_and_can_be_unprepared() {
+async fn claims_prepared_by_the_go_driver_keep_their_bytes_and_answers_and_can_be_unprepared() {
     let cases = [
         (
             "02-channel-completed",
@@ -70,7 +70,7 @@ async fn what_go_has_prepared_stays_so_byte_for_byte_is_answered_alike_and_can_b
             assert_eq!(node.checkpoint(), go_driver::checkpoint(name), "{name}");
         }
         match node.kept().spec_of(uid) {
-            // A claim without a device has none.
+            // A claim without a device has no spec.
             kept if uid != CHANNEL => assert_eq!(kept, spec.as_ref()),
             kept => assert!(has_channel_0(kept.unwrap(), uid), "{name}: {kept:?}"),
         }
@@ -85,7 +85,7 @@ async fn what_go_has_prepared_stays_so_byte_for_byte_is_answered_alike_and_can_b
 // req: CKPT-18
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root for its own boot id: hack/test.sh runs it"]
-async fn a_prepare_that_go_began_is_ended_or_aborted_and_its_record_goes() {
+async fn a_prepare_begun_by_the_go_driver_is_completed_or_aborted_and_its_record_removed() {
     let (ground, claims) = left("03-channel-started", BOOT).await;
     ground.leave_spec(STARTED, &go_driver::channel_spec(STARTED));
     let node = begin(ground).await;
@@ -122,7 +122,7 @@ async fn a_prepare_that_go_began_is_ended_or_aborted_and_its_record_goes() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root for its own boot id: hack/test.sh runs it"]
-async fn a_prepare_that_go_aborted_is_forgotten_after_its_time() {
+async fn a_record_aborted_by_the_go_driver_expires() {
     let now = now_in_go_form();
     let cases = [
         (go_driver::checkpoint("04-channel-aborted"), true),
@@ -162,12 +162,11 @@ fn now_in_go_form() -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root for its own boot id: hack/test.sh runs it"]
-async fn records_without_a_boot_are_of_this_one_if_a_spec_proves_it_and_of_an_earlier_one_if_none_does()
- {
+async fn records_without_a_boot_id_belong_to_this_boot_only_if_a_spec_proves_it() {
     for name in ["09-v1-only-25.3.x", "10-v2-no-bootid-25.8-to-25.12"] {
         println!("{name}");
         let (ground, claims) = left(name, BOOT).await;
-        // One of them is enough.
+        // One spec is enough.
         ground.leave_spec(CHANNEL, &go_driver::channel_spec(CHANNEL));
         let node = begin(ground).await;
         assert_eq!(node.states().len(), claims.len());
@@ -191,8 +190,7 @@ async fn records_without_a_boot_are_of_this_one_if_a_spec_proves_it_and_of_an_ea
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root for its own boot id: hack/test.sh runs it"]
-async fn the_first_release_candidates_record_without_a_status_keeps_its_device_until_it_is_unprepared()
- {
+async fn a_record_without_a_status_keeps_its_device_until_it_is_unprepared() {
     let mut ground = Ground::new().await;
     ground.set_boot(BOOT);
     ground.leave_checkpoint(go_driver::checkpoint("12-legacy-25.3.0-rc.2"));
@@ -213,7 +211,7 @@ async fn the_first_release_candidates_record_without_a_status_keeps_its_device_u
 // req: NODE-26
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root for its own boot id: hack/test.sh runs it"]
-async fn records_and_specs_of_an_earlier_boot_go_whatever_their_state() {
+async fn records_and_specs_of_an_earlier_boot_are_removed_in_any_state() {
     for name in [
         "02-channel-completed",
         "03-channel-started",
@@ -246,7 +244,7 @@ async fn records_and_specs_of_an_earlier_boot_go_whatever_their_state() {
 // req: NODE-20
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root for its own boot id: hack/test.sh runs it"]
-async fn a_claim_whose_config_nobody_understands_can_be_unprepared() {
+async fn a_claim_with_an_unknown_config_can_be_unprepared() {
     let unknown = |record: &mut Record| {
         let status = record
             .status

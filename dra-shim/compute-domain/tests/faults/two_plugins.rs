@@ -1,5 +1,5 @@
-//! Two plugins with one directory, as an update with surge has them: each has a kubelet of its
-//! own here, so that every call goes where the test sends it.
+//! Two plugins with one directory, as in an update with surge. Each has a separate kubelet, so that
+//! the test decides which plugin gets a call.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -18,31 +18,31 @@ use crate::go_driver::{self, Checkpoint};
 use crate::ground::Ground;
 use crate::node::{Node, claim};
 
-/// Two callers want each of them.
+/// Channels, each for two callers.
 const CHANNELS: usize = 3;
 const CALLERS: usize = 2 * CHANNELS;
 const LASTS: Duration = Duration::from_secs(15);
 
-/// Two plugins, each of which is killed now and then.
+/// Two plugins that are killed at random times.
 struct Pair {
     plugins: [RwLock<Node>; 2],
     api: ApiServer,
-    /// By caller.
+    /// The known state of each caller's claim.
     claims: [Mutex<Known>; CALLERS],
     ends: AtomicBool,
     answered: AtomicU32,
     kills: AtomicU32,
 }
 
-/// What a caller knows of its claim.
+/// A caller's knowledge of its claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Known {
     may_hold: bool,
-    /// Changes with every change of the above.
+    /// Changes with every change of `may_hold`.
     version: u64,
 }
 
-/// Of a caller's claim. It uses each for one round, as pods do.
+/// The UID of a caller's claim. Each is used for one round, like a pod's.
 fn uid(n: usize, round: u32) -> String {
     format!("c{n}r{round}-aaaa-4bbb-8ccc-000000000000")
 }
@@ -55,12 +55,12 @@ fn channel(n: usize) -> usize {
     n % CHANNELS
 }
 
-/// The caller that wants the same channel.
+/// The caller with the same channel.
 fn rival(n: usize) -> usize {
     (n + CHANNELS) % CALLERS
 }
 
-/// As the scheduler leaves it, but that it gives one device to two.
+/// A claim after its allocation, except that two claims get the same device.
 fn mk_claim(n: usize, uid: &str) -> Value {
     let file = Checkpoint::read(&go_driver::checkpoint("02-channel-completed"));
     let status = file.claims().remove(0).1.status;
@@ -74,7 +74,7 @@ fn mk_claim(n: usize, uid: &str) -> Value {
     })
 }
 
-/// Sometimes for longer than a call that is refused.
+/// Pauses, sometimes longer than a refused call takes.
 async fn rest(random: &mut Rng) {
     let millis = if random.u8(..6) == 0 {
         3000
@@ -112,7 +112,7 @@ impl Pair {
         Arc::new(pair)
     }
 
-    /// kubelet's calls for one claim after the other, until the end.
+    /// Prepares and unprepares one claim after the other, until the end.
     async fn call(self: Arc<Self>, n: usize, mut random: Rng) {
         for round in 0.. {
             if self.ends.load(Ordering::Relaxed) {
@@ -132,7 +132,7 @@ impl Pair {
         self.know(n, true);
         let before = self.known(rival(n));
         let plugin = random.usize(..2);
-        // Not held any more when it is locked again: who kills waits in between.
+        // The read lock is released in between, so that `kill` can take the lock.
         let answer = self.plugins[plugin].read().await.prepare(&claim(uid)).await;
         match answer {
             Ok(devices) => {
@@ -143,13 +143,13 @@ impl Pair {
             Err(error) if error.contains("still in use") => {
                 let after = self.known(rival(n));
                 let is_stale = !before.may_hold && before == after;
-                assert!(!is_stale, "plugin {plugin} has an old view: {error}");
+                assert!(!is_stale, "plugin {plugin} has stale records: {error}");
             }
-            Err(_) => {} // the plugin was killed, or its kubelet does not know it yet
+            Err(_) => {} // the plugin was killed, or its kubelet has not found it yet
         }
     }
 
-    /// Calls until one succeeds.
+    /// Repeats the call until it succeeds.
     async fn unprepare(&self, n: usize, uid: &str, random: &mut Rng) {
         loop {
             let plugin = self.plugins[random.usize(..2)].read().await;
@@ -185,13 +185,13 @@ impl Pair {
         *self.claims[n].lock().unwrap()
     }
 
-    /// kill -9, and another start at once.
+    /// Kills a plugin with SIGKILL and restarts it at once.
     async fn kill(self: Arc<Self>, mut random: Rng) {
         let began = Instant::now();
         while began.elapsed() < LASTS {
             sleep(Duration::from_millis(random.u64(..1500))).await;
             let plugin = &self.plugins[random.usize(..2)];
-            // Calls are under way: they end now.
+            // Calls in progress end now.
             let pid = plugin.read().await.plugin.pid().to_string();
             Command::new("kill").args(["-9", &pid]).status().unwrap();
             let mut plugin = plugin.write().await;
@@ -207,7 +207,7 @@ impl Pair {
 // req: NODE-24
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes 20 seconds of both cores: hack/test.sh runs it"]
-async fn claims_that_two_plugins_prepare_and_unprepare_by_turns_while_both_are_killed_agree() {
+async fn two_plugins_with_one_checkpoint_agree_while_both_are_killed() {
     let seed =
         std::env::var("IMEX_SEED").map_or_else(|_| fastrand::u64(..), |it| it.parse().unwrap());
     println!("IMEX_SEED={seed}");
@@ -232,7 +232,7 @@ async fn claims_that_two_plugins_prepare_and_unprepare_by_turns_while_both_are_k
     let mut first = pair.plugins[0].write().await;
     assert_eq!(first.kept().holders(), Vec::<&str>::new());
     assert_eq!(first.kept().claims_with_specs(), Vec::<&str>::new());
-    // What one has prepared the other knows, and a start sweeps what kills have left.
+    // Each plugin knows the other's prepared claims, and a start removes what kills have left.
     let mut second = pair.plugins[1].write().await;
     let last = uid(0, u32::MAX);
     pair.api.put("resourceclaims", mk_claim(0, &last));
@@ -251,7 +251,7 @@ async fn claims_that_two_plugins_prepare_and_unprepare_by_turns_while_both_are_k
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_of_two_plugins_has_released_the_other_has_at_once() {
+async fn a_device_released_by_one_plugin_is_free_for_the_other_at_once() {
     let pair = Pair::start().await;
     let uids = [uid(0, 0), uid(rival(0), 0)];
     for uid in &uids {
@@ -265,11 +265,11 @@ async fn what_one_of_two_plugins_has_released_the_other_has_at_once() {
         let refused = other.prepare(&b).await.unwrap_err();
         assert!(refused.contains("still in use"), "{refused}");
         one.unprepare(&a).await.unwrap();
-        // An old view would refuse it until the call's end.
+        // With stale records the call would fail.
         other.prepare(&b).await.unwrap();
         assert_eq!(one.kept().holders(), [uids[1].as_str()]);
         one.unprepare(&b).await.unwrap();
-        // And would answer this one without a record.
+        // With stale records this call would be answered without a record.
         other.prepare(&b).await.unwrap();
         assert_eq!(one.kept().holders(), [uids[1].as_str()]);
         assert_eq!(one.kept().claims_with_specs(), [uids[1].as_str()]);

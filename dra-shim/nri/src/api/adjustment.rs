@@ -1,17 +1,17 @@
-//! The common adjustments in one line each.
+//! Methods for common adjustments of a container.
 
 use super::{CdiDevice, ContainerAdjustment, KeyValue, LinuxDevice, Mount};
 
-/// NRI's mark of a thing that is to be removed: this before its name.
+/// NRI's prefix of a name to remove.
 const REMOVED: char = '-';
 
 // === impl ContainerAdjustment ===
 
-/// Each method adds to what is there. For what is not here, set the fields.
+/// Each method adds to the adjustment. For other changes, set the fields.
 ///
-/// Two plugins that adjust the same thing of a container (a variable, the mount at one
-/// path, one device) are in conflict, and the container is not created; the exception is a
-/// plugin that says first that it removes what the other one added.
+/// Two plugins that adjust the same item of a container (a variable, the mount at a path, a
+/// device) are in conflict, and the container is not created. A plugin avoids this by first
+/// removing the item that the other one has added.
 impl ContainerAdjustment {
     /// Sets a variable of the environment.
     #[must_use]

@@ -1,9 +1,8 @@
-//! NRI's own data types: pods, containers, and what a plugin asks for.
+//! NRI's data types: pods, containers, and a plugin's requests.
 //!
-//! Generated from the protocol definition of NRI 0.12.5. A runtime with an older version
-//! sends less, and ignores what it does not know: [`Runtime`](crate::Runtime) says which
-//! it is. Newer versions add fields, so write `..Default::default()` after the fields that
-//! you set.
+//! Generated from the protocol definition of NRI 0.12.5. A runtime with an older version sends
+//! fewer fields and ignores unknown ones; [`Runtime`](crate::Runtime) has its version. Newer
+//! versions add fields, so end a struct expression with `..Default::default()`.
 
 mod adjustment;
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! What of the protocol definition is public.
+//! Checks which types of the protocol definition are public.
 
 use std::collections::BTreeSet;
 use std::error::Error;
 
-/// As prost writes them: `POSIXRlimit` is `PosixRlimit`.
+/// Ignores case, since prost changes it: `POSIXRlimit` is `PosixRlimit`.
 fn key(name: &str) -> String {
     name.to_lowercase()
 }
@@ -40,6 +40,6 @@ fn every_type_of_a_public_field_has_a_public_name() -> Result<(), Box<dyn Error>
             );
         }
     }
-    assert!(seen > 40, "{seen} messages: the list was not understood");
+    assert!(seen > 40, "{seen} messages: the list was not parsed");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The calls of the fake: one for each event.
+//! The calls of the fake runtime: one for each event.
 
 use super::fake_runtime::{Connected, FakeRuntime};
 use crate::api::generated::{
@@ -18,23 +18,23 @@ use crate::trunk;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// No plugin is registered. A runtime goes on without it.
+    /// No plugin is registered. A runtime continues without it.
     #[error("no plugin is registered")]
     NotRegistered,
-    /// The plugin refuses, with this sentence.
+    /// The plugin has refused, with this sentence.
     #[error("the plugin refuses: {0}")]
     Refused(String),
-    /// No answer in time. The fake closes the connection, as NRI does.
+    /// The plugin did not answer in time. The fake closes the connection, like NRI.
     #[error("the plugin did not answer in time")]
     TimedOut,
-    /// The connection was lost. A runtime goes on without the plugin.
+    /// The connection was lost. A runtime continues without the plugin.
     #[error("the connection to the plugin was lost")]
     Lost,
 }
 
-/// Each calls the plugin if it has subscribed, and else returns what a plugin without that
-/// event means. One after the other, as a runtime's: a call waits for those before it, and
-/// for updates that the plugin makes by itself.
+/// Each method calls the plugin if it has subscribed to the event, and else returns the empty
+/// answer. Calls run one after the other, as in a runtime: a call waits for earlier ones, and
+/// for unsolicited updates of the plugin.
 impl FakeRuntime {
     /// Calls [`Plugin::run_pod_sandbox`](crate::Plugin::run_pod_sandbox).
     pub async fn run_pod_sandbox(&self, pod: &PodSandbox) -> Result<(), CallError> {
@@ -218,7 +218,7 @@ impl FakeRuntime {
         let (pod, container) = (Some(pod.clone()), container.cloned());
         let called: Result<Empty, CallError> = if self.options.release.has_calls_for_each_event() {
             let method = subscribed.to_string();
-            // The requests of all of them have the same two fields, or the first of them.
+            // All these requests have the same two fields, or only the first.
             let request = PostCreateContainerRequest { pod, container };
             self.call(subscribed, &method, &request).await
         } else {

@@ -1,4 +1,4 @@
-//! The fake: a socket, and the plugin that has registered on it.
+//! The fake runtime: its socket, and the registered plugin.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::unsolicited_updates::UnsolicitedUpdates;
 use crate::plugin::Changes;
 use crate::trunk::Calls;
 
-/// A fake runtime. Dropping it is [`FakeRuntime::stop`].
+/// A fake runtime. Dropping it stops it, like [`FakeRuntime::stop`].
 pub struct FakeRuntime {
     socket: PathBuf,
     pub(super) options: Options,
@@ -25,7 +25,7 @@ pub struct FakeRuntime {
     listening: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-/// The plugin that is registered now.
+/// The registered plugin.
 #[derive(Clone)]
 pub(super) struct Connected {
     pub(super) registered: Registered,
@@ -37,7 +37,7 @@ pub(super) struct Connected {
 // === impl FakeRuntime ===
 
 impl FakeRuntime {
-    /// Listens on a socket, within a tokio runtime. A file that is there already is removed.
+    /// Listens on a socket, within a tokio runtime. An existing file is removed.
     pub fn start(socket: impl AsRef<Path>, options: Options) -> io::Result<Self> {
         let (sender, plugin) = watch::channel(None);
         let updates = UnsolicitedUpdates::new(options.failing_updates.clone());
@@ -54,7 +54,7 @@ impl FakeRuntime {
         Ok(fake)
     }
 
-    /// Waits until a plugin is registered, as long as it takes.
+    /// Waits until a plugin is registered, without a time limit.
     pub async fn wait_registered(&self) -> Registered {
         let mut plugin = self.plugin.clone();
         let connected = plugin.wait_for(Option::is_some).await;
@@ -65,12 +65,12 @@ impl FakeRuntime {
         }
     }
 
-    /// Waits until no plugin is registered, as long as it takes.
+    /// Waits until no plugin is registered, without a time limit.
     pub async fn wait_gone(&self) {
         let _ = self.plugin.clone().wait_for(Option::is_none).await;
     }
 
-    /// Closes the plugin's connection and the socket, as a runtime that ends.
+    /// Closes the plugin's connection and the socket, like a runtime that ends.
     pub async fn stop(&self) {
         *self
             .listening
@@ -80,18 +80,18 @@ impl FakeRuntime {
         self.wait_gone().await;
     }
 
-    /// [`FakeRuntime::stop`], and another process takes its place.
+    /// Stops, and listens again, like another process of the runtime.
     pub async fn restart(&self) -> io::Result<()> {
         self.stop().await;
         self.listen()
     }
 
-    /// The unsolicited updates so far, and what else they asked for.
+    /// The unsolicited updates so far, with their evictions.
     pub fn updates(&self) -> Vec<Changes> {
         self.updates.recorded.borrow().clone()
     }
 
-    /// [`FakeRuntime::updates`], as soon as there are this many, as long as it takes.
+    /// Waits for this many [`FakeRuntime::updates`], without a time limit.
     pub async fn wait_updates(&self, count: usize) -> Vec<Changes> {
         let mut recorded = self.updates.recorded.subscribe();
         match recorded.wait_for(|updates| updates.len() >= count).await {
@@ -101,7 +101,7 @@ impl FakeRuntime {
         }
     }
 
-    /// Why connections so far have not led to a registration, in NRI's words.
+    /// Errors of failed registrations so far, in NRI's words.
     pub fn failures(&self) -> Vec<String> {
         self.failures
             .lock()
@@ -128,7 +128,7 @@ impl FakeRuntime {
     }
 }
 
-/// Takes the plugin away when the fake stops, however that happens.
+/// Removes the plugin when the fake stops, however that happens.
 struct Leaving(watch::Sender<Option<Connected>>);
 
 impl Drop for Leaving {
@@ -137,7 +137,7 @@ impl Drop for Leaving {
     }
 }
 
-/// Fact: one connection after the other.
+/// Fact: NRI serves one connection after the other.
 async fn serve(
     listener: UnixListener,
     options: Options,

@@ -1,8 +1,8 @@
-//! A fake runtime, to test a plugin without containerd.
+//! A fake runtime for tests of a plugin without containerd.
 //!
 //! It listens on a socket, registers, configures and synchronizes a plugin over the real
-//! protocol as the NRI of a containerd does, and calls it with NRI's time-outs. Comments
-//! that begin with *Fact* state behaviour of NRI that the code reproduces.
+//! protocol like containerd's NRI, and calls it with NRI's time-outs. Comments that begin with
+//! *Fact* describe behaviour of NRI that the code reproduces.
 //!
 //! ```
 //! use std::error::Error;
@@ -29,7 +29,7 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn Error>> {
-//!     // A short path: socket paths end at 107 bytes.
+//!     // A short path: socket paths have at most 107 bytes.
 //!     let directory = tempfile::tempdir()?;
 //!     let socket = directory.path().join("nri.sock");
 //!     let runtime = FakeRuntime::start(&socket, Options::default())?;
@@ -44,7 +44,7 @@
 //!     let refused = runtime.create_container(&pod, &Container::default()).await;
 //!     assert!(matches!(refused, Err(CallError::Refused(reason)) if reason == "the pod has no name"));
 //!
-//!     // The service connects again.
+//!     // The service reconnects.
 //!     runtime.restart().await?;
 //!     runtime.wait_registered().await;
 //!     service.shutdown().await;
@@ -54,16 +54,16 @@
 //!
 //! # Threads
 //!
-//! `#[tokio::test]` has one thread for the plugin and the fake. A method that blocks it
-//! stops the fake's clock too, which then finds the plugin late after any time. For such a
-//! plugin use `#[tokio::test(flavor = "multi_thread")]`.
+//! `#[tokio::test]` has one thread for the plugin and the fake. A method that blocks it also
+//! stops the fake's timers, so the fake cannot tell when the plugin is late. For such a plugin
+//! use `#[tokio::test(flavor = "multi_thread")]`.
 //!
 //! # Limits
 //!
-//! One plugin at a time. It keeps no containers: updates are recorded and not applied, and
-//! `create_container` does not call `validate`. Adjustments are not checked; what a release does
-//! not know of them is left out, as by the runtime. Pods and containers are sent as they are
-//! given, also with fields that the release does not have, such as `image`.
+//! One plugin at a time. The fake keeps no containers: it records updates and does not apply
+//! them, and `create_container` does not call `validate`. Adjustments are not checked; fields that
+//! the release does not know are removed, as by the runtime. Pods and containers are sent as
+//! given, also with fields that the release lacks, such as `image`.
 
 mod events;
 mod fake_runtime;

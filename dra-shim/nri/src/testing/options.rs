@@ -1,4 +1,4 @@
-//! Which runtime the fake is.
+//! The fake runtime's options.
 
 use std::time::Duration;
 
@@ -6,43 +6,42 @@ use crate::api::generated::ConfigureRequest;
 use crate::api::{Container, ContainerAdjustment, PodSandbox};
 use crate::events::Events;
 
-/// Which runtime the fake is, and what runs on its node.
+/// Options of the fake runtime: its release, time-outs, pods and containers.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whose NRI it has.
+    /// The runtime whose NRI it reproduces.
     pub release: Release,
     /// The plugin's configuration.
     pub config: String,
-    /// Pods that the plugin is synchronized with.
+    /// Pods in the synchronization.
     pub pods: Vec<PodSandbox>,
-    /// Containers that the plugin is synchronized with.
+    /// Containers in the synchronization.
     pub containers: Vec<Container>,
-    /// How many pods, and how many containers, one message of the synchronization has.
+    /// How many pods, and how many containers, each message of the synchronization has.
     pub objects_per_message: usize,
-    /// How long it says that it waits for each answer.
+    /// The time-out of each answer that the fake sends to the plugin.
     pub request_timeout: Duration,
-    /// How much longer than that it waits while a plugin registers; real runtimes: not at all. For tests of what a
-    /// late plugin says, which else depend on which of two timers is first.
+    /// How much longer than `request_timeout` the fake waits while a plugin registers; real runtimes do not. For tests
+    /// of a late plugin's answers, which would otherwise depend on which of two timers fires first.
     pub patience: Duration,
-    /// Ids of containers whose updates fail when [`Updates::update`](crate::Updates::update)
-    /// asks for them.
+    /// IDs of containers for which [`Updates::update`](crate::Updates::update) fails.
     pub failing_updates: Vec<String>,
 }
 
-/// Whose NRI the fake has: which events it knows, and what it says of itself.
+/// The runtime whose NRI the fake reproduces: its events, and its description of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Release {
-    /// containerd 1.7.16 with NRI 0.6.1. It does not say its time-outs.
+    /// containerd 1.7.16 with NRI 0.6.1. It does not send its time-outs.
     Containerd1_7,
     /// containerd 2.1 with NRI 0.8.0.
     Containerd2_1,
-    /// CRI-O 1.34.0 with NRI 0.9.1, a commit before 0.10 without validation. It starts a container also when the
-    /// plugin refuses that.
+    /// CRI-O 1.34.0 with NRI 0.9.1, a commit before 0.10 without validation. It starts a container even if the plugin
+    /// refuses the start.
     CriO1_34,
     /// containerd 2.2.1 with NRI 0.11.0. It knows all events.
     Containerd2_2,
-    /// containerd 2.3 with NRI 0.12.0. It says its NRI's version.
+    /// containerd 2.3 with NRI 0.12.0. It sends its NRI version.
     #[default]
     Containerd2_3,
 }
@@ -104,7 +103,7 @@ impl Release {
         }
     }
 
-    /// The NRI that it has: 0.`this`.
+    /// The minor version of its NRI: 0.x.
     const fn nri(self) -> u32 {
         match self {
             Self::Containerd1_7 => 6,
@@ -115,7 +114,7 @@ impl Release {
         }
     }
 
-    /// Fact: a plugin that asks for another one is not registered.
+    /// Fact: NRI does not register a plugin that subscribes to any other event.
     pub(super) const fn known_events(self) -> Events {
         if self.nri() < 10 {
             Events::SINCE_0_2
@@ -124,7 +123,7 @@ impl Release {
         }
     }
 
-    /// Fact: an NRI ignores the fields of an adjustment that are newer than it.
+    /// Fact: NRI ignores the fields of an adjustment that its version does not know.
     pub(super) fn leave_out(self, adjustment: &mut ContainerAdjustment) {
         let nri = self.nri();
         if nri < 8 {
@@ -155,7 +154,7 @@ impl Release {
         }
     }
 
-    /// Fact: before NRI 0.12 events without an answer share one call, `StateChange`.
+    /// Fact: before NRI 0.12, events with an empty answer share one call, `StateChange`.
     pub(super) const fn has_calls_for_each_event(self) -> bool {
         self.nri() >= 12
     }

@@ -1,4 +1,4 @@
-//! From an accepted connection to a registered plugin.
+//! Registers a plugin on an accepted connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,15 +28,15 @@ const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Registered {
     /// Two digits.
     pub index: String,
-    /// Its name.
+    /// The plugin's name.
     pub name: String,
-    /// What it has subscribed to.
+    /// The plugin's subscription.
     pub events: Events,
-    /// The updates that it asked for when it was synchronized.
+    /// The updates in its answer to the synchronization.
     pub updates: Vec<ContainerUpdate>,
 }
 
-/// `Err`: why there is no registration, as NRI's log says it.
+/// Registers the plugin. The error is the text in NRI's log.
 pub(super) async fn register(
     stream: UnixStream,
     options: &Options,
@@ -63,7 +63,7 @@ pub(super) async fn register(
         plugin_name: name,
         ..
     } = request;
-    // Fact: the time-out is one for all parts.
+    // Fact: one time-out for all parts together.
     let synchronized = timeout(
         options.request_timeout + options.patience,
         synchronize(&trunk, options),
@@ -120,7 +120,7 @@ async fn synchronize(trunk: &Trunk, options: &Options) -> Result<Vec<ContainerUp
         if !request.more {
             return Ok(answer.update);
         }
-        // Fact: a plugin that does not say so cannot put parts together.
+        // Fact: a plugin without this answer cannot join parts.
         if !answer.more || !answer.update.is_empty() {
             return Err("plugin does not handle split sync requests".into());
         }

@@ -1,4 +1,4 @@
-//! NRI's service in the runtime.
+//! NRI's service in the fake runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::wire::{Code, Status};
 
 /// The service for one connection.
 pub(super) struct RuntimeService {
-    /// What the plugin has registered as.
+    /// The plugin's registration.
     pub(super) registered: watch::Sender<Option<RegisterPluginRequest>>,
-    /// Of all connections.
+    /// Shared by all connections.
     pub(super) updates: Arc<UnsolicitedUpdates>,
 }
 

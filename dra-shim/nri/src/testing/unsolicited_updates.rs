@@ -1,15 +1,15 @@
-//! Updates that the plugin makes by itself.
+//! Unsolicited updates of the plugin.
 
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 use crate::plugin::Changes;
 
-/// The updates of all connections, and the lock that they need.
+/// The updates of all connections, and their lock.
 pub(super) struct UnsolicitedUpdates {
     pub(super) recorded: watch::Sender<Vec<Changes>>,
     /// Containers whose updates fail.
     failing: Vec<String>,
-    /// Fact: one lock for each event, with all its plugins, and for each of these.
+    /// Fact: NRI has one lock for events, with all their plugins, and for these updates.
     runtime: Mutex<()>,
 }
 
@@ -24,12 +24,12 @@ impl UnsolicitedUpdates {
         }
     }
 
-    /// The lock, for an event.
+    /// Takes the lock, for an event.
     pub(super) async fn lock(&self) -> MutexGuard<'_, ()> {
         self.runtime.lock().await
     }
 
-    /// `Err`: what NRI says.
+    /// Records the changes. The error is NRI's text.
     pub(super) async fn apply(&self, changes: Changes) -> Result<(), String> {
         let _locked = self.lock().await;
         let has_failed = changes
@@ -38,7 +38,7 @@ impl UnsolicitedUpdates {
             .any(|update| self.failing.contains(&update.container_id) && !update.ignore_failure);
         self.recorded.send_modify(|recorded| recorded.push(changes));
         if has_failed {
-            // Fact: the list of those that failed does not arrive beside an error.
+            // Fact: with an error, the list of failed updates is not sent.
             return Err("NRI update of some containers failed".into());
         }
         Ok(())

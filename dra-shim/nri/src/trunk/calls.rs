@@ -1,4 +1,4 @@
-//! Calls to the peer.
+//! Makes calls to the peer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub(crate) struct Calls {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// The last stream that was used; each is used once.
+    /// The last used stream; each is used once.
     last: u32,
     ended: bool,
     waiting: HashMap<u32, oneshot::Sender<Vec<u8>>>,
@@ -41,7 +41,7 @@ pub(crate) enum CallError {
     Decode(#[source] prost::DecodeError),
 }
 
-/// Forgets the call however it ends.
+/// Removes the call when dropped, however it ends.
 struct Waiting<'a> {
     calls: &'a Calls,
     stream: u32,
@@ -70,7 +70,7 @@ impl Calls {
             .await
     }
 
-    /// As [`Calls::call`], but waits longer than `limit`, of which it tells the peer, by `patience`.
+    /// Like [`Calls::call`], but waits `patience` longer than `limit`. The peer only gets `limit`.
     pub(crate) async fn call_patiently<A: prost::Message + Default>(
         &self,
         service: &str,
@@ -100,7 +100,7 @@ impl Calls {
             .map_err(|_| CallError::Closed)?;
         let (answered, answer) = oneshot::channel();
         let waiting = {
-            // Numbered and queued at once: peers refuse a stream below the last one.
+            // Numbered and queued under one lock: peers refuse a stream below the last one.
             let mut open = self.open();
             let stream = if open.last == 0 {
                 Some(1)
@@ -129,8 +129,8 @@ impl Calls {
         answer
     }
 
-    /// A message on the connection of the calls. What nobody waits for is dropped: the
-    /// call may have timed out.
+    /// Takes a message on the connection of the calls. A message without a waiting call is
+    /// dropped: the call may have timed out.
     pub(super) fn answered(&self, message: Message) {
         let waiting = match message.kind {
             MessageKind::Response => self.open().waiting.remove(&message.stream),
@@ -143,11 +143,11 @@ impl Calls {
         tracing::debug!(
             stream = message.stream,
             kind = ?message.kind,
-            "the peer answered what nobody waits for"
+            "dropped a message of the peer; no call waits for it"
         );
     }
 
-    /// The trunk has ended: so has every call.
+    /// Ends all calls, because the trunk has ended.
     pub(super) fn end(&self) {
         let mut open = self.open();
         open.ended = true;
@@ -155,7 +155,7 @@ impl Calls {
     }
 
     fn open(&self) -> std::sync::MutexGuard<'_, Open> {
-        // Nothing panics while it is locked.
+        // No code panics while holding the lock.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

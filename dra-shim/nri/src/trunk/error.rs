@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::wire::{FrameError, MessageError};
 
-/// For how long a peer may read nothing of what is written to it.
+/// How long a peer may read nothing while messages are pending.
 pub(super) const STALLED: Duration = Duration::from_secs(10);
 
 /// Why a trunk ended.

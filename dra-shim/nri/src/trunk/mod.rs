@@ -7,14 +7,14 @@
 //!                                       ▲───────── Calls (requests)
 //! ```
 //!
-//! # Sixteen calls at once, and why that cannot block for ever
+//! # Sixteen calls at once, without a deadlock
 //!
-//! A request needs one of 16 permits, and keeps it until its answer is with the writer. While
-//! there is none the reader does not read on: the peer's socket fills up, which slows it down
-//! without an error. The frames of the other connection wait meanwhile. What the plugin calls
-//! may thus wait for the plugin's own handlers, but not for ever: a handler ends at its
-//! deadline at the latest, whatever it waits for, and the writer ends the trunk if the peer
-//! reads nothing for ten seconds. Responses need no permit: nothing waits for the reader of one.
+//! A request needs one of 16 permits, and keeps it until its answer is queued at the writer.
+//! Without a free permit the reader stops: the peer's socket fills up, which slows the peer
+//! down without an error. The frames of the other connection wait meanwhile, so the plugin's
+//! own calls may wait for its handlers. That wait is limited: a handler ends at its deadline at
+//! the latest, and the writer ends the trunk if the peer reads nothing for ten seconds.
+//! Responses need no permit, so the reader never waits with one.
 
 mod calls;
 mod error;
@@ -36,10 +36,10 @@ pub(crate) use serve::{Answer, Call, Serve};
 
 use crate::wire::ConnectionId;
 
-/// Messages that wait for the writer.
+/// Length of the writer's queue, in messages.
 const OUTBOUND: usize = 4;
 
-/// A trunk. Dropping it ends it, with all calls in both directions.
+/// A trunk. Dropping it ends the connection and all calls in both directions.
 pub(crate) struct Trunk {
     calls: Calls,
     server: Server,
@@ -50,7 +50,7 @@ pub(crate) struct Trunk {
 // === impl Trunk ===
 
 impl Trunk {
-    /// Serves one connection of the trunk; calls go over the other one.
+    /// Serves the connection `own` of the trunk; calls use the other one.
     pub(crate) fn open<S: Serve>(stream: UnixStream, own: ConnectionId, service: Arc<S>) -> Self {
         let stop = CancellationToken::new();
         let (outbound, queue) = mpsc::channel(OUTBOUND);
@@ -87,15 +87,15 @@ impl Trunk {
         }
     }
 
-    /// Waits until every request that came so far is answered. No other is taken.
+    /// Waits until all received requests are answered. Takes no further ones.
     pub(crate) async fn drain(&self) {
         self.server.drain().await;
     }
 
-    /// Ends it, and waits until the socket is closed.
+    /// Ends the trunk, and waits until the socket is closed.
     pub(crate) async fn close(self) {
         drop(self.stop);
-        // `ended` may have taken its outcome already.
+        // `ended` may have taken the result already.
         if !self.running.is_finished() {
             let _ = self.running.await;
         }
@@ -113,7 +113,7 @@ async fn run(
         error = write => error,
         () = stop.cancelled() => TrunkError::Closed,
     };
-    // The handlers' contexts hang on it, also where the peer has ended the trunk.
+    // Cancels the handlers' contexts, also if the peer has ended the trunk.
     stop.cancel();
     calls.end();
     ended

@@ -1,4 +1,4 @@
-//! Reads the trunk, and hands out what arrives.
+//! Reads the trunk, and passes requests and responses on.
 
 use std::io;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::error::TrunkError;
 use super::serve::{Serve, Server};
 use crate::wire::{Assembler, FRAME_HEADER, FrameHeader};
 
-/// What is read at once. Small: nothing of a frame needs to be contiguous.
+/// Size of one read. Small, because frames need not be contiguous.
 const READ: usize = 16 << 10;
 
-/// Until the trunk ends. What is no frame or message ends it.
+/// Reads until the trunk ends. An invalid frame or message ends it.
 // req: NRI-8
 pub(super) async fn read<S: Serve>(
     mut stream: OwnedReadHalf,

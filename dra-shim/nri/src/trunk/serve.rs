@@ -1,4 +1,4 @@
-//! Calls from the peer: each in a task, at most 16 at once, answered in time.
+//! Serves calls from the peer: each in a task, at most 16 at once, answered in time.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::context::Context;
 use crate::wire::{Code, ConnectionId, Message, MessageKind, Request, Response, Status};
 
-/// Calls at once.
+/// Maximum of concurrent calls.
 const MAX_CALLS: u32 = 16;
-/// The longest time-out that is believed. It bounds the arithmetic; NRI's default is 2 s.
+/// Upper limit of the peer's time-out, to avoid overflows; NRI's default is 2 s.
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// The encoded answer of a method, or an error.
@@ -33,17 +33,17 @@ pub(crate) trait Serve: Send + Sync + 'static {
     /// How long the peer waits, if the call does not say.
     fn timeout(&self) -> Duration;
 
-    /// Does it. Dropped at its deadline.
+    /// Serves the call. Dropped at its deadline.
     fn serve(&self, context: &Context, call: Call) -> impl Future<Output = Answer> + Send;
 
-    /// What a call is answered with that is not done by its deadline.
+    /// The answer to a call that has missed its deadline.
     fn late(&self, method: &str, after: Duration) -> Answer;
 
-    /// What a call is answered with that has panicked.
+    /// The answer to a call that has panicked.
     fn panicked(&self, method: &str) -> Answer;
 }
 
-/// The permits of calls, and the way to the writer. Cheap to clone.
+/// The permits of calls, and the writer's queue. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Server {
     connection: ConnectionId,
@@ -52,7 +52,7 @@ pub(super) struct Server {
     stop: CancellationToken,
 }
 
-/// The requests of one trunk, in their order.
+/// The requests of one trunk, in order.
 pub(super) struct Requests {
     server: Server,
     last_stream: u32,
@@ -85,14 +85,14 @@ impl Server {
         }
     }
 
-    /// The permits are fair: whoever asks later waits for this, and this for all before.
+    /// Takes all permits, after those of earlier requests are returned. Later requests get none.
     pub(super) async fn drain(&self) {
         if let Ok(all) = self.calls.acquire_many(MAX_CALLS).await {
             all.forget();
         }
     }
 
-    /// Waits for a place with the writer.
+    /// Queues the answer; waits while the queue is full.
     async fn answer(&self, stream: u32, answer: Answer) {
         let message = |answer| Message {
             stream,
@@ -112,12 +112,12 @@ impl Server {
 // === impl Requests ===
 
 impl Requests {
-    /// Takes the next message of the connection, as soon as a call may begin.
+    /// Takes the next message of the connection, once a permit is free.
     pub(super) async fn take<S: Serve>(&mut self, message: Message, service: &Arc<S>) {
         let arrived = Instant::now();
         if message.kind != MessageKind::Request {
-            // Data of streams, which NRI does not have, and kinds of the future.
-            tracing::debug!(kind = ?message.kind, "the peer sent what is no request");
+            // Stream data, which NRI does not use, or a future kind.
+            tracing::debug!(kind = ?message.kind, "ignored a message of the peer that is not a request");
             return;
         }
         let server = &self.server;
@@ -127,12 +127,12 @@ impl Requests {
         };
         let wrong = |text: &str| Err(Status::new(Code::InvalidArgument, text));
         if stream % 2 != 1 || stream <= self.last_stream {
-            let text = "a call's stream must be odd and higher than that of the call before";
+            let text = "the stream of a call must be odd and higher than the last one";
             return server.answer(stream, wrong(text)).await;
         }
         self.last_stream = stream;
         let Ok(request) = Request::decode(message.payload.as_slice()) else {
-            return server.answer(stream, wrong("no request of ttrpc")).await;
+            return server.answer(stream, wrong("not a ttrpc request")).await;
         };
         let timeout = match u64::try_from(request.timeout_nano) {
             Ok(nanos) if nanos > 0 => Duration::from_nanos(nanos).min(MAX_TIMEOUT),
@@ -147,7 +147,7 @@ impl Requests {
         tokio::spawn(async move {
             let stop = server.stop.clone();
             tokio::select! {
-                // The answer waits for the writer no longer than the trunk lives.
+                // Do not wait for the writer after the end of the trunk.
                 () = stop.cancelled() => {}
                 () = answer(&server, &service, stream, call, arrived, timeout) => {}
             }
@@ -167,11 +167,11 @@ async fn answer<S: Serve>(
     let method = call.method.clone();
     let deadline = arrived + answer_after(timeout);
     let cancellation = server.stop.child_token();
-    // Also for a future that is dropped together with the trunk.
+    // Cancels also if this future is dropped with the trunk.
     let cancels = cancellation.clone().drop_guard();
     let context = Context::new(deadline, cancellation);
     let work = Arc::clone(service);
-    // A task of its own: a panic ends that, and nothing else.
+    // A separate task: a panic ends only this one.
     let mut work = AbortOnDropHandle::new(tokio::spawn(
         async move { work.serve(&context, call).await },
     ));
@@ -179,12 +179,16 @@ async fn answer<S: Serve>(
     let answer = match done {
         Ok(Ok(answer)) => answer,
         Ok(Err(_panic)) => {
-            tracing::error!(method, "the plugin panicked; the caller gets an error");
+            tracing::error!(method, "the plugin panicked; the runtime gets an error");
             service.panicked(&method)
         }
         Err(_) => {
             let after = answer_after(timeout);
-            tracing::warn!(method, ?after, "the plugin did not answer in time");
+            tracing::warn!(
+                method,
+                ?after,
+                "the plugin did not answer in time; the library answers for it"
+            );
             service.late(&method, after)
         }
     };
@@ -193,7 +197,7 @@ async fn answer<S: Serve>(
     server.answer(stream, answer).await;
 }
 
-/// After how much of the peer's time-out it gets an answer.
+/// How long a call may take with this time-out of the peer.
 // req: NRI-4
 fn answer_after(timeout: Duration) -> Duration {
     timeout.saturating_sub((timeout / 10).min(Duration::from_millis(200)))

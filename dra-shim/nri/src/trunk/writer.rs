@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::error::{STALLED, TrunkError};
 
-/// Until the trunk ends. The queue has encoded messages.
+/// Writes the queue's encoded messages until the trunk ends.
 pub(super) async fn write(
     mut stream: OwnedWriteHalf,
     mut queue: mpsc::Receiver<Vec<u8>>,

@@ -1,23 +1,23 @@
-//! Messages out of the bytes of one connection, however they are cut into frames.
+//! Assembles messages from the bytes of one connection, however they are split into frames.
 
 use super::limits::MESSAGE_HEADER;
 use super::message::{Message, MessageError, MessageHeader};
 
-/// Assembles the messages of one connection. It holds no more than the bytes of one
-/// message that have come so far: a length that a header claims reserves nothing.
+/// Assembles the messages of one connection. It holds only the received bytes of one message;
+/// it never reserves memory for the length in a header.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
-    /// The part of a header that has come so far.
+    /// The received part of a header.
     header: Vec<u8>,
-    /// The message whose header has come, and its payload so far.
+    /// A message with a complete header, and its payload so far.
     message: Option<(MessageHeader, Vec<u8>)>,
 }
 
 // === impl Assembler ===
 
 impl Assembler {
-    /// Takes bytes from the front of `bytes` until a message is complete. `None`: it has
-    /// taken them all. After an error nothing that follows can be understood.
+    /// Takes bytes from the front of `bytes` until a message is complete. `None`: all bytes are
+    /// taken. After an error the connection is unusable.
     pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Message>, MessageError> {
         let (header, mut payload) = if let Some(message) = self.message.take() {
             message

@@ -1,6 +1,6 @@
-//! What a ttrpc message carries: a call, or its answer.
+//! The content of a ttrpc message: a call, or its answer.
 
-/// A call. The metadata of field 5 are not used by NRI.
+/// A call. NRI does not use the metadata of field 5.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Request {
     #[prost(string, tag = "1")]
@@ -9,7 +9,7 @@ pub(crate) struct Request {
     pub(crate) method: String,
     #[prost(bytes = "vec", tag = "3")]
     pub(crate) payload: Vec<u8>,
-    /// How long the caller waits, in nanoseconds; 0 if it says nothing.
+    /// How long the caller waits, in nanoseconds; 0: not set.
     #[prost(int64, tag = "4")]
     pub(crate) timeout_nano: i64,
 }
@@ -17,7 +17,7 @@ pub(crate) struct Request {
 /// An answer.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Response {
-    /// Absent or with code 0: success.
+    /// Missing or with code 0: success.
     #[prost(message, optional, tag = "1")]
     pub(crate) status: Option<Status>,
     #[prost(bytes = "vec", tag = "2")]
@@ -33,13 +33,13 @@ pub(crate) struct Status {
     pub(crate) message: String,
 }
 
-/// The codes of gRPC that are sent.
+/// The gRPC codes that this library sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// What Go makes of an error that has no code: a plugin's refusal.
+    /// Go's code for an error without one: a plugin's refusal.
     Unknown = 2,
     InvalidArgument = 3,
-    /// The method is not there; makes NRI try `StateChange` instead.
+    /// Unknown method; NRI then tries `StateChange` instead.
     Unimplemented = 12,
 }
 
@@ -49,7 +49,7 @@ impl Response {
     pub(crate) fn new(answer: Result<Vec<u8>, Status>) -> Self {
         match answer {
             Ok(payload) => Self {
-                // Go's server sends it with every success.
+                // Go's server sends it with every successful answer.
                 status: Some(Status::default()),
                 payload,
             },

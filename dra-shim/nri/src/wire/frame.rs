@@ -1,4 +1,4 @@
-//! Frames: what the two connections of one trunk are cut into.
+//! Frames, in which a trunk multiplexes two connections.
 //!
 //! ```text
 //! | connection: u32 | length: u32 | payload: length bytes |      big endian
@@ -6,7 +6,7 @@
 
 use super::limits::{FRAME_HEADER, MAX_FRAME};
 
-/// Which connection of a trunk a frame belongs to.
+/// The connection of a trunk to which a frame belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionId {
     /// The runtime calls, the plugin serves.
@@ -22,12 +22,12 @@ pub(crate) struct FrameHeader {
     pub(crate) length: usize,
 }
 
-/// Bytes that are no frame of NRI. There is no way to find the next frame after them.
+/// Bytes that are not an NRI frame. The next frame cannot be found after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
-    #[error("it sent a frame of {0} bytes, where {max} are the most", max = MAX_FRAME)]
+    #[error("frame of {0} bytes, the limit is {max}", max = MAX_FRAME)]
     TooLong(u32),
-    #[error("it sent a frame for connection {0}, where 1 and 2 are the only ones")]
+    #[error("frame for connection {0}, only 1 and 2 exist")]
     UnknownConnection(u32),
 }
 
@@ -50,7 +50,7 @@ impl ConnectionId {
     }
 }
 
-/// Two numbers in a row, as both headers begin.
+/// Decodes two numbers, with which both headers begin.
 pub(super) fn halves(bytes: [u8; 8]) -> (u32, u32) {
     let both = u64::from_be_bytes(bytes);
     let half = |half: u64| u32::try_from(half & u64::from(u32::MAX)).unwrap_or_default();
@@ -61,7 +61,7 @@ pub(super) fn halves(bytes: [u8; 8]) -> (u32, u32) {
 
 impl FrameHeader {
     pub(crate) fn encode(self) -> [u8; FRAME_HEADER] {
-        // No frame of ours is longer than MAX_FRAME.
+        // This library's frames are never longer than MAX_FRAME.
         let length = u32::try_from(self.length).unwrap_or(u32::MAX);
         let both = u64::from(self.connection.number()) << 32 | u64::from(length);
         both.to_be_bytes()

@@ -10,21 +10,21 @@
 use super::frame::{ConnectionId, FrameHeader, halves};
 use super::limits::{FRAME_HEADER, MAX_MESSAGE, MESSAGE_HEADER};
 
-/// The buffer through which Go's ttrpc reads a connection. Go's multiplexer hands a read
-/// one whole frame, and *drops the connection* if the frame is longer than the buffer
-/// of the read. So the first frame of a message is no longer than this, and the second
-/// has all the rest: Go reads that straight into the message. More and shorter frames
-/// would also fit, but 256 that nobody has read yet are the most that Go queues.
+/// Size of the buffer with which Go's ttrpc reads a connection. Go's multiplexer passes one
+/// whole frame to a read, and *drops the connection* if the frame is longer than the read's
+/// buffer. So the first frame of a message is at most this long, and the second one has the
+/// rest, which Go reads directly into the message. More and shorter frames would fit, too, but
+/// Go queues at most 256 unread ones.
 const GO_READ_BUFFER: usize = 4096;
 
-/// Flag of a request: no data follow on its stream.
+/// Flag of a request: no data follows on its stream.
 const REMOTE_CLOSED: u8 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageKind {
     Request,
     Response,
-    /// Data of a stream, or a kind of the future.
+    /// Stream data, or a future kind.
     Other(u8),
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct Message {
     pub(crate) payload: Vec<u8>,
 }
 
-/// A message that cannot be read or sent.
+/// A message that is too long to be read or sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it sent a message of {0} bytes, where {max} are the most", max = MAX_MESSAGE)]
+#[error("message of {0} bytes, the limit is {max}", max = MAX_MESSAGE)]
 pub(crate) struct MessageError(pub(crate) u32);
 
 /// A message's header, decoded.
@@ -88,7 +88,7 @@ impl MessageHeader {
 // === impl Message ===
 
 impl Message {
-    /// The message as frames of a connection, as NRI in Go can read them.
+    /// Encodes the message as frames that NRI in Go can read.
     pub(crate) fn encode(&self, connection: ConnectionId) -> Result<Vec<u8>, MessageError> {
         let length = u32::try_from(self.payload.len()).unwrap_or(u32::MAX);
         if self.payload.len() > MAX_MESSAGE {

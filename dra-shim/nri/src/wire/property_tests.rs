@@ -44,8 +44,8 @@ fn assemble(assembler: &mut Assembler, mut bytes: &[u8]) -> Result<Vec<Message>,
     Ok(messages)
 }
 
-/// As Go reads: through a buffer of 4096 bytes, and past it what is longer. Each read gets
-/// a whole frame, or fails if it does not fit. `None`: it fails.
+/// Reads like Go: headers through a buffer of 4096 bytes, longer rests past it. Each read gets a
+/// whole frame, or fails if it does not fit. `None`: failed.
 fn go_reads(frames: &[(FrameHeader, &[u8])], messages: usize) -> Option<()> {
     let mut frames = frames.iter();
     let mut buffered = 0;
@@ -80,7 +80,7 @@ thread_local! {
     static LENGTH: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Around the sizes at which a message gets a second frame, and around its limit.
+/// Lengths around the size at which a message gets a second frame, and around the limit.
 fn lengths() -> impl Strategy<Value = usize> {
     prop_oneof![
         0..64_usize,
@@ -95,7 +95,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_sent_is_what_arrives_however_the_stream_is_cut(
+    fn messages_arrive_as_sent_however_the_stream_is_split(
         lengths in vec(0..9000_usize, 1..6),
         kind in any::<u8>(),
         stream in any::<u32>(),
@@ -158,7 +158,7 @@ fn a_message_above_the_limit_is_neither_sent_nor_read() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "it sent a message of 4194305 bytes, where 4194304 are the most"
+        "message of 4194305 bytes, the limit is 4194304"
     );
 }
 

@@ -1,10 +1,10 @@
-// A runtime with NRI's own library for runtimes, of the version that it is built with.
+// A runtime with NRI's own library for runtimes, in the version of the build.
 //
 //	go_runtime SOCKET PLUGIN_DIRECTORY RUNTIME_VERSION PODS
 //
 // It prints a line of JSON for each synchronization of a plugin and for each update that a
 // plugin sends, and answers each line of JSON on its standard input with one. It ends when
-// that is closed.
+// standard input is closed.
 package main
 
 import (

@@ -1,4 +1,4 @@
-//! A runtime with NRI's library in Go: `tests/go_runtime`, built with the user's Go.
+//! A runtime with NRI's Go library: `tests/go_runtime`, built with the installed Go.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::LIMIT;
 
-/// A version of the library, and a runtime that has it.
+/// A version of the library, and a runtime with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Version {
     pub nri: &'static str,
     runtime: &'static str,
     pub of_runtime: &'static str,
-    /// The file of its modules.
+    /// Its go.mod file.
     modules: &'static str,
 }
 
-/// What containerd 1.7, 2.0 and 2.1, CRI-O 1.34, containerd 2.2, and 2.3 have.
+/// The versions in containerd 1.7, 2.0 and 2.1, CRI-O 1.34, containerd 2.2, and 2.3.
 pub const VERSIONS: [Version; 5] = [
     Version {
         nri: "0.6.1",
@@ -55,7 +55,7 @@ pub const VERSIONS: [Version; 5] = [
     },
 ];
 
-/// A running one. Dropping it kills it.
+/// A running Go runtime. Dropping it kills it.
 pub struct GoRuntime {
     process: Child,
     commands: ChildStdin,
@@ -63,8 +63,8 @@ pub struct GoRuntime {
     log: PathBuf,
 }
 
-/// The program; `None` where there is no Go: the caller's test passes, and says so past
-/// libtest's capture. With `IMEX_REQUIRE_GO` set it fails instead.
+/// Builds the program. `None` without Go: the caller's test passes, with a note past libtest's
+/// capture. With `IMEX_REQUIRE_GO` set it fails instead.
 pub fn program(version: Version) -> Option<PathBuf> {
     static BUILDING: Mutex<()> = Mutex::new(());
     let go = |arguments: &[&str]| {
@@ -79,9 +79,9 @@ pub fn program(version: Version) -> Option<PathBuf> {
     if go(&["version"]).is_err() {
         assert!(
             std::env::var_os("IMEX_REQUIRE_GO").is_none(),
-            "IMEX_REQUIRE_GO is set and there is no `go` on PATH"
+            "IMEX_REQUIRE_GO is set, but there is no `go` on PATH"
         );
-        let text = "\nSKIPPED: no `go` on PATH, so NRI in Go was not tried\n";
+        let text = "\nSKIPPED: no `go` on PATH, so NRI in Go was not tested\n";
         std::io::stderr().write_all(text.as_bytes()).unwrap();
         return None;
     }
@@ -139,25 +139,25 @@ impl GoRuntime {
             answers,
             log,
         };
-        // A plugin that it starts is synchronized before it listens.
+        // The runtime synchronizes a plugin that it starts before it listens.
         while runtime.next().await["what"] != "started" {}
         runtime
     }
 
-    /// The next line.
+    /// Waits for the next line.
     pub async fn next(&mut self) -> Value {
         let line = tokio::time::timeout(LIMIT, self.answers.next_line()).await;
         let line = line.ok().and_then(Result::unwrap);
-        let line = line.unwrap_or_else(|| panic!("the runtime says nothing:\n{}", self.log()));
+        let line = line.unwrap_or_else(|| panic!("no line from the runtime:\n{}", self.log()));
         serde_json::from_str(&line).unwrap()
     }
 
-    /// What it has logged.
+    /// The runtime's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The answer to a command.
+    /// Sends a command, and returns the answer.
     pub async fn ask(&mut self, what: &str, name: &str, bytes: usize) -> Value {
         let command = json!({"do": what, "name": name, "bytes": bytes}).to_string();
         self.commands
@@ -169,7 +169,7 @@ impl GoRuntime {
         answer
     }
 
-    /// By SIGKILL, as a runtime that crashes.
+    /// Kills the runtime with SIGKILL, like a crash.
     pub async fn kill(mut self) {
         self.process.kill().await.unwrap();
     }

@@ -18,10 +18,10 @@ use nri_plugin::{
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
-/// The give-up deadline of everything that is waited for.
+/// Time limit of every wait.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
-/// What `create_container` does, by the container's name.
+/// Container names that select the behaviour of `create_container`.
 pub const REFUSE: &str = "refuse";
 pub const PANIC: &str = "panic";
 pub const HANG: &str = "hang";
@@ -32,7 +32,7 @@ pub const LONG: &str = "long";
 pub struct Notes {
     pub events: Events,
     sender: mpsc::UnboundedSender<String>,
-    /// Refusals of `configure` before it accepts.
+    /// How often `configure` refuses before it accepts.
     pub refusals: Mutex<usize>,
 }
 
@@ -144,7 +144,7 @@ impl Plugin for Notes {
             REFUSE => return Err(Refusal::new("the container wants\nthe moon")),
             PANIC => panic!("a test of panics"),
             HANG => {
-                // What a plugin leaves behind learns of it as well.
+                // A task that outlives the call sees the cancellation, too.
                 let (cancelled, notes) = (context.cancellation().clone(), self.sender.clone());
                 tokio::spawn(async move {
                     cancelled.cancelled().await;

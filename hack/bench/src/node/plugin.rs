@@ -19,7 +19,7 @@ const LISTENS: &str = "sockets open";
 /// What it logs when kubelet has accepted it.
 const REGISTERED: &str = "registered with kubelet";
 /// What it logs when the runtime has accepted its guard.
-const GUARDS: &str = "the guard is connected";
+const GUARDS: &str = "the NRI guard is active";
 /// kubelet looks at a new socket within milliseconds.
 const GIVE_UP: Duration = Duration::from_secs(60);
 

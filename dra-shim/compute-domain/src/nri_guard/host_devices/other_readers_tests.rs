@@ -1,10 +1,10 @@
-//! Specs that a runtime's library reads otherwise than the guard does.
+//! Specs that runtimes' libraries may read differently from the guard.
 
 use super::super::Mode;
 use super::super::tests::Guarded;
 use super::tests::{asking, with_channel};
 
-/// A channel in a device that is named `10` or `0x10`, by the reader.
+/// A channel in a device whose name is `10` or `0x10`, depending on the reader.
 fn named_by_number(kind: &str) -> String {
     format!(
         "cdiVersion: 0.5.0\nkind: {kind}\ndevices:\n- name: 0x10\n  containerEdits:\n    deviceNodes:\n    \
@@ -19,7 +19,7 @@ async fn a_spec_that_runtimes_may_read_differently_makes_its_kind_unknown_and_no
         with_channel("example.com/fabric").replace("\"kind\"", "\"Kind\": \"a.com/b\", \"kind\"");
     let alias = with_channel("example.com/fabric").replacen(':', ": &a ", 1);
     let more = with_channel("example.com/fabric") + "}";
-    for (spec, said) in [
+    for (spec, reason) in [
         (named_by_number("example.com/fabric"), "put it in quotes"),
         (alias, "has an anchor"),
         (both, "a runtime may read it otherwise"),
@@ -34,10 +34,10 @@ async fn a_spec_that_runtimes_may_read_differently_makes_its_kind_unknown_and_no
                     assert_eq!(created.is_err(), mode == Mode::Enforce, "{spec}");
                 }
             }
-            // One event for all of them, which ask for the same.
+            // One event for all of them: their requests are the same.
             let event = guarded.event().await;
-            let is_told = event.contains("ChannelNotChecked") && event.contains(said);
-            assert!(is_told && event.contains("odd.yaml"), "{event}");
+            let is_reported = event.contains("ChannelNotChecked") && event.contains(reason);
+            assert!(is_reported && event.contains("odd.yaml"), "{event}");
             for (pod, container) in asking("nobodys.com/a=b") {
                 guarded.create(&pod, &container).await.unwrap();
             }

@@ -1,4 +1,4 @@
-//! The host's CDI specs, read again only when something has changed.
+//! The host's CDI specs, cached until a file or directory changes.
 
 use std::fs;
 use std::io;
@@ -8,30 +8,30 @@ use std::time::{Duration, SystemTime};
 
 use imex_cdi::{LimitExceeded, LoadLimits, Registry};
 
-/// What is read: some times what a node has. A registry takes up to ten times the text's memory.
+/// Limits of a read: several times what a node has. A registry takes up to ten times the memory of the text.
 pub(super) const LIMITS: LoadLimits = LoadLimits {
     files: 1024,
     bytes: 2 << 20,
 };
-/// Names in all directories that are compared. Where there are more, specs are read each time.
+/// How many names in all directories are compared. With more, specs are read each time.
 const MAX_NAMES: usize = 4096;
-/// A file that has just been written may be written again without a later time.
+/// Younger files are not cached: another write may leave the same change time.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// The specs as they were when they were read.
+/// The cached specs.
 pub(super) struct Specs {
     dirs: Vec<PathBuf>,
     read: Option<Read>,
 }
 
 struct Read {
-    /// `None`: they are to be read again.
+    /// `None`: do not reuse the registry.
     stamps: Option<Vec<Stamp>>,
     registry: Result<Registry, LimitExceeded>,
 }
 
-/// What differs after a change of a directory or a file; a change of its content shows in the
-/// change time, which nobody sets.
+/// Metadata that differs after a change of a directory or file. A change of content shows in the
+/// change time, which no program can set.
 #[derive(PartialEq, Eq)]
 struct Stamp {
     path: PathBuf,
@@ -53,7 +53,7 @@ impl Specs {
         Self { dirs, read: None }
     }
 
-    /// As if what was read last had been written long ago.
+    /// Caches the last read as if the files had been written long ago.
     #[cfg(test)]
     pub(super) fn settle(&mut self) {
         if let Some(read) = &mut self.read {
@@ -61,7 +61,7 @@ impl Specs {
         }
     }
 
-    /// The specs as they are.
+    /// The current specs.
     pub(super) fn current(&mut self) -> Result<&Registry, LimitExceeded> {
         let stamps = stamps(&self.dirs).ok().flatten();
         let is_current = |read: &Read| read.stamps.is_some() && read.stamps == stamps;
@@ -80,7 +80,7 @@ impl Specs {
     }
 }
 
-/// `None`: too many.
+/// Stamps of the directories and their files. `None`: too many.
 fn stamps(dirs: &[PathBuf]) -> io::Result<Option<Vec<Stamp>>> {
     let mut stamps = Vec::new();
     for dir in dirs {
@@ -113,7 +113,7 @@ fn are_settled(stamps: &[Stamp]) -> bool {
 // === impl Stamp ===
 
 impl Stamp {
-    /// Of what is there, links followed.
+    /// Stamps `path`; follows links.
     fn of(path: &Path) -> Self {
         let found = path.metadata().ok().map(|found| Found {
             device: found.dev(),

@@ -13,14 +13,14 @@ use super::super::Mode;
 use super::super::tests::{Guarded, mk_container, mk_pod, of_claim, with_env};
 use super::*;
 
-/// A spec with one device `all` that has these edits.
+/// A spec with one device `all` and these edits.
 fn spec(kind: &str, edits: &str) -> String {
     format!(
         r#"{{"cdiVersion": "0.5.0", "kind": "{kind}", "devices": [{{"name": "all", "containerEdits": {edits}}}]}}"#
     )
 }
 
-/// With a channel that its path does not show.
+/// A spec with a channel at an arbitrary path.
 pub(super) fn with_channel(kind: &str) -> String {
     spec(
         kind,
@@ -40,7 +40,7 @@ fn specs_of(dir: &Path) -> Specs {
     Specs::new(vec![dir.join("etc"), dir.join("run")])
 }
 
-/// What is found about the name, and why that may not be all.
+/// How many nodes are found for the name, and why there may be more.
 fn found_by(specs: &mut Specs, name: &str) -> (usize, Option<String>) {
     let names = names(&[name]);
     let found = read(specs, &names);
@@ -49,7 +49,7 @@ fn found_by(specs: &mut Specs, name: &str) -> (usize, Option<String>) {
     (nodes.map_or(0, |nodes| nodes.len()), open)
 }
 
-/// The same in `dir`.
+/// Like [`found_by`], for the specs in `dir`.
 fn found(dir: &Path, name: &str) -> (usize, Option<String>) {
     found_by(&mut specs_of(dir), name)
 }
@@ -62,7 +62,7 @@ fn directories() -> tempfile::TempDir {
 }
 
 #[test]
-fn all_files_that_define_a_name_count_with_what_their_specs_give_to_all_devices() {
+fn all_files_that_define_a_name_count_with_the_edits_for_all_devices() {
     let dir = directories();
     fs::write(
         dir.path().join("etc/a.json"),
@@ -70,7 +70,7 @@ fn all_files_that_define_a_name_count_with_what_their_specs_give_to_all_devices(
     )
     .unwrap();
     assert_eq!(found(dir.path(), "example.com/fabric=all"), (1, None));
-    // Shadows the first for a runtime with the usual directories.
+    // Overrides the first for a runtime with the usual directories.
     let two = r#"{"cdiVersion": "0.5.0", "kind": "example.com/fabric",
         "containerEdits": {"deviceNodes": [{"path": "/dev/y"}]},
         "devices": [{"name": "all", "containerEdits": {"deviceNodes": [{"path": "/dev/z"}]}}]}"#;
@@ -82,7 +82,7 @@ fn all_files_that_define_a_name_count_with_what_their_specs_give_to_all_devices(
 }
 
 #[test]
-fn a_file_that_is_no_spec_defines_nothing_and_one_that_is_read_elsewhere_may_define_anything() {
+fn a_file_that_is_no_spec_defines_no_name_and_an_unreadable_one_may_define_any() {
     let dir = directories();
     let file = dir.path().join("etc/odd.json");
     let nothing = (0, None);
@@ -90,7 +90,7 @@ fn a_file_that_is_no_spec_defines_nothing_and_one_that_is_read_elsewhere_may_def
         "",
         "{",
         r#"{"cdiVersion": "0.5.0", "kind": "a.com/b", "devices": []}"#,
-        // Needs 0.5.0, and is refused by runtimes for saying less.
+        // Needs 0.5.0; runtimes refuse it because it declares an older version.
         r#"{"cdiVersion": "0.3.0", "kind": "a.com/b", "devices": [{"name": "c", "containerEdits":
             {"deviceNodes": [{"path": "/dev/x", "hostPath": "/dev/y"}]}}]}"#,
     ] {
@@ -123,7 +123,7 @@ fn a_file_that_is_no_spec_defines_nothing_and_one_that_is_read_elsewhere_may_def
 }
 
 #[test]
-fn more_specs_than_a_node_has_are_not_read_to_their_end() {
+fn reading_stops_at_the_limit_of_specs() {
     let dir = directories();
     for at in 0..=specs::LIMITS.files {
         let kind = format!("example.com/k{at}");
@@ -153,7 +153,7 @@ fn more_specs_than_a_node_has_are_not_read_to_their_end() {
 }
 
 #[test]
-fn a_change_is_seen_at_once_whether_what_was_read_has_settled_or_not() {
+fn a_change_is_noticed_at_once_whether_the_files_have_settled_or_not() {
     let dir = directories();
     let file = dir.path().join("etc/a.json");
     let mut specs = specs_of(dir.path());
@@ -163,7 +163,7 @@ fn a_change_is_seen_at_once_whether_what_was_read_has_settled_or_not() {
         _ => with_channel("example.com/fabri2"),
     };
     for at in 0..20 {
-        // In place, as long as before, and perhaps within one tick of the clock.
+        // In place, with the same length, perhaps within one tick of the clock.
         fs::write(&file, text(at)).unwrap();
         assert_eq!(found_by(&mut specs, fabric), (1 - at % 2, None));
     }
@@ -191,7 +191,7 @@ fn a_change_is_seen_at_once_whether_what_was_read_has_settled_or_not() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_reader_that_hangs_is_told_so_in_time() {
+async fn a_look_up_behind_a_hanging_reader_fails_in_time() {
     let devices = HostDevices::new(Vec::new());
     let hangs = devices.specs.clone().lock_owned().await;
     let names = names(&["example.com/fabric=all"]);
@@ -202,7 +202,7 @@ async fn who_waits_for_a_reader_that_hangs_is_told_so_in_time() {
     assert_eq!(found.open(&names), None);
 }
 
-/// Each way to name a device to NVIDIA's runtime.
+/// Each way to name a CDI device for NVIDIA's runtime.
 pub(super) fn asking(name: &str) -> Vec<(nri_plugin::api::PodSandbox, nri_plugin::api::Container)> {
     let mut annotated = mk_pod("outsider");
     annotated
@@ -213,7 +213,7 @@ pub(super) fn asking(name: &str) -> Vec<(nri_plugin::api::PodSandbox, nri_plugin
 }
 
 #[tokio::test]
-async fn a_name_of_any_kind_with_a_channel_is_refused_or_told_of() {
+async fn a_name_of_any_kind_with_a_channel_is_refused_or_reported() {
     for mode in [Mode::Enforce, Mode::Warn] {
         let guarded = Guarded::start(mode).await;
         guarded.write_spec("fabric.json", &with_channel("example.com/fabric"));
@@ -244,7 +244,7 @@ async fn a_name_of_any_kind_with_a_channel_is_refused_or_told_of() {
 }
 
 #[tokio::test]
-async fn where_a_spec_cannot_be_read_only_containers_that_name_devices_of_others_are_not_known() {
+async fn an_unreadable_spec_makes_only_containers_with_foreign_device_names_unknown() {
     let guarded = Guarded::start(Mode::Enforce).await;
     guarded.prepare("train-1", &["worker"]).await;
     guarded.write_spec(
@@ -257,12 +257,12 @@ async fn where_a_spec_cannot_be_read_only_containers_that_name_devices_of_others
     for (pod, container) in asking("nobodys.com/a=b") {
         let sentence = guarded.create(&pod, &container).await.unwrap_err();
         assert!(
-            sentence.contains("cannot be found out") && sentence.contains("odd.json"),
+            sentence.contains("cannot check") && sentence.contains("odd.json"),
             "{sentence}"
         );
     }
     assert!(guarded.counted("create", "unknown-refused"));
-    // What is certain is said.
+    // A certain finding takes precedence.
     guarded.write_spec("fabric.json", &with_channel("example.com/fabric"));
     for (pod, container) in asking("example.com/fabric=all") {
         let sentence = guarded.create(&pod, &container).await.unwrap_err();
@@ -274,7 +274,7 @@ async fn where_a_spec_cannot_be_read_only_containers_that_name_devices_of_others
 }
 
 #[tokio::test]
-async fn a_container_that_runs_already_by_such_a_name_is_told_of() {
+async fn a_running_container_with_such_a_name_is_reported() {
     let (pod, container) = asking("example.com/fabric=all").remove(0);
     let running = nri_plugin::api::Container {
         pod_sandbox_id: pod.id.clone(),
@@ -297,14 +297,14 @@ async fn a_container_that_runs_already_by_such_a_name_is_told_of() {
     .await;
     let event = guarded.event().await;
     assert!(
-        event.contains("IMEX channel 1 (") && event.ends_with("; it runs"),
+        event.contains("IMEX channel 1 (") && event.ends_with("; it is running and is not stopped"),
         "{event}"
     );
 }
 
-/// What the real program did: `cdi/tests/nvidia_runtime` has the cases.
+/// Compares with the real program: `cdi/tests/nvidia_runtime` has the recorded cases.
 #[tokio::test]
-async fn whatever_nvidias_runtime_gives_by_its_usual_settings_is_refused() {
+async fn channels_that_nvidias_runtime_gives_with_default_settings_are_refused() {
     let recorded = include_str!("../../../../../cdi/tests/fixtures/nvidia-runtime.json");
     let recorded: Value = serde_json::from_str(recorded).unwrap();
     let guarded = Guarded::start(Mode::Enforce).await;
@@ -347,10 +347,10 @@ async fn whatever_nvidias_runtime_gives_by_its_usual_settings_is_refused() {
     assert!(refused > 50, "{refused}");
 }
 
-/// `cargo test --release -p compute-domain-plugin what_a_look_costs -- --ignored --nocapture`
+/// `cargo test --release -p compute-domain-plugin cost_of_a_read -- --ignored --nocapture`
 #[test]
 #[ignore = "prints how long reading the CDI specs takes"]
-fn what_a_look_costs() {
+fn cost_of_a_read() {
     let cost = |what: &str, dir: &tempfile::TempDir| {
         let fabric = "example.com/fabric=all";
         let mut specs = specs_of(dir.path());
@@ -404,5 +404,5 @@ fn what_a_look_costs() {
     for at in 0..most {
         fs::write(dir.path().join(format!("etc/{at}.yaml")), channels(at)).unwrap();
     }
-    cost(&format!("the most that is read, {most} of them"), &dir);
+    cost(&format!("the limit of a read, {most} of them"), &dir);
 }

@@ -1,4 +1,4 @@
-//! One request to the API server in memory, and the answers that it can get.
+//! A request to the API server in memory, and its possible answers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 pub(super) type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// By namespace and name.
+/// Objects by namespace and name.
 pub(super) type Objects = BTreeMap<(String, String), Value>;
 
-/// One request.
+/// A request.
 pub(super) struct RecordedRequests {
     pub(super) verb: &'static str,
     pub(super) kind: String,
@@ -86,7 +86,7 @@ impl RecordedRequests {
         plain(404, status.to_string())
     }
 
-    /// Refuses a list without a limit.
+    /// One page of a list. Panics if the list has no limit.
     pub(super) fn page(&self, objects: &Objects, expired: &mut u32) -> Answer {
         let limit: usize = self.query("limit").expect("a paged list").parse().unwrap();
         let after = self.query("continue").map(|token| {

@@ -1,7 +1,7 @@
-//! API Priority and Fairness, as a Kubernetes 1.36 has it by default, for the one flow
-//! that all nodes' plugins are: one service account, so one user of the flow schema
-//! `service-accounts`, in the priority level `workload-low`. Nothing is borrowed from
-//! other levels. (`k8s.io/apiserver` v0.36.0: `apis/flowcontrol/bootstrap/default.go`,
+//! API Priority and Fairness with the defaults of Kubernetes 1.36, for one flow. All nodes'
+//! plugins are one flow: one service account, so one user of the flow schema
+//! `service-accounts`, in the priority level `workload-low`. No seats are borrowed from other
+//! levels. (`k8s.io/apiserver` v0.36.0: `apis/flowcontrol/bootstrap/default.go`,
 //! `util/flowcontrol/request`, `util/flowcontrol/dropped_requests_tracker.go`,
 //! `server/config.go`.)
 
@@ -12,26 +12,26 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-/// 100 of 245 shares of the 400 + 200 requests in flight that a server serves.
+/// 100 of 245 shares of the 400 + 200 concurrent requests of a server.
 const SEATS: u32 = 245;
 
-/// A flow's hand of the 128 queues. Nobody else uses them here.
+/// A flow's hand of the 128 queues. No other flow uses them here.
 const HAND: usize = 6;
 
-/// How many requests wait in one queue.
+/// Maximum length of a queue.
 const QUEUE_LENGTH: usize = 50;
 
-/// A quarter of the 60 s that a request may take.
+/// Maximum wait in a queue: a quarter of the 60 s time limit of a request.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 / 4);
 
-/// The longest `Retry-After`, in seconds.
+/// Maximum `Retry-After`, in seconds.
 const MAX_RETRY_AFTER: u64 = 32;
 
-/// A LIST costs a seat for each 100 kB that it loads, up to 1 MB from the cache: here as
-/// in a cluster of 500 `ComputeDomains` of 2 kB, in whatever namespaces.
+/// Seats of a LIST: one for each 100 kB that it loads, up to 1 MB from the cache. This is for a
+/// cluster of 500 `ComputeDomains` of 2 kB, in any namespaces.
 pub(super) const LIST_SEATS: u32 = 10;
 
-/// Clones are the same server.
+/// Clones share one server.
 #[derive(Clone)]
 pub(super) struct Fairness(Arc<Mutex<State>>);
 
@@ -44,17 +44,17 @@ struct State {
 
 struct Waiting {
     seats: u32,
-    /// Closed when the client has gone.
+    /// Closed when the client has disconnected.
     admit: oneshot::Sender<Seats>,
 }
 
-/// Seats of a request that is served, free again when dropped.
+/// Seats of a request that is being served. Freed on drop.
 pub(super) struct Seats {
     count: u32,
     server: Fairness,
 }
 
-/// The requests that were refused, from which the `Retry-After` follows.
+/// Refused requests, which determine the `Retry-After`.
 struct Dropped {
     start: Instant,
     /// Refusals by second.
@@ -85,7 +85,7 @@ impl Fairness {
     /// Waits for seats.
     ///
     /// # Errors
-    /// The seconds to wait before another attempt: 429.
+    /// 429, with the seconds to wait before a retry.
     pub(super) async fn admit(&self, seats: u32) -> Result<Seats, u64> {
         let Some(admitted) = self.enqueue(seats) else {
             return Err(self.state().dropped.refuse());
@@ -96,7 +96,7 @@ impl Fairness {
         }
     }
 
-    /// None if the shortest queue of the hand is full.
+    /// `None` if the shortest queue of the hand is full.
     fn enqueue(&self, seats: u32) -> Option<oneshot::Receiver<Seats>> {
         let (admit, admitted) = oneshot::channel();
         let mut state = self.state();
@@ -113,7 +113,7 @@ impl Fairness {
         Some(admitted)
     }
 
-    /// Admits from the queues in turn, as long as the next one fits.
+    /// Admits requests from the queues in turn, while the next one fits.
     fn dispatch(&self) {
         loop {
             let waiting = {
@@ -139,7 +139,7 @@ impl Fairness {
                 count: waiting.seats,
                 server: self.clone(),
             };
-            // To a client that has gone: the seats are free again.
+            // The client has disconnected: the seats are freed.
             let _ = waiting.admit.send(seats);
         }
     }
@@ -159,8 +159,8 @@ impl Drop for Seats {
 // === impl Dropped ===
 
 impl Dropped {
-    /// Counts a refusal, and returns its `Retry-After`: it doubles while three times as
-    /// many are refused as it has seconds, and shrinks when they are fewer.
+    /// Counts a refusal, and returns its `Retry-After`. It doubles while there are at least
+    /// three refusals for each of its seconds, and shrinks with less than one.
     fn refuse(&mut self) -> u64 {
         let now = self.start.elapsed().as_secs();
         if self.history.back().is_none_or(|(second, _)| *second < now) {
