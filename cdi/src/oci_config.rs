@@ -129,7 +129,7 @@ pub struct DeviceRule {
 #[error("OCI config: {} is not {expected}", OneLine(shown(pointer)))]
 #[advice(
     code = "oci-config-malformed",
-    hint = "give the config.json of an OCI bundle, as the runtime that starts the container takes it"
+    hint = "pass the config.json of an OCI bundle, as the runtime reads it"
 )]
 pub struct ConfigError {
     /// Where, as JSON pointer (RFC 6901); empty for the config itself.

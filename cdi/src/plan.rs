@@ -80,7 +80,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), but for names.
+    /// As for [`new`](Self::new), except for names.
     pub fn of_edits(
         edits: &ContainerEdits,
         origin: &Path,

@@ -1,17 +1,17 @@
-//! The terminal, or what stands for it: stdout whose reader may leave early, as `head`
-//! does, messages on stderr, and colour.
+//! Terminal output: stdout, whose reader may close it early as `head` does, messages on stderr, and
+//! colour.
 
 use std::env;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use crate::escape::escape;
 
-/// A message of the program, on one line of stderr.
+/// Writes a message of the program to stderr, on one line.
 pub(crate) fn note(message: &str) {
     line(&format!("cdi-gen: {message}"));
 }
 
-/// A line on stderr as it is, but for what a terminal would obey.
+/// Writes a line to stderr, with control characters escaped.
 pub(crate) fn line(text: &str) {
     // If stderr is closed there is nowhere left to report that.
     let _ = writeln!(io::stderr(), "{}", escape(text));

@@ -49,7 +49,7 @@ impl Warnings<'_> {
         }
     }
 
-    /// The kernel takes the highest id for no user or group.
+    /// Checks an id: the highest one means no user or group to the kernel.
     pub(super) fn id(&mut self, field: Field, id: Option<u32>) {
         if id == Some(u32::MAX) {
             self.add(field, Lint::OutOfRange);

@@ -200,9 +200,11 @@ impl Verdict<'_> {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Wins(_) => None,
-            Self::Shadowed { .. } => Some("to have this file's device, remove it from the other"),
+            Self::Shadowed { .. } => {
+                Some("to use this file's device, remove it from the other file")
+            }
             Self::Conflicts { .. } => Some(CONFLICT_HINT),
-            Self::Voided { .. } => Some("settle the conflict in the other directory"),
+            Self::Voided { .. } => Some("resolve the conflict in the other directory"),
             Self::Refused { error, .. } => Some(error.hint()),
         }
     }

@@ -66,7 +66,7 @@ fn the_losses_are_sentences() {
     assert_eq!(
         told(&with("rwm"), NriRelease::Nri0_3),
         [
-            "make /dev/x c 1:3 mode 0600: the runtime does not say the container's user, so that the node is root's",
+            "make /dev/x c 1:3 mode 0600: the runtime does not report the container's user, so root owns the node",
             "allow c 1:3 rwm: NRI before 0.10 allows rw",
         ]
     );

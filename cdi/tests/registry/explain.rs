@@ -149,7 +149,7 @@ fn an_unreadable_file_is_no_candidate_for_a_device_that_resolves() {
     assert!(
         looped
             .map(LoadError::hint)
-            .any(|hint| hint.contains("back to itself"))
+            .any(|hint| hint.contains("points to itself"))
     );
 }
 

@@ -166,7 +166,7 @@ fn a_file_may_be_as_long_as_the_limit_and_no_longer() {
     assert!(
         error
             .to_string()
-            .ends_with("high/a.json has 1048577 bytes, and no device spec is longer than 1048576")
+            .ends_with("high/a.json has 1048577 bytes; the limit is 1048576")
     );
 }
 

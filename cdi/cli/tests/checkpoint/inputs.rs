@@ -31,7 +31,7 @@ fn a_missing_file_has_the_hint_to_check_the_path() {
     File::create(dir.path().join("other.json.damaged-empty")).unwrap();
     File::create(dir.path().join("checkpoint.json.settled-empty")).unwrap();
     let missing = dir.path().join("checkpoint.json");
-    assert_refused(&missing, "No such file", "; check the path, or name");
+    assert_refused(&missing, "No such file", "; check the path, or pass");
     assert_refused(
         Path::new("/nonexistent/x.json"),
         "No such file",
@@ -188,7 +188,7 @@ fn a_node_without_a_checkpoint_is_one_clear_error() {
         assert_eq!(message.lines().count(), 1, "{message}");
         assert!(
             message.contains("compute-domain.nvidia.com/checkpoint.json")
-                && message.contains("or name kubelet's root with --kubelet-root"),
+                && message.contains("or pass kubelet's root with --kubelet-root"),
             "{message}"
         );
     }
@@ -202,7 +202,7 @@ fn the_checkpoint_of_another_driver_is_whole_and_not_damaged() {
     assert_eq!(verified.status.code(), Some(0));
     let verdict = stdout(&verified);
     assert!(
-        verdict.ends_with(": OK: another driver's: gpu.nvidia.com\n"),
+        verdict.ends_with(": OK: checkpoint of another driver: gpu.nvidia.com\n"),
         "{verdict}"
     );
     let shown = run("show", &[&file]);

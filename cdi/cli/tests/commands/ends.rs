@@ -97,7 +97,7 @@ fn without_rights_the_rest_is_printed_and_unreadable_files_are_reported() {
     assert!(message.contains("give the file mode 0644"), "{message}");
     let output = run_unprivileged(&place, "why nvidia.com/gpu=0 --root host");
     assert_eq!(output.status.code(), Some(3));
-    assert!(stdout(&output).starts_with("it is unknown whether nvidia.com/gpu=0 resolves: "));
+    assert!(stdout(&output).starts_with("cannot determine whether nvidia.com/gpu=0 resolves: "));
     assert!(stdout(&output).contains("  fix       run this as root"));
     assert!(
         stdout(&output).contains("Permission denied"),
@@ -112,7 +112,7 @@ fn without_rights_the_rest_is_printed_and_unreadable_files_are_reported() {
         let message = stderr(&output);
         assert_eq!(output.status.code(), Some(3), "{words}: {message}");
         assert!(
-            message.contains("cdi-gen: it is unknown whether a CDI device matches ")
+            message.contains("cdi-gen: cannot determine whether a CDI device matches ")
                 && message.contains(": cannot read CDI spec host/etc/cdi/nvidia.com-gpu.yaml: ")
                 && message.contains("; run this as root"),
             "{words}: {message}"

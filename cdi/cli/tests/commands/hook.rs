@@ -251,7 +251,7 @@ fn a_spec_that_only_a_runtime_can_read_may_define_the_name() {
     let (code, said) = judge(&place, HOOK);
     assert_eq!(code, Some(3));
     assert!(
-        said.contains("cannot be found out") && said.contains("odd.json"),
+        said.contains("cannot determine which IMEX channels") && said.contains("odd.json"),
         "{said}"
     );
     let (code, told) = judge(&place, &format!("{HOOK} --warn"));
@@ -273,7 +273,7 @@ fn a_spec_that_readers_read_differently_makes_the_names_of_its_kind_unknown() {
     assert_eq!(code, Some(3));
     assert!(
         said.contains(
-            "odd.yaml is not valid: devices[0].name: `0x10` is not a text for all readers, put it in \
+            "odd.yaml is not valid: devices[0].name: `0x10` is not an unambiguous text: put it in \
              quotes (line 2, column 14)"
         ),
         "{said}"
@@ -301,9 +301,9 @@ fn standard_input_is_read_to_its_end_even_if_it_is_no_state() {
     // More than a pipe holds: the write would fail if the hook had left.
     let endless = vec![b'{'; 20 << 20];
     for (input, said) in [
-        (&endless[..], "longer than the state"),
-        (b"{}", "is not the state of a container"),
-        (b"", "is not the state of a container"),
+        (&endless[..], "too long for a container state"),
+        (b"{}", "is not a container state"),
+        (b"", "is not a container state"),
         (
             br#"{"bundle": "nowhere"}"#,
             "cannot read nowhere/config.json",

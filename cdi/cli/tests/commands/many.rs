@@ -35,8 +35,7 @@ fn of_the_findings_of_one_code_the_first_hundred_are_told_and_the_others_counted
         assert_eq!(
             said.lines().last(),
             Some(
-                "specs/many.json: warn: 199899 more, of which only the first 100 are told \
-                 [variable-repeated]"
+                "specs/many.json: warn: 199899 more not shown; the limit is 100 [variable-repeated]"
             )
         );
         let json: Value = serde_json::from_str(&place.out(&format!("{words} --json"), 1)).unwrap();
@@ -59,8 +58,8 @@ fn of_many_devices_in_conflict_the_first_hundred_of_each_file_are_told() {
         let said = place.out(words, 1);
         assert_eq!(said.lines().count(), 202, "{words}");
         assert!(said.ends_with(
-            "specs/a.json: error: 50 more, of which only the first 100 are told [cdi-device-conflict]\n\
-             specs/b.json: error: 50 more, of which only the first 100 are told [cdi-device-conflict]\n"
+            "specs/a.json: error: 50 more not shown; the limit is 100 [cdi-device-conflict]\n\
+             specs/b.json: error: 50 more not shown; the limit is 100 [cdi-device-conflict]\n"
         ));
     }
 }

@@ -221,10 +221,10 @@ fn why_finds_ignored_files_and_near_misses() {
         r#"{"cdiVersion":"0.3.0","kind":"example.com/sub","devices":[{"name":"one","containerEdits":{"env":["A=b"]}}]}"#,
     );
     for (name, reason) in [
-        ("example.com/sub=one", "runtimes read no subdirectories"),
+        ("example.com/sub=one", "runtimes do not read subdirectories"),
         (
             "example.com/fan=1",
-            "runtimes read only names that end in .json or .yaml",
+            "runtimes read only files that end in .json or .yaml",
         ),
         (
             "nvidia.com/Gpu=all",

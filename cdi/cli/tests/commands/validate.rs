@@ -29,7 +29,7 @@ fn a_kind_of_one_letter_is_an_error_as_runtimes_panic_on_it() {
     }
     let message = place.err("generate --channels 0 --major 7 --kind n/channel", 2);
     assert!(
-        message.contains("n/channel has a part of one letter"),
+        message.contains("n/channel has a one-letter vendor or class"),
         "{message}"
     );
 }
@@ -40,14 +40,14 @@ fn nothing_to_check_is_not_the_same_as_nothing_wrong() {
     let message = place.err("validate --root bundle", 0);
     assert_eq!(
         message,
-        "cdi-gen: no CDI spec was checked: there is none in bundle/etc/cdi (does not exist), \
-         bundle/var/run/cdi (does not exist)\n"
+        "cdi-gen: no CDI spec found in bundle/etc/cdi (does not exist), bundle/var/run/cdi (does not \
+         exist): nothing was checked\n"
     );
     fs::create_dir(place.at("empty")).unwrap();
     assert!(
         place
             .err("validate empty", 3)
-            .contains("there is none in empty; ")
+            .contains("no CDI spec found in empty: nothing was checked; ")
     );
 }
 
@@ -95,10 +95,10 @@ fn a_fix_says_what_to_write() {
             "; raise cdiVersion to 0.5.0 [cdi-version-too-low]",
         ),
         ("new.json", "from 0.3.0 to 1.1.0 [cdi-version-unknown]"),
-        ("twice.json", "leave one of the two"),
+        ("twice.json", "keep one of the two"),
         (
             "bundle/config.json",
-            "it is an OCI config (it has ociVersion), not a CDI spec",
+            "this is an OCI config (it has ociVersion), not a CDI spec",
         ),
     ] {
         let said = place.out(&format!("validate {file}"), 1);

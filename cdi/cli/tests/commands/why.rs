@@ -82,7 +82,7 @@ fn a_channel_that_is_spelt_differently_is_a_near_miss() {
             said.contains("near      nvidia.com/imex-channel=0 in "),
             "{said}"
         );
-        assert_eq!(fix(&place, &name), "write the name as its file has it");
+        assert_eq!(fix(&place, &name), "write the name as in its file");
     }
 }
 
