@@ -29,7 +29,7 @@ const SPEC_MODE: u32 = 0o644;
 /// The effect of a call is durable when the call returns. Every call is
 /// idempotent, and a crash at any point leaves the old file or the new one, never
 /// a part of one. Files with other names are never touched, except for temporary
-/// files that [`sweep`](Self::sweep) knows to be a claim's.
+/// files that [`sweep`](Self::sweep) recognizes as a claim's.
 ///
 /// # A claim's file
 ///

@@ -7,12 +7,9 @@
 //!
 //! | file | names with unknown nodes |
 //! |---|---|
-//! | a link that leads out of the directory, a file longer than any spec, a newer version of CDI |
-//! all |
-//! | an invalid spec, or one that versions of Go's CDI library read differently | those of each
-//! kind in its text; all if it may hide its kind (escapes, tags, UTF-16) |
-//! | a spec without devices or with too low a version, which all readers refuse; a pipe, a
-//! directory | none |
+//! | a link that leads out of the directory, a file longer than any spec, a newer version of CDI | all |
+//! | an invalid spec, or one that versions of Go's CDI library read differently | those of each kind in its text; all if it may hide its kind (escapes, tags, UTF-16) |
+//! | a spec without devices or with too low a version, which all readers refuse; a pipe, a directory | none |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -17,8 +17,8 @@ pub(crate) fn line(text: &str) {
     let _ = writeln!(io::stderr(), "{}", escape(text));
 }
 
-/// A writer for which a closed pipe is no error: what is written after that is
-/// dropped. The command then still runs to its end, with the right exit code.
+/// A writer that does not report a closed pipe as an error, and drops later output. The command
+/// then still runs to its end, with the right exit code.
 pub(crate) struct Stdout<W> {
     inner: W,
     closed: bool,
@@ -84,17 +84,17 @@ impl Style {
         Self { colour: false }
     }
 
-    /// For errors, and for what was removed.
+    /// Red, for errors and removals.
     pub(crate) fn red(self, text: &str) -> String {
         self.coloured("31", text)
     }
 
-    /// For warnings, and for what has changed.
+    /// Yellow, for warnings and changes.
     pub(crate) fn yellow(self, text: &str) -> String {
         self.coloured("33", text)
     }
 
-    /// For what is all right, and for what was added.
+    /// Green, for success and additions.
     pub(crate) fn green(self, text: &str) -> String {
         self.coloured("32", text)
     }

@@ -5,8 +5,7 @@
 //! |---|---|---|
 //! | device node of the channels' major, or below [`CHANNEL_DIR`] | its minor, else its name | the runtime |
 //! | device cgroup rule of that major that lets it be read or written | its minor, or every channel | the runtime |
-//! | mount from or to the directory or a channel | the name, or every channel | the kernel, if the
-//! device cgroup allows it |
+//! | mount from or to the directory or a channel | the name, or every channel | the kernel, if the device cgroup allows it |
 //! | `NVIDIA_IMEX_CHANNELS` | a list | NVIDIA's runtime, after all others |
 //! | `/dev/null` at `/var/run/nvidia-container-devices/imex/N` | N | the same |
 //! | names of CDI devices: requested, in annotations, in `NVIDIA_VISIBLE_DEVICES`, in mounts below `.../cdi` | see [`ContainerView::cdi_names`] | the runtime, NVIDIA's runtime or its NRI plugin |

@@ -9,7 +9,7 @@ use granit_parser::{
 use crate::SpecError;
 use crate::spec::SpecFault;
 
-/// No field of a spec lies deeper than a third of this.
+/// Three times the depth of any field of a spec.
 const DEPTH_LIMIT: usize = 24;
 
 /// The most values (including keys) of a document. 2 048 channels in YAML have 70 000. A value may

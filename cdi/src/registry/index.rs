@@ -15,11 +15,10 @@ use crate::{DeviceName, Kind, QualifiedName};
 /// `tags.cncf.io/container-device-interface` v1.1.0), which containerd, CRI-O,
 /// podman and Docker use:
 ///
-/// * The files of a directory are those whose names end in `.json` or `.yaml`
-///   exactly, hidden ones too, none of subdirectories, in the order of their
-///   names' bytes. A link to a file is followed. A directory that is itself a
-///   link is *not*, but links further up its path are. A "directory" that is a
-///   file of such a name is read as that one file.
+/// * A directory's files are those with names that end in exactly `.json` or `.yaml`, including
+///   hidden files but not subdirectories, in the order of their names' bytes. A link to a file is
+///   followed. A directory that is itself a link is *not*, but links further up its path are. A
+///   "directory" that is a file of such a name is read as that one file.
 /// * A later directory wins over an earlier one, device by device. A directory
 ///   that is given twice is read twice, and wins over itself.
 /// * A device that two files of one directory define is in conflict and does not
@@ -77,7 +76,7 @@ pub struct Registry {
     index: Vec<Entry>,
 }
 
-/// Which device of which file.
+/// The position of a device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     /// Index in `files`, of a valid one.

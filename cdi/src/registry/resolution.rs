@@ -13,7 +13,7 @@ use crate::{Device, QualifiedName, Spec};
 pub struct Resolved<'a> {
     /// The file that defines it.
     pub file: &'a SpecFile,
-    /// The file's spec, of which the container gets the edits too.
+    /// The file's spec; the container gets its edits, too.
     pub spec: &'a Arc<Spec>,
     /// The device.
     pub device: &'a Device,

@@ -42,8 +42,8 @@ impl Unread {
 
     /// The kinds of a text that another reader may read differently.
     ///
-    /// A spec has its kind as one word in its text, whatever is anchored, merged or repeated, unless
-    /// the word is escaped, in base 64 or in UTF-16.
+    /// The text of a spec has its kind as one word, even with anchors, merge keys or repeated keys,
+    /// unless the word is escaped, in base 64 or in UTF-16.
     pub(super) fn of(text: &[u8]) -> Self {
         if is_utf16(text) || text.contains(&b'\\') || has_tag(text) {
             return Self::Anything;

@@ -8,7 +8,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use host_doctor::DEFAULT_KUBELET_ROOT;
 use imex_cdi::{DEFAULT_DIRS, NameError};
 
-/// The file that `-` stands for.
+/// The file for the argument `-`.
 pub(crate) const STDIN: &str = "/dev/stdin";
 
 /// The end of every command's help.

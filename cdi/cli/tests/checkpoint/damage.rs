@@ -7,7 +7,7 @@ use super::{changed, run, stdout};
 #[test]
 fn the_fix_depends_on_how_far_recovery_is_by_the_files_name() {
     let name = "02-channel-completed.json";
-    // In V1, so that every claim survives, and in V2, so that one may be lost.
+    // Damage in V1, which keeps every claim, and in V2, which may lose one.
     let in_v1 = changed(name, "worker-0", "worker-9");
     let in_v2 = changed(name, r#""namespace":"default""#, r#""namespace":"defaulT""#);
     for ((_dir, path), renamed, expected) in [

@@ -10,7 +10,7 @@ use super::{GO_REWRITES_IDENTICALLY, cdi_gen, fixture, run, stderr, stdout};
 
 const SUBCOMMANDS: [&str; 3] = ["show", "verify --canonical", "verify"];
 
-/// Every subcommand says this on stderr, once, and ends with exit code 3.
+/// Every subcommand prints this on stderr, once, and ends with exit code 3.
 fn assert_refused(path: &Path, what: &str, fix: &str) {
     for subcommand in SUBCOMMANDS {
         let output = run(subcommand, &[path]);
@@ -27,7 +27,7 @@ fn assert_refused(path: &Path, what: &str, fix: &str) {
 #[test]
 fn a_missing_file_has_the_hint_to_check_the_path() {
     let dir = tempfile::tempdir().unwrap();
-    // Set aside from another name, or settled: of no use here.
+    // Set aside from another name, or settled: not listed.
     File::create(dir.path().join("other.json.damaged-empty")).unwrap();
     File::create(dir.path().join("checkpoint.json.settled-empty")).unwrap();
     let missing = dir.path().join("checkpoint.json");
@@ -136,7 +136,7 @@ fn wrong_usage_is_exit_code_2() {
 }
 
 #[test]
-fn without_a_file_it_is_the_nodes_below_the_root_and_kubelets_root() {
+fn the_default_file_is_the_nodes_below_root_and_kubelet_root() {
     let root = tempfile::tempdir().unwrap();
     let kubelets = ["var/lib/kubelet", "var/lib/k0s/kubelet"];
     for (kubelet, name) in kubelets.iter().zip(GO_REWRITES_IDENTICALLY) {

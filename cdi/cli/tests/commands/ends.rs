@@ -10,7 +10,7 @@ use super::unprivileged::unprivileged;
 use super::{Place, stderr, stdout};
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
+fn a_reader_that_closes_the_pipe_early_is_no_error() {
     let place = Place::new();
     // More than a pipe holds, so that the program is still writing.
     let mut child = place
@@ -143,7 +143,7 @@ fn a_link_that_leads_nowhere_is_a_file_that_cannot_be_read() {
     assert_eq!(stderr(&output), "cdi-gen: 1 of 1 files cannot be read\n");
 }
 
-/// The program as a user who may do nothing special.
+/// The program, run by an unprivileged user.
 fn run_unprivileged(place: &Place, words: &str) -> std::process::Output {
     unprivileged(&place.at("."))
         .args(words.split_whitespace())
@@ -184,11 +184,12 @@ fn a_spec_cannot_send_commands_to_the_terminal() {
         "why a/b=d --root host",
     ] {
         let output = place.run(words);
-        let said = stdout(&output) + &stderr(&output);
+        let printed = stdout(&output) + &stderr(&output);
         assert!(
-            said.chars()
+            printed
+                .chars()
                 .all(|c| c == '\n' || c == ' ' || c.is_ascii_graphic()),
-            "{words}: {said:?}"
+            "{words}: {printed:?}"
         );
     }
 }

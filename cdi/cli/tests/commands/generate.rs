@@ -223,7 +223,7 @@ fn an_output_file_is_written_whole_and_a_name_that_runtimes_ignore_is_reported()
 }
 
 #[test]
-fn a_spec_that_is_too_long_to_be_one_is_not_written() {
+fn a_spec_over_the_size_limit_is_not_written() {
     let place = Place::new();
     let message = place.err(
         "generate --root bundle --channels 0-199999 --major 7 --output many.json",
@@ -272,7 +272,7 @@ fn an_output_file_in_a_cdi_directory_must_not_conflict_with_another() {
 }
 
 #[test]
-fn what_is_no_file_is_not_replaced() {
+fn only_a_regular_file_is_replaced() {
     let place = Place::new();
     let _socket = UnixListener::bind(place.at("host/run/cdi/socket.json")).unwrap();
     symlink("job-7.json", place.at("host/run/cdi/link.json")).unwrap();

@@ -1,4 +1,4 @@
-//! A file that is too large to be a spec is told as that, and not read.
+//! A file that is too large for a spec is reported, and not read.
 
 use std::fs::File;
 
@@ -7,7 +7,7 @@ use super::{Place, stderr, stdout};
 const HUGE: &str = "host/etc/cdi/huge.json";
 const LEN: u64 = 1 << 40;
 
-/// With a file that no machine has the memory for; it has no content on the disk.
+/// A place with a sparse file that exceeds any machine's memory.
 fn place() -> Place {
     let place = Place::new();
     File::create(place.at(HUGE)).unwrap().set_len(LEN).unwrap();
@@ -56,8 +56,8 @@ fn a_file_that_is_named_is_too_large_for_a_spec_from_one_byte_on() {
 #[test]
 fn other_devices_resolve_beside_it() {
     let place = place();
-    let said = place.out("why nvidia.com/imex-channel=0 --root host", 0);
-    assert!(said.contains(" resolves to "), "{said}");
+    let printed = place.out("why nvidia.com/imex-channel=0 --root host", 0);
+    assert!(printed.contains(" resolves to "), "{printed}");
     place.out(
         "generate --root host --channels 3 --output host/run/cdi/job-7.json",
         0,

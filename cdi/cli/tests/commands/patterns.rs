@@ -49,7 +49,7 @@ fn a_list_is_of_the_devices_that_are_named() {
 }
 
 #[test]
-fn what_stands_for_no_device_is_an_error_with_what_there_is() {
+fn an_argument_without_a_match_is_an_error_with_the_alternatives() {
     let place = Place::new();
     for (words, hint) in [
         ("mig=*", "; existing kinds are example.com/lamp, "),
@@ -81,7 +81,7 @@ fn what_stands_for_no_device_is_an_error_with_what_there_is() {
 }
 
 #[test]
-fn show_says_what_it_wants_instead_of_a_short_name() {
+fn show_suggests_the_full_name_for_a_short_one() {
     let place = Place::new();
     for (short, code, fix) in [
         ("floor", 4, "use example.com/lamp=floor"),

@@ -49,7 +49,7 @@ impl<'a> ClaimRecords<'a> {
         }
     }
 
-    /// The claim whose spec this is.
+    /// Returns the claim of a spec file.
     pub(super) fn claim(&self, file: &SpecFile) -> Option<ClaimReport> {
         let uid = uid(file)?;
         let record = match &self.file {
