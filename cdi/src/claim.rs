@@ -86,8 +86,8 @@ pub struct ClaimUidError {
 pub struct ClaimDevice {
     /// The DRA device's name, `channel-0`. The CDI device is `<uid>-<name>`.
     pub name: DeviceName,
-    /// What a container gets that requests it. Must not be empty, and must be valid
-    /// in a [`Spec`](crate::Spec).
+    /// What a container that requests it gets. Must not be empty, and must be valid in a
+    /// [`Spec`](crate::Spec).
     pub edits: ContainerEdits,
 }
 

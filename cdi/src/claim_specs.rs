@@ -258,7 +258,7 @@ impl ClaimSpecs {
     /// files, call [`exists`](Self::exists), [`devices`](Self::devices) or
     /// [`claims`](Self::claims).
     ///
-    /// It has no edits of its own and no annotations, only its devices' edits.
+    /// The spec has no annotations, and no edits except its devices'.
     pub fn spec(&self, claim: &ClaimUid, devices: &[ClaimDevice]) -> Result<Spec, ClaimSpecsError> {
         let devices = devices.iter().map(|device| device.for_claim(claim));
         Spec::new(self.kind.clone(), devices.collect()).map_err(|source| ClaimSpecsError::Devices {

@@ -2,9 +2,9 @@
 //! channels.
 //!
 //! With the [Container Device Interface](https://github.com/cncf-tags/container-device-interface)
-//! (CDI) a driver describes in a file, a *spec*, what a container gets that
-//! requests a device: device nodes, mounts, environment variables, hooks. The
-//! devices of a spec have one *kind*, `vendor/class`.
+//! (CDI) a driver describes in a file, a *spec*, what a container that requests a device gets:
+//! device nodes, mounts, environment variables, hooks. The devices of a spec have one *kind*,
+//! `vendor/class`.
 //!
 //! # Writing
 //!

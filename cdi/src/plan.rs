@@ -1,4 +1,4 @@
-//! What CDI devices change in a container: planned first, then applied.
+//! The changes of CDI devices to a container: planned first, then applied.
 //!
 //! ```text
 //!  Registry ──┐

@@ -1,5 +1,5 @@
-//! Untrusted text (from files that anyone may have written), made safe to
-//! print: control, bidirectional and invisible characters are escaped.
+//! Makes untrusted text, from files that any user may have written, safe to print: control,
+//! bidirectional and invisible characters are escaped.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Which IMEX channel a node or a device is meant for.
+//! The IMEX channel of a node or a device.
 
 use crate::{CHANNEL_DIR, ChannelId, Device, DeviceNode};
 

@@ -1,5 +1,4 @@
-//! Numbers of a device node: impossible ones, and those that probably mean
-//! something else.
+//! Numbers of a device node: impossible or probably mistaken ones.
 
 use super::channel::channel_of;
 use super::found::Warnings;

@@ -1,4 +1,4 @@
-//! A warning: a field of a spec, and what is probably wrong with it.
+//! A warning: a field of a spec, and its probable mistake.
 
 use std::fmt;
 

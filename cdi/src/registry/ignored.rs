@@ -44,8 +44,8 @@ pub enum IgnoredReason {
         hint = "rename it so that its name ends in .json or .yaml, in lower case"
     )]
     Extension,
-    /// Its name says that an editor, a package manager or a person left it
-    /// beside another file (`x.json~`, `x.yaml.bak`, `.x.json.swp`).
+    /// Its name shows that an editor, a package manager or a person left it beside another file
+    /// (`x.json~`, `x.yaml.bak`, `.x.json.swp`).
     #[advice(
         code = "cdi-file-leftover",
         hint = "remove it, or, if it has the right content, replace the original file with it"

@@ -1,4 +1,4 @@
-//! What a name resolves to, and why it does not.
+//! The device that a name resolves to, or why it does not resolve.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What may be wrong with a spec.
+//! The faults of a spec.
 
 use dra_common::Advice;
 
@@ -85,7 +85,7 @@ pub enum SpecFault {
         hint = "correct the field, or leave it out if it may be absent"
     )]
     Shape(String),
-    /// What no spec needs: an anchor, an alias, a tag, too many values, too deep nesting.
+    /// YAML that no spec needs: an anchor, an alias, a tag, too many values, too deep nesting.
     #[error("{0}")]
     #[advice(
         code = "cdi-spec-too-complex",

@@ -1,4 +1,4 @@
-//! `cdi-gen show`: one device, or one file, with all that a container gets.
+//! `cdi-gen show`: one device or file, with everything that a container gets from it.
 
 mod edits;
 

@@ -1,4 +1,4 @@
-//! `cdi-gen validate`: what is wrong with specs, before a container fails.
+//! `cdi-gen validate`: finds errors in specs before a container fails.
 
 mod check;
 mod report;

@@ -1,4 +1,4 @@
-//! What `checkpoint show` prints, as data.
+//! The data that `checkpoint show` prints.
 
 use std::path::Path;
 

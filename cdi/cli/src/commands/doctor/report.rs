@@ -1,4 +1,4 @@
-//! What `doctor` prints.
+//! The report of `doctor`.
 
 use std::io::{self, Write};
 use std::path::Path;

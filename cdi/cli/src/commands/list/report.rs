@@ -1,4 +1,4 @@
-//! What `list` prints, as data.
+//! The data that `list` prints.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -89,7 +89,7 @@ pub(super) struct FileError {
     column: Option<usize>,
 }
 
-/// What a container gets that requests the device's name.
+/// What a container that requests the device's name gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum DeviceState {
@@ -129,8 +129,8 @@ impl<'a> ListReport<'a> {
         }
     }
 
-    /// Whether every spec is loaded, no two conflict, and the host has every
-    /// node that a device needs.
+    /// Whether every spec is loaded, no devices conflict, and the host has every node and path that
+    /// they need.
     pub(super) fn is_clean(&self) -> bool {
         let mut devices = self.devices.iter();
         self.dirs.iter().all(|dir| dir.error.is_none())

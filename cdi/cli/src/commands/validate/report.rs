@@ -1,4 +1,4 @@
-//! What `validate` finds and prints.
+//! The findings of `validate`, and its report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Why a name resolves or does not, as data.
+//! The data of `why`: why a name resolves or does not.
 
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ pub(super) struct WhyReport {
     pub(super) others_of_kind: usize,
 }
 
-/// What a container gets that requests the device.
+/// What a container that requests the device gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
