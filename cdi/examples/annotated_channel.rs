@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Every container of a pod in `team-a` with the annotation `example.com/imex-channel: "9"` then
-//! has `/dev/nvidia-caps-imex-channels/channel9`. Anybody who may create pods may write
-//! annotations, so the command line decides which namespace may have which channel; a pod that
-//! asks for another one is refused. Channels keep jobs apart: give each one to one job only.
+//! has `/dev/nvidia-caps-imex-channels/channel9`. Any user who may create pods can write
+//! annotations, so the command line defines the channels of each namespace; a pod that requests
+//! another channel is refused. Channels isolate jobs: give each channel to one job only.
 //!
 //! The NRI guard of imex-dra and `cdi-gen hook` refuse such pods, because no claim gives them the
 //! channel. Exempt their namespaces: `nriGuard.exemptNamespaces`, `--exempt-namespace`.
@@ -108,7 +108,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
         proc_devices: PROC_DEVICES.into(),
     };
     let mut terminate = signal(SignalKind::terminate())?;
-    // A late answer refuses: a container without its channel would fail later, and say less.
+    // A late answer refuses the container: without its channel it would fail later, with a worse
+    // message.
     let builder = Service::builder(50, "annotated-channel").on_late(Late::Refuse);
     let mut service = builder.start(plugin)?;
     tokio::select! {

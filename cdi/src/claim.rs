@@ -1,4 +1,4 @@
-//! A claim: its UID, its devices, and what they are called in CDI.
+//! A claim: its UID, its devices, and their names in CDI.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -32,7 +32,7 @@ pub struct ClaimUidError {
     shown: String,
 }
 
-/// One device of a claim. Two shares of one device in one claim are one of these: the name has
+/// One device of a claim. Two shares of one device in one claim are one `ClaimDevice`: the name has
 /// no share id, and the answer to kubelet names the same CDI device for both.
 ///
 /// ```
@@ -86,8 +86,8 @@ pub struct ClaimUidError {
 pub struct ClaimDevice {
     /// The DRA device's name, `channel-0`. The CDI device is `<uid>-<name>`.
     pub name: DeviceName,
-    /// What a container gets that requests it. Must not be empty, and must be valid
-    /// in a [`Spec`](crate::Spec).
+    /// What a container that requests it gets. Must not be empty, and must be valid in a
+    /// [`Spec`](crate::Spec).
     pub edits: ContainerEdits,
 }
 
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_found_in_json_yaml_and_what_is_left_of_them() {
+    fn devices_are_found_in_json_yaml_and_truncated_text() {
         let claim = ClaimUid::new("0a-1b").unwrap();
         let devices = |text: &str| {
             let found = claim.devices_in(text).into_iter();

@@ -29,7 +29,7 @@ const SPEC_MODE: u32 = 0o644;
 /// The effect of a call is durable when the call returns. Every call is
 /// idempotent, and a crash at any point leaves the old file or the new one, never
 /// a part of one. Files with other names are never touched, except for temporary
-/// files that [`sweep`](Self::sweep) knows to be a claim's.
+/// files that [`sweep`](Self::sweep) recognizes as a claim's.
 ///
 /// # A claim's file
 ///
@@ -39,7 +39,7 @@ const SPEC_MODE: u32 = 0o644;
 ///
 /// It declares the lowest CDI version that it needs, because a runtime rejects a version that
 /// it does not know: for IMEX channels 0.3.0, or 0.5.0 if the UID begins with a digit.
-/// [`channel_node`](crate::channel_node) says what a channel's device node has.
+/// [`channel_node`](crate::channel_node) describes a channel's device node.
 ///
 /// # Temporary files
 ///
@@ -55,8 +55,8 @@ const SPEC_MODE: u32 = 0o644;
 ///
 /// Every method but [`id`](Self::id) and [`spec`](Self::spec) blocks on the disk.
 ///
-/// There is no locking. Whoever removes or sweeps must make sure that nobody
-/// ensures the same claims meanwhile, on any thread or in another process.
+/// There is no locking. Callers of `remove` and `sweep` must make sure that no other thread or
+/// process ensures the same claims meanwhile.
 ///
 /// A file belongs to a claim by its name, whatever its content, so that truncated
 /// files and those of Go's driver are removed too. The name has a `-` where the
@@ -80,7 +80,7 @@ pub struct Ensured {
 /// What [`ClaimSpecs::sweep`] did.
 #[derive(Debug, Default)]
 pub struct Swept {
-    /// Names of the files that are gone now.
+    /// Names of the removed files.
     pub removed: Vec<String>,
     /// Why other files still exist, or may exist again after a power loss. They are
     /// harmless: no container requests their devices.
@@ -154,8 +154,8 @@ impl ClaimSpecs {
     }
 
     /// Writes `claim`'s spec file unless it already defines exactly `devices`, each name
-    /// once, and makes it durable in either case. A needless write is avoided because every
-    /// write makes the runtimes of the host read all specs again.
+    /// once, and makes it durable in either case. A needless write is avoided because after every
+    /// write the runtimes of the host re-read all specs.
     ///
     /// A crash-safe Prepare calls this between its records "started" and
     /// "completed", and again whenever a completed claim is prepared: `/var/run`
@@ -201,8 +201,8 @@ impl ClaimSpecs {
     }
 
     /// The names of the devices in `claim`'s spec file, as [`ClaimDevice::name`] has them.
-    /// They are found in the text, so that a truncated file and the YAML of Go's library
-    /// tell them, too. Empty if there is no file, or none is found.
+    /// They are searched in the text, so truncated files and the YAML of Go's library work, too.
+    /// Empty if there is no file, or none is found.
     pub fn devices(&self, claim: &ClaimUid) -> Result<BTreeSet<DeviceName>, ClaimSpecsError> {
         let file = claim.spec_file_name(&self.kind);
         match self.dir.read(&file) {
@@ -220,10 +220,10 @@ impl ClaimSpecs {
     }
 
     /// Removes the spec files of claims that are not `prepared`, and the temporary
-    /// files that Go's driver left of them. A file that cannot be removed does not
-    /// keep the others from being removed.
+    /// files that Go's driver left of them. One file that cannot be removed does not stop the
+    /// removal of the others.
     ///
-    /// The caller asks the API server first, or has found a reboot: `prepared` from its own records alone
+    /// Before the call, ask the API server or detect a reboot: `prepared` from local records alone
     /// may be incomplete. Without its file, a prepared claim's containers cannot restart.
     // req: CDI-9
     pub fn sweep(&self, prepared: &BTreeSet<ClaimUid>) -> Result<Swept, ClaimSpecsError> {
@@ -254,11 +254,11 @@ impl ClaimSpecs {
     }
 
     /// Builds the spec that [`ensure`](Self::ensure) would write for `claim`, to inspect
-    /// its [`warnings`](Spec::warnings) or to show it. Nothing is read or written: what is in
-    /// a claim's file say [`exists`](Self::exists) and [`devices`](Self::devices), and
-    /// [`claims`](Self::claims) which claims have one.
+    /// its [`warnings`](Spec::warnings) or to show it. Nothing is read or written. To inspect
+    /// files, call [`exists`](Self::exists), [`devices`](Self::devices) or
+    /// [`claims`](Self::claims).
     ///
-    /// It has no edits of its own and no annotations, only its devices' edits.
+    /// The spec has no annotations, and no edits except its devices'.
     pub fn spec(&self, claim: &ClaimUid, devices: &[ClaimDevice]) -> Result<Spec, ClaimSpecsError> {
         let devices = devices.iter().map(|device| device.for_claim(claim));
         Spec::new(self.kind.clone(), devices.collect()).map_err(|source| ClaimSpecsError::Devices {
@@ -276,7 +276,7 @@ impl ClaimSpecs {
     /// Whether `name` is known to be a file of claims that are not `prepared`.
     fn is_stale(&self, name: &str, prepared: &BTreeSet<ClaimUid>) -> bool {
         if temporary::is_temporary(name) {
-            // A file that cannot be read is not known to be ours.
+            // An unreadable file is not known to be this driver's.
             let text = self.dir.read(name).ok().flatten();
             return text.is_some_and(|text| temporary::is_stale(&text, &self.kind, prepared));
         }

@@ -1,16 +1,15 @@
-//! What a host's CDI specs make of names that somebody else will look up, later and by
-//! settings of his own.
+//! Device nodes of CDI names that another program will resolve later, with its own settings.
 //!
-//! Which file wins is not asked: directories and their order are the other's setting. The
-//! device nodes of all files that define a name count.
+//! Which file wins depends on that program's directories and their order. So the device nodes of
+//! all files that define a name count.
 //!
-//! What cannot be read *here* may be read by the runtime: then it is not known what a name is.
+//! A runtime may accept a file that cannot be read *here*: then a name's nodes are unknown.
 //!
-//! | file | names that are not known |
+//! | file | names with unknown nodes |
 //! |---|---|
-//! | a link that leads out of the directory, one that is longer than any spec, one of a newer version of CDI | all |
-//! | one that is no valid spec here, also because versions of CDI's library in Go read it differently | those of each kind that is written in it; all if it may hide its kind (escapes, tags, UTF-16) |
-//! | one without devices or of too low a version, which all readers refuse; a pipe, a directory | none |
+//! | a link that leads out of the directory, a file longer than any spec, a newer version of CDI | all |
+//! | an invalid spec, or one that versions of Go's CDI library read differently | those of each kind in its text; all if it may hide its kind (escapes, tags, UTF-16) |
+//! | a spec without devices or with too low a version, which all readers refuse; a pipe, a directory | none |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,26 +20,27 @@ use crate::edits::DeviceNode;
 use crate::names::{DeviceName, Kind, QualifiedName};
 use crate::registry::{DirError, DirState, LoadError, Registry, SpecDir, SpecFile, Unread};
 
-/// Names of CDI devices whose devices their kind does not tell: of all kinds but that of
-/// claims, whose devices have their channel in their name.
+/// Names of CDI devices that must be looked up in specs: those of all kinds except claims, whose
+/// device names contain the channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenNames(BTreeMap<Kind, BTreeSet<DeviceName>>);
 
-/// What all specs together say of [`OpenNames`]. If [`Spec::parse`](crate::Spec::parse) rejects
-/// a file, the names of each kind that is written in it are *open*: the runtime may read it.
-/// They are open for every kind if the text may hide its kind (escapes, tags, UTF-16).
+/// The device nodes that all specs together define for [`OpenNames`]. If
+/// [`Spec::parse`](crate::Spec::parse) rejects a file, the names of each kind in its text are
+/// *open*: the runtime may accept the file. The names of every kind are open if the text may hide
+/// its kind (escapes, tags, UTF-16).
 #[derive(Debug, Clone, Default)]
 pub struct DefinedNodes {
     nodes: BTreeMap<QualifiedName, Vec<DeviceNode>>,
-    /// Of which names there may be more than `nodes` says, and why.
+    /// The names that may have more nodes than in `nodes`, and why.
     open: Vec<(Unread, String)>,
 }
 
 // === impl OpenNames ===
 
 impl OpenNames {
-    /// Adds a name. One of a claim's device is left out: containers of claims are to start
-    /// whatever is wrong with the specs of others.
+    /// Adds a name, unless it is a claim's device: containers with claims must start even if other
+    /// drivers' specs are broken.
     pub fn add(&mut self, name: &QualifiedName) {
         if *name.kind() != Kind::compute_domain_claim() {
             let devices = self.0.entry(name.kind().clone()).or_default();
@@ -48,7 +48,7 @@ impl OpenNames {
         }
     }
 
-    /// Adds all of another's.
+    /// Adds all names of `other`.
     pub fn extend(&mut self, other: &Self) {
         for (kind, devices) in &other.0 {
             let known = self.0.entry(kind.clone()).or_default();
@@ -65,7 +65,7 @@ impl OpenNames {
 // === impl DefinedNodes ===
 
 impl DefinedNodes {
-    /// Nothing is known, for this reason.
+    /// No name is known, for this reason.
     pub fn unknown(reason: impl Into<String>) -> Self {
         Self {
             open: vec![(Unread::Anything, reason.into())],
@@ -73,7 +73,7 @@ impl DefinedNodes {
         }
     }
 
-    /// What the files of `registry` say of these names.
+    /// Reads the device nodes of these names from the files of `registry`.
     // req: NRI-16, NRI-21
     pub fn read(registry: &Registry, names: &OpenNames) -> Self {
         let unlisted = registry.dirs().iter().filter_map(unlisted);
@@ -111,8 +111,8 @@ impl DefinedNodes {
         self.nodes.get(name).cloned()
     }
 
-    /// Why these names may be more than was read: a file or directory, the reason, and what
-    /// to do. Nothing is open where there is no name.
+    /// Returns why these names may have more nodes than were read: the file or directory, the
+    /// reason, and what to do. `None` if there are no names.
     pub fn open(&self, names: &OpenNames) -> Option<&str> {
         let may_be_more = |unread: &Unread| names.0.keys().any(|kind| unread.may_have(kind));
         let mut open = self.open.iter();
@@ -131,21 +131,21 @@ fn unlisted(dir: &SpecDir) -> Option<String> {
     }
 }
 
-/// Why a runtime may have a file, or have more of it, and what to do.
+/// Why a runtime may read more from a file than this program, and what to do.
 fn read_elsewhere(file: &SpecFile) -> Option<String> {
     let error = file.spec.as_ref().err()?;
     Some(match error {
         LoadError::Invalid { .. } => format!(
-            "{}, and a runtime may read it otherwise ({})",
+            "{}, and a runtime may read it differently ({})",
             error_chain(error),
             error.hint()
         ),
-        // The link's target may be there for the runtime, whose root is the host's.
+        // The link's target may exist for the runtime, which sees the host's root.
         LoadError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             format!(
-                "{}: it is a link, whose target may be there on the host, outside of what this program \
-                 sees (put a copy of the file in place of the link, or mount the target's directory \
-                 at the same path; remove the link if the host has no target)",
+                "{}: it is a link; its target may exist on the host, where this program cannot see \
+                 it (replace the link by a copy of the file, or mount the target's directory at \
+                 the same path; if the host has no target, remove the link)",
                 error_chain(error)
             )
         }

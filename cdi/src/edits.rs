@@ -1,4 +1,4 @@
-//! What a CDI device changes in a container.
+//! The changes that a CDI device makes to a container.
 //!
 //! Keys are those of the CDI specification 1.1.0 (`specs-go/config.go`), omitted
 //! when empty as by Go's `omitempty`, except that a device number 0 is written.

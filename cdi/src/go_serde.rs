@@ -37,8 +37,8 @@ where
         .transpose()
 }
 
-/// Reads a list into no more memory than its entries need. Otherwise a list of JSON has
-/// place for four entries or more, and most lists of a spec have one.
+/// Reads a list into no more memory than its entries need. Otherwise a list in JSON reserves space
+/// for four entries or more, and most lists of a spec have one.
 pub(crate) fn exact<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -103,8 +103,8 @@ macro_rules! mapping_only {
 }
 pub(crate) use mapping_only;
 
-/// Around a deserializer: reads structs from nothing but mappings. Around a
-/// visitor: refuses everything else.
+/// Around a deserializer: reads structs only from mappings. Around a visitor: refuses everything
+/// else.
 pub(crate) struct MappingOnly<T>(pub(crate) T);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for MappingOnly<D> {

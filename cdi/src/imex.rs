@@ -1,6 +1,6 @@
-//! What of this crate knows NVIDIA IMEX: channels and their device nodes, the NVIDIA driver's
-//! files about them, and which channels a container asks for. The rest of the crate is for
-//! specs of any vendor, and only `lint` uses this module.
+//! The part of this crate that is specific to NVIDIA IMEX: channels and their device nodes, the
+//! NVIDIA driver's files about them, and the channels that a container requests. The rest of the
+//! crate is for specs of any vendor; only `lint` uses this module.
 
 mod capability;
 mod channel;

@@ -2,9 +2,9 @@
 //! channels.
 //!
 //! With the [Container Device Interface](https://github.com/cncf-tags/container-device-interface)
-//! (CDI) a driver describes in a file, a *spec*, what a container gets that
-//! requests a device: device nodes, mounts, environment variables, hooks. The
-//! devices of a spec have one *kind*, `vendor/class`.
+//! (CDI) a driver describes in a file, a *spec*, what a container that requests a device gets:
+//! device nodes, mounts, environment variables, hooks. The devices of a spec have one *kind*,
+//! `vendor/class`.
 //!
 //! # Writing
 //!
@@ -38,18 +38,18 @@
 //! An `OciConfig` is JSON; with feature `oci` also `oci_spec`'s type, and with feature `nri` a
 //! container that a plugin of NRI adjusts (`NriContainer`).
 //!
-//! # Judging
+//! # Requests
 //!
-//! [`requested_channels`] finds the IMEX channels that a container asks for, whatever the way: for
-//! those who decide whether it may have them.
+//! [`requested_channels`] finds the IMEX channels that a container requests in any way, for
+//! programs that decide whether it may have them.
 //!
 //! # Conventions
 //!
 //! Everything is synchronous. Only [`ClaimSpecs`], `Registry`, `OsHost` and
 //! functions named `read` or `read_...` access files.
 //!
-//! Errors have a `code()`, a stable word for events and metrics, and a `hint()`, an
-//! advice for the user.
+//! Errors have a `code()`, a stable word for events and metrics, and a `hint()`, advice for the
+//! user.
 
 #![forbid(unsafe_code)]
 

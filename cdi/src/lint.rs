@@ -1,5 +1,5 @@
-//! What every reader of a spec accepts and is probably a mistake: a container
-//! then starts without the device, with another one, or not at all.
+//! Probable mistakes in specs that every reader accepts: a container then starts without the
+//! device, with another one, or not at all.
 
 mod annotations;
 mod channel;
@@ -19,9 +19,9 @@ use found::Warnings;
 pub use warning::{Lint, Warning};
 
 impl Spec {
-    /// What is probably a mistake in the spec, in the order of its fields, the
-    /// spec's own before those of its devices. Whether a path exists, or a
-    /// major is that of the IMEX channels, only a host can say.
+    /// Probable mistakes in the spec, in the order of its fields, the spec's own before those of
+    /// its devices. Checks that need a host are left out: whether a path exists, or a major is that
+    /// of the IMEX channels.
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         self.each_warning(|field, lint| {
@@ -31,8 +31,8 @@ impl Spec {
         warnings
     }
 
-    /// The same, one by one: the field of each by its path in JSON, as in [`Warning`].
-    /// Every few bytes of a spec may have one, and none of them is kept here.
+    /// Passes the warnings to `found` one by one; fields are paths in JSON, as in [`Warning`]. None
+    /// is kept, because every few bytes of a spec may have one.
     pub fn each_warning(&self, mut found: impl FnMut(&dyn Display, Lint)) {
         let mut found = |field: Field, lint| found(&field, lint);
         let mut warnings = Warnings::new(&mut found);

@@ -1,9 +1,8 @@
 //! A container that a plugin of NRI adjusts before it is created.
 //!
-//! The adjustment says all that the protocol has a field for. What a runtime makes of it
-//! depends on its release, so each [`Loss`] does too. Facts about the runtimes are from
-//! `pkg/adaptation/result.go` and `pkg/runtime-tools/generate/generate.go` of NRI 0.6.1 to
-//! 0.12.5.
+//! The adjustment has everything that the protocol has a field for. Its effect depends on the
+//! runtime's release, and so does each [`Loss`]. Facts about the runtimes are from
+//! `pkg/adaptation/result.go` and `pkg/runtime-tools/generate/generate.go` of NRI 0.6.1 to 0.12.5.
 
 mod access;
 mod loss;
@@ -72,14 +71,14 @@ pub struct NriContainer<'a> {
     rules: Vec<DeviceRule>,
     net_devices: Vec<NetDevice>,
     rdt: Option<IntelRdt>,
-    /// What no release can say.
+    /// Changes that no release can express.
     lost: Vec<Loss>,
 }
 
-/// What a plugin answers, and what is missing in it.
+/// A plugin's answer, and the changes missing in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NriAdjustment {
-    /// The plan, as far as NRI can say it.
+    /// The plan, as far as NRI can express it.
     pub adjustment: ContainerAdjustment,
     /// What the container gets more or less than planned. Empty for IMEX channels as this
     /// crate makes them, on every release.
@@ -89,7 +88,7 @@ pub struct NriAdjustment {
 // === impl NriContainer ===
 
 impl<'a> NriContainer<'a> {
-    /// Without any adjustment.
+    /// A container without adjustments.
     pub fn new(container: &'a Container) -> Self {
         Self {
             container,
@@ -101,8 +100,8 @@ impl<'a> NriContainer<'a> {
         }
     }
 
-    /// The adjustment for a runtime of this release. Only the losses depend on it: an older
-    /// one ignores what it does not know.
+    /// The adjustment for a runtime of this release. Only the losses depend on it: an older runtime
+    /// ignores unknown fields.
     // req: NRI-10
     pub fn into_adjustment(mut self, release: NriRelease) -> NriAdjustment {
         self.lose_owners();
@@ -114,8 +113,8 @@ impl<'a> NriContainer<'a> {
         }
     }
 
-    /// The plan gives a node to the process's user where its spec names no owner. Runtimes
-    /// say that user since NRI 0.11. Nobody notices where everybody may open the node.
+    /// A node without an owner in its spec gets the process's user, which runtimes report only
+    /// since NRI 0.11. That does not matter for nodes that every user may open.
     fn lose_owners(&mut self) {
         if self.container.user.is_some() {
             return;
@@ -158,15 +157,15 @@ impl<'a> NriContainer<'a> {
     }
 }
 
-/// Permission bits for those who are neither owner nor group: read and write.
+/// Permission bits for other users: read and write.
 const OPEN_TO_ALL: u32 = 0o006;
 
-/// In a name it means that the thing is to be removed.
+/// Requests a removal if a name begins with it.
 const REMOVAL: char = '-';
 
 impl OciConfig for NriContainer<'_> {
-    /// Never an error: the type guarantees the structure. The user is 0 where the runtime
-    /// does not say it.
+    /// Never an error: the type guarantees the structure. The user is 0 if the runtime does not
+    /// report it.
     fn facts(&self) -> Result<ContainerFacts, ConfigError> {
         let user = self.container.user.as_ref();
         Ok(
@@ -274,8 +273,8 @@ impl OciConfig for NriContainer<'_> {
         });
     }
 
-    /// NRI merges it with the container's own: of that, the two schemas that NRI has no
-    /// field for stay.
+    /// NRI merges it with the container's own, which keeps the two schemas that NRI has no field
+    /// for.
     fn set_intel_rdt(&mut self, rdt: &IntelRdt) {
         self.rdt = Some(rdt.clone());
         self.adjustment.linux.get_or_insert_default().rdt = Some(LinuxRdt {

@@ -30,8 +30,8 @@ use crate::{DeviceType, Hook, IntelRdt, Mount, Permissions};
 ///
 /// The methods of `apply` cannot fail: whatever could go wrong is found by `facts`.
 /// A missing section is created with the least that OCI's schema requires, without defaults: a
-/// new `process` has the user 0:0 and an empty `cwd`, as in Go's library. Everything that no
-/// argument names stays as it is.
+/// new `process` has the user 0:0 and an empty `cwd`, as in Go's library. Fields that no argument
+/// names are unchanged.
 ///
 /// A method that takes a slice is called at most once in an `apply`, with all
 /// items of the plan in their order and never with none, so that it can search the
@@ -129,7 +129,7 @@ pub struct DeviceRule {
 #[error("OCI config: {} is not {expected}", OneLine(shown(pointer)))]
 #[advice(
     code = "oci-config-malformed",
-    hint = "give the config.json of an OCI bundle, as the runtime that starts the container takes it"
+    hint = "pass the config.json of an OCI bundle, as the runtime reads it"
 )]
 pub struct ConfigError {
     /// Where, as JSON pointer (RFC 6901); empty for the config itself.

@@ -1,10 +1,10 @@
 //! Parsing a spec that every version of Go's CDI library reads the same way.
 //!
-//! Plain JSON goes to `serde_json`. All else, and JSON with a fault, goes through a tree of
-//! YAML, which knows positions.
+//! Plain JSON goes to `serde_json`. Everything else, and JSON with a fault, is read into a YAML
+//! tree, which has positions.
 //!
-//! The library's versions have different parsers of YAML. What these may read differently, and
-//! no generator of specs writes, is refused.
+//! The library's versions have different YAML parsers. Text that they may read differently, and
+//! that no generator of specs writes, is refused.
 
 mod error;
 mod reader;
@@ -40,8 +40,8 @@ impl Spec {
     /// 1.2 allows.
     ///
     /// YAML takes up to 90 bytes of memory for each value (a key, string, number or list).
-    /// Plain JSON takes about ten times its length. The length of `text` is not limited: the
-    /// caller does that.
+    /// Plain JSON takes about ten times its length. The length of `text` is not limited: that is up
+    /// to the caller.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What the device cgroup allows of a device node.
+//! The access to a device node that the device cgroup allows.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! What CDI devices change in a container: planned first, then applied.
+//! The changes of CDI devices to a container: planned first, then applied.
 //!
 //! ```text
 //!  Registry ──┐
@@ -80,7 +80,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), but for names.
+    /// As for [`new`](Self::new), except for names.
     pub fn of_edits(
         edits: &ContainerEdits,
         origin: &Path,

@@ -1,11 +1,11 @@
-//! What the CDI spec files of a host say, read once.
+//! The CDI spec files of a host, read once.
 //!
 //! ```text
 //!  dir ── file ──► index (Registry) ──► resolution: the device that a name stands for
 //!                        │
 //!                        └──► explain: why that one ◄── ignored, suggestion, text_search
 //!
-//!  unread: what a file may define to other readers
+//! unread: what a file may define for other readers
 //! ```
 
 mod dir;

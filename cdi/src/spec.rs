@@ -1,4 +1,4 @@
-//! The CDI spec: what a spec file says, checked as runtimes check it.
+//! The CDI spec: the content of a spec file, checked as runtimes check it.
 //!
 //! ```text
 //!  model ◄── needs ◄── check ◄── build: Spec::new, with_..., from_json, to_json

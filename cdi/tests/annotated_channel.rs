@@ -72,8 +72,8 @@ async fn a_pod_has_the_channel_that_its_namespace_may_have() {
             r#""all" is not the number of an IMEX channel"#,
         ),
     ] {
-        let said = refused(create(mk_pod(namespace, Some(value))).await);
-        assert!(said.contains(says), "{said}");
+        let message = refused(create(mk_pod(namespace, Some(value))).await);
+        assert!(message.contains(says), "{message}");
     }
     service.shutdown().await;
 }
@@ -85,7 +85,7 @@ fn an_argument_that_is_no_namespace_and_channel_is_an_error() {
         ("team-a=x", "is not the number of an IMEX channel"),
         ("team-a=1048576", "is not below"),
     ] {
-        let said = parse_allowed(argument).unwrap_err();
-        assert!(said.contains(says), "{said}");
+        let message = parse_allowed(argument).unwrap_err();
+        assert!(message.contains(says), "{message}");
     }
 }

@@ -5,7 +5,7 @@ use imex_cdi::{
     CHANNEL_DRIVER, Major, MajorError, ReadMajorError, channel_major, read_channel_major,
 };
 
-/// As a node with a driver has it: `nvidia-caps` before ours.
+/// As a node with a driver has it: `nvidia-caps` before the channels' driver.
 const NODE: &str = "Character devices:\n  1 mem\n  4 /dev/vc/0\n136 pts\n137 pts\n\
     195 nvidia\n234 nvidia-caps\n235 nvidia-caps-imex-channels\n508 nvidia-uvm\n\n\
     Block devices:\n  8 sd\n259 blkext\n";

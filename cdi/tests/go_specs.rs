@@ -32,9 +32,8 @@ fn every_spec_of_go_is_read_and_written_back_with_nothing_lost() {
     }
 }
 
-/// The three differences, each on purpose: no host path, so that no node on
-/// the host is looked at; the minor also when it is 0; and `rw` where Go's
-/// absent permissions mean `rwm`.
+/// The three differences, each on purpose: no host path, so that no host node is inspected; the
+/// minor also when it is 0; and `rw` where Go's absent permissions mean `rwm`.
 // req: CDI-3
 #[test]
 fn our_spec_of_a_claim_is_gos_but_for_host_path_minor_0_and_mknod() {

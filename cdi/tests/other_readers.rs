@@ -1,17 +1,17 @@
-//! No reader of specs on a host has devices that are not known here.
+//! Every device that another reader finds in a spec is known here.
 //!
-//! Each text of `fixtures/yaml/verdicts.jsonl` is a spec file, and somebody asks for every device that
-//! CDI's library in Go has in it, in any of the versions that runtimes have: its nodes are known,
-//! or that it is not known what the device is.
+//! Each text of `fixtures/yaml/verdicts.jsonl` is a spec file. For every device that CDI's Go
+//! library finds in it, in any version that runtimes use, either the nodes are known, or the device
+//! is reported as unknown.
 //!
-//! | library | who has it |
+//! | library | used by |
 //! |---|---|
 //! | 0.8.1 | containerd 1.7 (2.0 has 0.8.0) |
 //! | 1.1.0 | containerd 2.3 (2.1 and 2.2 have 1.0.1, which reads as this one) |
 //! | 1.1.1 | NVIDIA's container toolkit 1.20.1 |
 //!
-//! `fixtures/yaml/others.jsonl` has what the first and the last hold where 1.1.0 holds something
-//! else, or nothing.
+//! `fixtures/yaml/others.jsonl` has the results of the first and the last version where they differ
+//! from 1.1.0.
 #![cfg(feature = "inject")]
 #![expect(
     clippy::unwrap_used,
@@ -35,16 +35,16 @@ use serde_json::{Value, json};
 use crate::go_tool::Go;
 use crate::verdicts::{Case, VERDICTS, cases, mutants, questions, read_cases};
 
-/// The library's versions beside 1.1.0, and the modules of the program.
+/// The library's other versions, and the modules of the program.
 const OTHERS: [(&str, &str); 2] = [("0.8.1", "cdi-0.8.1.mod"), ("1.1.1", "cdi-1.1.1.mod")];
 const OTHERS_FILE: &str = "tests/fixtures/yaml/others.jsonl";
 
-/// What a node is to one who looks for channels.
+/// A node, as far as it matters for channels.
 type Node = (String, Option<String>, Option<String>, i64, i64);
 /// The nodes of each device that a spec defines.
 type Devices = BTreeMap<String, BTreeSet<Node>>;
 
-/// What Go holds.
+/// The devices that Go reads.
 fn devices_of(spec: &Value) -> Devices {
     let nodes = |edits: &Value| -> Vec<Node> {
         let nodes = edits["deviceNodes"].as_array().into_iter().flatten();
@@ -74,7 +74,7 @@ fn node_of(node: &Value) -> Node {
     )
 }
 
-/// A number that no device has is as good as any other.
+/// All invalid numbers are equal.
 fn device_number(number: Option<i64>) -> i64 {
     let number = number.filter(|number| u32::try_from(*number).is_ok());
     number.unwrap_or_default()
@@ -91,13 +91,12 @@ fn our_node(node: &DeviceNode) -> Node {
     )
 }
 
-/// The devices among `devices` that are taken for less than they are, with `text` as a spec
-/// file of the host.
+/// Those of `devices` with nodes that are not found, if `text` is a spec file of the host.
 fn unknown_devices(dir: &Path, text: &[u8], devices: &Devices) -> Vec<String> {
     fs::write(dir.join("spec.yaml"), text).unwrap();
     let registry = Registry::load(&[dir]);
     let is_unknown = |(name, nodes): &(&String, &BTreeSet<Node>)| {
-        // A name that Go reads in a file and that nobody can ask for.
+        // Go reads this name from a file, but no container can request it.
         let Ok(name) = name.parse::<QualifiedName>() else {
             return false;
         };
@@ -112,7 +111,8 @@ fn unknown_devices(dir: &Path, text: &[u8], devices: &Devices) -> Vec<String> {
     unknown.map(|(name, _)| name.clone()).collect()
 }
 
-/// `1.1.1`, the case's name and what that version holds, of all cases that others read otherwise.
+/// The version, the case's name and the version's result, for all cases that other versions read
+/// differently.
 fn others() -> Vec<(String, String, Value)> {
     let text = fs::read_to_string(format!("{}/{OTHERS_FILE}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let line = |line: &str| {
@@ -125,7 +125,7 @@ fn others() -> Vec<(String, String, Value)> {
 
 // req: NRI-21
 #[test]
-fn what_any_version_of_the_library_reads_is_known_or_known_to_be_unknown() {
+fn devices_that_any_library_version_reads_are_known_or_reported_as_unknown() {
     let dir = tempfile::tempdir().unwrap();
     let mut wrong = Vec::new();
     let mut devices = 0;
@@ -155,10 +155,10 @@ fn what_any_version_of_the_library_reads_is_known_or_known_to_be_unknown() {
     );
 }
 
-/// What is open for one kind is not open for another: one bad file stops nobody else.
+/// Names of one kind being open leaves other kinds closed: a bad file affects no other vendor.
 // req: NRI-21
 #[test]
-fn a_file_that_others_may_read_opens_the_kinds_that_are_written_in_it_and_no_others() {
+fn a_file_that_others_may_read_opens_only_the_kinds_in_its_text() {
     let dir = tempfile::tempdir().unwrap();
     let open = |text: &str, name: &str| {
         fs::write(dir.path().join("spec.yaml"), text).unwrap();
@@ -171,7 +171,7 @@ fn a_file_that_others_may_read_opens_the_kinds_that_are_written_in_it_and_no_oth
         "cdiVersion: 0.5.0\nkind: a.com/b\ndevices:\n- name: x\n  containerEdits: {env: [A=B]}\n";
     assert_eq!(open(spec, "a.com/b=x"), None);
     let cut_off = &spec[..spec.len() - 3];
-    for (text, said) in [
+    for (text, expected) in [
         (cut_off.to_owned(), "is not valid"),
         (spec.replace("name: x", "name: 0x10"), "line 4, column 9"),
         (spec.replace("kind", "Kind: a.com/b\nkind"), "unknown field"),
@@ -180,7 +180,7 @@ fn a_file_that_others_may_read_opens_the_kinds_that_are_written_in_it_and_no_oth
     ] {
         let reason = open(&text, "a.com/b=0x10").unwrap();
         assert!(
-            reason.contains(said) && reason.contains("spec.yaml"),
+            reason.contains(expected) && reason.contains("spec.yaml"),
             "{reason}"
         );
         assert_eq!(open(&text, "c.com/d=0x10"), None, "{text}");
@@ -201,7 +201,7 @@ fn a_file_that_others_may_read_opens_the_kinds_that_are_written_in_it_and_no_oth
     }
 }
 
-/// What the library of these modules answers to cases, one of JSON on each line.
+/// The answers of these modules' library to cases, as JSON lines.
 fn ask(go: &Go, modules: &str, cases: &str) -> Vec<Case> {
     let modules = format!("-modfile={modules}");
     read_cases(&go.ask("oracle", &[&modules, "./verdict"], cases))
@@ -210,7 +210,7 @@ fn ask(go: &Go, modules: &str, cases: &str) -> Vec<Case> {
 /// Skipped where there is no Go. `UPDATE_OTHERS=1` writes the file.
 // req: NRI-21
 #[test]
-fn what_the_other_versions_hold_is_what_go_says() {
+fn the_recorded_results_of_other_versions_match_go() {
     let Some(go) = Go::find("no text was shown to the other versions of the Go library") else {
         return;
     };
@@ -244,17 +244,17 @@ const MUTANTS: usize = 2_000;
 /// Skipped where there is no Go.
 // req: NRI-21
 #[test]
-fn what_is_read_in_damaged_and_mixed_texts_is_known_or_known_to_be_unknown() {
+fn devices_in_damaged_and_mixed_texts_are_known_or_reported_as_unknown() {
     let Some(go) = Go::find("no damaged text was shown to the Go library") else {
         return;
     };
     let texts = mutants(MUTANTS, |_| true);
-    let asked = questions(&texts);
+    let questions_text = questions(&texts);
     let dir = tempfile::tempdir().unwrap();
     let mut wrong = Vec::new();
     let mut read = 0;
     for modules in ["go.mod", "cdi-1.1.1.mod"] {
-        for (text, answer) in texts.iter().zip(ask(&go, modules, &asked)) {
+        for (text, answer) in texts.iter().zip(ask(&go, modules, &questions_text)) {
             let devices = answer.go.as_ref().map(devices_of).unwrap_or_default();
             read += usize::from(!devices.is_empty());
             for name in unknown_devices(dir.path(), text, &devices) {
@@ -263,7 +263,7 @@ fn what_is_read_in_damaged_and_mixed_texts_is_known_or_known_to_be_unknown() {
             }
         }
     }
-    // Texts that nobody reads would show nothing.
+    // Texts that no version reads would prove nothing.
     assert!(read > MUTANTS / 4, "{read} were read");
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -1,8 +1,8 @@
-//! `Spec::parse` beside what the CDI library in Go makes of the same text.
+//! `Spec::parse`, compared with the CDI library in Go on the same texts.
 //!
 //! `fixtures/yaml/verdicts.jsonl` has a case on each line: the text, and what
-//! Go holds after reading it (`go`) or why it refuses it (`goRefuses`). Where
-//! `Spec::parse` differs on purpose, the case says why (`differs`).
+//! Go holds after reading it (`go`) or why it refuses it (`goRefuses`). Where `Spec::parse` differs
+//! on purpose, the case has the reason (`differs`).
 #![cfg(feature = "inject")]
 #![expect(
     clippy::unwrap_used,
@@ -23,8 +23,8 @@ use serde_json::{Map, Value, json};
 use crate::go_tool::Go;
 use crate::verdicts::{Case, VERDICTS, cases, mutants, questions, read_cases};
 
-/// Without what Go cannot tell from absent, and with our one spelling of
-/// versions and permissions.
+/// The value without fields that Go treats as absent, and with this crate's spelling of versions
+/// and permissions.
 fn as_go_sees_it(mut value: Value) -> Value {
     strip(&mut value);
     if let Some(Value::String(version)) = value.get_mut("cdiVersion") {
@@ -64,7 +64,7 @@ fn ours(text: &[u8]) -> Result<Value, SpecError> {
     ))
 }
 
-/// What is refused although Go reads it. No generator of specs writes any of it.
+/// Reasons to refuse text that Go reads. No generator of specs writes such text.
 const REFUSED: [&str; 9] = [
     "UTF-16",
     "a bracket after the end",
@@ -118,7 +118,7 @@ fn a_text_is_read_as_go_reads_it_or_refused_for_a_listed_reason() {
     assert_eq!(reasons, BTreeSet::from(REFUSED));
 }
 
-/// What Go says to `cases`, one of JSON on each line; none where there is no Go.
+/// Go's answers to `cases`, as JSON lines; `None` without Go.
 fn ask_go(cases: &str) -> Option<Vec<Case>> {
     let go = Go::find("no text was shown to the Go library")?;
     Some(read_cases(&go.ask("oracle", &["./verdict"], cases)))
@@ -127,13 +127,13 @@ fn ask_go(cases: &str) -> Option<Vec<Case>> {
 /// Skipped where there is no Go.
 // req: CDI-18
 #[test]
-fn the_verdicts_are_what_go_says() {
+fn the_recorded_verdicts_match_go() {
     let Some(now) = ask_go(VERDICTS) else {
         return;
     };
     assert_eq!(now.len(), cases().len());
     for (now, kept) in now.into_iter().zip(cases()) {
-        // Words of an error are those of the Go version.
+        // The texts of errors depend on the Go version.
         assert_eq!(now.go, kept.go, "{}: {:?}", kept.name, now.go_refuses);
     }
 }
@@ -144,7 +144,7 @@ const MUTANTS: usize = 2_000;
 /// Skipped where there is no Go.
 // req: CDI-18
 #[test]
-fn what_is_read_in_damaged_texts_is_what_go_reads_in_them() {
+fn damaged_texts_are_read_as_go_reads_them() {
     let texts = mutants(MUTANTS, |case| case.differs.is_none());
     let Some(answers) = ask_go(&questions(&texts)) else {
         return;
@@ -191,8 +191,8 @@ fn spec_with(text: &str) -> Spec {
     spec.with_annotations(annotations).unwrap()
 }
 
-/// Characters around each border of what JSON and YAML take as it is, and all
-/// that are one byte or two.
+/// Characters at each border between literal and escaped ones in JSON and YAML, and all of one or
+/// two bytes.
 fn characters() -> impl Iterator<Item = char> {
     let ranges = [
         0..=0x17f,
@@ -208,7 +208,7 @@ fn characters() -> impl Iterator<Item = char> {
     ranges.into_iter().flatten().filter_map(char::from_u32)
 }
 
-/// Against Go where there is one, against JSON and our own reader in any case.
+/// Compared with Go if it is installed, and always with JSON and this crate's reader.
 #[test]
 fn every_text_is_read_back_by_all_as_it_was_written() {
     let chars: Vec<char> = characters().collect();
@@ -217,7 +217,7 @@ fn every_text_is_read_back_by_all_as_it_was_written() {
     let mixed: Vec<String> = (0..300)
         .map(|_| (0..8).filter_map(|_| random.choice(&chars)).collect())
         .collect();
-    let mut asked = String::new();
+    let mut requests = String::new();
     let mut written = Vec::new();
     for text in alone.chain(mixed) {
         let spec = spec_with(&text);
@@ -231,10 +231,10 @@ fn every_text_is_read_back_by_all_as_it_was_written() {
             spec,
             "{json}"
         );
-        writeln!(asked, "{}", json!({"name": text, "text": json})).unwrap();
+        writeln!(requests, "{}", json!({"name": text, "text": json})).unwrap();
         written.push(value);
     }
-    let Some(read) = ask_go(&asked) else {
+    let Some(read) = ask_go(&requests) else {
         return;
     };
     assert_eq!(read.len(), written.len());

@@ -2,8 +2,8 @@
 //! an IMEX channel sees.
 //!
 //! Needs root, `runc` (or the program that `IMEX_RUNC` names) and a static
-//! `busybox`. Where they are missing the test passes and says so, unless
-//! `IMEX_REQUIRE_RUNC` is set.
+//! `busybox`. Where they are missing, the test passes with a message, unless `IMEX_REQUIRE_RUNC` is
+//! set.
 #![cfg(feature = "inject")]
 #![expect(
     clippy::unwrap_used,
@@ -69,7 +69,7 @@ fn on_path(program: &str) -> Option<PathBuf> {
 }
 
 impl Bundle {
-    /// `None` where the machine has not what is needed; then it has been said.
+    /// `None`, with a message, where the machine lacks something that is needed.
     fn new() -> Option<Self> {
         let machine = match Machine::find() {
             Ok(machine) => machine,
@@ -303,7 +303,7 @@ fn the_example_changes_nothing_when_a_name_has_no_device() {
 }
 
 #[test]
-fn the_example_says_how_it_is_used() {
+fn the_example_prints_its_usage() {
     for args in [&[][..], &["--what"], &["--cdi-dir"], &["/bundle"]] {
         let args = args.iter().map(ToString::to_string);
         assert!(
@@ -316,7 +316,7 @@ fn the_example_says_how_it_is_used() {
 }
 
 #[test]
-fn the_example_helps_whoever_asks() {
+fn the_example_prints_help_on_request() {
     let help = inject_bundle::run(["--help".to_owned()].into_iter()).unwrap();
     assert!(help.starts_with("usage:"), "{help}");
 }

@@ -1,4 +1,4 @@
-//! What `Spec::warnings` and `Spec::needs` tell of a spec that is valid.
+//! `Spec::warnings` and `Spec::needs` of valid specs.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

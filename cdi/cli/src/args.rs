@@ -1,9 +1,9 @@
-//! The command line, before anything is resolved.
+//! The command line as clap parses it: no name or path is resolved yet.
 //!
 //! `hack/cli-docs` compiles this module by its path, to write completions and
 //! man pages: it uses nothing else of this crate.
 
-// Explicit: modules of a file that is included by path are searched beside it.
+// Explicit paths: rustc searches the modules of a file that is included by path beside that file.
 #[path = "args/channels.rs"]
 mod channels;
 #[path = "args/generate.rs"]
@@ -51,28 +51,26 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Reads the kubelet plugin's checkpoint: the claims prepared on this node.
     ///
-    /// Without a FILE, this node's: plugins/compute-domain.nvidia.com/checkpoint.json
-    /// below kubelet's root.
+    /// The default FILE is this node's: plugins/compute-domain.nvidia.com/checkpoint.json below
+    /// kubelet's root.
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),
-    /// Guards the IMEX channels as a hook of an OCI runtime.
+    /// Runs as an OCI runtime hook that refuses containers with IMEX channels they do not own.
     #[command(subcommand)]
     Hook(HookCommand),
 }
 
-/// Lists this host's CDI devices, and whether containers can use them.
+/// Lists this host's CDI devices, and shows whether containers can use them.
 ///
-/// For each device: the file that defines it, whether a container that asks for it
-/// gets it, the IMEX channel that it opens, and whether the host's device nodes match.
-/// For a claim's device, the ComputeDomain is that of the claim's record in the kubelet
-/// plugin's checkpoint. Directories and specs that cannot be loaded, and devices that
-/// resolve but cannot be used, are reported on stderr (exit code 1).
+/// Shows for each device: the file that defines it, whether its name resolves to it, the IMEX
+/// channel that it opens, and whether the host's device nodes match. The ComputeDomain of a claim's
+/// device comes from the kubelet plugin's checkpoint. Directories and specs that cannot be loaded,
+/// and devices that resolve but cannot be used, are reported on stderr (exit code 1).
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct List {
-    /// The devices to list: names, kinds (nvidia.com/gpu), or patterns in quotes
-    /// ('gpu=*', 'nvidia.com/*=[0-3]'); all by default. Exit code 4 if there is none
-    /// of one.
+    /// The devices to list: names, kinds (nvidia.com/gpu), or quoted patterns ('gpu=*',
+    /// 'nvidia.com/*=[0-3]'); all by default. Exit code 4 if a NAME matches no device.
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<Wanted>,
     #[command(flatten)]
@@ -84,7 +82,7 @@ pub(crate) struct List {
     pub(crate) json: bool,
 }
 
-/// Shows one device, or one spec file, with every edit to a container.
+/// Shows a device or a spec file, with all its container edits.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Show {
@@ -107,9 +105,8 @@ pub(crate) enum Subject {
 
 /// Checks CDI specs for errors and probable mistakes.
 ///
-/// Errors are what every runtime refuses or, with --for, what a given runtime
-/// refuses; probable mistakes are warnings. Prints "OK" for each file, or a line per
-/// finding (exit code 1).
+/// An error means that every runtime refuses the file or, with --for, that a given runtime does; a
+/// warning is a probable mistake. Prints "OK" for each file, or a line per finding (exit code 1).
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Validate {
@@ -118,8 +115,8 @@ pub(crate) struct Validate {
     #[arg(value_name = "FILE|DIR", value_parser = file())]
     pub(crate) inputs: Vec<PathBuf>,
     /// A runtime that must be able to load the specs: containerd-1.7.0,
-    /// containerd-2.1, cri-o-1.24, docker-28.2, podman-4.9.3; as its package has it,
-    /// podman-4.9.3+ds1-1; or as kubelet reports it, `containerd://1.7.27`. Repeatable.
+    /// containerd-2.1, cri-o-1.24, docker-28.2, podman-4.9.3. Package versions (podman-4.9.3+ds1-1)
+    /// and kubelet's form (`containerd://1.7.27`) work too. Repeatable.
     #[arg(long = "for", value_name = "RUNTIME-VERSION")]
     pub(crate) targets: Vec<String>,
     /// The lowest level of findings to report.
@@ -144,9 +141,9 @@ pub(crate) enum Level {
 
 /// Explains why a device resolves, or why it does not.
 ///
-/// Prints every file that could define the device, names that are nearly right, and
-/// the fix (exit code 4 if it does not resolve). If it resolves, its device nodes
-/// are compared with the host's (exit code 1 if a container cannot use them).
+/// Prints every file that could define the device, similar names, and the fix (exit code 4 if it
+/// does not resolve). If it resolves, its device nodes are compared with the host's (exit code 1 if
+/// a container cannot use them).
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Why {
@@ -176,13 +173,13 @@ pub(crate) struct Doctor {
     pub(crate) specs: SpecDirs,
     #[command(flatten)]
     pub(crate) kubelet: KubeletRoot,
-    /// The directory below which the NVIDIA driver is installed (the chart's
-    /// nvidiaDriverRoot), below --root. Below / those of the GPU operator's driver
-    /// container, GKE, Bottlerocket, Talos and `NixOS` are found.
+    /// The NVIDIA driver's root directory (the chart's nvidiaDriverRoot), below --root. With /, the
+    /// driver roots of the GPU operator's driver container, GKE, Bottlerocket, Talos and `NixOS`
+    /// are found.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DRIVER_ROOT)]
     pub(crate) driver_root: PathBuf,
     /// The socket of the host's nvidia-imex (`IMEX_CMD_UNIX_DOMAIN_PATH` of its
-    /// configuration): also asks it whether it is ready, with the host's
+    /// configuration). If given, doctor also queries whether it is ready, with the host's
     /// nvidia-imex-ctl.
     #[arg(long, value_name = "SOCKET")]
     pub(crate) imex_socket: Option<PathBuf>,
@@ -190,16 +187,16 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) json: bool,
     /// Also writes the report and the files that it is based on to a tar archive
-    /// for a bug report. Its manifest.txt lists them: no runtime configuration, no
-    /// kubeconfig, of claims' parameters the ComputeDomain's UID only, and specs without the values of environment
-    /// variables. Refuses to overwrite a file.
+    /// for a bug report. Its manifest.txt lists them. It has no runtime configuration and no
+    /// kubeconfig; of claims' parameters it has only the ComputeDomain's UID, and specs without the
+    /// values of environment variables. Refuses to overwrite a file.
     #[arg(long, value_name = "FILE.tar")]
     pub(crate) bundle: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CheckpointCommand {
-    /// Prints the claims; those that survive, if the file is damaged (exit code 1).
+    /// Prints the claims; if the file is damaged, those that are still readable (exit code 1).
     #[command(after_help = EXIT_CODES)]
     Show {
         /// The checkpoint; - reads standard input. By default, this node's.
@@ -215,14 +212,13 @@ pub(crate) enum CheckpointCommand {
     /// (exit code 1).
     #[command(after_help = EXIT_CODES)]
     Verify {
-        /// The checkpoints; - is standard input. By default, this node's. All are
-        /// checked, even if one cannot be read (then exit code 3, whatever the others
-        /// are).
+        /// The checkpoints; - is standard input. By default, this node's. Every file is checked; if
+        /// one cannot be read, the exit code is 3.
         #[arg(value_name = "FILE", value_parser = file(), conflicts_with_all = ["path", "root"])]
         files: Vec<PathBuf>,
-        /// Prints the bytes that the plugin would write for the claims of one file
-        /// instead: `verify --canonical FILE | cmp - FILE`. Never replace FILE by
-        /// them while a plugin runs: claims that it prepares meanwhile would be lost.
+        /// Instead prints the bytes that the plugin would write for the claims of one file: `verify
+        /// --canonical FILE | cmp - FILE`. Never overwrite FILE with them while a plugin runs:
+        /// claims that it prepares meanwhile would be lost.
         #[arg(long)]
         canonical: bool,
         #[command(flatten)]
@@ -235,7 +231,7 @@ pub(crate) enum CheckpointCommand {
 pub(crate) struct NodeCheckpoint {
     #[command(flatten)]
     pub(crate) kubelet: KubeletRoot,
-    /// The host's root, without a FILE.
+    /// The host's root directory; only without FILE.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
 }
@@ -246,28 +242,28 @@ pub(crate) enum HookCommand {
     CreateRuntime(CreateRuntime),
 }
 
-/// Refuses a container that asks for an IMEX channel which it was not given.
+/// Refuses a container that requests an IMEX channel it does not own.
 ///
-/// For runtimes that have OCI hooks and no NRI. Reads the container's state on standard
-/// input, as an OCI runtime writes it, and config.json of its bundle. Changes nothing, and
-/// prints nothing on stdout; the reason for a refusal is on stderr, which runtimes show.
+/// For runtimes with OCI hooks but without NRI. Reads the container's state from standard input, as
+/// OCI runtimes write it, and config.json of its bundle. Changes nothing and prints nothing on
+/// stdout. The reason for a refusal goes to stderr, which runtimes show.
 ///
-/// A channel is a pod's if a prepared claim of the pod opens it, and another container's if
-/// --allow names it.
+/// A pod owns a channel if one of its prepared claims opens it. A container outside pods may use
+/// the channels in --allow.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct CreateRuntime {
-    /// Channels for containers that are of no pod: numbers and ranges (0,3-7), or all.
+    /// Channels for containers outside pods: numbers and ranges (0,3-7), or all.
     #[arg(long, value_name = "CHANNELS")]
     pub(crate) allow: Option<Channels>,
-    /// A namespace whose pods are not judged, as that of the GPU operator. May be repeated.
+    /// A namespace whose pods are not checked, such as the GPU operator's. Repeatable.
     #[arg(long = "exempt-namespace", value_name = "NAMESPACE")]
     pub(crate) exempt_namespaces: Vec<String>,
-    /// Tells on stderr what it would refuse, and lets every container start.
+    /// Reports on stderr what it would refuse, and lets every container start.
     #[arg(long)]
     pub(crate) warn: bool,
-    /// Seconds until it gives up and refuses, whatever it waits for. Let the runtime's own
-    /// timeout be longer.
+    /// Seconds until the hook gives up and refuses the container. The runtime's own timeout must be
+    /// longer.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub(crate) timeout: Duration,
     #[command(flatten)]
@@ -281,8 +277,8 @@ pub(crate) struct CreateRuntime {
 impl FromStr for Subject {
     type Err = std::convert::Infallible;
 
-    /// A device if it has the form of a device's name, otherwise a file; `./NAME`
-    /// is always a file.
+    /// Parses a device if the text has the form of a device name, otherwise a file; `./NAME` is
+    /// always a file.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text.parse() {
             Ok(name) => Self::Device(name),

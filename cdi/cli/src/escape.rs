@@ -1,10 +1,10 @@
-//! Untrusted text (from files that anyone may have written), made safe to
-//! print: control, bidirectional and invisible characters are escaped.
+//! Makes untrusted text, from files that any user may have written, safe to print: control,
+//! bidirectional and invisible characters are escaped.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// For a table or a message: `\u{202e}`.
+/// Escapes text for a table or a message: `\u{202e}`.
 // req: DOCTOR-6
 pub(crate) fn escape(text: &str) -> String {
     if is_plain(text) {
@@ -43,7 +43,7 @@ pub(crate) fn escape_json(document: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-/// Whether there is surely nothing to escape in it.
+/// Whether the text surely needs no escaping.
 pub(crate) fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
@@ -89,7 +89,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_a_terminal_would_obey_is_escaped() {
+    fn control_characters_are_escaped() {
         assert_eq!(escape("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
         assert_eq!(escape("ok\u{202e}evil\0"), "ok\\u{202e}evil\\0");
         assert_eq!(escape(r#"Zoë-🦀 "it's" \d"#), r#"Zoë-🦀 "it's" \d"#);

@@ -15,12 +15,12 @@ use crate::outcome::{Failure, Outcome};
 
 /// What to do if a device is not found because a file cannot be read.
 pub(crate) const UNKNOWN_HINT: &str =
-    "run this as root, as runtimes do: a file that cannot be read may define the device";
+    "run this as root, as runtimes do: an unreadable file may define the device";
 
 /// [`SpecDirs`], with an open root.
 pub(crate) struct HostSpecs {
     pub(crate) host: Host,
-    /// As given: the host's names.
+    /// Paths on the host, as given.
     dirs: Vec<PathBuf>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct VersionReport {
 pub(crate) fn open_host(root: &Path) -> Result<Host, Failure> {
     Host::open(root).map_err(|error| {
         Failure::new(Outcome::Io, error_chain(&error))
-            .hint("pass to --root the directory where the host's root is mounted")
+            .hint("pass the mount point of the host's root with --root")
     })
 }
 
@@ -49,8 +49,7 @@ pub(crate) fn describe_dir(dir: &SpecDir) -> String {
     }
 }
 
-/// What this process must not read, and what may define any device: the directories, then
-/// the files.
+/// The directories, then the files, that this process may not read. Each may define any device.
 pub(crate) fn denied(registry: &Registry) -> impl Iterator<Item = &(dyn Error + 'static)> {
     let is_denied = |error: &io::Error| error.kind() == ErrorKind::PermissionDenied;
     let dirs = registry
@@ -82,8 +81,7 @@ impl HostSpecs {
         })
     }
 
-    /// An error if there is nothing in the root: a host of which nothing is known would
-    /// seem healthy.
+    /// Returns an error if the root is empty: such a host would seem healthy.
     pub(crate) fn check_root(&self) -> Result<(), Failure> {
         let root = self.host.root();
         if fs::read_dir(root).into_iter().flatten().next().is_some() {
@@ -104,9 +102,8 @@ impl HostSpecs {
         self.dirs.iter().map(|dir| self.host.resolve(dir)).collect()
     }
 
-    /// An error if a directory that was named does not exist: it is misspelt, or
-    /// on another host. A default directory that does not exist is as good as an
-    /// empty one.
+    /// Returns an error if a --spec-dir does not exist: it is misspelt, or on another host. A
+    /// missing default directory is treated as empty.
     pub(crate) fn check_dirs(&self) -> Result<(), Failure> {
         let defaults = DEFAULT_DIRS.map(Path::new);
         let named = self
@@ -119,7 +116,7 @@ impl HostSpecs {
             {
                 let what = format!("cannot list the spec directory {}", path.display());
                 return Err(Failure::caused_by(Outcome::Io, what, &error)
-                    .hint("check what --spec-dir and --root name"));
+                    .hint("check --spec-dir and --root"));
             }
         }
         Ok(())

@@ -148,8 +148,7 @@ pub(crate) fn spec(path: &Path) -> Result<Spec, Failure> {
     })
 }
 
-/// Whether it is an OCI config: whether it has ociVersion. Keeps nothing else of it
-/// in memory.
+/// Whether this is an OCI config, that is, has ociVersion. Keeps no values in memory.
 #[expect(
     clippy::zero_sized_map_values,
     reason = "a set is read from an array, a map only from an object"

@@ -1,4 +1,4 @@
-//! `cdi-gen`: examines a GPU host; changes only what it is asked to.
+//! `cdi-gen`: examines a GPU host; only `generate` and `doctor --bundle` write files.
 //!
 //! ```text
 //! args ──► commands ──► report ──► stdout: text or JSON

@@ -18,7 +18,7 @@ pub(crate) enum Outcome {
     Clean,
     /// Something is wrong, and the output says what.
     Findings,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage,
     /// A file cannot be read or written, or is not what the command needs.
     Io,
@@ -42,7 +42,7 @@ pub(crate) struct Failure {
 // === impl Outcome ===
 
 impl Outcome {
-    /// Of a command that has printed all that it found.
+    /// The outcome of a command that has printed its findings.
     pub(crate) fn of(is_clean: bool) -> Self {
         if is_clean {
             Self::Clean
@@ -81,7 +81,7 @@ impl Failure {
         Self::new(outcome, format!("{what}: {}", error_chain(cause)))
     }
 
-    /// Of files that were named, each of which was reported.
+    /// The failure for named files that cannot be read; each was reported before.
     pub(crate) fn unread(unread: usize, files: usize) -> Self {
         Self::new(
             Outcome::Io,

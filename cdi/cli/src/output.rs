@@ -1,5 +1,5 @@
-//! What a command found, as data, and its two views: JSON for scripts, text for
-//! people, in columns that `grep` and `awk` can use too.
+//! Reports in two forms: JSON for scripts, and text for people, in columns that `grep` and `awk`
+//! can use too.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
@@ -14,22 +14,19 @@ use crate::terminal::Style;
 /// What an empty cell shows, so that columns can be counted.
 pub(crate) const EMPTY: &str = "-";
 
-/// The JSON is the report's `Serialize`. Its `schema` names the shape: fields
-/// may be added to a version; one that is removed, or changes its meaning, makes
-/// the next.
+/// A report, printed as JSON (by `Serialize`) or as text. Its `schema` has a version: adding a
+/// field keeps it; removing a field or changing its meaning needs the next one.
 pub(crate) trait Report: Serialize {
     fn write_text(&self, style: Style, output: &mut impl Write) -> io::Result<()>;
 }
 
-/// How much is written at once, in bytes: an unbuffered output would be written to word by
-/// word.
+/// The size of a write buffer, in bytes: without one, the output is written word by word.
 const PIECE: usize = 64 << 10;
 
-/// Takes a JSON document in pieces that are UTF-8, as `serde_json` writes them.
+/// A writer that escapes a JSON document, which comes in UTF-8 pieces from `serde_json`.
 struct Escaping<W>(W);
 
-/// Prints the report to the end, so that what a command writes to stderr next
-/// comes after it.
+/// Prints and flushes the report, so that later output on stderr follows it.
 pub(crate) fn print(
     report: &impl Report,
     json: bool,
@@ -52,8 +49,8 @@ pub(crate) fn write_json(report: &impl Serialize, output: &mut impl Write) -> io
     output.flush()
 }
 
-/// Writes headings and rows, each column as wide as its widest cell. The rows are asked for
-/// twice, so that they need not be kept.
+/// Writes headings and rows, each column as wide as its widest cell. Iterates over the rows twice
+/// instead of keeping them.
 pub(crate) fn write_table<const COLUMNS: usize>(
     headings: [&str; COLUMNS],
     rows: impl Iterator<Item = [String; COLUMNS]> + Clone,
@@ -117,7 +114,7 @@ impl<W: Write> Write for Escaping<W> {
 mod tests {
     use super::*;
 
-    /// Counts how often it is written to.
+    /// A writer that counts writes.
     #[derive(Default)]
     struct Writes(usize, Vec<u8>);
 

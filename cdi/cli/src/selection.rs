@@ -1,4 +1,4 @@
-//! The devices of a host that names, kinds and patterns stand for.
+//! The devices of a host that names, kinds and patterns match.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::outcome::{Failure, Outcome};
 /// How many names a message lists.
 const LISTED: usize = 5;
 
-/// The names of all devices that files define, those in conflict too. A name can come twice.
+/// The names of all devices that files define, those in conflict too. A name can occur twice.
 fn defined(registry: &Registry) -> impl Iterator<Item = (&Kind, &DeviceName)> {
     let files = registry.files().iter();
     let specs = files.filter_map(|file| file.spec.as_ref().ok());
@@ -23,14 +23,14 @@ fn defined(registry: &Registry) -> impl Iterator<Item = (&Kind, &DeviceName)> {
     })
 }
 
-/// All of them, each once.
+/// All defined names, each once.
 fn names(registry: &Registry) -> BTreeSet<QualifiedName> {
     let names = defined(registry);
     let names = names.map(|(kind, device)| QualifiedName::new(kind.clone(), device.clone()));
     names.collect()
 }
 
-/// An error if one of them stands for no device.
+/// Returns an error if an argument matches no device.
 pub(crate) fn check(registry: &Registry, wanted: &[Wanted]) -> Result<(), Failure> {
     let unmatched = wanted
         .iter()
@@ -46,17 +46,16 @@ pub(crate) fn check(registry: &Registry, wanted: &[Wanted]) -> Result<(), Failur
             let message = format!("no CDI device matches {all}");
             Failure::new(Outcome::Unresolved, message).hint(hint(registry, first))
         }
-        // Or a device of a file that this process must not read.
+        // An unreadable file may define a matching device.
         Some(error) => {
-            let what = format!("it is unknown whether a CDI device matches {all}");
+            let what = format!("cannot determine whether a CDI device matches {all}");
             let (error, more) = (error_chain(error), and_more(denied.count()));
             Failure::new(Outcome::Io, format!("{what}: {error}{more}")).hint(UNKNOWN_HINT)
         }
     })
 }
 
-/// The full names of the devices that are called `text`, or that it stands for as a kind
-/// or pattern.
+/// The full names of the devices named `text`, or matched by it as a kind or pattern.
 pub(crate) fn named(registry: &Registry, text: &str) -> Vec<String> {
     let names = names(registry);
     let wanted: Option<Wanted> = text.parse().ok();
@@ -68,26 +67,26 @@ pub(crate) fn named(registry: &Registry, text: &str) -> Vec<String> {
     meant.map(ToString::to_string).collect()
 }
 
-/// What to write instead.
+/// The hint: what to pass instead.
 fn hint(registry: &Registry, text: &str) -> String {
     let whole = named(registry, text);
     if !whole.is_empty() {
         return write_hint(&whole);
     }
     if text.contains('=') && text.parse::<QualifiedName>().is_ok() {
-        return format!("`cdi-gen why {text}` says why");
+        return format!("run `cdi-gen why {text}` for the reason");
     }
     let names = names(registry);
     let kinds: BTreeSet<String> = names.iter().map(|name| name.kind().to_string()).collect();
     match Vec::from_iter(kinds).as_slice() {
-        [] => "no valid CDI spec defines any: see `cdi-gen list`".to_owned(),
-        kinds => format!("there are devices of {}", list(kinds, ", ")),
+        [] => "no valid CDI spec defines any device: run `cdi-gen list`".to_owned(),
+        kinds => format!("existing kinds are {}", list(kinds, ", ")),
     }
 }
 
-/// The full names of what was asked for in short.
+/// The hint to use full names.
 pub(crate) fn write_hint(names: &[String]) -> String {
-    format!("write {}", list(names, " or "))
+    format!("use {}", list(names, " or "))
 }
 
 fn list(names: &[String], separator: &str) -> String {

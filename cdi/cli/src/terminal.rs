@@ -1,24 +1,24 @@
-//! The terminal, or what stands for it: stdout whose reader may leave early, as `head`
-//! does, messages on stderr, and colour.
+//! Terminal output: stdout, whose reader may close it early as `head` does, messages on stderr, and
+//! colour.
 
 use std::env;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use crate::escape::escape;
 
-/// A message of the program, on one line of stderr.
+/// Writes a message of the program to stderr, on one line.
 pub(crate) fn note(message: &str) {
     line(&format!("cdi-gen: {message}"));
 }
 
-/// A line on stderr as it is, but for what a terminal would obey.
+/// Writes a line to stderr, with control characters escaped.
 pub(crate) fn line(text: &str) {
     // If stderr is closed there is nowhere left to report that.
     let _ = writeln!(io::stderr(), "{}", escape(text));
 }
 
-/// A writer for which a closed pipe is no error: what is written after that is
-/// dropped. The command then still runs to its end, with the right exit code.
+/// A writer that does not report a closed pipe as an error, and drops later output. The command
+/// then still runs to its end, with the right exit code.
 pub(crate) struct Stdout<W> {
     inner: W,
     closed: bool,
@@ -84,17 +84,17 @@ impl Style {
         Self { colour: false }
     }
 
-    /// For errors, and for what was removed.
+    /// Red, for errors and removals.
     pub(crate) fn red(self, text: &str) -> String {
         self.coloured("31", text)
     }
 
-    /// For warnings, and for what has changed.
+    /// Yellow, for warnings and changes.
     pub(crate) fn yellow(self, text: &str) -> String {
         self.coloured("33", text)
     }
 
-    /// For what is all right, and for what was added.
+    /// Green, for success and additions.
     pub(crate) fn green(self, text: &str) -> String {
         self.coloured("32", text)
     }

@@ -1,7 +1,7 @@
 //! `cdi-gen hook` as a hook of a real runtime.
 //!
 //! Needs root, `runc` (or the program that `IMEX_RUNC` names) and a static `busybox`. Where
-//! they are missing the test passes and says so, unless `IMEX_REQUIRE_RUNC` is set.
+//! they are missing, the test passes with a message, unless `IMEX_REQUIRE_RUNC` is set.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -47,7 +47,7 @@ fn programs() -> Result<[PathBuf; 2], &'static str> {
 }
 
 impl Bundle {
-    /// `None` where the machine has not what is needed; then it has been said.
+    /// `None`, with a message, where the machine lacks something that is needed.
     fn new() -> Option<Self> {
         let [runc, busybox] = match programs() {
             Ok(programs) => programs,

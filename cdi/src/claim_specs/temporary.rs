@@ -1,9 +1,8 @@
 //! Temporary files of Go's CDI library.
 //!
 //! Its `WriteSpec` fills `spec.<digits>.tmp` (`os.CreateTemp`) and renames it;
-//! a writer that crashes in between leaves it there for ever. Every vendor's
-//! driver uses the same names, so only the content says whose a file is: YAML with
-//! a key per line:
+//! a writer that crashes in between leaves the file behind. Every vendor's driver uses the same
+//! names, so only the content identifies the owner: YAML with a key per line:
 //!
 //! ```text
 //! ---
@@ -26,7 +25,7 @@ pub(super) fn is_temporary(name: &str) -> bool {
 }
 
 /// Whether `text`, a spec that may be truncated, is of `kind` and has only devices
-/// of claims that are not `prepared`. One without a whole device name has no owner.
+/// of claims that are not `prepared`. A text without a whole device name has no known owner.
 pub(super) fn is_stale(text: &[u8], kind: &Kind, prepared: &BTreeSet<ClaimUid>) -> bool {
     let mut devices = whole_lines(text)
         .filter_map(|line| line.trim_start().strip_prefix("- name: "))

@@ -1,5 +1,5 @@
-//! Capabilities of the NVIDIA driver: whoever may open the device node of one
-//! may use it.
+//! Capabilities of the NVIDIA driver: a process that may open a capability's device node may use
+//! it.
 
 use std::path::Path;
 

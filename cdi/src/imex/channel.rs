@@ -38,14 +38,14 @@ pub enum ChannelIdError {
     #[error("IMEX channel {0} is not below {limit}", limit = ChannelId::LIMIT)]
     #[advice(
         code = "imex-channel-out-of-range",
-        hint = "ask for a channel below the driver's NVreg_ImexChannelCount"
+        hint = "request a channel below the driver's NVreg_ImexChannelCount"
     )]
     OutOfRange(u32),
     /// The device's name is not `channel-` and a number.
     #[error("device {0:?} is not an IMEX channel")]
     #[advice(
         code = "not-an-imex-channel",
-        hint = "ask for a device named channel-N, N being the channel's id"
+        hint = "request a device named channel-N, where N is the channel's id"
     )]
     NotAChannel(String),
 }

@@ -33,7 +33,7 @@ pub enum DriverTextError {
         range: RangeInclusive<u32>,
     },
     /// The key occurs twice, with different values.
-    #[error("line {line}: {key} has another value than before")]
+    #[error("line {line}: {key} occurs again with another value")]
     #[advice(code = "driver-file-ambiguous")]
     Ambiguous {
         /// Line number of the second one, from 1.
@@ -42,7 +42,7 @@ pub enum DriverTextError {
         key: &'static str,
     },
     /// The key does not occur.
-    #[error("there is no {key}")]
+    #[error("{key} is missing")]
     #[advice(
         code = "driver-file-incomplete",
         hint = "pass the file of a capability, below /proc/driver/nvidia/capabilities, or \
@@ -53,7 +53,7 @@ pub enum DriverTextError {
         key: &'static str,
     },
     /// No line is `Key: value`.
-    #[error("no line is 'Key: value'")]
+    #[error("no line has the form 'Key: value'")]
     #[advice(code = "driver-file-malformed")]
     NoKeys,
 }
@@ -95,7 +95,7 @@ pub enum DriverFileError {
         path: PathBuf,
     },
     /// The content was not understood.
-    #[error("{} is not what the NVIDIA driver writes", OneLine(path.display()))]
+    #[error("{} is not in the format of the NVIDIA driver", OneLine(path.display()))]
     #[advice(from = source)]
     Content {
         /// The file.
@@ -148,7 +148,7 @@ impl<'a> DriverText<'a> {
     ) -> Result<Option<u32>, DriverTextError> {
         let mut first = None;
         for (line, _, found) in self.lines().filter(|(_, name, _)| *name == key) {
-            // The driver writes no leading zeros; a person who does may mean octal.
+            // The driver writes no leading zeros; in a file written by hand, they may mean octal.
             let digits = found.bytes().all(|byte| byte.is_ascii_digit())
                 && (found == "0" || !found.starts_with('0'));
             let number = found.parse().ok().filter(|n| digits && range.contains(n));

@@ -40,7 +40,7 @@ pub enum MajorError {
     #[advice(
         code = "imex-channel-major-missing",
         hint = "load the nvidia kernel module with NVreg_ImexChannelCount above 0 (2048 is its \
-                default); drivers before IMEX do not have it"
+                default); drivers without IMEX do not have this option"
     )]
     Missing,
     /// The text is not a device list.
@@ -57,7 +57,7 @@ pub enum MajorError {
         found: String,
     },
     /// The driver is listed twice, with different majors.
-    #[error("{CHANNEL_DRIVER} has both major {first} and {second}")]
+    #[error("{CHANNEL_DRIVER} has two majors, {first} and {second}")]
     #[advice(
         code = "imex-channel-major-ambiguous",
         hint = "reload the nvidia kernel module"

@@ -54,12 +54,12 @@ pub struct DriverParams {
 
 impl DriverParams {
     /// Parses the content of a file like [`DRIVER_PARAMS`]: `Key: value` lines with
-    /// decimal numbers without leading zeros, the mode too. Of a switch, 1 is on and
-    /// any other number off, as for the driver. Other keys are ignored.
+    /// decimal numbers without leading zeros, the mode too. For a switch, 1 is on and any other
+    /// number off, as in the driver. Other keys are ignored.
     pub fn parse(text: &str) -> Result<Self, DriverTextError> {
         let text = DriverText::new(text)?;
         let any = 0..=u32::MAX;
-        // The kernel takes the highest for no user or group.
+        // The highest id means no user or group to the kernel.
         let ids = 0..=u32::MAX - 1;
         let switch = |key| Ok(text.number(key, any.clone())?.map(|number| number == 1));
         Ok(Self {

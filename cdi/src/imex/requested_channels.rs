@@ -1,21 +1,21 @@
-//! Which IMEX channels a container asks for, by whatever way: the facts for a decision
-//! about a container, made from its config alone.
+//! The IMEX channels that a container requests in any way: the facts for deciding about a
+//! container, from its config alone.
 //!
-//! | source | read as | who gives the channel |
+//! | source | read as | granted by |
 //! |---|---|---|
 //! | device node of the channels' major, or below [`CHANNEL_DIR`] | its minor, else its name | the runtime |
 //! | device cgroup rule of that major that lets it be read or written | its minor, or every channel | the runtime |
-//! | mount from or to the directory or a channel | the name, or every channel | the kernel, where the device cgroup lets it |
+//! | mount from or to the directory or a channel | the name, or every channel | the kernel, if the device cgroup allows it |
 //! | `NVIDIA_IMEX_CHANNELS` | a list | NVIDIA's runtime, after all others |
 //! | `/dev/null` at `/var/run/nvidia-container-devices/imex/N` | N | the same |
 //! | names of CDI devices: requested, in annotations, in `NVIDIA_VISIBLE_DEVICES`, in mounts below `.../cdi` | see [`ContainerView::cdi_names`] | the runtime, NVIDIA's runtime or its NRI plugin |
 //!
-//! The rules of NVIDIA's are those of its container toolkit 1.20
+//! The rules of NVIDIA's runtime are those of its container toolkit 1.20
 //! (`internal/config/image/cuda_image.go`, `internal/modifier/cdi.go`,
-//! `cmd/nvidia-ctk-installer/container/runtime/nri/plugin.go`), read in doubt as a request.
+//! `cmd/nvidia-ctk-installer/container/runtime/nri/plugin.go`), in doubt read as a request.
 //!
-//! A mount of a directory above, such as `/dev`, is no request: its nodes cannot be opened,
-//! as the device cgroup forbids it, unless the container may use every device.
+//! A mount of a parent directory, such as `/dev`, is no request: the device cgroup forbids opening
+//! its nodes, unless the container may use every device.
 
 mod names;
 mod read;
@@ -37,18 +37,18 @@ const CHANNELS_VARIABLE: &str = "NVIDIA_IMEX_CHANNELS";
 /// NVIDIA's list of devices, which may be names of CDI devices.
 const DEVICES_VARIABLE: &str = "NVIDIA_VISIBLE_DEVICES";
 /// Where NVIDIA's runtime looks for mounts of `/dev/null`, each of which is a request. It compares
-/// the beginning of the path's text: `...-devicesimex/3` is one, too.
+/// text, not path components: `...-devicesimex/3` is a request, too.
 const VOLUME_REQUESTS: &str = "/var/run/nvidia-container-devices";
 /// Domain of annotations that list names of CDI devices for the runtimes, whatever follows.
 const RUNTIMES_ANNOTATION: &str = "cdi.k8s.io";
-/// The same of NVIDIA's NRI plugin, and of NRI's plugin `device-injector`, which read what
-/// follows as the container that is meant.
+/// The same for NVIDIA's NRI plugin and NRI's plugin `device-injector`; to them, the rest of the
+/// key names the container.
 const PLUGINS_ANNOTATIONS: [&str; 2] = ["nvidia.cdi.k8s.io", "cdi-devices.noderesource.dev"];
 
-/// Which channels a container asks for. `major` is that of the channels, if it is known.
-/// `resolve` returns the device nodes of a CDI device, if it knows the device; names are given
-/// to it that nobody resolves. What is no full name is one of `nvidia.com/gpu` to NVIDIA's
-/// runtime, unless it is configured otherwise.
+/// Finds the channels that a container requests. `major` is that of the channels, if known.
+/// `resolve` returns the device nodes of a CDI device, if it knows the device; it also gets names
+/// that no runtime resolves. NVIDIA's runtime reads text that is not a full name as a device of
+/// `nvidia.com/gpu`, unless it is configured otherwise.
 ///
 /// Linear in the container's size; no I/O but that of `resolve`.
 // req: NRI-12
@@ -110,7 +110,7 @@ pub fn requested_channels(
     found.asked
 }
 
-/// What a rule of the device cgroup is to the channels.
+/// The channels that a rule of the device cgroup allows.
 enum Allowed {
     EveryDevice,
     Channels(Channels),
@@ -182,8 +182,8 @@ fn below<'a>(key: &'a str, domain: &str) -> Option<&'a str> {
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
-/// Whether an annotation of a plugin's is for this container: `domain`, `domain/...`, but
-/// not `domain/container.<another one's name>`.
+/// Whether a plugin's annotation is for this container: `domain`, `domain/...`, but not
+/// `domain/container.<another one's name>`.
 fn is_for(key: &str, container: &str) -> bool {
     let mut domains = PLUGINS_ANNOTATIONS.iter();
     let rest = domains.find_map(|domain| below(key, domain));

@@ -1,4 +1,4 @@
-//! Annotations that some readers refuse, although Go's CDI library does not.
+//! Annotations that some readers refuse, though Go's CDI library accepts them.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! Which IMEX channel a node or a device is meant for.
+//! The IMEX channel of a node or a device.
 
 use crate::{CHANNEL_DIR, ChannelId, Device, DeviceNode};
 
-/// The one channel whose node `device` has, and the node's index; `None` for a
-/// device of several channels, such as `all`.
+/// The channel of a device with exactly one channel node, and the node's index; `None` for a device
+/// of several channels, such as `all`.
 pub(super) fn only_channel(device: &Device) -> Option<(usize, ChannelId)> {
     let nodes = device.container_edits.device_nodes.iter().enumerate();
     let mut channels = nodes.filter_map(|(index, node)| Some((index, channel_of(node)?)));
@@ -11,7 +11,7 @@ pub(super) fn only_channel(device: &Device) -> Option<(usize, ChannelId)> {
     channels.next().is_none().then_some(channel)
 }
 
-/// The channel at whose path `node` is, in any spelling of the number.
+/// The channel of a node's path, in any spelling of the number.
 pub(super) fn channel_of(node: &DeviceNode) -> Option<ChannelId> {
     let name = node.path.strip_prefix(CHANNEL_DIR)?.strip_prefix('/')?;
     let id = name.strip_prefix("channel")?.parse().ok()?;

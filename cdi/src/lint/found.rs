@@ -1,4 +1,4 @@
-//! Where the warnings go.
+//! The receiver of warnings.
 
 use super::warning::Lint;
 use crate::spec::Field;

@@ -1,5 +1,4 @@
-//! Numbers of a device node: impossible ones, and those that probably mean
-//! something else.
+//! Numbers of a device node: impossible or probably mistaken ones.
 
 use super::channel::channel_of;
 use super::found::Warnings;
@@ -49,7 +48,7 @@ impl Warnings<'_> {
         }
     }
 
-    /// The kernel takes the highest id for no user or group.
+    /// Checks an id: the highest one means no user or group to the kernel.
     pub(super) fn id(&mut self, field: Field, id: Option<u32>) {
         if id == Some(u32::MAX) {
             self.add(field, Lint::OutOfRange);

@@ -1,4 +1,4 @@
-//! A warning: a field of a spec, and what is probably wrong with it.
+//! A warning: a field of a spec, and its probable mistake.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum Lint {
     #[error("is higher than needed, and older runtimes refuse the file")]
     #[advice(
         code = "cdi-version-too-high",
-        hint = "state the lowest version that has what the spec uses"
+        hint = "declare the lowest version that supports every field in use"
     )]
     VersionTooHigh,
     /// A path that does not start with `/`.
@@ -52,21 +52,21 @@ pub enum Lint {
     )]
     ModeLooksOctal,
     /// A major without minor.
-    #[error("has no minor beside it, which is read as 0")]
+    #[error("has no minor, which is then read as 0")]
     #[advice(
         code = "major-without-minor",
-        hint = "write the minor, also when it is 0"
+        hint = "write the minor, even if it is 0"
     )]
     MissingMinor,
     /// A minor without major.
-    #[error("has no major beside it and is ignored")]
+    #[error("has no major and is ignored")]
     #[advice(code = "minor-without-major", hint = "write the major too, or neither")]
     MissingMajor,
     /// Numbers without type.
-    #[error("has no type beside it, so the node on the host decides")]
+    #[error("has no type, so the host's node decides")]
     #[advice(
         code = "numbers-without-type",
-        hint = "write type c or b, so that no node on the host is needed"
+        hint = "write type c or b, so that no host node is needed"
     )]
     MissingType,
     /// A fifo with a number.
@@ -74,34 +74,34 @@ pub enum Lint {
     #[advice(code = "fifo-with-number", hint = "leave major and minor out")]
     NumberOfFifo,
     /// A NUL byte, which ends a string for the kernel.
-    #[error("has a NUL, with which no container starts")]
-    #[advice(code = "nul-in-text", hint = "leave the NUL out")]
+    #[error("has a NUL byte, so no container can start")]
+    #[advice(code = "nul-in-text", hint = "remove the NUL byte")]
     NulByte,
     /// A mount both read-only and writable.
-    #[error("has both ro and rw, of which the last wins")]
-    #[advice(code = "mount-ro-and-rw", hint = "keep the one that is meant")]
+    #[error("has both ro and rw; the last one wins")]
+    #[advice(code = "mount-ro-and-rw", hint = "keep only the intended one")]
     ReadOnlyAndWritable,
     /// A device for which runtimes make no cgroup rule.
-    #[error("gets no rule in the device cgroup, so nobody can open the node")]
+    #[error("gets no rule in the device cgroup, so the container cannot open the node")]
     #[advice(code = "no-cgroup-rule", hint = "use type c")]
     NoCgroupRule,
     /// Two nodes, or two mounts, at one path of the container.
-    #[error("is also that of an earlier entry, which this one replaces")]
-    #[advice(code = "path-repeated", hint = "keep the entry that is meant")]
+    #[error("is also the path of an earlier entry, which this one replaces")]
+    #[advice(code = "path-repeated", hint = "keep only the intended entry")]
     RepeatedPath,
     /// A variable that is set twice.
-    #[error("sets a variable that an earlier entry sets, and wins")]
-    #[advice(code = "variable-repeated", hint = "keep the entry that is meant")]
+    #[error("sets the variable of an earlier entry, and overrides it")]
+    #[advice(code = "variable-repeated", hint = "keep only the intended entry")]
     RepeatedVariable,
     /// A channel's node with the number of another channel.
-    #[error("is not the number of the channel in the path")]
-    #[advice(code = "other-channel", hint = "let the minor be the channel's number")]
+    #[error("is not the channel number in the path")]
+    #[advice(code = "other-channel", hint = "set the minor to the channel's number")]
     ChannelMismatch,
     /// Two devices for one channel.
     #[error("is also the channel of an earlier device")]
     #[advice(
         code = "channel-in-two-devices",
-        hint = "give each device a channel of its own"
+        hint = "give each device its own channel"
     )]
     SharedChannel,
     /// Group 0.
@@ -109,7 +109,7 @@ pub enum Lint {
     #[advice(code = "group-0", hint = "leave it out")]
     RootGroup,
     /// A name longer than the kernel's 15 bytes.
-    #[error("is longer than the 15 bytes of an interface's name")]
+    #[error("is longer than 15 bytes, the limit for interface names")]
     #[advice(
         code = "interface-name-too-long",
         hint = "use the interface's name, at most 15 bytes"
@@ -121,7 +121,7 @@ pub enum Lint {
     AnnotationKey,
     /// More than 256 KiB of annotations.
     #[error("are longer than 256 KiB, which some readers refuse")]
-    #[advice(code = "annotations-too-long", hint = "keep long texts elsewhere")]
+    #[advice(code = "annotations-too-long", hint = "store long texts elsewhere")]
     AnnotationsTooLong,
 }
 

@@ -20,9 +20,9 @@ pub enum NamePart {
 #[non_exhaustive]
 #[advice(
     code = "cdi-name-invalid",
-    hint = "a kind is vendor/class, a device's full name vendor/class=device; vendor and class start with a letter, a device name with a \
-                letter or digit, all end with one, and '_', '-', '.' (in a device name also ':') may \
-                stand between"
+    hint = "a kind is vendor/class, a device's full name vendor/class=device; vendor and class \
+                start with a letter, a device name with a letter or digit; all end with a letter \
+                or digit; '_', '-', '.' (in a device name also ':') are allowed in between"
 )]
 pub enum NameError {
     /// The part is empty.

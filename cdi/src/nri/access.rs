@@ -1,4 +1,4 @@
-//! Rules of the device cgroup: NRI makes one for each node, whose access it chooses itself.
+//! Rules of the device cgroup: NRI makes one for each node, and chooses its access itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ const NONE: Permissions = Permissions {
     mknod: false,
 };
 
-/// Adds the rules that the nodes do not bring, and tells the differences that remain.
+/// Adds the rules that do not come with the nodes, and reports the differences that remain.
 pub(super) fn grant(
     adjustment: &mut ContainerAdjustment,
     rules: &[DeviceRule],

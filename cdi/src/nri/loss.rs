@@ -1,4 +1,4 @@
-//! What NRI cannot say.
+//! Changes that NRI cannot express.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub struct Loss {
     pub reason: LossReason,
 }
 
-/// Why NRI cannot say something.
+/// Why NRI cannot express a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Advice)]
 #[non_exhaustive]
 pub enum LossReason {
@@ -34,9 +34,9 @@ pub enum LossReason {
     /// `nri-node-kind`.
     #[advice(code = "nri-node-kind")]
     NodeKind,
-    /// The node belongs to root: before NRI 0.11 the runtime does not say the container's
-    /// user, who would own it. Reported only for nodes that others may not read and write.
-    /// Code `nri-unknown-user`.
+    /// The node belongs to root: before NRI 0.11 the runtime does not report the container's user,
+    /// which would own it. Reported only for nodes that others may not read and write. Code
+    /// `nri-unknown-user`.
     #[advice(code = "nri-unknown-user")]
     UnknownUser,
     /// NRI reads the name of a variable, mount target or device that begins with `-` as a
@@ -72,7 +72,7 @@ impl fmt::Display for LossReason {
             }
             Self::NodeKind => f.write_str("NRI adds block and character devices only"),
             Self::UnknownUser => f.write_str(
-                "the runtime does not say the container's user, so that the node is root's",
+                "the runtime does not report the container's user, so root owns the node",
             ),
             Self::Removal => f.write_str("NRI reads a name that begins with - as a removal"),
             Self::NoField => f.write_str("NRI has no field for it"),

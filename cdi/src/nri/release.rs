@@ -1,14 +1,14 @@
-//! Which NRI a runtime has.
+//! The NRI release of a runtime.
 
 use std::fmt;
 
 use nri_plugin::Runtime;
 
-/// How much a runtime's NRI can say: the oldest release that has it.
+/// What a runtime's NRI can express, as the oldest release that can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum NriRelease {
-    /// containerd 1.7, 2.0, 2.1; CRI-O that does not say its NRI.
+    /// containerd 1.7, 2.0, 2.1; CRI-O that does not report its NRI version.
     Nri0_3,
     /// Rules of the device cgroup without a node. containerd 2.2.0.
     Nri0_10,
@@ -19,13 +19,13 @@ pub enum NriRelease {
 // === impl NriRelease ===
 
 impl NriRelease {
-    /// Of a runtime, from what it says of itself; the oldest if that is nothing known.
+    /// The release of a runtime, from the versions that it reports; the oldest if they are unknown.
     pub fn of(runtime: &Runtime) -> Self {
         Self::from_versions(&runtime.name, &runtime.version, &runtime.nri_version)
     }
 
-    /// NRI says its version since 0.12; a build without one, such as `(devel)`, has the field
-    /// even so.
+    /// NRI reports its version since 0.12; a build without one still sets the field, for example to
+    /// `(devel)`.
     fn from_versions(runtime: &str, version: &str, nri: &str) -> Self {
         if !nri.is_empty() {
             return match numbers(nri) {
@@ -65,7 +65,7 @@ mod tests {
     use super::NriRelease::{self, Nri0_3, Nri0_10, Nri0_11};
 
     #[test]
-    fn a_release_follows_from_what_the_runtime_says() {
+    fn a_release_follows_from_the_reported_versions() {
         for (runtime, version, nri, release) in [
             ("containerd", "v1.7.29", "", Nri0_3),
             ("containerd", "v2.1.5", "", Nri0_3),

@@ -1,5 +1,5 @@
-//! An OCI config as a JSON document: whatever no edit names is preserved, including
-//! unknown fields and the order of fields.
+//! An OCI config as a JSON document: fields that no edit names are preserved, including unknown
+//! ones, and so is their order.
 
 use serde_json::{Map, Value};
 

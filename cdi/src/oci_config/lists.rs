@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_goes_to_the_end_and_the_first_at_its_target_goes_away() {
+    fn a_mount_is_appended_and_the_first_at_its_target_is_removed() {
         let set = |list: &mut Vec<_>, item| set_mounts(list, key, [item].into_iter());
         assert_eq!(
             changed(set, &["/a@1", "/a@2", "/b"], "/a@3"),
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// What one item after the other makes of a list when each looks through all.
+    /// A model that changes a list item by item, with a full search for each.
     mod one_by_one {
         use super::{depth, key};
 
@@ -292,7 +292,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_at_once_is_as_one_after_the_other(
+        fn all_items_at_once_give_the_same_as_one_by_one(
             env in (items(VARIABLES), items(VARIABLES)),
             paths in (items(PATHS), items(PATHS)),
         ) {

@@ -1,5 +1,5 @@
-//! An OCI config as `oci_spec`'s type. It has no place for fields that it does not
-//! know: those are lost when a runtime reads its config, before this crate sees it.
+//! An OCI config as `oci_spec`'s type. The type drops unknown fields when a runtime reads its
+//! config, before this crate sees it.
 
 use oci_spec::runtime::{
     Hook as OciHook, Hooks, Linux, LinuxDevice, LinuxDeviceCgroup, LinuxIntelRdt, LinuxNetDevice,

@@ -1,4 +1,4 @@
-//! Why a node cannot be read as the type that is wanted.
+//! Errors for nodes that cannot be read as the expected type.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use serde::de::Error;
 use crate::SpecError;
 use crate::spec::SpecFault;
 
-/// The longest text of a document in an error. A file that is no spec may be anybody's, and hold secrets.
+/// The longest text of a document that an error quotes. A file that is not a spec may hold secrets.
 const LONGEST_QUOTE: usize = 40;
 
-/// The innermost reader makes it; the readers around it add position and path.
+/// An error of the innermost reader; the readers around it add position and path.
 #[derive(Debug)]
 pub(super) struct ReadError(pub(super) SpecError);
 
-/// A name or a number, as long as it looks like one.
+/// A name or number; shown only if it looks like one.
 pub(super) struct Shown<'a>(pub(super) &'a str);
 
 // === impl ReadError ===
 
 impl ReadError {
-    /// In this field or entry (`[3]`), which begins at `position`.
+    /// Adds the field or entry (`[3]`) around the error, which begins at `position`.
     pub(super) fn within(self, position: (usize, usize), step: &str) -> Self {
         let Self(error) = self;
         let inner = error.field().unwrap_or_default();

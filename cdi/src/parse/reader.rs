@@ -1,4 +1,4 @@
-//! Values out of a tree: null is an empty value, and a number is a text where one belongs.
+//! Reads values from a tree: null is an empty value, and a number is a text where text is expected.
 
 use std::iter::Enumerate;
 use std::slice::Iter;
@@ -108,7 +108,7 @@ impl Node<'_> {
         match &self.value {
             _ if self.is_null() => Ok(""),
             Value::Plain(text) if scalar::is_ambiguous(text) => {
-                Err(self.is_not("a text for all readers, put it in quotes"))
+                Err(self.is_not("an unambiguous text: put it in quotes"))
             }
             Value::Plain(text) | Value::Text(text) => Ok(text),
             _ => Err(self.is_not("a text")),

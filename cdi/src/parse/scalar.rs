@@ -1,6 +1,6 @@
-//! What a scalar without quotes is.
+//! The meaning of a scalar without quotes.
 
-/// A number of a field that is one: decimal, `0x1f`, or octal as `0666` or `0o666`.
+/// A number: decimal, `0x1f`, or octal as `0666` or `0o666`.
 pub(super) fn integer(text: &str) -> Option<i64> {
     let (sign, digits) = text.split_at(usize::from(text.starts_with('-')));
     let (radix, digits) = match digits.as_bytes() {
@@ -28,10 +28,10 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Whether readers make different texts of this one: some format a number or a boolean of
-/// YAML 1.1 again (`0x10` is `16`), others keep the spelling.
+/// Whether readers turn this into different texts: some reformat a number or boolean of YAML 1.1
+/// (`0x10` is `16`), others keep the spelling.
 pub(super) fn is_ambiguous(text: &str) -> bool {
-    // Formatted again, these are the same. Go formats numbers with 32 bits: six digits survive.
+    // Reformatting keeps these. Go formats numbers with 32 bits, which keeps six digits.
     let is_same_float = |float: f32| float.abs() >= 0.0001 && float.to_string() == text;
     let is_stable = matches!(text, "true" | "false")
         || text.parse::<i64>().is_ok_and(|int| int.to_string() == text)

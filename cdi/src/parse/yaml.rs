@@ -9,11 +9,11 @@ use granit_parser::{
 use crate::SpecError;
 use crate::spec::SpecFault;
 
-/// No field of a spec lies deeper than a third of this.
+/// Three times the depth of any field of a spec.
 const DEPTH_LIMIT: usize = 24;
 
-/// Most values (keys among them) of a document. 2 048 channels in YAML have 70 000. A value may be
-/// as short as a byte and takes up to 90 in memory, so the text's length bounds too little.
+/// The most values (including keys) of a document. 2 048 channels in YAML have 70 000. A value may
+/// be as short as a byte and takes up to 90 in memory, so the text's length bounds too little.
 const VALUE_LIMIT: usize = 1_000_000;
 
 /// A value, with all that is in it.
@@ -61,7 +61,7 @@ pub(super) fn read(text: &[u8]) -> Result<Node<'_>> {
             }
             begun => {
                 let root = builder.node(begun, 0)?;
-                // What comes after the value is still this document's.
+                // Text after the value still belongs to this document.
                 builder.next()?;
                 return Ok(root);
             }
@@ -158,7 +158,7 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// The text without its byte order mark, if all readers take its characters for the same.
+/// The text without its byte order mark, if all readers read its characters the same way.
 fn check(bytes: &[u8]) -> Result<&str> {
     let text = str::from_utf8(bytes).map_err(|error| {
         let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
@@ -174,13 +174,13 @@ fn check(bytes: &[u8]) -> Result<&str> {
     }
 }
 
-/// What YAML allows, but for line breaks and marks that only some readers take for that.
+/// What YAML allows, except line breaks and marks that only some readers recognize.
 fn is_allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..)
         && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// An error at the end of what is `before`.
+/// An error at the end of the text `before`.
 fn unfit(reason: &str, before: &str) -> SpecError {
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;

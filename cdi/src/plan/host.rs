@@ -1,5 +1,4 @@
-//! The device nodes of the host, from which a plan takes what a spec does not
-//! specify.
+//! The device nodes of the host: a plan takes the numbers that a spec omits from them.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,10 +13,9 @@ pub trait HostNodes {
     /// What is at `path`, as lstat(2) reports it.
     ///
     /// Called by [`Plan::new`](crate::Plan::new) only, on the thread of its caller,
-    /// before anything is changed: once for each device node of the edits, also for
-    /// those that are fully specified, of which only the mode is used. `path` is the
-    /// host path as the spec has it: normally absolute, but not checked, and it may
-    /// be asked for more than once.
+    /// before anything is changed: once for each device node of the edits. For fully specified
+    /// nodes, only the mode is used. `path` is the host path as the spec has it: normally absolute,
+    /// but not checked, and it may repeat.
     ///
     /// The implementation must not follow a link at `path` itself (its answer is
     /// [`HostNode::NotADevice`]), and must not block on a device or pipe: nothing is

@@ -11,8 +11,7 @@ use super::suggestion::{self, Suggestion};
 use super::text_search::{has_only_other_kinds, may_define};
 use crate::QualifiedName;
 
-/// Everything that helps to understand why one name resolves as it does: data
-/// for a program to present.
+/// The facts about why one name resolves as it does, for a program to present.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Explanation<'a> {
@@ -30,7 +29,7 @@ pub struct Explanation<'a> {
     /// searched (4 096 files and subdirectories, 16 MiB of text; none longer than
     /// [`MAX_SPEC_LEN`](crate::MAX_SPEC_LEN)).
     pub ignored_truncated: bool,
-    /// The directories of which no file was read, with their state.
+    /// The directories that were not read, with their state.
     pub unread_dirs: Vec<&'a SpecDir>,
     /// How many other devices of its kind resolve. 0 suggests that no driver of
     /// this kind runs on the host.
@@ -200,9 +199,11 @@ impl Verdict<'_> {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Wins(_) => None,
-            Self::Shadowed { .. } => Some("to have this file's device, remove it from the other"),
+            Self::Shadowed { .. } => {
+                Some("to use this file's device, remove it from the other file")
+            }
             Self::Conflicts { .. } => Some(CONFLICT_HINT),
-            Self::Voided { .. } => Some("settle the conflict in the other directory"),
+            Self::Voided { .. } => Some("resolve the conflict in the other directory"),
             Self::Refused { error, .. } => Some(error.hint()),
         }
     }

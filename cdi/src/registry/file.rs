@@ -12,8 +12,8 @@ use crate::{Spec, SpecError};
 
 /// The longest spec file that is read, in bytes: 1 MiB. The longest that are known,
 /// of 2 048 channels, have 0.3 to 0.4 MB; those of a host's GPUs, with every MIG
-/// device, some 100 kB. A reader's memory is up to ten times a file's length: twenty
-/// files in one directory must not take it from the node's other programs.
+/// device, some 100 kB. A reader's memory is up to ten times a file's length: twenty files in one
+/// directory must not use up the memory of the node's other programs.
 pub const MAX_SPEC_LEN: u64 = 1 << 20;
 
 /// A file that a runtime would try to read.
@@ -58,11 +58,11 @@ pub enum LoadError {
     },
     /// It is longer than [`MAX_SPEC_LEN`].
     /// Nothing of it was used.
-    #[error("CDI spec {} has {len} bytes, and no device spec is longer than {MAX_SPEC_LEN}", OneLine(path.display()))]
+    #[error("CDI spec {} has {len} bytes; the limit is {MAX_SPEC_LEN}", OneLine(path.display()))]
     #[advice(
         code = "cdi-spec-too-long",
-        hint = "find out what wrote it, and move it out of the CDI directory; split a spec of so \
-                many devices into several files"
+        hint = "find out which program wrote it, and move it out of the CDI directory; split a \
+                spec of that many devices into several files"
     )]
     TooLong {
         /// The file.
@@ -90,7 +90,7 @@ impl SpecFile {
         let text = match text {
             Ok(text) => text,
             Err(error) => {
-                // What is no file nobody reads to its end.
+                // No reader reads a non-file to its end.
                 let is_nothing = matches!(error, LoadError::NotAFile { .. });
                 return Self {
                     path,
@@ -123,9 +123,8 @@ impl SpecFile {
         }
     }
 
-    /// Whether the file was away when it was read, after its directory was listed:
-    /// as if it had not been there, also if a writer has put it back since.
-    /// (A dangling link is still there.)
+    /// Whether the file was deleted after its directory was listed and before it was read. It
+    /// counts as absent, even if a writer has restored it since. (A dangling link is still there.)
     pub(super) fn is_gone(&self) -> bool {
         matches!(&self.spec, Err(LoadError::Read { source, .. })
             if source.kind() == io::ErrorKind::NotFound && !self.path.is_symlink())
@@ -140,7 +139,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
             ReadError::Io(source) => LoadError::Read { path, source },
             ReadError::NotAFile(kind) => LoadError::NotAFile { path, kind },
             ReadError::TooLong(_) => {
-                // Of a file that has shrunk since, the least that was read of it.
+                // If the file has shrunk since, the least length that was read.
                 let len = path.metadata().map_or(0, |found| found.len());
                 let len = len.max(MAX_SPEC_LEN + 1);
                 LoadError::TooLong { path, len }
@@ -157,7 +156,7 @@ fn read_hint(error: &io::Error) -> &'static str {
             "give the file mode 0644 and its directory 0755, or read it as root"
         }
         _ if error.raw_os_error() == Some(nix::errno::Errno::ELOOP as i32) => {
-            "remove the link, which leads back to itself"
+            "remove the link, which points to itself"
         }
         _ => "check the file system that the file is on",
     }
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_away_when_it_was_read_is_gone_even_if_it_has_been_put_back() {
+    fn a_file_that_was_deleted_before_the_read_is_gone_even_if_it_is_restored() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("claim.yaml");
         let file = load(&path);

@@ -44,15 +44,14 @@ pub enum IgnoredReason {
         hint = "rename it so that its name ends in .json or .yaml, in lower case"
     )]
     Extension,
-    /// Its name says that an editor, a package manager or a person left it
-    /// beside another file (`x.json~`, `x.yaml.bak`, `.x.json.swp`).
+    /// Its name shows that an editor, a package manager or a person left it beside another file
+    /// (`x.json~`, `x.yaml.bak`, `.x.json.swp`).
     #[advice(
         code = "cdi-file-leftover",
-        hint = "remove it, or, if it is the one that counts, put it in place of the file that it \
-                was made from"
+        hint = "remove it, or, if it has the right content, replace the original file with it"
     )]
     Leftover,
-    /// Its name ends in `.tmp`: a write under way, or one that was cut off.
+    /// Its name ends in `.tmp`: an unfinished or interrupted write.
     #[advice(
         code = "cdi-file-temporary",
         hint = "let its driver write the spec again; remove the file if no driver is writing it"
@@ -67,7 +66,7 @@ pub enum IgnoredReason {
     /// Its CDI directory is a symbolic link.
     #[advice(
         code = "cdi-directory-link",
-        hint = "make the link a directory (or a bind mount), or name its target to the runtime"
+        hint = "make the link a directory (or a bind mount), or configure its target in the runtime"
     )]
     LinkedDirectory,
 }
@@ -140,7 +139,7 @@ impl Search<'_> {
     /// Searches `dir`. With a `reason` all its files are ignored for it; without,
     /// those whose names no runtime reads.
     fn dir(&mut self, dir: &Path, reason: Option<IgnoredReason>, depth: usize) {
-        // A directory that cannot be listed has nothing to add.
+        // A directory that cannot be listed adds nothing.
         let Ok(names) = dir::names(dir) else { return };
         for name in names {
             if self.files_left == 0 || self.text_left == 0 {

@@ -15,11 +15,10 @@ use crate::{DeviceName, Kind, QualifiedName};
 /// `tags.cncf.io/container-device-interface` v1.1.0), which containerd, CRI-O,
 /// podman and Docker use:
 ///
-/// * The files of a directory are those whose names end in `.json` or `.yaml`
-///   exactly, hidden ones too, none of subdirectories, in the order of their
-///   names' bytes. A link to a file is followed. A directory that is itself a
-///   link is *not*, but links further up its path are. A "directory" that is a
-///   file of such a name is read as that one file.
+/// * A directory's files are those with names that end in exactly `.json` or `.yaml`, including
+///   hidden files but not subdirectories, in the order of their names' bytes. A link to a file is
+///   followed. A directory that is itself a link is *not*, but links further up its path are. A
+///   "directory" that is a file of such a name is read as that one file.
 /// * A later directory wins over an earlier one, device by device. A directory
 ///   that is given twice is read twice, and wins over itself.
 /// * A device that two files of one directory define is in conflict and does not
@@ -28,8 +27,8 @@ use crate::{DeviceName, Kind, QualifiedName};
 /// * A file that cannot be read or is not a valid spec is skipped.
 ///
 /// Unlike in Go's library, a bad directory or file never hides a good one: if it
-/// cannot stat a directory, Go skips all later ones; it blocks at a named pipe
-/// until somebody writes to it, and it reads files of any length.
+/// cannot stat a directory, Go skips all later ones; it blocks at a named pipe until a process
+/// writes to it, and it reads files of any length.
 ///
 /// Devices share the spec of their file, so memory use is proportional to the
 /// length of the files.
@@ -77,7 +76,7 @@ pub struct Registry {
     index: Vec<Entry>,
 }
 
-/// Which device of which file.
+/// The position of a device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     /// Index in `files`, of a valid one.
@@ -107,10 +106,10 @@ impl Registry {
         Self::read(dirs, &mut Budget::endless())
     }
 
-    /// As [`load`](Self::load), for callers that somebody waits for.
+    /// Like [`load`](Self::load), with limits, for callers that must finish soon.
     ///
     /// # Errors
-    /// The directories have more than `limits`: nothing is returned of what was read.
+    /// The directories have more than `limits`; nothing that was read is returned.
     pub fn load_within<D: AsRef<Path>>(
         dirs: &[D],
         limits: LoadLimits,
@@ -159,7 +158,7 @@ impl Registry {
         self.groups().flat_map(|group| self.conflicts_in(group))
     }
 
-    /// The device that `name` stands for.
+    /// Resolves `name` to its device.
     // req: CDI-26
     pub fn resolve(&self, name: &QualifiedName) -> Result<Resolved<'_>, ResolveError> {
         let group = self.group(name);
@@ -244,7 +243,7 @@ impl Registry {
     )]
     pub(super) fn resolved(&self, entry: Entry) -> Resolved<'_> {
         let file = &self.files[entry.file];
-        let spec = file.spec.as_ref().expect("a entry's file is valid");
+        let spec = file.spec.as_ref().expect("an entry's file is valid");
         Resolved {
             file,
             spec,

@@ -1,4 +1,4 @@
-//! How much of the directories is read.
+//! Limits for reading the directories.
 
 use dra_common::Advice;
 
@@ -15,14 +15,14 @@ pub struct LoadLimits {
 /// The directories have more than may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Advice)]
 #[error(
-    "the CDI directories have more than {} spec files, or than {} bytes in them",
+    "the CDI directories have more than {} spec files or {} bytes",
     limits.files,
     limits.bytes
 )]
 #[non_exhaustive]
 #[advice(
     code = "cdi-specs-too-many",
-    hint = "find out what writes them, and remove those of devices that are gone"
+    hint = "find out which program writes them, and remove specs of devices that no longer exist"
 )]
 pub struct LimitExceeded {
     /// The limits.

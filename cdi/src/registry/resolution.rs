@@ -1,4 +1,4 @@
-//! What a name resolves to, and why it does not.
+//! The device that a name resolves to, or why it does not resolve.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{Device, QualifiedName, Spec};
 pub struct Resolved<'a> {
     /// The file that defines it.
     pub file: &'a SpecFile,
-    /// The file's spec, of which the container gets the edits too.
+    /// The file's spec; the container gets its edits, too.
     pub spec: &'a Arc<Spec>,
     /// The device.
     pub device: &'a Device,
@@ -41,7 +41,7 @@ pub enum ResolveError {
     #[error("no valid CDI spec defines {name}")]
     #[advice(
         code = "cdi-device-unknown",
-        hint = "see that its driver runs and has written a spec, and that no file which should \
+        hint = "check that its driver runs and has written a spec, and that no file that should \
                 define the device was refused"
     )]
     Unknown {
@@ -64,7 +64,7 @@ pub enum ResolveError {
 
 pub(super) const CONFLICT_CODE: &str = "cdi-device-conflict";
 pub(super) const CONFLICT_HINT: &str =
-    "leave the device in one of the files; a file in a later directory does not settle it";
+    "keep the device in only one of the files; a file in a later directory does not help";
 
 // === impl Resolved ===
 
@@ -78,7 +78,7 @@ impl Resolved<'_> {
 // === impl ResolveError ===
 
 impl ResolveError {
-    /// The name that was asked for.
+    /// The requested name.
     pub fn name(&self) -> &QualifiedName {
         match self {
             Self::Unknown { name } | Self::Conflict { name, .. } => name,

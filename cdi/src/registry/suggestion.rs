@@ -1,4 +1,4 @@
-//! Devices with a name similar to one that was asked for.
+//! Devices with a name similar to the requested one.
 
 use dra_common::Advice;
 
@@ -6,28 +6,28 @@ use super::index::Registry;
 use super::resolution::Resolved;
 use crate::{DeviceName, QualifiedName};
 
-/// A device that may have been meant instead of the one that was asked for. It is in
-/// a valid file, and may itself be shadowed or in conflict.
+/// A device that may have been meant instead of the requested one. It is in a valid file, and may
+/// itself be shadowed or in conflict.
 #[derive(Debug, Clone, Copy, Advice)]
 #[non_exhaustive]
 pub enum Suggestion<'a> {
     /// The same device name under another kind.
     #[advice(
         code = "cdi-device-other-kind",
-        hint = "ask for it by the vendor and class of its file"
+        hint = "request it with the vendor and class of its file"
     )]
     OtherKind(Resolved<'a>),
     /// The same name in another case: CDI names are case-sensitive.
     #[advice(
         code = "cdi-device-other-case",
-        hint = "write the name as its file has it, in upper and lower case"
+        hint = "write the name as in its file, with the same upper and lower case"
     )]
     OtherCase(Resolved<'a>),
     /// The same IMEX channel as other programs spell it: `channel-0`, `channel0`
     /// or `0`.
     #[advice(
         code = "cdi-device-other-spelling",
-        hint = "write the name as its file has it"
+        hint = "write the name as in its file"
     )]
     OtherSpelling(Resolved<'a>),
 }

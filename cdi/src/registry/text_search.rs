@@ -1,4 +1,4 @@
-//! Whether a text that is not a valid spec has a device's name in it.
+//! Searches text that is not a valid spec for a device's name.
 
 use crate::{Kind, QualifiedName};
 

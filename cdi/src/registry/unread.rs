@@ -1,49 +1,49 @@
-//! What a file may define although it was not read in it: runtimes have other readers.
+//! Kinds that a file may define for other readers, though this reader did not find them.
 //!
 //! CDI's library in Go reads YAML with `goyaml.v2` up to 1.1.0 and with `yaml.v3` since 1.1.1, and
 //! a host may have both: containerd 2.3 the former, NVIDIA's runtime 1.20 the latter. Neither
-//! refuses just what the reader here refuses.
+//! refuses exactly what this reader refuses.
 
 use std::collections::BTreeSet;
 
 use crate::spec::SpecFault;
 use crate::{Kind, SpecError};
 
-/// More kinds than any file has: it is not asked which.
+/// More kinds than any file has; beyond them, the file may define any kind.
 const MAX_KINDS: usize = 64;
 
-/// The kinds of which a file may define devices that were not read in it.
+/// The kinds of devices that a file may define for other readers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// Every reader reads what was read.
+    /// None: every reader reads the same.
     Nothing,
-    /// Those whose name is somewhere in the text.
+    /// The kinds whose names occur in the text.
     Kinds(BTreeSet<Kind>),
-    /// Of any kind.
+    /// Any kind.
     Anything,
 }
 
 // === impl Unread ===
 
 impl Unread {
-    /// Of a text that is no spec here.
+    /// The kinds of a text that is not a valid spec here.
     // req: NRI-21
     pub(super) fn of_refused(text: &[u8], error: &SpecError) -> Self {
         match error.fault() {
-            // All readers say the same, whatever the names are.
+            // All readers refuse these, whatever the names are.
             SpecFault::NoDevices
             | SpecFault::VersionTooLow { .. }
             | SpecFault::VersionTooOld { .. } => Self::Nothing,
-            // A later version may say its kind elsewhere.
+            // A later version may have its kind elsewhere.
             _ if error.code() == "cdi-version-unknown" => Self::Anything,
             _ => Self::of(text),
         }
     }
 
-    /// Of a text that may mean something else to another reader.
+    /// The kinds of a text that another reader may read differently.
     ///
-    /// A spec has its kind as one word in its text, whatever is anchored, merged or repeated, unless
-    /// the word is escaped, in base 64 or in UTF-16.
+    /// The text of a spec has its kind as one word, even with anchors, merge keys or repeated keys,
+    /// unless the word is escaped, in base 64 or in UTF-16.
     pub(super) fn of(text: &[u8]) -> Self {
         if is_utf16(text) || text.contains(&b'\\') || has_tag(text) {
             return Self::Anything;
@@ -73,7 +73,7 @@ impl Unread {
     }
 }
 
-/// By its mark; without one no reader takes it for that.
+/// Checks the byte order mark; without one, no reader assumes UTF-16.
 fn is_utf16(text: &[u8]) -> bool {
     text.starts_with(&[0xfe, 0xff]) || text.starts_with(&[0xff, 0xfe])
 }

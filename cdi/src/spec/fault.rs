@@ -1,4 +1,4 @@
-//! What may be wrong with a spec.
+//! The faults of a spec.
 
 use dra_common::Advice;
 
@@ -35,7 +35,7 @@ pub enum SpecFault {
     #[error("is defined twice")]
     #[advice(
         code = "cdi-device-duplicate",
-        hint = "give each device a name of its own; shares of one device use one CDI device"
+        hint = "give each device its own name; shares of one device use one CDI device"
     )]
     DuplicateDevice,
     /// The declared version does not support a field of the spec.
@@ -58,7 +58,7 @@ pub enum SpecFault {
     KeyTooLong,
     /// A version older than the first that Go's CDI library reads.
     #[error(
-        "declares version {declared}, and none before {} is read",
+        "declares version {declared}, but the lowest supported version is {}",
         SpecVersion::FIRST
     )]
     #[advice(code = "cdi-version-too-low", hint = raise_to(SpecVersion::FIRST))]
@@ -74,7 +74,7 @@ pub enum SpecFault {
     #[error("the field is repeated")]
     #[advice(
         code = "cdi-spec-malformed",
-        hint = "leave one of the two; readers that take both keep the last"
+        hint = "keep one of the two; readers that accept both use the last"
     )]
     Repeated,
     /// A value that does not fit the model: an unknown field, a repeated annotation,
@@ -85,7 +85,7 @@ pub enum SpecFault {
         hint = "correct the field, or leave it out if it may be absent"
     )]
     Shape(String),
-    /// What no spec needs: an anchor, an alias, a tag, too many values, too deep nesting.
+    /// YAML that no spec needs: an anchor, an alias, a tag, too many values, too deep nesting.
     #[error("{0}")]
     #[advice(
         code = "cdi-spec-too-complex",
@@ -136,7 +136,7 @@ pub enum EditFault {
     #[advice(hint = "give the interface's name on the host and in the container")]
     EmptyName,
     /// A network device's name that an earlier one has.
-    #[error("is that of an earlier network device")]
+    #[error("is also the name of an earlier network device")]
     #[advice(hint = "name each interface once, on the host and in the container")]
     RepeatedName,
 }

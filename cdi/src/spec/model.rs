@@ -85,7 +85,7 @@ impl Spec {
         &self.devices
     }
 
-    /// What every container gets that requests any of the devices.
+    /// What every container that requests any of the devices gets.
     pub fn container_edits(&self) -> &ContainerEdits {
         &self.container_edits
     }

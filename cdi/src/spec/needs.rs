@@ -1,4 +1,4 @@
-//! Which version of CDI a spec needs, and why.
+//! The CDI version that a spec needs, and why.
 
 use super::field::Field;
 use crate::go_serde::is_unset;

@@ -1,5 +1,5 @@
-//! What any crash leaves of the files, in every state that the simulated
-//! directory knows: unsynced content lost, kept or torn, names made or not.
+//! The files after any crash, in every state of the simulated directory: unsynced content lost,
+//! kept or torn, names created or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ const CLAIMS: [&str; 3] = [UID, "22222222-aaaa-4bbb-8ccc-000000000002", "abc"];
 /// A file that no claim has.
 const FOREIGN: &str = "k8s.compute-domain.nvidia.com-device_base.yaml";
 
-/// One call, told by indices in [`CLAIMS`].
+/// One call, with indices into [`CLAIMS`].
 #[derive(Debug, Clone)]
 enum Call {
     /// With this major.
@@ -25,8 +25,7 @@ enum Call {
     Sweep(Vec<usize>),
 }
 
-/// The files by name. What each call does to them is said here again, without
-/// a directory.
+/// The files by name: a model of what each call does, without a directory.
 type Files = BTreeMap<String, String>;
 
 /// Does a call. The tests of the test do it wrongly.
@@ -100,9 +99,8 @@ fn is_between(found: &Files, before: &Files, after: &Files) -> bool {
     })
 }
 
-/// Does the calls in a directory with a file of another's, looks at all that a
-/// crash can leave, and repeats there the call that it cut off. Gives the
-/// states visited and what was wrong in them.
+/// Runs the calls in a directory with a foreign file, visits every state that a crash can leave,
+/// and repeats the interrupted call there. Returns the visited states and their faults.
 fn crashed_everywhere(calls: &[Call], run: Run) -> (Counts, Vec<String>) {
     let start = Files::from([(FOREIGN.to_owned(), "base".to_owned())]);
     let mut states = vec![start];
@@ -119,11 +117,11 @@ fn crashed_everywhere(calls: &[Call], run: Run) -> (Counts, Vec<String>) {
         }
     };
     let counts = enumerate(scenario, |crash| {
-        // The foreign file is written first, and its writer's own concern.
+        // The foreign file is written first; its crashes are not tested.
         let Some(done) = crash.acknowledged.checked_sub(1) else {
             return;
         };
-        // Whoever acknowledges too early says more than was called.
+        // Runs that acknowledge too early acknowledge more than the calls.
         let done = done.min(calls.len());
         let before = &states[done];
         let Some(call) = calls.get(done) else {
@@ -245,7 +243,7 @@ fn finds(run: Run, calls: &[Call]) -> Vec<String> {
 }
 
 #[test]
-fn a_spec_that_is_removed_before_it_is_written_anew_is_found() {
+fn a_spec_that_is_removed_before_it_is_rewritten_is_found() {
     let wrong = finds(
         |dir, call| {
             if let Call::Assert(claim, _) = call {

@@ -40,7 +40,7 @@ fn a_claim_whose_uid_starts_with_a_letter_needs_only_cdi_0_3_0() {
 }
 
 #[test]
-fn the_claims_that_have_a_file_are_found_with_one_look_and_other_files_are_not() {
+fn one_listing_finds_the_claims_with_files_and_no_others() {
     let dir = SimDir::new();
     let specs = specs(&dir);
     assert!(specs.claims().unwrap().is_empty());
@@ -104,7 +104,7 @@ fn the_spec_of_a_claim_is_what_is_written_and_has_warnings() {
     assert_eq!(warnings[0].code(), "relative-path");
 }
 
-/// As they are in the file of a driver that passes on what it was told.
+/// As in the file of a driver that passes its input on.
 #[test]
 fn what_is_written_is_read_whatever_characters_it_has() {
     let dir = SimDir::new();
@@ -169,7 +169,7 @@ fn a_claim_has_a_file_from_its_first_ensure_to_its_removal() {
 }
 
 #[test]
-fn a_file_exists_whoever_wrote_it_and_however_short_it_is() {
+fn a_file_exists_whoever_wrote_it_and_whatever_its_length() {
     let dir = SimDir::new();
     let specs = specs(&dir);
     for content in [
@@ -183,7 +183,7 @@ fn a_file_exists_whoever_wrote_it_and_however_short_it_is() {
 }
 
 #[test]
-fn what_is_no_file_is_neither_there_nor_absent() {
+fn a_non_file_is_neither_present_nor_absent() {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::create_dir(scratch.path().join(FILE)).unwrap();
     let dir = Arc::new(OsDir::open(scratch.path()).unwrap());

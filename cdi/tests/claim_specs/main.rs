@@ -1,5 +1,4 @@
-//! The files of claims: what is in them, whose they are, what a reader sees of
-//! them and what a crash leaves.
+//! The files of claims: content, owner, what readers see, and what a crash leaves.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

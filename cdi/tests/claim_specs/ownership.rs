@@ -1,4 +1,4 @@
-//! Which files are a claim's, and whose claim's.
+//! Which files belong to a claim, and to which one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn a_sweep_removes_the_files_of_unprepared_claims_and_no_others() {
         // Go's spec for its daemon, and its temporaries.
         "k8s.compute-domain.nvidia.com-device_base.yaml",
         "spec.123456.tmp",
-        // NVIDIA's other driver, other vendors, an operator's copies.
+        // NVIDIA's other driver, other vendors, an administrator's copies.
         "k8s.gpu.nvidia.com-claim_33333333-aaaa-4bbb-8ccc-000000000003.yaml",
         "k8s.compute-domain.nvidia.com-claim.yaml",
         "k8s.compute-domain.nvidia.com-claims_33333333.yaml",
@@ -63,7 +63,7 @@ fn the_sweep_of_one_vendors_kind_leaves_the_claims_of_anothers() {
 /// The file name is Go's: a claim of both kinds has one file, whatever a sweep
 /// looks at.
 #[test]
-fn kinds_that_differ_only_in_where_the_slash_stands_share_their_files() {
+fn kinds_that_differ_only_in_the_position_of_the_slash_share_their_files() {
     let dir = SimDir::new();
     let of = |kind: &str| ClaimSpecs::new(Arc::new(dir.clone()), kind.parse().unwrap());
     let claim = uid(UID);
@@ -74,7 +74,7 @@ fn kinds_that_differ_only_in_where_the_slash_stands_share_their_files() {
 }
 
 #[test]
-fn a_file_that_cannot_be_removed_does_not_keep_the_others() {
+fn a_file_that_cannot_be_removed_does_not_stop_the_others() {
     let dir = SimDir::new();
     let specs = specs(&dir);
     for claim in ["a", "b", "c"] {

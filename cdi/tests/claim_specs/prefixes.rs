@@ -1,5 +1,5 @@
-//! A spec cut short is none, whoever reads it: a power loss on a file system
-//! that keeps less than it promises, or a copy that ended early.
+//! No reader accepts a truncated spec, for example after a power loss on a file system that breaks
+//! its promises, or after an interrupted copy.
 
 use durable_file::{Dir, SimDir};
 use imex_cdi::Spec;
@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::GO;
 use crate::{FILE, UID, channel, read, specs, uid};
 
-/// A YAML loader's answer; `None` for what no runtime takes for a spec: no
-/// YAML, or null, which is YAML for an empty document.
+/// A YAML loader's answer; `None` for text that no runtime accepts as a spec: invalid YAML, or
+/// null, which is YAML for an empty document.
 fn yaml(text: &[u8]) -> Option<Value> {
     let value = serde_saphyr::from_slice::<Value>(text).ok();
     value.filter(|value| !value.is_null())
@@ -25,7 +25,7 @@ fn as_a_runtime_does(text: &[u8]) -> Option<Spec> {
     Spec::parse(text).ok()
 }
 
-/// Nothing here reads YAML as a runtime does.
+/// Without `inject`, no code here reads YAML as a runtime does.
 #[cfg(not(feature = "inject"))]
 fn as_a_runtime_does(text: &[u8]) -> Option<Spec> {
     Spec::from_json(text).ok()
@@ -66,7 +66,7 @@ fn parts_of_block_yaml_are_specs() {
 }
 
 #[test]
-fn a_spec_has_no_final_newline_which_a_part_could_lack_unseen() {
+fn a_spec_has_no_final_newline_because_its_loss_would_go_unnoticed() {
     assert_eq!(written(1).last(), Some(&b'}'));
     assert!(!written(3).contains(&b'\n'));
 }

@@ -1,4 +1,4 @@
-//! What others see of a file that is written, removed and written again.
+//! What readers see of a file that is written, removed and written again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,11 +23,11 @@ const WRITES: usize = 300;
 /// Only for giving up.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Everything that readers saw, `None` where there was no file.
+/// The contents that readers saw; `None` where there was no file.
 type Seen = BTreeSet<Option<String>>;
 
-/// Has readers read `path` over and over, each on its own, while `write` is
-/// called with ascending numbers until `enough` is true of what was seen.
+/// Runs readers that read `path` over and over, while `write` is called with ascending numbers
+/// until `enough` accepts what they saw.
 fn seen_while(path: &Path, mut write: impl FnMut(usize), enough: impl Fn(&Seen) -> bool) -> Seen {
     let (stop, seen) = (AtomicBool::new(false), Mutex::new(Seen::new()));
     thread::scope(|scope| {

@@ -6,8 +6,8 @@ use imex_cdi::{Capability, DriverParams, DriverTextError};
 
 use crate::scope::{decimal, edges, strings};
 
-/// Asserts that of `values`, each as the value of `key`, `parse` returns those that are
-/// decimal numbers in `range`, and refuses all others.
+/// Asserts that `parse` accepts, as the value of `key`, exactly those of `values` that are decimal
+/// numbers in `range`.
 fn assert_range(
     key: &str,
     range: &RangeInclusive<u32>,

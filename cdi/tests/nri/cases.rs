@@ -66,11 +66,11 @@ impl Case {
     }
 }
 
-/// What NRI says of it, as far as a plan needs it: its user, since 0.11.
+/// The part of NRI's message that a plan needs: the user, since 0.11.
 fn container(config: &Value, release: NriRelease) -> Container {
     let user = &config["process"]["user"];
     let id = |value: &Value| u32::try_from(value.as_u64().unwrap()).unwrap();
-    let said = User {
+    let reported = User {
         uid: id(&user["uid"]),
         gid: id(&user["gid"]),
         additional_gids: user["additionalGids"]
@@ -81,7 +81,7 @@ fn container(config: &Value, release: NriRelease) -> Container {
             .collect(),
     };
     Container {
-        user: (release >= NriRelease::Nri0_11).then_some(said),
+        user: (release >= NriRelease::Nri0_11).then_some(reported),
         ..Container::default()
     }
 }
@@ -91,7 +91,7 @@ fn config(rng: &mut Rng, release: NriRelease) -> Value {
         .into_iter()
         .filter(|_| rng.bool())
         .collect();
-    // What an older one does not say is not there: it would be told as lost.
+    // Fields that an older release does not report are left out: they would be reported as lost.
     let (uid, gids) = match release {
         NriRelease::Nri0_11 => (rng.pick(&[0, 7]), rng.pick(&[&[][..], &[5]])),
         _ => (0, &[][..]),

@@ -1,4 +1,4 @@
-//! What a plan makes of a config, minus what was told to be lost.
+//! A config after a plan, minus the reported losses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::cases::Case;
 /// The config with its devices as NRI can give them.
 pub(crate) fn with_losses(case: &Case) -> Value {
     let mut config = case.planned.clone();
-    // First, since the rules that are taken away may be those of others.
+    // First, because the removed rules may belong to other devices.
     for loss in &case.adjusted.losses {
         lose(&mut config, loss);
     }
@@ -115,7 +115,7 @@ pub(crate) fn seen(config: &Value) -> Value {
     pruned(&config)
 }
 
-/// Without what is empty, which Go omits.
+/// The value without empty parts, which Go omits.
 fn pruned(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

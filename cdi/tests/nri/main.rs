@@ -1,10 +1,10 @@
-//! A plan as an adjustment of NRI, beside the same plan in a container's config.
+//! A plan as an NRI adjustment, compared with the same plan in a container's config.
 //!
 //! `go/main.go` applies the adjustments with NRI's own code for runtimes, of the versions
-//! that containerd 1.7, 2.1, 2.2.0 and 2.3 have. What comes of it is what the plan makes of
-//! the config, but for the losses that were told. A case is a function of its number.
+//! that containerd 1.7, 2.1, 2.2.0 and 2.3 have. The result equals the config after the plan,
+//! except for the reported losses. A case is a function of its number.
 //!
-//! Without Go the test passes and says so, unless `IMEX_REQUIRE_GO` is set.
+//! Without Go the test passes with a message, unless `IMEX_REQUIRE_GO` is set.
 #![cfg(feature = "nri")]
 #![expect(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@
 
 mod cases;
 mod expected;
-mod told;
+mod losses;
 
 #[path = "../support/go_tool.rs"]
 mod go_tool;
@@ -35,8 +35,8 @@ use crate::go_tool::Go;
 /// How many containers are generated for each version.
 const CASES: u64 = 400;
 
-/// NRI's versions, the modules of the program, what they can say, and how many kinds of
-/// losses there are.
+/// NRI's versions, the modules of the program, their release, and how many kinds of losses there
+/// are.
 const VERSIONS: [(&str, &str, NriRelease, usize); 4] = [
     ("0.6.1", "nri-0.6.1.mod", NriRelease::Nri0_3, 7),
     ("0.8.0", "nri-0.8.0.mod", NriRelease::Nri0_3, 7),
@@ -46,7 +46,7 @@ const VERSIONS: [(&str, &str, NriRelease, usize); 4] = [
 
 // req: NRI-10
 #[test]
-fn a_runtime_makes_of_an_adjustment_what_the_plan_says_but_for_the_losses() {
+fn a_runtime_applies_an_adjustment_as_planned_except_for_the_losses() {
     let Some(go) = Go::find("no adjustment was shown to NRI in Go") else {
         return;
     };
@@ -79,7 +79,7 @@ fn a_runtime_makes_of_an_adjustment_what_the_plan_says_but_for_the_losses() {
             "  NRI {version}: {CASES} containers agree; {losses:?}"
         )
         .unwrap();
-        // A generator that makes only what NRI can say would agree on everything.
+        // A generator of only what NRI can express would never disagree.
         assert_eq!(losses.len(), kinds, "{losses:?}");
     }
     std::io::stderr().write_all(report.as_bytes()).unwrap();

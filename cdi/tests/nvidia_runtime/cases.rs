@@ -23,7 +23,7 @@ pub(crate) struct Input {
 
 const MODES: [&str; 5] = ["cdi", "jit-cdi", "auto", "csv", "legacy"];
 
-/// What no mode gives, and a guard refuses: see `docs/nri-guard.md`.
+/// Requests that no mode grants and the NRI guard refuses: see `docs/nri-guard.md`.
 pub(crate) const NEVER_GIVEN: [&str; 14] = [
     // The NRI plugin reads it, which is another program.
     "annotation of the NRI plugin",
@@ -48,7 +48,7 @@ pub(crate) const NEVER_GIVEN: [&str; 14] = [
     "runtime.nvidia.com/imex-channel=1",
 ];
 
-/// The host's CDI specs, each of which runtimes find valid.
+/// The host's CDI specs, which runtimes accept.
 pub(crate) const SPECS: [&str; 7] = [
     r"{cdiVersion: 0.5.0, kind: example.com/fabric, devices: [
 {name: all, containerEdits: {deviceNodes: [

@@ -1,5 +1,5 @@
-//! Whether what NVIDIA's container runtime gives is found in what the container asks for, by what
-//! the real program did (`fixtures/nvidia-runtime.json`).
+//! Every channel that NVIDIA's container runtime grants is found as a request of the container. The
+//! results are recorded from the real program (`fixtures/nvidia-runtime.json`).
 #![cfg(feature = "inject")]
 #![expect(
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ const FIXTURE: &str = concat!(
 );
 const DIRECTORY: &str = "/dev/nvidia-caps-imex-channels/channel";
 
-/// What was tried.
+/// The recorded cases.
 #[derive(Serialize, Deserialize)]
 struct Recording {
     toolkit: String,
@@ -36,7 +36,7 @@ struct Recording {
     cases: Vec<Recorded>,
 }
 
-/// A container, and what became of it.
+/// A container, and its result.
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
 struct Recorded {
     #[serde(flatten)]
@@ -48,7 +48,7 @@ struct Recorded {
     error: Option<String>,
 }
 
-/// What is given by a setting of the host's that makes NVIDIA's runtime read something else.
+/// Channels granted because a setting of the host makes NVIDIA's runtime read something else.
 const NOT_SEEN: [&str; 3] = [
     "default-kind of the config",
     "annotation-prefixes of the config",
@@ -70,7 +70,7 @@ fn host(specs: &[String]) -> (tempfile::TempDir, Registry) {
     (dir, registry)
 }
 
-fn asked(input: &Input, registry: &Registry) -> Vec<RequestedChannel> {
+fn requested(input: &Input, registry: &Registry) -> Vec<RequestedChannel> {
     let mounts = input.mounts.iter();
     let view = ContainerView {
         name: "main",
@@ -97,8 +97,8 @@ fn asked(input: &Input, registry: &Registry) -> Vec<RequestedChannel> {
     requested_channels(&view, Major::new(235).ok(), resolve).requests
 }
 
-fn covers(asked: &[RequestedChannel], channel: u32) -> bool {
-    asked.iter().any(|asked| match &asked.channels {
+fn covers(requested: &[RequestedChannel], channel: u32) -> bool {
+    requested.iter().any(|requested| match &requested.channels {
         Channels::One(id) => id.get() == channel,
         Channels::Every => true,
         Channels::Unreadable(_) => false,
@@ -106,15 +106,15 @@ fn covers(asked: &[RequestedChannel], channel: u32) -> bool {
 }
 
 #[test]
-fn no_channel_is_given_that_was_not_asked_for() {
+fn no_channel_is_granted_without_a_request() {
     let recording = recording();
     let (_dir, registry) = host(&recording.specs);
     let mut given = 0;
     for case in &recording.cases {
-        let asked = asked(&case.input, &registry);
+        let requested = requested(&case.input, &registry);
         for &channel in &case.given {
             given += 1;
-            let is_seen = covers(&asked, channel);
+            let is_seen = covers(&requested, channel);
             let is_known = NOT_SEEN.contains(&&*case.input.name);
             assert_eq!(is_seen, !is_known, "channel {channel} of {:?}", case.input);
         }
@@ -126,9 +126,9 @@ fn no_channel_is_given_that_was_not_asked_for() {
     }
 }
 
-/// Each is refused by a guard, and would get nothing of NVIDIA's runtime in that mode.
+/// The NRI guard refuses each of these, although NVIDIA's runtime would grant nothing in that mode.
 #[test]
-fn what_is_asked_for_and_never_given_is_known() {
+fn requests_that_are_never_granted_are_known() {
     let recording = recording();
     let (_dir, registry) = host(&recording.specs);
     let of_name = |name: &str, is_given: bool| {
@@ -139,7 +139,7 @@ fn what_is_asked_for_and_never_given_is_known() {
     let asking = recording
         .cases
         .iter()
-        .filter(|case| !asked(&case.input, &registry).is_empty());
+        .filter(|case| !requested(&case.input, &registry).is_empty());
     let names: BTreeSet<&str> = asking.map(|case| &*case.input.name).collect();
     let never: Vec<&str> = names
         .into_iter()

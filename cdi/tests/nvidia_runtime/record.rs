@@ -19,7 +19,7 @@ pub(crate) struct Host {
     root: TempDir,
 }
 
-/// Only the programs' own words: no path of this host's.
+/// Keeps only the program's own message, without paths of this host.
 fn error_of(output: &str) -> String {
     let last = output.lines().rfind(|line| line.contains("level=error"));
     let text = last.unwrap_or(output);
@@ -33,7 +33,7 @@ fn error_of(output: &str) -> String {
     last.join(": ").replace('\\', "").replace('"', "'")
 }
 
-/// A line for each case, so that differences are read.
+/// A line for each case, so that diffs are readable.
 pub(crate) fn one_case_a_line(recording: &Recording) -> String {
     let line = |case: &Recorded| serde_json::to_string(case).unwrap();
     let cases: Vec<String> = recording.cases.iter().map(line).collect();
@@ -45,7 +45,7 @@ pub(crate) fn one_case_a_line(recording: &Recording) -> String {
     )
 }
 
-/// `IMEX_NVIDIA_VERSION`: the programs themselves do not know it.
+/// `IMEX_NVIDIA_VERSION`: the programs do not report their version.
 pub(crate) fn toolkit() -> String {
     std::env::var("IMEX_NVIDIA_VERSION").unwrap()
 }
@@ -147,7 +147,7 @@ impl Host {
         }
     }
 
-    /// NVIDIA's hook asks its program nvidia-container-cli for the devices.
+    /// NVIDIA's hook requests the devices from its program nvidia-container-cli.
     fn channels_for_the_cli(&self) -> BTreeSet<u32> {
         let arguments = fs::read_to_string(self.path("cli.txt")).unwrap_or_default();
         let mut arguments = arguments.split_ascii_whitespace();

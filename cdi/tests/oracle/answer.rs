@@ -1,4 +1,4 @@
-//! What is compared.
+//! The compared answers.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

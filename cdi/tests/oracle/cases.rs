@@ -21,7 +21,7 @@ pub(crate) struct Nodes {
     pub(crate) devices: bool,
 }
 
-/// A host with CDI files, a container, and the names of the devices it asks for.
+/// A host with CDI files, a container, and the names of the devices it requests.
 pub(crate) struct Case {
     pub(crate) number: u64,
     dirs: Vec<PathBuf>,
@@ -167,7 +167,7 @@ impl Case {
         errors.any(|error| error.code() == code)
     }
 
-    /// Everything that the case has, for a person.
+    /// The whole case, for people.
     pub(crate) fn describe(&self) -> String {
         let mut text = format!("  names {:?}\n  config {}\n", self.names, self.config);
         for dir in &self.dirs {

@@ -1,8 +1,7 @@
 //! Where this crate differs from the Go library on purpose.
 //!
 //! For each difference there is an entry in `divergences.json` and a function
-//! here that turns Go's answer into the one that is wanted. What is different
-//! afterwards is a mistake.
+//! here that turns Go's answer into the expected one. Any remaining difference is a bug.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +18,7 @@ pub(crate) struct Table(Vec<Divergence>);
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Divergence {
     id: String,
-    /// Why the crate does otherwise.
+    /// Why the crate differs.
     reason: String,
     /// In how many cases it shows, at most.
     at_most: u64,
@@ -92,16 +91,15 @@ impl Table {
     }
 }
 
-/// Go panics with `message`, and so answers nothing that could be compared.
+/// Go panics with `message`, so there is no answer to compare.
 fn survive(message: &str, evidence: &Evidence<'_>, go: &mut Answer) {
     if matches!(&go.outcome, Outcome::Panicked(found) if found.contains(message)) {
         *go = evidence.ours.clone();
     }
 }
 
-/// Go compares the declared version with what the last device needs, so it
-/// takes files that are refused here, and what is in them resolves, or is in
-/// conflict with others.
+/// Go compares the declared version only with what the last device needs. So it accepts files that
+/// are refused here; their devices resolve, or conflict with others.
 fn require_version_of_all(evidence: &Evidence<'_>, go: &mut Answer) {
     let ours = evidence.ours;
     let differ = (&ours.devices, &ours.bad_files) != (&go.devices, &go.bad_files);
@@ -110,7 +108,7 @@ fn require_version_of_all(evidence: &Evidence<'_>, go: &mut Answer) {
     }
 }
 
-/// Go adds rules and hooks of a device again for each time it is asked for.
+/// Go adds a device's rules and hooks again for each request.
 fn request_once(evidence: &Evidence<'_>, go: &mut Answer) {
     if *go != *evidence.ours {
         *go = evidence.go_once.clone();

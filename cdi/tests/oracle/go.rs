@@ -1,4 +1,4 @@
-//! What the program in `main.go` says, as an answer.
+//! The output of the program in `main.go`, as an answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,12 +1,11 @@
-//! The registry and the plan beside the Go library, over generated hosts and
-//! containers.
+//! The registry and the plan, compared with the Go library on generated hosts and containers.
 //!
 //! `main.go` here answers each case with `tags.cncf.io/container-device-interface`
-//! (`go.mod` says which), this test with the crate, and the answers must be the
-//! same, but for the differences in `divergences.json`, each with its reason.
-//! A case is a function of its number, so a failure names all one needs.
+//! (version in `go.mod`), this test with the crate, and the answers must be the same, but for the
+//! differences in `divergences.json`, each with its reason. A case is a function of its number, so
+//! a failure names all that is needed to repeat it.
 //!
-//! Without Go the test passes and says so, unless `IMEX_REQUIRE_GO` is set.
+//! Without Go the test passes with a message, unless `IMEX_REQUIRE_GO` is set.
 #![cfg(feature = "inject")]
 #![expect(
     clippy::unwrap_used,
@@ -56,8 +55,8 @@ fn the_crate_agrees_with_the_go_library_except_for_the_listed_differences() {
     let cases: Vec<Case> = (0..CASES)
         .map(|number| Case::new(number, scratch.path(), &nodes))
         .collect();
-    let asked: Vec<_> = cases.iter().flat_map(Case::requests).collect();
-    let mut answers = go::answers(&go, &asked).into_iter();
+    let requests: Vec<_> = cases.iter().flat_map(Case::requests).collect();
+    let mut answers = go::answers(&go, &requests).into_iter();
     let table = Table::read();
     let mut tally = Tally::default();
     for case in &cases {
@@ -69,7 +68,7 @@ fn the_crate_agrees_with_the_go_library_except_for_the_listed_differences() {
     say(&tally.report());
     assert!(tally.unknown.is_empty(), "{}", tally.unknown.join("\n\n"));
     table.check(&tally.divergences);
-    // A generator that makes nothing but refusals would agree on everything.
+    // A generator of only refused cases would never disagree.
     assert!(
         tally.injected > CASES / 4,
         "{} were injected",

@@ -8,7 +8,7 @@ pub(crate) trait Draw {
     fn pick<T: Clone>(&mut self, choices: &[T]) -> T;
     /// True once in `n` times.
     fn once_in(&mut self, n: u32) -> bool;
-    /// As many as `how_many` says of what `make` makes.
+    /// As many values of `make` as `how_many` allows.
     fn several<T>(
         &mut self,
         how_many: std::ops::Range<usize>,

@@ -82,7 +82,7 @@ fn declares_little(rng: &mut Rng) -> Value {
     ]})
 }
 
-/// Makes a spec that is valid no more, as a rule.
+/// Makes a spec invalid, as a rule.
 fn damage(rng: &mut Rng, spec: &mut Value) {
     type Damage = fn(&mut Value);
     let damages: [Damage; 16] = [

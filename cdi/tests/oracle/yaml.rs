@@ -52,8 +52,8 @@ fn write_value(text: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// Starts with a letter or slash, has nothing that YAML reads otherwise, and is
-/// none of YAML 1.1's words for true and false.
+/// Whether the text starts with a letter or slash, has no YAML syntax, and is not a YAML 1.1 word
+/// for true or false.
 fn is_plain(text: &str) -> bool {
     let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '=' | '-' | '_');

@@ -1,4 +1,4 @@
-//! Specs of any content that is valid.
+//! Specs with any valid content.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn device(name: String) -> impl Strategy<Value = Device> {
     })
 }
 
-/// Texts with what YAML and JSON write in ways of their own.
+/// Texts with characters that YAML and JSON write differently.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z]{1,8}",
@@ -50,8 +50,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Characters that readers of JSON and of YAML take for different things, among
-/// some that they do not.
+/// Characters that readers of JSON and YAML treat differently, among ordinary ones.
 fn odd() -> impl Strategy<Value = char> {
     select(vec![
         'a',

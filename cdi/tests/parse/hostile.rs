@@ -1,4 +1,4 @@
-//! Texts that cost more than they show.
+//! Short texts that are expensive to parse.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -7,7 +7,8 @@ use imex_cdi::{Spec, SpecError};
 
 const HEAD: &str = "cdiVersion: 0.6.0\nkind: vendor.com/class\n";
 
-/// Far more than reading takes, also in an emulator, and far less than what these texts ask for.
+/// Far more than reading takes, even in an emulator, and far less than expanding these texts would
+/// take.
 const GIVE_UP: Duration = Duration::from_secs(120);
 
 fn refused(text: &str) -> SpecError {

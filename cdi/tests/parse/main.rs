@@ -1,5 +1,4 @@
-//! `Spec::parse`: what it gives back, where it says a fault stands, and what it
-//! does with texts that are made to hurt.
+//! `Spec::parse`: its result, the position of faults, and hostile texts.
 #![cfg(feature = "inject")]
 #![expect(
     clippy::unwrap_used,
@@ -33,7 +32,7 @@ fn channels(count: u32) -> Spec {
     .unwrap()
 }
 
-/// The same JSON, where it is not taken for JSON.
+/// The same JSON, but parsed as YAML.
 fn as_yaml(json: &[u8]) -> Vec<u8> {
     [b"# YAML\n", json].concat()
 }
@@ -47,7 +46,7 @@ fn thousands_of_channels_are_read_back_as_json_and_as_yaml() {
 }
 
 #[test]
-fn a_list_has_no_place_for_entries_that_are_not_there() {
+fn a_list_reserves_no_unused_memory() {
     let edits = r#"{"env":["A="],"deviceNodes":[{"path":"/x"}],"mounts":[{"hostPath":"/x","containerPath":"/x","options":["ro"]}],"hooks":[{"hookName":"prestart","path":"/x","args":["x"],"env":["A="]}],"netDevices":[{"hostInterfaceName":"x","name":"x"}],"additionalGids":[1]}"#;
     let json = format!(
         r#"{{"cdiVersion":"1.1.0","kind":"example.com/x","devices":[{{"name":"x","containerEdits":{edits}}}]}}"#
@@ -82,8 +81,7 @@ fn count_mappings(value: &Value) -> usize {
     }
 }
 
-/// Has the mapping before which there are `left` others be the sequence of its
-/// values.
+/// Replaces the mapping after the first `left` ones by the sequence of its values.
 fn make_sequence(value: &mut Value, left: &mut usize) -> bool {
     match value {
         Value::Object(fields) if *left == 0 => {
@@ -109,7 +107,7 @@ proptest! {
         let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
         let pretty = serde_json::to_vec_pretty(&value).unwrap();
         prop_assert_eq!(&Spec::from_json(&pretty).unwrap(), &spec);
-        // Others escape nothing, which YAML does not read.
+        // serde_json escapes nothing here, and YAML cannot read some characters unescaped.
         if !json.windows(2).any(|pair| pair == br"\u") {
             prop_assert_eq!(&Spec::parse(&pretty).unwrap(), &spec);
         }

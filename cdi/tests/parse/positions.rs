@@ -1,8 +1,8 @@
-//! Field, line and column of what is wrong.
+//! Field, line and column of faults.
 
 use imex_cdi::Spec;
 
-/// A spec of one device with these edits, each on a line of its own from line 6.
+/// A spec of one device with these edits, each on its own line from line 6.
 fn yaml(edits: &[&str]) -> String {
     let edits: String = edits.iter().flat_map(|line| ["    ", line, "\n"]).collect();
     format!(
@@ -114,7 +114,7 @@ fn a_syntax_error_has_its_position() {
 
 // req: CDI-18
 #[test]
-fn what_readers_take_for_different_texts_is_refused_where_it_stands() {
+fn ambiguous_texts_are_refused_with_their_position() {
     for (line, position, reason) in [
         ("env: &e [A=b]", (6, 13), "has an anchor (`&`)"),
         ("<<: {env: [A=b]}", (6, 5), "has a merge key (`<<`)"),
@@ -193,7 +193,7 @@ fn a_number_or_boolean_in_place_of_a_text_is_read_only_if_every_reader_keeps_its
             &with(name),
             Some("devices[0].name"),
             (4, 9),
-            &format!("devices[0].name: `{name}` is not a text for all readers, put it in quotes"),
+            &format!("devices[0].name: `{name}` is not an unambiguous text: put it in quotes"),
         );
     }
 }
@@ -214,7 +214,7 @@ fn many_small_faults_do_not_make_a_long_list() {
 }
 
 #[test]
-fn a_version_from_the_future_says_which_there_are() {
+fn the_error_for_a_future_version_lists_the_known_ones() {
     let text = yaml(&["env: [A=b]"]).replace("0.5.0", "9.0.0");
     let error = Spec::parse(text.as_bytes()).unwrap_err();
     assert_eq!(error.field(), Some("cdiVersion"));

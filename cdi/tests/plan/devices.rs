@@ -1,5 +1,4 @@
-//! Device nodes: what is taken from the host, whom they belong to, and what
-//! the device cgroup allows.
+//! Device nodes: values from the host, owners, and what the device cgroup allows.
 
 use imex_cdi::{DeviceType, HostDevice, HostNode, PlanError};
 use serde_json::{Value, json};

@@ -1,5 +1,4 @@
-//! What no edit names stays as it is: keys that OCI does not have, their
-//! order, and numbers.
+//! Fields that no edit names are unchanged: keys unknown to OCI, their order, and numbers.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -68,9 +67,9 @@ prop_compose! {
     }
 }
 
-/// Every value of `before` stands in `after` under the same keys; members stand
-/// in the same order, with new ones only after them. A list keeps its items, in
-/// order, with new ones only after them.
+/// Whether every value of `before` is in `after` under the same keys, with members in the same
+/// order and new ones only after them. A list keeps its items, in order, with new ones only after
+/// them.
 fn keeps(before: &Value, after: &Value) -> bool {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {

@@ -77,7 +77,7 @@ fn a_plan_for_no_device_changes_nothing() {
     assert_eq!(host.inject(&[], &json!({"x": 1})), json!({"x": 1}));
 }
 
-/// What anybody may have written into a spec or a config, or named a file.
+/// Text that any user may have put into a spec, a config or a file name.
 const UNSEEN: &str = "\n\u{1b}[31m\u{202e}\u{200b}";
 const SHOWN: &str = "\\n\\u{1b}[31m\\u{202e}\\u{200b}";
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::Host;
 
-/// The keys that edits look at, and one that they do not.
+/// The keys that edits use, and one that they do not.
 const KEYS: [&str; 14] = [
     "process",
     "user",

@@ -34,7 +34,7 @@ fn read(config: &Value) -> Spec {
     serde_json::from_value(config.clone()).unwrap()
 }
 
-/// The type's answer is what the JSON's answer is when it is read into the type.
+/// The type's result equals the JSON's result, read into the type.
 #[test]
 fn both_forms_of_a_config_become_the_same() {
     let full = json!({

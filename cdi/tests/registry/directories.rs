@@ -1,4 +1,4 @@
-//! What becomes of directories.
+//! How directories are handled.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

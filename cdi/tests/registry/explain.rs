@@ -58,7 +58,7 @@ fn the_winner_and_the_files_that_it_shadows_are_named() {
 }
 
 #[test]
-fn files_in_conflict_name_each_other_and_what_they_take_along() {
+fn files_in_conflict_name_each_other_and_the_files_that_they_void() {
     let host = Host::new();
     host.spec("low/a.json", &["red"]);
     for file in ["high/b.json", "high/c.json", "high/d.json"] {
@@ -149,7 +149,7 @@ fn an_unreadable_file_is_no_candidate_for_a_device_that_resolves() {
     assert!(
         looped
             .map(LoadError::hint)
-            .any(|hint| hint.contains("back to itself"))
+            .any(|hint| hint.contains("points to itself"))
     );
 }
 

@@ -1,4 +1,4 @@
-//! Which files count, and what odd ones do.
+//! Which files count, and how odd ones are handled.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -10,8 +10,7 @@ use nix::sys::stat::Mode;
 
 use crate::host::{Host, KIND, spec};
 
-/// What the host's only file says once a good one stands beside it, which must
-/// still count.
+/// Loads the host's odd file with a valid one beside it, which must still count.
 fn load(host: &Host) -> Registry {
     host.spec("high/zz-good.json", &["good"]);
     let registry = host.load();
@@ -143,7 +142,7 @@ fn a_named_pipe_a_socket_and_a_device_are_errors_and_never_block() {
 #[test]
 fn a_file_whose_reading_fails_is_an_error_of_that_file() {
     let host = Host::new();
-    // A regular file that has nothing to read at its start.
+    // A regular file that cannot be read at its start.
     symlink("/proc/self/mem", host.path("high/a.json")).unwrap();
     assert!(matches!(error_of(&load(&host)), LoadError::Read { .. }));
 }
@@ -166,7 +165,7 @@ fn a_file_may_be_as_long_as_the_limit_and_no_longer() {
     assert!(
         error
             .to_string()
-            .ends_with("high/a.json has 1048577 bytes, and no device spec is longer than 1048576")
+            .ends_with("high/a.json has 1048577 bytes; the limit is 1048576")
     );
 }
 
@@ -176,7 +175,7 @@ fn a_directory_of_endless_specs_is_read_no_further_than_a_directory_of_small_one
     let host = Host::new();
     host.spec("high/small.json", &["red"]);
     for number in 0..20 {
-        // Without content on the disk; nobody has the memory to read it.
+        // A sparse file, too large for any memory.
         let file = fs::File::create(host.path(&format!("high/{number}.json"))).unwrap();
         file.set_len(1 << 40).unwrap();
     }

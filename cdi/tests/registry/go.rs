@@ -1,7 +1,7 @@
-//! The Go library on the same directories, among them odd ones.
+//! The registry, compared with the Go library on generated directories, including odd ones.
 //!
 //! `../oracle` has the program, which is built with the user's Go. Without Go
-//! the test passes and says so, unless `IMEX_REQUIRE_GO` is set.
+//! the test passes with a message, unless `IMEX_REQUIRE_GO` is set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ use crate::go_tool::Go;
 
 const HOSTS: usize = 1_000;
 
-/// What stands under a name in a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone)]
 enum Entry {
     Spec(&'static str, BTreeSet<&'static str>),
@@ -28,7 +28,7 @@ enum Entry {
     Directory,
 }
 
-/// What stands where a CDI directory should.
+/// The file at the path of a CDI directory.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Directory,
@@ -47,7 +47,7 @@ struct Dir {
     entries: BTreeMap<String, Entry>,
 }
 
-/// What either implementation says of some directories.
+/// The answer of either implementation for some directories.
 #[derive(Debug, PartialEq)]
 struct Answer {
     /// Files that are bad or in conflict.
@@ -113,7 +113,7 @@ fn dir() -> impl Strategy<Value = Dir> {
         })
 }
 
-/// A spec whose devices say which file they come from.
+/// A spec whose devices have their file's path in a variable.
 fn spec(kind: &str, devices: &BTreeSet<&str>, path: &Path) -> String {
     let device = |name: &&str| {
         let env = format!("{kind}#{name}={}", path.display());
@@ -183,8 +183,8 @@ fn ours(registry: &Registry) -> Answer {
     }
 }
 
-/// Go's answer. It does not say from which file a device is, but the device's
-/// environment variable does.
+/// Go's answer. The device's file is taken from its environment variable, because Go does not
+/// report it.
 fn gos(reply: &Value) -> Answer {
     let bad_files = reply["fileErrors"].as_object().unwrap();
     let env = reply["config"]["process"]["env"].as_array();
@@ -233,7 +233,7 @@ fn the_go_library_resolves_the_same_devices_of_the_same_directories() {
         let listed = reply["devices"].as_array().map_or(0, Vec::len);
         assert_eq!(listed, answer.devices.len(), "{request}\n{reply}");
     }
-    // A generator of nothing but empty directories would agree on everything.
+    // A generator of only empty directories would never disagree.
     let (devices, bad): (Vec<_>, Vec<_>) = answers
         .iter()
         .map(|answer| (answer.devices.len(), answer.bad_files.len()))

@@ -1,4 +1,4 @@
-//! Precedence against the plainest description of it.
+//! Precedence, compared with its simplest model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::host::{Host, lamp};
 
 const DEVICES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// What is in a file: devices, or something that is no spec.
+/// The content of a file: devices, or an invalid spec.
 type Content = Option<BTreeSet<&'static str>>;
 
 /// Files by directory.

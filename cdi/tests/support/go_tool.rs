@@ -7,8 +7,8 @@ use std::process::Command;
 pub(crate) struct Go;
 
 impl Go {
-    /// None where there is no Go: the caller's test passes, and says past libtest's
-    /// capture what was `skipped`. With `IMEX_REQUIRE_GO` set it fails instead.
+    /// Returns `None` without Go: the caller's test passes, and prints past libtest's capture what
+    /// was `skipped`. With `IMEX_REQUIRE_GO` set it fails instead.
     pub(crate) fn find(skipped: &str) -> Option<Self> {
         if Command::new("go").arg("version").output().is_ok() {
             return Some(Self);
@@ -22,17 +22,17 @@ impl Go {
         None
     }
 
-    /// What the program answers to these lines of JSON, a line to each. `arguments` of
-    /// `go run` name its package in the directory below `tests`. Offline once the modules
-    /// are in Go's cache, which is the user's.
+    /// The program's answers to these lines of JSON, a line for each. `arguments` of `go run` name
+    /// its package in the directory below `tests`. Offline once the modules are in Go's cache,
+    /// which is the user's.
     #[expect(
         clippy::unused_self,
         reason = "there is one only if there is a tool chain"
     )]
     pub(crate) fn ask(&self, directory: &str, arguments: &[&str], lines: &str) -> String {
-        let mut asked = tempfile::tempfile().unwrap();
-        asked.write_all(lines.as_bytes()).unwrap();
-        asked.rewind().unwrap();
+        let mut input = tempfile::tempfile().unwrap();
+        input.write_all(lines.as_bytes()).unwrap();
+        input.rewind().unwrap();
         let out = Command::new("go")
             .arg("run")
             .args(arguments)
@@ -40,7 +40,7 @@ impl Go {
             .env("GOFLAGS", "-mod=readonly -buildvcs=false")
             .env("GOTOOLCHAIN", "local")
             .env("CGO_ENABLED", "0")
-            .stdin(asked)
+            .stdin(input)
             .output()
             .unwrap();
         assert!(

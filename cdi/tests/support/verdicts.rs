@@ -1,4 +1,4 @@
-//! Texts of specs, and what CDI's library in Go makes of them.
+//! Texts of specs, and the results of CDI's Go library for them.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ pub(crate) struct Case {
     /// The spec that the library holds, if it reads the text.
     pub(crate) go: Option<Value>,
     pub(crate) go_refuses: Option<String>,
-    /// Why it is read otherwise here.
+    /// Why this crate reads it differently.
     pub(crate) differs: Option<String>,
 }
 
@@ -52,18 +52,18 @@ pub(crate) fn read_cases(text: &str) -> Vec<Case> {
 /// Cases of these texts, one of JSON on each line.
 #[allow(dead_code, reason = "not every test asks for it")]
 pub(crate) fn questions(texts: &[Vec<u8>]) -> String {
-    let mut asked = String::new();
+    let mut requests = String::new();
     for (at, text) in texts.iter().enumerate() {
         let hex = text.iter().fold(String::new(), |mut hex, byte| {
             write!(hex, "{byte:02x}").unwrap();
             hex
         });
-        writeln!(asked, "{}", json!({"name": at.to_string(), "hex": hex})).unwrap();
+        writeln!(requests, "{}", json!({"name": at.to_string(), "hex": hex})).unwrap();
     }
-    asked
+    requests
 }
 
-/// Texts of these cases that Go reads, with pieces that YAML's readers may take differently.
+/// Texts of these cases that Go reads, with pieces that YAML readers may read differently.
 #[allow(dead_code, reason = "not every test asks for it")]
 pub(crate) fn mutants(count: usize, is_source: impl Fn(&Case) -> bool) -> Vec<Vec<u8>> {
     const PIECES: [&str; 36] = [

@@ -35,10 +35,10 @@ impl FromStr for Channels {
             if last < first {
                 return Err(format!("the range {part} ends before it begins"));
             }
-            // Checked before the range is expanded, however long it is.
+            // Before the range is expanded, which may be very long.
             ChannelId::new(last).map_err(|_| {
                 let limit = ChannelId::LIMIT;
-                format!("channel {last} is not below {limit}, the most that a driver can have")
+                format!("channel {last} is not below {limit}, the highest possible channel count")
             })?;
             ids.extend((first..=last).filter_map(|id| ChannelId::new(id).ok()));
         }

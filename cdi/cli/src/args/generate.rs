@@ -50,16 +50,16 @@ pub(crate) struct Generate {
     pub(crate) gid: Option<u32>,
     #[arg(long, value_name = "MODE", value_parser = file_mode, help = ABOUT_MODE)]
     pub(crate) file_mode: Option<u32>,
-    /// The spec's cdiVersion; min is the lowest that supports the fields in use,
-    /// which most runtimes can load.
+    /// The spec's cdiVersion; min is the lowest that supports the fields in use, so that most
+    /// runtimes can load the file.
     #[arg(long, value_name = "min|X.Y.Z", default_value = "min")]
     pub(crate) version: OrMin,
     /// The output format. Files for runtimes should be JSON: a truncated JSON file
     /// is never mistaken for a complete one.
     #[arg(long, value_enum, default_value = "json")]
     pub(crate) format: Format,
-    /// The file to write, atomically and durably; - is stdout. Its directory has to
-    /// exist. In a --spec-dir, a device that another file defines is refused.
+    /// The file to write, atomically and durably; - is stdout. Its directory must exist. In a
+    /// --spec-dir, a device that another file already defines is refused.
     #[arg(long, value_name = "PATH", default_value = "-")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -82,10 +82,10 @@ pub(crate) enum OrMin {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// The runtime makes it from the numbers; the host needs no node. Not for
-    /// containers in a user namespace.
+    /// The runtime creates the node from major and minor; the host needs none. Not for containers
+    /// in a user namespace.
     Mknod,
-    /// It is the host's node, which must exist when a container starts.
+    /// The container gets the host's node, which must exist when it starts.
     HostPath,
 }
 
@@ -105,7 +105,7 @@ impl FromStr for MajorArg {
             return Ok(Self::Auto);
         }
         let number = text.parse::<u32>();
-        let number = number.map_err(|_| "it is neither auto nor a number")?;
+        let number = number.map_err(|_| "expected auto or a number")?;
         let major = Major::new(number).map_err(|error| error.to_string())?;
         Ok(Self::Value(major))
     }
@@ -124,10 +124,10 @@ impl FromStr for OrMin {
     }
 }
 
-/// Not empty: a runtime would take that for all permissions.
+/// Rejects an empty text, which runtimes read as all permissions.
 fn permissions(text: &str) -> Result<Permissions, String> {
     if text.is_empty() {
-        return Err("it is empty, which runtimes take for rwm".to_owned());
+        return Err("it is empty, which runtimes read as rwm".to_owned());
     }
     text.parse()
         .map_err(|error: imex_cdi::UnknownPermission| error.to_string())
@@ -138,7 +138,7 @@ fn file_mode(text: &str) -> Result<u32, String> {
     u32::from_str_radix(digits, 8)
         .ok()
         .filter(|mode| *mode <= 0o777 && !digits.starts_with('+'))
-        .ok_or_else(|| "it is not an octal number up to 777".to_owned())
+        .ok_or_else(|| "expected an octal number up to 777".to_owned())
 }
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
-//! Devices by name, by kind or by a pattern of them.
+//! Devices selected by name, kind or pattern.
 
 use std::str::FromStr;
 
 use imex_cdi::{DeviceName, Kind};
 
-/// The devices that an argument stands for: `[VENDOR/]CLASS[=DEVICE]`, each part a glob; any
-/// vendor, and every device, if the part is left out. A device's full name is one, too.
+/// A selection of devices: `[VENDOR/]CLASS[=DEVICE]`, each part a glob. Without VENDOR it matches
+/// any vendor, without DEVICE every device. A full device name is a selection, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// As it was given.
+    /// The argument's text.
     pub(crate) text: String,
     vendor: Glob,
     class: Glob,
     device: Glob,
 }
 
-/// Of one part of a name: `*`, `?` and sets such as `[0-3]` or `[^a]`.
+/// A glob for one part of a name: `*`, `?` and sets such as `[0-3]` or `[^a]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Glob(Vec<Token>);
 
@@ -26,12 +26,12 @@ enum Token {
     Any,
     /// `*`
     Rest,
-    /// Ranges, and whether it is of other characters than those.
+    /// Character ranges, and whether the set is negated.
     Set(Vec<(char, char)>, bool),
 }
 
-/// Why a set of characters is none.
-const BAD_SET: &str = "a [ without its ], or without anything in it";
+/// The error for an invalid set of characters.
+const BAD_SET: &str = "a [ without ], or empty brackets";
 
 // === impl Wanted ===
 
@@ -55,7 +55,7 @@ impl FromStr for Wanted {
         let is_part = |part: &str| !part.is_empty() && part.chars().all(is_pattern_char);
         if ![vendor, class, device].into_iter().all(is_part) {
             return Err(format!(
-                "{text:?} is no device (vendor/class=device), kind (vendor/class) or pattern (gpu=*)"
+                "{text:?} is not a device (vendor/class=device), kind (vendor/class) or pattern (gpu=*)"
             ));
         }
         Ok(Self {
@@ -67,7 +67,7 @@ impl FromStr for Wanted {
     }
 }
 
-/// What names are made of, and what stands for it.
+/// Characters of names and of globs.
 fn is_pattern_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-.:*?[]^".contains(c)
 }
@@ -75,8 +75,7 @@ fn is_pattern_char(c: char) -> bool {
 // === impl Glob ===
 
 impl Glob {
-    /// Goes back to the last `*` only: what an earlier one takes more, that one can take
-    /// as well.
+    /// Backtracks to the last `*` only: it can match whatever an earlier one would.
     fn matches(&self, name: &str) -> bool {
         let (mut tokens, mut name) = (self.0.as_slice(), name.chars());
         let mut last_rest = None;
@@ -150,7 +149,7 @@ impl Token {
         let mut chars = text.chars().peekable();
         while let Some(low) = chars.next() {
             let mut high = low;
-            // A last `-` is itself.
+            // A trailing `-` is literal.
             if chars.peek() == Some(&'-') {
                 chars.next();
                 match chars.next() {
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_stands_for_the_devices_that_it_describes() {
+    fn a_pattern_matches_the_devices_that_it_describes() {
         for (pattern, name) in [
             ("*", "nvidia.com/gpu=0"),
             ("*/*=*", "nvidia.com/gpu=0"),
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_part_of_no_name_is_refused() {
+    fn a_pattern_that_no_name_can_match_is_refused() {
         for text in [
             "",
             "=0",
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_many_stars_is_matched_in_time() {
+    fn a_pattern_of_many_stars_is_matched_quickly() {
         let pattern = format!("gpu={}b", "*a".repeat(40));
         let name = format!("nvidia.com/gpu={}", "a".repeat(60));
         assert!(!matches(&pattern, &name));

@@ -1,4 +1,4 @@
-//! What arguments of several commands have in common.
+//! Arguments that several commands share.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use host_doctor::DEFAULT_KUBELET_ROOT;
 use imex_cdi::{DEFAULT_DIRS, NameError};
 
-/// The file that `-` stands for.
+/// The file for the argument `-`.
 pub(crate) const STDIN: &str = "/dev/stdin";
 
-/// What every command's help ends with.
+/// The end of every command's help.
 pub(super) const EXIT_CODES: &str = "\
-Exit codes: 0 nothing is wrong, 1 something is (see the output), 2 wrong usage,
+Exit codes: 0 no problem found, 1 problems found (see the output), 2 wrong usage,
 3 a file cannot be read or written, 4 a CDI name cannot be resolved.";
 
 /// Where a host's CDI specs are.
@@ -51,7 +51,7 @@ pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// A CDI name, or why it is not valid and what to do about it.
+/// Parses a CDI name; the error includes the hint.
 pub(super) fn cdi_name<T: FromStr<Err = NameError>>(text: &str) -> Result<T, String> {
     text.parse()
         .map_err(|error: NameError| format!("{error}; {}", error.hint()))

@@ -37,16 +37,15 @@ pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result
                 [file] => print_canonical(file, stdout),
                 files => {
                     let count = files.len();
-                    let message =
-                        format!("--canonical prints the bytes of one file, and {count} are named");
-                    Err(Failure::new(Outcome::Usage, message).hint("name one file"))
+                    let message = format!("--canonical takes one file, not {count}");
+                    Err(Failure::new(Outcome::Usage, message).hint("pass one file"))
                 }
             }
         }
     }
 }
 
-/// The file in which the node's plugin has its records.
+/// The path of this node's checkpoint.
 fn own(node: &NodeCheckpoint) -> Result<PathBuf, Failure> {
     let host = open_host(&node.root)?;
     let kubelet = node.kubelet.path.to_string_lossy();
@@ -69,7 +68,7 @@ fn verify(paths: &[PathBuf], stdout: &mut impl Write) -> Result<Outcome, Failure
         let verdict = match Contents::read(path) {
             Ok(Contents::Own(_)) => "OK".to_owned(),
             Ok(Contents::Foreign { drivers, .. }) => {
-                format!("OK: another driver's: {}", drivers.join(", "))
+                format!("OK: checkpoint of another driver: {}", drivers.join(", "))
             }
             Ok(Contents::Damaged(damaged)) => {
                 is_clean = false;
@@ -101,17 +100,17 @@ fn print_canonical(path: &Path, stdout: &mut impl Write) -> Result<Outcome, Fail
             let drivers = drivers.join(", ");
             let message = format!("{path} is the checkpoint of another driver ({drivers})");
             return Err(Failure::new(Outcome::Io, message)
-                .hint("only that driver knows the bytes that it would write"));
+                .hint("--canonical supports only checkpoints of compute-domain.nvidia.com"));
         }
         Contents::Damaged(damaged) => {
             let message = format!("{path} is damaged: {}", damaged.description());
             return Err(Failure::new(Outcome::Findings, message)
-                .hint("`cdi-gen checkpoint show` prints what survives"));
+                .hint("`cdi-gen checkpoint show` prints the claims that are still readable"));
         }
     };
     let bytes = checkpoint.encode().map_err(|error| {
         Failure::caused_by(Outcome::Findings, format!("cannot encode {path}"), &error)
-            .hint("report it, with the file")
+            .hint("this is a bug; please report it with the file")
     })?;
     stdout.write_all(&bytes).map_err(Failure::stdout)?;
     Ok(Outcome::Clean)

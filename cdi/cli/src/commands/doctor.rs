@@ -1,4 +1,4 @@
-//! `cdi-gen doctor`: what is wrong with a GPU host, causes first.
+//! `cdi-gen doctor`: finds faults of a GPU host, causes first.
 
 mod bundle;
 mod report;

@@ -53,16 +53,17 @@ fn check(args: &Generate) -> Result<(), Failure> {
     let kind = &args.kind;
     if OneLetter::of(kind).is_some() {
         let message = format!(
-            "{kind} has a part of one letter, on which Go's CDI library panics (up to 1.1.0)"
+            "{kind} has a one-letter vendor or class, on which Go's CDI library panics (up to \
+             1.1.0)"
         );
         return Err(Failure::new(Outcome::Usage, message).hint(
-            "give vendor and class two characters or more: every runtime of the host would fail on \
-             the file",
+            "use at least two characters for vendor and class: every runtime on the host would \
+             crash on the file",
         ));
     }
     if args.mode == Mode::HostPath && args.major != MajorArg::Auto {
-        let message = "--major has no meaning with --mode host-path: the node is the host's";
-        return Err(Failure::new(Outcome::Usage, message).hint("leave --major out"));
+        let message = "--major cannot be used with --mode host-path, which uses the host's node";
+        return Err(Failure::new(Outcome::Usage, message).hint("omit --major"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `cdi-gen hook`: refuses a container, as a hook of an OCI runtime.
+//! `cdi-gen hook`: an OCI runtime hook that refuses containers with channels they do not own.
 //!
 //! ```text
 //!  stdin: state ──► bundle's config.json ──► RequestedChannels ──► their owners ──► exit code
@@ -6,9 +6,9 @@
 //!                                                              --allow: any other
 //! ```
 //!
-//! Most containers ask for no channel: for them nothing but the config and `/proc/devices`
-//! is read. Those that name CDI devices are looked up in all specs of the host, as the guard
-//! does: NVIDIA's runtime has settings of its own for which file wins.
+//! Most containers request no channel; for them, only the config and `/proc/devices` are read.
+//! Names of CDI devices are looked up in all specs of the host, as in the NRI guard: NVIDIA's
+//! runtime has its own settings for which file wins.
 
 mod container;
 mod records;
@@ -32,10 +32,10 @@ use crate::args::{Channels, CreateRuntime, HookCommand, KubeletRoot};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 
-/// Longer than any state: its annotations are those of the config.
+/// Longest container state that is read, in bytes; a state repeats the config's annotations.
 const MAX_STATE_LEN: u64 = 16 << 20;
 
-/// What is needed of a container's state, as an OCI runtime writes it to its hooks.
+/// The needed part of the container state that an OCI runtime passes to its hooks.
 #[derive(Debug, Deserialize)]
 struct State {
     /// The bundle's directory.
@@ -46,16 +46,17 @@ pub(super) fn run(command: HookCommand) -> Result<Outcome, Failure> {
     let HookCommand::CreateRuntime(args) = command;
     let (warn, timeout) = (args.warn, args.timeout);
     let (answer, answered) = mpsc::channel();
-    // Ends with the process: reading may block for ever, and must not keep a container.
+    // The thread ends with the process: a read may block forever, and must not hold up the
+    // container.
     thread::spawn(move || {
-        // Nobody listens after the timeout.
+        // After the timeout there is no receiver.
         let _ = answer.send(check(&args));
     });
     let late = || {
         let seconds = timeout.as_secs();
         let message =
-            format!("the check of the container's IMEX channels took longer than {seconds} s");
-        let hint = "look for a file system that does not answer, or raise --timeout";
+            format!("checking the container's IMEX channels took longer than {seconds} s");
+        let hint = "check for a hanging file system, or raise --timeout";
         Err(Failure::new(Outcome::Io, message).hint(hint))
     };
     let checked = answered.recv_timeout(timeout).unwrap_or_else(|_| late());
@@ -68,8 +69,8 @@ pub(super) fn run(command: HookCommand) -> Result<Outcome, Failure> {
     checked.map(|()| Outcome::Clean)
 }
 
-/// Reads standard input to its end, whatever it is: a runtime that cannot write it all may
-/// take that for the hook's end.
+/// Reads standard input to its end: a runtime that cannot write all of it may assume that the hook
+/// has exited.
 fn read_state() -> Result<State, Failure> {
     let unreadable = |error: io::Error| {
         let what = "cannot read the container's state from standard input";
@@ -81,15 +82,15 @@ fn read_state() -> Result<State, Failure> {
         let limited = (&mut stdin).take(MAX_STATE_LEN).read_to_end(&mut bytes);
         limited.map_err(unreadable)?;
         if io::copy(&mut stdin, &mut io::sink()).map_err(unreadable)? > 0 {
-            let message = "standard input is longer than the state of a container is";
+            let message = "standard input is too long for a container state";
             return Err(Failure::new(Outcome::Io, message));
         }
         serde_json::from_slice(&bytes).map_err(|error| {
-            let what = "standard input is not the state of a container";
+            let what = "standard input is not a container state";
             Failure::caused_by(Outcome::Io, what, &error)
         })
     };
-    let hint = "have an OCI runtime run it as a hook of createRuntime";
+    let hint = "configure it as a createRuntime hook of an OCI runtime";
     read().map_err(|failure: Failure| failure.hint(hint))
 }
 
@@ -110,12 +111,12 @@ fn check(args: &CreateRuntime) -> Result<(), Failure> {
         }
     }
     match open {
-        // Whatever the names are, it is allowed.
+        // Every channel is allowed, whatever the names resolve to.
         Some(_) if pod.is_none() && args.allow == Some(Channels::All) => Ok(()),
         Some(reason) => Err(Failure::new(
             Outcome::Io,
             format!(
-                "it cannot be found out which IMEX channels the container asks for: it names CDI \
+                "cannot determine which IMEX channels the container requests: it names CDI \
                  devices, and {reason}"
             ),
         )),
@@ -123,7 +124,7 @@ fn check(args: &CreateRuntime) -> Result<(), Failure> {
     }
 }
 
-/// What the container asks for, and why it may ask for more.
+/// Returns the requested channels, and why there may be more.
 fn asked(container: &Container, specs: &HostSpecs) -> (RequestedChannels, Option<String>) {
     let host = &specs.host;
     let major = host
@@ -137,12 +138,11 @@ fn asked(container: &Container, specs: &HostSpecs) -> (RequestedChannels, Option
         None
     });
     let names = names.into_inner();
-    // A device by its numbers alone is a channel only by the major, which a host without
-    // the list does not tell.
+    // A device given by numbers is recognized only by its major, which /proc/devices lists.
     let by_major = view.rules.iter().any(|rule| rule.major.is_some());
     if host.majors().is_none() && (by_major || !view.devices.is_empty()) {
-        let reason = "the majors of its devices are not known: /proc/devices of this host (below \
-                      --root) cannot be read";
+        let reason = "device majors are unknown: /proc/devices of this host (below --root) cannot \
+                      be read";
         return (asked, Some(reason.to_owned()));
     }
     if names.is_empty() {
@@ -164,7 +164,7 @@ fn check_pod(
     if found.is_empty() {
         return Ok(());
     }
-    // What survives of a damaged checkpoint may explain a channel, but not the lack of one.
+    // Records from a damaged checkpoint can show an owner, but not that there is none.
     records.check_whole()?;
     let message = sentence(&found, asked.every_device);
     Err(Failure::new(Outcome::Findings, message))
@@ -181,10 +181,10 @@ fn check_allowed(asked: &RequestedChannels, allowed: Option<&Channels>) -> Resul
     if found.is_empty() {
         return Ok(());
     }
-    // For a container that is of no pod.
+    // The container belongs to no pod.
     let message = format!(
-        "{}, which this host's hook does not allow; start it without, or name the channels in the \
-         hook's --allow",
+        "{}, which this host's hook does not allow; start the container without, or list the \
+         channels in the hook's --allow",
         asks_for(&found),
     );
     Err(Failure::new(Outcome::Findings, message))

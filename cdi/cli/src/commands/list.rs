@@ -50,7 +50,7 @@ impl Report for ListReport<'_> {
 }
 
 fn row(device: &DeviceReport<'_>) -> [String; 7] {
-    // The worst of them: the table is for finding problems.
+    // Show the worst node: the table is for finding problems.
     let worst = device.nodes.iter().max_by_key(|node| node.state);
     let host = match worst {
         Some(node) if node.state.is_bad() || !device.lacks_paths => node.host_side(),
@@ -73,8 +73,7 @@ fn row(device: &DeviceReport<'_>) -> [String; 7] {
     ]
 }
 
-/// The channels that a container gets, and those of the claim's record if it should get
-/// others.
+/// The channels that a container gets, and those of the claim's record if they differ.
 fn channels(nodes: &[NodeReport], record: Option<&RecordFacts>) -> String {
     let opened = nodes.iter().filter_map(|node| node.channel);
     let opened: BTreeSet<u32> = opened.filter_map(|it| u32::try_from(it).ok()).collect();
@@ -89,7 +88,7 @@ fn channels(nodes: &[NodeReport], record: Option<&RecordFacts>) -> String {
     }
 }
 
-/// What the table has no row or no column for.
+/// Reports problems that the table has no row or column for.
 fn note_problems(report: &ListReport<'_>, registry: &Registry, all: bool) {
     let of_dirs = report.dirs.iter().filter_map(|dir| dir.error.as_ref());
     let of_files = report.files.iter().filter_map(|file| file.error.as_ref());

@@ -1,4 +1,4 @@
-//! `cdi-gen show`: one device, or one file, with all that a container gets.
+//! `cdi-gen show`: one device or file, with everything that a container gets from it.
 
 mod edits;
 
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Show, stdout: &mut impl Write) -> Result<Outcome, Failu
     Ok(Outcome::of(bad.is_empty()))
 }
 
-/// An error if it is no file, but may be a part of a device's name, a kind or a pattern.
+/// Returns an error if `path` is not a file, but may be part of a device name, a kind or a pattern.
 fn refuse_device_name(path: &Path, specs: &HostSpecs) -> Result<(), Failure> {
     let is_spec = ["json", "yaml", "yml"].map(|end| path.extension() == Some(end.as_ref()));
     let is_name = |text: &&str| {
@@ -94,7 +94,7 @@ fn refuse_device_name(path: &Path, specs: &HostSpecs) -> Result<(), Failure> {
         return Ok(());
     };
     let whole = selection::named(&specs.registry(), name);
-    // What is no name of a device, and has nothing of one, is a file that does not exist.
+    // Text that neither matches a device nor looks like a name is a missing file.
     let is_file = whole.is_empty() && !name.contains(['=', '*']);
     let outcome = if is_file {
         Outcome::Io
@@ -104,7 +104,7 @@ fn refuse_device_name(path: &Path, specs: &HostSpecs) -> Result<(), Failure> {
     let message =
         format!("{name} is neither a file nor the full name of a device (vendor/class=device)");
     let hint = match whole.as_slice() {
-        [] => "`cdi-gen list` has the devices; of a file, check the path".to_owned(),
+        [] => "run `cdi-gen list` for the devices; for a file, check the path".to_owned(),
         names => selection::write_hint(names),
     };
     Err(Failure::new(outcome, message).hint(hint))

@@ -1,4 +1,4 @@
-//! `cdi-gen validate`: what is wrong with specs, before a container fails.
+//! `cdi-gen validate`: finds errors in specs before a container fails.
 
 mod check;
 mod report;
@@ -19,7 +19,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::output::print;
 use crate::terminal::note;
 
-/// How many files could not be read, of how many.
+/// The number of unreadable files, and of all files.
 #[derive(Default)]
 struct UnreadFiles {
     unread: usize,
@@ -46,21 +46,21 @@ pub(super) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Fa
         return Err(Failure::unread(unread, files));
     }
     if report.files.is_empty() && report.findings.is_empty() {
-        // Which is not the same as nothing wrong.
+        // Finding no spec is not the same as finding no error.
         let dirs = report.dirs.join(", ");
-        let nothing = format!("no CDI spec was checked: there is none in {dirs}");
+        let nothing = format!("no CDI spec found in {dirs}: nothing was checked");
         if is_named {
             return Err(Failure::new(Outcome::Io, nothing)
                 .hint("runtimes read files that end in .json or .yaml; check the path"));
         }
-        // A host without specs is a sound one.
+        // A host without specs is healthy.
         note(&nothing);
     }
     Ok(Outcome::of(report.findings.is_empty()))
 }
 
 /// Adds every input to the report, or the host's specs if there is none.
-/// Reports those that cannot be read, and returns how many of how many that are.
+/// Reports inputs that cannot be read, and returns their number and that of all.
 fn examine(
     inputs: Vec<PathBuf>,
     specs: &HostSpecs,
@@ -125,8 +125,8 @@ fn examine_dirs(
     check::conflicts(registry, findings);
 }
 
-/// A directory that is named here is meant, although a runtime would not follow
-/// a CDI directory that is a link.
+/// Follows a link to a directory that the user named, although a runtime would not follow a CDI
+/// directory that is a link.
 fn unlinked(dir: PathBuf) -> PathBuf {
     if dir.is_symlink() {
         fs::canonicalize(&dir).unwrap_or(dir)
@@ -138,7 +138,7 @@ fn unlinked(dir: PathBuf) -> PathBuf {
 // === impl UnreadFiles ===
 
 impl UnreadFiles {
-    /// The files of directories, and directories that cannot be listed.
+    /// Adds the files of directories, and directories that cannot be listed.
     fn add(&mut self, registry: &Registry) {
         let unlisted = registry
             .dirs()

@@ -1,5 +1,5 @@
-//! `cdi-gen why`: why a CDI name resolves, or why it does not: every file that could define
-//! the device, names that are nearly right, and the fix.
+//! `cdi-gen why`: why a CDI name resolves, or why it does not: every file that could define the
+//! device, similar names, and the fix.
 
 mod fix;
 mod report;
@@ -29,11 +29,11 @@ pub(super) fn run(args: &Why, stdout: &mut impl Write) -> Result<Outcome, Failur
     })
 }
 
-/// The failure of a command that needs a device which does not resolve: what `why` says of it.
+/// The failure of a command whose device does not resolve, with the explanation of `why`.
 pub(super) fn unresolved(registry: &Registry, name: &QualifiedName) -> Failure {
     let report = WhyReport::new(registry, name);
     let failure = match report.answer {
-        Answer::Unknown => Failure::new(Outcome::Io, "it is unknown whether a device resolves"),
+        Answer::Unknown => Failure::new(Outcome::Io, "cannot determine whether a device resolves"),
         _ => Failure::new(Outcome::Unresolved, "a device does not resolve"),
     };
     Failure {

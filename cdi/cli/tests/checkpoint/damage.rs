@@ -7,21 +7,21 @@ use super::{changed, run, stdout};
 #[test]
 fn the_fix_depends_on_how_far_recovery_is_by_the_files_name() {
     let name = "02-channel-completed.json";
-    // In V1, so that every claim survives, and in V2, so that one may be lost.
+    // Damage in V1, which keeps every claim, and in V2, which may lose one.
     let in_v1 = changed(name, "worker-0", "worker-9");
     let in_v2 = changed(name, r#""namespace":"default""#, r#""namespace":"defaulT""#);
     for ((_dir, path), renamed, expected) in [
-        (&in_v1, "checkpoint.json", "and goes on with every claim"),
+        (&in_v1, "checkpoint.json", "and keeps using every claim"),
         (&in_v2, "checkpoint.json", "rebuilds what is missing"),
         (
             &in_v1,
             "checkpoint.json.damaged-v1-checksum",
-            "the plugin has set it aside and goes on with every claim",
+            "the plugin has set it aside and keeps using every claim",
         ),
         (
             &in_v2,
             "checkpoint.json.damaged-v2-checksum-2",
-            "the plugin has set it aside, and renames it to .settled-",
+            "the plugin has set it aside, rebuilds the missing records",
         ),
         (
             &in_v2,

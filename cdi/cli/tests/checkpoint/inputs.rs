@@ -10,7 +10,7 @@ use super::{GO_REWRITES_IDENTICALLY, cdi_gen, fixture, run, stderr, stdout};
 
 const SUBCOMMANDS: [&str; 3] = ["show", "verify --canonical", "verify"];
 
-/// Every subcommand says this on stderr, once, and ends with exit code 3.
+/// Every subcommand prints this on stderr, once, and ends with exit code 3.
 fn assert_refused(path: &Path, what: &str, fix: &str) {
     for subcommand in SUBCOMMANDS {
         let output = run(subcommand, &[path]);
@@ -27,11 +27,11 @@ fn assert_refused(path: &Path, what: &str, fix: &str) {
 #[test]
 fn a_missing_file_has_the_hint_to_check_the_path() {
     let dir = tempfile::tempdir().unwrap();
-    // Set aside from another name, or settled: of no use here.
+    // Set aside from another name, or settled: not listed.
     File::create(dir.path().join("other.json.damaged-empty")).unwrap();
     File::create(dir.path().join("checkpoint.json.settled-empty")).unwrap();
     let missing = dir.path().join("checkpoint.json");
-    assert_refused(&missing, "No such file", "; check the path, or name");
+    assert_refused(&missing, "No such file", "; check the path, or pass");
     assert_refused(
         Path::new("/nonexistent/x.json"),
         "No such file",
@@ -136,7 +136,7 @@ fn wrong_usage_is_exit_code_2() {
 }
 
 #[test]
-fn without_a_file_it_is_the_nodes_below_the_root_and_kubelets_root() {
+fn the_default_file_is_the_nodes_below_root_and_kubelet_root() {
     let root = tempfile::tempdir().unwrap();
     let kubelets = ["var/lib/kubelet", "var/lib/k0s/kubelet"];
     for (kubelet, name) in kubelets.iter().zip(GO_REWRITES_IDENTICALLY) {
@@ -188,7 +188,7 @@ fn a_node_without_a_checkpoint_is_one_clear_error() {
         assert_eq!(message.lines().count(), 1, "{message}");
         assert!(
             message.contains("compute-domain.nvidia.com/checkpoint.json")
-                && message.contains("or name kubelet's root with --kubelet-root"),
+                && message.contains("or pass kubelet's root with --kubelet-root"),
             "{message}"
         );
     }
@@ -202,7 +202,7 @@ fn the_checkpoint_of_another_driver_is_whole_and_not_damaged() {
     assert_eq!(verified.status.code(), Some(0));
     let verdict = stdout(&verified);
     assert!(
-        verdict.ends_with(": OK: another driver's: gpu.nvidia.com\n"),
+        verdict.ends_with(": OK: checkpoint of another driver: gpu.nvidia.com\n"),
         "{verdict}"
     );
     let shown = run("show", &[&file]);

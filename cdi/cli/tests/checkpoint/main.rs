@@ -41,7 +41,7 @@ fn run(subcommand: &str, files: &[&Path]) -> Output {
     cdi_gen().args(words).args(files).output().unwrap()
 }
 
-/// A fixture with one text in it exchanged, in a directory of its own.
+/// A fixture with one text replaced, in its own directory.
 fn changed(name: &str, from: &str, to: &str) -> (TempDir, PathBuf) {
     let text = fs::read_to_string(fixture(name)).unwrap();
     assert!(text.contains(from), "{from} is not in {name}");
@@ -51,7 +51,7 @@ fn changed(name: &str, from: &str, to: &str) -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-/// A text with the checksums that belong to it, which the verdict tells.
+/// A text with its right checksums, which the verdict prints.
 fn sealed(text: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("checkpoint.json");
@@ -108,7 +108,7 @@ fn the_checksum_that_does_not_match_is_named_with_both_numbers() {
     let file: Value = serde_json::from_str(&text).unwrap();
     let (v1, v2) = (&file["checksum"], &file["v2"]["checksum"]);
     for (part, stored) in [("V1", v1), ("V2", v2)] {
-        // The content is whole, so the number that belongs there is known.
+        // The content is intact, so the right number is known.
         let (_dir, path) = changed(name, &format!(r#""checksum":{stored}"#), r#""checksum":17"#);
         let output = run("verify", &[&path]);
         assert_eq!(output.status.code(), Some(1));
@@ -202,7 +202,7 @@ fn canonical_bytes_are_of_one_file() {
     assert_eq!(stdout(&output), "");
     assert_eq!(
         stderr(&output),
-        "cdi-gen: --canonical prints the bytes of one file, and 2 are named; name one file\n"
+        "cdi-gen: --canonical takes one file, not 2; pass one file\n"
     );
 }
 
@@ -287,7 +287,7 @@ fn a_file_of_this_boot_is_distinguished_from_others() {
 }
 
 #[test]
-fn of_a_damaged_file_show_prints_what_survives() {
+fn show_prints_the_readable_claims_of_a_damaged_file() {
     let (_dir, path) = changed(
         "02-channel-completed.json",
         r#""namespace":"default""#,
@@ -317,7 +317,7 @@ fn of_a_damaged_file_show_prints_what_survives() {
 }
 
 #[test]
-fn of_every_damaged_file_show_says_what_is_wrong_and_the_fix() {
+fn show_prints_the_damage_and_the_fix_of_every_damaged_file() {
     let name = "03-channel-started.json";
     let whole = fs::read_to_string(fixture(name)).unwrap();
     let unknown = whole.replace("PrepareStarted", "Paused\u{202e}");
@@ -391,18 +391,19 @@ fn a_file_cannot_send_commands_to_the_terminal() {
     ] {
         let output = cdi_gen().args(arguments).arg(&evil).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
-        let said = stdout(&output) + &stderr(&output);
-        assert!(!said.contains("\nb: OK"), "{said:?}");
+        let printed = stdout(&output) + &stderr(&output);
+        assert!(!printed.contains("\nb: OK"), "{printed:?}");
         assert!(
-            said.chars()
+            printed
+                .chars()
                 .all(|c| c == '\n' || c.is_ascii_graphic() || c == ' '),
-            "{said:?}"
+            "{printed:?}"
         );
     }
 }
 
 #[test]
-fn nor_can_a_string_in_it() {
+fn a_string_in_a_file_cannot_send_commands_to_the_terminal() {
     let (_dir, path) = changed(
         "09-v1-only-25.3.x.json",
         r#""PoolName":"node-a"#,
@@ -432,7 +433,7 @@ fn nor_can_a_string_in_it() {
 // === how it ends ===
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
+fn a_reader_that_closes_the_pipe_early_is_no_error() {
     // More than a pipe holds, so that the program is still writing.
     let whole = fixture("02-channel-completed.json");
     let (_dir, corrupt) = changed("02-channel-completed.json", "worker-0", "worker-9");

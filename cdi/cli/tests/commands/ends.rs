@@ -10,7 +10,7 @@ use super::unprivileged::unprivileged;
 use super::{Place, stderr, stdout};
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
+fn a_reader_that_closes_the_pipe_early_is_no_error() {
     let place = Place::new();
     // More than a pipe holds, so that the program is still writing.
     let mut child = place
@@ -97,7 +97,7 @@ fn without_rights_the_rest_is_printed_and_unreadable_files_are_reported() {
     assert!(message.contains("give the file mode 0644"), "{message}");
     let output = run_unprivileged(&place, "why nvidia.com/gpu=0 --root host");
     assert_eq!(output.status.code(), Some(3));
-    assert!(stdout(&output).starts_with("it is unknown whether nvidia.com/gpu=0 resolves: "));
+    assert!(stdout(&output).starts_with("cannot determine whether nvidia.com/gpu=0 resolves: "));
     assert!(stdout(&output).contains("  fix       run this as root"));
     assert!(
         stdout(&output).contains("Permission denied"),
@@ -112,7 +112,7 @@ fn without_rights_the_rest_is_printed_and_unreadable_files_are_reported() {
         let message = stderr(&output);
         assert_eq!(output.status.code(), Some(3), "{words}: {message}");
         assert!(
-            message.contains("cdi-gen: it is unknown whether a CDI device matches ")
+            message.contains("cdi-gen: cannot determine whether a CDI device matches ")
                 && message.contains(": cannot read CDI spec host/etc/cdi/nvidia.com-gpu.yaml: ")
                 && message.contains("; run this as root"),
             "{words}: {message}"
@@ -143,7 +143,7 @@ fn a_link_that_leads_nowhere_is_a_file_that_cannot_be_read() {
     assert_eq!(stderr(&output), "cdi-gen: 1 of 1 files cannot be read\n");
 }
 
-/// The program as a user who may do nothing special.
+/// The program, run by an unprivileged user.
 fn run_unprivileged(place: &Place, words: &str) -> std::process::Output {
     unprivileged(&place.at("."))
         .args(words.split_whitespace())
@@ -184,11 +184,12 @@ fn a_spec_cannot_send_commands_to_the_terminal() {
         "why a/b=d --root host",
     ] {
         let output = place.run(words);
-        let said = stdout(&output) + &stderr(&output);
+        let printed = stdout(&output) + &stderr(&output);
         assert!(
-            said.chars()
+            printed
+                .chars()
                 .all(|c| c == '\n' || c == ' ' || c.is_ascii_graphic()),
-            "{words}: {said:?}"
+            "{words}: {printed:?}"
         );
     }
 }

@@ -38,7 +38,7 @@ fn crio(pod: &str, namespace: &str) -> Value {
     json!({"io.kubernetes.pod.uid": pod, "io.kubernetes.pod.namespace": namespace})
 }
 
-/// A host where a claim of [`POD`] has channel 5, whose config is `config`.
+/// A host where a claim of [`POD`] has channel 5, and a container's `config`.
 fn place(config: &Value) -> Place {
     let place = Place::new();
     let mut claim = Prepared::new(UID, "a-domain", 5);
@@ -49,7 +49,7 @@ fn place(config: &Value) -> Place {
     place
 }
 
-/// What the hook says with `input` on its standard input. It has read all of it.
+/// Runs the hook with `input` on its standard input, all of which it must read.
 fn hook(place: &Place, words: &str, input: &[u8]) -> Output {
     let mut command = place.command(words);
     command
@@ -65,7 +65,7 @@ fn hook(place: &Place, words: &str, input: &[u8]) -> Output {
     output
 }
 
-/// How it ends, and its line on stderr.
+/// The hook's exit code, and its line on stderr.
 fn judge(place: &Place, words: &str) -> (Option<i32>, String) {
     let state = place.read("state.json");
     let output = hook(place, words, state.as_bytes());
@@ -75,21 +75,21 @@ fn judge(place: &Place, words: &str) -> (Option<i32>, String) {
 #[test]
 fn a_pods_container_has_the_channels_of_the_pods_claims() {
     for annotations in [containerd(POD, "default"), crio(POD, "default")] {
-        let (code, said) = judge(&place(&with_channel(&annotations)), HOOK);
-        assert_eq!((code, said.as_str()), (Some(0), ""));
+        let (code, message) = judge(&place(&with_channel(&annotations)), HOOK);
+        assert_eq!((code, message.as_str()), (Some(0), ""));
     }
 }
 
 // req: DOCTOR-11
 #[test]
-fn a_pod_without_the_claim_is_refused_with_a_sentence() {
+fn a_pod_without_the_claim_is_refused_with_a_reason() {
     for annotations in [containerd("other", "default"), crio("other", "default")] {
         let place = place(&with_channel(&annotations));
         state_of_kubelet(&place, &[POD]);
-        let (code, said) = judge(&place, HOOK);
+        let (code, message) = judge(&place, HOOK);
         assert_eq!(code, Some(1));
         assert_eq!(
-            said,
+            message,
             "cdi-gen: the container asks for IMEX channel 5 (device /dev/nvidia-caps-imex-channels/channel5), \
              IMEX channel 5 (device cgroup), but its pod has no prepared ResourceClaim with that channel \
              (claim worker-11111111-aaaa-4bbb-8ccc-000000000001 has it, for other pods); remove the request, \
@@ -114,22 +114,22 @@ fn a_pod_that_shares_a_prepared_claim_is_known_from_kubelets_state() {
 }
 
 #[test]
-fn a_host_without_its_majors_knows_no_channel_by_its_number_and_says_so() {
+fn without_proc_devices_a_container_with_devices_is_refused_with_the_reason() {
     let config = |devices: Value| json!({"ociVersion": "1.2.0", "process": {"env": []}, "linux": {"devices": devices}});
     let by_number = json!([{"path": "/dev/x", "type": "c", "major": 235, "minor": 5}]);
     let place = place(&config(by_number));
     assert_eq!(judge(&place, HOOK).0, Some(1));
     std::fs::remove_file(place.at("host/proc/devices")).unwrap();
-    let (code, said) = judge(&place, HOOK);
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("/proc/devices"), "{said}");
-    // Who has no device at all needs no major.
+    let (code, message) = judge(&place, HOOK);
+    assert_eq!(code, Some(3), "{message}");
+    assert!(message.contains("/proc/devices"), "{message}");
+    // A container without devices needs no major.
     place.write("bundle/config.json", &config(json!([])).to_string());
     assert_eq!(judge(&place, HOOK), (Some(0), String::new()));
 }
 
 #[test]
-fn allow_is_for_containers_that_are_of_no_pod() {
+fn allow_applies_to_containers_outside_pods() {
     let place = place(&with_channel(&json!({})));
     for (allow, code) in [
         ("", 1),
@@ -137,9 +137,9 @@ fn allow_is_for_containers_that_are_of_no_pod() {
         (" --allow 5", 0),
         (" --allow all", 0),
     ] {
-        let (ended, said) = judge(&place, &format!("{HOOK}{allow}"));
-        assert_eq!(ended, Some(code), "{allow}: {said}");
-        assert_eq!(said.contains("--allow"), code == 1, "{said}");
+        let (ended, message) = judge(&place, &format!("{HOOK}{allow}"));
+        assert_eq!(ended, Some(code), "{allow}: {message}");
+        assert_eq!(message.contains("--allow"), code == 1, "{message}");
     }
     place.write(
         "bundle/config.json",
@@ -151,18 +151,21 @@ fn allow_is_for_containers_that_are_of_no_pod() {
 #[test]
 fn a_warning_lets_the_container_start() {
     let place = place(&with_channel(&json!({})));
-    let (code, said) = judge(&place, &format!("{HOOK} --warn"));
+    let (code, message) = judge(&place, &format!("{HOOK} --warn"));
     assert_eq!(code, Some(0));
-    assert!(said.contains("asks for IMEX channel 5"), "{said}");
+    assert!(message.contains("asks for IMEX channel 5"), "{message}");
     place.write("bundle/config.json", "{");
-    let (code, said) = judge(&place, &format!("{HOOK} --warn"));
+    let (code, message) = judge(&place, &format!("{HOOK} --warn"));
     assert_eq!(code, Some(0));
-    assert!(said.contains("bundle/config.json is not JSON"), "{said}");
+    assert!(
+        message.contains("bundle/config.json is not JSON"),
+        "{message}"
+    );
 }
 
 // req: DOCTOR-11
 #[test]
-fn a_container_that_asks_for_nothing_starts_whatever_is_wrong_with_the_node() {
+fn a_container_without_requests_starts_even_on_a_broken_node() {
     let place = place(
         &json!({"process": null, "linux": {"devices": null}, "annotations": containerd(POD, "x")}),
     );
@@ -174,15 +177,15 @@ fn a_container_that_asks_for_nothing_starts_whatever_is_wrong_with_the_node() {
 }
 
 #[test]
-fn a_damaged_checkpoint_explains_nothing_and_is_told() {
+fn a_damaged_checkpoint_proves_no_ownership_and_is_reported() {
     let place = place(&with_channel(&containerd(POD, "default")));
     place.write(
         &format!("{KUBELET}/plugins/compute-domain.nvidia.com/checkpoint.json"),
         "{",
     );
-    let (code, said) = judge(&place, HOOK);
+    let (code, message) = judge(&place, HOOK);
     assert_eq!(code, Some(3));
-    assert!(said.contains("checkpoint is damaged"), "{said}");
+    assert!(message.contains("checkpoint is damaged"), "{message}");
 }
 
 #[test]
@@ -199,11 +202,11 @@ fn claims_of_an_earlier_boot_are_not_prepared() {
 fn names_of_cdi_devices_are_resolved_on_the_host() {
     let lamp = |device| json!({"process": {"env": [format!("NVIDIA_VISIBLE_DEVICES={device}")]}});
     let place = place(&lamp("nvidia.com/imex-channel=0"));
-    let (code, said) = judge(&place, HOOK);
+    let (code, message) = judge(&place, HOOK);
     assert_eq!(code, Some(1));
     assert!(
-        said.contains("IMEX channel 0 (environment variable"),
-        "{said}"
+        message.contains("IMEX channel 0 (environment variable"),
+        "{message}"
     );
     place.write(
         "bundle/config.json",
@@ -212,7 +215,7 @@ fn names_of_cdi_devices_are_resolved_on_the_host() {
     assert_eq!(judge(&place, HOOK).0, Some(0));
 }
 
-/// A config of a pod's container that names this CDI device, and has none of it yet.
+/// A config of a pod's container that names this CDI device, without its edits yet.
 fn naming(device: &str) -> Value {
     json!({
         "annotations": containerd("other", "gpu-operator"),
@@ -230,14 +233,14 @@ const FABRIC: &str = r#"{"cdiVersion": "0.5.0", "kind": "example.com/fabric", "d
 fn every_spec_that_defines_a_name_counts_whichever_wins() {
     let place = place(&naming("example.com/fabric=all"));
     place.write("host/etc/cdi/fabric.json", FABRIC);
-    let (code, said) = judge(&place, HOOK);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("IMEX channel 5 ("), "{said}");
-    // Of higher priority, and harmless: the one that wins in the usual order.
+    let (code, message) = judge(&place, HOOK);
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("IMEX channel 5 ("), "{message}");
+    // Harmless, with higher priority: it wins in the usual order.
     std::fs::create_dir_all(place.at("host/var/run/cdi")).unwrap();
     let harmless = FABRIC.replace("235", "1");
     place.write("host/var/run/cdi/fabric.json", &harmless);
-    assert_eq!(judge(&place, HOOK), (Some(1), said));
+    assert_eq!(judge(&place, HOOK), (Some(1), message));
     std::fs::remove_file(place.at("host/etc/cdi/fabric.json")).unwrap();
     assert_eq!(judge(&place, HOOK), (Some(0), String::new()));
 }
@@ -248,15 +251,15 @@ fn a_spec_that_only_a_runtime_can_read_may_define_the_name() {
     let place = place(&naming("nobodys.com/a=b"));
     assert_eq!(judge(&place, HOOK), (Some(0), String::new()));
     place.write("host/etc/cdi/odd.json", &FABRIC.replace("0.5.0", "9.0.0"));
-    let (code, said) = judge(&place, HOOK);
+    let (code, message) = judge(&place, HOOK);
     assert_eq!(code, Some(3));
     assert!(
-        said.contains("cannot be found out") && said.contains("odd.json"),
-        "{said}"
+        message.contains("cannot determine which IMEX channels") && message.contains("odd.json"),
+        "{message}"
     );
-    let (code, told) = judge(&place, &format!("{HOOK} --warn"));
-    assert_eq!((code, told), (Some(0), said));
-    // One that names no such device starts.
+    let (code, warned) = judge(&place, &format!("{HOOK} --warn"));
+    assert_eq!((code, warned), (Some(0), message));
+    // A container that names no such device starts.
     place.write(
         "bundle/config.json",
         &with_channel(&containerd(POD, "default")).to_string(),
@@ -269,26 +272,26 @@ fn a_spec_that_only_a_runtime_can_read_may_define_the_name() {
 fn a_spec_that_readers_read_differently_makes_the_names_of_its_kind_unknown() {
     let place = place(&naming("example.com/fabric=0x10"));
     place.write("host/etc/cdi/odd.yaml", &FABRIC.replace("\"all\"", "0x10"));
-    let (code, said) = judge(&place, HOOK);
+    let (code, message) = judge(&place, HOOK);
     assert_eq!(code, Some(3));
     assert!(
-        said.contains(
-            "odd.yaml is not valid: devices[0].name: `0x10` is not a text for all readers, put it in \
+        message.contains(
+            "odd.yaml is not valid: devices[0].name: `0x10` is not an unambiguous text: put it in \
              quotes (line 2, column 14)"
         ),
-        "{said}"
+        "{message}"
     );
     place.write("bundle/config.json", &naming("nobodys.com/a=b").to_string());
     assert_eq!(judge(&place, HOOK), (Some(0), String::new()));
 }
 
 #[test]
-fn pods_of_an_exempt_namespace_are_not_judged() {
+fn pods_of_an_exempt_namespace_are_not_checked() {
     let place = place(&naming("management.nvidia.com/gpu=all"));
     assert_eq!(judge(&place, HOOK).0, Some(1));
     let exempt = format!("{HOOK} --exempt-namespace other --exempt-namespace gpu-operator");
     assert_eq!(judge(&place, &exempt), (Some(0), String::new()));
-    // A container that is of no pod is in no namespace.
+    // A container outside pods has no namespace.
     place.write("bundle/config.json", &with_channel(&json!({})).to_string());
     assert_eq!(judge(&place, &exempt).0, Some(1));
     let (code, _) = judge(&place, &format!("{HOOK} --exempt-namespace x"));
@@ -296,31 +299,31 @@ fn pods_of_an_exempt_namespace_are_not_judged() {
 }
 
 #[test]
-fn standard_input_is_read_to_its_end_even_if_it_is_no_state() {
+fn standard_input_is_read_to_its_end_even_if_it_is_invalid() {
     let place = place(&with_channel(&json!({})));
-    // More than a pipe holds: the write would fail if the hook had left.
+    // More than a pipe holds: the write would fail if the hook had exited.
     let endless = vec![b'{'; 20 << 20];
-    for (input, said) in [
-        (&endless[..], "longer than the state"),
-        (b"{}", "is not the state of a container"),
-        (b"", "is not the state of a container"),
+    for (input, message) in [
+        (&endless[..], "too long for a container state"),
+        (b"{}", "is not a container state"),
+        (b"", "is not a container state"),
         (
             br#"{"bundle": "nowhere"}"#,
             "cannot read nowhere/config.json",
         ),
     ] {
         let output = hook(&place, HOOK, input);
-        assert_eq!(output.status.code(), Some(3), "{said}");
-        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(3), "{message}");
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
     }
 }
 
 #[test]
-fn it_gives_up_after_its_timeout_whatever_it_waits_for() {
+fn the_hook_gives_up_after_its_timeout() {
     let place = place(&with_channel(&json!({})));
     let mut command = place.command(&format!("{HOOK} --timeout 1"));
     let started = Instant::now();
-    // Nobody ever writes to this pipe, or closes it.
+    // No process writes to this pipe or closes it.
     let mut child = command
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
@@ -338,7 +341,7 @@ fn it_gives_up_after_its_timeout_whatever_it_waits_for() {
     );
 }
 
-/// kubelet's own checkpoint, in which these pods have the claim.
+/// kubelet's own checkpoint, where these pods have the claim.
 fn state_of_kubelet(place: &Place, pods: &[&str]) {
     let pods: Value = pods
         .iter()

@@ -1,4 +1,4 @@
-//! A file that is too large to be a spec is told as that, and not read.
+//! A file that is too large for a spec is reported, and not read.
 
 use std::fs::File;
 
@@ -7,7 +7,7 @@ use super::{Place, stderr, stdout};
 const HUGE: &str = "host/etc/cdi/huge.json";
 const LEN: u64 = 1 << 40;
 
-/// With a file that no machine has the memory for; it has no content on the disk.
+/// A place with a sparse file that exceeds any machine's memory.
 fn place() -> Place {
     let place = Place::new();
     File::create(place.at(HUGE)).unwrap().set_len(LEN).unwrap();
@@ -17,9 +17,8 @@ fn place() -> Place {
 #[test]
 fn every_command_on_specs_names_the_file_its_size_the_limit_and_the_fix() {
     let place = place();
-    let refused =
-        format!("{HUGE} has {LEN} bytes, and no device spec is longer than 1048576; find out what");
-    let json_refused = format!("{HUGE} has {LEN} bytes, and no device spec is longer than 1048576");
+    let refused = format!("{HUGE} has {LEN} bytes; the limit is 1048576; find out what");
+    let json_refused = format!("{HUGE} has {LEN} bytes; the limit is 1048576");
     for (command, code, says) in [
         ("list --root host", 1, &refused),
         ("why nvidia.com/gpu=7 --root host", 4, &refused),
@@ -57,8 +56,8 @@ fn a_file_that_is_named_is_too_large_for_a_spec_from_one_byte_on() {
 #[test]
 fn other_devices_resolve_beside_it() {
     let place = place();
-    let said = place.out("why nvidia.com/imex-channel=0 --root host", 0);
-    assert!(said.contains(" resolves to "), "{said}");
+    let printed = place.out("why nvidia.com/imex-channel=0 --root host", 0);
+    assert!(printed.contains(" resolves to "), "{printed}");
     place.out(
         "generate --root host --channels 3 --output host/run/cdi/job-7.json",
         0,

@@ -74,7 +74,7 @@ impl Place {
         self.command(words).output().unwrap()
     }
 
-    /// What is on stdout of a command that ends with `code`.
+    /// The stdout of a command that ends with `code`.
     fn out(&self, words: &str, code: i32) -> String {
         let output = self.run(words);
         let both = stdout(&output) + &stderr(&output);
@@ -82,7 +82,7 @@ impl Place {
         stdout(&output)
     }
 
-    /// What is on stderr of a command that ends with `code` and has no data.
+    /// The stderr of a command that ends with `code` and prints no data.
     fn err(&self, words: &str, code: i32) -> String {
         let output = self.run(words);
         assert_eq!(

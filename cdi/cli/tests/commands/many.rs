@@ -25,42 +25,41 @@ fn devices(kind: &str, count: usize) -> String {
 }
 
 #[test]
-fn of_the_findings_of_one_code_the_first_hundred_are_told_and_the_others_counted() {
+fn the_first_hundred_findings_of_a_code_are_reported_and_the_rest_counted() {
     let place = Place::new();
     fs::create_dir(place.at("specs")).unwrap();
     place.write("specs/many.json", &repeated_variables(200_000));
     for words in ["validate specs", "validate specs/many.json"] {
-        let said = place.out(words, 1);
-        assert_eq!(said.lines().count(), 101, "{words}");
+        let printed = place.out(words, 1);
+        assert_eq!(printed.lines().count(), 101, "{words}");
         assert_eq!(
-            said.lines().last(),
+            printed.lines().last(),
             Some(
-                "specs/many.json: warn: 199899 more, of which only the first 100 are told \
-                 [variable-repeated]"
+                "specs/many.json: warn: 199899 more not shown; the limit is 100 [variable-repeated]"
             )
         );
         let json: Value = serde_json::from_str(&place.out(&format!("{words} --json"), 1)).unwrap();
         assert_eq!(json["findings"].as_array().unwrap().len(), 100);
         let more = json!([{"level": "warn", "file": "specs/many.json", "code": "variable-repeated", "count": 199_899}]);
         assert_eq!(json["more"], more);
-        let said = place.out(&format!("{words} --level error"), 0);
-        assert_eq!(said, "specs/many.json: OK\n");
+        let printed = place.out(&format!("{words} --level error"), 0);
+        assert_eq!(printed, "specs/many.json: OK\n");
     }
 }
 
 #[test]
-fn of_many_devices_in_conflict_the_first_hundred_of_each_file_are_told() {
+fn the_first_hundred_conflicts_of_each_file_are_reported() {
     let place = Place::new();
     fs::create_dir(place.at("specs")).unwrap();
     for file in ["a.json", "b.json"] {
         place.write(&format!("specs/{file}"), &devices("example.com/sign", 150));
     }
     for words in ["validate specs", "validate specs/a.json specs/b.json"] {
-        let said = place.out(words, 1);
-        assert_eq!(said.lines().count(), 202, "{words}");
-        assert!(said.ends_with(
-            "specs/a.json: error: 50 more, of which only the first 100 are told [cdi-device-conflict]\n\
-             specs/b.json: error: 50 more, of which only the first 100 are told [cdi-device-conflict]\n"
+        let printed = place.out(words, 1);
+        assert_eq!(printed.lines().count(), 202, "{words}");
+        assert!(printed.ends_with(
+            "specs/a.json: error: 50 more not shown; the limit is 100 [cdi-device-conflict]\n\
+             specs/b.json: error: 50 more not shown; the limit is 100 [cdi-device-conflict]\n"
         ));
     }
 }
@@ -74,9 +73,9 @@ fn a_host_with_many_devices_is_examined_in_little_memory() {
         assert!((700_000..1 << 20).contains(&spec.len()), "{}", spec.len());
         place.write(&format!("specs/{file}.json"), &spec);
     }
-    // In KiB, of which 16 000 are the program's own (8 000 if it is optimised). With place
-    // for four entries in each list, and a copy of each name in each report, an optimised
-    // one took 60 000, 57 000 and 40 000.
+    // In KiB; the program itself takes 16 000 (8 000 if optimised). With space for four entries in
+    // each list, and a copy of each name in each report, an optimised build took 60 000, 57 000 and
+    // 40 000.
     for (words, limit) in [
         ("list", 57_000),
         ("list --json", 57_000),

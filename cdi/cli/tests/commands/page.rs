@@ -89,7 +89,7 @@ fn run_all(page: &str) -> String {
             real.push_str(text.trim_end());
             real.push('\n');
         } else {
-            // As a shell takes patterns in quotes.
+            // As a shell reads quoted patterns.
             let words = command.strip_prefix("cdi-gen ").unwrap().replace('\'', "");
             let (words, stdin) = words.split_once(" < ").unwrap_or((&words, "/dev/null"));
             let stdin = fs::File::open(place.at(stdin)).unwrap();

@@ -49,15 +49,15 @@ fn a_list_is_of_the_devices_that_are_named() {
 }
 
 #[test]
-fn what_stands_for_no_device_is_an_error_with_what_there_is() {
+fn an_argument_without_a_match_is_an_error_with_the_alternatives() {
     let place = Place::new();
     for (words, hint) in [
-        ("mig=*", "; there are devices of example.com/lamp, "),
-        ("channel-0", "; there are devices of example.com/lamp, "),
-        ("desk", "; write example.com/lamp=desk"),
+        ("mig=*", "; existing kinds are example.com/lamp, "),
+        ("channel-0", "; existing kinds are example.com/lamp, "),
+        ("desk", "; use example.com/lamp=desk"),
         (
             "nvidia.com/gpu=7",
-            "; `cdi-gen why nvidia.com/gpu=7` says why",
+            "; run `cdi-gen why nvidia.com/gpu=7` for the reason",
         ),
     ] {
         let output = place.run(&format!("list {words} --root host"));
@@ -81,30 +81,30 @@ fn what_stands_for_no_device_is_an_error_with_what_there_is() {
 }
 
 #[test]
-fn show_says_what_it_wants_instead_of_a_short_name() {
+fn show_suggests_the_full_name_for_a_short_one() {
     let place = Place::new();
     for (short, code, fix) in [
-        ("floor", 4, "write example.com/lamp=floor"),
+        ("floor", 4, "use example.com/lamp=floor"),
         (
             "nvidia.com/gpu",
             4,
-            "write nvidia.com/gpu=0 or nvidia.com/gpu=all",
+            "use nvidia.com/gpu=0 or nvidia.com/gpu=all",
         ),
-        ("gpu=0", 4, "write nvidia.com/gpu=0"),
+        ("gpu=0", 4, "use nvidia.com/gpu=0"),
         (
             "nvidia.com/gpu=*",
             4,
-            "write nvidia.com/gpu=0 or nvidia.com/gpu=all",
+            "use nvidia.com/gpu=0 or nvidia.com/gpu=all",
         ),
         (
             "gpu=7",
             4,
-            "`cdi-gen list` has the devices; of a file, check the path",
+            "run `cdi-gen list` for the devices; for a file, check the path",
         ),
         (
             "channel-0",
             3,
-            "`cdi-gen list` has the devices; of a file, check the path",
+            "run `cdi-gen list` for the devices; for a file, check the path",
         ),
     ] {
         let message = place.err(&format!("show {short} --root host"), code);

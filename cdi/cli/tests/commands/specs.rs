@@ -127,7 +127,7 @@ fn a_file_is_shown_from_anywhere_and_a_device_only_if_it_resolves() {
 }
 
 #[test]
-fn of_a_file_that_is_no_spec_nothing_is_printed_that_may_be_a_secret() {
+fn a_file_that_is_not_a_spec_is_not_quoted_because_it_may_hold_secrets() {
     let place = Place::new();
     let lines = [
         "root:$6$salt$hash:20228:0:99999:7:::",
@@ -138,9 +138,9 @@ fn of_a_file_that_is_no_spec_nothing_is_printed_that_may_be_a_secret() {
         place.write("secret", &format!("{text}\n{text}\n"));
         for command in ["show ./secret", "validate secret", "show ./secret --json"] {
             let output = place.run(command);
-            let said = stdout(&output) + &stderr(&output);
+            let printed = stdout(&output) + &stderr(&output);
             for word in ["salt", "0123456789", "password"] {
-                assert!(!said.contains(word), "{command}: {said}");
+                assert!(!printed.contains(word), "{command}: {printed}");
             }
             assert!(!output.status.success());
         }
@@ -175,10 +175,10 @@ fn all_inputs_are_validated_also_after_one_that_cannot_be_read() {
 fn warnings_count_unless_only_errors_do() {
     let place = Place::new();
     let file = "host/etc/cdi/nvidia.com-gpu.yaml";
-    let said = place.out(&format!("validate {file}"), 1);
+    let printed = place.out(&format!("validate {file}"), 1);
     assert!(
-        said.contains(": warn: ") && said.contains("[cdi-version-too-high]"),
-        "{said}"
+        printed.contains(": warn: ") && printed.contains("[cdi-version-too-high]"),
+        "{printed}"
     );
     assert_eq!(
         place.out(&format!("validate --level error {file}"), 0),
@@ -187,7 +187,7 @@ fn warnings_count_unless_only_errors_do() {
 }
 
 #[test]
-fn a_runtime_is_asked_about_the_version_and_the_fields_that_it_does_not_know() {
+fn for_reports_versions_and_fields_that_a_runtime_does_not_support() {
     let place = Place::new();
     place.write(
         "new.json",
@@ -200,9 +200,9 @@ fn a_runtime_is_asked_about_the_version_and_the_fields_that_it_does_not_know() {
         ("podman-5.1.0", 0),
         ("cri-o-1.34", 0),
     ] {
-        let said = place.out(&format!("validate new.json --for {target}"), code);
+        let printed = place.out(&format!("validate new.json --for {target}"), code);
         assert_eq!(
-            said.contains("leave out devices[0].containerEdits.additionalGids"),
+            printed.contains("leave out devices[0].containerEdits.additionalGids"),
             code == 1
         );
     }
@@ -221,10 +221,10 @@ fn why_finds_ignored_files_and_near_misses() {
         r#"{"cdiVersion":"0.3.0","kind":"example.com/sub","devices":[{"name":"one","containerEdits":{"env":["A=b"]}}]}"#,
     );
     for (name, reason) in [
-        ("example.com/sub=one", "runtimes read no subdirectories"),
+        ("example.com/sub=one", "runtimes do not read subdirectories"),
         (
             "example.com/fan=1",
-            "runtimes read only names that end in .json or .yaml",
+            "runtimes read only files that end in .json or .yaml",
         ),
         (
             "nvidia.com/Gpu=all",
@@ -236,11 +236,11 @@ fn why_finds_ignored_files_and_near_misses() {
             "no device of example.com/none resolves",
         ),
     ] {
-        let said = place.out(&format!("why {name} --root host"), 4);
-        assert!(said.contains(reason), "{name}: {said}");
+        let printed = place.out(&format!("why {name} --root host"), 4);
+        assert!(printed.contains(reason), "{name}: {printed}");
         assert!(
-            said.lines().last().unwrap().starts_with("  fix       "),
-            "{said}"
+            printed.lines().last().unwrap().starts_with("  fix       "),
+            "{printed}"
         );
     }
     for (name, fix) in [

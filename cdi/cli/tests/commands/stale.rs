@@ -36,9 +36,9 @@ fn every_command_reports_a_major_that_is_not_the_drivers() {
     let output = place.run(&format!("show {CHANNEL} --root host"));
     assert_eq!(output.status.code(), Some(1));
     assert!(stdout(&output).contains("  stale\n") && stderr(&output).contains(REASON));
-    let said = place.out(&format!("validate {file} --root host"), 1);
-    assert!(said.contains(": warn: ") && said.contains(REASON));
-    assert!(said.contains("[imex-channel-major-stale]"), "{said}");
+    let printed = place.out(&format!("validate {file} --root host"), 1);
+    assert!(printed.contains(": warn: ") && printed.contains(REASON));
+    assert!(printed.contains("[imex-channel-major-stale]"), "{printed}");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_list_of_resolving_devices_is_not_clean_if_the_host_lacks_their_nodes() {
 }
 
 #[test]
-fn what_a_spec_mounts_or_runs_is_looked_for_on_the_host() {
+fn mount_sources_and_hook_programs_are_checked_on_the_host() {
     let place = Place::new();
     let library = "usr/lib64/libcuda.so.570.158.01";
     let spec = format!(
@@ -175,7 +175,7 @@ fn what_a_spec_mounts_or_runs_is_looked_for_on_the_host() {
 }
 
 #[test]
-fn a_kind_that_ends_a_runtime_is_told_of_what_resolves() {
+fn a_kind_that_crashes_runtimes_is_reported_even_if_it_resolves() {
     let place = Place::new();
     let spec = r#"{"cdiVersion": "0.5.0", "kind": "a.com/b",
         "devices": [{"name": "x", "containerEdits": {"env": ["A=1"]}}]}"#;

@@ -15,39 +15,39 @@ fn a_kind_of_one_letter_is_an_error_as_runtimes_panic_on_it() {
     let place = Place::new();
     for kind in ["a/sign", "example.com/s"] {
         place.write("x.json", &spec(kind, "0.3.0"));
-        let said = place.out("validate x.json --level error", 1);
+        let printed = place.out("validate x.json --level error", 1);
         assert!(
-            said.contains("panics up to 1.1.0, and a runtime with it")
-                && said.contains("[cdi-kind-one-letter]"),
-            "{said}"
+            printed.contains("panics up to 1.1.0, and a runtime with it")
+                && printed.contains("[cdi-kind-one-letter]"),
+            "{printed}"
         );
-        let said = place.out("validate x.json --for containerd-2.2.1 --level error", 1);
+        let printed = place.out("validate x.json --for containerd-2.2.1 --level error", 1);
         assert!(
-            said.contains("panics up to 1.1.0, and containerd-2.2.1 with it"),
-            "{said}"
+            printed.contains("panics up to 1.1.0, and containerd-2.2.1 with it"),
+            "{printed}"
         );
     }
     let message = place.err("generate --channels 0 --major 7 --kind n/channel", 2);
     assert!(
-        message.contains("n/channel has a part of one letter"),
+        message.contains("n/channel has a one-letter vendor or class"),
         "{message}"
     );
 }
 
 #[test]
-fn nothing_to_check_is_not_the_same_as_nothing_wrong() {
+fn a_check_of_no_files_is_reported() {
     let place = Place::new();
     let message = place.err("validate --root bundle", 0);
     assert_eq!(
         message,
-        "cdi-gen: no CDI spec was checked: there is none in bundle/etc/cdi (does not exist), \
-         bundle/var/run/cdi (does not exist)\n"
+        "cdi-gen: no CDI spec found in bundle/etc/cdi (does not exist), bundle/var/run/cdi (does not \
+         exist): nothing was checked\n"
     );
     fs::create_dir(place.at("empty")).unwrap();
     assert!(
         place
             .err("validate empty", 3)
-            .contains("there is none in empty; ")
+            .contains("no CDI spec found in empty: nothing was checked; ")
     );
 }
 
@@ -73,10 +73,10 @@ fn files_of_one_directory_are_checked_as_if_they_were_loaded_together() {
     for file in ["a.json", "b.json", "other/c.json"] {
         place.write(file, &spec("example.com/sign", "0.3.0"));
     }
-    let said = place.out("validate a.json b.json other/c.json", 1);
-    assert!(said.contains("a.json: error: CDI device example.com/sign=one is defined in more"));
-    assert!(said.contains("b.json: error: ") && said.contains("[cdi-device-conflict]"));
-    assert!(said.contains("other/c.json: OK\n"), "{said}");
+    let printed = place.out("validate a.json b.json other/c.json", 1);
+    assert!(printed.contains("a.json: error: CDI device example.com/sign=one is defined in more"));
+    assert!(printed.contains("b.json: error: ") && printed.contains("[cdi-device-conflict]"));
+    assert!(printed.contains("other/c.json: OK\n"), "{printed}");
     place.out("validate a.json ./a.json", 0);
 }
 
@@ -95,14 +95,14 @@ fn a_fix_says_what_to_write() {
             "; raise cdiVersion to 0.5.0 [cdi-version-too-low]",
         ),
         ("new.json", "from 0.3.0 to 1.1.0 [cdi-version-unknown]"),
-        ("twice.json", "leave one of the two"),
+        ("twice.json", "keep one of the two"),
         (
             "bundle/config.json",
-            "it is an OCI config (it has ociVersion), not a CDI spec",
+            "this is an OCI config (it has ociVersion), not a CDI spec",
         ),
     ] {
-        let said = place.out(&format!("validate {file}"), 1);
-        assert!(said.contains(fix), "{said}");
+        let printed = place.out(&format!("validate {file}"), 1);
+        assert!(printed.contains(fix), "{printed}");
     }
 }
 
@@ -114,7 +114,7 @@ fn many_devices_of_a_file_are_listed_in_time() {
         "generate --root host --channels all --output host/run/cdi/many.json",
         0,
     );
-    // For giving up only: looking at the whole spec for each device takes minutes.
+    // Only a limit for failure: a search of the whole spec for each device takes minutes.
     let output = std::process::Command::new("timeout")
         .args(["60", env!("CARGO_BIN_EXE_cdi-gen")])
         .args(["list", "--root", "host", "--spec-dir", "/var/run/cdi"])
@@ -149,14 +149,14 @@ fn every_error_of_a_spec_is_reported_in_one_run() {
     fs::create_dir(place.at("dir")).unwrap();
     place.write("dir/x.json", &spec);
     for words in ["validate x.json", "validate dir", "validate --spec-dir dir"] {
-        let said = place.out(words, 1);
-        let fields: Vec<&str> = said
+        let printed = place.out(words, 1);
+        let fields: Vec<&str> = printed
             .lines()
             .filter(|line| line.contains("rror: "))
             .collect();
-        assert_eq!(fields.len(), 2, "{words}: {said}");
+        assert_eq!(fields.len(), 2, "{words}: {printed}");
         for field in ["env[0]", "hooks[0]"] {
-            assert!(said.contains(field), "{words}: {said}");
+            assert!(printed.contains(field), "{words}: {printed}");
         }
     }
 }

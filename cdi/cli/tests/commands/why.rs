@@ -13,10 +13,10 @@ fn spec(kind: &str) -> String {
     )
 }
 
-/// The last line of what `why` says of a device that does not resolve.
+/// The last line of `why` for a device that does not resolve.
 fn fix(place: &Place, name: &str) -> String {
-    let said = place.out(&format!("why {name} --root host"), 4);
-    let last = said.lines().last().unwrap();
+    let printed = place.out(&format!("why {name} --root host"), 4);
+    let last = printed.lines().last().unwrap();
     last.strip_prefix("  fix       ").unwrap().to_owned()
 }
 
@@ -27,7 +27,7 @@ fn a_file_that_defines_the_device_counts_more_than_one_that_might() {
     let torn = spec("example.com/sign");
     place.write("host/etc/cdi/torn.json", torn.trim_end_matches('}'));
     assert!(fix(&place, NAME).starts_with("host/etc/cdi/sign.yml: rename it"));
-    // Unless it is a mere copy of it.
+    // Unless it is only a copy.
     fs::rename(
         place.at("host/etc/cdi/sign.yml"),
         place.at("host/etc/cdi/torn.json.bak"),
@@ -57,10 +57,10 @@ fn files_of_another_kind_are_not_to_blame() {
     let other = spec("example.com/signal");
     place.write("host/etc/cdi/torn.json", other.trim_end_matches('}'));
     place.write("host/etc/cdi/signal.yml", &other);
-    let said = place.out(&format!("why {NAME} --root host"), 4);
+    let printed = place.out(&format!("why {NAME} --root host"), 4);
     assert!(
-        !said.contains("torn.json") && !said.contains("signal.yml"),
-        "{said}"
+        !printed.contains("torn.json") && !printed.contains("signal.yml"),
+        "{printed}"
     );
 }
 
@@ -68,8 +68,8 @@ fn files_of_another_kind_are_not_to_blame() {
 fn a_broken_file_without_a_kind_is_not_to_blame() {
     let place = Place::new();
     place.write("host/etc/cdi/torn.json", r#"{"devices": [{"name": "one""#);
-    let said = place.out(&format!("why {NAME} --root host"), 4);
-    assert!(!said.contains("torn.json"), "{said}");
+    let printed = place.out(&format!("why {NAME} --root host"), 4);
+    assert!(!printed.contains("torn.json"), "{printed}");
 }
 
 #[test]
@@ -77,12 +77,12 @@ fn a_channel_that_is_spelt_differently_is_a_near_miss() {
     let place = Place::new();
     for name in ["channel-0", "channel0"] {
         let name = format!("nvidia.com/imex-channel={name}");
-        let said = place.out(&format!("why {name} --root host"), 4);
+        let printed = place.out(&format!("why {name} --root host"), 4);
         assert!(
-            said.contains("near      nvidia.com/imex-channel=0 in "),
-            "{said}"
+            printed.contains("near      nvidia.com/imex-channel=0 in "),
+            "{printed}"
         );
-        assert_eq!(fix(&place, &name), "write the name as its file has it");
+        assert_eq!(fix(&place, &name), "write the name as in its file");
     }
 }
 

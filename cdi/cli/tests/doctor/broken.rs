@@ -1,5 +1,4 @@
-//! Hosts on which one thing is wrong: it is named first, whatever follows
-//! from it.
+//! Hosts with one fault: it is reported first, before its consequences.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -15,15 +14,15 @@ fn first(id: &str, break_it: impl FnOnce(&Host)) {
     assert_eq!(ids.first().map(String::as_str), Some(id), "{ids:?}");
 }
 
-/// The same, and that the evidence of that finding says so.
+/// Like `first`; also checks the evidence of that finding.
 fn first_says(id: &str, evidence: &str, break_it: impl FnOnce(&Host)) {
     let host = Host::healthy();
     break_it(&host);
     let report = host.json("doctor --json", 1);
     let found = report.pointer("/findings/0").unwrap();
     assert_eq!(found.get("id").unwrap(), id, "{report:#}");
-    let said = found.get("evidence").and_then(|it| it.as_str()).unwrap();
-    assert!(said.contains(evidence), "{said}");
+    let printed = found.get("evidence").and_then(|it| it.as_str()).unwrap();
+    assert!(printed.contains(evidence), "{printed}");
 }
 
 // === driver ===
@@ -76,7 +75,7 @@ fn a_library_of_another_driver_than_the_module_is_named() {
 // === channels ===
 
 #[test]
-fn channels_that_were_turned_off_are_why_there_is_no_major() {
+fn disabled_channels_are_the_cause_of_a_missing_major() {
     first("imex-channels-disabled", |host| {
         host.write("proc/driver/nvidia/params", "ImexChannelCount: 0\n");
         host.write("proc/devices", "Character devices:\n234 nvidia-caps\n");
@@ -105,7 +104,7 @@ fn a_driver_without_the_capability_that_nvidia_imex_needs_is_named() {
 }
 
 #[test]
-fn a_driver_that_lets_nobody_make_nodes_is_named() {
+fn a_driver_that_forbids_creating_nodes_is_named() {
     first("modify-device-files-off", |host| {
         host.write(
             "proc/driver/nvidia/params",
@@ -118,7 +117,7 @@ fn a_driver_that_lets_nobody_make_nodes_is_named() {
 
 #[test]
 fn a_daemon_that_does_not_run_is_named() {
-    // What it needs is named before.
+    // Findings about its needs come first.
     first("imex-capability-node-missing", |host| {
         host.remove("proc/700");
     });
@@ -134,7 +133,7 @@ fn a_daemon_without_nodes_is_named() {
     first("host-imex-no-nodes", |host| {
         host.write("etc/nvidia-imex/nodes_config.cfg", "# none\n\n");
     });
-    // Which is also why it does not run.
+    // This is also why it does not run.
     first("host-imex-no-nodes", |host| {
         host.remove("etc/nvidia-imex/nodes_config.cfg");
         host.remove("proc/700");
@@ -142,29 +141,29 @@ fn a_daemon_without_nodes_is_named() {
 }
 
 #[test]
-fn a_host_without_the_daemon_is_told_so() {
+fn a_missing_daemon_is_named() {
     let host = Host::healthy();
     host.remove("proc/700");
     host.remove("usr/lib/systemd/system/nvidia-imex.service");
-    // From another root the fabric is not known, and so neither is the need.
-    let said = host.out("doctor", 0);
-    assert!(said.contains("since NVML was not asked"), "{said}");
+    // From another root the fabric is unknown, and so is the need.
+    let printed = host.out("doctor", 0);
+    assert!(printed.contains("since NVML was not asked"), "{printed}");
 }
 
 #[test]
-fn a_socket_that_nobody_can_ask_is_named() {
+fn a_socket_that_cannot_be_queried_is_named() {
     let host = Host::healthy();
     let report = host.json("doctor --json --imex-socket /run/imex.sock", 1);
     let found = report.pointer("/findings/0").unwrap();
     assert_eq!(found.get("subject").unwrap(), "/run/imex.sock");
-    let said = found.get("evidence").and_then(|it| it.as_str()).unwrap();
-    assert!(said.contains("no nvidia-imex-ctl"), "{said}");
+    let printed = found.get("evidence").and_then(|it| it.as_str()).unwrap();
+    assert!(printed.contains("no nvidia-imex-ctl"), "{printed}");
 }
 
 // === CDI directories ===
 
 #[test]
-fn a_linked_directory_is_why_its_claims_have_no_spec() {
+fn a_linked_directory_is_the_cause_of_missing_specs() {
     first("cdi-directory-link", |host| {
         fs::rename(host.at("run/cdi"), host.at("run/cdi.real")).unwrap();
         symlink("cdi.real", host.at("run/cdi")).unwrap();
@@ -236,7 +235,7 @@ fn two_files_that_define_one_device_are_named() {
 }
 
 #[test]
-fn a_spec_that_is_no_spec_is_named() {
+fn an_invalid_spec_is_named() {
     first("cdi-spec-malformed", |host| {
         host.write("etc/cdi/bad.json", "{");
     });
@@ -287,7 +286,7 @@ fn a_claim_that_only_the_plugin_remembers_is_named() {
 }
 
 #[test]
-fn damage_is_why_nothing_can_be_said_of_claims() {
+fn a_damaged_checkpoint_is_the_cause_of_unknown_claims() {
     first("checkpoint-damaged", |host| {
         let whole = Host::fixture("02-channel-completed.json");
         let bad = whole.replace("default", "defaulT");
@@ -312,7 +311,7 @@ fn damage_is_why_nothing_can_be_said_of_claims() {
 }
 
 #[test]
-fn nobody_is_told_to_delete_the_pods_of_claims_that_the_plugin_makes_up_for() {
+fn no_fix_deletes_pods_of_claims_that_the_plugin_recovers() {
     let host = Host::healthy();
     let checkpoint = format!("{PLUGIN}/checkpoint.json");
     let aside = format!("{checkpoint}.damaged-not-json");
@@ -323,7 +322,7 @@ fn nobody_is_told_to_delete_the_pods_of_claims_that_the_plugin_makes_up_for() {
 }
 
 #[test]
-fn being_root_is_no_fix_for_what_is_no_file() {
+fn running_as_root_is_no_fix_for_a_directory_in_place_of_a_file() {
     let host = Host::healthy();
     for path in [format!("{PLUGIN}/checkpoint.json"), KUBELET.to_owned()] {
         host.remove(&path);
@@ -354,7 +353,7 @@ fn a_plugin_that_has_not_run_since_the_boot_is_named() {
 }
 
 #[test]
-fn something_else_in_the_place_of_the_shared_devices_marker_is_named() {
+fn a_non_file_at_the_shared_device_marker_is_named() {
     first_says("device-marker-unusable", "not a regular file", |host| {
         fs::create_dir(host.at(&format!("{PLUGIN}/device-is-shared"))).unwrap();
     });
@@ -370,7 +369,7 @@ fn channels_by_environment_variable_are_named() {
 }
 
 #[test]
-fn a_toolkit_whose_configuration_cannot_be_read_is_not_said_to_lack_a_setting() {
+fn an_unreadable_toolkit_configuration_is_not_reported_as_a_missing_setting() {
     let text = "[features]\nignore-imex-channel-requests = tru\n";
     first("toolkit-config-unreadable", |host| {
         host.write("etc/nvidia-container-runtime/config.toml", text);

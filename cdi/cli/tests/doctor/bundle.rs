@@ -37,18 +37,18 @@ fn a_bundle_has_what_its_manifest_lists_and_nothing_secret() {
     host.write(SPEC, text);
     let output = host.run(&words(&host));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let (shown, told) = (stdout(&output), stderr(&output));
+    let (shown, messages) = (stdout(&output), stderr(&output));
     let files = unpacked(&host);
     assert!(
         files.values().all(|text| !text.contains("s3cret")),
         "{files:#?}"
     );
     let manifest = files.get("cdi-gen-doctor/manifest.txt").unwrap();
-    let told: Vec<&str> = told
+    let messages: Vec<&str> = messages
         .lines()
         .filter_map(|line| line.strip_prefix("cdi-gen: in the bundle: "))
         .collect();
-    assert_eq!(told, manifest.lines().collect::<Vec<_>>());
+    assert_eq!(messages, manifest.lines().collect::<Vec<_>>());
     let listed: Vec<String> = manifest
         .lines()
         .map(|it| format!("cdi-gen-doctor/{it}"))
@@ -86,7 +86,7 @@ fn a_bundle_has_what_its_manifest_lists_and_nothing_secret() {
 }
 
 #[test]
-fn what_a_broken_file_says_is_shown_on_the_host_and_not_bundled() {
+fn quotes_of_a_broken_file_are_printed_but_not_bundled() {
     let host = Host::healthy();
     for (path, text) in [
         (
@@ -121,7 +121,7 @@ fn a_bundle_overwrites_nothing() {
     host.write("bundle.tar", "mine");
     let output = host.run(&words(&host));
     assert_eq!(output.status.code(), Some(3));
-    let told = stderr(&output);
-    assert!(told.contains("choose another name"), "{told}");
+    let messages = stderr(&output);
+    assert!(messages.contains("choose another name"), "{messages}");
     assert_eq!(fs::read_to_string(host.at("bundle.tar")).unwrap(), "mine");
 }

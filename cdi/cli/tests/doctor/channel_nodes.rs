@@ -1,4 +1,4 @@
-//! Device nodes of the host, and the kernel's files that say what they should be.
+//! Device nodes of the host, and the kernel's files that define them.
 
 use std::fs;
 use std::io::Write;
@@ -22,7 +22,7 @@ fn finding(host: &Host, id: &str) -> Option<Value> {
     host::finding(&host.json("doctor --json", 1), id).cloned()
 }
 
-/// The node of the capability. `false` where this may not be done, which is said.
+/// Creates the capability's node. Returns `false`, with a message, where this is not permitted.
 pub(crate) fn mknod(host: &Host, kind: &str, major: u32, minor: u32) -> bool {
     let path = host.at(NODE);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -83,7 +83,7 @@ fn the_capabilitys_node_has_its_drivers_major_and_its_own_minor() {
 }
 
 #[test]
-fn without_its_drivers_major_what_the_node_should_be_is_not_known() {
+fn without_its_drivers_major_the_expected_node_is_unknown() {
     let host = Host::healthy();
     host.write(
         "proc/devices",
@@ -111,7 +111,7 @@ fn a_pipe_in_place_of_a_kernels_file_is_named_and_not_waited_for() {
         thread::spawn(move || done.send(finding(&looked_at, id)));
         let found = when_done.recv_timeout(GIVE_UP);
         if found.is_err() {
-            // Lets the program go on that waits for a writer.
+            // Unblocks a program that waits for a writer.
             drop(
                 fs::OpenOptions::new()
                     .read(true)

@@ -1,5 +1,4 @@
-//! Which domain has which channel on a node, as `doctor`, `list` and `checkpoint show`
-//! have it.
+//! Domains and their channels on a node, in `doctor`, `list` and `checkpoint show`.
 
 use serde_json::Value;
 
@@ -115,7 +114,7 @@ fn two_domains_on_one_channel_are_found() {
     for named in [CLAIMS[0], CLAIMS[1], DOMAIN_A, DOMAIN_B] {
         assert!(text(found, "evidence").contains(named), "{found}");
     }
-    // The next life of the node is another one.
+    // After a reboot, the records no longer count.
     host.write("proc/sys/kernel/random/boot_id", "another");
     let ids = host.ids(1);
     assert!(
@@ -144,7 +143,7 @@ fn a_list_has_what_it_can_read_of_the_checkpoint() {
     let whole = std::fs::read_to_string(host.at(&path)).unwrap();
     // The checksum of the claims with names does not match.
     let damaged = whole.replace("worker-1", "worker-X");
-    for (content, state, domain, told) in [
+    for (content, state, domain, message) in [
         (whole.as_str(), "read", DOMAIN_A, ""),
         (&damaged, "damaged", DOMAIN_A, "domains may be missing"),
         ("", "damaged", "-", "domains may be missing"),
@@ -154,9 +153,9 @@ fn a_list_has_what_it_can_read_of_the_checkpoint() {
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let [channel, shown] = listed(&stdout(&output), CLAIMS[0]);
         assert_eq!([channel.as_str(), &shown], ["1", domain], "{state}");
-        let told_all = stderr(&output);
-        assert!(told_all.contains(told), "{told_all}");
-        assert_eq!(told_all.is_empty(), told.is_empty(), "{told_all}");
+        let messages = stderr(&output);
+        assert!(messages.contains(message), "{messages}");
+        assert_eq!(messages.is_empty(), message.is_empty(), "{messages}");
         let report = host.json("list --json", 0);
         assert_eq!(report.get("checkpoint").unwrap(), state);
     }

@@ -17,8 +17,11 @@ fn a_full_disk_behind_stdout_is_reported() {
         let full = full.write(true).open("/dev/full").unwrap();
         let output = host.command(words).stdout(full).output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{words}");
-        let told = stderr(&output);
-        assert!(told.contains("cannot write to stdout"), "{words}: {told}");
+        let message = stderr(&output);
+        assert!(
+            message.contains("cannot write to stdout"),
+            "{words}: {message}"
+        );
     }
 }
 
@@ -31,11 +34,12 @@ fn a_host_cannot_send_commands_to_the_terminal() {
     host.write("proc/700/comm", "nvidia\u{1b}[2J\n");
     for words in ["doctor", "doctor --json"] {
         let output = host.run(words);
-        let said = stdout(&output) + &stderr(&output);
+        let printed = stdout(&output) + &stderr(&output);
         assert!(
-            said.chars()
+            printed
+                .chars()
                 .all(|c| c == '\n' || c == ' ' || c.is_ascii_graphic()),
-            "{words}: {said:?}"
+            "{words}: {printed:?}"
         );
     }
 }
@@ -73,7 +77,7 @@ fn a_checkpoint_that_cannot_be_read_is_not_mistaken_for_an_empty_one() {
     assert_eq!(ids, ["checkpoint-unreadable", "fabric-not-read"]);
 }
 
-/// What `doctor` finds for a user who may do nothing special.
+/// The findings of `doctor` for an unprivileged user.
 fn unprivileged_ids(host: &Host) -> Vec<String> {
     let output = host.run_unprivileged("doctor --json");
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

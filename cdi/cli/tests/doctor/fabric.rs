@@ -1,4 +1,4 @@
-//! The driver's library, and what stands between it and the fabric.
+//! The driver's library, and obstacles between it and the fabric.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -36,7 +36,7 @@ fn a_library_without_its_link_is_named_with_the_command_that_makes_it() {
 }
 
 #[test]
-fn what_lies_in_the_librarys_place_is_to_be_removed() {
+fn the_fix_removes_a_non_library_from_the_librarys_path() {
     let host = Host::healthy();
     host.remove("usr/lib64");
     fs::create_dir_all(host.at("usr/lib64/libnvidia-ml.so.1")).unwrap();

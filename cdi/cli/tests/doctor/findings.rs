@@ -38,7 +38,7 @@ fn of_page() -> Ids {
     .collect()
 }
 
-/// Those of the files below `dir`; an area has a module of its own.
+/// Collects the ids in the files below `dir`; each area has its own module.
 fn collect(dir: &Path, area: Option<&str>, found: &mut Ids) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -62,7 +62,7 @@ fn collect(dir: &Path, area: Option<&str>, found: &mut Ids) {
     }
 }
 
-/// Words in kebab case that stand in `quotes`.
+/// Words in kebab case within `quotes`.
 fn quoted(text: &str, quotes: char) -> BTreeSet<String> {
     let is_part = |part: &str| {
         let mut letters = part.bytes();

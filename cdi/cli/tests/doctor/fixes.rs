@@ -1,5 +1,4 @@
-//! Fixes: those that are commands of this program do what they are said to do,
-//! and what is said of a host has the host's names.
+//! Fixes that are commands of this program work as described, and findings use the host's paths.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,7 +17,7 @@ fn finding<'a>(report: &'a Value, id: &str) -> &'a Value {
 
 // req: DOCTOR-8
 #[test]
-fn a_spec_without_a_record_is_told_unless_the_record_may_be_lost() {
+fn a_spec_without_a_record_is_reported_unless_the_record_may_be_lost() {
     let host = Host::healthy();
     let path = SPEC.replace(CLAIM, ORPHAN);
     host.write(&path, spec("0.5.0", 235).replace(CLAIM, ORPHAN));
@@ -39,22 +38,22 @@ fn a_spec_without_a_record_is_told_unless_the_record_may_be_lost() {
 }
 
 #[test]
-fn from_a_debug_pod_it_is_told_once_how_commands_are_run_there() {
+fn in_a_debug_pod_the_report_says_once_how_to_run_the_fixes() {
     let host = Host::healthy();
     assert!(!host.out("doctor", 0).contains("chroot"));
     host.write("etc/cdi/a.yml", "");
     host.write("run/cdi/b.tmp", "");
-    let told = format!("`chroot {}`", host.at("").display());
+    let command = format!("`chroot {}`", host.at("").display());
     let shown = host.out("doctor", 1);
     assert_eq!(shown.matches("chroot").count(), 1, "{shown}");
-    assert!(shown.contains(told.trim_end_matches("/`")), "{shown}");
+    assert!(shown.contains(command.trim_end_matches("/`")), "{shown}");
     let report = host.json("doctor --json", 1);
     assert!(text(&report, "runFixes").contains("chroot"));
 }
 
 // req: DOCTOR-5
 #[test]
-fn what_is_said_of_a_host_has_the_hosts_paths() {
+fn findings_have_the_hosts_paths() {
     let host = Host::healthy();
     host.write("etc/cdi/bad.json", "{");
     host.write("etc/cdi/bad\u{1b}.json", "{");
@@ -81,8 +80,8 @@ fn what_is_said_of_a_host_has_the_hosts_paths() {
     let findings = report.get("findings").and_then(Value::as_array).unwrap();
     for found in findings {
         for member in ["subject", "evidence"] {
-            let said = text(found, member);
-            assert!(!said.contains(root), "{said}");
+            let quoted = text(found, member);
+            assert!(!quoted.contains(root), "{quoted}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Hosts on which nothing is wrong.
+//! Healthy hosts.
 
 use super::host::{CLAIM, Host, KUBELET, PLUGIN, SPEC, kubelet};
 use super::{stderr, stdout};
@@ -21,7 +21,7 @@ fn a_healthy_host_is_one_screen() {
 }
 
 #[test]
-fn what_is_only_worth_knowing_leaves_a_host_healthy() {
+fn info_findings_leave_a_host_healthy() {
     let host = Host::healthy();
     host.write("opt/kata/bin/kata-runtime", "");
     host.write("etc/subuid", "root:1:1\nkubelet:65536:7208960\n");
@@ -62,7 +62,7 @@ fn an_empty_root_is_no_host() {
 }
 
 #[test]
-fn a_root_that_is_not_there_is_no_healthy_host() {
+fn a_missing_root_is_not_a_healthy_host() {
     let host = Host::bare();
     host.remove("");
     let output = host.run("doctor");
@@ -73,7 +73,7 @@ fn a_root_that_is_not_there_is_no_healthy_host() {
 }
 
 #[test]
-fn another_kubelet_root_is_looked_at_where_it_is() {
+fn another_kubelet_root_is_read() {
     let host = Host::healthy();
     let moved = "var/snap/microk8s/common/var/lib/kubelet";
     std::fs::create_dir_all(host.at(moved)).unwrap();

@@ -1,4 +1,4 @@
-//! A GPU host on which everything is as it should be, to be broken by tests.
+//! A healthy GPU host, for tests to break.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -21,15 +21,15 @@ pub(crate) const SPEC: &str =
 pub(crate) const KUBELET: &str = "var/lib/kubelet/dra_manager_state";
 pub(crate) const LIBRARY: &str = "usr/lib64/libnvidia-ml.so.580.82.07";
 
-/// CDI is on, in so many words.
+/// CDI is enabled explicitly.
 pub(crate) const ON: &str =
     "version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = true\n";
 
-/// Root of a host in a directory of its own.
+/// Root of a host, in its own directory.
 pub(crate) struct Host(TempDir);
 
 impl Host {
-    /// A root with nothing in it.
+    /// An empty root.
     pub(crate) fn bare() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -206,7 +206,7 @@ impl Host {
         self.command(words).output().unwrap()
     }
 
-    /// The program as a user who may do nothing special.
+    /// The program, run by an unprivileged user.
     pub(crate) fn run_unprivileged(&self, words: &str) -> Output {
         let program = unprivileged(self.0.path());
         self.with_root(program, words).output().unwrap()
@@ -221,7 +221,7 @@ impl Host {
         program
     }
 
-    /// What is on stdout of a command that ends with `code`.
+    /// The stdout of a command that ends with `code`.
     pub(crate) fn out(&self, words: &str, code: i32) -> String {
         let output = self.run(words);
         let both = stdout(&output) + &stderr(&output);
@@ -254,7 +254,7 @@ pub(crate) fn text<'a>(finding: &'a Value, member: &str) -> &'a str {
     finding.get(member).and_then(Value::as_str).unwrap()
 }
 
-/// What `/proc/PID/mountinfo` says, with one more line.
+/// The content of `/proc/PID/mountinfo`, with one more line.
 pub(crate) fn mounts(more: &str) -> String {
     format!("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n{more}")
 }

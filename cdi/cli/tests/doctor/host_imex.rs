@@ -1,4 +1,4 @@
-//! The host's nvidia-imex: which configuration it has, and that it is alone.
+//! The host's nvidia-imex: its configuration, and that no other instance runs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,7 +18,7 @@ fn finding(host: &Host, id: &str) -> Option<Value> {
     host::finding(&report, id).cloned()
 }
 
-/// What process `pid` was started with.
+/// Sets the command line of process `pid`.
 fn started(host: &Host, pid: u32, line: &str) {
     let line = line.replace(' ', "\0") + "\0";
     host.write(&format!("proc/{pid}/cmdline"), line);
@@ -53,20 +53,20 @@ fn a_daemon_is_judged_by_the_configuration_that_it_was_started_with() {
     let found = finding(&host, "host-imex-no-nodes").unwrap();
     assert_eq!(text(&found, "subject"), "/etc/imex/own_nodes");
     let evidence = text(&found, "evidence");
-    let said = "configuration /etc/imex/own.cfg, from process 700";
-    assert!(evidence.contains(said), "{evidence}");
+    let expected = "configuration /etc/imex/own.cfg, from process 700";
+    assert!(evidence.contains(expected), "{evidence}");
     host.remove("etc/imex/own_nodes");
     let found = finding(&host, "host-imex-no-nodes").unwrap();
     assert!(text(&found, "evidence").contains("there is no such file"));
 }
 
 #[test]
-fn a_list_of_the_usual_configuration_is_said_to_be_that() {
+fn a_finding_says_that_the_usual_configuration_was_read() {
     let host = Host::healthy();
     host.write("etc/nvidia-imex/nodes_config.cfg", "");
     let found = finding(&host, "host-imex-no-nodes").unwrap();
-    let said = "configuration /etc/nvidia-imex/config.cfg, the usual one";
-    assert!(text(&found, "evidence").contains(said), "{found}");
+    let expected = "configuration /etc/nvidia-imex/config.cfg, the usual one";
+    assert!(text(&found, "evidence").contains(expected), "{found}");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_configuration_that_cannot_be_read_is_not_guessed() {
 }
 
 #[test]
-fn of_a_daemon_that_does_not_run_the_units_configuration_counts() {
+fn a_stopped_daemon_is_checked_by_its_units_configuration() {
     let host = Host::healthy();
     host.remove("proc/700");
     host.remove("etc/nvidia-imex");
@@ -107,8 +107,8 @@ fn of_a_daemon_that_does_not_run_the_units_configuration_counts() {
     host.write("etc/b", "");
     let found = finding(&host, "host-imex-no-nodes").unwrap();
     assert_eq!(text(&found, "subject"), "/etc/b");
-    let said = "configuration /etc/b.cfg, from ExecStart of nvidia-imex.service";
-    assert!(text(&found, "evidence").contains(said), "{found}");
+    let expected = "configuration /etc/b.cfg, from ExecStart of nvidia-imex.service";
+    assert!(text(&found, "evidence").contains(expected), "{found}");
 
     host.write(
         drop_in,
@@ -131,12 +131,12 @@ fn a_second_daemon_in_a_pod_is_named_first() {
     let found = finding(&host, "host-imex-two-daemons").unwrap();
     assert_eq!(text(&found, "severity"), "error");
     let evidence = text(&found, "evidence");
-    for said in [
+    for expected in [
         "process 700 (cgroup /system.slice/nvidia-imex.service)",
         "process 900 (cgroup /kubepods.slice/",
         "NV_ERR_IN_USE",
     ] {
-        assert!(evidence.contains(said), "{evidence}");
+        assert!(evidence.contains(expected), "{evidence}");
     }
     assert!(text(&found, "fix").contains("driverManaged"), "{found}");
     host.remove("proc/900");
@@ -159,7 +159,7 @@ fn daemons_in_namespaces_of_their_own_are_two() {
 }
 
 #[test]
-fn what_asks_no_driver_is_no_second_daemon() {
+fn a_process_without_the_driver_is_no_second_daemon() {
     // A child of the service's, one that has ended, and one without a GPU.
     let host = Host::healthy();
     add_second(&host);
@@ -192,7 +192,7 @@ fn a_containers_daemon_is_judged_by_the_containers_files() {
     let evidence = text(&found, "evidence");
     assert!(evidence.contains("as process 900 sees them"), "{evidence}");
 
-    // As of a process that may not be looked into.
+    // As for a process that cannot be inspected.
     host.remove("proc/900/root");
     host.write(
         "imexd/imexd.cfg",

@@ -1,7 +1,7 @@
-//! The table of hosts: what doctor has to say first, and its exit code.
+//! The table of hosts: doctor's first finding, and its exit code.
 //!
-//! A host that its maker ships, or that is prepared as a vendor asks for, is
-//! healthy: nothing above an information may be found on it.
+//! A host as shipped by its maker, or prepared as a vendor documents, is healthy: no finding may be
+//! above info.
 
 mod broken;
 mod claims;
@@ -15,14 +15,13 @@ use serde_json::Value;
 use super::channel_nodes::mknod;
 use super::host::Host;
 
-/// A host, and what is expected of doctor on it.
+/// A host, and doctor's expected result.
 pub(crate) struct Row {
     /// In words.
     host: &'static str,
-    /// Where it is written that hosts are so, or that this breaks them.
+    /// The document that describes such hosts, or this fault.
     source: &'static str,
-    /// The id of the first finding; `None` on a healthy host, whatever
-    /// informations there are.
+    /// The id of the first finding; `None` on a healthy host, whatever info findings there are.
     first: Option<&'static str>,
     /// Whether it has device nodes, which only root may make.
     needs_node: bool,
@@ -38,8 +37,8 @@ impl Row {
     }
 }
 
-/// What doctor says first, above informations on a healthy host.
-fn said(host: &Host) -> (Option<String>, i32, String) {
+/// The first finding above info (`None` if healthy), the exit code, and all findings.
+fn first_finding(host: &Host) -> (Option<String>, i32, String) {
     let output = host.run("doctor --json");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = report.get("findings").and_then(Value::as_array).unwrap();
@@ -64,7 +63,7 @@ fn check(rows: &[Row]) {
     let can_make_nodes = mknod(&Host::bare(), "c", 1, 3);
     for row in rows.iter().filter(|row| can_make_nodes || !row.needs_node) {
         let expected = (row.first.map(str::to_owned), i32::from(row.first.is_some()));
-        let (first, code, all) = said(&(row.build)());
+        let (first, code, all) = first_finding(&(row.build)());
         if (first.clone(), code) != expected {
             let _ = writeln!(
                 wrong,
@@ -83,13 +82,13 @@ fn check(rows: &[Row]) {
 
 // req: DOCTOR-1
 #[test]
-fn nothing_is_wrong_with_a_host_as_its_maker_ships_or_a_vendor_prepares_it() {
+fn hosts_as_shipped_or_as_a_vendor_documents_are_healthy() {
     check(&healthy::ROWS);
     check(&specs::HEALTHY);
 }
 
 #[test]
-fn of_what_is_wrong_with_a_host_the_cause_is_first() {
+fn the_cause_is_the_first_finding() {
     check(&broken::ROWS);
     check(&claims::ROWS);
     check(&specs::BROKEN);

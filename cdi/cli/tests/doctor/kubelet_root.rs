@@ -27,7 +27,7 @@ fn fix_of_first(host: &Host, id: &str) -> String {
 fn the_known_root_that_has_the_plugin_is_named() {
     for root in [MICROK8S, "var/lib/k0s/kubelet"] {
         let host = with_root(root);
-        // One that is there too, but not the plugin's.
+        // Another root that exists, without the plugin.
         fs::create_dir_all(host.at("var/lib/kubelet/pods")).unwrap();
         let fix = fix_of_first(&host, "plugin-directory-absent");
         let flag = format!("--kubelet-root /{root}");
@@ -40,7 +40,7 @@ fn the_known_root_that_has_the_plugin_is_named() {
 }
 
 #[test]
-fn a_root_that_is_not_known_is_asked_for() {
+fn the_fix_requests_an_unknown_root() {
     let host = with_root("opt/kubelet");
     let fix = fix_of_first(&host, "plugin-directory-absent");
     assert!(fix.contains("with --kubelet-root"), "{fix}");

@@ -1,5 +1,5 @@
-//! Hosts as their makers ship them: what is laid out comes from the makers' own
-//! documentation and sources, which the table in `hosts` names.
+//! Hosts as their makers ship them, after the makers' own documentation and sources, which the
+//! table in `hosts` names.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! What a runtime sees of the CDI directories, and what the host does.
+//! The CDI directories, as a runtime and as the host see them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -9,15 +9,15 @@ use serde_json::Value;
 
 use super::host::{Host, mounts};
 
-/// A process in a mount namespace of its own.
+/// A process in its own mount namespace.
 struct Elsewhere(Child);
 
 impl Elsewhere {
-    /// With an empty file system mounted at `path` of the host there. The
-    /// host's process 800 is it.
+    /// Mounts an empty file system at `path` of the host in that namespace. The host's process 800
+    /// is this process.
     fn with_mount(host: &Host, path: &str) -> Self {
         let mut unshare = Command::new("unshare");
-        // Who is no root may mount where they are.
+        // Without root, mounts need a user namespace.
         if fs::metadata("/proc/self").unwrap().uid() != 0 {
             unshare.args(["--user", "--map-root-user"]);
         }
@@ -29,10 +29,10 @@ impl Elsewhere {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = String::new();
+        let mut printed = String::new();
         let stdout = child.stdout.take().unwrap();
-        BufReader::new(stdout).read_line(&mut said).unwrap();
-        assert_eq!(said, "ready\n");
+        BufReader::new(stdout).read_line(&mut printed).unwrap();
+        assert_eq!(printed, "ready\n");
         // `unshare` has become the shell.
         let root = format!("/proc/{}/root{}", child.id(), host.at("").display());
         host.remove("proc/800/root");
@@ -49,7 +49,7 @@ impl Drop for Elsewhere {
     }
 }
 
-/// What `doctor` says of watching, and the ids of all that it found.
+/// The line of `doctor` on watching, and the ids of all findings.
 fn watching(host: &Host, code: i32) -> (String, Vec<String>) {
     let report = host.json("doctor --json", code);
     let areas = report.get("areas").and_then(Value::as_array).unwrap();
@@ -66,10 +66,10 @@ fn is_mounted(ids: &[String]) -> bool {
 #[test]
 fn a_mount_that_the_runtime_does_not_see_is_named() {
     let host = Host::healthy();
-    let said = watching(&host, 0).0;
+    let printed = watching(&host, 0).0;
     assert!(
-        said.ends_with("; containerd sees the same directories"),
-        "{said}"
+        printed.ends_with("; containerd sees the same directories"),
+        "{printed}"
     );
 
     let elsewhere = Elsewhere::with_mount(&host, "run/cdi");
@@ -95,8 +95,8 @@ fn a_runtime_in_a_container_has_files_of_its_own() {
     let container = Host::healthy();
     host.remove("proc/800/root");
     symlink(container.at(""), host.at("proc/800/root")).unwrap();
-    let (said, ids) = watching(&host, 0);
-    assert!(!said.contains("containerd"), "{said}");
+    let (printed, ids) = watching(&host, 0);
+    assert!(!printed.contains("containerd"), "{printed}");
     assert!(!ids.contains(&"cdi-directory-other-mount".to_owned()));
 }
 
@@ -105,8 +105,8 @@ fn a_runtime_of_another_host_that_shares_the_process_ids_is_not_this_ones() {
     let host = Host::healthy();
     // Another /run, and so other specs in it.
     let elsewhere = Elsewhere::with_mount(&host, "run");
-    let (said, ids) = watching(&host, 0);
-    assert!(!said.contains("containerd"), "{said}");
+    let (printed, ids) = watching(&host, 0);
+    assert!(!printed.contains("containerd"), "{printed}");
     assert!(!ids.contains(&"cdi-directory-other-mount".to_owned()));
     drop(elsewhere);
 }

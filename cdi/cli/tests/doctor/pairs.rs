@@ -1,5 +1,4 @@
-//! Two things are wrong with a host at once: what is said first is one of the two,
-//! and never what follows from them.
+//! Two faults at once: the first finding is one of the two, never a consequence.
 
 use std::fs;
 
@@ -8,7 +7,7 @@ use host_doctor::{Facts, Invocation, Options, Severity, diagnose};
 use super::host::{CLAIM, Host, KUBELET, LIBRARY, PLUGIN, SPEC, kubelet, library, spec};
 use super::makers::{NODES, REGISTRATION};
 
-/// The id that names it, and how a healthy host is broken so.
+/// The finding's id, and how to break a healthy host that way.
 type Breakage = (&'static str, fn(&Host));
 
 /// In any order two of them can be done to one host, unless both are about one file.
@@ -102,7 +101,7 @@ fn checkpoint() -> String {
     format!("{PLUGIN}/checkpoint.json")
 }
 
-/// Everything that is found above informations, in order.
+/// All findings above info, in order.
 fn found(host: &Host) -> Vec<&'static str> {
     let host = host_doctor::Host::open(&host.at("")).unwrap();
     let facts = Facts::read(&host, &Options::default());

@@ -125,7 +125,7 @@ fn a_drop_in_of_cri_o_counts_in_a_subdirectory_too() {
 
 /// k0s#4573: what it imports is written at each start.
 #[test]
-fn on_k0s_a_drop_in_is_to_be_made_and_not_the_file_that_k0s_writes() {
+fn on_k0s_the_fix_creates_a_drop_in_and_keeps_the_generated_file() {
     let host = without_containerd();
     host.root_process(800,
         "containerd",
@@ -146,7 +146,7 @@ fn on_k0s_a_drop_in_is_to_be_made_and_not_the_file_that_k0s_writes() {
         "",
         &[["error", "runtime-cdi-off", "/etc/k0s/containerd.toml", fix]],
     );
-    // One that is there and turns it off.
+    // An existing drop-in that disables CDI.
     host.write(
         "etc/k0s/containerd.toml",
         "# k0s_managed=true\nversion = 2\nimports = [\"/etc/k0s/containerd.d/*.toml\"]\n",
@@ -165,7 +165,7 @@ fn on_k0s_a_drop_in_is_to_be_made_and_not_the_file_that_k0s_writes() {
 
 /// A NixOS configuration that writes the template whole.
 #[test]
-fn a_template_without_a_version_is_to_be_given_one() {
+fn the_fix_adds_a_version_to_a_template_without_one() {
     let dir = "var/lib/rancher/k3s/agent/etc/containerd";
     let config = "[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n";
     let host = without_containerd();

@@ -1,5 +1,4 @@
-//! The runtime that serves kubelet: what it answers, and what its files say where it cannot
-//! be asked.
+//! The runtime that serves kubelet: its answers, and its files if it cannot be queried.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +14,7 @@ const OFF_IN_2: &str = "version = 2\n[plugins.'io.containerd.grpc.v1.cri']\nenab
 /// As Docker's package has it (`containerd.io`, /etc/containerd/config.toml).
 const OF_DOCKER: &str = "#   Copyright\n\ndisabled_plugins = [\"cri\"]\n";
 
-/// The ids of findings about runtimes that are no information.
+/// The ids of findings about runtimes above info.
 fn bad(host: &Host) -> Vec<String> {
     let all = report(host);
     let findings = all.get("findings").and_then(Value::as_array).unwrap();
@@ -41,11 +40,11 @@ fn dirs() -> Value {
     json!(["/etc/cdi", "/var/run/cdi"])
 }
 
-// === asked ===
+// === queried ===
 
 // req: DOCTOR-12
 #[test]
-fn what_containerd_answers_counts_and_not_what_its_files_say() {
+fn containerds_answer_counts_rather_than_its_files() {
     let host = Host::healthy();
     host.write(CONFIG, OFF);
     assert_eq!(bad(&host), ["runtime-cdi-off"]);
@@ -153,7 +152,7 @@ fn cri_o_answers_with_its_configuration() {
 }
 
 #[test]
-fn one_that_does_not_show_its_configuration_still_serves_kubelet() {
+fn a_runtime_that_hides_its_configuration_still_serves_kubelet() {
     let host = Host::healthy();
     host.kubelet_asks("/run/crio/crio.sock");
     host.answers(Runtime::CriO("1.34.1", ""));
@@ -201,7 +200,7 @@ fn without_cri_the_line_that_disables_it_is_named() {
 }
 
 #[test]
-fn one_that_is_silent_is_not_waited_for() {
+fn an_unresponsive_runtime_is_not_waited_for() {
     let host = Host::healthy();
     host.answers(Runtime::Silent);
     assert_eq!(bad(&host), ["runtime-not-answering"]);
@@ -215,7 +214,7 @@ fn one_that_is_silent_is_not_waited_for() {
 // === which one ===
 
 #[test]
-fn it_is_the_one_at_the_socket_that_kubelet_is_given() {
+fn the_runtime_at_kubelets_socket_is_judged() {
     let named = |name: &dyn Fn(&Host)| {
         let host = Host::healthy();
         host.write(CONFIG, ON);
@@ -295,7 +294,7 @@ fn k3s_with_docker_is_docker_behind_cri_dockerd() {
 }
 
 #[test]
-fn one_of_which_nothing_is_known_is_not_judged() {
+fn an_unknown_runtime_is_not_judged() {
     let host = Host::healthy();
     host.kubelet_asks("/run/isulad.sock");
     assert_eq!(bad(&host), [""; 0]);
@@ -313,7 +312,7 @@ fn one_of_which_nothing_is_known_is_not_judged() {
 }
 
 #[test]
-fn one_runtime_by_two_names_is_one() {
+fn two_names_of_one_runtime_are_one_runtime() {
     let host = Host::healthy();
     host.containerd_answers("v2.1.3", &json!({"enableCDI": true, "cdiSpecDirs": dirs()}));
     fs::create_dir_all(host.at("run/other")).unwrap();
@@ -335,7 +334,7 @@ fn one_runtime_by_two_names_is_one() {
 }
 
 #[test]
-fn of_two_that_run_none_is_judged_unless_kubelet_names_it() {
+fn of_two_running_runtimes_only_the_one_kubelet_names_is_judged() {
     let host = Host::healthy();
     host.write(CONFIG, OFF);
     host.root_process(800, "containerd", "/usr/bin/containerd");
@@ -356,7 +355,7 @@ fn of_two_that_run_none_is_judged_unless_kubelet_names_it() {
 }
 
 #[test]
-fn one_that_runs_comes_before_one_that_is_installed() {
+fn a_running_runtime_comes_before_an_installed_one() {
     let host = Host::healthy();
     host.write(CONFIG, OFF);
     assert_eq!(bad(&host), ["runtime-cdi-off"]);
@@ -376,7 +375,7 @@ fn one_that_runs_comes_before_one_that_is_installed() {
 }
 
 #[test]
-fn any_users_process_may_have_the_name_and_is_not_believed() {
+fn a_process_of_another_user_with_a_runtimes_name_is_ignored() {
     let host = Host::healthy();
     host.write(CONFIG, ON);
     host.write("opt/containerd/config.toml", OFF);
@@ -421,11 +420,11 @@ fn on_a_host_without_kubelet_every_runtime_is_listed_and_none_is_judged() {
     assert_eq!(fixes, expected);
 }
 
-// === in so many words ===
+// === explicit settings ===
 
 // req: DOCTOR-12
 #[test]
-fn where_files_leave_it_to_the_release_it_is_not_judged() {
+fn a_setting_left_to_the_release_is_not_judged() {
     let unknown = |build: fn(&Host), expected: &str| {
         let host = Host::healthy();
         build(&host);
@@ -493,7 +492,7 @@ fn where_files_leave_it_to_the_release_it_is_not_judged() {
         },
         "more.toml imports others",
     );
-    // A file that has no table of the runtime's says nothing.
+    // A file without a table of the runtime has no effect.
     let host = Host::healthy();
     let importing = "version = 3\nimports = ['/etc/containerd/conf.d/*.toml']\n";
     host.write(CONFIG, ON.replace("version = 3\n", importing));
@@ -502,7 +501,7 @@ fn where_files_leave_it_to_the_release_it_is_not_judged() {
 }
 
 #[test]
-fn a_release_of_before_cdi_is_named_whatever_is_configured() {
+fn a_release_without_cdi_is_named_whatever_its_configuration() {
     let host = Host::healthy();
     host.containerd(
         "1.6.28",
@@ -680,7 +679,7 @@ fn of_several_files_the_fix_names_the_one_that_decides() {
 }
 
 #[test]
-fn what_a_migration_left_is_not_to_blame_where_the_setting_is_in_its_place() {
+fn leftovers_of_a_migration_are_not_blamed_if_the_setting_is_in_place() {
     let left = "[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi = true\n";
     let off = json!({"enableCDI": false, "cdiSpecDirs": dirs()});
     let fix = |config: &str| {
@@ -696,7 +695,7 @@ fn what_a_migration_left_is_not_to_blame_where_the_setting_is_in_its_place() {
 }
 
 #[test]
-fn a_file_that_is_right_by_now_has_only_to_be_read() {
+fn for_a_corrected_file_the_fix_is_a_restart() {
     let host = Host::healthy();
     host.write(CONFIG, ON);
     host.containerd_answers(
@@ -708,7 +707,7 @@ fn a_file_that_is_right_by_now_has_only_to_be_read() {
 }
 
 #[test]
-fn on_a_system_that_writes_the_file_itself_the_fix_says_so() {
+fn the_fix_names_the_system_that_writes_the_file() {
     for (id, by) in [
         (
             "bottlerocket",
@@ -731,7 +730,7 @@ fn on_a_system_that_writes_the_file_itself_the_fix_says_so() {
     let fix = of(&host, "runtime-cdi-off", "fix");
     let by = "(by containerd.config of the NodeConfig: nodeadm writes the file at each boot)";
     assert!(fix.contains(by), "{fix}");
-    // k0s leaves a file alone that is not its own.
+    // k0s does not change files that it did not write.
     let host = distribution("etc/k0s/containerd.toml", "run/k0s/containerd.sock", OFF);
     let fix = of(&host, "runtime-cdi-off", "fix");
     assert!(

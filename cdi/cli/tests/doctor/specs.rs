@@ -1,5 +1,4 @@
-//! `doctor` on the specs of claims: channels that there are not, and many that
-//! have one fault.
+//! `doctor` on the specs of claims: channels that do not exist, and many specs with one fault.
 
 use serde_json::Value;
 
@@ -48,7 +47,7 @@ fn a_channel_that_the_driver_does_not_have_is_named() {
     );
     params(&host, 4096);
     host.out("doctor", 0);
-    // The one that was made for a driver that had more.
+    // A spec made for a driver with more channels.
     params(&host, 2048);
     opened(&host, 0);
     host.write(SPEC, spec("0.5.0", 235));
@@ -61,7 +60,7 @@ fn a_channel_that_the_driver_does_not_have_is_named() {
 }
 
 #[test]
-fn a_driver_without_channels_is_told_once() {
+fn a_driver_without_channels_is_reported_once() {
     let host = Host::healthy();
     params(&host, 0);
     let ids = host.ids(1);
@@ -70,7 +69,7 @@ fn a_driver_without_channels_is_told_once() {
 }
 
 #[test]
-fn a_stale_spec_is_written_again_by_whoever_wrote_it() {
+fn the_fix_of_a_stale_spec_depends_on_its_writer() {
     let host = Host::healthy();
     host.write("proc/devices", RELOADED);
     let fix = first(&host, "fix");
@@ -85,7 +84,7 @@ fn a_stale_spec_is_written_again_by_whoever_wrote_it() {
 }
 
 #[test]
-fn a_hosts_node_that_is_wrong_is_not_laid_to_the_plugin() {
+fn a_wrong_host_node_is_not_blamed_on_the_plugin() {
     let host = Host::healthy();
     let fix_of = |id: &str| {
         let report = host.json("doctor --json", 1);

@@ -1,4 +1,4 @@
-//! A container runtime's CRI socket, as the doctor asks it.
+//! A container runtime's CRI socket, as doctor queries it.
 
 use std::fs;
 use std::io::Cursor;
@@ -22,11 +22,11 @@ pub(crate) enum Runtime {
     CriO(&'static str, &'static str),
     /// cri-dockerd.
     CriDockerd,
-    /// One of another name.
+    /// A runtime of another name.
     Other(&'static str),
     /// containerd with its CRI plugin disabled.
     WithoutCri,
-    /// One that takes connections and is silent.
+    /// A runtime that accepts connections and never answers.
     Silent,
 }
 
@@ -74,7 +74,7 @@ async fn answer(stream: UnixStream, runtime: Runtime) {
         let Runtime::CriO(_, config) = &runtime else {
             return;
         };
-        // What is left unread would end the connection as broken.
+        // Unread data would break the connection.
         let mut request = start.to_vec();
         while !request.ends_with(b"\r\n\r\n") {
             request.push(read.read_u8().await.unwrap());

@@ -1,5 +1,4 @@
-//! Checkpoints with claims that the guard would not have let in, written by the store that
-//! the kubelet plugin writes with.
+//! Checkpoints with claims that the plugin would refuse, written by the plugin's own store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,18 +16,18 @@ use serde_json::json;
 pub(crate) struct Prepared {
     pub(crate) uid: String,
     pub(crate) domain: String,
-    /// The number in the name of the device that it was allocated; 0 stands for the node.
+    /// The number in the name of its allocated device; 0 is the node's device.
     pub(crate) device: u32,
     /// The channel that it opens.
     pub(crate) channel: u32,
-    /// Its share of the device, if it has not all of it.
+    /// Its share of the device, if it has only a share.
     pub(crate) share: Option<&'static str>,
     /// The UIDs of the pods that it is reserved for.
     pub(crate) pods: Vec<String>,
 }
 
 impl Prepared {
-    /// One that was allocated the node's device.
+    /// A claim with the node's device.
     pub(crate) fn new(uid: &str, domain: &str, channel: u32) -> Self {
         Self {
             uid: uid.to_owned(),

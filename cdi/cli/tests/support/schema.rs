@@ -34,8 +34,8 @@ pub(crate) fn assert_documented(schema: &str, found: &Found) {
     }
 }
 
-/// Every member in it, as `claims[].uid`, with the types that it has; but not
-/// what is in those named `opaque`, which another standard describes.
+/// Collects every member, as `claims[].uid`, with its types; skips the contents of `opaque`
+/// members, which another standard describes.
 pub(crate) fn collect(value: &Value, opaque: &[&str], found: &mut Found) {
     below(value, "", opaque, found);
 }

@@ -6,8 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// The program, to be run in such a way; `place` is a directory that others may
-/// look into from now on.
+/// The program, run without privileges; makes the directory `place` readable for others.
 pub(crate) fn unprivileged(place: &Path) -> Command {
     let program = env!("CARGO_BIN_EXE_cdi-gen");
     let set = |path: &Path, mode| {
@@ -21,8 +20,8 @@ pub(crate) fn unprivileged(place: &Path) -> Command {
     if is_unprivileged {
         return Command::new(program);
     }
-    // Where the program was built may be closed to others. By another program:
-    // what this one holds open for writing while a test beside it forks cannot be
+    // The build directory may be closed to other users, so copy the program. Another process copies
+    // it: a file that this process holds open for writing while another test forks cannot be
     // executed (ETXTBSY).
     let copied = place.join("cdi-gen");
     let copy = Command::new("cp").arg(program).arg(&copied).status();

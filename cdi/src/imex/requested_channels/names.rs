@@ -1,4 +1,4 @@
-//! Names of CDI devices that stand for channels.
+//! Channels requested by names of CDI devices.
 
 use super::read::{clean, of_device, of_path, of_text};
 use super::request::{Channels, Found, RequestSource};
@@ -7,13 +7,13 @@ use crate::{DeviceNode, DeviceType, Kind, Major, QualifiedName};
 
 /// NVIDIA's class of channels (`nvidia-ctk cdi generate`, mode imex).
 const CHANNEL_CLASS: &str = "imex-channel";
-/// NVIDIA's kind of containers that manage the driver: they get all devices.
+/// NVIDIA's kind for containers that manage the driver; they get all devices.
 const MANAGEMENT_KIND: (&str, &str) = ("management.nvidia.com", "gpu");
 
-/// The kind of devices that NVIDIA's runtime is asked for without a kind (`default-kind`).
+/// The kind that NVIDIA's runtime assumes for devices without one (`default-kind`).
 const DEFAULT_KIND: &str = "nvidia.com/gpu";
 
-/// What a name is judged by.
+/// Finds the channels of a name.
 pub(super) struct Names<R> {
     pub(super) major: Option<Major>,
     pub(super) resolve: R,
@@ -22,7 +22,7 @@ pub(super) struct Names<R> {
 // === impl Names ===
 
 impl<R: Fn(&QualifiedName) -> Option<Vec<DeviceNode>>> Names<R> {
-    /// Adds the channels of a list of names. What is not a name is not a request.
+    /// Adds the channels of a list of names. Text that is not a name is ignored.
     pub(super) fn add_list(&self, list: &str, by: impl Fn() -> RequestSource, found: &mut Found) {
         for name in list.split(',') {
             if let Ok(name) = name.trim().parse() {
@@ -33,8 +33,8 @@ impl<R: Fn(&QualifiedName) -> Option<Vec<DeviceNode>>> Names<R> {
         }
     }
 
-    /// The same of a list in YAML, as `device-injector` reads its annotation: names are never
-    /// in brackets or quotes, nor begin with a dash, so what YAML has around them is dropped.
+    /// Like `add_list`, for a list in YAML, as `device-injector` reads its annotation: names have
+    /// no brackets, quotes or leading dashes, so those of YAML are dropped.
     pub(super) fn add_yaml_list(
         &self,
         list: &str,
@@ -47,7 +47,7 @@ impl<R: Fn(&QualifiedName) -> Option<Vec<DeviceNode>>> Names<R> {
         }
     }
 
-    /// The same of a list that NVIDIA's runtime reads: devices without a kind are GPUs.
+    /// Like `add_list`, for a list that NVIDIA's runtime reads: devices without a kind are GPUs.
     pub(super) fn add_nvidias_list(
         &self,
         list: &str,
@@ -94,7 +94,8 @@ fn view(node: &DeviceNode) -> DeviceView<'_> {
         device_type: match node.device_type {
             Some(DeviceType::Block) => "b",
             Some(DeviceType::Fifo) => "p",
-            // Without a type the runtime takes the host's node: where the channels are, it is one.
+            // Without a type, the runtime uses the host's node: in the channels' directory, it is a
+            // character device.
             _ => "c",
         },
         major: node.major.unwrap_or_default(),

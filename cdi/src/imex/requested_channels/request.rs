@@ -1,4 +1,4 @@
-//! What a container asks for, and where.
+//! The requests of a container, and where they were found.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,27 +7,27 @@ use dra_common::OneLine;
 
 use crate::ChannelId;
 
-/// How many requests are told apart: twice what a container has with a node and a rule for
+/// The most distinct requests that are kept: twice those of a container with a node and a rule for
 /// each of NVIDIA's 2048 channels.
 pub(super) const MAX_REQUESTS: usize = 8192;
 
-/// What a container asks for.
+/// The channels that a container requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestedChannels {
-    /// Each request, in the order of the table above; no two are equal. With more than 8192
-    /// the last one stands for all that are left, and is for every channel.
+    /// The distinct requests, by source: devices, rules, mounts, variables, annotations, CDI
+    /// devices. Beyond 8192, one last request for every channel stands for the rest.
     pub requests: Vec<RequestedChannel>,
-    /// Whether the container may use every device, as one that is privileged may: it has
-    /// every channel whose node it finds or makes.
+    /// Whether the container may use every device, like a privileged one: it has every channel
+    /// whose node it finds or creates.
     pub every_device: bool,
 }
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestedChannel {
-    /// What is asked for.
+    /// The requested channels.
     pub channels: Channels,
-    /// Where.
+    /// Where the request was found.
     pub by: RequestSource,
 }
 
@@ -38,11 +38,11 @@ pub enum Channels {
     One(ChannelId),
     /// All that the host has.
     Every,
-    /// Text that is not a channel: whoever reads it may think otherwise.
+    /// Text that is not a channel here; another reader may accept it.
     Unreadable(String),
 }
 
-/// Where a request stands.
+/// Where a request was found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RequestSource {
@@ -97,8 +97,8 @@ impl RequestedChannels {
 // === impl RequestSource ===
 
 impl RequestSource {
-    /// Whether a container that may use every device has this by that, without anybody's
-    /// asking: its nodes are the host's, and its device cgroup forbids nothing.
+    /// Whether a container that may use every device has this without a request: its nodes are the
+    /// host's, and its device cgroup forbids nothing.
     pub fn follows_from_every_device(&self) -> bool {
         matches!(self, Self::Device(_) | Self::DeviceRule)
     }

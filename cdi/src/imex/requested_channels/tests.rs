@@ -4,14 +4,14 @@ use super::*;
 const MAJOR: i64 = 235;
 const NODE: &str = "/dev/nvidia-caps-imex-channels/channel3";
 
-fn asked(container: &ContainerView<'_>) -> RequestedChannels {
+fn requested(container: &ContainerView<'_>) -> RequestedChannels {
     requested_channels(container, Major::new(235).ok(), |_| None)
 }
 
 /// The requests as text, with a major or without.
 fn shown(container: &ContainerView<'_>) -> Vec<String> {
-    let asked = asked(container).requests;
-    asked.iter().map(ToString::to_string).collect()
+    let requested = requested(container).requests;
+    requested.iter().map(ToString::to_string).collect()
 }
 
 fn device(path: &str, major: i64, minor: i64) -> ContainerView<'_> {
@@ -39,7 +39,7 @@ fn rule(
         minor,
         access,
     };
-    asked(&ContainerView {
+    requested(&ContainerView {
         rules: vec![rule],
         ..ContainerView::default()
     })
@@ -71,7 +71,7 @@ fn annotation<'a>(key: &'a str, value: &'a str) -> ContainerView<'a> {
 }
 
 #[test]
-fn a_container_that_asks_for_nothing_has_no_request() {
+fn a_container_without_channels_has_no_request() {
     let mut nothing = mount("/dev/null", "/etc/nothing");
     nothing.env = vec!["NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_IMEX_CHANNELS=", "A"];
     nothing.annotations = vec![("cdi.k8s.io/gpu", "nvidia.com/gpu=0"), ("a", "b")];
@@ -85,7 +85,7 @@ fn a_container_that_asks_for_nothing_has_no_request() {
         minor: None,
         access,
     }];
-    assert!(asked(&nothing).is_empty());
+    assert!(requested(&nothing).is_empty());
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn a_device_node_is_known_by_its_path_whatever_its_major() {
 #[test]
 fn a_rule_counts_if_the_device_could_be_opened() {
     let channels = |numbers, access| {
-        let asked = rule("c", numbers, access);
-        assert!(!asked.every_device);
-        asked
+        let requested = rule("c", numbers, access);
+        assert!(!requested.every_device);
+        requested
             .requests
             .into_iter()
-            .map(|asked| asked.channels)
+            .map(|requested| requested.channels)
             .collect::<Vec<_>>()
     };
     assert_eq!(channels((Some(MAJOR), Some(4)), "rw"), [of_number(4)]);
@@ -132,16 +132,16 @@ fn a_rule_counts_if_the_device_could_be_opened() {
 }
 
 #[test]
-fn a_rule_for_every_device_is_told_apart_from_a_request() {
+fn a_rule_for_every_device_is_distinguished_from_a_request() {
     for device_type in ["", "a", "c"] {
-        let asked = rule(device_type, (None, None), "rwm");
-        assert!(asked.every_device && asked.requests.is_empty());
+        let requested = rule(device_type, (None, None), "rwm");
+        assert!(requested.every_device && requested.requests.is_empty());
     }
     assert!(rule("b", (None, None), "rwm").is_empty());
 }
 
 #[test]
-fn a_mount_of_the_directory_or_of_a_channel_is_a_request_and_one_above_is_none() {
+fn a_mount_of_the_directory_or_a_channel_is_a_request_but_not_a_parent() {
     let all = ["every IMEX channel (mount at /mnt)"];
     assert_eq!(
         shown(&mount("/dev/nvidia-caps-imex-channels/", "/mnt")),
@@ -162,10 +162,10 @@ fn a_mount_of_the_directory_or_of_a_channel_is_a_request_and_one_above_is_none()
 fn nvidias_variable_is_a_list_of_numbers_or_all() {
     let channels = |list: &str| {
         let assignment = format!("NVIDIA_IMEX_CHANNELS={list}");
-        let requests = asked(&env(&assignment)).requests;
+        let requests = requested(&env(&assignment)).requests;
         requests
             .into_iter()
-            .map(|asked| asked.channels)
+            .map(|requested| requested.channels)
             .collect::<Vec<_>>()
     };
     assert_eq!(channels("0, 2047"), [of_number(0), of_number(2047)]);
@@ -188,7 +188,7 @@ fn nvidias_variable_is_a_list_of_numbers_or_all() {
 }
 
 #[test]
-fn a_mount_of_dev_null_is_a_request_of_nvidias_where_its_runtime_looks() {
+fn a_mount_of_dev_null_where_nvidias_runtime_looks_is_a_request() {
     let root = "/var/run/nvidia-container-devices";
     for (below, channels) in [
         ("imex/12", of_number(12)),
@@ -197,10 +197,10 @@ fn a_mount_of_dev_null_is_a_request_of_nvidias_where_its_runtime_looks() {
         ("cdi/nvidia.com/imex-channel=4", of_number(4)),
     ] {
         // Its runtime compares the beginning of the text, not of the path.
-        let unseparated = asked(&mount("/dev/null", &format!("{root}{below}"))).requests;
+        let unseparated = requested(&mount("/dev/null", &format!("{root}{below}"))).requests;
         assert_eq!(unseparated[0].channels, channels);
         let destination = format!("{root}/{below}");
-        let found = asked(&mount("/dev//null", &destination)).requests;
+        let found = requested(&mount("/dev//null", &destination)).requests;
         assert_eq!(found.len(), 1, "{below}");
         assert_eq!(found[0].channels, channels);
         assert_eq!(
@@ -216,7 +216,7 @@ fn a_mount_of_dev_null_is_a_request_of_nvidias_where_its_runtime_looks() {
 }
 
 #[test]
-fn names_of_cdi_devices_are_known_wherever_they_stand() {
+fn names_of_cdi_devices_are_recognized_in_every_place() {
     let claim = "k8s.compute-domain.nvidia.com/claim=0a1b-c2-channel-6";
     for (name, channels) in [
         (claim, of_number(6)),
@@ -243,7 +243,7 @@ fn names_of_cdi_devices_are_known_wherever_they_stand() {
                 ..ContainerView::default()
             },
         ] {
-            let found = asked(&container).requests;
+            let found = requested(&container).requests;
             assert_eq!(found.len(), 1, "{container:?}");
             assert_eq!(found[0].channels, channels);
         }
@@ -270,7 +270,7 @@ fn an_annotation_of_the_runtimes_is_for_every_container_whatever_its_key() {
 }
 
 #[test]
-fn what_nvidias_runtime_is_asked_for_without_a_kind_is_a_gpu() {
+fn a_request_to_nvidias_runtime_without_a_kind_is_a_gpu() {
     let resolve = |name: &QualifiedName| {
         let is_it = name.to_string() == "nvidia.com/gpu=odd";
         is_it.then(|| {
@@ -295,7 +295,7 @@ fn what_nvidias_runtime_is_asked_for_without_a_kind_is_a_gpu() {
 }
 
 #[test]
-fn a_name_that_somebody_resolves_is_what_its_nodes_are() {
+fn a_resolved_name_stands_for_its_nodes() {
     let node = |path: &str, host: Option<&str>, major| DeviceNode {
         path: path.to_owned(),
         host_path: host.map(str::to_owned),
@@ -326,7 +326,7 @@ fn a_name_that_somebody_resolves_is_what_its_nodes_are() {
 }
 
 #[test]
-fn a_claims_container_asks_for_one_channel_in_three_ways() {
+fn a_claims_container_requests_one_channel_in_three_ways() {
     let mut container = device(NODE, MAJOR, 3);
     container.cdi_names = vec!["k8s.compute-domain.nvidia.com/claim=0a1b-channel-3"];
     container.rules = vec![RuleView {
@@ -335,27 +335,27 @@ fn a_claims_container_asks_for_one_channel_in_three_ways() {
         minor: Some(3),
         access: "rw",
     }];
-    let found = asked(&container);
+    let found = requested(&container);
     assert!(
         found
             .requests
             .iter()
-            .all(|asked| asked.channels == of_number(3))
+            .all(|requested| requested.channels == of_number(3))
     );
     assert_eq!((found.requests.len(), found.every_device), (3, false));
 }
 
 #[test]
-fn a_list_without_end_is_cut_off_with_a_request_for_all() {
+fn a_very_long_list_ends_with_a_request_for_every_channel() {
     let list: Vec<_> = (0..20_000).map(|id| id.to_string()).collect();
     let assignment = format!("NVIDIA_IMEX_CHANNELS={}", list.join(","));
-    let found = asked(&env(&assignment)).requests;
+    let found = requested(&env(&assignment)).requests;
     assert_eq!(found.len(), MAX_REQUESTS + 1);
     assert_eq!(found[MAX_REQUESTS].channels, Channels::Every);
 }
 
 #[test]
-fn text_of_others_is_shown_short_and_on_one_line() {
+fn untrusted_text_is_shortened_and_shown_on_one_line() {
     let long = format!("NVIDIA_IMEX_CHANNELS={}\n\u{202e}", "x".repeat(5000));
     let found = shown(&env(&long));
     assert!(

@@ -1,6 +1,6 @@
-//! A container, as it is looked at.
+//! The parts of a container that may request channels.
 
-/// What is known of a container, borrowed from wherever that stands.
+/// A container's config, borrowed from its source.
 #[derive(Debug, Clone, Default)]
 pub struct ContainerView<'a> {
     /// Its name in the pod, for annotations that are for one container.

@@ -1,4 +1,4 @@
-//! What a checkpoint file has: this driver's records, those of another driver, or damage.
+//! The contents of a checkpoint file: this driver's records, another driver's, or damage.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -55,7 +55,7 @@ fn drivers_of<P: Payload>(claim: (&str, &ClaimRecord<P>)) -> Vec<String> {
     results.map(|it| it.driver().to_owned()).collect()
 }
 
-/// What to do about a checkpoint that cannot be read.
+/// The hint for a checkpoint that cannot be read.
 fn read_hint(path: &Path, error: &ReadError) -> Option<String> {
     let hint = match error {
         ReadError::Directory => {
@@ -68,12 +68,12 @@ fn read_hint(path: &Path, error: &ReadError) -> Option<String> {
                 if !set_aside.is_empty() {
                     let names = set_aside.join(", ");
                     return Some(format!(
-                        "a plugin found it damaged and set it aside; see {names}"
+                        "the plugin found it damaged and set it aside; see {names}"
                     ));
                 }
-                "check the path, or name kubelet's root with --kubelet-root (the plugin's \
-                 --kubelet-root, if it is not /var/lib/kubelet) and the host's with --root; the \
-                 plugin writes the file when it first prepares a claim"
+                "check the path, or pass kubelet's root with --kubelet-root (as for the plugin, if \
+                 it is not /var/lib/kubelet) and the host's with --root; the plugin creates the \
+                 file when it first prepares a claim"
             }
             ErrorKind::PermissionDenied => {
                 "the plugin's files belong to root: run this as root, or on a copy"

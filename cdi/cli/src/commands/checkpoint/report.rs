@@ -1,4 +1,4 @@
-//! What `checkpoint show` prints, as data.
+//! The data that `checkpoint show` prints.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::damage;
 /// The kind of device that is a channel; the others are daemons.
 const CHANNEL: &str = "channel";
 
-/// A checkpoint for people and scripts. What is not known is null.
+/// A checkpoint for people and scripts; unknown values are null.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CheckpointReport {
@@ -53,7 +53,7 @@ pub(super) struct DamageReport {
     pub(super) message: String,
     pub(super) fix: &'static str,
     pub(super) survivors: &'static str,
-    /// The ones that do not match.
+    /// The checksums that do not match.
     pub(super) checksums: Vec<ChecksumReport>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct DamageReport {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ChecksumReport {
     pub(super) part: &'static str,
-    /// Null if there is none, or no number.
+    /// Null if it is missing, or not a number.
     pub(super) stored: Option<u64>,
     pub(super) computed: u64,
 }
@@ -76,7 +76,7 @@ pub(super) struct Claim {
     pub(super) aborted_at: Option<String>,
     /// The prepared devices; empty unless the claim is completed.
     pub(super) devices: Vec<PreparedDevice>,
-    /// The devices that the scheduler chose for it, of every driver.
+    /// The devices that the scheduler allocated, of every driver.
     pub(super) allocated: Vec<AllocatedDevice>,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct PreparedDevice {
     pub(super) pool: Option<String>,
     pub(super) requests: Vec<String>,
     pub(super) cdi_device_ids: Vec<String>,
-    /// The one that the claim opens; null for a daemon.
+    /// The IMEX channel; null for a daemon.
     pub(super) channel: Option<u32>,
     pub(super) compute_domain: String,
 }

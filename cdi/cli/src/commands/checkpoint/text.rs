@@ -33,7 +33,7 @@ impl Report for CheckpointReport {
         if !self.foreign_drivers.is_empty() {
             writeln!(
                 output,
-                "\n(device): allocated; what is prepared of it only its driver can read"
+                "\n(device): allocated; only its driver can read whether it is prepared"
             )?;
         } else if self.claims.iter().any(is_allocated_only) {
             writeln!(output, "\n(device): allocated, not prepared")?;
@@ -83,7 +83,7 @@ fn describe(layout: &'static str) -> &'static str {
     }
 }
 
-/// Whether devices are allocated to it, but none is prepared.
+/// Whether the claim has allocated devices, but no prepared one.
 fn is_allocated_only(claim: &Claim) -> bool {
     claim.devices.is_empty() && !claim.allocated.is_empty()
 }

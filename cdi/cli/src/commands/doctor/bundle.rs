@@ -1,4 +1,4 @@
-//! The archive for a bug report. It has nothing but what is listed here.
+//! The archive for a bug report. It contains only what is listed here.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -40,15 +40,15 @@ type Entry = (String, Vec<u8>);
 // === impl Bundle ===
 
 impl Bundle {
-    /// Before anything is printed: a name that is taken is wrong usage.
+    /// Creates the file before anything is printed, so that an existing file fails early.
     pub(super) fn create(path: &Path) -> Result<Self, Failure> {
         let path = path.to_owned();
         let mut options = OpenOptions::new();
         let created = options.write(true).create_new(true).mode(0o600).open(&path);
         let file = created.map_err(|error| {
             let hint = match error.kind() {
-                io::ErrorKind::AlreadyExists => "nothing is overwritten: choose another name",
-                _ => "choose a directory that is there and can be written",
+                io::ErrorKind::AlreadyExists => "choose another name: the file exists",
+                _ => "choose an existing, writable directory",
             };
             let what = format!("cannot create the bundle {}", path.display());
             Failure::caused_by(Outcome::Io, what, &error).hint(hint)
@@ -56,7 +56,7 @@ impl Bundle {
         Ok(Self { path, file })
     }
 
-    /// Returns the names of what is in it.
+    /// Writes the archive and returns the names of its files.
     pub(super) fn write(
         self,
         report: &DoctorReport,
@@ -67,7 +67,7 @@ impl Bundle {
         written.map_err(|error| {
             let what = format!("cannot write the bundle {}", self.path.display());
             Failure::caused_by(Outcome::Io, what, &error)
-                .hint("look for space on its disk, and remove what is there of it")
+                .hint("free disk space, delete the incomplete bundle and retry")
         })
     }
 }
@@ -110,7 +110,7 @@ fn entries(report: &DoctorReport, host: &Host, facts: &Facts) -> io::Result<Vec<
     Ok(entries)
 }
 
-/// A valid spec as JSON, without what may be secret in it; nothing of another.
+/// A valid spec as JSON, without values that may be secret; `None` for an invalid one.
 fn without_values(file: &SpecFileFacts) -> Option<Vec<u8>> {
     let spec = file.spec.as_ref().ok()?;
     let mut document: Value = serde_json::from_slice(&spec.to_json()).ok()?;
@@ -118,8 +118,8 @@ fn without_values(file: &SpecFileFacts) -> Option<Vec<u8>> {
     serde_json::to_vec_pretty(&document).ok()
 }
 
-/// Environment variables and mount options, such as `password=`, keep their
-/// names; annotations and hooks' arguments are whatever a vendor puts there.
+/// Environment variables and mount options, such as `password=`, keep their names; annotations and
+/// hook arguments may hold anything, so they are left out.
 // req: DOCTOR-7
 fn redact(value: &mut Value) {
     match value {
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_may_be_secret_is_left_in_a_spec() {
+    fn values_that_may_be_secret_are_left_out_of_a_spec() {
         let mut document = json!({
             "annotations": {"a": "s3cret"},
             "devices": [{"name": "d", "containerEdits": {

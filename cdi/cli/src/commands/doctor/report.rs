@@ -1,4 +1,4 @@
-//! What `doctor` prints.
+//! The report of `doctor`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -41,7 +41,7 @@ impl DoctorReport {
         }
     }
 
-    /// For a bundle: no evidence that may quote a file.
+    /// The report for a bundle, without evidence that may quote a file.
     pub(super) fn redacted(&self) -> Self {
         Self {
             diagnosis: self.diagnosis.redacted(),
@@ -86,8 +86,8 @@ fn run_fixes(root: &Path) -> Option<String> {
     let root = root.to_string_lossy();
     (root != "/").then(|| {
         format!(
-            "the fixes' commands are for the host: run them there, or from here after `chroot {}`; \
-             those of cdi-gen and kubectl can be run from here",
+            "run the fixes' commands on the host, or here after `chroot {}`; cdi-gen and kubectl \
+             commands work from here",
             shell_quote(&root)
         )
     })

@@ -1,4 +1,4 @@
-//! Where the spec is written to, and the specs that are already there.
+//! Writes the spec, and checks it against the specs that are already there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,8 +20,8 @@ use crate::terminal::note;
 /// Runtimes that run as other users read specs too.
 const SPEC_MODE: u32 = 0o644;
 
-/// Writes it to stdout, or a file. `dirs` are the host's CDI directories, of which the
-/// file's may be one.
+/// Writes the spec to stdout or a file. `dirs` are the host's CDI directories; the file may be in
+/// one of them.
 pub(super) fn write(
     args: &Generate,
     spec: &Spec,
@@ -35,15 +35,15 @@ pub(super) fn write(
     }
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| {
-        let message = format!("{} is not the path of a file", path.display());
-        Failure::new(Outcome::Usage, message).hint("give a file, or - for stdout")
+        let message = format!("{} is not a file path", path.display());
+        Failure::new(Outcome::Usage, message).hint("pass a file, or - for stdout")
     })?;
     check_regular(path)?;
     if is_spec_name(name) {
         check_conflicts(path, spec, dirs)?;
     } else {
         note(&format!(
-            "runtimes read only files whose names end in .json or .yaml, and {name} does not"
+            "runtimes will not read {name}: its name does not end in .json or .yaml"
         ));
     }
     let bytes = loadable(match format {
@@ -58,9 +58,9 @@ pub(super) fn write(
     })
 }
 
-/// The spec for people.
+/// The spec, formatted for people.
 fn text(spec: &Spec, format: Format) -> Vec<u8> {
-    // serde_json wrote the text, so that it reads it.
+    // serde_json wrote this text, so it can parse it.
     let value: Value = serde_json::from_slice(&spec.to_json()).unwrap_or_default();
     match format {
         Format::Json => format!("{value:#}\n").into_bytes(),
@@ -68,33 +68,32 @@ fn text(spec: &Spec, format: Format) -> Vec<u8> {
     }
 }
 
-/// Only what runtimes and these commands can load is written.
+/// Refuses a spec that is too long for cdi-gen and runtimes to load.
 fn loadable(bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
     let len = bytes.len();
     if len as u64 <= MAX_SPEC_LEN {
         return Ok(bytes);
     }
-    let message =
-        format!("the spec has {len} bytes, and no device spec is longer than {MAX_SPEC_LEN}");
+    let message = format!("the spec has {len} bytes; the limit is {MAX_SPEC_LEN}");
     Err(Failure::new(Outcome::Usage, message)
-        .hint("give fewer channels, or put some into another file"))
+        .hint("pass fewer channels, or split them into several files"))
 }
 
-/// An error if something else than a file would be replaced, such as /dev/null or a link.
+/// Returns an error if the path exists and is not a regular file, such as /dev/null or a link.
 fn check_regular(path: &Path) -> Result<(), Failure> {
     match path.symlink_metadata() {
         Ok(found) if !found.is_file() => {
             let message = format!("{} exists and is not a regular file", path.display());
-            let hint = "give another path; for a link, its target";
+            let hint = "pass another path; for a link, its target";
             Err(Failure::new(Outcome::Io, message).hint(hint))
         }
-        // Of any other error, writing says more.
+        // Any other error is reported by the write.
         _ => Ok(()),
     }
 }
 
-/// Writes nothing if nothing changes: runtimes read every spec again after each write.
-/// Afterwards the file has all of `bytes`, or its old content.
+/// Replaces the file, unless it already has these bytes: runtimes re-read every spec after each
+/// write. Afterwards the file has all of `bytes`, or its old content.
 fn replace(dir: &OsDir, name: &str, bytes: &[u8]) -> Result<(), durable_file::Error> {
     if dir.read(name)?.is_some_and(|found| found == bytes) {
         return dir.sync();
@@ -102,9 +101,9 @@ fn replace(dir: &OsDir, name: &str, bytes: &[u8]) -> Result<(), durable_file::Er
     dir.replace(name, bytes, SPEC_MODE).map(drop)
 }
 
-/// Checks the directory of `path` if it is one of the host's CDI directories: the file must
-/// not conflict with another one; what cannot be compared, and the devices that are lost with the
-/// file that it replaces, are reported.
+/// Checks the spec against the others in its directory, if that is one of the host's CDI
+/// directories. A conflict is an error. Files that cannot be compared, and devices that are lost
+/// with the replaced file, are reported.
 fn check_conflicts(path: &Path, spec: &Spec, dirs: &[PathBuf]) -> Result<(), Failure> {
     let Ok(parent) = fs::canonicalize(directory_of(path)) else {
         return Ok(());
@@ -135,7 +134,7 @@ fn refuse_conflict(spec: &Spec, file: &SpecFile) -> Result<(), Failure> {
         Err(error) => {
             let error = error_chain(error);
             note(&format!(
-                "{error}; if it defines a device of this spec, neither resolves"
+                "{error}; if it defines a device of this spec too, that device will not resolve"
             ));
             return Ok(());
         }
@@ -147,7 +146,8 @@ fn refuse_conflict(spec: &Spec, file: &SpecFile) -> Result<(), Failure> {
         Some(device) => {
             let (path, name) = (file.path.display(), &device.name);
             let message = format!(
-                "{path} already defines {kind}={name}: with both files it would not resolve"
+                "{path} already defines {kind}={name}; with both files, the device would not \
+                 resolve"
             );
             let hint = "remove one, or choose another --kind";
             Err(Failure::new(Outcome::Findings, message).hint(hint))
@@ -156,7 +156,7 @@ fn refuse_conflict(spec: &Spec, file: &SpecFile) -> Result<(), Failure> {
     }
 }
 
-/// Names the devices of the file that is replaced which the new spec lacks.
+/// Warns about devices of the replaced file that the new spec lacks.
 fn note_lost_devices(spec: &Spec, file: &SpecFile) {
     let Ok(old) = &file.spec else {
         return;
@@ -172,7 +172,7 @@ fn note_lost_devices(spec: &Spec, file: &SpecFile) {
         };
         let (path, kind, name) = (file.path.display(), old.kind(), &first.name);
         note(&format!(
-            "{path} defines {kind}={name}{others}, which this spec does not: they are lost"
+            "replacing {path} removes {kind}={name}{others}, which this spec does not define"
         ));
     }
 }

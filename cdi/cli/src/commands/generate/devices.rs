@@ -15,8 +15,8 @@ use crate::terminal::note;
 /// The mode that the kubelet plugin gives a channel's node.
 const PLUGIN_MODE: u32 = 0o666;
 
-/// A device for each channel. `major`: of the nodes that the runtime makes; without one they
-/// are the host's, as they are when a container starts.
+/// Returns one device per channel. With `major`, the runtime creates the nodes; without it, the
+/// container gets the host's nodes as they are when it starts.
 pub(super) fn of_channels(
     channels: Vec<ChannelId>,
     major: Option<Major>,
@@ -41,9 +41,9 @@ pub(super) fn of_channels(
     devices.collect()
 }
 
-/// Who may use the node: what is not given is left to the runtime for a node of the host's,
-/// and is that of the driver's parameters for another: some distributions reserve the nodes
-/// for one group.
+/// Sets permissions, mode and owner of the node. Omitted values are left to the runtime for a host
+/// node. For a created node, they come from the driver's parameters, because some distributions
+/// reserve the nodes for one group.
 fn set_access(node: &mut DeviceNode, args: &Generate, params: DriverParams) {
     node.permissions = Some(args.permissions);
     (node.file_mode, node.uid, node.gid) = (args.file_mode, args.uid, args.gid);
@@ -64,8 +64,7 @@ fn host_node(channel: ChannelId) -> DeviceNode {
     }
 }
 
-/// Warns of nodes that the host lacks: a container would not start until they are
-/// made.
+/// Warns about missing host nodes: containers cannot start until they exist.
 pub(super) fn note_absent(spec: &Spec, host: &Host) {
     let nodes = spec.devices().iter();
     let paths = nodes.flat_map(|device| &device.container_edits.device_nodes);
@@ -82,8 +81,8 @@ pub(super) fn note_absent(spec: &Spec, host: &Host) {
         };
         let others = and_more(absent.count());
         note(&format!(
-            "{first} {why}{others}: no container with it starts until it is made \
-             ({MAKE_CHANNEL}); --mode mknod needs none"
+            "{first} {why}{others}: containers that use it cannot start until you create it \
+             ({MAKE_CHANNEL}); --mode mknod needs no host node"
         ));
     }
 }

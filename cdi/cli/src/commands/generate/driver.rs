@@ -67,13 +67,13 @@ impl Driver {
         let stale = majors.and_then(|majors| majors.contradiction(major.get().into()));
         if let Some(stale) = stale {
             note(&format!(
-                "{stale}: no container of this host can open such a node; leave --major out"
+                "{stale}: no container on this host can open such a node; omit --major"
             ));
         }
     }
 
-    /// The requested channels, if the driver has them. Without a driver's channel
-    /// count, only channels that are listed can be requested.
+    /// The requested channels, if the driver has them. If the driver's channel count is unknown,
+    /// the channels must be listed.
     pub(super) fn channels(&self, requested: &Channels) -> Result<Vec<ChannelId>, Failure> {
         let findings = |message: String| Failure::new(Outcome::Findings, message);
         match (requested, self.params().imex_channel_count) {
@@ -88,7 +88,7 @@ impl Driver {
                     "the number of channels is unknown: {} {why}",
                     path.display()
                 );
-                Err(findings(message).hint("give the channels, as in --channels 0"))
+                Err(findings(message).hint("list the channels, as in --channels 0"))
             }
             (_, Some(0)) => {
                 let message = "the driver has no IMEX channels (its count is 0)".to_owned();
@@ -102,9 +102,9 @@ impl Driver {
                 let message = format!(
                     "channel {channel} does not exist: the driver has {count}, numbered from 0"
                 );
-                Err(findings(message).hint("ask for a channel that exists"))
+                Err(findings(message).hint("choose an existing channel"))
             }
-            // A count that is read is of channels that there can be.
+            // A count that was read never exceeds the valid ids.
             (Channels::All, Some(count)) => Ok((0..count)
                 .filter_map(|id| ChannelId::new(id).ok())
                 .collect()),

@@ -1,7 +1,6 @@
 //! A JSON value as block YAML.
 //!
-//! Strings are quoted as in JSON, which YAML reads the same: so that none is taken
-//! for a number, a date or a boolean.
+//! Strings are quoted as in JSON, so that YAML reads none as a number, date or boolean.
 
 use serde_json::Value;
 

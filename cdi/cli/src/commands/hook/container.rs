@@ -1,4 +1,4 @@
-//! A container's config, as far as it can ask for a channel.
+//! The parts of a container's config that can request a channel.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,8 +9,7 @@ use serde::Deserialize;
 use crate::input::read_config;
 use crate::outcome::{Failure, Outcome};
 
-/// Where runtimes of Kubernetes write the pod's UID, its namespace and the container's name:
-/// containerd, CRI-O.
+/// Annotation keys for the pod's UID, its namespace and the container's name: containerd, CRI-O.
 const POD_ANNOTATIONS: [[&str; 3]; 2] = [
     [
         "io.kubernetes.cri.sandbox-uid",
@@ -33,11 +32,11 @@ pub(super) struct Container {
     linux: Option<Linux>,
 }
 
-/// The pod that a container is of.
+/// The pod of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pod<'a> {
     pub(super) uid: &'a str,
-    /// Empty if the runtime does not say it.
+    /// Empty if the runtime does not report it.
     pub(super) namespace: &'a str,
 }
 
@@ -98,7 +97,7 @@ impl Container {
         })
     }
 
-    /// None for a container that Kubernetes did not ask for.
+    /// Returns the pod; `None` for a container outside Kubernetes.
     pub(super) fn pod(&self) -> Option<Pod<'_>> {
         let [uid, namespace, _] = *self.pod_annotations()?;
         Some(Pod {
@@ -127,7 +126,7 @@ impl Container {
             annotations: annotations
                 .map(|(key, value)| (key.as_str(), value.as_str()))
                 .collect(),
-            // The runtime has turned them into devices already.
+            // The runtime has already resolved them to devices.
             cdi_names: Vec::new(),
             devices: devices
                 .map(|device| DeviceView {
@@ -143,7 +142,7 @@ impl Container {
                     device_type: rule.kind.as_deref().unwrap_or_default(),
                     major: rule.major,
                     minor: rule.minor,
-                    // Without access it is read as one for everything: a request in doubt.
+                    // A rule without access may allow everything: in doubt, it is a request.
                     access: rule.access.as_deref().unwrap_or("rwm"),
                 })
                 .collect(),
@@ -156,13 +155,13 @@ impl Container {
         }
     }
 
-    /// The keys of the runtime that made this container.
+    /// The keys of the runtime that created this container.
     fn pod_annotations(&self) -> Option<&'static [&'static str; 3]> {
         let mut runtimes = POD_ANNOTATIONS.iter();
         runtimes.find(|[uid, ..]| self.annotation(uid).is_some())
     }
 
-    /// An empty one is none.
+    /// Returns the annotation, unless it is empty.
     fn annotation(&self, key: &str) -> Option<&str> {
         let value = self.annotations.as_ref()?.get(key)?.as_str();
         (!value.is_empty()).then_some(value)

@@ -1,4 +1,4 @@
-//! What the node's files say of a pod's channels.
+//! The owners of channels, from the node's files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,12 +15,12 @@ use super::container::Pod;
 use crate::args::KubeletRoot;
 use crate::outcome::{Failure, Outcome};
 
-/// The kubelet plugin's checkpoint, and what kubelet knows of its claims.
+/// The kubelet plugin's checkpoint, and kubelet's state of its claims.
 pub(super) struct Records {
     /// None if there is no checkpoint, or it is of an earlier boot: then no claim is prepared.
     checkpoint: Option<DecodedCheckpoint>,
-    /// The pods of each claim; None if kubelet's state cannot be read. The checkpoint has
-    /// only those that a claim was reserved for when it was prepared.
+    /// The pods of each claim; None if kubelet's state cannot be read. The checkpoint has only the
+    /// pods that a claim was reserved for when it was prepared.
     pods: Option<BTreeMap<String, BTreeSet<String>>>,
 }
 
@@ -30,7 +30,7 @@ impl Records {
     pub(super) fn read(host: &Host, kubelet: &KubeletRoot) -> Result<Self, Failure> {
         let path = checkpoint_path(&kubelet.path.to_string_lossy());
         let bytes = host.read(&path).map_err(|error| {
-            let what = format!("cannot read {path}, which says whose IMEX channels are");
+            let what = format!("cannot read {path}, which records the owners of IMEX channels");
             Failure::caused_by(Outcome::Io, what, &error).hint(refusal_hint(&error))
         })?;
         let checkpoint = bytes.map(|bytes| Checkpoint::decode(&bytes));
@@ -49,7 +49,7 @@ impl Records {
         owner_among(records, channel, pod.namespace, |uid, record| {
             let is_known = match &self.pods {
                 Some(pods) => pods.get(uid).is_some_and(|pods| pods.contains(pod.uid)),
-                // Better than to refuse pods that share a claim: it is their namespace's.
+                // Accept the claim's whole namespace, rather than refuse pods that share the claim.
                 None => record.namespace == pod.namespace,
             };
             is_known || is_reserved_for(record, pod.uid)
@@ -62,15 +62,15 @@ impl Records {
             return Ok(());
         };
         let message = format!(
-            "the kubelet plugin's checkpoint is damaged, so that it is unknown whose IMEX channels \
-             are: {}",
+            "the owners of IMEX channels are unknown, because the kubelet plugin's checkpoint is \
+             damaged: {}",
             damaged.reason
         );
         Err(Failure::new(Outcome::Io, message).hint(damaged.hint()))
     }
 }
 
-/// After a boot no claim is prepared until kubelet asks for it again.
+/// After a reboot, no claim is prepared until kubelet calls Prepare again.
 fn is_of_earlier_boot(decoded: &DecodedCheckpoint, host: &Host) -> bool {
     let recorded = decoded.as_ref().ok().and_then(Checkpoint::boot_id);
     recorded

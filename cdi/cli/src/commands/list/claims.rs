@@ -12,7 +12,7 @@ pub(super) struct ClaimRecords<'a> {
     file: Option<CheckpointFile>,
 }
 
-/// How the checkpoint was found.
+/// The state of the checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum CheckpointState {
@@ -25,7 +25,7 @@ pub(super) enum CheckpointState {
     Unreadable,
 }
 
-/// The claim that a device is of.
+/// The claim of a device.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClaimReport {
@@ -40,7 +40,7 @@ pub(super) struct ClaimReport {
 // === impl ClaimRecords ===
 
 impl<'a> ClaimRecords<'a> {
-    /// Looks for the checkpoint only if it says something about the specs.
+    /// Reads the checkpoint only if some spec is a claim's.
     pub(super) fn read(registry: &Registry, host: &Host, kubelet_root: &'a str) -> Self {
         let has_claims = registry.files().iter().any(|file| uid(file).is_some());
         Self {
@@ -49,7 +49,7 @@ impl<'a> ClaimRecords<'a> {
         }
     }
 
-    /// The claim whose spec this is.
+    /// Returns the claim of a spec file.
     pub(super) fn claim(&self, file: &SpecFile) -> Option<ClaimReport> {
         let uid = uid(file)?;
         let record = match &self.file {
@@ -76,8 +76,8 @@ impl<'a> ClaimRecords<'a> {
         }
     }
 
-    /// Why domains may be missing in the list. One that does not exist is nothing to
-    /// tell: `doctor` judges that.
+    /// Why domains may be missing in the list. A missing checkpoint is not reported here: `doctor`
+    /// checks that.
     pub(super) fn problem(&self) -> Option<String> {
         let unusable = match self.file.as_ref()? {
             CheckpointFile::Unreadable(unusable) => unusable,

@@ -1,4 +1,4 @@
-//! What `list` prints, as data.
+//! The data that `list` prints.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -44,14 +44,14 @@ pub(super) struct FileReport {
     version: Option<VersionReport>,
     devices: usize,
     pub(super) error: Option<FileError>,
-    /// What its devices need of the host, and the host does not have.
+    /// Host paths that its devices need and the host lacks.
     pub(super) missing_paths: Vec<MissingPath>,
-    /// What to do about that.
+    /// The fix for missing paths.
     #[serde(skip)]
     pub(super) rewrite: String,
 }
 
-/// Borrows its names: a host can have 100 000s of devices.
+/// One device. Borrows its names: a host can have 100 000s of devices.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DeviceReport<'a> {
@@ -65,7 +65,7 @@ pub(super) struct DeviceReport<'a> {
     /// Boxed: most devices have none.
     pub(super) claim: Option<Box<ClaimReport>>,
     pub(super) nodes: Vec<NodeReport>,
-    /// Whether some of its file's missing paths are its own, or those of all devices.
+    /// Whether its own edits, or the edits shared by all devices of its file, need missing paths.
     #[serde(skip)]
     pub(super) lacks_paths: bool,
 }
@@ -89,7 +89,7 @@ pub(super) struct FileError {
     column: Option<usize>,
 }
 
-/// What a container that asks for the device's name gets.
+/// What a container that requests the device's name gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum DeviceState {
@@ -104,7 +104,7 @@ pub(super) enum DeviceState {
 // === impl ListReport ===
 
 impl<'a> ListReport<'a> {
-    /// With the devices that are wanted; all, if none is named.
+    /// Lists the devices that `wanted` matches, or all if it is empty.
     pub(super) fn new(
         registry: &'a Registry,
         host: &Host,
@@ -129,8 +129,8 @@ impl<'a> ListReport<'a> {
         }
     }
 
-    /// Whether every spec is loaded, no two conflict, and the host has every
-    /// node that a device needs.
+    /// Whether every spec is loaded, no devices conflict, and the host has every node and path that
+    /// they need.
     pub(super) fn is_clean(&self) -> bool {
         let mut devices = self.devices.iter();
         self.dirs.iter().all(|dir| dir.error.is_none())
@@ -140,7 +140,7 @@ impl<'a> ListReport<'a> {
             && self.files_without_paths().next().is_none()
     }
 
-    /// The files of listed devices whose paths the host does not have all.
+    /// The files of listed devices that need paths which the host lacks.
     pub(super) fn files_without_paths(&self) -> impl Iterator<Item = &FileReport> {
         let devices = self.devices.iter();
         let lacking = devices.filter(|it| it.lacks_paths && it.state == DeviceState::Resolves);
@@ -221,7 +221,7 @@ fn device_state<'a>(
             let others = others.map(|path| path.display().to_string()).collect();
             (DeviceState::Conflict, None, others)
         }
-        // Not for another reason: the file defines it.
+        // Nothing else is possible: the file defines the device.
         Err(_) => (DeviceState::Conflict, None, [].into()),
     }
 }
@@ -294,7 +294,7 @@ impl FileError {
         found
     }
 
-    /// A spec that this library loads, and that ends a runtime.
+    /// The error for a spec that this library loads, but that crashes a runtime.
     fn from_kind(file: &SpecFile) -> Option<Self> {
         let spec = file.spec.as_ref().ok()?;
         let message = OneLetter::of(spec.kind())?.message("a runtime");
@@ -305,7 +305,7 @@ impl FileError {
         })
     }
 
-    /// Of a file or directory as a whole.
+    /// An error about a file or directory as a whole.
     fn new(code: &'static str, message: String, fix: &'static str) -> Self {
         Self {
             code,

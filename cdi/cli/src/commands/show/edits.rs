@@ -4,8 +4,7 @@ use imex_cdi::{ContainerEdits, DeviceNode, Hook, IntelRdt, Mount};
 
 use host_doctor::{HostPaths, NodeReport, PathState};
 
-/// What the host has of the paths in edits, in their order; `None` where nothing of the
-/// host is needed.
+/// The state of the host paths in edits, in their order; `None` where no host path is needed.
 #[derive(Debug)]
 pub(super) struct Paths {
     mounts: Vec<Option<PathState>>,
@@ -27,8 +26,8 @@ fn host_side(state: Option<PathState>) -> String {
     state.map_or("", PathState::as_str).to_owned()
 }
 
-/// Field, edit and what the host has. `nodes` are the reports on the device nodes
-/// of `edits`, in their order.
+/// Rows of field, edit and host state. `nodes` are the reports on the device nodes of `edits`, in
+/// their order.
 pub(super) fn rows(
     owner: &str,
     edits: &ContainerEdits,

@@ -22,11 +22,11 @@ use crate::input::{NOT_SPEC_HINT, directory_of, is_config, read_spec};
 /// What specs are checked for.
 pub(super) struct Criteria<'a> {
     pub(super) targets: &'a [RuntimeRelease],
-    /// The host that the specs are for, if that is known.
+    /// The host that the specs are for, if known.
     pub(super) host: Option<&'a Host>,
 }
 
-/// In a document that was read from `file`; with its spec, if it is valid.
+/// Checks a document that was read from `file`; returns its spec if it is valid.
 pub(super) fn document(
     file: &str,
     bytes: &[u8],
@@ -44,7 +44,7 @@ pub(super) fn document(
     None
 }
 
-/// In a file of a CDI directory.
+/// Checks a file of a CDI directory.
 pub(super) fn file(found: &SpecFile, criteria: &Criteria<'_>, findings: &mut Findings) {
     let file = found.path.to_string_lossy();
     match &found.spec {
@@ -62,8 +62,7 @@ pub(super) fn file(found: &SpecFile, criteria: &Criteria<'_>, findings: &mut Fin
     }
 }
 
-/// All errors of a file that was refused for the first one; `None` if it has been corrected
-/// or removed since.
+/// All errors of an invalid file; `None` if it has been corrected or removed since.
 fn all_errors(path: &Path) -> Option<Vec<SpecError>> {
     let bytes = read_spec(path).ok()?;
     Spec::parse_all(&bytes).err()
@@ -92,7 +91,7 @@ pub(super) fn conflicts(registry: &Registry, findings: &mut Findings) {
     }
 }
 
-/// In each of the files. `reported`: code, message and hint.
+/// Adds the conflict to each of the files. `reported`: code, message and hint.
 fn push_conflict<'a>(
     files: impl Iterator<Item = &'a Path>,
     reported: (&'static str, &dyn Display, &'static str),
@@ -107,8 +106,8 @@ fn push_conflict<'a>(
     }
 }
 
-/// Devices that are defined in two files of one directory, which were named one by
-/// one: runtimes load both, if it is a CDI directory.
+/// Devices that two files of one directory define, where the files were named one by one: runtimes
+/// load both if it is a CDI directory.
 pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)], findings: &mut Findings) {
     let mut definitions: BTreeMap<_, Vec<&Path>> = BTreeMap::new();
     for (path, spec) in specs.iter().filter(|(path, _)| is_loaded(path)) {
@@ -154,7 +153,7 @@ fn valid(file: &str, spec: &Spec, criteria: &Criteria<'_>, findings: &mut Findin
     });
 }
 
-/// A runtime that loads such a file ends.
+/// The finding for a one-letter vendor or class, which crashes runtimes.
 fn one_letter(file: &str, spec: &Spec, targets: &[RuntimeRelease]) -> Option<Finding> {
     let one_letter = OneLetter::of(spec.kind())?;
     let names: Vec<&str> = targets.iter().map(RuntimeRelease::name).collect();
@@ -169,7 +168,7 @@ fn one_letter(file: &str, spec: &Spec, targets: &[RuntimeRelease]) -> Option<Fin
     })
 }
 
-/// The major of a channel's node that is not the driver's on this host.
+/// The finding for channel nodes whose major is not the driver's on this host.
 fn stale(file: &str, spec: &Spec, host: Option<&Host>) -> Option<Finding> {
     let host = host?;
     let devices = spec.devices().iter().enumerate();
@@ -199,7 +198,7 @@ fn config(file: &str) -> Finding {
     Finding::error(
         file,
         "oci-config",
-        "it is an OCI config (it has ociVersion), not a CDI spec".to_owned(),
+        "this is an OCI config (it has ociVersion), not a CDI spec".to_owned(),
         NOT_SPEC_HINT,
     )
 }
@@ -237,7 +236,7 @@ fn refusal(file: &str, spec: &Spec, target: &RuntimeRelease) -> Option<Finding> 
     let (field, fix) = if needed <= newest {
         (
             "cdiVersion".to_owned(),
-            format!("declare cdiVersion {needed}, which supports all that the spec uses"),
+            format!("declare cdiVersion {needed}, which supports every field in use"),
         )
     } else {
         let fields = too_new(spec, newest);

@@ -1,4 +1,4 @@
-//! What `validate` finds and prints.
+//! The findings of `validate`, and its report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::escape::escape;
 use crate::output::Report;
 use crate::terminal::Style;
 
-/// How many findings of one code are told of a file. Every few bytes of a spec may have
+/// The most findings of one code that are reported per file. Every few bytes of a spec may have
 /// one, and every device of a directory may be in conflict.
 const LIMIT: usize = 100;
 
@@ -31,7 +31,7 @@ pub(super) struct Finding {
     pub(super) fix: String,
 }
 
-/// The findings of a file that are not told.
+/// The findings of a file beyond the limit.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct More {
@@ -41,9 +41,9 @@ struct More {
     count: usize,
 }
 
-/// Takes findings, and keeps those that are told.
+/// Collects findings, and keeps those to report.
 pub(super) struct Findings {
-    /// The lowest that is told.
+    /// The lowest level to report.
     level: Level,
     reported: Vec<Finding>,
     /// By file.
@@ -58,7 +58,7 @@ pub(super) struct ValidateReport {
     /// The files that were checked.
     pub(super) files: Vec<String>,
     pub(super) findings: Vec<Finding>,
-    /// The findings beyond those.
+    /// The findings beyond the limit.
     more: Vec<More>,
     /// The directories that were read, for people.
     #[serde(skip)]
@@ -68,7 +68,7 @@ pub(super) struct ValidateReport {
 // === impl Finding ===
 
 impl Finding {
-    /// About a file as a whole.
+    /// An error about a file as a whole.
     pub(super) fn error(
         file: &str,
         code: &'static str,
@@ -87,7 +87,7 @@ impl Finding {
         }
     }
 
-    /// A warning about one field instead.
+    /// Makes it a warning about one field.
     pub(super) fn warning_in(self, field: String) -> Self {
         Self {
             level: Level::Warn,
@@ -114,7 +114,7 @@ impl Findings {
         }
     }
 
-    /// One of those of which there may be very many: it is made only to be told.
+    /// Like `push`, but builds the finding only if it is reported: there may be very many.
     pub(super) fn push_with(
         &mut self,
         level: Level,
@@ -127,7 +127,7 @@ impl Findings {
         }
     }
 
-    /// Those that are told, and how many more there are.
+    /// Returns the findings to report, and how many more there are.
     fn finish(self) -> (Vec<Finding>, Vec<More>) {
         let Self {
             reported, counts, ..
@@ -145,7 +145,7 @@ impl Findings {
         (reported, more.collect())
     }
 
-    /// Whether it is told.
+    /// Counts a finding; returns whether to report it.
     fn count(&mut self, level: Level, file: &str, code: &'static str) -> bool {
         if level < self.level {
             return false;
@@ -212,7 +212,7 @@ impl Report for ValidateReport {
 }
 
 fn line(finding: &Finding, style: Style) -> String {
-    // The place has the position, so that the message need not.
+    // The place has the position, so the message need not repeat it.
     let (file, message) = (&finding.file, &finding.message);
     let (place, message) = match (finding.line, finding.column) {
         (Some(line), Some(column)) => {
@@ -230,7 +230,7 @@ fn line(finding: &Finding, style: Style) -> String {
 fn more_line(more: &More, style: Style) -> String {
     let (file, level) = (escape(&more.file), word(more.level, style));
     let (count, code) = (more.count, more.code);
-    format!("{file}: {level}: {count} more, of which only the first {LIMIT} are told [{code}]\n")
+    format!("{file}: {level}: {count} more not shown; the limit is {LIMIT} [{code}]\n")
 }
 
 fn word(level: Level, style: Style) -> String {

@@ -5,11 +5,11 @@ use imex_cdi::{
     Suggestion, Verdict,
 };
 
-const OTHERS_HINT: &str = "ask for a device that exists (see `cdi-gen list`), or find out why \
-                           its driver has not written this one";
+const OTHERS_HINT: &str = "request an existing device (see `cdi-gen list`), or check why its \
+                           driver has not written this one";
 
-const ONLY_ALL_HINT: &str = "only `all` is defined: ask for that, or have its driver write single \
-                             devices";
+const ONLY_ALL_HINT: &str = "only `all` is defined: request that, or configure its driver to write \
+                             single devices";
 
 /// Whether `all` is the only device of the kind.
 pub(super) fn has_only_all(registry: &Registry, name: &QualifiedName) -> bool {
@@ -27,7 +27,7 @@ pub(super) fn best_fix(explanation: &Explanation<'_>, only_all: bool) -> Option<
         let hint = found.verdict.hint()?;
         Some(match found.verdict {
             Verdict::Refused { .. } => format!("{}: {hint}", found.file.path.display()),
-            // The files are more than one, and in the lines before.
+            // There are several files, in the lines above.
             _ => hint.to_owned(),
         })
     };

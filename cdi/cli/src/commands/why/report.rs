@@ -1,4 +1,4 @@
-//! Why a name resolves or does not, as data.
+//! The data of `why`: why a name resolves or does not.
 
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ pub(super) struct WhyReport {
     pub(super) others_of_kind: usize,
 }
 
-/// What a container that asks for the device gets.
+/// What a container that requests the device gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
@@ -48,7 +48,7 @@ pub(super) enum Answer {
     Unusable,
     /// Nothing: there is no such device.
     Unresolved,
-    /// Not known: a file that cannot be read may define the device.
+    /// Unknown: an unreadable file may define the device.
     Unknown,
 }
 
@@ -236,7 +236,7 @@ impl CandidateReport {
                 };
                 ("refused", vec![], Some(error_chain(error)), Some(evidence))
             }
-            // A verdict that was added to the library since: its code names it.
+            // A verdict that is newer than this program; its code names it.
             _ => ("other", vec![], None, None),
         };
         Self {

@@ -8,7 +8,7 @@ use crate::escape::escape;
 use crate::output::Report;
 use crate::terminal::Style;
 
-/// More near misses do not help: then the name is a common one.
+/// More near misses do not help: the name is too common.
 const MOST_NEAR_MISSES: usize = 5;
 
 impl Report for WhyReport {
@@ -31,7 +31,7 @@ pub(super) fn lines(report: &WhyReport) -> Vec<String> {
         line("ignored", describe_ignored(file));
     }
     if report.ignored_cut {
-        line("ignored", "more files than were examined".to_owned());
+        line("ignored", "not all such files were examined".to_owned());
     }
     for node in &report.nodes {
         let declared = node.declared.as_ref();
@@ -52,7 +52,7 @@ pub(super) fn lines(report: &WhyReport) -> Vec<String> {
 
 fn answer(report: &WhyReport) -> String {
     let WhyReport { name, message, .. } = report;
-    let message = message.as_deref().unwrap_or("it is unknown");
+    let message = message.as_deref().unwrap_or("the reason is unknown");
     let file = report.file.as_deref().unwrap_or_default();
     match report.answer {
         Answer::Resolves => format!("{name} resolves to {file}"),
@@ -60,7 +60,7 @@ fn answer(report: &WhyReport) -> String {
         Answer::Unresolved => format!("{name} does not resolve: {message}"),
         Answer::Unknown => {
             format!(
-                "it is unknown whether {name} resolves: {message}, in the files that can be read"
+                "cannot determine whether {name} resolves: {message}, in the files that can be read"
             )
         }
     }
@@ -76,7 +76,7 @@ fn alternatives(report: &WhyReport, line: &mut impl FnMut(&str, String)) {
     }
     if report.near_misses.len() > MOST_NEAR_MISSES {
         let more = report.near_misses.len() - MOST_NEAR_MISSES;
-        line("near", format!("{more} more (--json has them)"));
+        line("near", format!("{more} more (--json lists them)"));
     }
     for UnreadDir { path, message, fix } in &report.unread_dirs {
         let fix = fix.map_or_else(String::new, |fix| format!("; {fix}"));
@@ -90,7 +90,7 @@ fn alternatives(report: &WhyReport, line: &mut impl FnMut(&str, String)) {
     let name = &report.name;
     let kind = name.split_once('=').map_or(name.as_str(), |(kind, _)| kind);
     match report.others_of_kind {
-        // The lines on the name's own files say more.
+        // The lines about the candidate files are more useful.
         0 if !report.candidates.is_empty() || !report.ignored.is_empty() => {}
         0 => line("others", format!("no device of {kind} resolves")),
         1 => line("others", format!("1 other device of {kind} resolves")),
@@ -112,8 +112,8 @@ fn describe_candidate(candidate: &CandidateReport) -> String {
     let why = match (*verdict, message) {
         (_, Some(message)) => {
             let evidence = match *evidence {
-                Some("text") => " (the name is in its text)",
-                Some("file-name") => " (it is named after the kind)",
+                Some("text") => " (its text contains the name)",
+                Some("file-name") => " (its file name matches the kind)",
                 _ => "",
             };
             return match fix {
@@ -122,8 +122,8 @@ fn describe_candidate(candidate: &CandidateReport) -> String {
             };
         }
         ("shadowed", _) => format!(": {by} is in a directory of higher priority"),
-        ("conflict", _) => format!(": {by} of the same directory defines it too"),
-        ("voided", _) => format!(": in conflict elsewhere, in {by}"),
+        ("conflict", _) => format!(": {by} in the same directory defines it too"),
+        ("voided", _) => format!(": conflict in another directory, in {by}"),
         _ => String::new(),
     };
     format!("{file}{why}")
@@ -139,13 +139,13 @@ fn describe_ignored(ignored: &IgnoredReport) -> String {
     let what = if *defines {
         "defines it"
     } else {
-        "has its name in it"
+        "contains its name"
     };
     let reason = match *code {
-        "cdi-file-extension" => "but runtimes read only names that end in .json or .yaml",
-        "cdi-file-leftover" => "but its name is that of a copy, which runtimes do not read",
-        "cdi-file-temporary" => "but is a write under way, or one cut off",
-        "cdi-file-in-subdirectory" => "but runtimes read no subdirectories",
+        "cdi-file-extension" => "but runtimes read only files that end in .json or .yaml",
+        "cdi-file-leftover" => "but is named like a backup copy, which runtimes do not read",
+        "cdi-file-temporary" => "but is an unfinished or interrupted write",
+        "cdi-file-in-subdirectory" => "but runtimes do not read subdirectories",
         "cdi-directory-link" => "but runtimes do not follow a CDI directory that is a link",
         other => other,
     };

@@ -1,4 +1,4 @@
-//! Hosts with one cause, and what follows from it.
+//! Hosts with one cause and its consequences.
 
 use super::Row;
 use crate::channel_nodes::mknod;
@@ -267,7 +267,7 @@ pub(super) fn rebooted() -> Host {
     host
 }
 
-/// As the GPU operator asks for.
+/// As the GPU operator requires.
 fn prepared() -> Host {
     let host = Host::with_driver("usr/lib64", "580.82.07");
     host.imex_package();

@@ -1,4 +1,4 @@
-//! Hosts on which nothing is wrong.
+//! Healthy hosts.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

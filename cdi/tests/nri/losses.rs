@@ -35,7 +35,7 @@ fn edits(json: &str) -> ContainerEdits {
     serde_json::from_str(json).unwrap()
 }
 
-fn told(json: &str, release: NriRelease) -> Vec<String> {
+fn loss_texts(json: &str, release: NriRelease) -> Vec<String> {
     let (_, losses) = adjust(edits(json), &Container::default(), release);
     losses.iter().map(Loss::to_string).collect()
 }
@@ -64,18 +64,18 @@ fn the_losses_are_sentences() {
     let node = r#"{"deviceNodes": [{"path": "/dev/x", "type": "c", "major": 1, "minor": 3, "permissions": "PERMISSIONS", "fileMode": 384}]}"#;
     let with = |permissions: &str| node.replace("PERMISSIONS", permissions);
     assert_eq!(
-        told(&with("rwm"), NriRelease::Nri0_3),
+        loss_texts(&with("rwm"), NriRelease::Nri0_3),
         [
-            "make /dev/x c 1:3 mode 0600: the runtime does not say the container's user, so that the node is root's",
+            "make /dev/x c 1:3 mode 0600: the runtime does not report the container's user, so root owns the node",
             "allow c 1:3 rwm: NRI before 0.10 allows rw",
         ]
     );
     assert_eq!(
-        told(&with("r"), NriRelease::Nri0_11)[1..],
+        loss_texts(&with("r"), NriRelease::Nri0_11)[1..],
         ["allow c 1:3 r: NRI allows rw"]
     );
     assert_eq!(
-        told(
+        loss_texts(
             r#"{"env": ["-A=b"], "deviceNodes": [{"path": "/p", "type": "p"}], "additionalGids": [7],
                 "netDevices": [{"hostInterfaceName": "eth0", "name": "net0"}]}"#,
             NriRelease::Nri0_10
@@ -90,7 +90,7 @@ fn the_losses_are_sentences() {
 }
 
 #[test]
-fn a_node_belongs_to_the_containers_user_if_the_runtime_says_it() {
+fn a_node_belongs_to_the_containers_user_if_the_runtime_reports_it() {
     let node = r#"{"deviceNodes": [{"path": "/dev/x", "type": "c", "major": 1, "fileMode": 384, "permissions": "rw"}]}"#;
     let container = Container {
         user: Some(User {
