@@ -72,7 +72,7 @@ pub enum ImexDaemonError {
         reason: String,
     },
     /// The daemon is about to be replaced.
-    #[error("the IMEX daemon of this node is about to be replaced: {reason}")]
+    #[error("{reason}; the claim waits for the new daemon")]
     #[advice(code = "imex-daemon-draining", hint = "")]
     Draining {
         /// The daemon's reason.
