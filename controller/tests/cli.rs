@@ -56,7 +56,7 @@ fn a_configuration_error_is_one_line_that_names_the_fix() {
         (
             &[gate, "--leader-election-enabled"],
             &[],
-            ["needs the pod's name", "POD_NAME"],
+            ["requires the pod's name", "POD_NAME"],
         ),
         (
             &[

@@ -167,7 +167,7 @@ async fn one_with_a_stored_version_that_is_unknown_is_never_replaced() {
     api.edit(Resource::Crds, "", ComputeDomain::crd_name(), |crd| {
         crd["status"]["storedVersions"] = json!(["v1beta1", "v1"]);
     });
-    is_refused(&api, "stored in the version \"v1\"").await;
+    is_refused(&api, "stored in version \"v1\"").await;
     assert_ne!(apply(&api.client(), true).await.unwrap(), Outcome::Applied);
 }
 

@@ -117,7 +117,7 @@ async fn a_request_that_fails_is_an_error_that_names_it() {
         (
             Fault::InternalError,
             "500",
-            "cannot change the finalizers of the ComputeDomain: the API server answers 500: etcdserver: request timed out",
+            "cannot change the finalizers of the ComputeDomain: the API server answered 500: etcdserver: request timed out",
         ),
         (
             Fault::RequestLost,

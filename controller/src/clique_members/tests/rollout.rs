@@ -155,7 +155,7 @@ async fn a_daemon_that_is_replaced_costs_a_mark_a_list_a_deletion_and_its_change
     assert!(
         api.event_note("ImexDaemonReplaced")
             .unwrap()
-            .contains("no claim needs it")
+            .contains("no claim uses it")
     );
     api.after(SIX_MINUTES).await;
     api.forget_requests();

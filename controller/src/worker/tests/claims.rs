@@ -30,7 +30,7 @@ async fn who_deletes_a_domain_that_is_in_use_learns_which_claims_use_it_and_the_
         .await;
     assert_eq!(
         api.event_note("ClaimsInUse").unwrap(),
-        "deleted while ResourceClaims of it exist: pod-1, pod-3, pod-4, pod-5, pod-6 and 1 more; running pods keep their channel, pods that have not started will not get one"
+        "deleted while its ResourceClaims exist: pod-1, pod-3, pod-4, pod-5, pod-6 and 1 more; running pods keep their channel, new pods do not get one"
     );
     assert_eq!(
         logs.with("deleted while ResourceClaims of it exist").len(),

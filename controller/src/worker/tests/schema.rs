@@ -24,7 +24,7 @@ async fn with_an_older_crd_domains_become_ready_without_conditions_which_is_said
         3,
         "one for each field that is missing"
     );
-    assert_eq!(logs.with("is an older one").len(), 1);
+    assert_eq!(logs.with("on the API server is older").len(), 1);
 
     api.forget_requests();
     let names = mk_names(20);
@@ -32,7 +32,7 @@ async fn with_an_older_crd_domains_become_ready_without_conditions_which_is_said
     api.until("ready", |api| are_ready(api, &names)).await;
     assert_eq!(api.count(Call::WriteStatus), 20);
     api.after(Duration::from_secs(300)).await;
-    assert_eq!(logs.with("is an older one").len(), 1);
+    assert_eq!(logs.with("on the API server is older").len(), 1);
     assert_eq!(
         api.count(Call::WriteStatus),
         20,
