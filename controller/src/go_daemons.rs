@@ -294,7 +294,11 @@ impl Run<'_> {
             let uid = event.domain();
             let Some(domain) = index.lock().domain(uid) else {
                 // There is no object for an event.
-                info!(uid, ?event, "Go driver's IMEX daemons of a ComputeDomain that does not exist");
+                info!(
+                    uid,
+                    ?event,
+                    "Go driver's IMEX daemons of a ComputeDomain that does not exist"
+                );
                 continue;
             };
             match &event {

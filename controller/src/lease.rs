@@ -218,7 +218,10 @@ impl Elector {
                     warn!("lease lost: another replica took it");
                     break;
                 }
-                Ok(Err(err)) => warn!(error = error_chain(&err), "cannot renew the lease; retrying"),
+                Ok(Err(err)) => warn!(
+                    error = error_chain(&err),
+                    "cannot renew the lease; retrying"
+                ),
                 Err(_) => {
                     warn!("lease lost: not renewed within the deadline");
                     break;

@@ -167,7 +167,10 @@ impl Run<'_> {
                 let now = Instant::now().into_std();
                 self.nodes.labels_are(&labels, now);
             }
-            Err(err) => warn!(error = error_chain(&err), "cannot list the labels of nodes; retrying later"),
+            Err(err) => warn!(
+                error = error_chain(&err),
+                "cannot list the labels of nodes; retrying later"
+            ),
         }
     }
 
@@ -248,7 +251,12 @@ fn next_look() -> Instant {
 fn decoded(slice: RawObject<ResourceSlice>) -> Option<ResourceSlice> {
     let slice = slice.0;
     slice
-        .inspect_err(|invalid| debug!(error = invalid.error, "ResourceSlice cannot be decoded; ignored"))
+        .inspect_err(|invalid| {
+            debug!(
+                error = invalid.error,
+                "ResourceSlice cannot be decoded; ignored"
+            )
+        })
         .ok()
 }
 

@@ -41,7 +41,7 @@ impl Reports {
     /// The controller starts over, because the API server has an older state than before. `lease`: the controller's
     /// own.
     pub(crate) fn history_lost(&self, lease: &ObjectReference) {
-        let note = "the API server has an older version of this Lease than before, as after a restore of etcd from a snapshot; the controller drops its cache and lists all objects again";
+        let note = "the API server has an older version of this Lease than before, as if etcd was restored from a snapshot; the controller drops its cache and lists all objects again";
         warn!("{note}");
         self.events.warning(lease, "HistoryLost", "Restart", note);
     }

@@ -94,7 +94,7 @@ fn channel(api: &FakeApi, name: &str) -> Option<u64> {
 
 // req: MODE-30, MODE-31, MODE-33
 #[tokio::test(start_paused = true)]
-async fn daemons_of_a_domain_without_claims_go_and_it_gets_a_channel_of_its_own() {
+async fn daemons_of_a_domain_without_claims_are_removed_and_it_gets_a_channel() {
     let api = FakeApi::new();
     let a = create_managed(&api, "a", &["n1", "n2"]);
     let foreign = [
@@ -140,7 +140,7 @@ async fn daemons_of_a_domain_without_claims_go_and_it_gets_a_channel_of_its_own(
     let labels = &templates[0]["spec"]["metadata"]["labels"];
     assert_eq!(*labels, json!({ DOMAIN_LABEL: a }));
     let note = api.event_note("GoDaemonsRemoved").unwrap();
-    assert!(note.contains("are removed"), "{note}");
+    assert!(note.contains("were removed"), "{note}");
     // Three objects, each deleted and released; two nodes; one clique.
     let writes = [
         (Call::DeleteGoDaemonSet, 1),
@@ -160,7 +160,7 @@ async fn daemons_of_a_domain_without_claims_go_and_it_gets_a_channel_of_its_own(
 
 // req: MODE-30, MODE-31, MODE-35
 #[tokio::test(start_paused = true)]
-async fn a_domain_in_use_keeps_its_daemons_and_admits_nobody_until_its_last_claim_is_gone() {
+async fn a_domain_in_use_keeps_its_daemons_and_admits_no_pod_until_its_last_claim_is_deallocated() {
     let api = FakeApi::new();
     let a = create_managed(&api, "a", &["n1"]);
     for claim in ["x", "y"] {
@@ -202,7 +202,7 @@ async fn a_domain_in_use_keeps_its_daemons_and_admits_nobody_until_its_last_clai
 
 // req: MODE-32
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_killed_at_any_step_is_succeeded_and_nothing_is_left() {
+async fn a_removal_killed_at_any_step_is_finished_by_the_next_controller() {
     let calls = [
         Call::ListAllocations,
         Call::DeleteGoDaemonSet,
@@ -234,7 +234,7 @@ async fn a_controller_that_is_killed_at_any_step_is_succeeded_and_nothing_is_lef
 
 // req: MODE-32
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_refused_is_made_again_and_the_template_stays_until_all_else_is_gone() {
+async fn a_refused_request_is_retried_and_the_template_is_removed_last() {
     for call in [
         Call::ListAllocations,
         Call::DeleteGoDaemonSet,
@@ -266,7 +266,7 @@ async fn a_request_that_is_refused_is_made_again_and_the_template_stays_until_al
 
 // req: MODE-30
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_a_domain_that_is_gone_goes_too() {
+async fn leftovers_of_a_deleted_domain_are_removed() {
     let api = FakeApi::new();
     create_daemons(&api, "gone");
     create_running(&api, "x", "gone");
@@ -282,7 +282,7 @@ async fn what_is_left_of_a_domain_that_is_gone_goes_too() {
 
 // req: MODE-34
 #[tokio::test(start_paused = true)]
-async fn daemons_that_somebody_makes_again_are_told_of_and_left_alone_for_ten_minutes() {
+async fn recreated_daemons_are_reported_and_left_alone_for_ten_minutes() {
     let api = FakeApi::new();
     let a = create_managed(&api, "a", &[]);
     let controller = Controller::start_driver_managed(&api);
@@ -299,7 +299,7 @@ async fn daemons_that_somebody_makes_again_are_told_of_and_left_alone_for_ten_mi
 
 // req: MODE-35
 #[tokio::test(start_paused = true)]
-async fn where_the_go_driver_has_never_been_two_watches_are_open_and_nothing_is_asked() {
+async fn without_the_go_driver_two_watches_are_open_and_nothing_is_requested() {
     let api = FakeApi::new();
     let controller = Controller::start_driver_managed(&api);
     controller.settle().await;

@@ -49,7 +49,11 @@ impl Run<'_> {
         let LabelWrite { node, clique, .. } = &write;
         let outcome = match written {
             Ok(Labelled::Written) => {
-                debug!(node, clique = clique.as_deref(), "label of the node written");
+                debug!(
+                    node,
+                    clique = clique.as_deref(),
+                    "label of the node written"
+                );
                 "written"
             }
             Ok(Labelled::OwnedByOthers) => {

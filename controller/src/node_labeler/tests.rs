@@ -176,7 +176,7 @@ async fn nodes_get_the_label_of_their_clique_and_a_restart_writes_nothing() {
 
 // req: CHANNEL-21
 #[tokio::test(start_paused = true)]
-async fn a_node_that_changes_its_clique_is_labelled_anew_within_a_second_and_has_an_event() {
+async fn a_node_that_changes_its_clique_is_relabelled_within_a_second_and_gets_an_event() {
     let api = FakeApi::new();
     create_node(&api, "n1", &json!({}), &device_of(A));
     let running = Running::start(&api, OFF);
@@ -203,7 +203,7 @@ async fn a_node_that_changes_its_clique_is_labelled_anew_within_a_second_and_has
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_our_label_goes_from_a_node_that_has_no_clique_any_more() {
+async fn only_our_label_is_removed_from_a_node_that_lost_its_clique() {
     let api = FakeApi::new();
     create_node(&api, "ours", &json!({}), &device_of(A));
     create_node(&api, "theirs", &json!({ CLIQUE_LABEL: A }), &device_of(A));
@@ -222,7 +222,7 @@ async fn only_our_label_goes_from_a_node_that_has_no_clique_any_more() {
 
 // req: CHANNEL-21
 #[tokio::test(start_paused = true)]
-async fn a_label_that_somebody_else_owns_is_left_alone_and_counted() {
+async fn a_label_of_another_owner_is_left_alone_and_counted() {
     let api = FakeApi::new();
     create_node(
         &api,
@@ -243,7 +243,7 @@ async fn a_label_that_somebody_else_owns_is_left_alone_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_node_of_the_name_is_not_labelled_by_a_slice_of_the_former() {
+async fn a_new_node_is_not_labelled_from_a_slice_of_a_former_node_of_its_name() {
     let api = FakeApi::new();
     api.create(json!({ "kind": "Node", "metadata": { "name": "n1" } }));
     create_slice(&api, "n1", "of-the-former", &device_of(A));
@@ -313,7 +313,7 @@ async fn a_clique_with_a_node_has_a_pool_which_is_repaired() {
 
 // req: CHANNEL-19
 #[tokio::test(start_paused = true)]
-async fn no_pool_is_created_before_the_last_domain_with_a_channel_of_a_group_is_gone() {
+async fn no_pool_is_created_while_a_domain_has_a_channel_of_a_group() {
     let api = FakeApi::new();
     create_node(&api, "n1", &json!({}), &device_of(A));
     create_node(&api, "n2", &json!({}), &device_of(B));
@@ -343,7 +343,7 @@ async fn no_pool_is_created_before_the_last_domain_with_a_channel_of_a_group_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_without_nodes_goes_after_ten_minutes_when_no_claim_has_a_channel_of_it() {
+async fn a_pool_without_nodes_is_deleted_after_ten_minutes_unless_a_claim_uses_it() {
     let api = FakeApi::new();
     create_node(&api, "n1", &json!({}), &device_of(A));
     create_group_claim(&api, A);
@@ -363,8 +363,7 @@ async fn a_pool_without_nodes_goes_after_ten_minutes_when_no_claim_has_a_channel
 }
 
 #[tokio::test(start_paused = true)]
-async fn group_claims_that_are_switched_off_leave_pools_only_while_claims_are_allocated_from_them()
-{
+async fn disabled_group_claims_leave_only_pools_with_allocated_claims() {
     let api = FakeApi::new();
     create_node(&api, "n1", &json!({}), &device_of(A));
     create_node(&api, "n2", &json!({}), &device_of(B));
@@ -388,8 +387,7 @@ async fn group_claims_that_are_switched_off_leave_pools_only_while_claims_are_al
 mod faults;
 
 #[tokio::test(start_paused = true)]
-async fn no_pool_is_created_while_a_channel_of_a_domain_cools_down_and_first_none_is_given_any_more()
- {
+async fn no_pool_is_created_while_a_channel_of_a_domain_cools_down() {
     let api = FakeApi::new();
     create_node(&api, "n1", &json!({}), &device_of(A));
     for channel in [1, 200] {
@@ -418,7 +416,7 @@ async fn no_pool_is_created_while_a_channel_of_a_domain_cools_down_and_first_non
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_label_that_somebody_removes_is_written_again_and_one_that_is_not_ours_is_told() {
+async fn a_removed_label_is_restored_and_a_foreign_label_is_reported() {
     let api = FakeApi::new();
     create_node(&api, "removed", &json!({}), &device_of(A));
     create_node(

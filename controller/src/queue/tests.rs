@@ -36,7 +36,7 @@ fn assert_no_trace(queue: &Queue) {
 }
 
 #[tokio::test]
-async fn keys_of_a_tenant_come_in_the_order_in_which_they_were_added_and_each_once() {
+async fn keys_of_a_tenant_keep_their_order_and_come_once() {
     let now = Instant::now();
     let mut queue = Queue::default();
     add(&mut queue, "team", &["a", "b", "a"]);
@@ -46,7 +46,7 @@ async fn keys_of_a_tenant_come_in_the_order_in_which_they_were_added_and_each_on
 }
 
 #[tokio::test]
-async fn the_only_key_of_a_tenant_comes_next_though_another_tenant_has_thousands() {
+async fn the_only_key_of_a_tenant_comes_next_even_if_another_has_thousands() {
     let now = Instant::now();
     let mut queue = Queue::default();
     for number in 0..5_000 {
@@ -77,7 +77,7 @@ async fn tenants_take_turns_and_each_keeps_its_own_order() {
 }
 
 #[tokio::test]
-async fn a_key_keeps_its_tenant_while_it_waits_and_while_it_is_worked_on() {
+async fn a_delayed_or_running_key_keeps_its_tenant() {
     let now = Instant::now();
     let mut queue = Queue::default();
     add(&mut queue, "own", &["late", "again"]);
@@ -95,7 +95,7 @@ async fn a_key_keeps_its_tenant_while_it_waits_and_while_it_is_worked_on() {
 }
 
 #[tokio::test]
-async fn a_key_that_waits_comes_at_its_time_or_when_it_is_added() {
+async fn a_delayed_key_comes_at_its_time_or_when_it_is_added() {
     let now = Instant::now();
     let mut queue = Queue::default();
     for name in ["late", "changed"] {
@@ -112,7 +112,7 @@ async fn a_key_that_waits_comes_at_its_time_or_when_it_is_added() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_added_while_it_is_worked_on_comes_back_afterwards() {
+async fn a_key_added_while_it_runs_is_queued_again() {
     let now = Instant::now();
     let mut queue = Queue::default();
     queue.add(&key("a"), "team");
@@ -128,7 +128,7 @@ async fn a_key_that_is_added_while_it_is_worked_on_comes_back_afterwards() {
 
 /// Against a model: what has to come back, and what is being worked on.
 #[tokio::test]
-async fn nothing_is_lost_and_nothing_worked_on_twice_at_the_same_time() {
+async fn no_key_is_lost_or_runs_twice_at_the_same_time() {
     let mut now = Instant::now();
     let mut queue = Queue::default();
     let mut due = BTreeSet::new();

@@ -30,7 +30,7 @@ fn tell_template(context: &Context, template: &Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_that_is_gone_but_still_known_gets_no_template_and_is_forgotten() {
+async fn a_deleted_domain_still_in_the_cache_gets_no_template_and_is_removed() {
     let api = FakeApi::new();
     let context = mk_context(&api, Fence::default());
     let key = tell(&context, &api.create(mk_domain("a")));
@@ -43,7 +43,7 @@ async fn a_domain_that_is_gone_but_still_known_gets_no_template_and_is_forgotten
 
 // req: CD-27
 #[tokio::test(start_paused = true)]
-async fn what_is_decided_for_a_domain_does_not_reach_another_one_of_its_name() {
+async fn a_decision_for_a_domain_does_not_affect_another_one_of_its_name() {
     let api = FakeApi::new();
     let context = mk_context(&api, Fence::default());
     let mut finalized = mk_domain("a");
@@ -71,7 +71,7 @@ async fn what_is_decided_for_a_domain_does_not_reach_another_one_of_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_that_turned_deleted_under_the_reconcile_is_deleted_by_the_same() {
+async fn a_domain_deleted_during_a_reconcile_is_released_by_the_same_reconcile() {
     let api = FakeApi::new();
     let context = mk_context(&api, Fence::default());
     let key = tell(&context, &api.create(mk_domain("a")));
@@ -109,7 +109,7 @@ async fn a_template_that_vanishes_meanwhile_does_not_stop_the_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_fails_is_an_error_that_names_it() {
+async fn the_error_of_a_failed_request_names_the_request() {
     let api = FakeApi::new();
     let context = mk_context(&api, Fence::default());
     let key = tell(&context, &api.create(mk_domain("a")));
@@ -142,7 +142,7 @@ async fn a_request_that_fails_is_an_error_that_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reverts_our_changes_is_not_fought_for_ever() {
+async fn a_reconcile_gives_up_if_another_client_reverts_its_changes() {
     let api = FakeApi::new();
     api.change_when_stored(Resource::Domains, |domain| {
         domain["metadata"]["finalizers"] = json!([]);

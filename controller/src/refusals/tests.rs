@@ -15,7 +15,7 @@ fn mk_name() -> TakenName {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_from_before_the_name_became_free_does_not_end_the_turn() {
+async fn a_stale_read_of_the_name_does_not_end_the_handover() {
     let refusals = Refusals::default();
     let (a, b): (Key, Key) = ("a".into(), "b".into());
     refusals.record(&a, "team", mk_taken());
@@ -32,7 +32,7 @@ async fn a_read_from_before_the_name_became_free_does_not_end_the_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_gets_a_second_turn_and_none_is_left_behind() {
+async fn each_waiter_gets_one_handover_and_none_is_left() {
     let refusals = Refusals::default();
     let (a, b): (Key, Key) = ("a".into(), "b".into());
     refusals.record(&a, "team", mk_taken());

@@ -137,7 +137,8 @@ impl<'a> Run<'a> {
                 let (uid, error) = (&*key, error_chain(&err));
                 warn!(
                     uid,
-                    error, "cannot list claims; cliques and nodes of the ComputeDomain are not known yet"
+                    error,
+                    "cannot list claims; cliques and nodes of the ComputeDomain are not known yet"
                 );
             }
         }

@@ -126,7 +126,9 @@ async fn look(
             (GroupStep::Change(patch), _) => api.change_group_lease(patch).await?,
             (GroupStep::Delete, Some(lease)) => {
                 api.delete_group_lease(&lease).await?;
-                info!("no claim uses a channel of a group any more; the channels are now available to ComputeDomains");
+                info!(
+                    "no claim uses a channel of a group any more; the channels are now available to ComputeDomains"
+                );
                 expected = false;
             }
             (GroupStep::Delete, None) => {}

@@ -89,10 +89,7 @@ impl LostLabels {
             }
             Done::Searched(Err(err)) => {
                 let error = error_chain(&err);
-                warn!(
-                    error,
-                    "cannot search for templates without label; retrying"
-                );
+                warn!(error, "cannot search for templates without label; retrying");
                 self.search_at = Some(Instant::now() + SEARCH_RETRY);
                 None
             }

@@ -296,10 +296,7 @@ fn identified_claim(claim: &ObjectMeta) -> Option<(Key, ClaimName)> {
 fn identified(object: RawDomain) -> Option<Domain> {
     let domain = identify(object);
     if let Err(err) = &domain {
-        warn!(
-            error = error_chain(err),
-            "object from the watch ignored"
-        );
+        warn!(error = error_chain(err), "object from the watch ignored");
     }
     domain.ok()
 }

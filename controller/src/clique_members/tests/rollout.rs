@@ -107,8 +107,7 @@ fn assert_names_the_claim(api: &FakeApi) {
 
 // req: MODE-25
 #[tokio::test(start_paused = true)]
-async fn a_daemon_that_is_replaced_costs_a_mark_a_list_a_deletion_and_its_changes_and_none_costs_nothing()
- {
+async fn a_replaced_daemon_costs_a_mark_a_list_a_deletion_and_its_changes() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1", "n2"]);
     let running = Running::start(&api, 18).await;
@@ -166,7 +165,7 @@ async fn a_daemon_that_is_replaced_costs_a_mark_a_list_a_deletion_and_its_change
 
 // req: MODE-26
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_nobody_has_told_of_is_found_before_the_pod_is_deleted_and_named() {
+async fn an_unreported_claim_is_found_before_the_pod_is_deleted() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1"]);
     let running = Running::start(&api, 18).await;
@@ -189,7 +188,7 @@ async fn a_claim_that_nobody_has_told_of_is_found_before_the_pod_is_deleted_and_
 
 // req: MODE-26
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_domain_has_claims_on_it_is_not_marked_before_they_are_gone() {
+async fn a_node_is_not_marked_while_its_domain_has_claims_on_it() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1"]);
     let nodes = Arc::new(NodesOfDomains::new(true));
@@ -211,7 +210,7 @@ async fn a_node_whose_domain_has_claims_on_it_is_not_marked_before_they_are_gone
 
 // req: MODE-26
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_starts_during_an_update_marks_no_node_that_has_claims_and_names_them() {
+async fn a_new_leader_during_an_update_marks_no_node_with_claims_and_reports_them() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1"]);
     create_claim(&api, "n1");
@@ -234,7 +233,7 @@ async fn a_leader_that_starts_during_an_update_marks_no_node_that_has_claims_and
 
 // req: MODE-25
 #[tokio::test(start_paused = true)]
-async fn requests_that_fail_and_a_controller_that_dies_change_nothing_of_the_end() {
+async fn failed_requests_and_a_killed_controller_do_not_change_the_outcome() {
     for call in [
         Call::ReplaceClique,
         Call::ListAllocations,
@@ -258,7 +257,7 @@ async fn requests_that_fail_and_a_controller_that_dies_change_nothing_of_the_end
 
 // req: MODE-27
 #[tokio::test(start_paused = true)]
-async fn a_new_daemon_that_does_not_become_ready_is_told() {
+async fn a_new_daemon_that_does_not_become_ready_is_reported() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1", "n2"]);
     let running = Running::start(&api, 18).await;
@@ -283,7 +282,7 @@ async fn a_new_daemon_that_does_not_become_ready_is_told() {
 
 // req: MODE-27
 #[tokio::test(start_paused = true)]
-async fn a_daemon_that_does_not_run_is_deleted_only_as_long_as_it_does_not() {
+async fn a_stopped_daemon_is_deleted_only_while_it_is_stopped() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1"]);
     let running = Running::start(&api, 18).await;

@@ -23,7 +23,7 @@ const WATCH: [Fault; 6] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_with_a_call_a_few_times_labels_and_pools_are_right_in_the_end() {
+async fn labels_and_pools_converge_after_repeated_faults_of_any_call() {
     let calls = [
         Call::ListNodeLabels,
         Call::ListSlices,
@@ -62,7 +62,7 @@ async fn whatever_goes_wrong_with_a_call_a_few_times_labels_and_pools_are_right_
 }
 
 #[tokio::test(start_paused = true)]
-async fn killed_after_any_write_the_next_leader_ends_where_one_alone_would() {
+async fn a_leader_killed_after_any_write_is_succeeded_with_the_same_result() {
     let run = async |kill_after: Option<usize>| {
         let api = FakeApi::new();
         for (node, clique) in [("n1", A), ("n2", B)] {

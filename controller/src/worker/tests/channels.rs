@@ -80,7 +80,7 @@ fn has_condition(api: &FakeApi, name: &str, kind: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_life_with_a_channel_costs_two_writes_more_at_its_begin_and_two_after_its_end() {
+async fn a_domain_with_a_channel_costs_two_more_writes_at_creation_and_two_after_deletion() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     controller.settle().await;
@@ -150,7 +150,7 @@ async fn without_isolation_no_lease_is_watched_or_written() {
 
 // req: CHANNEL-6
 #[tokio::test(start_paused = true)]
-async fn hundreds_of_domains_at_once_get_a_channel_each_and_nothing_is_tried_twice() {
+async fn hundreds_of_domains_at_once_get_a_channel_each_without_retries() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     controller.settle().await;
@@ -168,7 +168,8 @@ async fn hundreds_of_domains_at_once_get_a_channel_each_and_nothing_is_tried_twi
 
 // req: CHANNEL-9, CHANNEL-11
 #[tokio::test(start_paused = true)]
-async fn who_finds_none_free_waits_and_says_so_and_the_oldest_is_served_after_a_cool_down() {
+async fn a_domain_without_a_free_channel_reports_it_and_the_oldest_gets_the_next_after_its_cool_down()
+ {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 3);
     create_one_by_one(&api, &["a", "b"]).await;
@@ -209,7 +210,7 @@ async fn who_finds_none_free_waits_and_says_so_and_the_oldest_is_served_after_a_
 
 // req: CHANNEL-7
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_killed_after_any_request_is_succeeded_and_one_channel_is_given() {
+async fn a_controller_killed_after_any_request_is_succeeded_and_assigns_one_channel() {
     let calls = [
         Call::AddFinalizer,
         Call::TryStatus,
@@ -280,7 +281,7 @@ async fn the_lease_stays_while_a_claim_of_the_domain_exists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_not_ours_is_passed_over_and_not_touched() {
+async fn a_foreign_lease_is_skipped_and_left_unchanged() {
     let api = FakeApi::new();
     let theirs = api.create(mk_lease(1));
     let controller = Controller::start_with_channels(&api, 3);
@@ -300,7 +301,7 @@ async fn a_lease_that_is_not_ours_is_passed_over_and_not_touched() {
 
 // req: CHANNEL-10
 #[tokio::test(start_paused = true)]
-async fn a_lost_lease_is_created_again_and_nothing_new_is_given_for_a_cool_down() {
+async fn a_lost_lease_is_recreated_and_no_channel_is_assigned_for_a_cool_down() {
     let api = FakeApi::new();
     let first = Controller::start_with_channels(&api, 2_048);
     create_one_by_one(&api, &["a", "b"]).await;
@@ -327,7 +328,7 @@ async fn a_lost_lease_is_created_again_and_nothing_new_is_given_for_a_cool_down(
 
 // req: CHANNEL-10
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_deleted_after_its_domain_is_created_again_and_its_channel_not_given() {
+async fn a_lease_deleted_after_its_domain_is_recreated_and_its_channel_not_assigned() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     let id = uid(&api.create(mk_domain("a")));
@@ -364,7 +365,7 @@ async fn a_lease_that_is_deleted_after_its_domain_is_created_again_and_its_chann
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_whose_lease_cannot_be_created_again_is_given_to_nobody() {
+async fn a_channel_whose_lease_cannot_be_recreated_is_not_assigned() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     create_one_by_one(&api, &["a"]).await;
@@ -384,7 +385,7 @@ async fn a_channel_whose_lease_cannot_be_created_again_is_given_to_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_on_leases_is_told_in_the_servers_words_and_heals() {
+async fn a_quota_on_leases_is_reported_with_the_servers_message() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     create_one_by_one(&api, &["old"]).await;
@@ -423,7 +424,7 @@ async fn a_quota_on_leases_is_told_in_the_servers_words_and_heals() {
 
 // req: CHANNEL-12
 #[tokio::test(start_paused = true)]
-async fn of_two_domains_with_one_channel_the_older_keeps_it_and_the_other_is_told_of_both() {
+async fn of_two_domains_with_one_channel_the_older_keeps_it_and_the_other_reports_the_conflict() {
     let api = FakeApi::new();
     let mut forged = mk_domain("forged");
     let id = uid(&api.create(mk_domain("first")));
@@ -468,7 +469,7 @@ async fn a_channel_that_nodes_do_not_have_is_not_confirmed() {
 
 // req: CHANNEL-13
 #[tokio::test(start_paused = true)]
-async fn domains_that_were_ready_before_keep_channel_0_and_say_that_they_are_not_isolated() {
+async fn domains_that_were_ready_before_isolation_keep_channel_0_and_report_it() {
     let api = FakeApi::new();
     let before = Controller::start(&api);
     create_one_by_one(&api, &["old"]).await;
@@ -531,7 +532,7 @@ async fn under_a_crd_without_the_field_nothing_is_assigned_until_it_is_replaced(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_makes_of_a_lease_by_hand_has_one_clear_end_each() {
+async fn each_manual_edit_of_a_lease_has_a_defined_outcome() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     let id = uid(&api.create(mk_domain("a")));
@@ -596,7 +597,7 @@ async fn what_somebody_makes_of_a_lease_by_hand_has_one_clear_end_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_another_controller_creates_late_is_released() {
+async fn a_late_lease_of_another_controller_is_released() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     let id = uid(&api.create(mk_domain("a")));
@@ -627,7 +628,7 @@ async fn nothing_is_assigned_before_the_leases_are_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_not_held_up_by_a_lease_that_cannot_be_created_again() {
+async fn a_lease_that_cannot_be_recreated_does_not_delay_a_deletion() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     create_one_by_one(&api, &["a"]).await;
@@ -668,7 +669,7 @@ async fn two_leaders_one_after_the_other_give_each_domain_one_channel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_thousand_and_forty_seven_domains_get_all_channels_and_the_next_waits_for_one() {
+async fn all_2047_channels_are_assigned_and_the_next_domain_waits() {
     const COUNT: usize = 2_047;
 
     let api = FakeApi::new();
@@ -695,7 +696,7 @@ async fn two_thousand_and_forty_seven_domains_get_all_channels_and_the_next_wait
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_those_that_are_not_isolated_are_told_that_they_share_a_clique() {
+async fn only_domains_without_isolation_are_reported_as_sharing_a_clique() {
     let api = FakeApi::new();
     let before = Controller::start(&api);
     create_one_by_one(&api, &["old", "older"]).await;
@@ -755,7 +756,7 @@ fn mk_group_claim() -> Value {
 
 // req: CHANNEL-19
 #[tokio::test(start_paused = true)]
-async fn channels_of_groups_are_given_to_domains_only_ten_minutes_after_the_last_pool_and_claim() {
+async fn channels_of_groups_are_assigned_to_domains_ten_minutes_after_the_last_pool_and_claim() {
     let api = FakeApi::new();
     api.create(mk_group_lease());
     api.create(mk_pool_slice());
@@ -797,7 +798,7 @@ async fn channels_of_groups_are_given_to_domains_only_ten_minutes_after_the_last
 }
 
 #[tokio::test(start_paused = true)]
-async fn pools_without_the_lease_keep_their_channels_and_so_does_what_cannot_be_looked_at() {
+async fn channels_of_groups_stay_reserved_for_pools_without_lease_and_after_failed_checks() {
     let api = FakeApi::new();
     api.create(mk_pool_slice());
     let controller = Controller::start_with_channels(&api, 2_048);
@@ -815,7 +816,7 @@ async fn pools_without_the_lease_keep_their_channels_and_so_does_what_cannot_be_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_at_groups_that_failed_once_keeps_their_channels_for_a_minute_and_leaves_nothing() {
+async fn a_failed_check_reserves_the_channels_of_groups_for_a_minute() {
     let api = FakeApi::new();
     api.break_with(Rule::once(Call::ListSlices, Fault::Unavailable));
     let controller = Controller::start_with_channels(&api, 2_048);

@@ -57,7 +57,7 @@ async fn round() {
 }
 
 #[test]
-fn a_thousand_domains_that_are_deleted_at_any_moment_under_faults_and_kills_leave_nothing() {
+fn a_thousand_domains_deleted_at_random_under_faults_and_kills_leave_nothing() {
     for seed in 0..ROUNDS {
         eprintln!("seed {seed}");
         fastrand::seed(seed);

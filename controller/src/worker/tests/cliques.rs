@@ -54,7 +54,7 @@ async fn until_counted(api: &FakeApi, controller: &Controller, shared: usize, sp
 
 // req: CHANNEL-20
 #[tokio::test(start_paused = true)]
-async fn domains_that_hold_claims_in_one_clique_are_both_told_once_and_counted() {
+async fn domains_that_share_a_clique_are_both_reported_once_and_counted() {
     let (api, controller, [a, b]) = fixture(["a", "b"]).await;
     create_prepared(&api, "of-a", &a, "x.1");
     create_prepared(&api, "of-b", &b, "x.1");
@@ -79,7 +79,7 @@ async fn domains_that_hold_claims_in_one_clique_are_both_told_once_and_counted()
 
 // req: CHANNEL-20
 #[tokio::test(start_paused = true)]
-async fn a_domain_whose_pods_are_in_two_cliques_is_told_and_counted() {
+async fn a_domain_with_pods_in_two_cliques_is_reported_and_counted() {
     let (api, controller, [a]) = fixture(["a"]).await;
     create_prepared(&api, "one", &a, "x.1");
     create_prepared(&api, "two", &a, "x.2");
@@ -117,7 +117,7 @@ async fn a_burst_of_reports_of_a_domain_costs_one_list_of_its_claims_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reports_that_never_end_cost_one_list_a_minute() {
+async fn endless_reports_cost_one_list_a_minute() {
     let (api, controller, [a]) = fixture(["a"]).await;
     for number in 0..60 {
         create_prepared(&api, &format!("a-{number}"), &a, "x.1");
@@ -144,7 +144,7 @@ async fn claims_without_a_report_cost_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_over_is_known_at_once_without_a_list_and_told_again_when_it_comes_back() {
+async fn the_end_of_sharing_needs_no_list_and_new_sharing_is_reported_again() {
     let (api, controller, [a, b, c]) = fixture(["a", "b", "c"]).await;
     create_prepared(&api, "of-a", &a, "x.1");
     create_prepared(&api, "of-b", &b, "x.1");
@@ -166,8 +166,7 @@ async fn what_is_over_is_known_at_once_without_a_list_and_told_again_when_it_com
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_deallocated_or_that_goes_while_the_watch_is_down_is_not_counted_any_more()
-{
+async fn deallocated_claims_and_claims_deleted_while_the_watch_is_down_no_longer_count() {
     let (api, controller, [a, b]) = fixture(["a", "b"]).await;
     create_prepared(&api, "of-a", &a, "x.1");
     for (claim, clique) in [("b-1", "x.1"), ("b-2", "x.2")] {
@@ -189,7 +188,7 @@ async fn a_claim_that_is_deallocated_or_that_goes_while_the_watch_is_down_is_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_that_only_have_the_label_of_a_domain_say_nothing_about_it() {
+async fn claims_with_only_the_label_of_a_domain_are_ignored() {
     let (api, controller, [a, b]) = fixture(["a", "b"]).await;
     create_prepared(&api, "of-a", &a, "x.1");
     create_prepared(&api, "of-b", &b, "x.2");
@@ -205,7 +204,7 @@ async fn claims_that_only_have_the_label_of_a_domain_say_nothing_about_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_domains_in_use_are_looked_at_one_after_the_other() {
+async fn after_a_restart_claims_of_domains_in_use_are_listed_one_domain_at_a_time() {
     let (api, controller, [a]) = fixture(["a"]).await;
     let names = mk_names(100);
     create_domains(&api, &names);
@@ -234,7 +233,7 @@ async fn after_a_restart_domains_in_use_are_looked_at_one_after_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_is_made_again_and_holds_up_no_other_domain() {
+async fn a_failed_list_is_retried_and_delays_no_other_domain() {
     let (api, controller, [a, b]) = fixture(["a", "b"]).await;
     let forbidden = Fault::Forbidden("resourceclaims is forbidden");
     api.break_with(Rule::once(Call::ListClaimsOfDomain, forbidden));
@@ -258,7 +257,7 @@ async fn a_list_that_fails_is_made_again_and_holds_up_no_other_domain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_leader_looks_and_counts() {
+async fn only_the_leader_lists_and_counts() {
     let api = FakeApi::new();
     let first = Controller::start_candidate(&api, "first");
     api.until("it leads", |api| api.count(Call::CreateLease) == 1)

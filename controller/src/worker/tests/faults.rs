@@ -161,12 +161,12 @@ fn go_through_the_table(times: impl Fn(Fault) -> usize) {
 }
 
 #[test]
-fn whatever_goes_wrong_with_a_call_once_the_story_ends_soon_and_nothing_is_left() {
+fn after_any_single_fault_a_scenario_ends_soon_and_leaves_nothing() {
     go_through_the_table(|_| 1);
 }
 
 #[test]
-fn whatever_goes_wrong_with_a_call_for_a_while_the_story_ends_and_nothing_is_left() {
+fn after_repeated_faults_of_any_call_a_scenario_ends_and_leaves_nothing() {
     // A watch that hangs is noticed after five minutes.
     go_through_the_table(|fault| if fault == Fault::StreamHangs { 2 } else { 6 });
 }

@@ -14,7 +14,7 @@ const CROWD: usize = 500;
 
 // req: CD-29
 #[tokio::test(start_paused = true)]
-async fn domains_that_keep_failing_hold_up_no_other() {
+async fn domains_that_keep_failing_delay_no_other() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -49,7 +49,7 @@ fn unanswered(api: &FakeApi) -> usize {
 
 // req: CD-29
 #[tokio::test(start_paused = true)]
-async fn hundreds_of_domains_in_one_namespace_hold_up_no_other_namespace() {
+async fn hundreds_of_domains_in_one_namespace_delay_no_other_namespace() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -77,7 +77,7 @@ async fn hundreds_of_domains_in_one_namespace_hold_up_no_other_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_with_hundreds_of_domains_in_one_namespace_holds_up_no_other_namespace() {
+async fn a_restart_with_hundreds_of_domains_in_one_namespace_delays_no_other_namespace() {
     let api = FakeApi::new();
     create_crowd(&api);
     let names = mk_names(3);
@@ -130,7 +130,7 @@ async fn metrics_follow_the_domains_and_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_waits_for_running_requests_and_not_for_a_server_that_hangs() {
+async fn a_shutdown_waits_for_running_requests_but_not_for_a_hanging_server() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;

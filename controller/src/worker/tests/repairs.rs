@@ -11,7 +11,7 @@ use crate::testing::objects::*;
 
 // req: CD-11
 #[tokio::test(start_paused = true)]
-async fn a_template_that_asks_for_something_else_is_replaced_and_an_event_says_so() {
+async fn a_template_that_differs_is_replaced_and_reported() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -38,7 +38,7 @@ async fn a_template_that_asks_for_something_else_is_replaced_and_an_event_says_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_older_server_leaves_out_is_not_fought_for() {
+async fn fields_dropped_by_an_older_server_are_not_repaired() {
     let api = FakeApi::new();
     api.change_when_stored(Resource::Templates, |template| {
         template["spec"]["spec"]["devices"]["config"][0]["requests"] = json!([]);
@@ -90,7 +90,7 @@ async fn a_template_whose_label_is_removed_or_changed_gets_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_does_one_that_lost_it_while_no_controller_ran_and_its_domain_went() {
+async fn a_label_lost_while_no_controller_ran_is_restored_for_a_deleted_domain() {
     for tamper in TAMPERINGS {
         let api = FakeApi::new();
         let controller = Controller::start(&api);
@@ -110,7 +110,7 @@ async fn so_does_one_that_lost_it_while_no_controller_ran_and_its_domain_went() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_lost_it_while_no_controller_ran_is_not_made_again_even_if_others_hold_it() {
+async fn a_label_lost_while_no_controller_ran_is_restored_for_a_held_template() {
     for tamper in TAMPERINGS {
         let api = FakeApi::new();
         let controller = Controller::start(&api);
@@ -134,7 +134,7 @@ async fn one_that_lost_it_while_no_controller_ran_is_not_made_again_even_if_othe
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restoration_that_a_policy_reverts_is_tried_again() {
+async fn a_label_restoration_reverted_by_a_policy_is_retried() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     let domain = uid(&api.create(mk_domain("a")));
@@ -157,7 +157,7 @@ async fn a_restoration_that_a_policy_reverts_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_label_cannot_be_restored_the_template_is_replaced() {
+async fn a_template_whose_label_cannot_be_restored_is_replaced() {
     let api = FakeApi::new();
     api.break_with(Rule::always(Call::RestoreLabel, Fault::Forbidden("denied")));
     let controller = Controller::start(&api);
@@ -174,7 +174,7 @@ async fn where_the_label_cannot_be_restored_the_template_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_of_others_without_label_is_left_alone_whatever_its_finalizer() {
+async fn a_foreign_template_without_label_is_left_alone_even_with_our_finalizer() {
     let api = FakeApi::new();
     let mut foreign = mk_foreign_template("foreign");
     foreign["metadata"]["finalizers"] = json!([FINALIZER]);
@@ -190,7 +190,7 @@ async fn a_template_of_others_without_label_is_left_alone_whatever_its_finalizer
 
 // req: CD-11
 #[tokio::test(start_paused = true)]
-async fn a_template_that_somebody_deletes_is_created_again() {
+async fn a_deleted_template_is_created_again() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
@@ -203,7 +203,7 @@ async fn a_template_that_somebody_deletes_is_created_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_template_that_others_hold_is_named_until_there_can_be_a_new_one() {
+async fn a_deleted_template_held_by_other_finalizers_is_reported_until_it_is_gone() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
@@ -248,7 +248,7 @@ const CHANGES: [fn(&mut Value); 4] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_changes_every_template_is_named_and_not_fought_and_leaves_none() {
+async fn a_policy_that_changes_every_template_is_reported_and_leaves_no_template() {
     for change in CHANGES {
         let api = FakeApi::new();
         api.change_when_stored(Resource::Templates, change);
@@ -271,7 +271,7 @@ async fn a_policy_that_changes_every_template_is_named_and_not_fought_and_leaves
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_no_template_can_be_created_an_altered_one_stays_and_the_reason_is_named() {
+async fn an_altered_template_stays_while_no_new_one_can_be_created() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));

@@ -11,7 +11,7 @@ use crate::testing::{Controller, assert_within};
 
 // req: CD-3
 #[tokio::test(start_paused = true)]
-async fn with_an_older_crd_domains_become_ready_without_conditions_which_is_said_once() {
+async fn with_an_older_crd_domains_become_ready_without_conditions_and_it_is_logged_once() {
     let logs = Logs::start();
     let api = FakeApi::new();
     api.set_older_crd(true);

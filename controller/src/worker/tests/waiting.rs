@@ -35,7 +35,7 @@ async fn fixture(start: impl FnOnce(&FakeApi) -> Controller) -> (FakeApi, Contro
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_whose_claim_waits_is_told_once_how_many_nodes_have_no_clique() {
+async fn a_waiting_claim_is_reported_once_with_the_number_of_nodes_without_clique() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     for number in 0..50 {
         api.create(mk_claim(&format!("pod-{number}"), &uid));
@@ -64,7 +64,7 @@ async fn a_domain_whose_claim_waits_is_told_once_how_many_nodes_have_no_clique()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_it_was_told_goes_when_no_claim_waits_any_more() {
+async fn the_report_is_removed_when_no_claim_waits() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     for claim in ["one", "two"] {
         api.create(mk_claim(claim, &uid));
@@ -123,7 +123,7 @@ async fn with_publish_no_claim_that_waits_costs_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_every_node_has_a_clique_nothing_is_told_and_nothing_counted_again() {
+async fn if_every_node_has_a_clique_nothing_is_reported_and_nodes_are_counted_once() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     for node in ["node1", "node3"] {
         api.delete(Resource::Slices, "", &format!("{node}-slice"));
@@ -137,7 +137,7 @@ async fn where_every_node_has_a_clique_nothing_is_told_and_nothing_counted_again
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_count_that_fails_is_made_again_and_keeps_nothing_else_up() {
+async fn a_failed_count_is_retried_and_delays_nothing_else() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     let forbidden = Fault::Forbidden("resourceslices is forbidden");
     for _ in 0..2 {
@@ -174,7 +174,7 @@ async fn domains_that_wait_at_the_same_time_share_one_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_starts_anew_repeats_nothing_and_removes_what_is_over() {
+async fn a_restarted_controller_repeats_no_report_and_removes_stale_ones() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     api.create(mk_claim("pod", &uid));
     api.until("told", |api| reported(api, "a").is_some()).await;
@@ -196,7 +196,7 @@ async fn a_controller_that_starts_anew_repeats_nothing_and_removes_what_is_over(
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_publish_again_what_a_domain_was_told_goes() {
+async fn switching_back_to_publish_removes_the_report() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     api.create(mk_claim("pod", &uid));
     api.until("told", |api| reported(api, "a").is_some()).await;
@@ -208,7 +208,7 @@ async fn with_publish_again_what_a_domain_was_told_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_allocated_while_the_watch_is_down_waits_no_more() {
+async fn a_claim_allocated_while_the_watch_is_down_no_longer_waits() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     api.create(mk_claim("pod", &uid));
     api.until("told", |api| reported(api, "a").is_some()).await;
@@ -220,7 +220,7 @@ async fn a_claim_that_is_allocated_while_the_watch_is_down_waits_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_is_told_when_one_claim_has_waited_long_not_when_several_have_together() {
+async fn waiting_times_of_several_claims_do_not_add_up() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     api.create(mk_claim("first", &uid));
     api.after(SECOND * 20).await;

@@ -11,7 +11,7 @@ use crate::testing::objects::*;
 
 // req: CD-15
 #[tokio::test(start_paused = true)]
-async fn a_domain_that_does_not_match_the_crd_is_reported_stops_nobody_and_can_be_deleted() {
+async fn a_domain_that_does_not_match_the_crd_is_reported_blocks_nothing_and_can_be_deleted() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -32,7 +32,7 @@ async fn a_domain_that_does_not_match_the_crd_is_reported_stops_nobody_and_can_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_without_a_usable_uid_is_said_to_be_ignored_and_stops_nobody() {
+async fn a_domain_without_a_usable_uid_is_ignored_and_blocks_nothing() {
     let logs = Logs::start();
     let api = FakeApi::new();
     let controller = Controller::start(&api);
@@ -52,7 +52,7 @@ async fn a_domain_without_a_usable_uid_is_said_to_be_ignored_and_stops_nobody() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_refused_is_asked_for_less_and_less_often() {
+async fn a_refused_list_is_retried_with_back_off() {
     let api = FakeApi::new();
     api.break_with(Rule::always(Call::ListDomains, Fault::Forbidden("no")));
     let controller = Controller::start(&api);
@@ -69,7 +69,7 @@ async fn a_list_that_is_refused_is_asked_for_less_and_less_often() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_that_cannot_be_decoded_counts_and_is_left_alone_until_its_domain_goes() {
+async fn an_undecodable_template_is_left_alone_until_its_domain_is_deleted() {
     let api = FakeApi::new();
     let uid = uid(&api.create(mk_domain("a")));
     let mut odd = mk_template_of_go("a-channel", &uid);
@@ -84,7 +84,7 @@ async fn a_template_that_cannot_be_decoded_counts_and_is_left_alone_until_its_do
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_went_while_the_watches_had_lost_their_history_is_noticed() {
+async fn deletions_during_a_lost_watch_history_are_noticed() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
@@ -113,7 +113,7 @@ async fn what_went_while_the_watches_had_lost_their_history_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_refused_later_makes_the_controller_not_ready_with_the_reason() {
+async fn a_watch_that_fails_later_makes_the_controller_unready_with_the_reason() {
     let logs = Logs::start();
     for (call, condition) in [
         (Call::WatchDomains, "compute-domains"),
@@ -160,7 +160,7 @@ async fn nothing_is_created_before_both_domains_and_templates_are_known() {
 const ODD_TIME: &str = "9999-12-31T23:59:59Z";
 
 #[tokio::test(start_paused = true)]
-async fn an_odd_time_in_managed_fields_stops_no_watch() {
+async fn an_undecodable_time_in_managed_fields_stops_no_watch() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -201,7 +201,7 @@ async fn an_odd_time_in_managed_fields_stops_no_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_with_an_odd_time_is_written_again() {
+async fn a_status_with_an_undecodable_time_is_written_again() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
