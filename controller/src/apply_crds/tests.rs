@@ -16,14 +16,14 @@ fn clique_crd(api: &FakeApi) -> Option<Value> {
     api.get(Resource::Crds, "", ComputeDomainClique::crd_name())
 }
 
-/// The Go driver's, as Helm has created it.
+/// Creates the Go driver's CRD, as Helm does.
 fn create_go_crd(api: &FakeApi) {
     let mut crd: Value = serde_saphyr::from_str(GO_CRD).unwrap();
     crd["status"] = json!({ "storedVersions": ["v1beta1"] });
     api.create(crd);
 }
 
-/// One of a chart that is newer than this program: with one more field of the status.
+/// Creates the CRD of a newer chart, with one more status field.
 fn create_newer_crd(api: &FakeApi) {
     let mut crd = json!(ComputeDomain::crd());
     crd["status"] = json!({ "storedVersions": ["v1beta1"] });
@@ -85,7 +85,7 @@ async fn an_apply_killed_at_any_step_is_finished_by_the_next_one() {
                 let api = FakeApi::new();
                 create_go_crd(&api);
                 api.break_with(Rule::once(call, fault).after(skip));
-                // What it did is left as it is, and what it knew is forgotten.
+                // Its writes remain, and its state is lost.
                 let _ = apply(&api.client(), false).await;
                 api.heal();
                 applies(&api).await;
@@ -100,7 +100,7 @@ async fn a_crd_changed_before_the_apply_is_checked_again() {
     create_go_crd(&api);
     api.break_with(Rule::once(Call::ApplyCrd, Fault::Conflict).times(2));
     applies(&api).await;
-    // Three times that one, and once the other.
+    // Three times that CRD, and once the other.
     assert_eq!(api.count(Call::ApplyCrd), 4);
     api.break_with(Rule::always(Call::ApplyCrd, Fault::Conflict));
     assert!(matches!(
@@ -175,7 +175,7 @@ async fn a_crd_with_an_unknown_stored_version_is_never_replaced() {
 async fn a_crd_that_is_never_served_is_an_error() {
     let api = FakeApi::new();
     create_go_crd(&api);
-    // The apply is lost without a trace but its answer: nothing becomes served.
+    // The apply has no effect, so the CRD is never served.
     api.edit(Resource::Crds, "", ComputeDomain::crd_name(), |crd| {
         crd["status"]["conditions"] = json!([{ "type": "Established", "status": "False" }]);
     });

@@ -15,7 +15,7 @@ const A: &str = "aaaaaaaa-0000-0000-0000-000000000001.7";
 const NAMESPACE: &str = "imex-dra";
 const SIX_MINUTES: Duration = Duration::from_secs(360);
 
-/// A keeper that runs, as in a leader.
+/// A running keeper, as in a leader.
 struct Running {
     readiness: Readiness,
     registry: Registry,
@@ -75,7 +75,7 @@ impl Running {
     }
 }
 
-/// A node of the clique whose plugin has published its device.
+/// Creates a node of the clique with the slice of its plugin.
 fn create_node(api: &FakeApi, name: &str) {
     let node = api.create(json!({ "kind": "Node", "metadata": { "name": name } }));
     create_slice(api, name, &uid(&node));
@@ -270,9 +270,9 @@ async fn a_node_beyond_the_maximum_is_reported_and_the_others_work() {
         .await;
     create_node(&api, "n3");
     create_daemon(&api, "n3", "False");
-    let told = |api: &FakeApi| api.event_note("TooManyNodesInClique");
-    api.until("the event", |api| told(api).is_some()).await;
-    let note = told(&api).unwrap();
+    let event = |api: &FakeApi| api.event_note("TooManyNodesInClique");
+    api.until("the event", |api| event(api).is_some()).await;
+    let note = event(&api).unwrap();
     assert!(
         note.contains("node n3") && note.contains("maxNodesPerIMEXDomain"),
         "{note}"
@@ -284,7 +284,7 @@ async fn a_node_beyond_the_maximum_is_reported_and_the_others_work() {
         is("n2", 1, "10.0.0.2", "Ready"),
     ];
     assert_eq!(members(&api), ready);
-    // One about the node, one about the object.
+    // One for the node, one for the object.
     let about = api.read_all(Resource::Events, |event| {
         Some(event["regarding"]["kind"].as_str()?.to_owned())
     });
@@ -353,7 +353,7 @@ async fn a_refused_clique_backs_off_is_reported_once_and_delays_no_other() {
     assert!((14..=16).contains(&minutes), "{minutes}");
     let events = api.event_reasons();
     assert!(events.len() <= 3, "{events:?}");
-    // While another clique is refused, this one goes on.
+    // While one clique is refused, the other continues.
     api.break_with(refused);
     api.forget_requests();
     let other = api.create(json!({ "kind": "Node", "metadata": { "name": "n2" } }));
@@ -404,7 +404,7 @@ async fn an_object_that_an_edit_makes_unreadable_is_written_again() {
     running.kill().await;
 }
 
-/// A later version may have written it, whose daemons run.
+/// A later version may have written it, and its daemons may run.
 // req: DM-8
 #[tokio::test(start_paused = true)]
 async fn an_object_unreadable_to_a_new_leader_is_left_and_reported_until_it_is_corrected() {

@@ -1,4 +1,4 @@
-//! A controller in the driver-managed mode, where the Go driver was in its own before.
+//! A controller in driver-managed mode, after the Go driver ran in its driver-managed mode.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn daemons_of(uid: &str) -> String {
     format!("computedomain-daemon-{uid}")
 }
 
-/// What the Go driver has made of a domain that runs on these nodes. Returns its UID.
+/// Creates the Go driver's objects of a domain that runs on these nodes. Returns its UID.
 fn create_managed(api: &FakeApi, name: &str, nodes: &[&str]) -> String {
     let mut domain = mk_domain(name);
     domain["metadata"]["finalizers"] = json!([FINALIZER]);
@@ -52,7 +52,7 @@ fn create_daemons(api: &FakeApi, uid: &str) {
     }));
 }
 
-/// A claim of the Go driver's template, which has no label, for a pod that runs.
+/// Creates a claim of the Go driver's template, without label, for a running pod.
 fn create_running(api: &FakeApi, name: &str, uid: &str) {
     let config = json!([{ "source": "FromClaim", "requests": ["channel"], "opaque": {
         "driver": "compute-domain.nvidia.com",
@@ -73,7 +73,7 @@ fn end(api: &FakeApi, name: &str) {
     api.delete(Resource::Claims, TEAM, name);
 }
 
-/// Whether nothing is left that the Go driver has made beside the domain and its template.
+/// Whether only the domain and its template are left of the Go driver's objects.
 fn is_clean(api: &FakeApi, uid: &str) -> bool {
     let resources = [
         Resource::DaemonSets,
@@ -136,7 +136,7 @@ async fn daemons_of_a_domain_without_claims_are_removed_and_it_gets_a_channel() 
     let templates = api.all(Resource::Templates);
     let names: Vec<_> = templates.iter().map(|it| &it["metadata"]["name"]).collect();
     assert_eq!(names, ["a-channel"]);
-    // Nodes would refuse the claims of the Go driver's.
+    // Nodes would refuse claims of the Go driver's template.
     let labels = &templates[0]["spec"]["metadata"]["labels"];
     assert_eq!(*labels, json!({ DOMAIN_LABEL: a }));
     let note = api.event_note("GoDaemonsRemoved").unwrap();
@@ -168,7 +168,7 @@ async fn a_domain_in_use_keeps_its_daemons_and_admits_no_pod_until_its_last_clai
     }
     create_running(&api, "other", "another");
     let controller = Controller::start_driver_managed(&api);
-    api.until("told", |api| api.event_note("GoDaemonsInUse").is_some())
+    api.until("reported", |api| api.event_note("GoDaemonsInUse").is_some())
         .await;
     let note = api.event_note("GoDaemonsInUse").unwrap();
     assert!(
@@ -187,7 +187,7 @@ async fn a_domain_in_use_keeps_its_daemons_and_admits_no_pod_until_its_last_clai
     api.after(HOUR).await;
     assert_eq!(channel(&api, "a"), None);
     assert!(!is_clean(&api, &a));
-    // Nothing was asked in these hours.
+    // No requests were made in these hours.
     assert_eq!(api.count(Call::ListAllocations), 1);
     assert_eq!(api.count(Call::DeleteGoDaemonSet), 0);
     assert!(controller.metrics().lines().count() > 0);
@@ -289,8 +289,10 @@ async fn recreated_daemons_are_reported_and_left_alone_for_ten_minutes() {
     api.until("removed", |api| is_clean(api, &a)).await;
     api.after(Duration::from_secs(60)).await;
     create_daemons(&api, &a);
-    api.until("told", |api| api.event_note("GoDaemonsCameBack").is_some())
-        .await;
+    api.until("reported", |api| {
+        api.event_note("GoDaemonsCameBack").is_some()
+    })
+    .await;
     api.after(Duration::from_secs(500)).await;
     assert_eq!(api.count(Call::DeleteGoDaemonSet), 1);
     api.until("removed", |api| is_clean(api, &a)).await;
@@ -309,12 +311,12 @@ async fn without_the_go_driver_two_watches_are_open_and_nothing_is_requested() {
         assert_eq!(api.open_watches(call), 1, "{call:?}");
     }
     assert_eq!(api.open_watches(Call::WatchAllClaims), 0);
-    let asked = [
+    let unused = [
         Call::ListAllocations,
         Call::ListGoDaemonSets,
         Call::ListNodes,
     ];
-    for call in asked {
+    for call in unused {
         assert_eq!(api.count(call), 0, "{call:?}");
     }
     controller.stop().await;

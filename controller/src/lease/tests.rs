@@ -143,7 +143,7 @@ async fn a_candidate_that_loses_the_race_waits() {
     hand_over(&api, "other");
     let started = Instant::now();
     waiting.await.unwrap();
-    // It looks every two seconds at the latest, and counts from when it has first seen the holder.
+    // It checks at least every two seconds, and counts from its first sight of the holder.
     let waited = started.elapsed().as_secs_f64();
     assert!((15.0..=19.0).contains(&waited), "{waited}");
     assert_eq!(holder(&api), "me");

@@ -17,7 +17,7 @@ const GROUPS: RangeInclusive<u32> = 1..=127;
 const OFF: RangeInclusive<u32> = RangeInclusive::new(1, 0);
 const NOT_TEN_MINUTES: Duration = TEN_MINUTES.saturating_sub(Duration::from_secs(1));
 
-/// A keeper that runs, as in a leader.
+/// A running keeper, as in a leader.
 struct Running {
     readiness: Readiness,
     registry: Registry,
@@ -58,7 +58,7 @@ impl Running {
     }
 }
 
-/// A node whose plugin has published its device, with these attributes or taints.
+/// Creates a node with the slice of its plugin, with these attributes or taints.
 fn create_node(api: &FakeApi, name: &str, labels: &Value, device: &Value) {
     let node =
         api.create(json!({ "kind": "Node", "metadata": { "name": name, "labels": labels } }));
@@ -103,7 +103,7 @@ fn is_labelled(api: &FakeApi, node: &str, clique: &str) -> bool {
     label(api, node).as_deref() == Some(clique)
 }
 
-/// The requests without the list of labels that is made every ten minutes.
+/// The requests without the list of labels every ten minutes.
 fn calls_but_looks(api: &FakeApi) -> Vec<Call> {
     let mut calls = api.calls();
     calls.retain(|call| *call != Call::ListNodeLabels);
@@ -117,7 +117,7 @@ fn why_refused(readiness: &Readiness) -> Option<String> {
         .map(|(_, why)| why.clone())
 }
 
-/// The slices of pools of cliques: name, generation and how many devices.
+/// The slices of cliques' pools: name, generation and number of devices.
 fn pool_slices(api: &FakeApi) -> Vec<(String, u64, usize)> {
     api.read_all(Resource::Slices, |slice| {
         let spec = &slice["spec"];
@@ -190,7 +190,7 @@ async fn a_node_that_changes_its_clique_is_relabelled_within_a_second_and_gets_a
         .await;
     let note = api.event_note("CliqueChanged").unwrap();
     assert!(note.contains(&format!("from {A} to {B}")), "{note}");
-    // The attribute is gone while the driver is loaded again.
+    // The attribute is missing while the driver is reloaded.
     set_device(&api, "n1", &json!({ "name": "channel-0" }));
     api.delete(Resource::Slices, "", "00000-n1");
     api.forget_requests();
@@ -292,7 +292,7 @@ async fn a_clique_with_a_node_has_a_pool_which_is_repaired() {
         slice["spec"]["devices"] = json!([]);
     });
     api.until("as it was", |api| is_complete(api, A, 2)).await;
-    // Of others, in the same pool or with a name like ours.
+    // Foreign slices, in the same pool or with a name like ours.
     let of_others = json!({
         "kind": "ResourceSlice", "metadata": { "name": slice_name(A, 9) + "-by-hand" },
         "spec": {
@@ -329,10 +329,10 @@ async fn no_pool_is_created_while_a_domain_has_a_channel_of_a_group() {
     assert!(why.contains("team/a") && !why.contains("team/b"), "{why}");
     api.forget_requests();
     api.after(TEN_MINUTES).await;
-    let asked = api.count(Call::ListDomains);
+    let lists = api.count(Call::ListDomains);
     assert!(
-        (9..=10).contains(&asked),
-        "once a minute for all cliques: {asked}"
+        (9..=10).contains(&lists),
+        "once a minute for all cliques: {lists}"
     );
     assert_eq!(pool_slices(&api), []);
     delete_domain(&api, "a");
@@ -426,8 +426,8 @@ async fn a_removed_label_is_restored_and_a_foreign_label_is_reported() {
         &device_of(A),
     );
     let running = Running::start(&api, GROUPS);
-    let told = |api: &FakeApi| api.event_note("CliqueLabelNotOurs").is_some();
-    api.until("told", told).await;
+    let is_reported = |api: &FakeApi| api.event_note("CliqueLabelNotOurs").is_some();
+    api.until("reported", is_reported).await;
     api.until("labelled", |api| is_labelled(api, "removed", A))
         .await;
     let take_away = |node: &str| {

@@ -110,7 +110,7 @@ async fn daemons_block_only_for_their_own_domain() {
     let refused = check_on(&api, TO_NONE).await;
     assert_eq!(refused.obstacle, Some(Obstacle::ImexDaemons));
     assert_eq!(refused.domains, ["team/a"]);
-    // Those of a domain that is gone hold nobody up.
+    // Daemons of a deleted domain block nothing.
     api.delete(Resource::Domains, TEAM, "a");
     assert_eq!(check_on(&api, TO_NONE).await.obstacle, None);
 }

@@ -16,7 +16,7 @@ fn add(queue: &mut Queue, tenant: &str, names: &[&str]) {
     }
 }
 
-/// Works on everything that is due, one key after the other. Returns their order.
+/// Runs all due keys, one after the other. Returns their order.
 fn work(queue: &mut Queue, now: Instant) -> Vec<String> {
     let mut order = Vec::new();
     while let Some(key) = queue.pop(now) {
@@ -57,7 +57,7 @@ async fn the_only_key_of_a_tenant_comes_next_even_if_another_has_thousands() {
     assert_eq!(queue.pop(now), Some(key("1")), "its turn was before");
     assert_eq!(queue.pop(now), Some(key("a")));
     assert_eq!(queue.depth(), 4_998);
-    // Nor does it come first for ever.
+    // But it does not always come first.
     queue.done(&key("a"), None);
     add(&mut queue, "modest", &["a"]);
     assert_eq!(queue.pop(now), Some(key("2")));
@@ -87,7 +87,7 @@ async fn a_delayed_or_running_key_keeps_its_tenant() {
     queue.done(&key("late"), Some(after(now, 60)));
     queue.add(&key("again"), "other");
     queue.done(&key("again"), None);
-    // Both come in the turns of their tenant, not in those of this one.
+    // Both come in the turns of their own tenant.
     add(&mut queue, "other", &["x1", "x2"]);
     let order = work(&mut queue, after(now, 60));
     assert_eq!(order, ["again", "x1", "late", "x2"]);
@@ -126,7 +126,7 @@ async fn a_key_added_while_it_runs_is_queued_again() {
     assert_no_trace(&queue);
 }
 
-/// Against a model: what has to come back, and what is being worked on.
+/// Against a model of due and running keys.
 #[tokio::test]
 async fn no_key_is_lost_or_runs_twice_at_the_same_time() {
     let mut now = Instant::now();
@@ -142,7 +142,7 @@ async fn no_key_is_lost_or_runs_twice_at_the_same_time() {
             }
             1 => {
                 if let Some(next) = queue.pop(now) {
-                    assert!(!running.contains(&next), "{next} is being worked on");
+                    assert!(!running.contains(&next), "{next} is running");
                     assert!(due.remove(&next), "{next} was not due");
                     running.push(next);
                 }

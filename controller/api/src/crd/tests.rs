@@ -19,7 +19,7 @@ fn schema(crd: &Value) -> &Value {
 }
 
 /// The rules of a schema, without descriptions. Limits are floating-point, so 0 and 0.0 are equal.
-fn said(schema: &Value) -> BTreeMap<&str, Value> {
+fn constraints(schema: &Value) -> BTreeMap<&str, Value> {
     let quiet = ["title", "description", "properties", "items"];
     schema
         .as_object()
@@ -36,7 +36,7 @@ fn said(schema: &Value) -> BTreeMap<&str, Value> {
 /// Fails unless `ours` has exactly the rules of `theirs` for each of its fields. Returns the paths of the fields that
 /// only `ours` has.
 fn additions(path: &str, ours: &Value, theirs: &Value) -> Vec<String> {
-    assert_eq!(said(ours), said(theirs), "{path:?}");
+    assert_eq!(constraints(ours), constraints(theirs), "{path:?}");
     let mut added = Vec::new();
     let fields = |schema: &Value| {
         schema["properties"]

@@ -1,8 +1,8 @@
-//! What goes wrong with requests, and kills between them.
+//! Faults of requests, and kills between them.
 
 use super::*;
 
-/// What can go wrong with any request, and with a watch besides.
+/// Faults of any request, and further ones of a watch.
 const ANY: [Fault; 8] = [
     Fault::Conflict,
     Fault::Busy,
@@ -44,7 +44,7 @@ async fn labels_and_pools_converge_after_repeated_faults_of_any_call() {
             create_node(&api, "n1", &json!({}), &device_of(A));
             let running = Running::start(&api, GROUPS);
             api.until("complete", |api| is_complete(api, A, 1)).await;
-            // Each edit and each change is heard, whatever the watch has missed.
+            // Each edit is noticed, whatever the watch has missed.
             let edit = |slice: &mut Value| slice["spec"]["devices"] = json!([]);
             api.edit(Resource::Slices, "", &slice_name(A, 1), edit);
             api.until("repaired", |api| is_complete(api, A, 2)).await;
@@ -52,7 +52,7 @@ async fn labels_and_pools_converge_after_repeated_faults_of_any_call() {
             let moved = |api: &FakeApi| {
                 is_labelled(api, "n1", B) && is_complete(api, B, 1) && pool_slices(api).len() == 2
             };
-            // Not waited for with a look each tenth of a second: there are a hundred rounds.
+            // Without polling each tenth of a second, because there are a hundred rounds.
             api.after(TEN_MINUTES).await;
             api.until("moved", moved).await;
             assert!(api.faults_fired() >= 1, "it did not go wrong: {rule:?}");

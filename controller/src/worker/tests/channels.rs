@@ -1,4 +1,4 @@
-//! A channel of its own for each domain.
+//! Isolation by channel: each domain has its own.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const END_OF_TIME: &str = "9999-12-31T23:59:59.000000Z";
 
 const QUOTA: &str = "exceeded quota: leases, used: count/leases.coordination.k8s.io=10";
 
-/// How long a channel is given to nobody after it was released.
+/// How long a released channel is not assigned.
 const COOL_DOWN: Duration = Duration::from_secs(600);
 
 fn channel(api: &FakeApi, name: &str) -> Option<u64> {
@@ -62,7 +62,7 @@ fn mk_lease(number: u64) -> Value {
     })
 }
 
-/// The domains of these names are ready one after the other.
+/// Creates these domains, each after the previous one is ready.
 async fn create_one_by_one(api: &FakeApi, names: &[&str]) {
     for name in names {
         api.create(mk_domain(name));
@@ -175,7 +175,7 @@ async fn a_domain_without_a_free_channel_reports_it_and_the_oldest_gets_the_next
     create_one_by_one(&api, &["a", "b"]).await;
     for name in ["c", "d"] {
         api.create(mk_domain(name));
-        api.until("told", |api| reason(api, name) == "NoChannelFree")
+        api.until("reported", |api| reason(api, name) == "NoChannelFree")
             .await;
     }
     assert!(
@@ -190,7 +190,7 @@ async fn a_domain_without_a_free_channel_reports_it_and_the_oldest_gets_the_next
     );
     api.forget_requests();
     api.after(Duration::from_secs(3_600)).await;
-    assert_eq!(api.calls(), [], "nobody asks again and again");
+    assert_eq!(api.calls(), [], "no polling");
 
     delete_domain(&api, "b");
     api.until("released", |api| is_released(api, 2)).await;
@@ -271,7 +271,7 @@ async fn the_lease_stays_while_a_claim_of_the_domain_exists() {
     assert!(!is_released(&api, 1));
     api.delete(Resource::Claims, TEAM, "claim");
     api.until("released", |api| is_released(api, 1)).await;
-    // A claim that comes late, as from a copy of the template, takes it back.
+    // A late claim, as from a copy of the template, takes it back.
     api.create(mk_claim("late", &id));
     api.until("taken back", |api| !is_released(api, 1)).await;
     api.delete(Resource::Claims, TEAM, "late");
@@ -288,7 +288,7 @@ async fn a_foreign_lease_is_skipped_and_left_unchanged() {
     create_one_by_one(&api, &["a"]).await;
     assert_eq!(channel(&api, "a"), Some(2));
     api.create(mk_domain("b"));
-    api.until("told", |api| reason(api, "b") == "NoChannelFree")
+    api.until("reported", |api| reason(api, "b") == "NoChannelFree")
         .await;
     api.after(COOL_DOWN * 2).await;
     assert_eq!(lease(&api, 1), Some(theirs));
@@ -313,8 +313,10 @@ async fn a_lost_lease_is_recreated_and_no_channel_is_assigned_for_a_cool_down() 
     let is_back = |api: &FakeApi| lease(api, 1).is_some() && lease(api, 2).is_some();
     api.until("rebuilt", is_back).await;
     let rebuilt = Instant::now();
-    api.until("told", |api| reason(api, "new") == "ChannelsBeingRebuilt")
-        .await;
+    api.until("reported", |api| {
+        reason(api, "new") == "ChannelsBeingRebuilt"
+    })
+    .await;
     second.kill().await;
     let third = Controller::start_with_channels(&api, 2_048);
     api.until("served", |api| is_ready(api, "new")).await;
@@ -344,9 +346,9 @@ async fn a_lease_deleted_after_its_domain_is_recreated_and_its_channel_not_assig
         .await;
     assert_eq!((holder(&api, 1), is_released(&api, 1)), (id.clone(), false));
     create_one_by_one(&api, &["b"]).await;
-    assert_eq!(channel(&api, "b"), Some(2), "nobody waits for a cool-down");
+    assert_eq!(channel(&api, "b"), Some(2), "no wait for a cool-down");
 
-    // The channel cools down: that goes on from where it was.
+    // The cool-down of the channel continues.
     api.delete(Resource::Claims, TEAM, "claim");
     api.until("released", |api| is_released(api, 1)).await;
     let released = Instant::now();
@@ -396,14 +398,16 @@ async fn a_quota_on_leases_is_reported_with_the_servers_message() {
         } else {
             delete_lease(&api, 1);
         }
-        api.until("told", |api| reason(api, name) == "ChannelRefused")
+        api.until("reported", |api| reason(api, name) == "ChannelRefused")
             .await;
         let message = message(&api, name);
         assert!(message.contains(QUOTA), "{message}");
     }
     assert!(api.event_note("ChannelRefused").is_some());
-    api.until("told", |api| reason(api, "new") == "ChannelsBeingRebuilt")
-        .await;
+    api.until("reported", |api| {
+        reason(api, "new") == "ChannelsBeingRebuilt"
+    })
+    .await;
     api.forget_requests();
     api.after(Duration::from_secs(600)).await;
     let tried = api.count(Call::CreateChannel);
@@ -432,18 +436,20 @@ async fn of_two_domains_with_one_channel_the_older_keeps_it_and_the_other_report
     let controller = Controller::start_with_channels(&api, 2_048);
     api.until("ready", |api| is_ready(api, "first")).await;
     let forged_id = uid(&api.create(forged));
-    api.until("told", |api| reason(api, "forged") == "ChannelNotConfirmed")
-        .await;
+    api.until("reported", |api| {
+        reason(api, "forged") == "ChannelNotConfirmed"
+    })
+    .await;
     let reported = message(&api, "forged");
     for part in [&id, &forged_id, "team/first", "team/forged"] {
         assert!(reported.contains(part), "{reported}");
     }
     assert_eq!(template(&api, "forged"), None);
-    // Without Leases, it is the same.
+    // The same without Leases.
     delete_lease(&api, 1);
     api.until("rebuilt", |api| holder(api, 1) == id).await;
     assert!(is_ready(&api, "first"));
-    // It goes as it came, and leaves the other one its channel.
+    // Its deletion leaves the other one its channel.
     delete_domain(&api, "forged");
     api.until("gone", |api| domain(api, "forged").is_none())
         .await;
@@ -461,8 +467,10 @@ async fn a_channel_that_nodes_do_not_have_is_not_confirmed() {
     forged["status"] = json!({ "status": "NotReady", "channel": 9 });
     api.create(forged);
     let controller = Controller::start_with_channels(&api, 9);
-    api.until("told", |api| reason(api, "forged") == "ChannelNotConfirmed")
-        .await;
+    api.until("reported", |api| {
+        reason(api, "forged") == "ChannelNotConfirmed"
+    })
+    .await;
     assert!(!api.any(Resource::Leases, |_| true));
     controller.stop().await;
 }
@@ -476,7 +484,7 @@ async fn domains_that_were_ready_before_isolation_keep_channel_0_and_report_it()
     before.stop().await;
     let controller = Controller::start_with_channels(&api, 2_048);
     create_one_by_one(&api, &["new"]).await;
-    api.until("told", |api| has_condition(api, "old", "NotIsolated"))
+    api.until("reported", |api| has_condition(api, "old", "NotIsolated"))
         .await;
     assert_eq!(
         (channel(&api, "old"), channel(&api, "new")),
@@ -486,7 +494,7 @@ async fn domains_that_were_ready_before_isolation_keep_channel_0_and_report_it()
     assert_eq!(api.all(Resource::Leases).len(), 1);
     controller.stop().await;
 
-    // Switched back, numbers stay, and so do the Leases.
+    // After switching back, numbers and Leases stay.
     api.forget_requests();
     let back = Controller::start(&api);
     back.settle().await;
@@ -495,7 +503,7 @@ async fn domains_that_were_ready_before_isolation_keep_channel_0_and_report_it()
         .await;
     api.until("ready", |api| is_ready(api, "new")).await;
     let reported = |api: &FakeApi| has_condition(api, "old", "NotIsolated");
-    api.until("not told any more", |api| !reported(api)).await;
+    api.until("no longer reported", |api| !reported(api)).await;
     assert_eq!(
         (channel(&api, "old"), channel(&api, "new")),
         (Some(0), Some(1))
@@ -517,8 +525,10 @@ async fn under_a_crd_without_the_field_nothing_is_assigned_until_it_is_replaced(
     let names = mk_names(20);
     create_domains(&api, &names);
     let reported = |api: &FakeApi, name: &String| reason(api, name) == "ChannelFieldMissing";
-    api.until("told", |api| names.iter().all(|name| reported(api, name)))
-        .await;
+    api.until("reported", |api| {
+        names.iter().all(|name| reported(api, name))
+    })
+    .await;
     assert!(api.count(Call::TryStatus) <= 16, "not for every domain");
     assert!(is_ready(&api, "old"), "its pods may run");
     assert!(!api.any(Resource::Leases, |_| true));
@@ -526,7 +536,7 @@ async fn under_a_crd_without_the_field_nothing_is_assigned_until_it_is_replaced(
     let replaced = Instant::now();
     api.until("ready", |api| are_ready(api, &names)).await;
     assert_within(Duration::from_secs(30), replaced);
-    api.until("told", |api| channel(api, "old") == Some(0))
+    api.until("reported", |api| channel(api, "old") == Some(0))
         .await;
     controller.stop().await;
 }
@@ -538,7 +548,7 @@ async fn each_manual_edit_of_a_lease_has_a_defined_outcome() {
     let id = uid(&api.create(mk_domain("a")));
     api.until("ready", |api| is_ready(api, "a")).await;
 
-    // The label comes back.
+    // The label is restored.
     edit_lease(&api, 1, |it| it["metadata"]["labels"] = json!({}));
     let is_labelled = |api: &FakeApi| {
         let lease = lease(api, 1).unwrap_or_default();
@@ -547,29 +557,29 @@ async fn each_manual_edit_of_a_lease_has_a_defined_outcome() {
     api.until("labelled", is_labelled).await;
     assert!(is_ready(&api, "a"));
 
-    // A release of what is used is taken back, whenever it is said to have been.
+    // The release of a channel in use is reverted, whatever its time.
     for time in ["1970-01-01T00:00:00.000000Z", "9000-01-01T00:00:00.000000Z"] {
         edit_lease(&api, 1, |it| it["spec"]["renewTime"] = json!(time));
         api.until("taken back", |api| !is_released(api, 1)).await;
         assert!(is_ready(&api, "a"), "{time}");
     }
 
-    // Without holder, it is nobody's, until somebody deletes it.
+    // Without holder, it belongs to no domain until it is deleted.
     edit_lease(&api, 1, |it| it["spec"]["holderIdentity"] = json!(""));
-    api.until("told", |api| reason(api, "a") == "ChannelNotConfirmed")
+    api.until("reported", |api| reason(api, "a") == "ChannelNotConfirmed")
         .await;
     delete_lease(&api, 1);
     api.until("ready", |api| is_ready(api, "a")).await;
     assert_eq!(holder(&api, 1), id);
 
-    // With a holder that does not exist, it is released and deleted as if that were gone.
+    // With a nonexistent holder, it is released and deleted as for a deleted domain.
     edit_lease(&api, 1, |it| it["spec"]["holderIdentity"] = json!("nobody"));
-    api.until("told", |api| reason(api, "a") == "ChannelNotConfirmed")
+    api.until("reported", |api| reason(api, "a") == "ChannelNotConfirmed")
         .await;
     api.until("ready", |api| is_ready(api, "a")).await;
     assert_eq!(holder(&api, 1), id);
 
-    // A time that Kubernetes accepts, and that its client cannot read, goes.
+    // A time that Kubernetes accepts, but its client cannot decode, is removed.
     edit_lease(&api, 1, |it| {
         it["spec"]["renewTime"] = json!(END_OF_TIME);
         it["spec"]["acquireTime"] = json!(END_OF_TIME);
@@ -578,7 +588,7 @@ async fn each_manual_edit_of_a_lease_has_a_defined_outcome() {
     assert!(lease(&api, 1).unwrap()["spec"]["acquireTime"].is_null());
     assert!(is_ready(&api, "a"));
 
-    // Without annotations, the domain is searched for.
+    // Without annotations, the domain is looked up.
     edit_lease(&api, 1, |it| it["metadata"]["annotations"] = json!({}));
     delete_domain(&api, "a");
     api.until("released", |api| is_released(api, 1)).await;
@@ -682,7 +692,7 @@ async fn all_2047_channels_are_assigned_and_the_next_domain_waits() {
         .await;
     api.until("ready", |api| are_ready(api, names)).await;
     api.create(mk_domain(last));
-    api.until("told", |api| reason(api, last) == "NoChannelFree")
+    api.until("reported", |api| reason(api, last) == "NoChannelFree")
         .await;
     let channels = names.iter().filter_map(|name| channel(&api, name));
     let channels: std::collections::BTreeSet<_> = channels.collect();
@@ -711,7 +721,7 @@ async fn only_domains_without_isolation_are_reported_as_sharing_a_clique() {
         let reasons = api.event_reasons();
         reasons.iter().filter(|it| *it == "CliqueShared").count()
     };
-    api.until("told", |api| reported(api) == 2).await;
+    api.until("reported", |api| reported(api) == 2).await;
     api.after(Duration::from_secs(300)).await;
     assert_eq!(reported(&api), 2);
     let note = api.event_note("CliqueShared").unwrap();
@@ -765,7 +775,7 @@ async fn channels_of_groups_are_assigned_to_domains_ten_minutes_after_the_last_p
     create_one_by_one(&api, &["a"]).await;
     assert_eq!(channel(&api, "a"), Some(128), "there is a pool");
 
-    // Somebody deletes the pool and the Lease by hand, while a claim has a channel.
+    // The pool and the Lease are deleted manually while a claim has a channel.
     api.delete(Resource::Slices, "", "pool");
     api.delete(Resource::Leases, DRIVER_NAMESPACE, GROUP_LEASE);
     api.until("there again", |api| group_lease(api).is_some())
@@ -793,7 +803,7 @@ async fn channels_of_groups_are_assigned_to_domains_ten_minutes_after_the_last_p
     assert_eq!(channel(&api, "d"), Some(1));
     api.forget_requests();
     api.after(COOL_DOWN).await;
-    assert_eq!(api.calls(), [], "nobody looks any more");
+    assert_eq!(api.calls(), [], "no more checks");
     second.stop().await;
 }
 

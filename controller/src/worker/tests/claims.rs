@@ -1,4 +1,4 @@
-//! Domains that are deleted while claims of them exist.
+//! Domains deleted while their claims exist.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn deleting_a_domain_in_use_reports_its_claims_and_completes() {
     api.create(mk_claim("of-another", "another-uid"));
     api.create(in_namespace("elsewhere", mk_claim("elsewhere", &uid)));
     api.delete(Resource::Claims, TEAM, "pod-2");
-    // One watch may be later than another.
+    // Watches may lag by different times.
     api.after(Duration::from_secs(1)).await;
     delete_domain(&api, "a");
     api.until("gone", nothing_is_left).await;
@@ -33,7 +33,11 @@ async fn deleting_a_domain_in_use_reports_its_claims_and_completes() {
         "deleted while its ResourceClaims exist: pod-1, pod-3, pod-4, pod-5, pod-6 and 1 more; running pods keep their channel, new pods do not get one"
     );
     assert_eq!(logs.with("deleted while its ResourceClaims exist").len(), 1);
-    assert_eq!(api.all(Resource::Claims).len(), 8, "claims are the pods'");
+    assert_eq!(
+        api.all(Resource::Claims).len(),
+        8,
+        "claims belong to the pods"
+    );
     controller.stop().await;
 }
 

@@ -12,7 +12,7 @@ use crate::worker::claim_cliques::{LONGEST_BURST, PACE, QUIET, RETRY};
 const SECOND: Duration = Duration::from_secs(1);
 const NOT_QUIET: Duration = QUIET.saturating_sub(SECOND);
 
-/// A controller, and domains of these names that are ready. Returns their UIDs, too.
+/// Starts a controller with ready domains of these names. Returns their UIDs, too.
 async fn fixture<const N: usize>(names: [&str; N]) -> (FakeApi, Controller, [String; N]) {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
@@ -23,7 +23,7 @@ async fn fixture<const N: usize>(names: [&str; N]) -> (FakeApi, Controller, [Str
     (api, controller, uids)
 }
 
-/// The events with this reason: the domain's name and the note, in the order of the names.
+/// The events with this reason, by name: the domain's name and the note.
 fn events(api: &FakeApi, reason: &str) -> Vec<(String, String)> {
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     let events = api.all(Resource::Events).into_iter();
@@ -39,7 +39,7 @@ fn lists(api: &FakeApi) -> usize {
     api.count(Call::ListClaimsOfDomain)
 }
 
-/// Waits until the metrics say this.
+/// Waits until the metrics have these values.
 async fn until_counted(api: &FakeApi, controller: &Controller, shared: usize, split: usize) {
     let lines = [
         format!("\nimex_dra_shared_cliques {shared}\n"),
@@ -58,7 +58,7 @@ async fn domains_that_share_a_clique_are_both_reported_once_and_counted() {
     let (api, controller, [a, b]) = fixture(["a", "b"]).await;
     create_prepared(&api, "of-a", &a, "x.1");
     create_prepared(&api, "of-b", &b, "x.1");
-    api.until("told", |api| events(api, "CliqueShared").len() == 2)
+    api.until("reported", |api| events(api, "CliqueShared").len() == 2)
         .await;
     let reported = events(&api, "CliqueShared");
     assert_eq!((&*reported[0].0, &*reported[1].0), ("a", "b"));
@@ -70,7 +70,7 @@ async fn domains_that_share_a_clique_are_both_reported_once_and_counted() {
     let events_posted = api.count(Call::PostEvent);
     assert_eq!((lists(&api), events_posted, api.writes()), (2, 2, 0));
 
-    // A further claim of one of them is a list, and nothing new.
+    // A further claim of one of them causes a list, but no event.
     create_prepared(&api, "of-b-2", &b, "x.1");
     api.after(LONGEST_BURST * 2).await;
     assert_eq!((lists(&api), events(&api, "CliqueShared").len()), (3, 2));
@@ -83,7 +83,7 @@ async fn a_domain_with_pods_in_two_cliques_is_reported_and_counted() {
     let (api, controller, [a]) = fixture(["a"]).await;
     create_prepared(&api, "one", &a, "x.1");
     create_prepared(&api, "two", &a, "x.2");
-    api.until("told", |api| events(api, "CliquesSplit").len() == 1)
+    api.until("reported", |api| events(api, "CliquesSplit").len() == 1)
         .await;
     assert_eq!(
         events(&api, "CliquesSplit")[0].1,
@@ -157,9 +157,9 @@ async fn the_end_of_sharing_needs_no_list_and_new_sharing_is_reported_again() {
 
     create_prepared(&api, "of-c", &c, "x.1");
     until_counted(&api, &controller, 1, 0).await;
-    api.until("told", |api| events(api, "CliqueShared").len() == 4)
+    api.until("reported", |api| events(api, "CliqueShared").len() == 4)
         .await;
-    // A domain that is gone shares nothing, though its pods may run on.
+    // A deleted domain shares nothing, though its pods may still run.
     delete_domain(&api, "a");
     until_counted(&api, &controller, 0, 0).await;
     controller.stop().await;
@@ -242,7 +242,7 @@ async fn a_failed_list_is_retried_and_delays_no_other_domain() {
     for (claim, clique) in [("b-1", "x.1"), ("b-2", "x.2")] {
         create_prepared(&api, claim, &b, clique);
     }
-    api.until("told of b", |_| {
+    api.until("b is counted", |_| {
         controller
             .metrics()
             .contains("\nimex_dra_split_domains 1\n")
@@ -270,7 +270,7 @@ async fn only_the_leader_lists_and_counts() {
     until_counted(&api, &first, 1, 0).await;
     until_counted(&api, &second, 0, 0).await;
     assert_eq!(lists(&api), 2);
-    // It cannot renew its lease, and does not count any more.
+    // It cannot renew its lease, and no longer counts.
     api.break_with(Rule::always(Call::UpdateLease, Fault::Unavailable));
     until_counted(&api, &first, 0, 0).await;
     first.stop().await;

@@ -1,4 +1,4 @@
-//! Deletions that something is in the way of.
+//! Blocked deletions.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn a_template_held_by_other_finalizers_is_reported_and_the_domain_follows_
         .await;
     api.forget_requests();
     api.after(Duration::from_secs(600)).await;
-    assert_eq!(api.calls(), [], "nothing to do but wait");
+    assert_eq!(api.calls(), [], "it only waits");
     strip_finalizers(&api, Resource::Templates, "a-channel");
     let released = Instant::now();
     api.until("gone", nothing_is_left).await;
@@ -93,7 +93,7 @@ async fn no_state_of_a_deleted_domain_is_kept() {
             api.until("ready", |api| is_ready(api, "a")).await;
             delete_domain(&api, "a");
             api.until("gone", nothing_is_left).await;
-            // The watches have told by then.
+            // The watches have delivered by then.
             api.after(Duration::from_secs(1)).await;
         } => {}
     }

@@ -1,4 +1,4 @@
-//! Writes of a leader that is none any more: they were on their way when another took over.
+//! Writes of a former leader that were in flight when another one took over.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::fake_api::{Call, FakeApi, Recorded, Resource};
 use crate::testing::Controller;
 use crate::testing::objects::*;
 
-/// Every write of a domain's life.
+/// Every write for a domain, from creation to deletion.
 async fn writes_of_a_life(api: &FakeApi) -> Vec<Recorded> {
     let first = Controller::start(api);
     first.settle().await;

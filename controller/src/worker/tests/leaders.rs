@@ -82,10 +82,10 @@ async fn a_replica_that_lost_its_lease_stops_watching_and_drops_its_state() {
     assert_eq!(
         controller.readiness.unmet(),
         [],
-        "of what it no longer does"
+        "for work that it no longer does"
     );
     api.heal();
-    // The other leader finishes the domain, and ends.
+    // The other leader finishes the domain and stops.
     strip_finalizers(&api, Resource::Domains, "a");
     delete_domain(&api, "a");
     api.edit(Resource::Leases, DRIVER_NAMESPACE, "lease", |lease| {
@@ -98,7 +98,7 @@ async fn a_replica_that_lost_its_lease_stops_watching_and_drops_its_state() {
     assert_eq!(
         api.open_watches(Call::WatchOtherTemplates),
         0,
-        "nobody waits for a name"
+        "no domain waits for a name"
     );
     controller.stop().await;
 }
@@ -106,7 +106,7 @@ async fn a_replica_that_lost_its_lease_stops_watching_and_drops_its_state() {
 // req: CD-31
 #[tokio::test(start_paused = true)]
 async fn after_a_restore_of_etcd_the_leader_starts_over_and_reports_it_once() {
-    // It notices it while it renews, or after an outage in which it has lost the lease.
+    // It notices the restore when it renews, or after an outage in which it lost the lease.
     for outage in [Duration::ZERO, Duration::from_secs(60)] {
         let api = FakeApi::new();
         let (first, second) = elected(&api).await;

@@ -1,4 +1,4 @@
-//! What the driver-managed mode of the Go driver has left.
+//! Leftovers of the Go driver's driver-managed mode.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ async fn leftovers_are_reported_with_the_commands_to_remove_them_and_never_chang
     let resources = [Resource::Templates, Resource::DaemonSets, Resource::Nodes];
     assert_eq!(resources.map(|resource| api.all(resource)[0].clone()), left);
 
-    // The operator follows the message.
+    // The administrator follows the message.
     api.edit(Resource::Templates, DRIVER_NAMESPACE, DAEMONS, |it| {
         it["metadata"]["finalizers"] = json!([]);
     });

@@ -1,4 +1,4 @@
-//! An ordinary life, and what it costs.
+//! The ordinary life cycle of a domain, and its cost.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ async fn a_restart_without_changes_writes_nothing() {
         .await;
     api.after(Duration::from_secs(60)).await;
     assert_eq!(api.writes(), 0);
-    // Two pages of domains and templates, and one of claims, of DaemonSets, of nodes and of templates
+    // Two pages of domains and of templates; one of claims, DaemonSets, nodes and templates
     // without label.
     assert_eq!(api.lists(), 8);
     assert!(

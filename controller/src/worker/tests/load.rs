@@ -9,7 +9,7 @@ use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::objects::*;
 use crate::testing::{Controller, assert_within};
 
-/// How many domains another tenant has.
+/// Number of domains of another tenant.
 const CROWD: usize = 500;
 
 // req: CD-29
@@ -19,7 +19,7 @@ async fn domains_that_keep_failing_delay_no_other() {
     let controller = Controller::start(&api);
     controller.settle().await;
     let names = mk_names(30);
-    // More than are reconciled at the same time, each of which fails after a while.
+    // More than are reconciled at the same time; each fails after a while.
     api.break_with(Rule::always(Call::AddFinalizer, Fault::NoAnswer).in_namespace("broken"));
     for name in &names {
         api.create(in_namespace("broken", mk_domain(name)));
@@ -32,7 +32,7 @@ async fn domains_that_keep_failing_delay_no_other() {
     controller.stop().await;
 }
 
-/// Another tenant's, which all want one name.
+/// Creates another tenant's domains, which all want one name.
 fn create_crowd(api: &FakeApi) {
     for name in mk_names(CROWD) {
         let domain = mk_domain_that_wants("shared", &name);
@@ -40,7 +40,7 @@ fn create_crowd(api: &FakeApi) {
     }
 }
 
-/// How many of the crowd have no status yet.
+/// Number of the crowd's domains without status.
 fn unanswered(api: &FakeApi) -> usize {
     let domains = api.all(Resource::Domains);
     let waits = |it: &&Value| it["metadata"]["namespace"] == "crowd" && it["status"].is_null();
@@ -148,5 +148,5 @@ async fn a_shutdown_waits_for_running_requests_but_not_for_a_hanging_server() {
         .await;
     let took = controller.stop().await;
     assert!(took <= Duration::from_millis(100), "{took:?}");
-    assert!(is_ready(&api, "a"), "what had begun was finished");
+    assert!(is_ready(&api, "a"), "running requests were finished");
 }

@@ -1,4 +1,4 @@
-//! A template of the wanted name that is somebody else's.
+//! A template of the wanted name with another owner.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn a_taken_name_is_reported_and_its_template_left_unchanged() {
         message(&api, "a")
     );
     assert_eq!(api.event_reasons(), ["TemplateNameTaken"]);
-    // Afterwards, a name that is taken is only read.
+    // Afterwards, a taken name is only read.
     assert_eq!(api.count(Call::CreateTemplate), 1);
     assert_eq!(api.count(Call::WriteStatus), 1);
     assert!(
@@ -89,7 +89,7 @@ async fn templates_of_other_names_and_namespaces_wake_no_waiter() {
     let controller = rejected(&api).await;
     api.create(in_namespace("elsewhere", mk_foreign_template("a-channel")));
     api.create(mk_foreign_template("other"));
-    // Just after a look at the name, the next one is far away.
+    // Just after a read of the name; the next one is far away.
     api.after(Duration::from_secs(300)).await;
     let looks = api.count(Call::GetTemplate) + 1;
     api.until("a look", |api| api.count(Call::GetTemplate) == looks)
@@ -144,7 +144,7 @@ async fn an_invalid_name_is_reported_without_a_request_for_it() {
     controller.stop().await;
 }
 
-/// By two updates, which the CRD allows: the spec is taken away, then there is another one.
+/// Replaces the spec with two updates, which the CRD allows: one removes it, one adds another.
 pub(super) fn replace_spec(api: &FakeApi, domain: &str, template: &str) {
     let edit = |change: &dyn Fn(&mut Value)| api.edit(Resource::Domains, TEAM, domain, change);
     let spec = api.get(Resource::Domains, TEAM, domain).unwrap()["spec"].clone();

@@ -13,7 +13,7 @@ use crate::worker::claim_cliques::{LONGEST_BURST, RETRY};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Longer than anything that is put off, but for a list that has failed.
+/// Longer than any delay, except after a failed list.
 const LONG: Duration = LONGEST_BURST.saturating_mul(2);
 
 /// A domain that is Ready with this many nodes.
@@ -23,8 +23,8 @@ fn mk_domain_of(name: &str, num_nodes: usize) -> Value {
     domain
 }
 
-/// A cluster of this many nodes of one clique, a controller, and domains of these names that want this many
-/// nodes and have their templates. Returns their UIDs, too.
+/// A cluster with this many nodes of one clique, a controller, and admitted domains of these names that want this many
+/// nodes. Returns their UIDs, too.
 async fn fixture<const N: usize>(
     nodes: usize,
     domains: [(&str, usize); N],
@@ -81,7 +81,7 @@ async fn a_domain_is_admitted_at_once_and_ready_when_num_nodes_have_its_claims()
     ];
     assert_eq!(nodes_of(&api, "a"), both);
     assert_eq!(nodes_ready(&api, "a")["status"], "True");
-    // It was admitted once, and told once.
+    // It was admitted and reported once.
     let events = api.all(Resource::Events).into_iter();
     assert_eq!(events.filter(|it| it["reason"] == "Admitted").count(), 1);
     controller.stop().await;
@@ -100,7 +100,7 @@ async fn a_burst_of_eighteen_claims_costs_one_list_and_one_write() {
     api.after(LONG).await;
     assert_eq!(nodes_of(&api, "a").len(), 18);
     assert_eq!(api.calls(), [Call::ListClaimsOfDomain, Call::WriteStatus]);
-    // What the nodes report of them is not urgent.
+    // The nodes' reports about them are not urgent.
     for number in 1..=18 {
         report(&api, &format!("claim-{number}"), &a, CLIQUE);
         api.after(SECOND * 2).await;
@@ -256,7 +256,7 @@ async fn nodes_without_allocated_claims_are_removed_the_last_one_without_a_list(
     controller.stop().await;
 }
 
-/// Deletes a claim, as the pod's end does.
+/// Deletes a claim, as the end of its pod does.
 fn strip_claim(api: &FakeApi, claim: &str) {
     api.delete(Resource::Claims, TEAM, claim);
     strip_finalizers(api, Resource::Claims, claim);
@@ -379,7 +379,7 @@ async fn a_domain_with_a_channel_is_also_reported_if_its_pods_are_in_two_cliques
         create_allocated(&api, claim, &a, node);
         report(&api, claim, &a, clique);
     }
-    api.until("told", |api| api.event_note("CliquesSplit").is_some())
+    api.until("reported", |api| api.event_note("CliquesSplit").is_some())
         .await;
     let note = api.event_note("CliquesSplit").unwrap();
     assert!(note.contains("x.1, x.2"), "{note}");

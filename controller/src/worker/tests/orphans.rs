@@ -1,4 +1,4 @@
-//! Templates that are left without their domain, and copies.
+//! Templates without their domain, and copies.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ async fn a_template_is_kept_if_the_api_server_has_its_domain_but_the_watch_does_
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
-    // The watch of domains falls silent with the first one.
+    // The watch of domains hangs with the first one.
     api.break_with(Rule::once(Call::WatchDomains, Fault::StreamHangs));
     api.expire_watches();
     api.until("watched again", |api| {

@@ -1,4 +1,4 @@
-//! An API server that is away.
+//! An unavailable API server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Templates that the API server does not let us create.
+//! Templates that the API server rejects.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn a_quota_is_reported_with_the_servers_message_and_retried_with_back_off(
     api.after(Duration::from_secs(600)).await;
     let note = api.event_note("TemplateRefused").unwrap();
     assert!(note.contains(QUOTA), "{note}");
-    assert_eq!(api.count(Call::WriteStatus), 1, "it says so already");
+    assert_eq!(api.count(Call::WriteStatus), 1, "already reported");
 
     let pauses = pauses(&api);
     let expected = [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0];

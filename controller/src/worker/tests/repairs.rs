@@ -1,4 +1,4 @@
-//! Templates that are not what they should be.
+//! Templates that differ from the desired ones.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn fields_dropped_by_an_older_server_are_not_repaired() {
     controller.stop().await;
 }
 
-/// What somebody does to the labels of a template.
+/// Changes another client makes to the labels of a template.
 const TAMPERINGS: [fn(&mut Value); 4] = [
     |labels| *labels = Value::Null,
     |labels| *labels = json!({}),
@@ -232,8 +232,8 @@ async fn a_template_of_the_go_driver_is_taken_over_as_it_is() {
     controller.stop().await;
 }
 
-/// What policies and webhooks make of our templates: of another class, without labels, with those of another domain,
-/// without labels and altered, so that nothing tells whose they are.
+/// Changes that policies and webhooks make to our templates: another class, no labels, labels of another domain,
+/// no labels and other content, so that nothing identifies the owner.
 const CHANGES: [fn(&mut Value); 4] = [
     |template| {
         let request = &mut template["spec"]["spec"]["devices"]["requests"][0];
@@ -258,10 +258,10 @@ async fn a_policy_that_changes_every_template_is_reported_and_leaves_no_template
             .await;
         api.forget_requests();
         api.after(Duration::from_secs(3_600)).await;
-        assert_eq!(api.count(Call::WriteStatus), 0, "it says so already");
+        assert_eq!(api.count(Call::WriteStatus), 0, "already reported");
         let attempts = api.count(Call::CreateTemplate);
         assert!((50..80).contains(&attempts), "{attempts}");
-        // Create, delete, release; the UID in a false label may release it, too.
+        // Create, delete, release; the domain of a false label may release it, too.
         assert!(api.writes() <= 4 * attempts, "{:?}", api.calls());
         assert!(template(&api, "a").is_none());
         api.change_when_stored(Resource::Templates, |_| {});

@@ -1,4 +1,4 @@
-//! A CRD that lacks fields of the status, as that of the Go driver's chart does.
+//! A CRD that lacks status fields, as that of the Go driver's chart does.
 
 use std::time::Duration;
 
@@ -62,10 +62,6 @@ async fn once_the_crd_is_replaced_every_domain_gets_its_condition_within_half_a_
     api.after(Duration::from_secs(100)).await;
     api.forget_requests();
     api.after(Duration::from_secs(100)).await;
-    assert_eq!(
-        api.count(Call::TryStatus),
-        0,
-        "it is not asked for any more"
-    );
+    assert_eq!(api.count(Call::TryStatus), 0, "it is not probed any more");
     controller.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The Go driver's controller, which runs beside ours by mistake.
+//! The Go driver's controller, running beside ours by mistake.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Watches that fail, and objects in them that nobody expects.
+//! Failing watches, and unexpected objects in them.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ async fn deletions_during_a_lost_watch_history_are_noticed() {
     api.create(mk_domain("a"));
     api.create(mk_domain("b"));
     api.until("ready", |api| are_ready(api, &["a", "b"])).await;
-    // Without a deletion that a watch could tell of.
+    // Without a deletion event of a watch.
     strip_finalizers(&api, Resource::Domains, "a");
     api.break_with(Rule::once(Call::ListDomains, Fault::Unavailable).times(3));
     api.expire_watches();
@@ -137,11 +137,11 @@ async fn a_watch_that_fails_later_makes_the_controller_unready_with_the_reason()
             .await;
         controller.stop().await;
     }
-    let said = logs.with("watch failed; retrying");
-    let said = said
+    let lines = logs.with("watch failed; retrying");
+    let lines = lines
         .iter()
         .filter(|line| line.contains("RBAC: not allowed"));
-    assert_eq!(said.count(), 3, "once for each");
+    assert_eq!(lines.count(), 3, "once for each");
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,7 +156,7 @@ async fn nothing_is_created_before_both_domains_and_templates_are_known() {
     controller.stop().await;
 }
 
-/// One that Kubernetes accepts and that cannot be decoded. Whoever may update an object can write it.
+/// A time that Kubernetes accepts and that cannot be decoded. Every client that may update an object can write it.
 const ODD_TIME: &str = "9999-12-31T23:59:59Z";
 
 #[tokio::test(start_paused = true)]
@@ -172,7 +172,7 @@ async fn an_undecodable_time_in_managed_fields_stops_no_watch() {
     let other = api.create(mk_domain("odd"));
     api.create(mk_claim("odd", &uid(&other)));
     api.create(mk_foreign_template("foreign"));
-    // It waits for a name, so that the foreign templates are watched, too.
+    // It waits for a name, so that foreign templates are watched, too.
     api.create(mk_domain_that_wants("foreign", "waits"));
     api.until("ready", |api| is_ready(api, "odd")).await;
     for (resource, name) in [
@@ -183,7 +183,7 @@ async fn an_undecodable_time_in_managed_fields_stops_no_watch() {
     ] {
         api.edit(resource, TEAM, name, odd);
     }
-    // Both by the watches that run and by lists.
+    // Both by the running watches and by lists.
     for name in ["a", "b"] {
         api.create(mk_domain(name));
         api.until("the other is ready", |api| is_ready(api, name))
