@@ -65,7 +65,7 @@ pub struct ComputeDomainCliqueRoot {
     pub name_scheme: Option<NameScheme>,
 }
 
-/// CliqueDaemon is one member of a clique.
+/// One member of a clique.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CliqueDaemon {
@@ -103,7 +103,7 @@ pub struct CliqueDaemon {
     pub draining: String,
 }
 
-/// FreedIndex is an unused index that is still reserved.
+/// An unused index that is still reserved.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FreedIndex {

@@ -65,7 +65,7 @@ pub struct ComputeDomainRoot {
     pub spec: Option<ComputeDomainSpec>,
 }
 
-/// ComputeDomainSpec is the desired state of a ComputeDomain.
+/// Desired state of a ComputeDomain.
 // req: CD-1
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -80,7 +80,7 @@ pub struct ComputeDomainSpec {
     pub channel: ComputeDomainChannelSpec,
 }
 
-/// ComputeDomainChannelSpec configures the IMEX channel of the workload's pods.
+/// Configuration of the IMEX channel of the workload's pods.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainChannelSpec {
@@ -92,14 +92,14 @@ pub struct ComputeDomainChannelSpec {
     pub allocation_mode: AllocationMode,
 }
 
-/// ComputeDomainTemplateRef names a ResourceClaimTemplate in the namespace of the ComputeDomain.
+/// Reference to a claim template in the namespace of the ComputeDomain.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComputeDomainTemplateRef {
-    /// name is the name of the ResourceClaimTemplate.
+    /// name is the name of the claim template.
     pub name: String,
 }
 
-/// ComputeDomainStatus is the observed state of a ComputeDomain.
+/// Observed state of a ComputeDomain.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainStatus {
@@ -130,7 +130,7 @@ pub struct ComputeDomainStatus {
     pub channel: Option<u32>,
 }
 
-/// ComputeDomainNode is a node of a ComputeDomain with driver-managed IMEX.
+/// Node of a ComputeDomain with driver-managed IMEX.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainNode {

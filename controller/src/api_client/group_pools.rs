@@ -1,4 +1,4 @@
-//! Requests for the ResourceSlices of the cliques' pools.
+//! Requests for the `ResourceSlices` of the cliques' pools.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;

@@ -25,7 +25,7 @@ pub(crate) enum LeaseConfigError {
     #[advice(hint = "set --pod-name (POD_NAME), or controller.leaderElection.enabled=false")]
     PodName,
     #[error(
-        "invalid leader election durations: lease duration {lease:?}, renew deadline {renew:?}, retry period {retry:?}"
+        "the leader election durations are not in order: lease duration {lease:?}, renew deadline {renew:?}, retry period {retry:?}"
     )]
     #[advice(
         hint = "set --leader-election-lease-duration > --leader-election-renew-deadline > 1.2 times --leader-election-retry-period, the first two at least 1s"

@@ -234,11 +234,11 @@ fn the_config_in_a_template_decodes_to_the_same_config() {
 fn meaning(field: &str) -> String {
     match field {
         "apiVersion" => format!("`{API_VERSION}`; required"),
-        "kind" => "as the title; required".to_owned(),
+        "kind" => "the title of this section; required".to_owned(),
         "domainID" => "UID of the ComputeDomain; required".to_owned(),
         "allocationMode" => {
-            "`Single`: one channel; also if it is absent or empty. `All`: every channel of the \
-            node, which this driver refuses in Prepare, as it does any other value"
+            "`Single`, also if absent or empty: one channel. `All`: every channel of the node. This driver \
+            rejects `All` and any other value in Prepare"
                 .to_owned()
         }
         other => panic!("the reference has no description of {other}"),
@@ -251,14 +251,14 @@ fn the_reference_has_every_field_of_every_kind() {
         (
             ConfigKind::Channel,
             ComputeDomainChannelConfig::KIND,
-            "Of the claims of workloads. The controller writes it into the template of a ComputeDomain; \
-             nobody has to write one by hand.",
+            "For the claims of workloads. The controller writes it into the template of a ComputeDomain, so \
+             users need not write it.",
         ),
         (
             ConfigKind::Daemon,
             ComputeDomainDaemonConfig::KIND,
-            "Of the claims of IMEX daemons in NVIDIA's driver-managed mode. Such claims are known and \
-             refused.",
+            "For the claims of IMEX daemons in the Go driver's driver-managed mode. This driver rejects such \
+             claims.",
         ),
     ];
     let mut page = "# Opaque configs of claims\n\n`spec.devices.config[].opaque.parameters` of a ResourceClaim, \
