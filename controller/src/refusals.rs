@@ -31,7 +31,7 @@ pub(crate) struct Refusals {
 #[derive(Debug, Default)]
 struct State {
     by_key: HashMap<Key, Refusal>,
-    /// `ComputeDomains` that are to take a name that has become free.
+    /// `ComputeDomains` with a handover of a free name.
     turns: HashMap<Key, Handover>,
     /// The next place in the order of waiting.
     next_place: u64,
@@ -47,8 +47,7 @@ struct Refusal {
     place: u64,
 }
 
-/// A name has become free, and one waiting ComputeDomain is to take it. Ends with the next reconcile of that
-/// ComputeDomain.
+/// A free name that is reserved for one waiting ComputeDomain, until the end of its next reconcile.
 #[derive(Clone, Debug)]
 struct Handover {
     name: TakenName,
@@ -146,8 +145,8 @@ impl Refusals {
         }
     }
 
-    /// The reconcile has ended, or was postponed. If this ComputeDomain was to take a name and `has_taken` is false,
-    /// the next one that waits is to take it; its key is returned.
+    /// The reconcile has ended, or was postponed. If this ComputeDomain had a handover and `has_taken` is false, the
+    /// name goes to the next one that waits, whose key is returned.
     pub(crate) fn end_handover(
         &self,
         key: &Key,

@@ -242,8 +242,8 @@ impl Run<'_> {
         self.add(next.as_slice());
     }
 
-    /// This key was reconciled or postponed. If it was to take a name and has not, the next one that waits for the
-    /// name is queued.
+    /// This key was reconciled or postponed. If it had a handover and did not take the name, queues the next one that
+    /// waits for it.
     pub(super) fn end_handover(&mut self, key: &Key) {
         let context = &self.worker.context;
         let next = context.refusals.end_handover(key, |name| {
