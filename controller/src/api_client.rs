@@ -26,34 +26,33 @@ use serde_json::Value;
 
 use crate::fence::Fence;
 
-/// A ComputeDomain as the API server returns it. One that does not match the CRD has its metadata
-/// and the error.
+/// A ComputeDomain as returned by the API server. An object that does not match the CRD has its metadata and the
+/// error.
 pub(crate) type RawDomain = RawObject<ComputeDomain>;
 
-/// The metadata of an object as the API server returns it.
+/// The metadata of an object as returned by the API server.
 pub(crate) type RawMetadata<K> = RawObject<PartialObjectMeta<K>>;
 
-/// A Lease as the API server returns it.
+/// A Lease as returned by the API server.
 pub(crate) type RawLease = RawObject<Lease>;
 
-/// A template as the API server returns it.
+/// A template as returned by the API server.
 pub(crate) type RawTemplate = RawObject<ResourceClaimTemplate>;
 
-/// The controller's name: field manager of the status, which the Go driver's controller has, too,
-/// and reporter of events.
+/// The controller's name: reporter of events, and field manager of the status. The Go driver's controller uses the
+/// same one.
 pub(crate) const CONTROLLER_NAME: &str = "compute-domain-controller";
 
-/// The requests that the controller makes for one ComputeDomain. `compute-domain-core` decides
-/// which. Cheap to clone.
+/// The controller's API requests. `compute-domain-core` decides which are sent. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ApiClient {
     client: Client,
     fence: Fence,
-    /// In which the Leases of channels are.
+    /// Namespace of the channels' Leases.
     namespace: Arc<str>,
 }
 
-/// A request that failed. Every one is worth another attempt.
+/// A failed request. Every failure can be retried.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action}")]
 pub(crate) struct RequestError {
@@ -64,8 +63,8 @@ pub(crate) struct RequestError {
 
 #[derive(Debug, thiserror::Error)]
 enum Cause {
-    /// What the API server answered. kube's own text has all of it twice.
-    #[error("the API server answers {}: {}", .0.code, .0.message)]
+    /// The API server's answer. kube's own text repeats it.
+    #[error("the API server answered {}: {}", .0.code, .0.message)]
     Refused(Box<Status>),
     #[error(transparent)]
     Kube(Box<kube::Error>),
@@ -75,16 +74,16 @@ enum Cause {
     Unidentified(UnidentifiedError),
     #[error(transparent)]
     Undecodable(Box<InvalidObject>),
-    #[error("the API server has stored it without the change: a policy or webhook reverts it")]
+    #[error("the API server stored the object without the change; a policy or webhook reverts it")]
     Reverted,
-    #[error("the lease may have been taken by another replica")]
+    #[error("another replica may hold the lease")]
     Fenced,
 }
 
 // === impl RequestError ===
 
 impl RequestError {
-    /// What the API server answered; `None` if there was no answer.
+    /// The API server's answer; `None` if there was none.
     pub(crate) fn status(&self) -> Option<&Status> {
         match &self.source {
             Cause::Refused(status) => Some(status),
@@ -92,7 +91,7 @@ impl RequestError {
         }
     }
 
-    /// A stable name of what went wrong, for metrics.
+    /// A stable name of the cause, for metrics.
     pub(crate) fn code(&self) -> String {
         match &self.source {
             Cause::Refused(status) => return status.code.to_string(),
@@ -110,8 +109,7 @@ impl RequestError {
         self.status().is_some_and(Status::is_not_found)
     }
 
-    /// Whether the object is not as the request has tested: it has changed, or another one has its
-    /// name.
+    /// Whether a precondition of the request failed: the object has changed, or another one has its name.
     pub(crate) fn is_outdated(&self) -> bool {
         self.status()
             .is_some_and(|status| status.is_conflict() || status.is_invalid())
@@ -125,7 +123,7 @@ impl RequestError {
 // === impl ApiClient ===
 
 impl ApiClient {
-    /// A client that writes only while `fence` allows it. `namespace` is the driver's own.
+    /// Creates a client that writes only while `fence` is open. `namespace` is the driver's own.
     pub(crate) fn new(client: Client, fence: Fence, namespace: &str) -> Self {
         Self {
             client,
@@ -134,7 +132,7 @@ impl ApiClient {
         }
     }
 
-    /// The domain of this name as it is now, or `None` if it does not exist.
+    /// Reads the domain of this name; `None` if it does not exist.
     pub(crate) async fn get_domain(
         &self,
         namespace: &str,
@@ -145,9 +143,8 @@ impl ApiClient {
         object.map(identify).transpose()
     }
 
-    /// The domain of this UID in this namespace as it is now, or `None` if it does not exist. For
-    /// templates of the Go driver's controller, which do not tell the name, and, in all namespaces
-    /// (empty), for Leases that somebody has edited.
+    /// Reads the domain of this UID in this namespace; `None` if it does not exist. For templates of the Go driver's
+    /// controller, which lack the name, and, in all namespaces (empty), for edited Leases.
     pub(crate) async fn find_domain(
         &self,
         namespace: &str,
@@ -173,7 +170,7 @@ impl ApiClient {
         found.transpose()
     }
 
-    /// The templates without the label of a ComputeDomain that have our finalizer.
+    /// Lists the templates without the label of a ComputeDomain that have our finalizer.
     pub(crate) async fn find_unlabelled(&self) -> Result<Vec<TemplateRef>, RequestError> {
         let mut found = Vec::new();
         let url_path = ResourceClaimTemplate::url_path(&(), None);
@@ -190,14 +187,14 @@ impl ApiClient {
         Ok(found)
     }
 
-    /// How many nodes publish devices of our driver, which are one slice each, and how many of them
-    /// have the taint of nodes without a clique.
+    /// Counts the nodes that publish devices of our driver, one slice each, and those with the taint of nodes without
+    /// a clique.
     pub(crate) async fn count_nodes(&self) -> Result<NodeCount, RequestError> {
         let mut count = NodeCount::default();
         let url_path = ResourceSlice::url_path(&(), None);
         let ours = ListParams::default().fields(&format!("spec.driver={DRIVER_NAME}"));
         let visit = |page: Vec<RawObject<ResourceSlice>>| {
-            // One that cannot be decoded is not the plugin's.
+            // A slice that cannot be decoded is not the plugin's.
             let readable = page.into_iter().filter_map(|slice| slice.0.ok());
             for slice in readable.filter(|slice| slice.spec.node_name.is_some()) {
                 count.all += 1;
@@ -211,7 +208,7 @@ impl ApiClient {
         Ok(count)
     }
 
-    /// The template of this name as it is now, or `None` if it does not exist.
+    /// Reads the template of this name; `None` if it does not exist.
     pub(crate) async fn get_template(
         &self,
         namespace: &str,
@@ -239,8 +236,7 @@ impl ApiClient {
         identify(patched.map_err(failed_to(action))?)
     }
 
-    /// Creates a template. Not an apply, which would take over one that somebody else has created
-    /// meanwhile.
+    /// Creates a template. Not an apply, which would take over a template that another client has created meanwhile.
     pub(crate) async fn create_template(
         &self,
         template: &ResourceClaimTemplate,
@@ -248,13 +244,13 @@ impl ApiClient {
         self.post_template(template, false).await
     }
 
-    /// What the API server would store for a template of this content. Creates nothing.
+    /// Returns what the API server would store for this template, by a dry run.
     pub(crate) async fn dry_run_template(
         &self,
         template: &ResourceClaimTemplate,
     ) -> Result<ResourceClaimTemplate, RequestError> {
         let mut template = template.clone();
-        // Under a name of its own: the one that it is about exists.
+        // With a generated name, because the template's own name exists.
         template.metadata.name = None;
         template.metadata.generate_name = Some("compute-domain-dry-run-".to_owned());
         self.post_template(&template, true).await
@@ -277,8 +273,7 @@ impl ApiClient {
         created.map_err(failed_to(action))
     }
 
-    /// Deletes a template: this object, not another one of the same name. Returns it if finalizers
-    /// keep it.
+    /// Deletes this template, but not another one of the same name. Returns it if finalizers keep it.
     pub(crate) async fn delete_template(
         &self,
         template: &TemplateRef,
@@ -304,8 +299,8 @@ impl ApiClient {
         self.patch_template(action, template, patch).await
     }
 
-    /// Gives a template of ours its labels back, and returns it; `None` if nothing is wrong with them, or
-    /// it is none of ours. It is an error if they are then as before.
+    /// Restores the labels of our template and returns it; `None` if they are correct or it is not ours. Fails if the
+    /// labels are unchanged afterwards.
     pub(crate) async fn restore_label(
         &self,
         template: &ResourceClaimTemplate,
@@ -358,7 +353,7 @@ impl ApiClient {
     }
 }
 
-/// The domain in an object of the API server.
+/// Converts an object of the API server into a domain.
 pub(crate) fn identify(object: RawDomain) -> Result<Domain, RequestError> {
     let domain = match object.0 {
         Ok(object) => Domain::new(object),
@@ -370,7 +365,7 @@ pub(crate) fn identify(object: RawDomain) -> Result<Domain, RequestError> {
     })
 }
 
-/// What the decisions need of a Lease; `None` if it is not that of a channel.
+/// Converts a Lease; `None` if it is not a channel's.
 pub(crate) fn observed_lease(lease: &RawLease) -> Option<ChannelLease> {
     match &lease.0 {
         Ok(lease) => ChannelLease::new(lease),
@@ -388,8 +383,7 @@ fn decoded(
     })
 }
 
-/// Parameters of a request that deletes the object of this UID, and no other one of its name; of this
-/// version, if there is one, and no later one.
+/// Parameters to delete only the object of this UID, and only this version if one is given.
 // req: CD-27
 fn delete_only(uid: &str, resource_version: Option<&str>) -> DeleteParams {
     DeleteParams {
@@ -401,7 +395,7 @@ fn delete_only(uid: &str, resource_version: Option<&str>) -> DeleteParams {
     }
 }
 
-/// Whether the object was there: one that is gone is no error.
+/// Whether the object existed; a missing object is not an error.
 fn was_there<T>(action: &'static str, answer: kube::Result<T>) -> Result<bool, RequestError> {
     match answer {
         Ok(_) => Ok(true),

@@ -1,18 +1,18 @@
-//! The subcommand `apply-crds`: makes the CRDs that the program contains the API server's, one after the other.
+//! The subcommand `apply-crds`: applies the CRDs that the program contains, one after the other.
 //!
 //! ```text
-//! read the CRD ── versions, fields and objects that ours would lose? ──> refused
+//! read the CRD ── would objects lose versions or fields? ──> refused
 //!      │  ^
 //!      v  └── changed meanwhile (409)
 //! server-side apply, forced, of the version that was read ──> wait until it is served
 //! ```
 //!
-//! Each step may be the last of its process: nothing was changed before the apply, which is one write,
-//! and a second run finds the same state or a finished one.
+//! The process can be killed after any step: the apply is the only write, and a second run finds the same state or
+//! the finished one.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "a serde_json::Value answers null, and is written into as an object of ours"
+    reason = "indexing a serde_json::Value yields null, and writes go only to our own object"
 )]
 
 mod fields;
@@ -34,13 +34,13 @@ use self::fields::{Field, dropped};
 use crate::crd_kind::CrdKind;
 use crate::refused::{REFUSED, print};
 
-/// How long the API server may take to serve an applied CRD.
+/// How long to wait until an applied CRD is served.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
-/// How often it is asked whether it does.
+/// How often to check whether it is served.
 const POLL: Duration = Duration::from_millis(500);
 
-/// How often the CRD may change between its reading and the apply.
+/// How often the CRD may change between the read and the apply.
 const ATTEMPTS: usize = 5;
 
 /// How many objects and fields a refusal names.
@@ -48,17 +48,17 @@ const NAMED: usize = 5;
 
 #[derive(ClapArgs, Debug)]
 pub(crate) struct ApplyCrdsArgs {
-    /// Also if objects have fields that are lost then.
+    /// Apply even if objects would lose fields.
     #[arg(long)]
     allow_older: bool,
     #[command(flatten)]
     kube: KubeArgs,
 }
 
-/// What became of the CRD.
+/// The result of an apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is served.
+    /// The CRD is served.
     Applied,
     /// Nothing was changed, for this reason.
     Refused(String),
@@ -81,21 +81,21 @@ pub(crate) enum CrdError {
         source: Box<kube::Error>,
     },
     #[error(
-        "the CustomResourceDefinition {name} was changed by others {ATTEMPTS} times in between"
+        "the CustomResourceDefinition {name} was changed by other clients during each of {ATTEMPTS} attempts"
     )]
     Changing { name: &'static str },
-    #[error("the CustomResourceDefinition {name} is applied, and not served after {} s", GIVE_UP.as_secs())]
+    #[error("the CustomResourceDefinition {name} was applied, but is not served after {} s", GIVE_UP.as_secs())]
     NotServed { name: &'static str },
 }
 
-/// Exit code 0 if the CRD is applied and served, 3 if that is refused.
+/// Exit code 0 if the CRDs are applied and served, 3 if one is refused.
 pub(crate) async fn run(args: ApplyCrdsArgs) -> Result<ExitCode, StartError> {
     let ApplyCrdsArgs { allow_older, kube } = args;
     let condition = Readiness::default().add_condition("api-server", "not reached yet");
     let client = kube.client(&condition).await?;
     let outcome = apply(&client, allow_older)
         .await
-        .map_err(|err| StartError::new(&err, "run it again: what it did so far stays valid"))?;
+        .map_err(|err| StartError::new(&err, "run it again; completed steps are kept"))?;
     match outcome {
         Outcome::Applied => {
             for kind in CrdKind::ALL {
@@ -110,7 +110,7 @@ pub(crate) async fn run(args: ApplyCrdsArgs) -> Result<ExitCode, StartError> {
     }
 }
 
-/// Applies all CRDs, up to the first of whose objects one would lose something.
+/// Applies all CRDs, and stops at the first that would lose something.
 pub(crate) async fn apply(client: &Client, allow_older: bool) -> Result<Outcome, CrdError> {
     for kind in CrdKind::ALL {
         let outcome = apply_one(client, kind, allow_older).await?;
@@ -123,7 +123,7 @@ pub(crate) async fn apply(client: &Client, allow_older: bool) -> Result<Outcome,
 
 async fn apply_one(client: &Client, kind: CrdKind, allow_older: bool) -> Result<Outcome, CrdError> {
     let name = kind.name();
-    // Of any content: what others have written need not be what k8s-openapi knows.
+    // Dynamic, because content of other writers need not match the types of k8s-openapi.
     let resource = kube::core::ApiResource::erase::<CustomResourceDefinition>(&());
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     for _ in 0..ATTEMPTS {
@@ -134,7 +134,7 @@ async fn apply_one(client: &Client, kind: CrdKind, allow_older: bool) -> Result<
             return Ok(Outcome::Refused(why));
         }
         let mut wanted = json!(kind.crd());
-        // One that has changed since is looked at again.
+        // If it changes before the apply, it is checked again.
         if let Some(version) = found.and_then(|found| found.metadata.resource_version) {
             wanted["metadata"]["resourceVersion"] = json!(version);
         }
@@ -151,7 +151,7 @@ async fn apply_one(client: &Client, kind: CrdKind, allow_older: bool) -> Result<
     Err(CrdError::Changing { name })
 }
 
-/// Why the CRD that is there must not be replaced.
+/// Why the existing CRD must not be replaced.
 // req: CD-4
 async fn refusal(
     client: &Client,
@@ -176,7 +176,7 @@ async fn refusal(
     if let Some(name) = unknown {
         let (objects, _) = kind.plural();
         return Ok(Some(format!(
-            "{objects} are stored in the version {name}, which this CustomResourceDefinition lacks: install a newer chart, or write all of them in another version and take {name} from status.storedVersions"
+            "{objects} are stored in version {name}, which this CustomResourceDefinition lacks: install a newer chart, or rewrite all of them in another version and remove {name} from status.storedVersions"
         )));
     }
     if allow_older {
@@ -184,7 +184,7 @@ async fn refusal(
     }
     let schema = |version: &Value| version["schema"]["openAPIV3Schema"].clone();
     for version in &others {
-        // What no object is stored in is lost without loss.
+        // A version in which no object is stored can be removed safely.
         let Some(own) = named(&version["name"]) else {
             continue;
         };
@@ -198,7 +198,7 @@ async fn refusal(
     Ok(None)
 }
 
-/// Which objects have one of these fields, as a refusal.
+/// The refusal, if objects have one of these fields.
 async fn losing(
     client: &Client,
     kind: CrdKind,
@@ -227,7 +227,7 @@ async fn losing(
     };
     let listed = for_each_page(client, &url_path, Part::Whole, ListParams::default(), visit).await;
     match listed {
-        // Not served, and so there are none to be seen.
+        // Not served, so no objects are visible.
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         listed => listed.map_err(|err| CrdError::List {
             objects,
@@ -240,7 +240,7 @@ async fn losing(
     let fields = fields.iter().zip(lost).filter(|(_, lost)| *lost);
     let fields: Vec<_> = fields.map(|(field, _)| field.to_string()).collect();
     Ok(Some(format!(
-        "the CustomResourceDefinition on the API server is a newer one, and {} {objects} ({}) have fields that this one lacks ({}): install a newer chart, or lose these fields knowingly (crds.allowOlder=true, --allow-older)",
+        "the CustomResourceDefinition on the API server is newer, and {} {objects} ({}) have fields that this one lacks ({}): install a newer chart, or accept the loss of these fields (crds.allowOlder=true, --allow-older)",
         domains.len(),
         first(&domains),
         first(&fields),
@@ -253,7 +253,7 @@ fn first(names: &[String]) -> String {
     shown.join(", ") + more
 }
 
-/// Waits until objects can be read.
+/// Waits until the CRD is established.
 async fn until_served(api: &Api<DynamicObject>, name: &'static str) -> Result<(), CrdError> {
     let end = Instant::now() + GIVE_UP;
     loop {

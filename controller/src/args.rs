@@ -9,14 +9,13 @@ use crate::crd_kind::CrdKind;
 use crate::namespace_args::NamespaceArgs;
 use crate::preflight::PreflightArgs;
 
-/// Creates a claim template for each ComputeDomain, and deletes it with the domain.
+/// Creates a claim template for each ComputeDomain, and deletes it when the ComputeDomain is deleted.
 ///
-/// Other environment variables that the Go driver's chart sets belong to the driver-managed mode
-/// and are ignored.
+/// Other environment variables of the Go driver's chart concern its driver-managed mode and are ignored.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Args {
-    /// Name of this pod, for events and for the identity in the lease.
+    /// Name of this pod, for events and the lease identity.
     #[arg(long, env = "POD_NAME", default_value = "")]
     pub(crate) pod_name: String,
     #[command(flatten)]
@@ -39,7 +38,7 @@ pub(crate) struct Args {
     pub(crate) command: Option<Command>,
 }
 
-/// Whether nodes get a label for their NVLink clique.
+/// Options for the NVLink clique label of nodes.
 #[derive(ClapArgs, Clone, Copy, Debug)]
 #[command(next_help_heading = "IMEX")]
 pub(crate) struct CliqueLabelArgs {
@@ -57,12 +56,12 @@ pub(crate) struct CliqueLabelArgs {
     gpu_clique_label_enabled: bool,
 }
 
-/// The IMEX daemons, where the driver runs them.
+/// Options for IMEX daemons in driver-managed mode.
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "IMEX")]
 pub(crate) struct DaemonArgs {
-    /// How many nodes of an `NVLink` clique may run an IMEX daemon: 1 to 2048. Cliques that run keep theirs until
-    /// none of their daemons does.
+    /// Maximum number of IMEX daemons in an `NVLink` clique: 1 to 2048. A running clique keeps its maximum until none
+    /// of its daemons runs.
     #[arg(
         long = "max-nodes-per-imex-domain",
         env = "MAX_NODES_PER_IMEX_DOMAIN",
@@ -71,8 +70,8 @@ pub(crate) struct DaemonArgs {
         value_parser = parse_max_nodes
     )]
     pub(crate) max_nodes: u32,
-    /// After how long an IMEX daemon that is out of date is replaced although claims of its node need it, which end
-    /// with it: 12h. Unset: never.
+    /// How long the update of an outdated IMEX daemon waits for claims on its node, such as 12h; then the daemon is
+    /// replaced, which kills their workloads. Unset: it waits without limit.
     #[arg(
         long = "force-after",
         env = "IMEX_FORCE_AFTER",
@@ -82,7 +81,7 @@ pub(crate) struct DaemonArgs {
         value_parser = parse_force_after
     )]
     pub(crate) force_after: ForceAfter,
-    /// Selects the pods of the IMEX daemons in the own namespace, by a label.
+    /// Label selector of the IMEX daemons' pods in the namespace of this pod.
     #[arg(
         long = "imex-daemon-selector",
         env = "IMEX_DAEMON_SELECTOR",
@@ -92,31 +91,31 @@ pub(crate) struct DaemonArgs {
     pub(crate) selector: String,
 }
 
-/// After how long an update does not wait for claims any more, if ever.
+/// How long an update waits for claims; `None`: without limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForceAfter(pub(crate) Option<std::time::Duration>);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Print a CRD, of which the chart has a copy, and exit.
+    /// Print a CRD and exit. The chart contains a copy.
     #[command(hide = true)]
     Crd {
-        /// Of which objects.
+        /// Kind of the objects.
         #[arg(value_enum, default_value_t)]
         kind: CrdKind,
     },
     /// Apply the CRDs that this program contains, and wait until they are served.
     ///
-    /// Takes over the one of another driver. Exit code 0: it is served; 3: refused, because a ComputeDomain
-    /// would lose versions or fields; 1: it could not be done, run it again.
+    /// Takes over CRDs of another driver. Exit code 0: they are served; 3: refused, because a ComputeDomain would
+    /// lose versions or fields; 1: failed, run it again.
     ApplyCrds(ApplyCrdsArgs),
-    /// Tell whether every live ComputeDomain survives what is about to happen to the driver.
+    /// Check whether every live ComputeDomain survives a change of the driver.
     ///
-    /// Changes nothing. Exit code 0: they do; 3: they do not; 1: that could not be found out.
+    /// Read-only. Exit code 0: all survive; 3: some do not; 1: the check failed.
     Preflight(Box<PreflightArgs>),
 }
 
-/// Which replica reconciles if there are several.
+/// Options for leader election among several replicas.
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Leader election")]
 pub(crate) struct LeaderElectionArgs {
@@ -172,7 +171,7 @@ pub(crate) struct LeaderElectionArgs {
 // === impl CliqueLabelArgs ===
 
 impl CliqueLabelArgs {
-    /// Whether nodes get the label, without which no claim of a group finds its nodes.
+    /// Whether nodes get the label; group claims cannot be allocated without it.
     pub(crate) fn resolve(self, settings: &Settings) -> Result<bool, StartError> {
         if settings.group_claims && !self.gpu_clique_label_enabled {
             return Err(StartError::new(
@@ -184,12 +183,12 @@ impl CliqueLabelArgs {
     }
 }
 
-/// Claims of groups are allocated by the label of nodes.
+/// Group claims need the label of nodes.
 #[derive(Debug, thiserror::Error)]
-#[error("imex.groupClaims requires the label of nodes for their NVLink clique")]
+#[error("imex.groupClaims requires that nodes are labelled with their NVLink clique")]
 struct LabelNeeded;
 
-/// An unset value of the chart arrives as the empty string.
+/// The chart renders an unset value as the empty string.
 fn parse_max_nodes(text: &str) -> Result<u32, String> {
     if text.is_empty() {
         return Ok(DEFAULT_MAX_NODES);
@@ -200,7 +199,7 @@ fn parse_max_nodes(text: &str) -> Result<u32, String> {
     })
 }
 
-/// An unset value of the chart arrives as the empty string.
+/// The chart renders an unset value as the empty string.
 fn parse_force_after(text: &str) -> Result<ForceAfter, String> {
     if text.is_empty() {
         return Ok(ForceAfter(None));
@@ -210,11 +209,11 @@ fn parse_force_after(text: &str) -> Result<ForceAfter, String> {
     let after = after.map(std::time::Duration::from);
     match after.filter(|after| !after.is_zero()) {
         Some(after) => Ok(ForceAfter(Some(after))),
-        None => Err("must be a time as 90m or 12h: resources.computeDomains.imex.forceAfter is how long the update of an IMEX daemon waits for the claims that need it; leave it empty to wait for as long as they do".to_owned()),
+        None => Err("must be a duration such as 90m or 12h: resources.computeDomains.imex.forceAfter is how long the update of an IMEX daemon waits for claims on its node; leave it empty to wait without limit".to_owned()),
     }
 }
 
-/// An unset value of the chart arrives as the empty string.
+/// The chart renders an unset value as the empty string.
 fn parse_bool(text: &str) -> Result<bool, &'static str> {
     match text {
         "true" | "1" => Ok(true),

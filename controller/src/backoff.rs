@@ -4,14 +4,13 @@ use std::time::Duration;
 use compute_domain_core::Key;
 use tokio::time::Instant;
 
-/// When each key that fails is tried again: after a delay of its own that grows, so that one that
-/// keeps failing does not slow others down.
+/// Exponential back-off per key, so that a key that keeps failing does not slow others down.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     failures: HashMap<Key, Failures>,
 }
 
-/// The failures of one key in a row.
+/// Consecutive failures of one key.
 #[derive(Clone, Copy, Debug)]
 struct Failures {
     count: u32,
@@ -27,8 +26,7 @@ const FIRST_DELAY: Duration = Duration::from_millis(250);
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
 impl Backoff {
-    /// Counts a failure. Returns how many there were in a row, and the delay before the next
-    /// attempt.
+    /// Records a failure. Returns the number of consecutive failures, and the delay before the next attempt.
     pub(crate) fn record_failure(&mut self, key: &Key, deleting: bool) -> (u32, Duration) {
         let count = self.failures(key).saturating_add(1);
         let delay = jittered(delay_after(count));
@@ -41,31 +39,31 @@ impl Backoff {
         (count, delay)
     }
 
-    /// Until when a key has to wait; `None` if it need not. A change of the object does not shorten
-    /// the delay, except for its deletion: the user waits for that.
+    /// The end of the key's delay; `None` if it need not wait. A change of the object does not shorten the delay,
+    /// except its deletion, because the user waits for that.
     pub(crate) fn not_before(&self, key: &Key, deleting: bool) -> Option<Instant> {
         let failures = self.failures.get(key)?;
         let waits = failures.not_before > Instant::now() && failures.deleting == deleting;
         waits.then_some(failures.not_before)
     }
 
-    /// How often the key has failed in a row.
+    /// Number of consecutive failures of the key.
     pub(crate) fn failures(&self, key: &Key) -> u32 {
         self.failures.get(key).map_or(0, |failures| failures.count)
     }
 
-    /// Forgets the failures of a key, because it succeeded or no longer exists.
+    /// Clears the failures of a key, because it succeeded or no longer exists.
     pub(crate) fn reset(&mut self, key: &Key) {
         self.failures.remove(key);
     }
 }
 
-/// A random delay around this one, so that those who failed together do not try again together.
+/// A random delay around this one, so that keys that failed together do not retry together.
 pub(crate) fn jittered(delay: Duration) -> Duration {
     delay.mul_f64(0.75 + 0.5 * fastrand::f64())
 }
 
-/// The delay after that many failures in a row, or refusals.
+/// The delay after this many consecutive failures or refusals.
 pub(crate) fn delay_after(count: u32) -> Duration {
     let factor = 2_u32.saturating_pow(count.saturating_sub(1));
     FIRST_DELAY.saturating_mul(factor).min(MAX_DELAY)
@@ -90,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_waits_for_its_own_failures_only_and_not_once_it_is_deleted() {
+    async fn a_key_backs_off_for_its_own_failures_until_it_is_deleted() {
         let mut backoff = Backoff::default();
         let (a, b): (Key, Key) = ("a".into(), "b".into());
         let (count, delay) = backoff.record_failure(&a, false);

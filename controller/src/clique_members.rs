@@ -1,24 +1,24 @@
-//! What the leader does where one `nvidia-imex` runs on each node for good: it keeps one
-//! `ComputeDomainClique` for each NVLink clique, from which the IMEX daemons learn who their peers are.
+//! Maintains, in driver-managed mode, one `ComputeDomainClique` for each NVLink clique. From it the IMEX daemons get
+//! their peers. Only the leader does this.
 //!
 //! ```text
 //! watch of the driver's slices ─┐
 //! watch of the daemons' pods ───┼─> CliqueMembers ──> one request after the other
-//! watch of their DaemonSet ──────┤     │  ^                       │
-//! watch of resident cliques ────┤     │  │                       │
+//! watch of their DaemonSet ─────┤     │  ^                       │
+//! watch of our cliques ─────────┤     │  │                       │
 //! NodesOfDomains: nodes in use ─┘     │  │                       │
 //!                                     │  └──────── answers <─────┘
-//!                                     └─> NodesOfDomains: what has changed of a node
+//!                                     └─> NodesOfDomains: changes of nodes
 //! ```
 //!
-//! What it costs the API server: at the start four lists, then four watches, one of them of the metadata of one
-//! object. The watch of slices is one
-//! more than the `node_labeler`'s, if that runs, too: one list of the driver's slices when a leader
-//! starts, and what changes in them, to one process. A node that joins costs one or two writes of its
-//! clique's object, one that leaves two or three and one read of its Node; nodes that change within a quarter of a
-//! second share them. An update of the daemons costs a list of the cluster's claims; each daemon that is replaced, four
-//! writes of its clique's object, one deletion, and another list, of which there is one in 2 seconds at most, for all
-//! that wait then. There is one request at a time, and there are at most 50 a second.
+//! Cost for the API server: four lists at start, then four watches, one of which has the metadata of one object. If
+//! the `node_labeler` runs too, there are two watches of slices: one more list of the driver's slices when a leader
+//! starts, and the changes once more. A node that joins costs one or two writes of its clique's object. A node that
+//! leaves costs two or three, and one read of its Node. Nodes that change within a quarter of a second share them.
+//!
+//! An update of the daemons costs a list of the cluster's claims. Each replaced daemon costs four writes of its
+//! clique's object, one deletion, and another list. There is at most one list in 2 seconds, for all nodes that then
+//! wait. Requests are sent one at a time, at most 50 per second.
 
 mod metrics;
 mod rollout;
@@ -54,7 +54,7 @@ use crate::references::clique_reference;
 use crate::wake::wake_at;
 use crate::watches::pauses;
 
-/// The readiness conditions of the leader: the watches, that the CRD has all fields, and that all objects can be read.
+/// The readiness conditions of the leader: the watches, a CRD with all fields, and readable objects.
 const CONDITIONS: [&str; 6] = [
     "member-slices",
     "daemon-pods",
@@ -64,31 +64,31 @@ const CONDITIONS: [&str; 6] = [
     "clique-objects",
 ];
 
-/// Keeps the objects. It can run several times, each time with new watches.
+/// Maintains the objects. Can run several times, each time with new watches.
 pub(crate) struct MemberKeeper {
     pub(crate) client: Client,
     pub(crate) api: ApiClient,
     pub(crate) events: Events,
-    /// Who has to know how the nodes are.
+    /// Receives the state of the nodes.
     pub(crate) nodes: Arc<NodesOfDomains>,
     pub(crate) readiness: Readiness,
     pub(crate) metrics: MemberMetrics,
-    /// Where daemons and objects are: the driver's own.
+    /// Namespace of daemons and objects: the driver's own.
     pub(crate) namespace: Arc<str>,
-    /// Selects the daemons' pods.
+    /// Label selector of the daemons' pods.
     pub(crate) daemons: String,
-    /// How many members a clique may have.
+    /// Maximum number of members of a clique.
     pub(crate) max_nodes: u32,
-    /// After how long a daemon that is out of date is replaced although claims need it.
+    /// How long the update of an outdated daemon waits for claims.
     pub(crate) force_after: Option<Duration>,
 }
 
 type RawClique = RawObject<ComputeDomainClique>;
 
-/// What the watches tell, or why they cannot at the moment.
+/// An event or error of a watch.
 #[expect(
     clippy::large_enum_variant,
-    reason = "one exists at a time, and is taken at once"
+    reason = "only one exists at a time, and it is handled at once"
 )]
 enum WatchEvent {
     Slice(watcher::Result<Event<RawObject<ResourceSlice>>>),
@@ -97,20 +97,20 @@ enum WatchEvent {
     Clique(watcher::Result<Event<RawClique>>),
 }
 
-/// One run of it.
+/// One run of the keeper.
 struct Run<'a> {
     keeper: &'a MemberKeeper,
     events: BoxStream<'static, WatchEvent>,
     /// The watches that have not listed yet. Nothing is written before.
     unlisted: HashSet<&'static str>,
     members: CliqueMembers,
-    /// The claims of all nodes, as they were read last.
+    /// The last list of the claims of all nodes.
     claims: Option<Arc<ClaimsList>>,
-    /// Objects that nobody can read: they stay as they are.
+    /// Objects that cannot be decoded; they are left unchanged.
     unreadable: HashSet<Clique>,
     crd: ReadinessCondition,
     all_readable: ReadinessCondition,
-    /// Whether the domains were told of all nodes.
+    /// Whether all nodes were reported to the domains.
     domains_know: bool,
     /// When the next request may be made.
     not_before: Instant,
@@ -169,7 +169,7 @@ impl MemberKeeper {
         run.forever().await;
     }
 
-    /// The lease is lost: nothing is watched any more.
+    /// Cleans up after the lease is lost: nothing is watched any more.
     pub(crate) fn stopped(&self) {
         for name in CONDITIONS {
             self.readiness.remove_condition(name);
@@ -186,7 +186,7 @@ impl Run<'_> {
         loop {
             let due = wake_at(self.due());
             tokio::select! {
-                // What is known is heard before anything is written.
+                // Pending events are handled before anything is written.
                 biased;
                 Some(event) = self.events.next() => self.take(event),
                 () = self.keeper.nodes.uses_changed() => self.take_uses(),
@@ -196,7 +196,7 @@ impl Run<'_> {
         }
     }
 
-    /// The domains learn what has changed of nodes, once all are known.
+    /// Reports changes of nodes to the domains, once all nodes are known.
     // req: MODE-23, MODE-24
     fn report_to_domains(&mut self) {
         if !self.unlisted.is_empty() {
@@ -215,7 +215,7 @@ impl Run<'_> {
         }
     }
 
-    /// When there may be something to write; `None`: not before something changes.
+    /// When there may be something to write; `None`: not before a change.
     fn due(&self) -> Option<Instant> {
         let at = self.members.due().filter(|_| self.unlisted.is_empty())?;
         Some(Instant::from_std(at).max(self.not_before))
@@ -251,7 +251,7 @@ impl Run<'_> {
         match event {
             Event::Init => self.members.begin_slices(),
             Event::InitApply(slice) | Event::Apply(slice) => {
-                // One that cannot be decoded is not the plugin's.
+                // A slice that cannot be decoded is not the plugin's.
                 if let Some(slice) = slice.0.ok().as_ref().and_then(NodeSlice::new) {
                     self.members.apply_slice(&slice, now);
                 }
@@ -274,7 +274,7 @@ impl Run<'_> {
             Event::Init => self.members.begin_pods(),
             Event::InitApply(pod) | Event::Apply(pod) => match pod.0 {
                 Ok(pod) => self.members.apply_pod(&pod, now),
-                Err(err) => debug!(error = err.error, "a pod is not readable"),
+                Err(err) => debug!(error = err.error, "pod cannot be decoded; ignored"),
             },
             Event::InitDone => {
                 self.members.finish_pods(now);
@@ -327,9 +327,9 @@ impl Run<'_> {
                 self.unreadable.remove(&name);
                 self.members.apply_clique(&object, now);
             }
-            // Only this controller writes it while it leads, and has known it.
+            // Only this controller writes it while it leads, and it knew the content.
             Err(err) if self.members.knows(&name) => {
-                warn!(clique = %name, error = err.error, "the ComputeDomainClique was edited and cannot be read; it is written again");
+                warn!(clique = %name, error = err.error, "an edit made the ComputeDomainClique unreadable; writing it again");
                 let nothing = ComputeDomainClique {
                     metadata: err.metadata,
                     ..ComputeDomainClique::default()
@@ -339,7 +339,7 @@ impl Run<'_> {
             Err(err) => {
                 if self.unreadable.insert(name.clone()) {
                     let note = format!(
-                        "the ComputeDomainClique cannot be read and stays as it is, so that no new IMEX daemon of it becomes ready: {}; correct or delete it, or upgrade the controller if a newer version has written it",
+                        "cannot read the ComputeDomainClique: {}; it is left unchanged, and its new IMEX daemons do not become ready; correct or delete it, or upgrade the controller if a newer version wrote it",
                         err.error
                     );
                     warn!(clique = %name, "{note}");
@@ -352,7 +352,7 @@ impl Run<'_> {
     }
 }
 
-/// The event, unless it is an error: that is the readiness condition's, too.
+/// The event, unless it is an error; errors also go into the readiness condition.
 fn checked<T>(what: &str, event: watcher::Result<Event<T>>) -> Option<Event<T>> {
     event
         .inspect_err(|err| warn!(what, error = error_chain(err), "watch failed; retrying"))

@@ -6,7 +6,7 @@ use compute_domain_api::crd::ComputeDomain;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 
-/// The objects that are defined by CRDs of this program.
+/// The kinds that this program's CRDs define.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CrdKind {
     /// `ComputeDomain`
@@ -19,7 +19,7 @@ pub(crate) enum CrdKind {
 // === impl CrdKind ===
 
 impl CrdKind {
-    /// In the order in which they are applied.
+    /// All kinds, in the order in which they are applied.
     pub(crate) const ALL: [Self; 2] = [Self::Domains, Self::Cliques];
 
     pub(crate) fn crd(self) -> CustomResourceDefinition {
@@ -37,7 +37,7 @@ impl CrdKind {
         }
     }
 
-    /// The objects in words, and in paths of the API.
+    /// The kind's plural in prose, and in API paths.
     pub(crate) fn plural(self) -> (&'static str, &'static str) {
         match self {
             Self::Domains => ("ComputeDomains", "computedomains"),

@@ -1,5 +1,5 @@
-//! The nodes of all `ComputeDomains`, which the lists of claims and the keeper of cliques' members tell, and
-//! reconciles read. Only where the driver runs `nvidia-imex`: otherwise nobody says anything of nodes.
+//! The nodes of all `ComputeDomains` in driver-managed mode. Lists of claims and the keeper of clique members write
+//! them; reconciles read them.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,28 +12,28 @@ use tokio::time::Instant;
 
 use crate::wake::wake_at;
 
-/// A domain is told of its nodes when none of them has changed for this long. The daemons of a clique that
-/// starts become ready one after the other.
+/// A domain is queued when none of its nodes has changed for this long. When a clique starts, its daemons become
+/// ready one after the other.
 pub(crate) const QUIET: Duration = Duration::from_millis(300);
 
-/// It is told after this long although they still change.
+/// It is queued after this long even if they still change.
 pub(crate) const LONGEST_BURST: Duration = Duration::from_secs(1);
 
-/// The nodes. It knows of none, for good, unless it is enabled.
+/// The nodes of domains; always empty if disabled.
 #[derive(Debug, Default)]
 pub(crate) struct NodesOfDomains {
     enabled: bool,
     state: Mutex<State>,
-    /// Something may be due earlier.
+    /// A burst may end earlier.
     woken: Notify,
-    /// Claims have come to nodes, or left them.
+    /// Claims were allocated to nodes, or removed from them.
     uses: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     nodes: DomainNodes,
-    /// The domains whose nodes have changed, together for all of them.
+    /// The domains with changed nodes, in one burst for all.
     burst: Option<Burst>,
 }
 
@@ -41,14 +41,14 @@ struct State {
 struct Burst {
     domains: BTreeSet<Key>,
     ends: Instant,
-    /// It ends then at the latest.
+    /// The latest possible end.
     latest: Instant,
 }
 
 // === impl NodesOfDomains ===
 
 impl NodesOfDomains {
-    /// Knows of no node yet, or, unless it is enabled, ever.
+    /// Creates an empty set, which stays empty unless enabled.
     pub(crate) fn new(enabled: bool) -> Self {
         Self {
             enabled,
@@ -61,7 +61,7 @@ impl NodesOfDomains {
         self.enabled
     }
 
-    /// Forgets everything: the watches begin anew.
+    /// Drops the state, because the watches start over.
     pub(crate) fn clear(&self) {
         let mut state = self.state();
         state.nodes.clear();
@@ -72,7 +72,7 @@ impl NodesOfDomains {
 
     // === claims ===
 
-    /// Claims of the domain are allocated to these nodes, and no others. Returns whether that is news.
+    /// Sets the nodes to which claims of the domain are allocated. Returns whether they have changed.
     pub(crate) fn set_domain(&self, key: &Key, nodes: BTreeSet<Box<str>>) -> bool {
         if !self.enabled {
             return false;
@@ -82,7 +82,7 @@ impl NodesOfDomains {
         has_changed
     }
 
-    /// The domain has no claims, or is gone. Returns whether it had nodes.
+    /// The domain has no claims, or is deleted. Returns whether it had nodes.
     pub(crate) fn forget_domain(&self, key: &Key) -> bool {
         let had_nodes = self.state().nodes.forget_domain(key);
         if had_nodes {
@@ -91,17 +91,17 @@ impl NodesOfDomains {
         had_nodes
     }
 
-    /// Whether the domain is known to have a node.
+    /// Whether the domain has a known node.
     pub(crate) fn has_any(&self, key: &str) -> bool {
         self.state().nodes.has_any(key)
     }
 
-    /// The domains whose nodes are known.
+    /// The domains with known nodes.
     pub(crate) fn domains(&self) -> Vec<Key> {
         self.state().nodes.domains().cloned().collect()
     }
 
-    /// The nodes of this domain, which has claims or none.
+    /// The nodes of this domain.
     pub(crate) fn of(&self, key: &str, has_claims: bool) -> Nodes {
         if !self.enabled {
             return Nodes::Unmanaged;
@@ -114,14 +114,14 @@ impl NodesOfDomains {
         self.uses.notified().await;
     }
 
-    /// The nodes to which claims have come, or that have none any more, since the last call.
+    /// The nodes that got their first claim, or lost the last one, since the last call.
     pub(crate) fn take_uses(&self) -> Vec<(Box<str>, bool)> {
         self.state().nodes.take_uses()
     }
 
     // === nodes ===
 
-    /// These nodes are so now.
+    /// Updates the state of these nodes.
     pub(crate) fn set_nodes(&self, nodes: impl IntoIterator<Item = ComputeDomainNode>) {
         let mut state = self.state();
         let nodes = nodes.into_iter();
@@ -131,7 +131,7 @@ impl NodesOfDomains {
         self.woken.notify_one();
     }
 
-    /// The API server refuses the object of this clique, or does not any more.
+    /// The API server rejects the object of this clique, or no longer does.
     pub(crate) fn set_refusal(&self, clique: &str, refusal: Option<&str>) {
         let mut state = self.state();
         let concerned = state.nodes.set_refusal(clique, refusal);
@@ -140,7 +140,7 @@ impl NodesOfDomains {
         self.woken.notify_one();
     }
 
-    /// The watches that tell of nodes have told of all.
+    /// The watches have listed all nodes.
     pub(crate) fn all_nodes_known(&self) {
         let mut state = self.state();
         let concerned = state.nodes.all_nodes_known();
@@ -149,10 +149,10 @@ impl NodesOfDomains {
         self.woken.notify_one();
     }
 
-    /// Returns when domains are due to be told. For ever, if none is.
+    /// Returns when domains are due; never, if none is.
     pub(crate) async fn wait(&self) {
         loop {
-            // Before the look, so that nothing is missed in between.
+            // Registered before the check, so that no wake-up is missed in between.
             let woken = self.woken.notified();
             let due = self.state().burst.as_ref().map(|burst| burst.ends);
             tokio::select! {
@@ -162,7 +162,7 @@ impl NodesOfDomains {
         }
     }
 
-    /// The domains that are to be told now.
+    /// Takes the domains that are due.
     pub(crate) fn take_due(&self) -> BTreeSet<Key> {
         let due = |burst: &mut Burst| burst.ends <= Instant::now();
         let burst = self.state().burst.take_if(due);

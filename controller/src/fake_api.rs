@@ -1,10 +1,10 @@
-//! An API server in memory, for tests: what the controller needs of one, with its rules about
+//! An in-memory API server for tests: the parts that the controller needs, with the rules about
 //! versions, UIDs, generations, finalizers and preconditions.
 //!
 //! ```text
 //! kube::Client ─> client ─> request ─────> faults ─────> verbs ─> store ─> watch (bodies)
-//!                 deadlines  which call    what goes      what Kubernetes makes of it
-//!                            it is         wrong with it
+//!                 deadlines  which call    injected       what Kubernetes does with it
+//!                            it is         faults
 //! ```
 //!
 //! Time is tokio's, which tests pause. Every request is recorded, so that tests can count them.
@@ -37,7 +37,7 @@ use self::request::Request;
 pub(crate) use self::resource::Resource;
 use self::store::{Snapshot, Store};
 
-/// Nothing that a test waits for takes longer, by the paused clock.
+/// How long a test waits at most, by the paused clock.
 const GIVE_UP: Duration = Duration::from_secs(20 * 60);
 
 /// The API server of one test. Cheap to clone; clones are the same server.
@@ -48,11 +48,11 @@ pub(crate) struct FakeApi {
 
 struct Shared {
     state: Mutex<State>,
-    /// Counts what happens, so that watches and tests need not poll.
+    /// Counts changes, so that watches and tests need not poll.
     changes: changes::Sender<u64>,
 }
 
-/// Everything that the server knows.
+/// The server's state.
 #[derive(Default)]
 struct State {
     store: Store,
@@ -60,25 +60,25 @@ struct State {
     requests: Vec<Recorded>,
     /// The conditions and nodes that each manager applied last, by the object's UID.
     applied: HashMap<(String, String), Vec<patch::Item>>,
-    /// Which managers have applied a label of a node, by the node's name and the label.
+    /// The managers that have applied a label of a node, by the node's name and the label.
     label_owners: HashMap<(String, String), BTreeSet<String>>,
-    /// The requests that no rule of [`Call`] knows.
+    /// The requests that match no [`Call`].
     unknown: Vec<String>,
-    /// The watches that are open.
+    /// The open watches.
     watches: Vec<Call>,
-    /// Whether the server is away.
+    /// Whether the server is down.
     down: bool,
-    /// Up to how long a request takes to arrive, and its answer to come back.
+    /// Maximum delay of a request, and of its response.
     latency: Option<Duration>,
 }
 
-/// A request that was made.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     pub(crate) call: Call,
     /// Its object's namespace; empty for all namespaces.
     pub(crate) namespace: String,
-    /// Its object's name, if it is about one that exists.
+    /// Its object's name, if it is about an existing one.
     pub(crate) name: String,
     pub(crate) at: Instant,
     request: Request,
@@ -109,48 +109,48 @@ impl FakeApi {
         }
     }
 
-    /// From now on, each request and each answer takes a random time up to this.
+    /// From now on, each request and each response takes a random time up to this.
     pub(crate) fn set_latency(&self, latency: Duration) {
         self.state().latency = Some(latency);
     }
 
-    /// The server goes away, with all connections, or comes back.
+    /// Stops the server, with all connections, or starts it again.
     pub(crate) fn set_down(&self, down: bool) {
         self.state().down = down;
         self.changed();
     }
 
-    /// What an administrator backs up.
+    /// Takes a backup, as an administrator does.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.state().store.snapshot()
     }
 
-    /// An administrator restores a backup.
+    /// Restores a backup, as an administrator does.
     pub(crate) fn restore(&self, snapshot: Snapshot) {
         self.state().store.restore(snapshot);
     }
 
-    /// Adds something that goes wrong.
+    /// Adds a fault.
     pub(crate) fn break_with(&self, rule: Rule) {
         self.state().faults.add(rule);
     }
 
-    /// From now on, this part of all requests fails, each in another way.
+    /// From now on, this fraction of all requests fails, with random faults.
     pub(crate) fn break_at_random(&self, part: f64) {
         self.state().faults.set_random(part);
     }
 
-    /// Nothing goes wrong any more.
+    /// Removes all faults.
     pub(crate) fn heal(&self) {
         self.state().faults = Faults::default();
     }
 
-    /// How often something went wrong since the last [`FakeApi::heal`].
+    /// Number of faults since the last [`FakeApi::heal`].
     pub(crate) fn faults_fired(&self) -> usize {
         self.state().faults.fired()
     }
 
-    /// The requests since the last [`FakeApi::forget_requests`], in their order.
+    /// The requests since the last [`FakeApi::forget_requests`], in order.
     pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.state().requests.clone()
     }
@@ -177,46 +177,46 @@ impl FakeApi {
         requests.iter().filter(|request| is(request.call)).count()
     }
 
-    /// A request arrives that was made before, or once more.
+    /// Serves a recorded request late, or once more.
     pub(crate) fn arrives_late(&self, recorded: &Recorded) {
         self.state().serve(&recorded.request);
         self.changed();
     }
 
-    /// When these calls were made.
+    /// The times of these calls.
     pub(crate) fn times(&self, call: Call) -> Vec<Instant> {
         let requests = &self.state().requests;
         let of_call = requests.iter().filter(|request| request.call == call);
         of_call.map(|request| request.at).collect()
     }
 
-    /// How many requests that change something were made, without events.
+    /// Number of requests that change something, without events.
     pub(crate) fn writes(&self) -> usize {
         self.count_where(Call::is_write)
     }
 
-    /// How many lists were made.
+    /// Number of lists.
     pub(crate) fn lists(&self) -> usize {
         self.count_where(Call::is_list)
     }
 
-    /// How many watches of this kind are open.
+    /// Number of open watches of this kind.
     pub(crate) fn open_watches(&self, call: Call) -> usize {
         let watches = &self.state().watches;
         watches.iter().filter(|open| **open == call).count()
     }
 
-    /// Waits until something is true.
+    /// Waits until a condition is true.
     ///
     /// # Panics
-    /// If it does not become true, or if a request was made that the server does not know.
+    /// If it does not become true, or if the server got an unknown request.
     pub(crate) async fn until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
         let mut changes = self.shared.changes.subscribe();
         let wait = async {
             while !is_true(self) {
                 let unknown = self.state().unknown.clone();
-                assert_eq!(unknown, Vec::<String>::new(), "requests that nothing knows");
-                // What is no change of the server's, such as a metric, is looked at now and then.
+                assert_eq!(unknown, Vec::<String>::new(), "unknown requests");
+                // Metrics and other state outside the server are polled.
                 let _ = timeout(Duration::from_millis(100), changes.changed()).await;
             }
         };
@@ -228,12 +228,12 @@ impl FakeApi {
         );
     }
 
-    /// Lets time pass. For what must not happen in it.
+    /// Lets time pass, to check that nothing happens.
     pub(crate) async fn after(&self, duration: Duration) {
         sleep(duration).await;
     }
 
-    /// What there is and was, for a test that fails.
+    /// The last requests and all objects, for the message of a failed test.
     pub(crate) fn dump(&self) -> String {
         let state = self.state();
         let requests = state.requests.iter().rev().take(60).rev();

@@ -1,15 +1,14 @@
-//! No write after the lease may have gone to another replica.
+//! Prevents writes after the lease may have gone to another replica.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// Until when this replica may write. The elector moves the end with each renewal; a process that
-/// was paused past it finds the fence closed before its first write. Cheap to clone; clones are the
-/// same fence.
+/// The time until which this replica may write. The elector extends it with each renewal. A process that was paused
+/// past it finds the fence closed before its first write. Cheap to clone; clones share one fence.
 ///
-/// A request that is on its way when the fence closes may still arrive. Each tests what it relies on,
-/// so it does no harm; what it creates for a ComputeDomain that is gone is collected.
+/// A request in flight when the fence closes may still arrive. It does no harm, because each request tests its
+/// preconditions; an object created for a deleted ComputeDomain is garbage-collected.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fence {
     /// `None`: without leader election, always open.
@@ -22,7 +21,7 @@ impl Fence {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
     }
 
-    /// Closed until the lease is held again.
+    /// Closed until this replica holds the lease again.
     pub(crate) fn close(&self) {
         self.open_until(Instant::now());
     }

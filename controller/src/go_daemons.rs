@@ -1,6 +1,6 @@
-//! What the leader does where one `nvidia-imex` runs on each node for good, and the Go driver has run one for each
-//! ComputeDomain: it removes the objects of that, one ComputeDomain after the other, each when no claim of
-//! it is allocated any more.
+//! Removes the Go driver's IMEX daemons in driver-managed mode. There, one permanent `nvidia-imex` runs on each node;
+//! the Go driver ran one for each ComputeDomain. The leader removes the objects of one ComputeDomain after the other,
+//! each when none of its claims is allocated any more.
 //!
 //! ```text
 //! watches of the Go driver's DaemonSets and templates ─┐
@@ -10,11 +10,11 @@
 //!                                                      └─> events, metrics
 //! ```
 //!
-//! What it costs the API server: two watches for each namespace of the driver, of which nothing comes where the Go
-//! driver has never been. During a move: one watch of the metadata of all claims; a list of them when the last claim
-//! of a ComputeDomain is gone that was known, at most one in 2 seconds; and for each ComputeDomain once, two
-//! deletions and two patches of finalizers, a list of nodes with its label, a list of cliques for each namespace, and
-//! a write for each node and clique.
+//! Cost for the API server: two watches for each namespace of the driver, without events if the Go driver was never
+//! there. During a move: one watch of the metadata of all claims, and a list of them when a ComputeDomain's last
+//! known claim is deallocated, at most one in 2 seconds. For each ComputeDomain once: two deletions, two patches of
+//! finalizers, a list of nodes with its label, a list of cliques for each namespace, and a write for each node and
+//! clique.
 
 mod metrics;
 #[cfg(test)]
@@ -45,44 +45,44 @@ use crate::waiting::is_allocated;
 use crate::wake::wake_at;
 use crate::watches::pauses;
 
-/// The readiness conditions of the leader.
+/// The readiness conditions of the remover.
 const CONDITIONS: [&str; 3] = ["go-daemon-sets", "go-templates", CLAIMS];
 
-/// That of the watch that there is during a move.
+/// Condition of the watch during a move.
 const CLAIMS: &str = "go-claims";
 
-/// Removes them. It can run several times, each time with new watches.
+/// Removes the Go driver's daemons. Can run several times, each time with new watches.
 pub(crate) struct GoDaemonRemover {
     pub(crate) client: Client,
     pub(crate) api: ApiClient,
     pub(crate) reports: Reports,
-    /// Who is to be told.
+    /// `ComputeDomains` for events.
     pub(crate) index: SharedIndex,
     pub(crate) readiness: Readiness,
     pub(crate) metrics: GoDaemonMetrics,
-    /// Where the Go driver keeps its objects.
+    /// Namespaces in which the Go driver keeps its objects.
     pub(crate) namespaces: Vec<String>,
 }
 
-/// An event of the metadata of an object.
+/// A watch event of an object's metadata.
 type MetadataEvent = watcher::Result<Event<ObjectMeta>>;
 
-/// What a watch of the Go driver's objects tells.
+/// A watch event of the Go driver's objects.
 struct GoObjectEvent {
     kind: GoKind,
     namespace: String,
     event: MetadataEvent,
 }
 
-/// One run of it.
+/// One run of the remover.
 struct Run<'a> {
     remover: &'a GoDaemonRemover,
     events: SelectAll<BoxStream<'static, GoObjectEvent>>,
     /// The watch of claims.
     claims: Option<BoxStream<'static, MetadataEvent>>,
-    /// The allocated ones, while that watch lists.
+    /// The allocated claims, while that watch lists.
     allocated: BTreeSet<String>,
-    /// The watches that have not listed yet. Nothing is done before.
+    /// The watches that have not listed yet. Nothing is removed before.
     unlisted: HashSet<(GoKind, String)>,
     claims_listed: bool,
     daemons: GoDaemons,
@@ -137,7 +137,7 @@ impl GoDaemonRemover {
         run.forever().await;
     }
 
-    /// The lease is lost: nothing is watched any more.
+    /// Cleans up after the lease is lost: nothing is watched any more.
     pub(crate) fn stopped(&self) {
         for name in CONDITIONS {
             self.readiness.remove_condition(name);
@@ -154,7 +154,7 @@ impl Run<'_> {
             self.watch_claims();
             let due = wake_at(self.due());
             tokio::select! {
-                // What is known is heard before anything is removed.
+                // Pending events are handled before anything is removed.
                 biased;
                 Some(event) = self.events.next() => self.take(event),
                 event = next_of(&mut self.claims) => self.take_claim(event),
@@ -164,7 +164,7 @@ impl Run<'_> {
         }
     }
 
-    /// Watches the claims, or ends that watch.
+    /// Starts or ends the watch of claims.
     // req: MODE-35
     fn watch_claims(&mut self) {
         let wanted = self.unlisted.is_empty() && self.daemons.is_any();
@@ -274,7 +274,7 @@ impl Run<'_> {
     fn failed<'a>(&mut self, domains: impl IntoIterator<Item = &'a str>, err: &RequestError) {
         warn!(
             error = error_chain(err),
-            "what the Go driver's driver-managed mode has left is not removed yet; trying again"
+            "cannot remove leftovers of the Go driver's driver-managed mode; retrying"
         );
         self.daemons.failed(domains, Instant::now().into_std());
     }
@@ -293,8 +293,12 @@ impl Run<'_> {
             }
             let uid = event.domain();
             let Some(domain) = index.lock().domain(uid) else {
-                // There is nobody to tell.
-                info!(uid, ?event, "about a ComputeDomain that does not exist");
+                // There is no object for an event.
+                info!(
+                    uid,
+                    ?event,
+                    "Go driver's IMEX daemons of a ComputeDomain that does not exist"
+                );
                 continue;
             };
             match &event {
@@ -310,8 +314,8 @@ impl Run<'_> {
 }
 
 impl GoDaemonRemover {
-    /// Removes everything of one ComputeDomain. It may stop anywhere and begin anew: what is gone is no error, and the
-    /// template, for which the ComputeDomain is rejected, goes last.
+    /// Removes all objects of one ComputeDomain. Can stop anywhere and start over, because missing objects are no
+    /// error. The template goes last: while it exists, the ComputeDomain is rejected.
     // req: MODE-32
     async fn remove(&self, domain: &str, objects: &[GoObject]) -> Result<(), RequestError> {
         let (sets, templates): (Vec<_>, Vec<_>) = objects
@@ -358,7 +362,7 @@ where
     })
 }
 
-/// The event, unless it is an error: that is the readiness condition's, too.
+/// The event, unless it is an error; errors also go into the readiness condition.
 fn checked(what: &str, event: MetadataEvent) -> Option<Event<ObjectMeta>> {
     event
         .inspect_err(|err| warn!(what, error = error_chain(err), "watch failed; retrying"))

@@ -1,5 +1,5 @@
-//! Leader election over a `Lease` by client-go's rules, so that replicas of the Go driver's
-//! controller and of this one respect each other.
+//! Leader election over a `Lease` by client-go's rules, so that replicas of the Go driver's controller and of this
+//! one exclude each other.
 
 mod config;
 
@@ -25,17 +25,17 @@ pub(crate) struct Elector {
     leases: Api<Lease>,
     config: LeaseConfig,
     observed: Option<ObservedLease>,
-    /// The version of the lease that was read last.
+    /// Resource version of the lease as last read.
     version: u64,
     has_led: bool,
-    /// The API server has an older lease than before: etcd was restored from a snapshot. Watches that go on
-    /// from a version of before would deliver nothing until that version comes again.
+    /// The API server has an older lease than before: etcd was restored from a snapshot. Watches from an earlier
+    /// version would deliver nothing until the API server reaches that version again.
     is_rewound: bool,
     fence: Fence,
 }
 
-/// The lease as last read, and since when it has not changed, by our own clock: clocks of other
-/// machines are never compared with ours.
+/// The lease as last read, and the time since which it has not changed, by the local clock. Clocks of other machines
+/// are never compared with it.
 #[derive(Clone, Debug)]
 struct ObservedLease {
     lease: Lease,
@@ -47,7 +47,7 @@ struct ObservedLease {
 enum LeaseAction {
     /// There is no lease.
     Create,
-    /// We hold it.
+    /// This replica holds it.
     Renew,
     /// Its holder released it, or has not renewed it in time.
     Take,
@@ -84,8 +84,7 @@ fn decide(observed: Option<&ObservedLease>, identity: &str, now: Instant) -> Lea
     }
 }
 
-/// The lease that makes us the holder. The time of acquisition and the number of transitions change
-/// only if the holder does.
+/// Builds the lease that makes this replica the holder. Acquire time and transitions change only with the holder.
 fn held_lease(before: Option<&Lease>, config: &LeaseConfig, now: Timestamp) -> Lease {
     let spec = before
         .and_then(|lease| lease.spec.clone())
@@ -113,7 +112,7 @@ fn held_lease(before: Option<&Lease>, config: &LeaseConfig, now: Timestamp) -> L
     }
 }
 
-/// The lease without a holder, which the next candidate may take at once.
+/// Builds the lease without a holder, which the next candidate may take at once.
 fn released_lease(before: &Lease, config: &LeaseConfig, now: Timestamp) -> Lease {
     let transitions = before.spec.as_ref().and_then(|spec| spec.lease_transitions);
     Lease {
@@ -136,7 +135,7 @@ fn metadata(before: Option<&Lease>, config: &LeaseConfig) -> ObjectMeta {
             namespace: Some(config.namespace.clone()),
             ..ObjectMeta::default()
         },
-        // With its resource version, so that our write fails if somebody wrote since we read.
+        // With its resource version, so that the write fails if the lease has changed since the read.
         |lease| lease.metadata.clone(),
     )
 }
@@ -144,7 +143,7 @@ fn metadata(before: Option<&Lease>, config: &LeaseConfig) -> ObjectMeta {
 // === impl Elector ===
 
 impl Elector {
-    /// `fence` is open while we hold the lease.
+    /// `fence` is open while this replica holds the lease.
     pub(crate) fn new(client: Client, config: LeaseConfig, fence: Fence) -> Self {
         fence.close();
         Self {
@@ -158,7 +157,7 @@ impl Elector {
         }
     }
 
-    /// Returns once we hold the lease.
+    /// Returns once this replica holds the lease.
     pub(crate) async fn acquire(&mut self) {
         info!(
             lease = self.config.name,
@@ -178,7 +177,7 @@ impl Elector {
                 Ok(Err(err)) => debug!(error = error_chain(&err), "lease not acquired"),
                 Err(_) => debug!("lease not acquired in time"),
             }
-            // Not in step with other candidates: one would lose each time.
+            // Jitter: in step with other candidates, one would lose each time.
             sleep(
                 self.config
                     .retry_period
@@ -193,14 +192,14 @@ impl Elector {
         );
     }
 
-    /// Renews the lease until it is lost: taken by another replica, or not renewed within the renew
-    /// deadline, which ends before others may take it.
+    /// Renews the lease until it is lost: another replica took it, or it was not renewed within the renew deadline,
+    /// which ends before others may take it.
     // req: CD-31
     pub(crate) async fn renew_until_lost(&mut self) {
         let mut renewed = Instant::now();
         loop {
             sleep(self.config.retry_period).await;
-            // Taken before the request: other replicas count from when it arrives.
+            // Taken before the request: other replicas count from its arrival.
             let started = Instant::now();
             let remaining = self
                 .config
@@ -216,12 +215,15 @@ impl Elector {
                     renewed = started;
                 }
                 Ok(Ok(false)) => {
-                    warn!("the lease was taken by another replica");
+                    warn!("lease lost: another replica took it");
                     break;
                 }
-                Ok(Err(err)) => warn!(error = error_chain(&err), "lease not renewed"),
+                Ok(Err(err)) => warn!(
+                    error = error_chain(&err),
+                    "cannot renew the lease; retrying"
+                ),
                 Err(_) => {
-                    warn!("the lease could not be renewed in time");
+                    warn!("lease lost: not renewed within the deadline");
                     break;
                 }
             }
@@ -229,19 +231,18 @@ impl Elector {
         self.fence.close();
     }
 
-    /// Whether the API server has got an older state since this replica has led.
+    /// Whether the API server has returned to an older state since this replica first led.
     pub(crate) fn take_rewound(&mut self) -> bool {
         std::mem::take(&mut self.is_rewound)
     }
 
-    /// Others wait for the whole duration since they have seen our renewal, which was after it
-    /// `started`.
+    /// Opens the fence for the lease duration after `started`. Other replicas wait longer: from when they see the
+    /// renewal, which is after `started`.
     fn open_fence(&self, started: Instant) {
         self.fence.open_until(started + self.config.lease_duration);
     }
 
-    /// Releases the lease, so that another replica need not wait for it to expire. If this fails,
-    /// it does expire.
+    /// Releases the lease, so that another replica need not wait for its expiry. If this fails, it expires.
     pub(crate) async fn release(&mut self) {
         let Some(observed) = &self.observed else {
             return;
@@ -254,8 +255,8 @@ impl Elector {
         }
     }
 
-    /// Reads the lease, and writes it if it is ours or free. Returns whether we hold it now. A
-    /// conflict is an error like any other: the next attempt reads again.
+    /// Reads the lease, and writes it if it is ours or free. Returns whether this replica holds it now. A conflict is
+    /// an ordinary error: the next attempt reads again.
     async fn try_acquire_or_renew(&mut self, role: Role) -> Result<bool, kube::Error> {
         self.observe(self.leases.get_opt(&self.config.name).await?);
         let before = self.observed.as_ref().map(|observed| &observed.lease);
@@ -285,7 +286,7 @@ impl Elector {
             .await
     }
 
-    /// Remembers the lease. Its age starts again only if its holder or its times have changed.
+    /// Stores the lease. Its age restarts only if its spec has changed.
     fn observe(&mut self, lease: Option<Lease>) {
         let since = match (&self.observed, &lease) {
             (Some(observed), Some(lease)) if observed.lease.spec == lease.spec => observed.since,
@@ -298,7 +299,7 @@ impl Elector {
         self.observed = lease.map(|lease| ObservedLease { lease, since });
     }
 
-    /// The lease, for an event.
+    /// The lease as the object of an event.
     pub(crate) fn reference(&self) -> ObjectReference {
         let lease = self.observed.as_ref().map(|observed| &observed.lease);
         ObjectReference {
@@ -312,7 +313,7 @@ impl Elector {
     }
 }
 
-/// Reads and writes of one object are never answered from a cache, so that its versions only grow.
+/// Reads and writes of one object are never answered from a cache, so its versions only grow.
 fn version(lease: &Lease) -> Option<u64> {
     lease.metadata.resource_version.as_ref()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What the driver-managed mode of the Go driver has left: named at the start, never touched.
+//! Logs leftovers of the Go driver's driver-managed mode at start. They are never changed.
 
 use std::fmt;
 
@@ -16,15 +16,15 @@ use crate::reconcile::Context;
 /// How many objects of a kind are named.
 const NAMED: u32 = 10;
 
-/// Logs which objects of the driver-managed mode exist, and how to remove them. Daemons may still
-/// serve pods, so that is the operator's decision.
+/// Logs the objects of the driver-managed mode, and how to remove them. The administrator must decide, because
+/// daemons may still serve pods.
 // req: CD-17
 pub(crate) async fn report(client: &Client, context: &Context) {
     let templates = daemon_templates(context);
     if !templates.is_empty() {
         warn!(
             templates = templates.join(", "),
-            "ResourceClaimTemplates of the driver-managed mode exist: their ComputeDomains have the commands to remove them in their condition if --additional-namespaces (ADDITIONAL_NAMESPACES) names these namespaces"
+            "ResourceClaimTemplates of the driver-managed mode exist; the conditions of their ComputeDomains have the commands to remove them if --additional-namespaces (ADDITIONAL_NAMESPACES) names these namespaces"
         );
     }
     for namespace in &context.driver_namespaces {
@@ -33,7 +33,7 @@ pub(crate) async fn report(client: &Client, context: &Context) {
             warn!(
                 daemon_sets = names,
                 namespace,
-                "DaemonSets of the driver-managed mode exist; once no pod uses them: kubectl delete daemonset -n {namespace} -l {DOMAIN_LABEL} --wait=false, and remove their finalizer"
+                "DaemonSets of the driver-managed mode exist; once no pod uses them, run kubectl delete daemonset -n {namespace} -l {DOMAIN_LABEL} --wait=false and remove their finalizer"
             );
         }
     }
@@ -41,7 +41,7 @@ pub(crate) async fn report(client: &Client, context: &Context) {
     if let Some(names) = labelled(&api, "nodes").await {
         warn!(
             nodes = names,
-            "nodes have the label of the driver-managed mode, which has no meaning here: kubectl label nodes -l {DOMAIN_LABEL} {DOMAIN_LABEL}-"
+            "nodes have the label of the driver-managed mode, which is unused here; to remove it, run kubectl label nodes -l {DOMAIN_LABEL} {DOMAIN_LABEL}-"
         );
     }
 }
@@ -55,7 +55,7 @@ fn daemon_templates(context: &Context) -> Vec<String> {
         .collect()
 }
 
-/// The names of the labelled objects; `None` if there are none, or they cannot be listed.
+/// The names of the labelled objects; `None` if there are none, or the list fails.
 async fn labelled<K>(api: &Api<K>, kind: &str) -> Option<String>
 where
     K: Clone + fmt::Debug + DeserializeOwned,
@@ -79,7 +79,7 @@ where
             info!(
                 kind,
                 error = error_chain(&err),
-                "cannot look for leftovers of the driver-managed mode"
+                "cannot search for leftovers of the driver-managed mode"
             );
             None
         }

@@ -1,5 +1,5 @@
-//! The controller of `ComputeDomains`: creates a `ResourceClaimTemplate` for each, writes its status,
-//! and deletes the template with it.
+//! The controller of `ComputeDomains`: creates a `ResourceClaimTemplate` for each, writes its status, and deletes the
+//! template when the ComputeDomain is deleted.
 //!
 //! ```text
 //! args ─> run ─┬─ lease      leader election: of several replicas, only the leader reconciles;
@@ -11,32 +11,32 @@
 //!                └──────────── what responses say ────────┴─────────────┘
 //! ```
 //!
-//! A reconcile is for one UID: `compute-domain-core` decides on the next request, `api_client` makes
-//! it, the index learns what it changed. What has no event of its own to wait for is tried again:
-//! failures by `backoff`, templates that the API server refuses by `refusals`, fields that an older CRD
-//! lacks by `schema`. `reports` tells users, as events; `metrics` tells operators.
+//! A reconcile handles one UID: `compute-domain-core` decides on the next request, `api_client` sends it, and the
+//! index stores the result. Three modules schedule retries that no watch event triggers: `backoff` after failures,
+//! `refusals` for templates that the API server rejects, and `schema` for fields that an older CRD lacks. `reports`
+//! writes events for users; `metrics` is for administrators.
 //!
-//! What it costs the API server: a `ComputeDomain` three writes to create and three to delete, and an
-//! event each; none of it a list. Idle, three watches and the renewal of the lease. One that waits for
-//! somebody else's template name shares a fourth watch with all others that do, and reads the name
-//! once a minute; one whose template is refused tries once a minute.
+//! Cost for the API server: a `ComputeDomain` takes three writes to create and three to delete, one event each time,
+//! and no list. When idle, the controller has three watches and renews the lease. `ComputeDomains` whose template
+//! name is taken share a fourth watch, and each reads the name once a minute. A rejected template is retried once a
+//! minute.
 //!
-//! With `imex.isolation=channel`, a `ComputeDomain` costs two writes more, the Lease of its channel and the
-//! status that says which it is, and after its end two more, ten minutes apart: the release of the Lease
-//! and its deletion, each behind one read that shows that the `ComputeDomain` is gone. One more watch, of
-//! these Leases. Who waits for a channel asks nothing.
+//! With `imex.isolation=channel`, a `ComputeDomain` takes two more writes: the Lease of its channel, and the channel
+//! in the status. After its deletion, two more writes follow, ten minutes apart: the release of the Lease and its
+//! deletion, each after a read that confirms that the `ComputeDomain` is gone. There is one more watch, of these
+//! Leases. A `ComputeDomain` that waits for a channel causes no requests.
 //!
-//! `worker::claim_cliques` lists the claims of a domain after its nodes have reported prepared devices in
-//! them: one list, of 500 claims each page, for a burst of reports; of all domains, one at a time and ten
-//! a second at most. A claim without a report, or a domain without claims, costs none.
+//! `worker::claim_cliques` lists the claims of a domain after nodes have reported prepared devices in them: one list,
+//! in pages of 500 claims, per burst of reports. It lists one domain at a time, and at most ten per second. A claim
+//! without a report, or a domain without claims, causes no list.
 //!
-//! `node_labeler` runs beside the worker if the operator wants nodes to have a label for their NVLink
-//! clique. It is about nodes and `ResourceSlices`, and shares nothing with the rest but the lease.
+//! `node_labeler` runs beside the worker if nodes are to be labelled with their NVLink clique. It handles nodes and
+//! `ResourceSlices`, and shares only the lease with the rest.
 //!
-//! `clique_members` runs beside the worker where the driver runs one `nvidia-imex` on each node: it keeps the
-//! objects from which the daemons learn their peers. Like `node_labeler`, it shares nothing but the lease.
+//! `clique_members` runs beside the worker in driver-managed mode: it maintains the objects from which the IMEX
+//! daemons get their peers. Like `node_labeler`, it shares only the lease.
 //!
-//! Two subcommands are for the chart's Jobs and for scripts: `apply_crds` and `preflight`.
+//! The subcommands `apply_crds` and `preflight` are for the chart's Jobs and for scripts.
 //!
 //! Logs, health, the Kubernetes client and events come from `daemon-runtime`.
 

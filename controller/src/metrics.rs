@@ -16,15 +16,15 @@ use prometheus_client::registry::Registry;
 
 use crate::reconcile::{Now, SharedIndex};
 
-/// The Go driver's name. In spite of it, the metric is a count: of `ComputeDomains`, by status.
+/// The Go driver's name. Despite the name, the metric is a count of `ComputeDomains` by status.
 const DOMAINS: &str = "nvidia_dra_compute_domain_info";
 
 const CHANNELS: &str = "imex_dra_channels";
 
-/// From 1 ms, a reconcile without a request, to 30 s, one whose requests are all retried.
+/// From 1 ms for a reconcile without a request, to 30 s for one with only retried requests.
 const SECONDS: [f64; 10] = [0.001, 0.005, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 
-/// What the leader does. Cheap to clone; clones are the same metrics.
+/// Metrics of the leader. Cheap to clone; clones are the same metrics.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     duration: Histogram,
@@ -35,17 +35,16 @@ pub(crate) struct Metrics {
     split_domains: Gauge<i64, AtomicI64>,
 }
 
-/// Counts `ComputeDomains` in the index whenever the metrics are scraped, so that the numbers are right
-/// after a restart and after deletions.
+/// Counts `ComputeDomains` in the index at each scrape, so that the numbers are right after restarts and deletions.
 #[derive(Debug)]
 struct DomainCounts(SharedIndex);
 
-/// Counts the IMEX channels in the index, in the same way.
+/// Counts the IMEX channels in the index at each scrape.
 #[derive(Debug)]
 struct ChannelGauges(SharedIndex, Now);
 
 impl Metrics {
-    /// Registers the metrics that there are where every ComputeDomain has a channel of its own.
+    /// Registers the metrics of channels, if each ComputeDomain has its own.
     pub(crate) fn register_channels(registry: &mut Registry, index: SharedIndex, now: Now) {
         registry.register_collector(Box::new(ChannelGauges(index, now)));
     }
@@ -62,18 +61,18 @@ impl Metrics {
         };
         registry.register(
             "imex_dra_reconcile_duration_seconds",
-            "Time that one reconcile of a ComputeDomain took, requests included",
+            "Duration of one reconcile of a ComputeDomain, including its requests",
             metrics.duration.clone(),
         );
         // The library appends `_total`.
         registry.register(
             "imex_dra_reconcile_errors",
-            "Reconciles that failed and were tried again, by HTTP status or cause",
+            "Failed reconciles, which are retried, by HTTP status or cause",
             metrics.errors.clone(),
         );
         registry.register(
             "imex_dra_queue_depth",
-            "ComputeDomains that are being reconciled or are due",
+            "ComputeDomains that are due or being reconciled",
             metrics.queue_depth.clone(),
         );
         registry.register(
@@ -83,7 +82,7 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_shared_cliques",
-            "NVLink cliques in which more than one ComputeDomain without a channel of its own holds prepared claims",
+            "NVLink cliques in which more than one ComputeDomain without its own channel holds prepared claims",
             metrics.shared_cliques.clone(),
         );
         registry.register(
@@ -109,7 +108,7 @@ impl Metrics {
         self.queue_depth.set(gauge(depth));
     }
 
-    /// In how many cliques more than one domain holds claims, and how many domains do in more than one.
+    /// Sets the number of cliques with claims of several domains, and of domains with claims in several cliques.
     pub(crate) fn set_cliques(&self, shared: usize, split: usize) {
         self.shared_cliques.set(gauge(shared));
         self.split_domains.set(gauge(split));
@@ -142,7 +141,7 @@ impl Collector for ChannelGauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Self(index, now) = self;
         let counts = index.lock().channel_counts(now());
-        let help = "IMEX channels that a ComputeDomain has, that are free, and that are given to nobody because they were released a short time ago";
+        let help = "IMEX channels by state: used by a ComputeDomain, free, or cooling down after their release";
         let mut family = encoder.encode_descriptor(CHANNELS, help, None, MetricType::Gauge)?;
         for (state, count) in [
             ("used", counts.used),

@@ -1,16 +1,15 @@
-//! The namespaces of the driver, for the controller and for `preflight`.
+//! Options for the driver's namespaces, for the controller and `preflight`.
 
 use clap::Args as ClapArgs;
 
-/// Where the driver-managed mode of the Go driver keeps its objects, which are named if there are any
-/// left.
+/// Namespaces in which the Go driver's driver-managed mode keeps its objects. Leftovers there are reported.
 #[derive(ClapArgs, Clone, Debug)]
 pub(crate) struct NamespaceArgs {
     /// Namespace of this pod.
     #[arg(long = "namespace", env = "NAMESPACE", default_value = "default")]
     own: String,
-    /// Further namespaces in which the Go driver's controller has kept its objects: another one that
-    /// its chart was installed in, and its own additional namespaces.
+    /// Further namespaces in which the Go driver's controller has kept its objects: the namespace of its chart, if
+    /// different, and its additional namespaces.
     #[arg(
         long = "additional-namespaces",
         env = "ADDITIONAL_NAMESPACES",
@@ -22,12 +21,12 @@ pub(crate) struct NamespaceArgs {
 // === impl NamespaceArgs ===
 
 impl NamespaceArgs {
-    /// Where the Leases of channels are.
+    /// Namespace of this pod, which also has the Leases of channels.
     pub(crate) fn own(&self) -> &str {
         &self.own
     }
 
-    /// Each of them once.
+    /// All namespaces, each once.
     pub(crate) fn of_driver(&self) -> Vec<String> {
         let mut namespaces = self.additional.clone();
         namespaces.push(self.own.clone());

@@ -1,5 +1,5 @@
-//! What the leader does for nodes, beside its work for `ComputeDomains`: it keeps the label for their
-//! NVLink clique, and the pools of channels of cliques. Only if the operator has enabled the label.
+//! Maintains the nodes' labels with their NVLink clique, and the pools of the cliques' channels. Only the leader does
+//! this, and only if the label is enabled.
 //!
 //! ```text
 //! watch of the driver's slices ─┬─> NodeCliques ──> labels of nodes ──────┐
@@ -7,14 +7,14 @@
 //!                                        └─> GroupPools ──> ResourceSlices┘
 //! ```
 //!
-//! What it costs the API server: at the start a list of the labels of nodes and one of the driver's
-//! slices, 500 each; then a watch. A node whose label is right costs no request, and one whose slice comes
-//! and goes, as when its kubelet starts, one write that changes nothing. A pool costs two writes when its
-//! clique comes and two when it goes, and a list of all claims before; the first one also a list of all
-//! `ComputeDomains`. There is one request at a time, and there are at most 50 a second.
+//! Cost for the API server: one list of the nodes' labels and one of the driver's slices at start, in pages of 500;
+//! then a watch. A node with a correct label costs no request. A node whose slice is deleted and created again, as
+//! when its kubelet starts, costs one write that changes nothing. A pool costs two writes when its clique appears,
+//! and two when it disappears, after a list of all claims. The first pool also costs a list of all `ComputeDomains`.
+//! Requests are sent one at a time, at most 50 per second.
 //!
-//! The labels of nodes are listed again every ten minutes: no watch tells of one that somebody has
-//! removed, since one of all nodes would tell of every heartbeat.
+//! The nodes' labels are listed again every ten minutes, because no watch reports a removed label: a watch of all
+//! nodes would deliver every heartbeat.
 
 mod metrics;
 mod steps;
@@ -41,39 +41,38 @@ use crate::references::node_reference;
 use crate::wake::wake_at;
 use crate::watches::pauses;
 
-/// How long the labels of nodes are left alone after their list has failed.
+/// Pause after a failed list of the nodes' labels.
 const LIST_AGAIN: Duration = Duration::from_secs(5);
 
-/// After how long the labels are listed again; up to a quarter more or less.
+/// How often the labels are listed again; up to a quarter more or less.
 const LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
 
-/// The readiness conditions of the leader: the watch, the list of labels, and that no ComputeDomain has a
-/// channel of a group.
+/// The readiness conditions of the leader: the watch, the list of labels, and that no ComputeDomain has a channel of
+/// a group.
 const CONDITIONS: [&str; 3] = ["slices", "node-labels", "group-claims"];
 
-/// Keeps labels and pools. It can run several times, each time with a new watch.
+/// Maintains labels and pools. Can run several times, each time with a new watch.
 pub(crate) struct NodeLabeler {
     pub(crate) client: Client,
     pub(crate) api: ApiClient,
     pub(crate) events: Events,
     pub(crate) readiness: Readiness,
     pub(crate) metrics: CliqueMetrics,
-    /// The channels of each pool; empty: there are to be no pools.
+    /// The channels of each pool; empty if there should be no pools.
     pub(crate) channels: RangeInclusive<u32>,
-    /// Whether `ComputeDomains` have channels of their own, so that their Leases go when they do not use
-    /// them any more.
+    /// Whether `ComputeDomains` have their own channels, whose Leases are deleted after use.
     pub(crate) isolates: bool,
 }
 
 type Slices = BoxStream<'static, watcher::Result<Event<RawObject<ResourceSlice>>>>;
 
-/// One run of it.
+/// One run of the labeler.
 struct Run<'a> {
     keeper: &'a NodeLabeler,
     slices: Slices,
     /// Whether all slices were listed. Nothing is written before.
     listed: bool,
-    /// What the watch failed with last.
+    /// The last error of the watch.
     watch_error: Option<String>,
     nodes: NodeCliques,
     pools: GroupPools,
@@ -116,7 +115,7 @@ impl NodeLabeler {
         run.forever().await;
     }
 
-    /// The lease is lost: nothing is watched any more.
+    /// Cleans up after the lease is lost: nothing is watched any more.
     pub(crate) fn stopped(&self) {
         for name in CONDITIONS {
             self.readiness.remove_condition(name);
@@ -126,7 +125,7 @@ impl NodeLabeler {
 
     fn report_foreign_label(&self, name: &str, clique: &str) {
         let note = format!(
-            "the node is in NVLink clique {clique}, and its label {CLIQUE_LABEL} says otherwise: somebody else has written it (kubectl get node {name} --show-managed-fields -o yaml). Pods with a claim of a group of this clique are not placed here until it is removed"
+            "the node is in NVLink clique {clique}, but another field manager has set its label {CLIQUE_LABEL} to another value (kubectl get node {name} --show-managed-fields -o yaml). Pods with a group claim of this clique are not scheduled here until the label is removed"
         );
         warn!(node = name, "{note}");
         self.events
@@ -137,7 +136,7 @@ impl NodeLabeler {
         let CliqueChange { from, to } = change;
         let to = to.as_deref().unwrap_or("none");
         let note = format!(
-            "the node's NVLink clique has changed from {from} to {to}: its pods that have an IMEX channel no longer reach those of the former clique; end them, so that they are scheduled again"
+            "the node's NVLink clique has changed from {from} to {to}: its pods with an IMEX channel no longer reach pods of the former clique; delete them, so that they are scheduled again"
         );
         info!(node = name, "{note}");
         self.events
@@ -152,7 +151,7 @@ impl Run<'_> {
         loop {
             let due = wake_at(self.due());
             tokio::select! {
-                // What is known is heard before anything is written.
+                // Pending events are handled before anything is written.
                 biased;
                 Some(event) = self.slices.next() => self.take(event),
                 () = due => self.write_next().await,
@@ -168,7 +167,10 @@ impl Run<'_> {
                 let now = Instant::now().into_std();
                 self.nodes.labels_are(&labels, now);
             }
-            Err(err) => warn!(error = error_chain(&err), "the labels are looked at later"),
+            Err(err) => warn!(
+                error = error_chain(&err),
+                "cannot list the labels of nodes; retrying later"
+            ),
         }
     }
 
@@ -211,7 +213,7 @@ impl Run<'_> {
             }
         }
         for (clique, has_nodes) in self.nodes.take_changed() {
-            debug!(%clique, has_nodes, "an NVLink clique has come or gone");
+            debug!(%clique, has_nodes, "an NVLink clique got its first node or lost its last one");
             self.pools.set_wanted(&clique, has_nodes, now);
         }
         self.keeper.metrics.set_pools(self.pools.count());
@@ -245,11 +247,16 @@ fn next_look() -> Instant {
     Instant::now() + LOOK_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)
 }
 
-/// One that cannot be decoded is neither the plugin's nor ours.
+/// A slice that cannot be decoded is neither the plugin's nor ours.
 fn decoded(slice: RawObject<ResourceSlice>) -> Option<ResourceSlice> {
     let slice = slice.0;
     slice
-        .inspect_err(|invalid| debug!(error = invalid.error, "a ResourceSlice is not readable"))
+        .inspect_err(|invalid| {
+            debug!(
+                error = invalid.error,
+                "ResourceSlice cannot be decoded; ignored"
+            )
+        })
         .ok()
 }
 

@@ -1,5 +1,4 @@
-//! The subcommand `preflight`: whether what is about to happen to the driver breaks live
-//! `ComputeDomains`. It reads, and changes nothing.
+//! The subcommand `preflight`: checks whether a change of the driver breaks live `ComputeDomains`. Read-only.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -23,15 +22,15 @@ use crate::api_client::RawMetadata;
 use crate::namespace_args::NamespaceArgs;
 use crate::refused::{REFUSED, print};
 
-/// What is about to happen, and how the driver will run then.
+/// The planned change, and the settings after it.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct PreflightArgs {
-    /// What is about to happen.
+    /// The planned change.
     step: Step,
-    /// Say what is in the way, but exit with code 0.
+    /// Report obstacles, but exit with code 0.
     #[arg(long = "override")]
     overridden: bool,
-    /// How the answer is printed: as a sentence, or as a JSON object.
+    /// Output format: a sentence, or a JSON object.
     #[arg(long, default_value = "text")]
     output: Output,
     #[command(flatten)]
@@ -46,11 +45,11 @@ pub(crate) struct PreflightArgs {
 enum Step {
     /// The driver is installed, perhaps after another one.
     Install,
-    /// It is upgraded, perhaps to other settings.
+    /// The driver is upgraded, perhaps with other settings.
     Upgrade,
-    /// It is rolled back, perhaps to other settings.
+    /// The driver is rolled back, perhaps to other settings.
     Rollback,
-    /// It is uninstalled.
+    /// The driver is uninstalled.
     Uninstall,
 }
 
@@ -60,7 +59,7 @@ enum Output {
     Json,
 }
 
-/// Of a ComputeDomain only what is read: what others write into the rest must not hide it.
+/// The fields of a ComputeDomain that are read; invalid content elsewhere does not matter.
 #[derive(Deserialize)]
 struct Listed {
     metadata: ListedMetadata,
@@ -75,7 +74,7 @@ struct ListedMetadata {
     uid: String,
 }
 
-/// Prints the answer. Exit code 0 if nothing is in the way, or if that is overridden; 3 if something is.
+/// Prints the verdict. Exit code 0 without an obstacle or if it is overridden; 3 otherwise.
 pub(crate) async fn run(args: PreflightArgs) -> Result<ExitCode, StartError> {
     let PreflightArgs {
         step,
@@ -85,7 +84,7 @@ pub(crate) async fn run(args: PreflightArgs) -> Result<ExitCode, StartError> {
         imex,
         kube,
     } = args;
-    // The settings are those of a driver that is there no more.
+    // After an uninstallation, there are no settings.
     let settings = (step != Step::Uninstall)
         .then(|| imex.resolve())
         .transpose()?;
@@ -101,7 +100,7 @@ pub(crate) async fn run(args: PreflightArgs) -> Result<ExitCode, StartError> {
     let preflight = checked.await.map_err(|err| {
         StartError::new(
             &err,
-            "nothing was decided: try again when the API server answers and these objects may be listed",
+            "the check did not complete; try again when the API server is available and RBAC allows listing these objects",
         )
     })?;
     print(&match output {
@@ -123,7 +122,7 @@ pub(crate) struct ListError {
     source: kube::Error,
 }
 
-/// What is about to happen; without settings, an uninstallation.
+/// The planned change; without settings, an uninstallation.
 async fn change(
     client: &Client,
     namespace: &str,
@@ -145,7 +144,7 @@ async fn change(
     })
 }
 
-/// The mode of the installation that is there: in one of them, it has a `DaemonSet` of IMEX daemons.
+/// Mode of the present installation: only in driver-managed mode, it has a `DaemonSet` of IMEX daemons.
 async fn installed_mode(client: &Client, namespace: &str) -> Result<Mode, ListError> {
     let api: Api<DaemonSet> = Api::namespaced(client.clone(), namespace);
     let driver_managed = ListParams::default().labels(DRIVER_MANAGED_LABEL).limit(1);
@@ -161,8 +160,8 @@ async fn installed_mode(client: &Client, namespace: &str) -> Result<Mode, ListEr
     })
 }
 
-/// Reads what is there and decides. IMEX daemons of the Go driver in the namespaces `removed_in` are in the way of
-/// nothing: the controller removes them.
+/// Reads the objects and decides. IMEX daemons of the Go driver in the namespaces `removed_in` are no obstacle,
+/// because the controller removes them.
 // req: MODE-36
 async fn check(
     client: &Client,

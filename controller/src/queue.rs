@@ -1,4 +1,4 @@
-//! Which UIDs have to be reconciled, and when.
+//! Work queue of UIDs to reconcile.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use tokio::time::Instant;
 
 use crate::wake::wake_at;
 
-/// A queue of keys, each at most once: one that is added again keeps its place or gets an earlier
-/// one, and one that is added while it is being worked on comes back afterwards. So a key is never
-/// worked on twice at the same time, and no change is missed.
+/// A queue of keys, each at most once. A key that is added again keeps its place or gets an earlier one. A key that
+/// is added while it is running is queued again afterwards. So a key never runs twice at the same time, and no change
+/// is missed.
 ///
 /// Each key belongs to a tenant. Tenants take turns, one key each, however many keys one of them has.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    /// What is to be worked on now. No tenant is here without a key.
+    /// Keys due now. Every tenant here has at least one key.
     ready: HashMap<Tenant, VecDeque<Key>>,
-    /// How many keys are in `ready`.
+    /// Number of keys in `ready`.
     depth: usize,
     /// The tenants in `ready`, each once, the next one first.
     turns: VecDeque<Tenant>,
-    /// What waits for its time, the earliest first.
+    /// Delayed keys, earliest first.
     delayed: BTreeSet<(Instant, Key)>,
     entries: HashMap<Key, Entry>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Queue {
 /// A namespace. Keys that are added together share one string.
 type Tenant = Arc<str>;
 
-/// A key that is in the queue or being worked on.
+/// A key that is queued or running.
 #[derive(Debug)]
 struct Entry {
     tenant: Tenant,
@@ -42,13 +42,12 @@ enum Place {
     Ready,
     Delayed(Instant),
     Running,
-    /// It is being worked on, and was added since.
+    /// Running, and added again since.
     RunningAgain,
 }
 
 impl Queue {
-    /// Adds a key that is to be worked on now. One that is in the queue already, or being worked on,
-    /// keeps the tenant that it has.
+    /// Adds a key that is due now. A queued or running key keeps its tenant.
     pub(crate) fn add(&mut self, key: &Key, tenant: &str) {
         if self.entries.contains_key(key) {
             self.add_known(key);
@@ -89,7 +88,7 @@ impl Queue {
         self.depth += 1;
     }
 
-    /// The next key to work on, if there is one. It is being worked on until [`Queue::done`].
+    /// Takes the next key, if there is one. It is running until [`Queue::done`].
     // req: CD-29
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Key> {
         while let Some((at, key)) = self.delayed.first()
@@ -113,7 +112,7 @@ impl Queue {
         Some(key)
     }
 
-    /// The work on a key has ended. It comes back at `again`, or now if it was added meanwhile.
+    /// Ends the run of a key. It is queued again for `again`, or now if it was added meanwhile.
     pub(crate) fn done(&mut self, key: &Key, again: Option<Instant>) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -134,12 +133,12 @@ impl Queue {
         }
     }
 
-    /// Returns when a key that waits is due. For ever, if there is none.
+    /// Returns when a delayed key is due; never, if there is none.
     pub(crate) async fn wait(&self) {
         wake_at(self.delayed.first().map(|(at, _)| *at)).await;
     }
 
-    /// How many keys are to be worked on now. Those that wait for their time do not count.
+    /// Number of keys due now, without delayed ones.
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }

@@ -1,4 +1,4 @@
-//! One UID at a time: decide, make the request, learn what it changed, decide again.
+//! Reconciles one UID: decides, sends the request, stores the result, decides again.
 
 mod deletions;
 mod leases;
@@ -28,17 +28,17 @@ use crate::schema::Schema;
 use crate::stored_content::StoredContents;
 use crate::waiting::WaitingClaims;
 
-/// Upper bound of the requests in one reconcile. No ComputeDomain needs more than eleven; beyond
-/// this, another client reverts our changes, and the backoff keeps us from fighting at full speed.
+/// Maximum number of requests in one reconcile. No ComputeDomain needs more than eleven. Beyond this, another client
+/// reverts our changes, and the back-off limits the conflict.
 const MAX_REQUESTS: usize = 16;
 
-/// How long a domain that the API server has, but not the watch, is left alone.
+/// How long to wait for the watch if the API server already has a domain.
 const WATCH_LAG: Duration = Duration::from_secs(5);
 
-/// When a template that is not watched is looked at again.
+/// When an unwatched template is read again.
 const UNWATCHED_RETRY: Duration = Duration::from_secs(30);
 
-/// What all reconciles share.
+/// State shared by all reconciles.
 pub(crate) struct Context {
     pub(crate) api: ApiClient,
     pub(crate) reports: Reports,
@@ -47,47 +47,47 @@ pub(crate) struct Context {
     pub(crate) schema: Schema,
     pub(crate) stored: StoredContents,
     pub(crate) waiting: WaitingClaims,
-    /// The nodes of the domains, where the driver runs IMEX.
+    /// The nodes of the domains, in driver-managed mode.
     pub(crate) nodes: Arc<NodesOfDomains>,
-    /// UIDs of the templates from which our finalizer is being removed: the watch may tell that they are
-    /// gone before the response does.
+    /// UIDs of templates from which our finalizer is being removed: the watch may report their deletion before the
+    /// response arrives.
     pub(crate) releasing: Mutex<HashSet<Box<str>>>,
     /// Whether new templates share the nodes' devices.
     pub(crate) sharing: Sharing,
-    /// In which the driver-managed mode keeps its objects.
+    /// Namespaces in which the driver-managed mode keeps its objects.
     pub(crate) driver_namespaces: Vec<String>,
-    /// What time it is for the Leases of channels.
+    /// Clock for the Leases of channels.
     pub(crate) now: Now,
 }
 
-/// Tells the time.
+/// A clock.
 pub(crate) type Now = fn() -> Timestamp;
 
-/// The index, which the watches write and reconciles read. Never locked across a request. Cheap to
-/// clone; clones share it.
+/// The index. Watches write it and reconciles read it. Never locked across a request. Cheap to clone; clones share
+/// it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedIndex(Arc<Mutex<Index>>);
 
-/// Why a reconcile did not get to its end. It is retried.
+/// Why a reconcile did not finish. It is retried.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReconcileError {
     /// A request failed.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// A template stays, by the will of the API server.
+    /// The API server refused to delete or release a template.
     #[error(transparent)]
     Kept(#[from] Kept),
-    /// Every request succeeded, and another one was always needed.
-    #[error("still not done after {MAX_REQUESTS} requests: another client reverts the changes")]
+    /// Every request succeeded, but another one was always needed.
+    #[error("not finished after {MAX_REQUESTS} requests: another client reverts the changes")]
     TooManyRequests,
 }
 
-/// What a request leads to.
+/// How to continue after a request.
 #[derive(Clone, Copy, Debug)]
 enum Flow {
     /// Decide again.
     Continue,
-    /// Nothing more can be done before this time, or a change.
+    /// Nothing to do before this time, or a change.
     Stop(Option<Instant>),
 }
 
@@ -107,7 +107,7 @@ impl SharedIndex {
 // === impl ReconcileError ===
 
 impl ReconcileError {
-    /// A stable name of what went wrong, for metrics.
+    /// A stable name of the cause, for metrics.
     pub(crate) fn code(&self) -> String {
         match self {
             Self::Request(source) | Self::Kept(Kept { source, .. }) => source.code(),
@@ -119,8 +119,8 @@ impl ReconcileError {
 // === impl Context ===
 
 impl Context {
-    /// Reconciles one UID. Never twice at the same time for one. `failures` is how often it has
-    /// failed in a row. Returns when to do it again although nothing changes.
+    /// Reconciles one UID, never twice at the same time. `failures` is the number of consecutive failures. Returns
+    /// when to reconcile again even if nothing changes.
     pub(crate) async fn reconcile(
         &self,
         key: &Key,
@@ -179,7 +179,7 @@ impl Context {
         Err(ReconcileError::TooManyRequests)
     }
 
-    /// What is known of the domain's nodes.
+    /// The known nodes of the domain.
     fn nodes_of(&self, key: &Key, domain: Option<&Domain>) -> Nodes {
         let Some(domain) = domain else {
             return Nodes::Unmanaged;
@@ -188,7 +188,7 @@ impl Context {
         self.nodes.of(key, has_claims)
     }
 
-    /// Before the template goes: who deletes a domain that is in use learns of it.
+    /// Reported before the template is deleted, to warn the user who deletes a domain in use.
     // req: CD-21
     fn report_claims_in_use(&self, domain: &Domain) {
         let index = self.index.lock();
@@ -203,7 +203,7 @@ impl Context {
                 | Rejection::TemplateChanged { .. }
                 | Rejection::ChannelRefused { .. },
             ) => self.refusals.retry_at(key),
-            // Its status is not written, so that only an event reports it.
+            // The status cannot be written, so only an event reports it.
             Outcome::Rejected(rejection @ Rejection::Unreadable { .. }) => {
                 if let Some(domain) = &observed.domain {
                     let report = Admission::Rejected(rejection).into();
@@ -216,14 +216,14 @@ impl Context {
                 None
             }
             Outcome::Blocked(template) => {
-                debug!(%template, "others keep it");
+                debug!(%template, "other finalizers keep the template");
                 None
             }
         }
     }
 }
 
-/// No watch tells when a template without its label changes.
+/// No watch reports changes of a template without its label.
 fn unwatched_retry(findings: &Findings) -> Option<Instant> {
     let unwatched = findings.unlabelled.is_some();
     unwatched.then(|| Instant::now() + UNWATCHED_RETRY)

@@ -1,8 +1,8 @@
-//! What events are about.
+//! The objects of events.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-/// The node as kubelet names it in its events: by its name in place of the UID.
+/// A Node as in kubelet's events: with the name as its UID.
 pub(crate) fn node_reference(node: &str) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),
@@ -13,7 +13,7 @@ pub(crate) fn node_reference(node: &str) -> ObjectReference {
     }
 }
 
-/// A `ComputeDomainClique`; the UID may be empty: it does not exist.
+/// A `ComputeDomainClique`; the UID is empty if it does not exist.
 pub(crate) fn clique_reference(namespace: &str, clique: &str, uid: &str) -> ObjectReference {
     ObjectReference {
         api_version: Some(compute_domain_api::names::API_VERSION.to_owned()),

@@ -1,4 +1,4 @@
-//! Which templates the API server does not let us create, and why.
+//! Templates that the API server rejects, and why.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,17 +12,17 @@ use tokio::time::Instant;
 use crate::api_client::RequestError;
 use crate::backoff::{delay_after, jittered};
 
-/// After how many failures in a row an error that may pass is reported as a refusal.
+/// Number of consecutive failures after which a transient error is reported as a refusal.
 const PASSING_FAILURES: u32 = 3;
 
-/// The shortest pause before a refused request is made again: nothing tells us when a quota, a policy
-/// or a webhook changes. It doubles up to a minute.
+/// Shortest pause before a rejected request is retried. Nothing signals when a quota, policy or webhook changes. The
+/// pause doubles up to [`LAST_RETRY`].
 const FIRST_RETRY: Duration = Duration::from_secs(2);
 
-/// The longest.
+/// Longest pause.
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
-/// The templates that cannot be created at the moment, by the UID of their ComputeDomain.
+/// Templates that cannot be created now, by the UID of their ComputeDomain.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     state: Mutex<State>,
@@ -31,9 +31,9 @@ pub(crate) struct Refusals {
 #[derive(Debug, Default)]
 struct State {
     by_key: HashMap<Key, Refusal>,
-    /// The `ComputeDomains` whose turn it is to take a name that has become free.
+    /// `ComputeDomains` with a handover of a free name.
     turns: HashMap<Key, Handover>,
-    /// The place of who waits next.
+    /// The next place in the order of waiting.
     next_place: u64,
 }
 
@@ -43,22 +43,21 @@ struct Refusal {
     namespace: Box<str>,
     count: u32,
     retry_at: Instant,
-    /// Its place among those that wait for the same name: the lowest has waited longest.
+    /// Place among the refusals that wait for the same name: the lowest has waited longest.
     place: u64,
 }
 
-/// A name has become free, and one of those that wait for it is to take it. It ends with the next
-/// reconcile of that ComputeDomain.
+/// A free name that is reserved for one waiting ComputeDomain, until the end of its next reconcile.
 #[derive(Clone, Debug)]
 struct Handover {
     name: TakenName,
     place: u64,
-    /// Whether a reconcile has started since. One that was running before may have read the name
-    /// when it was still taken.
+    /// Whether a reconcile has started since. A reconcile that was already running may have read the name when it was
+    /// still taken.
     started: bool,
 }
 
-/// The name of a template, which several `ComputeDomains` want.
+/// A template name that several `ComputeDomains` want.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TakenName {
     pub(crate) namespace: Box<str>,
@@ -66,25 +65,24 @@ pub(crate) struct TakenName {
 }
 
 impl Refusals {
-    /// Why the template cannot be created; `None` if it has not been tried, or is to be tried again.
+    /// Why the template cannot be created; `None` if it has not been tried, or is to be retried.
     pub(crate) fn current(&self, key: &Key) -> Option<Rejection> {
         let state = self.lock();
         let refusal = state.by_key.get(key)?;
         (Instant::now() < refusal.retry_at).then(|| refusal.rejection.clone())
     }
 
-    /// When the template is to be tried again.
+    /// When the template is to be retried.
     pub(crate) fn retry_at(&self, key: &Key) -> Option<Instant> {
         Some(self.lock().by_key.get(key)?.retry_at)
     }
 
-    /// Whether the last attempt found the name taken: then reading is enough to see whether it
-    /// still is.
+    /// Whether the last attempt found the name taken. Then a read suffices to check whether it still is.
     pub(crate) fn is_name_taken(&self, key: &Key) -> bool {
         self.is_last(key, |it| matches!(it, Rejection::NameTaken { .. }))
     }
 
-    /// Whether the last template was changed by somebody when it was created.
+    /// Whether another client changed the last template when it was created.
     pub(crate) fn is_changed(&self, key: &Key) -> bool {
         self.is_last(key, |it| matches!(it, Rejection::TemplateChanged { .. }))
     }
@@ -95,7 +93,7 @@ impl Refusals {
         last.is_some_and(|last| is(&last.rejection))
     }
 
-    /// The template could not be created.
+    /// Records that the template could not be created.
     pub(crate) fn record(&self, key: &Key, namespace: &str, rejection: Rejection) {
         let mut state = self.lock();
         let before = state.by_key.get(key);
@@ -110,7 +108,7 @@ impl Refusals {
         };
         let name = refusal.taken_name();
         match before {
-            // It goes on waiting.
+            // It keeps its place.
             Some(before) if before.taken_name() == name => refusal.place = before.place,
             _ => state.next_place += 1,
         }
@@ -118,7 +116,7 @@ impl Refusals {
             && name.as_ref() == Some(&handover.name)
         {
             if handover.started {
-                // Whoever has the name by now gives the next turn, when its template goes.
+                // The present owner of the name causes the next handover when its template is deleted.
                 state.turns.remove(key);
             } else {
                 refusal.retry_at = Instant::now();
@@ -127,14 +125,14 @@ impl Refusals {
         state.by_key.insert(key.clone(), refusal);
     }
 
-    /// The template is there as it should be, or the ComputeDomain is gone.
+    /// Clears the refusal: the template exists as desired, or the ComputeDomain is deleted.
     // req: CD-20
     pub(crate) fn forget(&self, key: &Key) {
         self.lock().by_key.remove(key);
     }
 
-    /// A template of this name is gone: of those that want it, the one that has waited longest is to
-    /// try again. Returns its key.
+    /// A template of this name is deleted. Returns the key of the ComputeDomain that has waited longest for the name,
+    /// which is to retry.
     // req: CD-12
     pub(crate) fn name_is_free(&self, name: &TakenName) -> Option<Key> {
         self.lock().offer_handover(name, 0)
@@ -147,9 +145,8 @@ impl Refusals {
         }
     }
 
-    /// The reconcile has ended, or was put off. If it was this ComputeDomain's turn to take a name
-    /// and `has_taken` denies that it has, the turn goes to the next one that waits, whose key is
-    /// returned.
+    /// The reconcile has ended, or was postponed. If this ComputeDomain had a handover and `has_taken` is false, the
+    /// name goes to the next one that waits, whose key is returned.
     pub(crate) fn end_handover(
         &self,
         key: &Key,
@@ -166,7 +163,7 @@ impl Refusals {
         state.offer_handover(&handover.name, handover.place + 1)
     }
 
-    /// Any name may have become free unseen. Returns the keys that are to be tried again.
+    /// Any name may have become free unnoticed. Returns the keys to retry.
     pub(crate) fn names_may_be_free(&self) -> Vec<Key> {
         let now = Instant::now();
         let mut keys = Vec::new();
@@ -193,7 +190,7 @@ impl Refusals {
 // === impl State ===
 
 impl State {
-    /// Gives a turn to the first that waits for the name, from this place on.
+    /// Hands the name over to the first refusal that waits for it, from this place on.
     fn offer_handover(&mut self, name: &TakenName, from: u64) -> Option<Key> {
         let waits = |refusal: &Refusal| refusal.place >= from && refusal.waits_for(name);
         let waiting = self.by_key.iter_mut().filter(|(_, refusal)| waits(refusal));
@@ -223,7 +220,7 @@ impl Refusal {
         **name == *free.name && self.namespace == free.namespace
     }
 
-    /// The name that it waits for, if it does.
+    /// The taken name for which it waits, if any.
     fn taken_name(&self) -> Option<TakenName> {
         let Rejection::NameTaken { name, .. } = &self.rejection else {
             return None;
@@ -235,8 +232,8 @@ impl Refusal {
     }
 }
 
-/// What the API server says if it refuses the request itself, rather than failing to answer. `failures`
-/// is how often it has failed in a row: a webhook that is down looks like a server that is.
+/// The API server's message if it rejects the request itself, rather than failing to answer. `failures` is the number
+/// of consecutive failures: an unavailable webhook looks like an unavailable API server.
 // req: CD-14
 pub(crate) fn refusal_in(error: &RequestError, failures: u32) -> Option<String> {
     let lasting = |status: &Status| matches!(status.code, 400 | 403 | 405 | 413 | 422);

@@ -1,10 +1,10 @@
-//! How a subcommand answers a script.
+//! Exit code and output of subcommands.
 
 use std::io::Write as _;
 
 use daemon_runtime::StartError;
 
-/// The exit code of a subcommand that could decide, and decided no. That it could not, is code 1.
+/// Exit code of a subcommand that decided against it. A failure to decide is code 1.
 pub(crate) const REFUSED: u8 = 3;
 
 /// Prints a line on standard output.

@@ -1,4 +1,4 @@
-//! What users and operators are told about a ComputeDomain, as events and in the log.
+//! Reports about `ComputeDomains`, as events and in the log.
 
 use compute_domain_api::names::API_VERSION;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ impl Reports {
         Self { events }
     }
 
-    /// The status says this now.
+    /// Reports a new status.
     pub(crate) fn admission(&self, domain: &Domain, report: &Report) {
         let admission = &report.admission;
         let (reason, message) = (admission.reason(), report.message());
@@ -38,17 +38,18 @@ impl Reports {
         }
     }
 
-    /// The controller begins again, since the API server has an older state than before. `lease`: its own.
+    /// The controller starts over, because the API server has an older state than before. `lease`: the controller's
+    /// own.
     pub(crate) fn history_lost(&self, lease: &ObjectReference) {
-        let note = "the API server has an older version of this Lease than before, as after etcd was restored from a snapshot; the controller forgets what it knew and lists everything again";
+        let note = "the API server has an older version of this Lease than before, as if etcd was restored from a snapshot; the controller drops its cache and lists all objects again";
         warn!("{note}");
         self.events.warning(lease, "HistoryLost", "Restart", note);
     }
 
-    /// The Lease of the domain's channel was lost, and is created again.
+    /// The Lease of the domain's channel was lost and is created again.
     pub(crate) fn channel_rebuilt(&self, domain: &Domain, number: u32) {
         let note = format!(
-            "the Lease of IMEX channel {number} was missing and was created again from the status; who deletes Leases of channels may give one to two ComputeDomains, so no new one is given for 10 minutes"
+            "the Lease of IMEX channel {number} was missing and was created again from the status; deleting Leases of channels can assign one channel to two ComputeDomains, so no channel is assigned for 10 minutes"
         );
         warn!("{note}");
         let object = reference(domain);
@@ -56,8 +57,8 @@ impl Reports {
             .warning(&object, "ChannelRebuilt", "Assign", &note);
     }
 
-    /// The domain is being deleted, and claims of it exist: pods that use them keep their channel
-    /// until they end, and pods that are still to start do not get one.
+    /// The domain is being deleted while claims of it exist. Pods that use them keep their channel until they end;
+    /// pods that have not started do not get one.
     pub(crate) fn claims_in_use<'a>(&self, domain: &Domain, claims: impl Iterator<Item = &'a str>) {
         let claims: Vec<_> = claims.collect();
         if claims.is_empty() {
@@ -65,7 +66,7 @@ impl Reports {
         }
         let named = enumerate(&claims);
         let note = format!(
-            "deleted while ResourceClaims of it exist: {named}; running pods keep their channel, pods that have not started will not get one"
+            "deleted while its ResourceClaims exist: {named}; running pods keep their channel, new pods do not get one"
         );
         warn!("{note}");
         let object = reference(domain);
@@ -81,7 +82,7 @@ impl Reports {
             .warning(&object, "NodesWithoutClique", "Schedule", &note);
     }
 
-    /// These others hold prepared claims in these cliques, too.
+    /// These other domains hold prepared claims in the same cliques.
     pub(crate) fn clique_shared(
         &self,
         domain: &Domain,
@@ -90,7 +91,7 @@ impl Reports {
     ) {
         let (cliques, others) = (enumerate(cliques), enumerate(others));
         let note = format!(
-            "prepared claims in NVLink clique {cliques}, where {others} has some, too: without a channel of their own (imex.isolation=none, or the condition NotIsolated) all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; if they must be, run them one after the other, or keep their pods in different cliques by a node selector"
+            "has prepared claims in NVLink clique {cliques}, where {others} also has some: without their own channels (imex.isolation=none, or the condition NotIsolated) all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; to isolate them, run them one after the other, or keep their pods in different cliques with a node selector"
         );
         warn!(domain = name(domain), "{note}");
         let object = reference(domain);
@@ -102,7 +103,7 @@ impl Reports {
     pub(crate) fn cliques_split(&self, domain: &Domain, cliques: &BTreeSet<Clique>) {
         let (count, named) = (cliques.len(), enumerate(cliques));
         let note = format!(
-            "prepared claims in {count} NVLink cliques: {named}; there is no NVLink between cliques, so pods in different ones cannot share GPU memory over IMEX; if they must, keep the pods of the ComputeDomain in one clique by a node selector"
+            "has prepared claims in {count} NVLink cliques: {named}; there is no NVLink between cliques, so pods in different cliques cannot share GPU memory over IMEX; if they must, keep the pods of the ComputeDomain in one clique with a node selector"
         );
         warn!(domain = name(domain), "{note}");
         let object = reference(domain);
@@ -110,10 +111,10 @@ impl Reports {
             .warning(&object, "CliquesSplit", "Prepare", &note);
     }
 
-    /// The template is not what it should be, and is replaced.
+    /// The template differs from the desired one, and is replaced.
     pub(crate) fn repair(&self, domain: &Domain, template: &TemplateRef) {
         let note = format!(
-            "{template} asks for something else than the ComputeDomain needs, or has lost its label; it is deleted and created again"
+            "{template} does not match the ComputeDomain, or has lost its label; it is deleted and created again"
         );
         warn!("{note}");
         let object = reference(domain);
@@ -121,48 +122,48 @@ impl Reports {
             .warning(&object, "TemplateRepaired", "Repair", &note);
     }
 
-    /// The template of a spec that was replaced goes.
+    /// The template of a replaced spec is deleted.
     pub(crate) fn former(&self, domain: &Domain, template: &TemplateRef) {
-        let note = format!("{template} is being deleted: the spec names another one now");
+        let note = format!("{template} is being deleted: spec now names another one");
         info!("{note}");
         let object = reference(domain);
         self.events
             .normal(&object, "FormerTemplateDeleted", "Replace", &note);
     }
 
-    /// Another controller than ours writes.
+    /// Another controller also writes.
     pub(crate) fn second_controller(&self, domain: &Domain) {
-        let note = "another controller of ComputeDomains writes, too, as the Go driver's does; the two undo each other's work: run only one (helm list -A, chart dra-driver-nvidia-gpu with resources.computeDomains.enabled=false)";
+        let note = "another controller, such as the Go driver's, also reconciles ComputeDomains, and the two revert each other's changes; run only one (helm list -A; for the chart dra-driver-nvidia-gpu, set resources.computeDomains.enabled=false)";
         warn!(domain = %name(domain), "{note}");
         let object = reference(domain);
         self.events
             .warning(&object, "SecondController", "Admit", note);
     }
 
-    /// The IMEX daemons that the Go driver runs for the domain stay: these claims are allocated.
+    /// The Go driver's IMEX daemons of the domain are kept while these claims are allocated.
     pub(crate) fn go_daemons_in_use(&self, domain: &Domain, claims: &[String]) {
         let named = enumerate(claims);
         let note = format!(
-            "the IMEX daemons of NVIDIA's driver stay until its pods have ended: claims are allocated: {named}; no further pod of it starts before, so suspend the job if it starts pods again"
+            "the IMEX daemons of NVIDIA's driver are kept until the ComputeDomain's pods end, because claims are allocated: {named}; until then none of its new pods starts, so suspend the job if it restarts pods"
         );
         info!(domain = name(domain), "{note}");
         let object = reference(domain);
         self.events.normal(&object, "GoDaemonsInUse", "Move", &note);
     }
 
-    /// They are gone.
+    /// The Go driver's IMEX daemons are removed.
     pub(crate) fn go_daemons_removed(&self, domain: &Domain) {
-        let note = "the IMEX daemons of NVIDIA's driver are removed, no claim is allocated: this driver's serve it from now on";
+        let note = "no claim is allocated any more, so the IMEX daemons of NVIDIA's driver were removed; this driver's daemons serve the ComputeDomain from now on";
         info!(domain = name(domain), "{note}");
         let object = reference(domain);
         self.events
             .normal(&object, "GoDaemonsRemoved", "Move", note);
     }
 
-    /// They have come back.
+    /// The Go driver's IMEX daemons were created again.
     pub(crate) fn go_daemons_came_back(&self, domain: &Domain, object: &str) {
         let note = format!(
-            "{object} has come back within ten minutes, and is left alone for as long: does the Go driver's controller run? Switch ComputeDomains off there (resources.computeDomains.enabled=false)"
+            "{object} was created again within ten minutes after its removal, so the Go driver's controller probably runs; it is removed again after ten minutes; disable ComputeDomains in the Go driver (resources.computeDomains.enabled=false)"
         );
         warn!(domain = name(domain), "{note}");
         let about = reference(domain);
@@ -172,15 +173,15 @@ impl Reports {
 
     /// Requests for the domain keep failing.
     pub(crate) fn keeps_failing(&self, domain: &Domain, error: &str) {
-        let note = format!("requests of the controller keep failing: {error}; they are made again");
+        let note = format!("the controller's requests keep failing and are retried: {error}");
         let object = reference(domain);
         self.events
             .warning(&object, "ReconcileFailed", "Reconcile", &note);
     }
 
-    /// Requests for a template whose domain is gone keep failing.
+    /// Requests for a template of a deleted domain keep failing.
     pub(crate) fn keeps_failing_for(&self, template: &TemplateRef, error: &str) {
-        let note = format!("its ComputeDomain is gone, but it cannot be removed: {error}");
+        let note = format!("cannot remove the template of a deleted ComputeDomain: {error}");
         let object = ObjectReference {
             api_version: Some("resource.k8s.io/v1".to_owned()),
             kind: Some("ResourceClaimTemplate".to_owned()),
@@ -194,7 +195,7 @@ impl Reports {
     }
 }
 
-/// The first few, and how many more there are.
+/// The first few, and the number of the others.
 pub(crate) fn enumerate<T: AsRef<str>>(
     all: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
 ) -> String {

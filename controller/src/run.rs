@@ -30,10 +30,9 @@ use crate::waiting::WaitingClaims;
 use crate::worker::Worker;
 use crate::{apply_crds, preflight};
 
-/// Runs a subcommand, or else the controller until a signal ends it.
+/// Runs a subcommand, or otherwise the controller until a signal ends it.
 ///
-/// # Errors
-/// Only for what a person has to change: see [`StartError`].
+/// # Errors Only errors that the administrator must fix: see [`StartError`].
 pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
     let Args {
         pod_name,
@@ -53,7 +52,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         Some(Command::Preflight(args)) => return preflight::run(*args).await,
         None => {}
     }
-    // Every configuration error is found before the first log line.
+    // All configuration errors are found before the first log line.
     let settings = imex.resolve()?;
     let label_nodes = clique_label.resolve(&settings)?;
     let lease = LeaseConfig::new(leader_election, &pod_name)
@@ -155,7 +154,7 @@ fn go_daemon_remover(
     }
 }
 
-/// What reconciles share.
+/// Creates the state that reconciles share.
 fn context(
     api: ApiClient,
     reports: Reports,
@@ -179,16 +178,16 @@ fn context(
     }
 }
 
-/// The metrics, by whose they are.
+/// Metrics, grouped by owner.
 pub(crate) struct AllMetrics {
     pub(crate) controller: Metrics,
     pub(crate) cliques: CliqueMetrics,
-    /// Of the members of cliques, and of the Go driver's daemons.
+    /// For the members of cliques, and for the Go driver's daemons.
     pub(crate) driver_managed: Option<(MemberMetrics, GoDaemonMetrics)>,
 }
 
-/// All metrics but those of conditions, which the server adds. With `isolates`, those of the channels, too, and
-/// with `runs_daemons` those of the driver-managed mode.
+/// Registers all metrics except conditions, which the server adds. `isolates` adds those of channels, and
+/// `runs_daemons` those of driver-managed mode.
 pub(crate) fn register_metrics(
     index: &SharedIndex,
     isolates: bool,
@@ -214,9 +213,8 @@ pub(crate) fn register_metrics(
     (registry, metrics)
 }
 
-/// Reconciles only while holding the lease, and releases it at the end. When the lease is lost, the
-/// process stays and becomes a candidate again: an API server that is down takes the lease of every
-/// leader.
+/// Reconciles only while holding the lease, and releases it at the end. When the lease is lost, the process keeps
+/// running as a candidate: an unavailable API server makes every leader lose its lease.
 pub(crate) async fn run_while_leader(elector: &mut Elector, worker: &Worker) {
     let shutdown = &worker.shutdown;
     while shutdown
@@ -230,7 +228,7 @@ pub(crate) async fn run_while_leader(elector: &mut Elector, worker: &Worker) {
         }
         tokio::select! {
             () = worker.run() => return elector.release().await,
-            // This drops the worker's requests: none is sent once another replica may lead.
+            // This cancels the worker's requests: none is sent once another replica may lead.
             () = elector.renew_until_lost() => {}
         }
         worker.metrics.set_leader(false);
@@ -239,7 +237,7 @@ pub(crate) async fn run_while_leader(elector: &mut Elector, worker: &Worker) {
 }
 
 fn print_crd(kind: CrdKind) -> Result<ExitCode, StartError> {
-    let hint = "report this as a bug: the program contains the CustomResourceDefinition";
+    let hint = "this is a bug; please report it with this log";
     let yaml = serde_saphyr::to_string(&kind.crd()).map_err(|err| StartError::new(&err, hint))?;
     std::io::stdout()
         .write_all(yaml.as_bytes())

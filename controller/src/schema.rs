@@ -1,4 +1,4 @@
-//! Which fields the CRD on the API server has.
+//! Fields of the CRD on the API server.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,8 +8,8 @@ use tracing::{info, warn};
 
 use crate::api_client::RequestError;
 
-/// The fields of the status that can be written, as far as the API server has shown. Helm installs a
-/// CRD once and never replaces it, so it may be that of the Go driver's chart.
+/// The status fields that the API server is known to store. Helm installs a CRD once and never replaces it, so it may
+/// be that of the Go driver's chart.
 #[derive(Debug)]
 pub(crate) struct Schema {
     current: Mutex<StatusSchema>,
@@ -35,19 +35,18 @@ impl Schema {
         self.current() != StatusSchema::FULL
     }
 
-    /// Whether it was tried whether there is a field for the channel.
+    /// Whether the field for the channel was probed.
     pub(crate) fn is_channel_tried(&self) -> bool {
         self.channel_tried.load(Ordering::Relaxed)
     }
 
-    /// It was.
+    /// Records that the field for the channel was probed.
     pub(crate) fn set_channel_tried(&self) {
         self.channel_tried.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a status could not be written because the CRD lacks a field of it. Such fields are
-    /// left out from now on. The API server answers 500 (kubernetes/kubernetes#139253), so the
-    /// message has to tell.
+    /// Whether a status write failed because the CRD lacks a field. Such fields are left out from now on. The API
+    /// server answers 500 (kubernetes/kubernetes#139253), so the message decides.
     // req: CD-3
     pub(crate) fn learn_from(&self, error: &RequestError) -> bool {
         let Some(status) = error.status() else {
@@ -63,20 +62,20 @@ impl Schema {
             channel: before.channel && reduced.channel,
         };
         self.set(reduced);
-        // Once, though the API server names one field after the other.
+        // Logged once, though the API server names one field after the other.
         if before == StatusSchema::FULL {
             warn!(
-                "the CustomResourceDefinition of ComputeDomains on the API server is an older one: the status is written without the fields that it lacks (conditions, observedGeneration, channel); apply the one of this chart (crd/), nothing else has to follow"
+                "the CustomResourceDefinition of ComputeDomains on the API server is older; the status is written without the fields that it lacks (conditions, observedGeneration, channel); to fix this, apply the one of this chart (crd/)"
             );
         }
-        // Another request may have been on its way with the fields that are known to be missing now.
+        // Another request may have been sent with these fields before they were known to be missing.
         true
     }
 
     /// The CRD has every field.
     pub(crate) fn set_full(&self) {
         if self.is_reduced() {
-            info!("the ComputeDomain CRD has every field of the status now");
+            info!("the ComputeDomain CRD has all status fields now");
         }
         self.set(StatusSchema::FULL);
     }

@@ -1,4 +1,4 @@
-//! What the API server makes of the templates that we create.
+//! Cache of how the API server stores the controller's templates.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,28 +7,26 @@ use std::time::Duration;
 use compute_domain_core::{Content, Domain};
 use tokio::time::Instant;
 
-/// For how long an answer counts. The API server may be replaced by one of another version, which
-/// leaves out other fields: then repairs go on for this long at most.
+/// How long a result is valid. Another version of the API server may drop other fields; then unnecessary repairs
+/// continue for this long at most.
 const VALID: Duration = Duration::from_secs(60);
 
-/// What the API server stores for a template of ours, by allocation mode: an older one leaves out
-/// fields that it does not know. A template that differs from what we send is compared with it, or it
-/// would be repaired for ever.
+/// How the API server stores our templates, by allocation mode: an older one drops unknown fields. A template that
+/// differs from what was sent is compared with this; otherwise it would be repaired forever.
 #[derive(Debug, Default)]
 pub(crate) struct StoredContents {
     by_mode: Mutex<HashMap<String, (Content, Instant)>>,
 }
 
 impl StoredContents {
-    /// What is stored for a domain with this allocation mode; `None` if the API server has to be
-    /// asked.
+    /// The stored content for a domain with this allocation mode; `None` if it must be requested.
     pub(crate) fn get(&self, domain: &Domain) -> Option<Content> {
         let by_mode = self.by_mode.lock().unwrap_or_else(PoisonError::into_inner);
         let (content, at) = by_mode.get(domain.allocation_mode()?.as_str())?;
         (at.elapsed() < VALID).then_some(*content)
     }
 
-    /// The API server has told.
+    /// Stores the API server's answer.
     pub(crate) fn set(&self, domain: &Domain, content: Content) {
         let Some(mode) = domain.allocation_mode() else {
             return;

@@ -1,4 +1,4 @@
-//! A controller that runs in a test, and what it meets there.
+//! A controller that runs in a test, and its environment.
 
 pub(crate) mod logs;
 pub(crate) mod nodes;
@@ -33,7 +33,7 @@ use crate::stored_content::StoredContents;
 use crate::waiting::WaitingClaims;
 use crate::worker::Worker;
 
-/// Where the driver-managed mode keeps its objects.
+/// Namespace in which the driver-managed mode keeps its objects.
 pub(crate) const DRIVER_NAMESPACE: &str = "nvidia";
 
 /// The parts of a controller, as the program makes them.
@@ -41,7 +41,7 @@ pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) ->
     mk_worker_with(api, fence, registry, None)
 }
 
-/// So that every ComputeDomain gets a channel of its own, if there are channels.
+/// Like [`mk_worker`]; with channels, each ComputeDomain gets its own.
 pub(crate) fn mk_worker_with(
     api: &FakeApi,
     fence: Fence,
@@ -81,7 +81,7 @@ pub(crate) fn mk_worker_with(
     }
 }
 
-/// The time by the clock that tests pause.
+/// The time by the paused clock of tests.
 pub(crate) fn now() -> Timestamp {
     static START: OnceLock<Instant> = OnceLock::new();
     let start: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
@@ -89,7 +89,7 @@ pub(crate) fn now() -> Timestamp {
     start + passed
 }
 
-/// A controller that runs.
+/// A running controller.
 pub(crate) struct Controller {
     api: FakeApi,
     pub(crate) readiness: Readiness,
@@ -126,12 +126,12 @@ impl Controller {
         Self::start_as(api, lease, None, |_| {})
     }
 
-    /// Starts one that gives every domain a channel of its own, of this many less one.
+    /// Starts one that gives each domain its own channel, of `count` less one.
     pub(crate) fn start_with_channels(api: &FakeApi, count: u32) -> Self {
         Self::start_as(api, None, Some(count), |_| {})
     }
 
-    /// Starts one that does so while it has the lease.
+    /// Starts one with channels that reconciles while it has the lease.
     pub(crate) fn start_candidate_with_channels(api: &FakeApi, identity: &str, count: u32) -> Self {
         let lease = Some(mk_lease_config(identity));
         Self::start_as(api, lease, Some(count), |_| {})
@@ -167,8 +167,8 @@ impl Controller {
         }
     }
 
-    /// Waits until everything that existed is known, and the requests of the start are made. Forgets
-    /// these.
+    /// Waits until all existing objects are known and the initial requests are made. Clears
+    /// the recorded requests.
     pub(crate) async fn settle(&self) {
         self.api
             .until("the controller has started", |api| {
@@ -179,7 +179,7 @@ impl Controller {
         self.api.forget_requests();
     }
 
-    /// Ends it as SIGTERM does. Returns how long that took.
+    /// Stops it as SIGTERM does. Returns how long that took.
     pub(crate) async fn stop(self) -> Duration {
         let started = Instant::now();
         self.shutdown.cancel();
@@ -187,13 +187,13 @@ impl Controller {
         started.elapsed()
     }
 
-    /// Ends it as SIGKILL does.
+    /// Stops it as SIGKILL does.
     pub(crate) async fn kill(self) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
     }
 
-    /// What `/metrics` says.
+    /// The text of `/metrics`.
     pub(crate) fn metrics(&self) -> String {
         scrape(&self.registry)
     }

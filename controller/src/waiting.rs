@@ -1,9 +1,9 @@
-//! Which `ComputeDomains` have claims that wait to be allocated, and for how long. Only with
-//! `imex.withoutClique=taint`, under which a pod may wait for a node without being told why.
+//! `ComputeDomains` with claims that wait for allocation, and for how long. Only used with
+//! `imex.withoutClique=taint`, where a pod may wait for a node without seeing a reason.
 //!
-//! A claim waits from the moment in which the watch tells of it. That it is allocated is known by the
-//! finalizer that the scheduler sets just before it writes the allocation, and which goes with the
-//! allocation: so the metadata, which are watched anyway, are enough.
+//! A claim waits from its first watch event. The scheduler sets a finalizer just before it writes the allocation, and
+//! the finalizer is removed with the allocation. So the metadata, which are watched anyway, show whether a claim is
+//! allocated.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,14 +15,14 @@ use tokio::time::Instant;
 
 use crate::wake::wake_at;
 
-/// After how long the domain is told. The scheduler needs seconds for the pods of a large job.
+/// How long a claim waits before its domain gets a condition. The scheduler needs seconds for the pods of a large
+/// job.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// How long a count of the nodes is good for other domains, too: a thousand of them that wait cost one
-/// list.
+/// How long a count of the nodes is reused: a thousand waiting domains cost one list.
 pub(crate) const COUNT_IS_GOOD: Duration = Duration::from_secs(30);
 
-/// The finalizer of claims that are allocated, or are about to be.
+/// Finalizer of claims that are allocated or about to be.
 const ALLOCATED_FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 /// Whether the scheduler has allocated a device for the claim, or is about to.
@@ -31,7 +31,7 @@ pub(crate) fn is_allocated(claim: &ObjectMeta) -> bool {
     finalizers.into_iter().any(|it| it == ALLOCATED_FINALIZER)
 }
 
-/// The claims that wait. It knows of none, for good, unless it is enabled.
+/// The waiting claims; always empty if disabled.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingClaims {
     enabled: bool,
@@ -42,20 +42,20 @@ pub(crate) struct WaitingClaims {
 #[derive(Debug, Default)]
 struct State {
     domains: HashMap<Place, Claims>,
-    /// When a domain is due to be told, the earliest first.
+    /// When domains are due, earliest first.
     due: BTreeSet<(Instant, Place)>,
     listing: Listing,
 }
 
-/// The UID of a domain and a namespace: anybody can make a claim with the label of a domain, and those
-/// in other namespaces than its own are not its claims.
+/// The UID of a domain and a namespace. Anyone can create a claim with a domain's label; claims outside the domain's
+/// namespace are not its claims.
 type Place = (Key, Box<str>);
 
-/// The claims of one place that wait, by name; at least one.
+/// The waiting claims of one place, by name; at least one.
 #[derive(Debug, Default)]
 struct Claims {
     since: HashMap<Box<str>, Instant>,
-    /// What the nodes were like when one had waited long.
+    /// The node count when a claim had waited long.
     counted: Option<NodeCount>,
 }
 
@@ -65,14 +65,14 @@ enum Listing {
     #[default]
     Never,
     Done,
-    /// The watch lists again: these wait. Whether all had been known before.
+    /// The watch lists again: the claims that wait so far, and whether all claims were known before.
     Again(HashSet<(Key, ClaimName)>, bool),
 }
 
 // === impl WaitingClaims ===
 
 impl WaitingClaims {
-    /// Knows of no claim yet, or, unless it is enabled, ever.
+    /// Creates an empty set, which stays empty unless enabled.
     pub(crate) fn new(enabled: bool) -> Self {
         Self {
             enabled,
@@ -80,7 +80,7 @@ impl WaitingClaims {
         }
     }
 
-    /// Forgets everything: the watches begin anew.
+    /// Drops the state, because the watches start over.
     pub(crate) fn clear(&self) {
         *self.state() = State::default();
     }
@@ -92,7 +92,7 @@ impl WaitingClaims {
         state.listing = Listing::Again(HashSet::new(), known);
     }
 
-    /// The watch has listed all claims: the others do not wait any more.
+    /// The watch has listed all claims. Claims that it did not list no longer wait.
     pub(crate) fn finish(&self) {
         let mut state = self.state();
         if let Listing::Again(waiting, _) = std::mem::replace(&mut state.listing, Listing::Done) {
@@ -106,7 +106,7 @@ impl WaitingClaims {
         }
     }
 
-    /// The watch has a claim of this domain. Returns whether it was the last one that waited.
+    /// The watch reports a claim of this domain. Returns whether it was the last one that waited.
     pub(crate) fn apply(&self, key: &Key, claim: &ClaimName, is_allocated: bool) -> bool {
         if is_allocated {
             return self.remove(key, claim);
@@ -130,7 +130,7 @@ impl WaitingClaims {
         false
     }
 
-    /// The claim does not wait any more. Returns whether it was the last one that did.
+    /// The claim no longer waits. Returns whether it was the last one that did.
     pub(crate) fn remove(&self, key: &Key, claim: &ClaimName) -> bool {
         let mut state = self.state();
         let (namespace, name) = claim;
@@ -146,7 +146,7 @@ impl WaitingClaims {
         is_last
     }
 
-    /// What is known of the claims of this domain, in its namespace.
+    /// The wait state of this domain's claims in its namespace.
     pub(crate) fn of(&self, key: &Key, namespace: &str) -> Waiting {
         let state = self.state();
         let place = (key.clone(), namespace.into());
@@ -162,13 +162,13 @@ impl WaitingClaims {
         }
     }
 
-    /// Returns when a domain is due to be told. For ever, if none is.
+    /// Returns when a domain is due; never, if none is.
     pub(crate) async fn wait(&self) {
         let first = self.state().due.first().map(|(at, _)| *at);
         wake_at(first).await;
     }
 
-    /// The domains of which a claim has waited long since the last call.
+    /// The domains with a claim that has waited long since the last call.
     pub(crate) fn take_due(&self) -> Vec<Key> {
         let now = Instant::now();
         let mut state = self.state();
@@ -178,7 +178,7 @@ impl WaitingClaims {
                 state.due.insert((at, place));
                 break;
             }
-            // The one that it was about may have been allocated meanwhile.
+            // The claim that made it due may have been allocated meanwhile.
             match state.domains.get(&place).and_then(Claims::oldest) {
                 Some(since) if since + LONG > now => {
                     state.due.insert((since + LONG, place));
@@ -190,8 +190,7 @@ impl WaitingClaims {
         due
     }
 
-    /// Counts the nodes with `count` for this domain, unless somebody just has. If that fails, it is
-    /// tried again after a while.
+    /// Counts the nodes with `count` for this domain, or reuses a recent count. A failed count is retried later.
     pub(crate) async fn count<E>(
         &self,
         key: &Key,

@@ -1,7 +1,6 @@
-//! The watches: one of `ComputeDomains`, one of templates and one of claims with the label of a
-//! ComputeDomain; where every ComputeDomain has a channel of its own, one of the channels' Leases. While a
-//! ComputeDomain waits for the name of somebody else's template, also one of templates without the
-//! label.
+//! The watches: of `ComputeDomains`, of templates and claims with the label of a ComputeDomain, and, if each
+//! ComputeDomain has its own channel, of the channels' Leases. While a template name that a ComputeDomain needs is
+//! taken, templates without the label are watched, too.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,11 +17,11 @@ use kube::{Api, Client};
 
 use crate::api_client::{RawDomain, RawLease, RawMetadata, RawTemplate};
 
-/// Something that a watch tells, or why it cannot at the moment.
+/// An event or error of a watch.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "there is one at a time, on its way from the watch to the index"
+    reason = "only one exists at a time, on its way from the watch to the index"
 )]
 pub(crate) enum WatchEvent {
     Domain(watcher::Result<watcher::Event<RawDomain>>),
@@ -34,8 +33,7 @@ pub(crate) enum WatchEvent {
     Lease(watcher::Result<watcher::Event<RawLease>>),
 }
 
-/// Everything that is watched. A watch that fails is made again, for ever; its readiness condition
-/// has the reason.
+/// All watches. A failed watch is retried without limit; its readiness condition has the reason.
 pub(crate) struct Watches {
     client: Client,
     events: SelectAll<BoxStream<'static, WatchEvent>>,
@@ -45,12 +43,12 @@ pub(crate) struct Watches {
 /// The readiness conditions of the watches.
 pub(crate) const CONDITIONS: [&str; 4] = ["compute-domains", "templates", "claims", CHANNELS];
 
-/// That of the watch which there is only where every ComputeDomain has a channel of its own.
+/// Condition of the watch that exists only if each ComputeDomain has its own channel.
 const CHANNELS: &str = "channels";
 
 impl Watches {
-    /// Starts the watches. Their conditions are not met before they have listed. `channels`: where
-    /// their Leases are, if they are to be watched.
+    /// Starts the watches. Their conditions are met once they have listed. `channels`: the namespace of the Leases,
+    /// if they are watched.
     pub(crate) fn start(client: &Client, readiness: &Readiness, channels: Option<&str>) -> Self {
         let observed =
             |name| observe_watch(client, &readiness.add_condition(name, "not listed yet"));
@@ -81,8 +79,8 @@ impl Watches {
         }
     }
 
-    /// Watches the templates without the label, or ends that watch. Nothing is kept of them: it is
-    /// about the moment in which a name becomes free.
+    /// Starts or ends the watch of templates without the label. Nothing is stored: it only detects when a name
+    /// becomes free.
     pub(crate) fn watch_other_templates(&mut self, wanted: bool) {
         if wanted == self.other_templates.is_some() {
             return;
@@ -111,8 +109,8 @@ impl Stream for Watches {
     }
 }
 
-/// One client may well ask more often than kube's default, which is up to a minute, and two in a row if the
-/// server has lost its history during an outage.
+/// Back-off of watches. A single client may retry more often than kube's default, which is up to a minute, and two in
+/// a row if the server has lost its history during an outage.
 pub(crate) fn pauses() -> WatchPauses {
     WatchPauses::up_to(Duration::from_secs(2))
 }

@@ -1,5 +1,5 @@
-//! The loop of the leader: what the watches tell goes into the index and the queue; what is in the
-//! queue is reconciled, several UIDs at the same time.
+//! The leader's loop: watch events go into the index and the queue; queued UIDs are reconciled, several at the same
+//! time.
 
 mod claim_cliques;
 mod cliques;
@@ -40,35 +40,35 @@ use crate::reports::name;
 use crate::wake::wake_at;
 use crate::watches::{CONDITIONS, Watches};
 
-/// How many UIDs are reconciled at the same time: enough to keep an API server busy, whose latency is
-/// a few milliseconds, and few enough to leave it to others.
+/// Number of concurrent reconciles: enough to use an API server with a latency of a few milliseconds, and few enough
+/// to leave capacity for other clients.
 const CONCURRENCY: usize = 16;
 
-/// How long a shutdown waits for running reconciles. What is cut short is done by the next leader.
+/// How long a shutdown waits for running reconciles. The next leader finishes what is cut off.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
 
-/// How often an older CRD is tried again with all fields.
+/// How often the full status is tried again with an older CRD.
 const SCHEMA_PROBE: Duration = Duration::from_secs(20);
 
-/// After how many failures in a row an event says so.
+/// Number of consecutive failures after which an event is written.
 const REPORTED_FAILURES: u32 = 4;
 
-/// Watches and reconciles. It can run several times, each time with new watches.
+/// Watches and reconciles. Can run several times, each time with new watches.
 pub(crate) struct Worker {
     pub(crate) client: Client,
     pub(crate) context: Context,
-    /// Labels nodes, if the operator wants that.
+    /// Labels nodes, if enabled.
     pub(crate) node_labeler: Option<NodeLabeler>,
-    /// Keeps the members of cliques, where the driver runs the IMEX daemons.
+    /// Maintains the members of cliques, in driver-managed mode.
     pub(crate) member_keeper: Option<MemberKeeper>,
-    /// Removes those that the Go driver has run, there.
+    /// Removes IMEX daemons of the Go driver, in driver-managed mode.
     pub(crate) go_daemon_remover: Option<GoDaemonRemover>,
     pub(crate) metrics: Metrics,
     pub(crate) readiness: Readiness,
     pub(crate) shutdown: CancellationToken,
-    /// Where the Leases of channels are, if every ComputeDomain has its own.
+    /// Namespace of the channels' Leases, if each ComputeDomain has its own channel.
     pub(crate) channels: Option<String>,
-    /// Whether claims of groups are switched on, whose channels `ComputeDomains` are never given.
+    /// Whether group claims are enabled. Their channels are never assigned to `ComputeDomains`.
     pub(crate) group_claims: bool,
 }
 
@@ -82,15 +82,15 @@ struct Run<'a> {
     cliques: ClaimCliques,
     group_numbers: GroupNumbers,
     jobs: FuturesUnordered<BoxFuture<'a, Finished>>,
-    /// What has still to be listed. Nothing is reconciled before: a template that is not known yet would
-    /// be created again, and a channel given twice.
+    /// Objects still to be listed. Nothing is reconciled before: an unknown template would be created again, and a
+    /// channel assigned twice.
     unlisted: Unlisted,
-    /// When an older CRD is tried again; `None` while it is not known to be older.
+    /// When an older CRD is probed again; `None` if it is not known to be older.
     probe_at: Option<Instant>,
     log: ErrorLog,
 }
 
-/// What has still to be listed since the start.
+/// Objects still to be listed since the start.
 #[derive(Debug)]
 struct Unlisted(BTreeSet<Watched>);
 
@@ -103,7 +103,7 @@ enum Watched {
     GroupNumbers,
 }
 
-/// What one of the jobs has done.
+/// The result of a job.
 enum Finished {
     Reconciled {
         key: Key,
@@ -112,7 +112,7 @@ enum Finished {
     },
     /// Whether the CRD has every field.
     Probed(bool),
-    /// The leftovers of the driver-managed mode were looked for.
+    /// The search for leftovers of the Go driver's driver-managed mode is done.
     Looked,
     LostLabel(lost_labels::Done),
     Cliques(claim_cliques::Listed),
@@ -153,7 +153,7 @@ impl Worker {
     /// Never ends.
     async fn keep_members(&self) {
         match &self.member_keeper {
-            // It is large, and the host-managed mode does without.
+            // Boxed because it is large and unused in host-managed mode.
             Some(keeper) => Box::pin(keeper.run()).await,
             None => std::future::pending().await,
         }
@@ -162,13 +162,13 @@ impl Worker {
     /// Never ends.
     async fn remove_go_daemons(&self) {
         match &self.go_daemon_remover {
-            // It is large, and few have it.
+            // Boxed because it is large and rarely used.
             Some(remover) => Box::pin(remover.run()).await,
             None => std::future::pending().await,
         }
     }
 
-    /// The lease is lost: nothing is watched any more.
+    /// Cleans up after the lease is lost: nothing is watched any more.
     pub(crate) fn stopped(&self) {
         if let Some(remover) = &self.go_daemon_remover {
             remover.stopped();
@@ -330,7 +330,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns when the key is tried again.
+    /// Returns when the key is retried.
     fn failed(&mut self, key: &Key, err: &ReconcileError) -> Instant {
         let Worker {
             context, metrics, ..
@@ -387,20 +387,20 @@ impl<'a> Run<'a> {
             };
             let tried = context.api.try_status(&domain, schema).await;
             if let Err(err) = &tried {
-                debug!(error = error_chain(err), "the CRD is still an older one");
+                debug!(error = error_chain(err), "the CRD is still older");
             }
             Finished::Probed(tried.is_ok())
         };
         self.jobs.push(probe.boxed());
     }
 
-    /// Everything that existed at the start is known.
+    /// All objects that existed at the start are known.
     fn all_listed(&mut self) {
         self.add_all();
         self.check_reported_nodes();
         let context = &self.worker.context;
         let client = self.worker.client.clone();
-        // Otherwise they are removed.
+        // Otherwise the remover handles them.
         if self.worker.go_daemon_remover.is_none() {
             let look = async move {
                 leftovers::report(&client, context).await;
@@ -419,7 +419,7 @@ fn is_deleting(domain: Option<&Domain>) -> bool {
 // === impl Unlisted ===
 
 impl Unlisted {
-    /// Only for a channel it matters which claims there are.
+    /// Claims matter only for channels.
     fn new(has_channels: bool, looks_at_groups: bool) -> Self {
         let of_channels = [Watched::Claims, Watched::Leases];
         let of_channels = of_channels.into_iter().filter(|_| has_channels);
@@ -433,7 +433,7 @@ impl Unlisted {
         )
     }
 
-    /// A watch has listed everything. Returns whether it was the last that had to.
+    /// A watch has completed its list. Returns whether it was the last one.
     fn listed(&mut self, which: Watched) -> bool {
         self.0.remove(&which) && self.0.is_empty()
     }

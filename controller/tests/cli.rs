@@ -1,5 +1,5 @@
-//! The program's command line, as a person or a chart meets it. The table of modes is in the tests of
-//! `compute-domain-api`, which run this program, too.
+//! The program's command line, for users and the chart. The table of modes is in the tests of `compute-domain-api`,
+//! which run this program, too.
 
 #![expect(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ fn run(args: &[&str], env: &[(&str, &str)]) -> Output {
         .unwrap()
 }
 
-/// Exit code 1 and one line on stderr, which is returned.
+/// Checks for exit code 1 and one line on stderr. Returns the line.
 fn refusal(args: &[&str], env: &[(&str, &str)]) -> String {
     let output = run(args, env);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -34,7 +34,7 @@ fn refusal(args: &[&str], env: &[(&str, &str)]) -> String {
 fn a_configuration_error_is_one_line_that_names_the_fix() {
     let gate = "--feature-gates=HostManagedIMEX=true";
     for (args, env, parts) in [
-        // By environment, as the chart does it; flags are in the table of modes.
+        // By environment, as in the chart; flags are in the table of modes.
         (
             &[][..],
             &[("IMEX_MODE", "hostManaged")][..],
@@ -56,7 +56,7 @@ fn a_configuration_error_is_one_line_that_names_the_fix() {
         (
             &[gate, "--leader-election-enabled"],
             &[],
-            ["needs the pod's name", "POD_NAME"],
+            ["requires the pod's name", "POD_NAME"],
         ),
         (
             &[
@@ -102,7 +102,7 @@ fn help_and_version_succeed() {
 
 // req: CD-1
 #[test]
-fn the_crds_that_the_chart_ships_are_those_that_the_program_prints() {
+fn the_crds_of_the_chart_are_those_that_the_program_prints() {
     for kind in ["domains", "cliques"] {
         let output = run(&["crd", kind], &[]);
         assert_eq!(output.status.code(), Some(0));
@@ -125,14 +125,14 @@ fn the_crds_that_the_chart_ships_are_those_that_the_program_prints() {
 }
 
 #[test]
-fn a_subcommand_that_cannot_ask_the_api_server_has_decided_nothing() {
+fn a_subcommand_without_api_server_gives_no_verdict() {
     for args in [
         &["apply-crds", "--kubeconfig=/nonexistent"][..],
         &["preflight", "uninstall", "--kubeconfig=/nonexistent"],
     ] {
         assert!(refusal(args, &[]).contains("/nonexistent"));
     }
-    // What an uninstalled driver isolated is no matter, but what an upgraded one will is.
+    // An uninstallation does not check the settings; an upgrade does.
     let host_managed = [("IMEX_MODE", "hostManaged")];
     let upgrade = refusal(&["preflight", "upgrade"], &host_managed);
     assert!(upgrade.contains("HostManagedIMEX"), "{upgrade}");

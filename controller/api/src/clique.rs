@@ -1,10 +1,9 @@
-//! The `ComputeDomainClique` custom resource: the members of one NVLink clique, as their IMEX daemons
-//! have to know each other.
+//! The `ComputeDomainClique` custom resource: the members of one NVLink clique, whose IMEX daemons are peers.
 //!
-//! Fields are those of the Go driver's CRD, where its daemons write them, one object for each
-//! `ComputeDomain` and clique. Here the controller alone writes one object for each clique, which all
-//! `ComputeDomains` share; it has the label [`DRIVER_MANAGED_LABEL`](crate::driver_managed::DRIVER_MANAGED_LABEL). The fields that
-//! the Go driver lacks are optional: its objects can be read, too.
+//! Fields are those of the Go driver's CRD. There, the daemons write one object for each `ComputeDomain` and clique.
+//! Here, only the controller writes one object for each clique, which all `ComputeDomains` share and which has the
+//! label [`DRIVER_MANAGED_LABEL`](crate::driver_managed::DRIVER_MANAGED_LABEL). Fields that the Go driver lacks are
+//! optional, so its objects can be read, too.
 
 #![expect(
     unreachable_pub,
@@ -39,28 +38,28 @@ use crate::driver_managed::NameScheme;
 #[serde(rename_all = "camelCase")]
 #[schemars(description = "The IMEX daemons of one NVLink clique")]
 pub struct ComputeDomainCliqueRoot {
-    /// Its members.
+    /// daemons are the members of the clique.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["nodeName".into()]))]
     pub daemons: Vec<CliqueDaemon>,
-    /// How many lines the node list of each daemon has: members have indices below it. Daemons whose
-    /// lists differ refuse each other, so it changes only while no daemon of the clique runs.
+    /// listLength is the number of lines in each daemon's node list; all indices are below it. Daemons with different
+    /// lists reject each other, so it changes only while no daemon of the clique runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "length_schema")]
     pub list_length: Option<u32>,
-    /// How many members it has.
+    /// memberCount is the number of members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "count_schema")]
     pub member_count: Option<u32>,
-    /// How many of them are ready.
+    /// readyCount is the number of ready members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "count_schema")]
     pub ready_count: Option<u32>,
-    /// Free indices that are still reserved: no member gets one within five minutes of `since`.
+    /// freed are unused indices that stay reserved until five minutes after `since`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["index".into()]))]
     pub freed: Vec<FreedIndex>,
-    /// How the names in the node list are made. Changes as `listLength` does.
+    /// nameScheme is the format of the host names in the node list. Changes only while no daemon of the clique runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "scheme_schema")]
     pub name_scheme: Option<NameScheme>,
@@ -70,48 +69,48 @@ pub struct ComputeDomainCliqueRoot {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CliqueDaemon {
-    /// Name of its node.
+    /// nodeName is the name of the Node.
     pub node_name: String,
-    /// Address of its daemon: its pod's. Empty while there is no pod with an address.
+    /// ipAddress is the address of the daemon's pod. Empty while there is no pod with an address.
     pub ip_address: String,
-    /// `CLUSTER-UUID.CLIQUE-ID`.
+    /// cliqueID is the clique, `CLUSTER-UUID.CLIQUE-ID`.
     #[serde(rename = "cliqueID")]
     pub clique_id: String,
-    /// Its line in the node list, from 0 on; it never changes while the Node object lives.
+    /// index is the member's line in the node list, from 0 on. It never changes while the Node object exists.
     #[serde(default)]
     #[schemars(schema_with = "integer_schema")]
     pub index: i64,
-    /// Whether its daemon is ready.
+    /// status says whether the daemon is ready.
     #[serde(default)]
     #[schemars(schema_with = "state_schema")]
     pub status: ComputeDomainState,
-    /// UID of the Node object. A node of the same name with another UID is another member.
+    /// nodeUID is the UID of the Node. A Node of the same name with another UID is another member.
     #[serde(default, rename = "nodeUID", skip_serializing_if = "String::is_empty")]
     pub node_uid: String,
-    /// UID of the daemon's pod, whose address this is. Empty without one.
+    /// podUID is the UID of the daemon's pod at `ipAddress`. Empty without one.
     #[serde(default, rename = "podUID", skip_serializing_if = "String::is_empty")]
     pub pod_uid: String,
-    /// Address of the machine on which its daemon runs, or ran last: the pod's `hostIP`. A Node that is
-    /// registered again at this address is the same machine and keeps the index.
+    /// hostIP is the address of the host on which the daemon runs or last ran: the pod's `hostIP`. A Node that is
+    /// registered again with this address is the same machine and keeps the index.
     #[serde(default, rename = "hostIP", skip_serializing_if = "String::is_empty")]
     pub host_ip: String,
-    /// Since when no daemon and no `ResourceSlice` of the node are known, in RFC 3339. Empty: they are.
+    /// absentSince is the time since which the node has neither daemon nor `ResourceSlice`, in RFC 3339; else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub absent_since: String,
-    /// The UID of the daemon pod that is to be replaced: this one withdraws its readiness, so that the
-    /// node prepares no further claim. Empty: none is.
+    /// draining is the UID of the daemon pod to be replaced. That daemon reports not ready, so that the node prepares
+    /// no new claims. Empty if no pod is to be replaced.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub draining: String,
 }
 
-/// A free index that is still reserved.
+/// An unused index that is still reserved.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FreedIndex {
-    /// The index.
+    /// index is the reserved index.
     #[schemars(schema_with = "integer_schema")]
     pub index: i64,
-    /// Since when no daemon with this index is known, in RFC 3339.
+    /// since is the time since which no daemon has the index, in RFC 3339.
     pub since: String,
 }
 
@@ -139,8 +138,8 @@ mod tests {
         let crd = json!(ComputeDomainClique::crd());
         let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let page = format!(
-            "# ComputeDomainClique\n\n`{}`, namespaced, in the driver's namespace; its name is the clique's, and its short name for \
-             kubectl `{}`. {}, which the controller alone writes. It has neither spec nor status.\n\n## Fields\n\n{}",
+            "# ComputeDomainClique\n\n`{}`, namespaced, in the driver's namespace, named after its clique; short name for \
+             kubectl: `{}`. {}; only the controller writes it. It has neither spec nor status.\n\n## Fields\n\n{}",
             crate::names::API_VERSION,
             crd["spec"]["names"]["shortNames"][0].as_str().unwrap(),
             schema["description"].as_str().unwrap(),

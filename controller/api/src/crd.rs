@@ -1,12 +1,11 @@
 //! The `ComputeDomain` custom resource.
 //!
-//! Fields, defaults and the immutability rule are those of the Go driver's CRD, of which
-//! `fixtures/computedomains-go.yaml` has the schema. `status.conditions`, `status.observedGeneration`,
-//! `status.channel` and the printer columns are additions, all optional, which the Go driver ignores.
+//! Fields, defaults and the immutability rule are those of the Go driver's CRD; `fixtures/computedomains-go.yaml` has
+//! its schema. `status.conditions`, `status.observedGeneration`, `status.channel` and the printer columns are
+//! optional additions, which the Go driver ignores.
 //!
-//! `status.channel` is written once: a rule of the whole object keeps it as it is from then on. The Go
-//! driver's controller writes the status without the fields that it does not know, which would remove
-//! it; where it is set, such a write is refused.
+//! `status.channel` is immutable once set, by a validation rule of the whole object. The Go driver's controller drops
+//! unknown fields when it writes the status, which would remove the channel; the API server then rejects the write.
 
 #![expect(
     unreachable_pub,
@@ -25,8 +24,8 @@ use crate::AllocationMode;
 
 /// The fields of a ComputeDomain other than metadata and status.
 ///
-/// `spec` is optional, as in the Go driver's CRD: an object without one can be read, and is then
-/// rejected by the controller. Use [`ComputeDomain::spec`] to access it.
+/// `spec` is optional, as in the Go driver's CRD: an object without one can be read, and the controller then rejects
+/// it. [`ComputeDomain::spec`] returns it.
 #[derive(
     CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
 )]
@@ -34,7 +33,7 @@ use crate::AllocationMode;
     group = "resource.nvidia.com",
     version = "v1beta1",
     kind = "ComputeDomain",
-    doc = "A set of workloads that may share memory over NVLink: metadata, spec and status",
+    doc = "A set of workloads that can share memory over NVLink: metadata, spec and status",
     namespaced,
     no_spec,
     status = "ComputeDomainStatus",
@@ -42,23 +41,23 @@ use crate::AllocationMode;
     derive = "PartialEq",
     derive = "Default",
     printcolumn = r#"{"name":"Status", "type":"string", "jsonPath":".status.status",
-        "description":"Whether it is admitted and its claim template exists"}"#,
+        "description":"Whether the ComputeDomain is admitted and its claim template exists"}"#,
     printcolumn = r#"{"name":"Reason", "type":"string", "jsonPath":".status.conditions[?(@.status==\"False\")].reason",
-        "description":"Why it is not Ready"}"#,
+        "description":"Why the ComputeDomain is not Ready"}"#,
     printcolumn = r#"{"name":"Channel", "type":"integer", "jsonPath":".status.channel",
-        "description":"IMEX channel, where every ComputeDomain has its own"}"#,
+        "description":"IMEX channel of the ComputeDomain, with isolation by channel"}"#,
     printcolumn = r#"{"name":"Template", "type":"string", "jsonPath":".spec.channel.resourceClaimTemplate.name",
         "description":"ResourceClaimTemplate for the workload's pods"}"#,
     printcolumn = r#"{"name":"Nodes", "type":"string", "jsonPath":".status.conditions[?(@.type==\"NodesReady\")].message",
         "priority":1,
-        "description":"With -o wide, where the driver runs IMEX: how many nodes it has, of how many, and which are not ready"}"#,
+        "description":"With driver-managed IMEX: number of nodes, spec.numNodes, and which nodes are not ready"}"#,
     printcolumn = r#"{"name":"Age", "type":"date", "jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[schemars(
-    description = "A set of workloads that may share memory over NVLink through IMEX channels"
+    description = "A set of workloads that can share memory over NVLink through IMEX channels"
 )]
 pub struct ComputeDomainRoot {
-    /// What the user asks for. It never changes.
+    /// spec is the desired state. Immutable.
     // req: CD-2
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ComputeDomainSpec")]
@@ -66,53 +65,53 @@ pub struct ComputeDomainRoot {
     pub spec: Option<ComputeDomainSpec>,
 }
 
-/// What the user asks for.
+/// Desired state of a ComputeDomain.
 // req: CD-1
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainSpec {
-    /// Deprecated: how many nodes it has to have to be Ready, where the driver runs IMEX; nothing else waits
-    /// for them. Ignored where the operator runs IMEX on the hosts.
+    /// numNodes is deprecated. With driver-managed IMEX, the ComputeDomain is not Ready with fewer nodes; nothing
+    /// else waits for them. Ignored with host-managed IMEX.
     // req: CD-9
     #[serde(default)]
     #[schemars(schema_with = "num_nodes_schema")]
     pub num_nodes: i64,
-    /// The channel that workloads get.
+    /// channel configures the IMEX channel of the workload's pods.
     pub channel: ComputeDomainChannelSpec,
 }
 
-/// The channel that workloads get.
+/// Configuration of the IMEX channel of the workload's pods.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainChannelSpec {
-    /// The claim template that the controller creates for the workload's pods.
+    /// resourceClaimTemplate is the template that the controller creates for the workload's pods.
     pub resource_claim_template: ComputeDomainTemplateRef,
-    /// Whether a pod gets one IMEX channel or all channels of its node.
+    /// allocationMode is Single (one IMEX channel for each pod) or All (all channels of its node).
     #[serde(default, skip_serializing_if = "is_unset")]
     #[schemars(schema_with = "allocation_mode_schema")]
     pub allocation_mode: AllocationMode,
 }
 
-/// A claim template in the namespace of the ComputeDomain.
+/// Reference to a claim template in the namespace of the ComputeDomain.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComputeDomainTemplateRef {
-    /// Its name.
+    /// name is the name of the claim template.
     pub name: String,
 }
 
-/// What was observed.
+/// Observed state of a ComputeDomain.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainStatus {
-    /// Ready means admitted, and the claim template exists; where the driver runs IMEX, also that there are
-    /// `numNodes` nodes and all are ready. Where the operator runs it, it says nothing about any node.
+    /// status is Ready if the ComputeDomain is admitted and its claim template exists. With driver-managed IMEX, it
+    /// must also have `numNodes` nodes, all of them ready. With host-managed IMEX, nodes are not considered.
     #[schemars(schema_with = "state_schema")]
     pub status: ComputeDomainState,
-    /// The nodes to which claims of it are allocated, where the driver runs IMEX. Elsewhere nobody writes it.
+    /// nodes are the nodes to which claims of the ComputeDomain are allocated. Set with driver-managed IMEX only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub nodes: Vec<ComputeDomainNode>,
-    /// Why the status is what it is.
+    /// conditions give the reasons for the status.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -120,33 +119,33 @@ pub struct ComputeDomainStatus {
     )]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
-    /// The `metadata.generation` that this status is about. The Go driver does not say.
+    /// observedGeneration is the `metadata.generation` that the status is about. The Go driver does not set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
-    /// The IMEX channel of its workloads, where every ComputeDomain has its own; 0 if it was Ready
-    /// before that. Never changes once it is set.
+    /// channel is the IMEX channel of the workload's pods, with isolation by channel; 0 if the ComputeDomain was
+    /// Ready before isolation was enabled. Immutable once set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "channel_schema")]
     pub channel: Option<u32>,
 }
 
-/// A node of a driver-managed ComputeDomain.
+/// Node of a ComputeDomain with driver-managed IMEX.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainNode {
-    /// Name of the node.
+    /// name is the name of the Node.
     pub name: String,
-    /// Address of its IMEX daemon; empty while it has none.
+    /// ipAddress is the address of the node's IMEX daemon; empty if there is none.
     pub ip_address: String,
-    /// NVLink fabric and clique; empty without one.
+    /// cliqueID is the NVLink clique, `CLUSTER-UUID.CLIQUE-ID`; empty without one.
     #[serde(rename = "cliqueID")]
     pub clique_id: String,
-    /// Number of its daemon within the clique; -1 if it is no member of one.
+    /// index is the daemon's index in its clique; -1 if it is not a member of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "integer_schema")]
     pub index: Option<i64>,
-    /// Whether its IMEX daemon is ready.
+    /// status says whether the node's IMEX daemon is ready.
     #[serde(default)]
     #[schemars(schema_with = "state_schema")]
     pub status: ComputeDomainState,
@@ -162,7 +161,7 @@ pub enum ComputeDomainState {
     NotReady,
 }
 
-/// Between two versions of an object: a channel that is set stays.
+/// Transition rule: a channel that is set never changes.
 const CHANNEL_RULE: &str = "!has(oldSelf.status) || !has(oldSelf.status.channel) || \
     (has(self.status) && has(self.status.channel) && self.status.channel == oldSelf.status.channel)";
 
@@ -180,15 +179,15 @@ impl JsonSchema for ComputeDomain {
         "ComputeDomain".into()
     }
 
-    /// By hand, because a derived schema of an optional status accepts null, which the API server
-    /// would then store. With the Go driver's schema, the server drops a null status.
+    /// Written by hand: a derived schema of an optional status accepts null, which the API server would then store.
+    /// With the Go driver's schema, the API server drops a null status.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = ComputeDomainRoot::json_schema(generator);
         let status = generator.subschema_for::<ComputeDomainStatus>();
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
             properties.insert("status".to_owned(), status.into());
         }
-        // Of the whole object, since a rule of the status says nothing when the status is removed.
+        // A rule of the whole object: a rule of the status is not evaluated when the status is removed.
         schema.insert(
             // req: CHANNEL-8
             "x-kubernetes-validations".to_owned(),
@@ -222,7 +221,7 @@ impl Serialize for AllocationMode {
 }
 
 impl<'de> Deserialize<'de> for AllocationMode {
-    /// Accepts any string, and null: an object of a newer CRD can be read, too.
+    /// Accepts any string and null, so that objects of a newer CRD can be read.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Option::<String>::deserialize(deserializer)?
             .unwrap_or_default()
@@ -230,8 +229,8 @@ impl<'de> Deserialize<'de> for AllocationMode {
     }
 }
 
-/// Whoever may write the status may write a time that the CRD accepts and [`Condition`] does not, such
-/// as the end of the year 9999. That must not make the whole object unreadable.
+/// Drops unreadable conditions: a writer of the status may set a time that the CRD accepts and [`Condition`] does
+/// not, such as the end of the year 9999. That must not make the whole object unreadable.
 fn readable_conditions<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Condition>, D::Error> {

@@ -4,29 +4,29 @@ use serde::Serialize;
 
 /// The UID of a ComputeDomain. Opaque configs carry it in the field `domainID`.
 ///
-/// It is used as a label value, and the Go driver creates a directory of that name. So it has to be
-/// a valid label value, which is always a safe path component, too: 1 to 63 ASCII letters, digits,
-/// `-`, `_` or `.`, with a letter or digit at both ends.
+/// Must be a valid label value: 1 to 63 ASCII letters, digits, `-`, `_` or `.`, with a letter or digit at both ends.
+/// It is used as a label value, and the Go driver creates a directory of that name; a label value is always a safe
+/// path component.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct DomainUid(String);
 
-/// Why a text is not a [`DomainUid`]. The messages name the field, `domainID`.
+/// Why a text is not a [`DomainUid`]. The messages name the field `domainID`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DomainUidError {
     /// `domainID` is absent, null or empty. The message is the Go driver's.
     #[error("domainID cannot be empty")]
     Empty,
-    /// Longer than a label value may be.
-    #[error("domainID of {len} bytes is longer than the {max} of a UID's label", max = DomainUid::MAX_LEN)]
+    /// Longer than a label value can be.
+    #[error("domainID has {len} bytes; a label value can have at most {max}", max = DomainUid::MAX_LEN)]
     TooLong {
         /// Its length in bytes.
         len: usize,
     },
-    /// Contains a character that no UID has.
+    /// Contains characters that UIDs do not have.
     #[error(
-        "domainID {value:?} is not a UID: only letters, digits, '-', '_' and '.' may occur, with a letter or digit at both ends"
+        "domainID {value:?} is not a UID: it must consist of letters, digits, '-', '_' and '.', and begin and end with a letter or digit"
     )]
     Malformed {
         /// The text.
@@ -35,10 +35,10 @@ pub enum DomainUidError {
 }
 
 impl DomainUid {
-    /// The longest label value.
+    /// Maximum length of a label value.
     pub const MAX_LEN: usize = 63;
 
-    /// Parses a text that can be the UID of a ComputeDomain.
+    /// Parses the UID of a ComputeDomain.
     ///
     /// # Errors
     /// If it is empty, too long, or not a valid label value.

@@ -1,5 +1,5 @@
-//! What controller, IMEX daemon and kubelet plugin agree on in the driver-managed mode, where one
-//! `nvidia-imex` runs on each node for good.
+//! What controller, IMEX daemon and kubelet plugin agree on in driver-managed mode, where each node runs one
+//! permanent `nvidia-imex`.
 //!
 //! ```text
 //! controller ──ComputeDomainClique──> daemon ──files below IMEXD_DIR──> kubelet plugin
@@ -12,100 +12,98 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The label of `ComputeDomainCliques` that the controller keeps for resident daemons, with the value
-/// `true`. Those of the Go driver have none.
+/// Label, with value `true`, of the `ComputeDomainCliques` that the controller writes. Those of the Go driver lack
+/// it.
 pub const DRIVER_MANAGED_LABEL: &str = "imex-dra/resident";
 
-/// The label of `ComputeDomainCliques`, as the Go driver has it: the clique's name.
+/// Label of `ComputeDomainCliques` with the clique's name, as in the Go driver.
 pub const CLIQUE_ID_LABEL: &str = "resource.nvidia.com/computeDomain.cliqueID";
 
-/// The annotation of the `DaemonSet` of the daemons and of its pods that says what they are made from, as any
-/// text. The controller replaces a pod that has another one than its `DaemonSet`.
+/// Annotation of the daemons' `DaemonSet` and its pods: an opaque identifier of the pod template. The controller
+/// replaces a pod that has another value than its `DaemonSet`.
 pub const TEMPLATE_ANNOTATION: &str = "imex-dra/template";
 
-/// Where the daemon of a node keeps what others on the node read, on the host and in the pods.
+/// Directory, on the host and in the pods, in which a node's daemon keeps files for other programs on the node.
 pub const IMEXD_DIR: &str = "/run/imex-dra/imexd";
 
-/// The configuration of `nvidia-imex`, below [`IMEXD_DIR`].
+/// Configuration file of `nvidia-imex` in [`IMEXD_DIR`].
 pub const CONFIG_FILE: &str = "imexd.cfg";
 
-/// Its node list: one host name a line, below [`IMEXD_DIR`].
+/// Node list of `nvidia-imex` in [`IMEXD_DIR`]: one host name per line.
 pub const NODE_LIST_FILE: &str = "nodes.cfg";
 
-/// Its command socket, which `nvidia-imex-ctl` asks, below [`IMEXD_DIR`].
+/// Command socket of `nvidia-imex` for `nvidia-imex-ctl`, in [`IMEXD_DIR`].
 pub const SOCKET_FILE: &str = "imexd.sock";
 
-/// A [`DaemonState`] as JSON, below [`IMEXD_DIR`]. Replaced by a rename.
+/// [`DaemonState`] as JSON, in [`IMEXD_DIR`]. Replaced by a rename.
 pub const STATE_FILE: &str = "state.json";
 
-/// The attribute of a node's device that says that no claim has a record on the node since its daemon
-/// is draining. The value is the UID of the daemon's pod.
+/// Attribute of a node's device: the UID of a draining daemon's pod. Present once no claim has a record on the node
+/// since the daemon began to drain.
 pub const DRAINED_ATTRIBUTE: &str = "drained";
 
-/// The attribute of a node's device that has the [`Place`] with which `nvidia-imex` runs on the node, or ran last
-/// since the node started. A controller that begins to lead believes it rather than the clique's object, which
-/// anybody may have edited or deleted meanwhile.
+/// Attribute of a node's device: the [`Place`] with which `nvidia-imex` runs on the node, or last ran since the node
+/// booted. A new leader trusts it over the clique's object, which may have been edited or deleted meanwhile.
 pub const PLACE_ATTRIBUTE: &str = "place";
 
-/// Members of an IMEX domain, unless the operator says otherwise: the nodes of one NVL72 rack.
+/// Default maximum of members of an IMEX domain: the nodes of one NVL72 rack.
 pub const DEFAULT_MAX_NODES: u32 = 18;
 
-/// The oldest NVIDIA driver whose `nvidia-imex` accepts host names in its node list.
+/// First NVIDIA driver with an `nvidia-imex` that accepts host names in its node list.
 const FIRST_DRIVER: [u32; 3] = [570, 158, 1];
 
-/// What to do about [`driver_too_old`].
+/// Hint for [`driver_too_old`].
 pub const DRIVER_TOO_OLD_HINT: &str = "install NVIDIA driver 570.158.01 or later, or run nvidia-imex on the hosts (imex.mode=hostManaged)";
 
-/// How the host names in node lists are made.
+/// Format of the host names in node lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NameScheme {
-    /// `compute-domain-daemon-HASH-NNNN`: ten hexadecimal digits of the clique's name, four decimal
-    /// digits of the index. The hash keeps daemons of different cliques from taking each other for
-    /// members when an address is used again.
+    /// `compute-domain-daemon-HASH-NNNN`: ten hexadecimal digits of the clique's hash, four decimal digits of the
+    /// index. The hash keeps daemons of different cliques from accepting each other as members when an address is
+    /// reused.
     #[default]
     #[serde(rename = "hash10")]
     Hash10,
 }
 
-/// A place in the node lists of a clique. As text `INDEX/LENGTH`, such as `3/18`.
+/// Position in the node list of a clique. As text `INDEX/LENGTH`, such as `3/18`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Place {
-    /// The line of the node, from 0 on; below `length`.
+    /// Line of the node, from 0 on; below `length`.
     pub index: u32,
-    /// How many lines the list has.
+    /// Number of lines in the list.
     pub length: u32,
 }
 
-/// A text is no [`Place`].
+/// The text is not a [`Place`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no place in a node list: it is INDEX/LENGTH, with an index below the length, such as 3/18"
+    "{0:?} is not a place in a node list: expected INDEX/LENGTH with INDEX below LENGTH, such as 3/18"
 )]
 pub struct PlaceError(String);
 
-/// What a daemon says of itself to the kubelet plugin of its node.
+/// State that a daemon reports to the kubelet plugin of its node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DaemonState {
-    /// `/proc/sys/kernel/random/boot_id` when it was written: one of another boot says nothing.
+    /// `/proc/sys/kernel/random/boot_id` at the time of writing. A state of another boot is stale.
     pub boot_id: String,
     /// UID of the daemon's pod.
     #[serde(rename = "podUID")]
     pub pod_uid: String,
-    /// The clique that it is a member of; empty: none.
+    /// Clique of which the daemon is a member; empty if none.
     pub clique: String,
-    /// Its index in the node list; -1: none yet.
+    /// Index in the node list; -1 if there is none yet.
     pub index: i64,
-    /// The place in that clique with which its `nvidia-imex` runs, or ran last; not of a daemon that has not
-    /// started one.
+    /// Place with which the daemon's `nvidia-imex` runs, or last ran; `None` if it has not started one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// Its address.
+    /// Address of the daemon.
     pub address: String,
     /// Whether claims may be prepared.
     pub phase: DaemonPhase,
-    /// Why not, as one sentence for people; empty if they may.
+    /// Why not, in one sentence; empty if they may.
     #[serde(default)]
     pub reason: String,
 }
@@ -116,11 +114,11 @@ pub struct DaemonState {
 pub enum DaemonPhase {
     /// `nvidia-imex` is not ready.
     Starting,
-    /// It is.
+    /// `nvidia-imex` is ready.
     Ready,
-    /// The node's NVIDIA driver cannot run it: [`driver_too_old`].
+    /// The node's NVIDIA driver is too old: [`driver_too_old`].
     DriverTooOld,
-    /// The pod is about to be replaced: no claim is prepared any more, and those that are keep it.
+    /// The pod is about to be replaced: no new claims are prepared; prepared claims stay prepared.
     Draining,
 }
 
@@ -129,7 +127,7 @@ pub enum DaemonPhase {
 impl NameScheme {
     /// The host name of the member `index` of `clique`.
     ///
-    /// The same on all machines and in all releases: daemons compare their node lists.
+    /// Must stay the same on all machines and in all releases, because daemons compare their node lists.
     pub fn host_name(self, clique: &str, index: u32) -> String {
         match self {
             Self::Hash10 => format!("compute-domain-daemon-{:010x}-{index:04}", hash40(clique)),
@@ -185,20 +183,19 @@ impl From<Place> for String {
     }
 }
 
-/// Why a node with a driver of this version cannot run IMEX daemons, for people; `None` if it can, or if the version
-/// is not known.
+/// Why a node with this driver version cannot run IMEX daemons; `None` if it can or if the version is unknown.
 // req: DAEMON-11
 pub fn driver_too_old(version: &str) -> Option<String> {
     let numbers = version.split('.').map(str::parse::<u32>);
     let numbers = numbers.collect::<Result<Vec<_>, _>>().ok()?;
     (numbers.as_slice() < FIRST_DRIVER.as_slice()).then(|| {
         format!(
-            "the NVIDIA driver of this node is {version}, and nvidia-imex takes host names in its node list from driver 570.158.01 on"
+            "the node's NVIDIA driver {version} is too old: nvidia-imex accepts host names in its node list since driver 570.158.01"
         )
     })
 }
 
-/// The upper 40 bits of 64-bit FNV-1a: enough to tell the cliques of a cluster apart, and the same for ever.
+/// Upper 40 bits of 64-bit FNV-1a: enough to distinguish the cliques of a cluster. Must never change.
 fn hash40(text: &str) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -211,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_name_is_the_same_for_ever_and_differs_between_cliques() {
+    fn host_names_are_stable_and_differ_between_cliques() {
         let scheme = NameScheme::Hash10;
         let name = scheme.host_name("a1b2c3d4-e5f6-7890-abcd-ef1234567890.0", 17);
         assert_eq!(name, "compute-domain-daemon-a99fc74e23-0017");
@@ -255,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_read_as_it_was_written() {
+    fn a_daemon_state_survives_serialization() {
         let json = r#"{"bootId":"b","podUID":"p","clique":"c.0","index":3,"address":"10.0.0.1","phase":"draining"}"#;
         let state: DaemonState = serde_json::from_str(json).unwrap();
         assert_eq!((state.phase, state.place), (DaemonPhase::Draining, None));
@@ -264,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_read_as_it_was_written_and_other_text_is_none() {
+    fn a_place_survives_serialization_and_other_text_is_rejected() {
         let place = Place {
             index: 3,
             length: 18,

@@ -1,8 +1,7 @@
 //! The feature gates of the Go driver, parsed and checked by its rules.
 //!
-//! All components get the same string of gates from the chart, and the Go driver's controller
-//! passes every gate on to its daemons. So gates that have an effect only in NVIDIA's GPU driver
-//! are accepted and checked here, too.
+//! The chart passes the same string of gates to all components, and the Go driver's controller passes every gate on
+//! to its daemons. So gates that affect only NVIDIA's GPU driver are accepted and checked here, too.
 
 mod error;
 mod gate;
@@ -15,7 +14,7 @@ pub use error::GateError;
 pub use gate::Gate;
 use gate::{HOST_MANAGED_ALIAS, Stage};
 
-/// The gates that were set explicitly; [`enabled`](Self::enabled) knows the defaults of the others.
+/// Explicitly set gates; [`enabled`](Self::enabled) applies the defaults of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureGates {
     explicit: BTreeMap<Gate, bool>,
@@ -29,7 +28,7 @@ const EXCLUSIVE: [(Gate, Gate); 4] = [
     (Gate::PassthroughSupport, Gate::NVMLDeviceHealthCheck),
 ];
 
-/// Pairs of which the first gate requires the second.
+/// Pairs of gates: the first requires the second.
 const REQUIRED: [(Gate, Gate); 2] = [
     (Gate::ComputeDomainCliques, Gate::IMEXDaemonsWithDNSNames),
     (Gate::DeviceMetadata, Gate::PassthroughSupport),
@@ -38,22 +37,21 @@ const REQUIRED: [(Gate, Gate); 2] = [
 // === impl FeatureGates ===
 
 impl FeatureGates {
-    /// Whether the gate is on: as set explicitly, else as `AllAlpha` or `AllBeta` says, else by the
-    /// default of its stage.
+    /// Whether the gate is on: its explicit value, else `AllAlpha` or `AllBeta`, else the default of its stage.
     pub fn enabled(&self, gate: Gate) -> bool {
         let group = |gate, default| self.explicit.get(&gate).copied().unwrap_or(default);
         self.explicit
             .get(&gate)
             .copied()
             .unwrap_or_else(|| match gate.stage() {
-                // An explicit `false` of a group has no effect in Go; of AllAlpha it is the default.
+                // In Go, an explicit `false` of a group has no effect; for AllAlpha it is the default.
                 Stage::Alpha => group(Gate::AllAlpha, false),
                 Stage::Beta => group(Gate::AllBeta, true),
                 Stage::Group => false,
             })
     }
 
-    /// Sets a gate, even if it was set explicitly. Returns whether that changed its value.
+    /// Sets a gate, overriding an explicit value. Returns whether the value changed.
     pub(crate) fn force(&mut self, gate: Gate, value: bool) -> bool {
         let changed = self.enabled(gate) != value;
         self.explicit.insert(gate, value);
@@ -62,11 +60,11 @@ impl FeatureGates {
 
     /// Checks the gates against each other by the Go driver's rules.
     ///
-    /// [`ImexOptions::resolve`](crate::ImexOptions::resolve) calls it last: a mode forces gates off
-    /// that might contradict others.
+    /// [`ImexOptions::resolve`](crate::ImexOptions::resolve) calls it last, because a mode first forces off gates
+    /// that might conflict with others.
     ///
     /// # Errors
-    /// The first pair of gates that cannot have the values they have.
+    /// The first pair of gates whose values conflict.
     pub fn validate(&self) -> Result<(), GateError> {
         for (gate, needs) in REQUIRED {
             if self.enabled(gate) && !self.enabled(needs) {
@@ -85,10 +83,9 @@ impl FeatureGates {
 impl FromStr for FeatureGates {
     type Err = GateError;
 
-    /// Parses `A=true,B=false,`. Empty items are skipped (the Go driver's chart writes a trailing
-    /// comma), the last value of a repeated name wins, and values are those of Go's
-    /// `strconv.ParseBool`. Gates are not checked against each other: see
-    /// [`FeatureGates::validate`].
+    /// Parses `A=true,B=false,`. Empty items are skipped (the Go driver's chart writes a trailing comma). The last
+    /// value of a repeated name is used. Values are those of Go's `strconv.ParseBool`. [`FeatureGates::validate`]
+    /// checks the gates against each other.
     // req: MODE-5
     fn from_str(text: &str) -> Result<Self, GateError> {
         let mut values = BTreeMap::new();
@@ -120,7 +117,7 @@ impl FromStr for FeatureGates {
     }
 }
 
-/// Every gate with its value, in the form that [`FromStr`] parses.
+/// Every gate with its value, in the format that [`FromStr`] parses.
 impl fmt::Display for FeatureGates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, gate) in Gate::ALL.into_iter().enumerate() {

@@ -1,23 +1,24 @@
-//! What controller and kubelet plugin must agree on: the `ComputeDomain` custom resource, the opaque
-//! configs that claims carry, names of labels and devices, feature gates, and the IMEX settings.
-//! It is used by the controller and `compute-domain-core`, by the plugin and `compute-domain-node`, by
-//! `daemon-runtime` for the options of both programs, and by `host-doctor` for the names.
+//! Shared contract of the controller and the kubelet plugin: the `ComputeDomain` custom resource, the opaque configs
+//! of claims, names of labels and devices, feature gates, and the IMEX settings.
+//!
+//! Used by the controller and `compute-domain-core`, the plugin and `compute-domain-node`, `daemon-runtime` (options
+//! of both programs) and `host-doctor` (names).
 //!
 //! | item | what it is | used |
 //! |---|---|---|
-//! | [`ImexOptions::resolve`] | flags, environment or chart values to [`Settings`] | at start, by both programs |
+//! | [`ImexOptions::resolve`] | turns flags, environment or chart values into [`Settings`] | by both programs, at start |
 //! | [`ComputeDomainChannelConfig::to_parameters`] | the opaque config in a claim template | by the controller, when it creates the template |
-//! | [`OpaqueConfig::decode_strict`] | the opaque config of a claim, fully checked | by the plugin, in Prepare, and by the controller, to compare a template with what it should be |
-//! | [`OpaqueConfig::decode_lenient`] | the same, of a newer version or of another writer | by none of our programs yet; so the Go driver reads the configs in its checkpoints |
-//! | `crd::ComputeDomain` (feature `crd`) | the custom resource | by the controller and by the plugin, to look up whether a ComputeDomain exists |
-//! | `clique::ComputeDomainClique` (feature `crd`), [`driver_managed`] | the members of a clique, and what their IMEX daemons tell | in the driver-managed mode |
-//! | [`names`], [`gates`], [`DomainUid`] | labels, device names; feature gates; the UID of a ComputeDomain | everywhere |
+//! | [`OpaqueConfig::decode_strict`] | the opaque config of a claim, fully checked | by the plugin in Prepare, and by the controller to compare a template with the desired one |
+//! | [`OpaqueConfig::decode_lenient`] | the same for a config of a newer version or another writer | not yet by our programs; the Go driver reads the configs in its checkpoints this way |
+//! | `crd::ComputeDomain` (feature `crd`) | the custom resource | by the controller, and by the plugin to check whether a ComputeDomain exists |
+//! | `clique::ComputeDomainClique` (feature `crd`), [`driver_managed`] | the members of a clique, and the state that their IMEX daemons report | in driver-managed mode |
+//! | [`names`], [`gates`], [`DomainUid`] | labels and device names; feature gates; the UID of a ComputeDomain | everywhere |
 //!
-//! There is no I/O: everything here is data, and pure functions on text. Names and JSON are those of
-//! the Go driver, so that users' manifests work with both, and either can take over from the other.
+//! The crate does no I/O: it contains data types and pure functions on text. Names and JSON are those of the Go
+//! driver, so users' manifests work with both drivers, and either can replace the other.
 //!
-//! Two modes occur everywhere. In the *host-managed* mode the operator runs `nvidia-imex` on the
-//! hosts. In the *driver-managed* mode the driver runs it in pods; only the Go driver implements it.
+//! There are two modes. In *host-managed* mode, the administrator runs `nvidia-imex` on the hosts. In
+//! *driver-managed* mode, the driver runs it in pods.
 
 mod domain_uid;
 pub mod driver_managed;

@@ -1,5 +1,5 @@
-//! The opaque configs of claims: `spec.devices.config[].opaque.parameters` of a `ResourceClaim`, in
-//! which the template's creator tells the driver what the claim is for.
+//! The opaque configs of claims: `spec.devices.config[].opaque.parameters` of a `ResourceClaim`. They contain the UID
+//! of the ComputeDomain and the allocation mode.
 
 mod error;
 mod fields;
@@ -14,18 +14,17 @@ use fields::Fields;
 use crate::domain_uid::DomainUid;
 use crate::names::API_VERSION;
 
-/// The opaque config of a claim. Every field has been checked, except that an unknown allocation
-/// mode is kept, for Prepare to reject.
+/// The opaque config of a claim. Every field is checked, except that an unknown allocation mode is kept for Prepare
+/// to reject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpaqueConfig {
-    /// Of a workload's claim.
+    /// For a workload's claim.
     Channel(ComputeDomainChannelConfig),
-    /// Of the claim of an IMEX daemon's pod. Only the driver-managed mode of the Go driver, which
-    /// runs `nvidia-imex` in pods, creates such claims.
+    /// For the claim of an IMEX daemon's pod. Only the Go driver's driver-managed mode creates such claims.
     Daemon(ComputeDomainDaemonConfig),
 }
 
-/// Which ComputeDomain a workload belongs to, and how many channels it asks for.
+/// The ComputeDomain of a workload, and the number of channels requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeDomainChannelConfig {
     /// UID of the ComputeDomain.
@@ -34,15 +33,15 @@ pub struct ComputeDomainChannelConfig {
     pub allocation_mode: AllocationMode,
 }
 
-/// Which ComputeDomain an IMEX daemon pod serves.
+/// The ComputeDomain that an IMEX daemon pod serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeDomainDaemonConfig {
     /// UID of the ComputeDomain.
     pub domain_uid: DomainUid,
 }
 
-/// How many channels a workload asks for. Any text can be decoded, as in the Go driver: Prepare
-/// rejects the modes that it does not support.
+/// Number of channels that a workload requests. Any text can be decoded, as in the Go driver; Prepare rejects
+/// unsupported modes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AllocationMode {
     /// Absent, null or empty. Treated as `Single`, as in the Go driver.
@@ -63,8 +62,8 @@ enum ConfigKind {
     Daemon,
 }
 
-/// Other kinds of the same API version. They are known, but do not configure a claim of this
-/// driver, and get an error of their own, as in the Go driver.
+/// Other kinds of the same API version. They are known, but do not configure a claim of this driver. They get a
+/// separate error, as in the Go driver.
 const OTHER_KINDS: [&str; 5] = [
     "GpuConfig",
     "MigDeviceConfig",
@@ -76,12 +75,12 @@ const OTHER_KINDS: [&str; 5] = [
 // === impl OpaqueConfig ===
 
 impl OpaqueConfig {
-    /// Decodes the config of a claim that is to be prepared. Unknown and duplicate fields are
-    /// errors, so that a user's typo is found before a device is prepared; field names are
-    /// case-sensitive, and null means absent. To unprepare a claim, its config is not needed.
+    /// Decodes the config of a claim for Prepare. Unknown and duplicate fields are errors, so that a typo is found
+    /// before a device is prepared. Field names are case-sensitive, and null means absent. Unprepare does not need
+    /// the config.
     ///
     /// # Errors
-    /// Every one is permanent, because the config of a claim cannot be changed.
+    /// All errors are permanent, because the config of a claim is immutable.
     pub fn decode_strict(json: &str) -> Result<Self, ConfigError> {
         let fields = Fields::parse(json)?;
         let kind = kind_of(&fields)?;
@@ -89,9 +88,9 @@ impl OpaqueConfig {
         Self::from_fields(kind, &fields)
     }
 
-    /// Decodes a config that somebody else wrote, perhaps a newer version, to compare it: unknown
-    /// fields are ignored, the last of several fields of one name wins, and null and empty mean
-    /// absent. Two that say the same are equal then, however they were written.
+    /// Decodes a config of another writer, perhaps of a newer version, for a comparison. Unknown fields are ignored,
+    /// the last of several fields with the same name is used, and null and empty mean absent. So equivalent configs
+    /// compare equal regardless of their text.
     ///
     /// ```
     /// use compute_domain_api::{AllocationMode, OpaqueConfig};
@@ -109,7 +108,7 @@ impl OpaqueConfig {
     /// ```
     ///
     /// # Errors
-    /// As [`OpaqueConfig::decode_strict`], but never [`ConfigError::Strict`].
+    /// As for [`OpaqueConfig::decode_strict`], but never [`ConfigError::Strict`].
     pub fn decode_lenient(json: &str) -> Result<Self, ConfigError> {
         let fields = Fields::parse(json)?;
         Self::from_fields(kind_of(&fields)?, &fields)

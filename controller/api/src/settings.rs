@@ -1,4 +1,4 @@
-//! The IMEX settings, which controller and kubelet plugin resolve at start by the same rules.
+//! The IMEX settings, which the controller and the kubelet plugin resolve at start by the same rules.
 
 mod error;
 
@@ -10,8 +10,7 @@ pub use error::SettingsError;
 
 use crate::gates::{FeatureGates, Gate, parse_bool};
 
-/// The options as the user wrote them. An empty string means not set, because the chart renders an
-/// unset value as `""`.
+/// The options as the user set them. An empty string means unset, because the chart renders an unset value as `""`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ImexOptions<'a> {
     /// Chart `featureGates`, `--feature-gates`, `FEATURE_GATES`.
@@ -41,7 +40,7 @@ pub struct ImexOptions<'a> {
     pub degraded_fabric: &'a str,
 }
 
-/// What the options mean, resolved and checked.
+/// The resolved and checked options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Who runs the IMEX daemons.
@@ -50,32 +49,31 @@ pub struct Settings {
     pub isolation: Isolation,
     /// Whether a node's device serves one claim or many at a time.
     pub sharing: Sharing,
-    /// How many IMEX channels each node has. Numbers of `ComputeDomains` are below it.
+    /// Number of IMEX channels of each node. `ComputeDomains` have channels below it.
     pub channel_count: u32,
-    /// Whether claims of a group of pods can be allocated a channel of a clique.
+    /// Whether the claim of a group of pods can be allocated a channel of a clique.
     pub group_claims: bool,
-    /// Control socket of the host IMEX daemon, as a path on the host; `None`: its state is not
-    /// probed. Always `None` in the driver-managed mode, whose daemon is asked in any case.
+    /// Control socket of the host's IMEX daemon, as a path on the host. `None`: the daemon is not probed. Always
+    /// `None` in driver-managed mode, where the daemon is always probed.
     pub host_socket_path: Option<PathBuf>,
-    /// What becomes of the device of a node that definitely has no clique.
+    /// Placement of claims on a node that definitely has no clique.
     pub without_clique: Placement,
-    /// What becomes of the device of a node whose fabric is degraded: a GPU is missing from the
-    /// clique, or reports a problem.
+    /// Placement of claims on a node with a degraded fabric: a GPU is missing from the clique or reports a problem.
     pub degraded_fabric: Placement,
-    /// The value of every gate, including those that the mode has forced.
+    /// The value of every gate, including gates that the mode has forced.
     pub gates: FeatureGates,
-    /// Gates whose value the mode has changed.
+    /// Gates that the mode has changed.
     pub forced: Vec<ForcedGate>,
-    /// What is accepted, but should be logged.
+    /// Warnings about accepted values, to be logged.
     pub warnings: Vec<SettingsWarning>,
 }
 
 /// Who runs the IMEX daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The operator runs `nvidia-imex` on the hosts.
+    /// The administrator runs `nvidia-imex` on the hosts.
     HostManaged,
-    /// The driver runs it: one on each node, for good, whose peers are the nodes of the clique.
+    /// The driver runs one permanent `nvidia-imex` on each node, whose peers are the nodes of the clique.
     DriverManaged,
 }
 
@@ -84,39 +82,39 @@ pub enum Mode {
 pub enum Isolation {
     /// Nothing: every workload gets channel 0.
     None,
-    /// A channel of its own for each `ComputeDomain`.
+    /// Each `ComputeDomain` has its own channel.
     Channel,
 }
 
 /// Whether a node's device serves one claim or many at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// One, as with the Go driver.
+    /// One at a time, as with the Go driver.
     One,
-    /// As many as it has slots, where the API server stores what that needs (feature gate
-    /// `DRAConsumableCapacity`, on by default from Kubernetes 1.36 on); elsewhere one.
+    /// As many as there are slots, if the API server stores the necessary fields (feature gate
+    /// `DRAConsumableCapacity`, on by default since Kubernetes 1.36); otherwise one.
     Many {
-        /// How many. A claim that does not ask for one slot takes all of them.
+        /// Number of slots. A claim that does not request one slot takes all of them.
         slots: u32,
     },
 }
 
-/// Whether the scheduler may place new claims on a node whose fabric is not as it should be.
+/// Whether the scheduler may place new claims on a node with a fabric problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// It may: the device is published as on any other node.
+    /// Yes: the device is published as on any other node.
     #[default]
     Publish,
-    /// It may not, unless a claim tolerates it: the device has a taint with the effect `NoSchedule`.
+    /// Only claims that tolerate it: the device has a taint with the effect `NoSchedule`.
     Taint,
 }
 
-/// A gate whose value the mode has changed.
+/// A gate that the mode has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForcedGate {
     /// The gate.
     pub gate: Gate,
-    /// The value it has now.
+    /// Its new value.
     pub value: bool,
 }
 
@@ -128,17 +126,17 @@ pub enum SettingsWarning {
     IsolationDomain,
 }
 
-/// The slots of a device where the options do not say: what a slice of devices could hold.
+/// Default number of slots: what a slice of devices could hold.
 const DEFAULT_SLOTS: u32 = 64;
 
-/// The channels that claims of groups of pods are allocated, where there are such claims: 0 is no
-/// ComputeDomain's, and all of a clique fit into two `ResourceSlices`.
+/// Channels for the claims of groups of pods, if such claims are enabled. Channel 0 belongs to no ComputeDomain, and
+/// all channels of a clique fit into two `ResourceSlices`.
 pub const GROUP_CHANNELS: RangeInclusive<u32> = 1..=127;
 
 /// The driver's default for its module parameter `NVreg_ImexChannelCount`.
 const DEFAULT_CHANNEL_COUNT: u32 = 2048;
 
-/// Forced off in the host-managed mode: both gates are about IMEX daemons in pods, which it does not have.
+/// Gates that host-managed mode forces off: both concern IMEX daemons in pods, which it does not have.
 // req: MODE-2
 const FORCED_OFF: [Gate; 2] = [Gate::IMEXDaemonsWithDNSNames, Gate::ComputeDomainCliques];
 
@@ -147,11 +145,10 @@ const FORCED_OFF: [Gate; 2] = [Gate::IMEXDaemonsWithDNSNames, Gate::ComputeDomai
 impl ImexOptions<'_> {
     /// Resolves the options, once at start.
     ///
-    /// The gates are checked against each other last, after the mode has forced some of them off:
-    /// so `HostManagedIMEX=true` is enough to select the host-managed mode.
+    /// The gates are checked against each other last, after the mode has forced some of them off. So
+    /// `HostManagedIMEX=true` is enough to select host-managed mode.
     ///
-    /// # Errors
-    /// Configuration errors: the program cannot start until its options are changed.
+    /// # Errors Configuration errors: the program cannot start until its options are changed.
     // req: MODE-4
     pub fn resolve(&self) -> Result<Settings, SettingsError> {
         let mut gates: FeatureGates = self.feature_gates.parse()?;
@@ -190,7 +187,7 @@ impl ImexOptions<'_> {
 // === impl Settings ===
 
 impl Settings {
-    /// The channels that `ComputeDomains` can have, where each has its own.
+    /// Channels for `ComputeDomains`, if each has its own.
     // req: CHANNEL-19
     pub fn domain_channels(&self) -> RangeInclusive<u32> {
         let first = if self.group_claims {
@@ -201,7 +198,7 @@ impl Settings {
         first..=self.last_channel()
     }
 
-    /// The channels that claims of groups can be allocated. Empty where there are no such claims.
+    /// Channels for claims of groups. Empty if such claims are disabled.
     pub fn group_channels(&self) -> RangeInclusive<u32> {
         let last = if self.group_claims {
             self.last_channel().min(*GROUP_CHANNELS.end())
@@ -235,8 +232,8 @@ fn resolve_isolation(
     mode: Mode,
 ) -> Result<(Isolation, Vec<SettingsWarning>), SettingsError> {
     match (isolation, mode) {
-        // `domain` of the driver-managed mode is Go's name for what channels do here: pods reach the
-        // memory of their own ComputeDomain only.
+        // In driver-managed mode, `domain` is the Go driver's name for what channels do here: pods can access only
+        // the memory of their own ComputeDomain.
         ("channel", _) | ("" | "domain", Mode::DriverManaged) => {
             Ok((Isolation::Channel, Vec::new()))
         }
@@ -251,8 +248,9 @@ fn resolve_isolation(
     }
 }
 
-/// Where channels isolate on hosts that run `nvidia-imex`, a pod without one has no business on the
-/// node's fabric. In the driver-managed mode, it runs there without a channel, as with the Go driver.
+/// Default for nodes without a clique. On hosts that run `nvidia-imex` with isolation by channel, a pod without a
+/// channel must not use the node's fabric, so the device is tainted. In driver-managed mode, it runs there without a
+/// channel, as with the Go driver.
 fn default_without_clique(mode: Mode, isolation: Isolation) -> Placement {
     match (mode, isolation) {
         (Mode::HostManaged, Isolation::Channel) => Placement::Taint,
@@ -260,7 +258,7 @@ fn default_without_clique(mode: Mode, isolation: Isolation) -> Placement {
     }
 }
 
-/// Forces what the mode forces, and checks the gates by what the mode needs and against each other.
+/// Forces the gates of the mode, then checks that the mode's gates are on and that gates do not conflict.
 // req: MODE-2, MODE-15
 fn settle_gates(mode: Mode, gates: &mut FeatureGates) -> Result<Vec<ForcedGate>, SettingsError> {
     let forced = match mode {
@@ -269,7 +267,7 @@ fn settle_gates(mode: Mode, gates: &mut FeatureGates) -> Result<Vec<ForcedGate>,
             .filter(|gate| gates.force(*gate, false))
             .map(|gate| ForcedGate { gate, value: false })
             .collect(),
-        // The members of a clique are told to its daemons in one object, and in no other way.
+        // IMEX daemons get the members of their clique only from its ComputeDomainClique.
         Mode::DriverManaged if !gates.enabled(Gate::ComputeDomainCliques) => {
             return Err(SettingsError::DriverManagedNeedsCliques);
         }
@@ -321,7 +319,7 @@ fn resolve_group_claims(value: &str) -> Result<bool, SettingsError> {
     }
 }
 
-/// A number from `least` to a million, which is more than any node has pods or channels.
+/// A number from `least` to a million, more than the pods or channels of any node.
 fn parse_at_least(text: &str, least: u32) -> Option<u32> {
     let number = text.parse().ok()?;
     (least..=1_000_000).contains(&number).then_some(number)
@@ -340,7 +338,7 @@ fn resolve_socket(path: &str, mode: Mode) -> Result<Option<PathBuf>, SettingsErr
     }
 }
 
-/// The value itself if it is unknown.
+/// The placement; the value itself if it is unknown.
 fn resolve_placement(value: &str, default: Placement) -> Result<Placement, String> {
     match value {
         "" => Ok(default),
@@ -362,13 +360,13 @@ impl fmt::Display for Mode {
 }
 
 impl Isolation {
-    /// What this means for workloads: a clause for the log at start.
+    /// The effect on workloads: a clause for the log at start.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::None => {
                 "every workload gets channel 0: ComputeDomains of one fabric are not isolated from each other"
             }
-            Self::Channel => "every ComputeDomain has a channel of its own",
+            Self::Channel => "each ComputeDomain has its own channel",
         }
     }
 }
@@ -403,7 +401,7 @@ impl fmt::Display for Placement {
 impl ForcedGate {
     /// Why the mode changes this gate.
     pub fn reason(&self) -> &'static str {
-        "it is about IMEX daemons in pods, which the host-managed mode does not have"
+        "the gate concerns IMEX daemons in pods; host-managed mode has none"
     }
 }
 

@@ -1,5 +1,5 @@
-//! What the claims of one domain say: to which nodes they are allocated, and in which cliques the nodes
-//! have prepared them, from the reports in `status.devices`.
+//! Reads from the claims of one domain to which nodes they are allocated, and in which cliques nodes have prepared
+//! them, according to the reports in `status.devices`.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,23 +14,23 @@ use serde_json::Value;
 
 use super::{ApiClient, RequestError, failed_to};
 
-/// Whoever may write the status of claims may report anything. A clique of a node is shorter: a UUID, a
-/// dot and a number.
+/// Maximum length of a reported clique, because any writer of a claim's status can report anything. A node's clique
+/// is shorter: a UUID, a dot and a number.
 const LONGEST_CLIQUE: usize = 64;
 
-/// The claims of one domain, taken together.
+/// Nodes and cliques of the claims of one domain.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClaimsSeen {
-    /// In which it holds prepared claims.
+    /// Cliques in which it holds prepared claims.
     pub(crate) cliques: BTreeSet<Box<str>>,
-    /// To which claims are allocated.
+    /// Nodes to which claims are allocated.
     pub(crate) nodes: BTreeSet<Box<str>>,
 }
 
-/// The claims of each node to which a device of the driver is allocated, as `NAMESPACE/NAME`.
+/// For each node, the claims to which a device of the driver is allocated, as `NAMESPACE/NAME`.
 pub(crate) type ClaimsOfNodes = HashMap<Box<str>, Vec<String>>;
 
-/// A listed claim. Any JSON: there are thousands, and what others have written in one must not fail the list.
+/// A listed claim as arbitrary JSON: among thousands, invalid content of one must not fail the list.
 #[derive(Deserialize)]
 pub(super) struct Claim {
     #[serde(default)]
@@ -42,7 +42,7 @@ pub(super) struct Claim {
 // === impl ApiClient ===
 
 impl ApiClient {
-    /// What the claims with this domain's label in its namespace say. One list.
+    /// Lists the claims with this domain's label in its namespace.
     pub(crate) async fn look_at_claims(&self, domain: &Domain) -> Result<ClaimsSeen, RequestError> {
         let url_path = ResourceClaim::url_path(&(), Some(domain.namespace()));
         let uid = domain.uid().as_str();
@@ -61,7 +61,7 @@ impl ApiClient {
         Ok(found)
     }
 
-    /// The claims of all nodes, whoever has made them. One list of the cluster's claims, from the storage.
+    /// Lists the cluster's claims, from storage. Returns the claims of all nodes, regardless of their creator.
     pub(crate) async fn claims_of_nodes(&self) -> Result<ClaimsOfNodes, RequestError> {
         let mut found = ClaimsOfNodes::new();
         let visit = |claim: Claim| {
@@ -75,7 +75,7 @@ impl ApiClient {
         Ok(found)
     }
 
-    /// One list of the cluster's claims, from the storage.
+    /// Lists the cluster's claims, from storage.
     pub(super) async fn for_each_claim(
         &self,
         action: &'static str,
@@ -102,22 +102,22 @@ impl Claim {
         format!("{}/{}", part("/namespace"), part("/name"))
     }
 
-    /// The pools of the driver of which a device is allocated.
+    /// The driver's pools from which a device is allocated.
     pub(super) fn pools(&self) -> impl Iterator<Item = &str> {
         let results = list(&self.status, "/allocation/devices/results");
         let ours = results.filter(|result| text(result, "/driver") == Some(DRIVER_NAME));
         ours.filter_map(|result| text(result, "/pool"))
     }
 
-    /// The parameters for the driver: the scheduler has copied them from the claim's spec.
+    /// The parameters for the driver, which the scheduler copied from the claim's spec.
     pub(super) fn parameters(&self) -> impl Iterator<Item = &Value> {
         let configs = list(&self.status, "/allocation/devices/config");
         let ours = configs.filter(|config| text(config, "/opaque/driver") == Some(DRIVER_NAME));
         ours.filter_map(|config| config.pointer("/opaque/parameters"))
     }
 
-    /// The nodes whose device is allocated to a claim of this domain: a node's pool has its name. The
-    /// configuration says whose claim it is.
+    /// The nodes whose device is allocated to a claim of this domain: a node's pool has its name. The claim's
+    /// configuration names the domain.
     // req: MODE-21
     fn nodes(&self, uid: &str) -> impl Iterator<Item = &str> {
         let is_of = self
@@ -128,7 +128,7 @@ impl Claim {
         pools.filter(|pool| clique_of_pool(pool).is_none())
     }
 
-    /// The cliques that reports name. The label alone proves nothing: anybody can make a claim with it.
+    /// The cliques in reports. The label alone proves nothing: anyone can create a claim with it.
     fn cliques(&self, uid: &str) -> impl Iterator<Item = &str> {
         let devices = list(&self.status, "/devices");
         devices.filter_map(move |device| reported_clique(device, uid))
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_of_the_driver_about_this_domain_counts_for_nothing() {
+    fn other_reports_are_ignored() {
         for (path, value) in [
             ("/driver", json!("gpu.nvidia.com")),
             ("/data", json!(null)),
@@ -245,7 +245,7 @@ mod tests {
 
     // req: MODE-21
     #[test]
-    fn what_is_no_allocation_of_the_driver_for_this_domain_is_on_no_node() {
+    fn other_allocations_have_no_node() {
         for (path, value) in [
             ("/devices", json!(null)),
             ("/devices", json!("text")),

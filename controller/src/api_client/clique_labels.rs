@@ -1,4 +1,4 @@
-//! The label of nodes for their NVLink clique.
+//! Requests for the nodes' labels with their NVLink clique.
 
 use std::collections::HashMap;
 
@@ -13,25 +13,25 @@ use serde_json::json;
 
 use super::{ApiClient, RawMetadata, RequestError, failed_to};
 
-/// Field manager of the label, and of nothing else: what it no longer applies goes.
+/// Field manager of the label, and of nothing else: a label that it no longer applies is removed.
 const LABELLER: &str = "compute-domain-controller-clique-label";
 
-/// The reason that the API server gives where another field manager owns a field.
+/// Reason of the API server if another field manager owns a field.
 const OTHER_OWNER: &str = "FieldManagerConflict";
 
-/// What became of a label.
+/// The result of writing a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Labelled {
-    /// The node has it.
+    /// The node has the label.
     Written,
-    /// Somebody else owns it, with another value.
+    /// Another field manager owns it, with another value.
     OwnedByOthers,
 }
 
 // === impl ApiClient ===
 
 impl ApiClient {
-    /// The label of each node that has one.
+    /// Lists the labels of nodes.
     pub(crate) async fn clique_labels(&self) -> Result<HashMap<Box<str>, Box<str>>, RequestError> {
         let mut found = HashMap::new();
         let labelled = ListParams::default().labels(CLIQUE_LABEL);
@@ -53,20 +53,20 @@ impl ApiClient {
         Ok(found)
     }
 
-    /// Gives a node its label, or takes ours away. A label that somebody else owns stays as it is.
+    /// Sets a node's label, or removes ours. A label with another owner is left unchanged.
     pub(crate) async fn apply_clique_label(
         &self,
         write: &LabelWrite,
     ) -> Result<Labelled, RequestError> {
         let action = "write the label of the node";
         self.check_fence(action)?;
-        // The UID keeps an apply from creating a node, and from another one of the name.
+        // The UID prevents the apply from creating a node, or changing another one of this name.
         let mut metadata = json!({ "name": write.node, "uid": write.uid });
         if let (Some(clique), Some(fields)) = (&write.clique, metadata.as_object_mut()) {
             fields.insert("labels".to_owned(), json!({ CLIQUE_LABEL: **clique }));
         }
         let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": metadata });
-        // Not forced: it fails where another field manager has the label.
+        // Not forced: it fails if another field manager owns the label.
         let params = PatchParams::apply(LABELLER);
         let request = Request::new(Node::url_path(&(), None))
             .patch_metadata(&write.node, &params, &Patch::Apply(node))

@@ -1,4 +1,4 @@
-//! What the driver-managed mode of the Go driver has made: removing it, and who still uses it.
+//! Requests to remove the objects of the Go driver's driver-managed mode, and to find the claims that still use them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -23,8 +23,8 @@ use super::{
 // === impl ApiClient ===
 
 impl ApiClient {
-    /// The allocated claims of these `ComputeDomains`, as `NAMESPACE/NAME`, without those of IMEX daemons. One
-    /// list of the cluster's claims, from the storage: those of the Go driver's templates have no label.
+    /// The allocated claims of these `ComputeDomains`, as `NAMESPACE/NAME`, without those of IMEX daemons. Lists the
+    /// cluster's claims from storage, because claims of the Go driver's templates have no label.
     // req: MODE-30
     pub(crate) async fn allocated_claims(
         &self,
@@ -45,7 +45,7 @@ impl ApiClient {
         Ok(found)
     }
 
-    /// Deletes this object, and removes the driver's finalizer from it. One that is gone is no error.
+    /// Deletes this object, and removes the driver's finalizer from it. A missing object is not an error.
     pub(crate) async fn remove_go_object(&self, object: &GoObject) -> Result<(), RequestError> {
         match object.kind() {
             GoKind::DaemonSet => self.remove_as::<DaemonSet>(object).await,
@@ -58,10 +58,10 @@ impl ApiClient {
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + fmt::Debug,
     {
-        // Not decoded: the answer may be the object or a status.
+        // Not decoded, because the response may be the object or a status.
         let api: Api<RawMetadata<K>> = Api::namespaced(self.client.clone(), object.namespace());
         if !object.is_being_deleted() {
-            let action = "delete what the Go driver's driver-managed mode has left";
+            let action = "delete a leftover of the Go driver's driver-managed mode";
             self.check_fence(action)?;
             let params = delete_only(object.uid(), None);
             if !was_there(action, api.delete(object.name(), &params).await)? {
@@ -70,7 +70,7 @@ impl ApiClient {
         }
         if let Some(patch) = object.finalizer_removal() {
             let action =
-                "remove the finalizer from what the Go driver's driver-managed mode has left";
+                "remove the finalizer from a leftover of the Go driver's driver-managed mode";
             self.check_fence(action)?;
             let patch = json_patch(action, patch)?;
             was_there(action, api.patch(object.name(), &writer(), &patch).await)?;
@@ -94,7 +94,7 @@ impl ApiClient {
             let patch = json_patch(action, label_removal(domain))?;
             let patched = nodes.patch_metadata(&name, &writer(), &patch).await;
             match was_there(action, patched) {
-                // Somebody else has changed the label meanwhile: it is not this one's any more.
+                // Another client has changed the label meanwhile, so it no longer belongs to this ComputeDomain.
                 Err(err) if err.status().is_some_and(Status::is_invalid) => {}
                 done => drop(done?),
             }
@@ -102,7 +102,7 @@ impl ApiClient {
         Ok(())
     }
 
-    /// Deletes the objects of this ComputeDomain's cliques in a namespace.
+    /// Deletes the clique objects of this ComputeDomain in a namespace.
     pub(crate) async fn delete_go_cliques(
         &self,
         namespace: &str,
@@ -114,7 +114,7 @@ impl ApiClient {
             Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
             listed => listed.map_err(failed_to("list the ComputeDomain's cliques"))?,
         };
-        let action = "delete the object of the ComputeDomain's clique";
+        let action = "delete the ComputeDomain's clique";
         for clique in listed.items {
             let (Some(name), Some(uid)) = (clique.metadata.name, clique.metadata.uid) else {
                 continue;
@@ -165,13 +165,13 @@ mod tests {
 
     // req: MODE-30
     #[test]
-    fn an_allocated_claim_of_a_channel_is_of_its_domain_and_that_of_a_daemon_is_not() {
+    fn allocated_channel_claims_belong_to_their_domain_and_daemon_claims_do_not() {
         assert_eq!(domains(mk_claim(ComputeDomainChannelConfig::KIND)), ["uid"]);
         assert_eq!(domains(mk_claim(ComputeDomainDaemonConfig::KIND)), [""; 0]);
     }
 
     #[test]
-    fn whatever_others_write_into_a_claim_does_not_fail_the_list() {
+    fn invalid_content_of_a_claim_does_not_fail_the_list() {
         for (path, value) in [
             ("/status", json!(3)),
             ("/status/allocation", json!(null)),

@@ -1,4 +1,4 @@
-//! The Lease that keeps the channels of groups from `ComputeDomains`.
+//! Requests for the Lease that reserves the channels of groups, so that `ComputeDomains` do not get them.
 
 use compute_domain_api::names::{CHANNEL_LABEL, DRIVER_NAME};
 use compute_domain_core::{GROUP_LEASE, GroupLease};
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{ApiClient, RawMetadata, RequestError, delete_only, failed_to, writer};
 
-/// The Lease without its times, of which some that Kubernetes takes cannot be decoded.
+/// The Lease without its times: Kubernetes accepts some that cannot be decoded.
 #[derive(Deserialize)]
 struct Read {
     metadata: Metadata,
@@ -35,7 +35,7 @@ struct Spec {
 }
 
 impl ApiClient {
-    /// The Lease as it is now, if it exists.
+    /// Reads the Lease, if it exists.
     pub(crate) async fn get_group_lease(&self) -> Result<Option<GroupLease>, RequestError> {
         let failed = failed_to("read the Lease of the channels of groups");
         let request = Request::new(self.leases_path()).get(GROUP_LEASE, &GetParams::default());
@@ -49,7 +49,7 @@ impl ApiClient {
         }
     }
 
-    /// Changes it with a merge patch, which names its version.
+    /// Changes the Lease with a merge patch that contains its version.
     pub(crate) async fn change_group_lease(&self, patch: Value) -> Result<(), RequestError> {
         let action = "change the Lease of the channels of groups";
         self.check_fence(action)?;
@@ -58,7 +58,7 @@ impl ApiClient {
         changed.map(drop).map_err(failed_to(action))
     }
 
-    /// Deletes it: this version of it, and no later one.
+    /// Deletes this version of the Lease, and no later one.
     pub(crate) async fn delete_group_lease(&self, lease: &GroupLease) -> Result<(), RequestError> {
         let action = "delete the Lease of the channels of groups";
         self.check_fence(action)?;
@@ -67,7 +67,7 @@ impl ApiClient {
         deleted.map(drop).map_err(failed_to(action))
     }
 
-    /// Whether there is a slice of a pool of channels of groups: one of our driver that is no node's.
+    /// Whether a slice of a pool of channels of groups exists: a slice of our driver without a node.
     pub(crate) async fn has_group_pools(&self) -> Result<bool, RequestError> {
         let of_no_node = format!("spec.driver={DRIVER_NAME},spec.nodeName=");
         let params = ListParams::default().fields(&of_no_node);
@@ -83,7 +83,7 @@ impl ApiClient {
         Ok(found)
     }
 
-    /// The names of the Leases of channels, also of those that cool down.
+    /// The names of the Leases of channels, including those that are cooling down.
     pub(crate) async fn channel_lease_names(&self) -> Result<Vec<String>, RequestError> {
         let labelled = ListParams::default().labels(CHANNEL_LABEL);
         let mut names = Vec::new();

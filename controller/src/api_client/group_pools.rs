@@ -1,4 +1,4 @@
-//! The slices of the pools of cliques, and what decides about them.
+//! Requests for the `ResourceSlices` of the cliques' pools.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::claims::Claim;
 use super::{ApiClient, CONTROLLER_NAME, RequestError, delete_only, failed_to, was_there};
 
-/// Of a domain, where it is and its channel.
+/// The fields of a domain that identify it and its channel.
 #[derive(Deserialize)]
 struct NumberedDomain {
     metadata: DomainName,
@@ -35,7 +35,7 @@ struct DomainStatus {
 // === impl ApiClient ===
 
 impl ApiClient {
-    /// The domains that have one of these channels, as `namespace/name`: the pages of all domains.
+    /// Lists all domains. Returns those with one of these channels, as `namespace/name`.
     pub(crate) async fn domains_with_channels(
         &self,
         channels: &RangeInclusive<u32>,
@@ -53,7 +53,7 @@ impl ApiClient {
         Ok(found)
     }
 
-    /// The cliques from whose pools claims are allocated: the pages of all claims.
+    /// Lists all claims. Returns the cliques from whose pools devices are allocated.
     pub(crate) async fn cliques_in_use(&self) -> Result<HashSet<Box<str>>, RequestError> {
         let mut found = HashSet::new();
         let visit = |claim: Claim| {
@@ -64,7 +64,7 @@ impl ApiClient {
         Ok(found)
     }
 
-    /// Creates the slice. One of its name that exists is an error.
+    /// Creates the slice. Fails if one of its name exists.
     pub(crate) async fn create_slice(
         &self,
         slice: &ResourceSlice,
@@ -75,7 +75,7 @@ impl ApiClient {
         created.map_err(failed_to(action))
     }
 
-    /// Replaces the slice of this name, if it has still this version.
+    /// Replaces the slice of this name, if its version is unchanged.
     pub(crate) async fn replace_slice(
         &self,
         slice: &ResourceSlice,
@@ -87,7 +87,7 @@ impl ApiClient {
         replaced.map_err(failed_to(action))
     }
 
-    /// Deletes a slice: this object, not another one of the same name. One that is gone is no error.
+    /// Deletes this slice, but not another one of the same name. A missing slice is not an error.
     pub(crate) async fn delete_slice(&self, name: &str, uid: &str) -> Result<(), RequestError> {
         let action = "delete the ResourceSlice";
         self.check_fence(action)?;

@@ -1,4 +1,4 @@
-//! The requests for the Leases of channels.
+//! Requests for the Leases of channels.
 
 use compute_domain_core::{ChannelLease, WRITER};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{ApiClient, RawLease, RequestError, delete_only, failed_to, observed_lease, writer};
 
 impl ApiClient {
-    /// Creates a Lease. Not an apply, which would take over one that somebody else has created.
+    /// Creates a Lease. Not an apply, which would take over a Lease of another client.
     // req: CHANNEL-7
     pub(crate) async fn create_lease(&self, lease: &Lease) -> Result<Lease, RequestError> {
         let action = "create the Lease of an IMEX channel";
@@ -25,15 +25,14 @@ impl ApiClient {
             .map_err(failed_to(action))
     }
 
-    /// The Lease of this name as it is now, or `None` if it does not exist.
+    /// Reads the Lease of this name; `None` if it does not exist.
     pub(crate) async fn get_lease(&self, name: &str) -> Result<Option<ChannelLease>, RequestError> {
         let lease = self.leases().get_opt(name).await;
         let lease = lease.map_err(failed_to("read the Lease of an IMEX channel"))?;
         Ok(lease.as_ref().and_then(observed_lease))
     }
 
-    /// Changes a Lease with a merge patch, which names its version. `None` if it is not the Lease of a
-    /// channel then.
+    /// Changes a Lease with a merge patch that contains its version. `None` if the result is not a channel's Lease.
     pub(crate) async fn change_lease(
         &self,
         lease: &ChannelLease,
@@ -47,7 +46,7 @@ impl ApiClient {
         Ok(observed_lease(&changed))
     }
 
-    /// Deletes a Lease: this version of it, and no later one.
+    /// Deletes this version of a Lease, and no later one.
     pub(crate) async fn delete_lease(&self, lease: &ChannelLease) -> Result<(), RequestError> {
         let action = "delete the Lease of an IMEX channel";
         self.check_fence(action)?;

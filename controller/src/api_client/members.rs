@@ -1,4 +1,4 @@
-//! The objects of cliques where one `nvidia-imex` runs on each node for good, and whether a Node exists.
+//! Requests for the objects of cliques in driver-managed mode, and for Nodes.
 
 use compute_domain_api::clique::ComputeDomainClique;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -10,8 +10,8 @@ use super::{ApiClient, CONTROLLER_NAME, RequestError, delete_only, failed_to, wa
 // === impl ApiClient ===
 
 impl ApiClient {
-    /// The UID of the Node of this name; `None` if there is none. Read from the storage, not from a cache
-    /// of the API server.
+    /// The UID of the Node of this name; `None` if there is none. Read from storage, not from a cache of the API
+    /// server.
     pub(crate) async fn node_uid(&self, node: &str) -> Result<Option<String>, RequestError> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let found = nodes.get_metadata_opt(node).await;
@@ -19,7 +19,7 @@ impl ApiClient {
         Ok(found.and_then(|node| node.metadata.uid))
     }
 
-    /// Creates the object of a clique. One of its name that exists is an error.
+    /// Creates the object of a clique. Fails if one of its name exists.
     pub(crate) async fn create_clique(
         &self,
         clique: &ComputeDomainClique,
@@ -39,7 +39,7 @@ impl ApiClient {
         found.map_err(failed_to("read the ComputeDomainClique"))
     }
 
-    /// Replaces the object of this name, if it has still this version.
+    /// Replaces the object of this name, if its version is unchanged.
     pub(crate) async fn replace_clique(
         &self,
         clique: &ComputeDomainClique,
@@ -51,7 +51,7 @@ impl ApiClient {
         replaced.map_err(failed_to(action))
     }
 
-    /// Deletes this object, if it has still this version. One that is gone is no error.
+    /// Deletes this object, if its version is unchanged. A missing object is not an error.
     pub(crate) async fn delete_clique(
         &self,
         clique: &str,
@@ -64,8 +64,7 @@ impl ApiClient {
         was_there(action, self.cliques().delete(clique, &params).await).map(drop)
     }
 
-    /// Deletes the pod of a daemon, if it has still this UID and, if one is given, this version. One that is gone is
-    /// no error.
+    /// Deletes the pod of a daemon, if it has this UID and, if given, this version. A missing pod is not an error.
     pub(crate) async fn delete_daemon_pod(
         &self,
         name: &str,

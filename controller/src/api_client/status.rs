@@ -1,4 +1,4 @@
-//! The status of a ComputeDomain, which the controller alone writes.
+//! Requests for the status of a ComputeDomain, which only the controller writes.
 
 use compute_domain_core::{
     Admission, Domain, Report, StatusSchema, status_patch, without_stray_nodes,
@@ -9,8 +9,8 @@ use kube::api::{Patch, PatchParams};
 use super::{ApiClient, CONTROLLER_NAME, RequestError, failed_to, identify, json_patch, writer};
 
 impl ApiClient {
-    /// Writes the status: only the fields that are ours. Nodes that others have left in it are removed by
-    /// a second request, which fails if the status has changed.
+    /// Writes the fields of the status that are ours. A second request removes nodes of other writers; it fails if
+    /// the status has changed.
     pub(crate) async fn write_status(
         &self,
         domain: &Domain,
@@ -21,7 +21,7 @@ impl ApiClient {
         let Some(patch) = without_stray_nodes(&written, &report.nodes) else {
             return Ok(written);
         };
-        let action = "remove nodes of others from the status of the ComputeDomain";
+        let action = "remove nodes of other writers from the status of the ComputeDomain";
         self.check_fence(action)?;
         let patch = json_patch(action, patch)?;
         let domains = self.domains(domain.namespace());
@@ -29,7 +29,7 @@ impl ApiClient {
         identify(patched.map_err(failed_to(action))?)
     }
 
-    /// Finds out whether a status of this schema could be written. Writes nothing.
+    /// Tests with a dry run whether a status of this schema can be written.
     pub(crate) async fn try_status(
         &self,
         domain: &Domain,

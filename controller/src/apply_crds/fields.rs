@@ -1,10 +1,10 @@
-//! Which fields one schema of a CRD has and another lacks, and whether an object has them.
+//! Fields of one CRD schema that another lacks, and whether an object has them.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// A field of objects, by the way to it.
+/// The path of a field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Field(Vec<Part>);
 
@@ -17,10 +17,10 @@ enum Part {
     Values,
 }
 
-/// What the API server keeps of every object, whatever a schema says.
+/// Fields that the API server keeps in every object, regardless of the schema.
 const KEPT: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// The fields that `theirs` has and `ours` would drop, without those below them.
+/// The fields of `theirs` that `ours` would drop, without the fields below them.
 pub(super) fn dropped(theirs: &Value, ours: &Value) -> Vec<Field> {
     let mut found = Vec::new();
     collect(theirs, ours, &mut Vec::new(), &mut found);
@@ -38,7 +38,7 @@ fn collect(theirs: &Value, ours: &Value, path: &mut Vec<Part>, found: &mut Vec<F
             continue;
         }
         path.push(Part::Named(name.clone()));
-        // A map of ours may keep what is a field of theirs.
+        // A map of ours may keep a field of theirs.
         let own = [&ours["properties"][name], &ours["additionalProperties"]];
         match own.into_iter().find(|own| !own.is_null()) {
             Some(own) => collect(schema, own, path, found),
@@ -63,7 +63,7 @@ fn collect(theirs: &Value, ours: &Value, path: &mut Vec<Part>, found: &mut Vec<F
 }
 
 impl Field {
-    /// Whether this object has it.
+    /// Whether this object has the field.
     pub(super) fn is_in(&self, object: &Value) -> bool {
         is_in(&self.0, object)
     }

@@ -16,14 +16,14 @@ fn clique_crd(api: &FakeApi) -> Option<Value> {
     api.get(Resource::Crds, "", ComputeDomainClique::crd_name())
 }
 
-/// The Go driver's, as Helm has created it.
+/// Creates the Go driver's CRD, as Helm does.
 fn create_go_crd(api: &FakeApi) {
     let mut crd: Value = serde_saphyr::from_str(GO_CRD).unwrap();
     crd["status"] = json!({ "storedVersions": ["v1beta1"] });
     api.create(crd);
 }
 
-/// One of a chart that is newer than this program: with one more field of the status.
+/// Creates the CRD of a newer chart, with one more status field.
 fn create_newer_crd(api: &FakeApi) {
     let mut crd = json!(ComputeDomain::crd());
     crd["status"] = json!({ "storedVersions": ["v1beta1"] });
@@ -69,7 +69,7 @@ async fn the_crd_is_created_and_a_second_run_changes_nothing() {
 
 // req: CD-4
 #[tokio::test(start_paused = true)]
-async fn the_go_drivers_is_taken_over_while_there_are_domains() {
+async fn the_go_drivers_crd_is_taken_over_while_domains_exist() {
     let api = FakeApi::new();
     create_go_crd(&api);
     api.create(mk_domain("a"));
@@ -78,14 +78,14 @@ async fn the_go_drivers_is_taken_over_while_there_are_domains() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_dies_at_any_step_is_followed_by_one_that_finishes() {
+async fn an_apply_killed_at_any_step_is_finished_by_the_next_one() {
     for call in [Call::GetCrd, Call::ApplyCrd] {
         for fault in [Fault::RequestLost, Fault::AnswerLost, Fault::Unavailable] {
             for skip in 0..3 {
                 let api = FakeApi::new();
                 create_go_crd(&api);
                 api.break_with(Rule::once(call, fault).after(skip));
-                // What it did is left as it is, and what it knew is forgotten.
+                // Its writes remain, and its state is lost.
                 let _ = apply(&api.client(), false).await;
                 api.heal();
                 applies(&api).await;
@@ -95,12 +95,12 @@ async fn a_process_that_dies_at_any_step_is_followed_by_one_that_finishes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_somebody_changes_in_between_is_looked_at_again() {
+async fn a_crd_changed_before_the_apply_is_checked_again() {
     let api = FakeApi::new();
     create_go_crd(&api);
     api.break_with(Rule::once(Call::ApplyCrd, Fault::Conflict).times(2));
     applies(&api).await;
-    // Three times that one, and once the other.
+    // Three times that CRD, and once the other.
     assert_eq!(api.count(Call::ApplyCrd), 4);
     api.break_with(Rule::always(Call::ApplyCrd, Fault::Conflict));
     assert!(matches!(
@@ -111,7 +111,7 @@ async fn one_that_somebody_changes_in_between_is_looked_at_again() {
 
 // req: CD-4
 #[tokio::test(start_paused = true)]
-async fn a_newer_one_is_replaced_only_while_no_domain_needs_it() {
+async fn a_newer_crd_is_replaced_only_while_no_domain_needs_it() {
     let api = FakeApi::new();
     create_newer_crd(&api);
     api.create(mk_domain("a"));
@@ -134,7 +134,7 @@ async fn a_newer_one_is_replaced_only_while_no_domain_needs_it() {
 
 // req: CD-4
 #[tokio::test(start_paused = true)]
-async fn a_newer_one_of_cliques_is_replaced_only_while_no_clique_needs_it() {
+async fn a_newer_crd_of_cliques_is_replaced_only_while_no_clique_needs_it() {
     let api = FakeApi::new();
     let mut newer = json!(ComputeDomainClique::crd());
     newer["status"] = json!({ "storedVersions": ["v1beta1"] });
@@ -161,21 +161,21 @@ async fn a_newer_one_of_cliques_is_replaced_only_while_no_clique_needs_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_with_a_stored_version_that_is_unknown_is_never_replaced() {
+async fn a_crd_with_an_unknown_stored_version_is_never_replaced() {
     let api = FakeApi::new();
     create_go_crd(&api);
     api.edit(Resource::Crds, "", ComputeDomain::crd_name(), |crd| {
         crd["status"]["storedVersions"] = json!(["v1beta1", "v1"]);
     });
-    is_refused(&api, "stored in the version \"v1\"").await;
+    is_refused(&api, "stored in version \"v1\"").await;
     assert_ne!(apply(&api.client(), true).await.unwrap(), Outcome::Applied);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_never_served_is_an_error() {
+async fn a_crd_that_is_never_served_is_an_error() {
     let api = FakeApi::new();
     create_go_crd(&api);
-    // The apply is lost without a trace but its answer: nothing becomes served.
+    // The apply has no effect, so the CRD is never served.
     api.edit(Resource::Crds, "", ComputeDomain::crd_name(), |crd| {
         crd["status"]["conditions"] = json!([{ "type": "Established", "status": "False" }]);
     });

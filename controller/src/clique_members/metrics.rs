@@ -1,4 +1,4 @@
-//! What the keeper of members tells operators.
+//! Metrics of the keeper of clique members.
 
 use std::sync::atomic::AtomicI64;
 
@@ -21,7 +21,7 @@ pub(crate) struct MemberMetrics {
 }
 
 impl MemberMetrics {
-    /// Registers them.
+    /// Registers the metrics.
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let metrics = Self {
             members: Family::default(),
@@ -40,32 +40,32 @@ impl MemberMetrics {
         // The library appends `_total`.
         registry.register(
             "imex_dra_clique_writes",
-            "Requests that change a ComputeDomainClique: written, conflict or failed",
+            "Writes of ComputeDomainCliques by outcome: written, conflict or failed",
             metrics.writes.clone(),
         );
         registry.register(
             "imex_dra_clique_surplus_nodes",
-            "Nodes that run an IMEX daemon and are in a clique that has the most members it may have already",
+            "Nodes with an IMEX daemon that are not members of their clique, because it already has its maximum of members",
             metrics.surplus.clone(),
         );
         registry.register(
             "imex_dra_imex_daemons_outdated",
-            "IMEX daemons that are made from another template than their DaemonSet has, and wait to be replaced",
+            "Outdated IMEX daemons that wait to be replaced: their pod template differs from that of their DaemonSet",
             metrics.outdated.clone(),
         );
         registry.register(
             "imex_dra_imex_daemons_draining",
-            "Nodes that prepare no claim until their IMEX daemon is replaced",
+            "Nodes that prepare no claims until their IMEX daemon is replaced",
             metrics.draining.clone(),
         );
         registry.register(
             "imex_dra_imex_updates_stopped",
-            "Cliques in which no IMEX daemon is replaced, because a new one has not become ready within 2 minutes, and DaemonSets whose new pods are not what they say",
+            "Cliques whose update is stopped because a new IMEX daemon was not ready within 2 minutes, and DaemonSets whose new pods lack their template annotation",
             metrics.stopped.clone(),
         );
         registry.register(
             "imex_dra_imex_daemons_replaced",
-            "IMEX daemons that were out of date and were replaced: drained, not-running, no-member or forced",
+            "Outdated IMEX daemons that were replaced: drained, not-running, no-member or forced",
             metrics.replaced.clone(),
         );
         metrics
@@ -83,7 +83,7 @@ impl MemberMetrics {
         self.replaced.get_or_create(&[("how", how)]).inc();
     }
 
-    /// What became of a write: `written`, `conflict` or `failed`.
+    /// Counts a write by outcome: `written`, `conflict` or `failed`.
     pub(crate) fn wrote(&self, outcome: &'static str) {
         self.writes.get_or_create(&[("outcome", outcome)]).inc();
     }

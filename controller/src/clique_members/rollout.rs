@@ -1,4 +1,4 @@
-//! Replacing daemons that are out of date: the requests for it, and what operators are told.
+//! Replaces outdated daemons: sends the requests and writes the events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,7 @@ use super::{ClaimsList, Run};
 use crate::api_client::{RawMetadata, RequestError};
 use crate::references::node_reference;
 
-/// From one list of the cluster's claims to the next: what it says is for all nodes that wait then, of all
-/// cliques.
+/// Minimum time between two lists of the cluster's claims. One list serves all nodes, of all cliques, that then wait.
 const LIST_PAUSE: Duration = Duration::from_secs(2);
 
 /// How many claims an event names.
@@ -47,7 +46,7 @@ impl Run<'_> {
         }
     }
 
-    /// Claims of `ComputeDomains` have come to nodes, or left them.
+    /// Claims of `ComputeDomains` were allocated to nodes, or removed from them.
     pub(super) fn take_uses(&mut self) {
         let now = Instant::now().into_std();
         for (node, in_use) in self.keeper.nodes.take_uses() {
@@ -55,7 +54,7 @@ impl Run<'_> {
         }
     }
 
-    /// Answers with what the last list says, if that is recent enough, or with a new one, or later.
+    /// Answers from the last list if it is recent enough; otherwise lists again, now or later.
     pub(super) async fn read_claims(
         &mut self,
         clique: &Clique,
@@ -86,7 +85,7 @@ impl Run<'_> {
         Ok(pause)
     }
 
-    /// Deletes the pod of a daemon, and reports that.
+    /// Deletes the pod of a daemon and writes an event.
     pub(super) async fn replace_daemon(
         &mut self,
         clique: Option<&Clique>,
@@ -115,7 +114,7 @@ impl Run<'_> {
         } else {
             info!(node = %name_of_node, pod = &**name, "{note}");
         }
-        // One that has no node yet has nobody who would look for it.
+        // Without a node, there is no object for the event.
         if node.is_none() {
             return Ok(PACE);
         }
@@ -135,19 +134,19 @@ impl Run<'_> {
             match event {
                 RolloutEvent::Waits { node, claims } => {
                     let why = if claims.is_empty() {
-                        "its kubelet plugin has not said within 30 s that no claim is prepared on it".to_owned()
+                        "its kubelet plugin has not confirmed within 30 s that no claim is prepared on it".to_owned()
                     } else {
                         format!("claims of its pods are allocated: {}", some_of(&claims))
                     };
                     let note = format!(
-                        "the IMEX daemon of node {node} is out of date, and is replaced later: {why}"
+                        "the IMEX daemon of node {node} is outdated and will be replaced later: {why}"
                     );
                     info!(%node, "{note}");
                     events.normal(&node_reference(&node), "ImexUpdateWaits", "Update", &note);
                 }
                 RolloutEvent::TemplateMismatch { pod, node } => {
                     let note = format!(
-                        "no IMEX daemon is updated for a while: the new one, pod {pod}, does not have the annotation {TEMPLATE_ANNOTATION} of its DaemonSet; take back what was edited in the DaemonSet (helm upgrade, with Helm 4 --force-conflicts), or have what changes the pods' annotations leave it"
+                        "updates of IMEX daemons are paused: the new pod {pod} does not have the annotation {TEMPLATE_ANNOTATION} of its DaemonSet; revert edits of the DaemonSet (helm upgrade, with Helm 4 --force-conflicts), or stop the policy or webhook that changes the pods' annotations"
                     );
                     warn!(node = %node.as_deref().unwrap_or_default(), %pod, "{note}");
                     if let Some(node) = node {
@@ -157,7 +156,7 @@ impl Run<'_> {
                 }
                 RolloutEvent::Stopped { node, clique } => {
                     let note = format!(
-                        "no other IMEX daemon of NVLink clique {clique} is updated: the new one of node {node} is not ready; look at its pod, and correct the update or mend the node"
+                        "updates of IMEX daemons of NVLink clique {clique} are stopped: the new daemon of node {node} is not ready; check its pod, then fix the update or repair the node"
                     );
                     warn!(%node, %clique, "{note}");
                     events.warning(&node_reference(&node), "ImexUpdateStopped", "Update", &note);
@@ -170,21 +169,21 @@ impl Run<'_> {
     }
 }
 
-/// The label of the metric, and the sentence for people.
+/// The label of the metric, and the event's message.
 fn describe(node: &str, how: &Replacement) -> (&'static str, String) {
     let (label, because) = match how {
         Replacement::Forced(claims) => {
             let text = format!(
-                "the IMEX daemon of node {node} is replaced although claims of its pods are allocated ({}), since it is out of date for longer than --force-after: what they have imported is lost",
+                "the IMEX daemon of node {node} has been outdated for longer than --force-after and is replaced although claims of its pods are allocated ({}): memory that these pods have imported is lost",
                 some_of(claims)
             );
             return ("forced", text);
         }
-        Replacement::NotRunning => ("not-running", "it does not run"),
+        Replacement::NotRunning => ("not-running", "it is not running"),
         Replacement::NoMember => ("no-member", "its node is in no clique"),
-        Replacement::Drained => ("drained", "no claim needs it"),
+        Replacement::Drained => ("drained", "no claim uses it"),
     };
-    let text = format!("the IMEX daemon of node {node} is out of date, and is replaced: {because}");
+    let text = format!("the IMEX daemon of node {node} is outdated and is replaced: {because}");
     (label, text)
 }
 

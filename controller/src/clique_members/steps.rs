@@ -1,4 +1,4 @@
-//! The requests, one after the other.
+//! Sends the requests, one after the other.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::api_client::RequestError;
 use crate::references::{clique_reference, node_reference};
 use crate::refusals::refusal_in;
 
-/// From the end of one request to the next: at most 50 a second.
+/// Pause between two requests: at most 50 per second.
 pub(super) const PACE: Duration = Duration::from_millis(20);
 
-/// After a request that has failed: the API server may be away.
+/// Pause after a failed request: the API server may be unavailable.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// After the API server has dropped fields: somebody has to apply the CRD.
+/// Pause after the API server has dropped fields: the administrator must apply the CRD.
 const CRD_PAUSE: Duration = Duration::from_secs(20);
 
 impl Run<'_> {
-    /// Makes the next request, if one is needed.
+    /// Sends the next request, if one is needed.
     pub(super) async fn write_next(&mut self) {
         let next = self.members.next(Instant::now().into_std());
         self.report_unplaced();
@@ -42,7 +42,7 @@ impl Run<'_> {
         }
         let made = match clique {
             Some(clique) => self.make(clique, &step).await,
-            // Of nodes without a clique, daemons are replaced, and nothing else is done.
+            // Without a clique, a node's daemon is only replaced.
             None => self.replace_daemon(None, &step).await,
         };
         let pause = match made {
@@ -58,7 +58,7 @@ impl Run<'_> {
         self.report_rollout();
     }
 
-    /// Returns how long there is no other request.
+    /// Returns the pause before the next request.
     async fn make(&mut self, clique: &Clique, step: &MemberStep) -> Result<Duration, RequestError> {
         let api = &self.keeper.api;
         match step {
@@ -96,9 +96,8 @@ impl Run<'_> {
         Ok(PACE)
     }
 
-    /// There is one that the watch has not told of: it has lost the label by which it is watched, or was created by
-    /// a request whose answer was lost. Names of cliques in this namespace are this controller's, so it is taken as it
-    /// is, and gets its label back.
+    /// An object exists that the watch has not listed: it lost the label, or the response to its creation was lost.
+    /// Names of cliques in this namespace belong to this controller, so it adopts the object and restores the label.
     // req: DM-7
     async fn adopt(&mut self, clique: &Clique) -> Result<Duration, RequestError> {
         let found = self.keeper.api.clique(clique).await?;
@@ -106,7 +105,7 @@ impl Run<'_> {
         match found {
             Some(object) => {
                 if !object.labels().contains_key(DRIVER_MANAGED_LABEL) {
-                    warn!(%clique, "the ComputeDomainClique has no label {DRIVER_MANAGED_LABEL}; it gets it back");
+                    warn!(%clique, "the ComputeDomainClique has lost its label {DRIVER_MANAGED_LABEL}; restoring it");
                 }
                 self.members.apply_clique(&object, now);
             }
@@ -115,7 +114,8 @@ impl Run<'_> {
         Ok(PACE)
     }
 
-    /// A CRD without our fields lets the API server drop them: daemons could not know their lists.
+    /// Handles a written object. A CRD without our fields makes the API server drop them, and daemons lack their node
+    /// list.
     fn written(
         &mut self,
         clique: &Clique,
@@ -132,14 +132,14 @@ impl Run<'_> {
             return PACE;
         }
         self.crd.set_unmet(
-            "the CustomResourceDefinition of ComputeDomainCliques on the API server lacks fields (listLength, nameScheme, nodeUID, podUID, hostIP, absentSince, draining, freed, memberCount, readyCount), so that no IMEX daemon can start; apply the one of this chart (crd/), nothing else has to follow",
+            "the CustomResourceDefinition of ComputeDomainCliques on the API server lacks fields (listLength, nameScheme, nodeUID, podUID, hostIP, absentSince, draining, freed, memberCount, readyCount), so no IMEX daemon can start; to fix this, apply the one of this chart (crd/)",
         );
-        // No watch tells that the CRD has been applied.
+        // No watch reports that the CRD was applied.
         self.members.look_again(clique, now + CRD_PAUSE);
         CRD_PAUSE
     }
 
-    /// Returns how long there is no other request.
+    /// Returns the pause before the next request.
     fn failed(
         &mut self,
         clique: Option<&Clique>,
@@ -152,28 +152,28 @@ impl Run<'_> {
                 warn!(
                     clique,
                     error = error_chain(err),
-                    "the IMEX daemon is replaced later"
+                    "cannot replace the IMEX daemon yet; retrying"
                 );
                 return PAUSE;
             }
             (MemberStep::FindNode { .. }, Some(clique)) => {
-                warn!(%clique, error = error_chain(err), "the Node is read later");
+                warn!(%clique, error = error_chain(err), "cannot read the Node; retrying");
                 return PAUSE;
             }
             (_, Some(clique)) => clique,
         };
         if err.status().is_some_and(Status::is_conflict) {
-            // The watch tells what it is now.
-            debug!(%clique, "the ComputeDomainClique was changed by somebody else");
+            // The watch delivers the new state.
+            debug!(%clique, "conflict: another client changed the ComputeDomainClique");
             self.keeper.metrics.wrote("conflict");
             return PACE;
         }
         self.keeper.metrics.wrote("failed");
-        warn!(%clique, error = error_chain(err), "the members of the clique are written later");
+        warn!(%clique, error = error_chain(err), "cannot write the members of the clique; retrying");
         if err.status().is_none() {
             return PAUSE;
         }
-        // The API server answers: other cliques need not wait.
+        // The API server is available, so other cliques need not wait.
         let failures = self.members.refused(clique, Instant::now().into_std());
         if let Some(refusal) = refusal_in(err, failures) {
             self.report_refusal(clique, step, &refusal);
@@ -206,7 +206,7 @@ impl Run<'_> {
                 object_uid,
             } = unplaced;
             let note = format!(
-                "node {node} is in NVLink clique {clique}, whose IMEX domain has {max_nodes} members already, so no claim of a ComputeDomain is prepared on it; raise resources.computeDomains.imex.maxNodesPerIMEXDomain (--max-nodes-per-imex-domain, MAX_NODES_PER_IMEX_DOMAIN) and restart the daemons of the whole clique, or remove nodes from it"
+                "node {node} is in NVLink clique {clique}, but the clique's IMEX domain already has {max_nodes} members, so no claim of a ComputeDomain is prepared on the node; increase resources.computeDomains.imex.maxNodesPerIMEXDomain (--max-nodes-per-imex-domain, MAX_NODES_PER_IMEX_DOMAIN) and restart all daemons of the clique, or remove nodes from the clique"
             );
             warn!(%node, %clique, "{note}");
             let events = &self.keeper.events;

@@ -15,7 +15,7 @@ const A: &str = "aaaaaaaa-0000-0000-0000-000000000001.7";
 const NAMESPACE: &str = "imex-dra";
 const SIX_MINUTES: Duration = Duration::from_secs(360);
 
-/// A keeper that runs, as in a leader.
+/// A running keeper, as in a leader.
 struct Running {
     readiness: Readiness,
     registry: Registry,
@@ -75,7 +75,7 @@ impl Running {
     }
 }
 
-/// A node of the clique whose plugin has published its device.
+/// Creates a node of the clique with the slice of its plugin.
 fn create_node(api: &FakeApi, name: &str) {
     let node = api.create(json!({ "kind": "Node", "metadata": { "name": name } }));
     create_slice(api, name, &uid(&node));
@@ -158,8 +158,7 @@ fn is(node: &str, index: u64, address: &str, status: &str) -> (String, u64, Stri
 
 // req: DM-1
 #[tokio::test(start_paused = true)]
-async fn a_node_that_joins_costs_two_writes_and_no_other_request_and_the_daemon_finds_all_it_needs()
-{
+async fn a_node_that_joins_costs_two_writes_and_the_object_has_all_that_its_daemon_needs() {
     let api = FakeApi::new();
     let running = Running::start(&api, 18).await;
     api.forget_requests();
@@ -237,7 +236,7 @@ async fn a_node_that_leaves_costs_two_writes_and_one_read_of_its_node() {
 
 // req: DM-4
 #[tokio::test(start_paused = true)]
-async fn kubelets_that_wipe_their_slices_and_a_controller_that_starts_write_nothing() {
+async fn deleted_slices_and_a_controller_restart_cause_no_writes() {
     let api = FakeApi::new();
     create_node(&api, "n1");
     create_daemon(&api, "n1", "True");
@@ -260,7 +259,7 @@ async fn kubelets_that_wipe_their_slices_and_a_controller_that_starts_write_noth
 
 // req: DM-6
 #[tokio::test(start_paused = true)]
-async fn the_node_beyond_the_last_index_is_named_by_events_and_a_metric_and_the_others_work() {
+async fn a_node_beyond_the_maximum_is_reported_and_the_others_work() {
     let api = FakeApi::new();
     for node in ["n1", "n2"] {
         create_node(&api, node);
@@ -271,9 +270,9 @@ async fn the_node_beyond_the_last_index_is_named_by_events_and_a_metric_and_the_
         .await;
     create_node(&api, "n3");
     create_daemon(&api, "n3", "False");
-    let told = |api: &FakeApi| api.event_note("TooManyNodesInClique");
-    api.until("the event", |api| told(api).is_some()).await;
-    let note = told(&api).unwrap();
+    let event = |api: &FakeApi| api.event_note("TooManyNodesInClique");
+    api.until("the event", |api| event(api).is_some()).await;
+    let note = event(&api).unwrap();
     assert!(
         note.contains("node n3") && note.contains("maxNodesPerIMEXDomain"),
         "{note}"
@@ -285,7 +284,7 @@ async fn the_node_beyond_the_last_index_is_named_by_events_and_a_metric_and_the_
         is("n2", 1, "10.0.0.2", "Ready"),
     ];
     assert_eq!(members(&api), ready);
-    // One about the node, one about the object.
+    // One for the node, one for the object.
     let about = api.read_all(Resource::Events, |event| {
         Some(event["regarding"]["kind"].as_str()?.to_owned())
     });
@@ -294,7 +293,7 @@ async fn the_node_beyond_the_last_index_is_named_by_events_and_a_metric_and_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_refused_or_lost_in_any_way_is_made_again_and_no_index_changes() {
+async fn failed_writes_are_retried_and_no_index_changes() {
     for call in [
         Call::CreateClique,
         Call::ReplaceClique,
@@ -327,7 +326,7 @@ async fn a_write_that_is_refused_or_lost_in_any_way_is_made_again_and_no_index_c
 
 // req: DM-8
 #[tokio::test(start_paused = true)]
-async fn a_clique_that_is_refused_is_tried_ever_more_rarely_reported_once_and_holds_no_other_up() {
+async fn a_refused_clique_backs_off_is_reported_once_and_delays_no_other() {
     let api = FakeApi::new();
     create_node(&api, "n1");
     create_daemon(&api, "n1", "True");
@@ -354,7 +353,7 @@ async fn a_clique_that_is_refused_is_tried_ever_more_rarely_reported_once_and_ho
     assert!((14..=16).contains(&minutes), "{minutes}");
     let events = api.event_reasons();
     assert!(events.len() <= 3, "{events:?}");
-    // While another clique is refused, this one goes on.
+    // While one clique is refused, the other continues.
     api.break_with(refused);
     api.forget_requests();
     let other = api.create(json!({ "kind": "Node", "metadata": { "name": "n2" } }));
@@ -405,11 +404,10 @@ async fn an_object_that_an_edit_makes_unreadable_is_written_again() {
     running.kill().await;
 }
 
-/// A later version may have written it, whose daemons run.
+/// A later version may have written it, and its daemons may run.
 // req: DM-8
 #[tokio::test(start_paused = true)]
-async fn an_object_that_a_new_leader_cannot_read_stays_is_reported_and_heals_when_it_is_corrected()
-{
+async fn an_object_unreadable_to_a_new_leader_is_left_and_reported_until_it_is_corrected() {
     let api = FakeApi::new();
     create_node(&api, "n1");
     create_daemon(&api, "n1", "True");
@@ -440,7 +438,7 @@ async fn an_object_that_a_new_leader_cannot_read_stays_is_reported_and_heals_whe
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_is_away_for_long_makes_no_pause_longer() {
+async fn an_outage_of_the_api_server_does_not_lengthen_the_pauses() {
     let api = FakeApi::new();
     api.break_with(Rule::once(Call::CreateClique, Fault::RequestLost).times(10));
     let running = Running::start(&api, 18).await;
@@ -454,7 +452,7 @@ async fn an_api_server_that_is_away_for_long_makes_no_pause_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_somebody_else_is_a_conflict_and_what_he_has_added_stays() {
+async fn a_change_of_another_client_is_a_conflict_and_its_additions_stay() {
     let api = FakeApi::new();
     create_node(&api, "n1");
     create_daemon(&api, "n1", "False");
@@ -476,7 +474,7 @@ async fn a_change_of_somebody_else_is_a_conflict_and_what_he_has_added_stays() {
 
 // req: DM-7
 #[tokio::test(start_paused = true)]
-async fn an_object_that_loses_its_label_gets_it_back_also_from_a_controller_that_starts() {
+async fn a_lost_label_is_restored_also_by_a_new_controller() {
     for restarts in [false, true] {
         let api = FakeApi::new();
         for node in ["n1", "n2"] {
@@ -525,7 +523,7 @@ async fn an_object_that_loses_its_label_gets_it_back_also_from_a_controller_that
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crd_that_drops_the_fields_is_told_and_recovered_from_without_a_restart() {
+async fn a_crd_that_drops_fields_is_reported_and_recovery_needs_no_restart() {
     let api = FakeApi::new();
     let drop_fields: fn(&mut Value) = |object| {
         let object = object.as_object_mut().unwrap();

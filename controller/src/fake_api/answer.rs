@@ -1,16 +1,16 @@
-//! What the server answers.
+//! Responses of the server.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::resource::Resource;
 
-/// An answer other than that of a watch.
+/// A response, except that of a watch.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub(super) code: StatusCode,
     pub(super) body: Value,
-    /// Whether the client is asked to come back after a second.
+    /// Whether the client should retry after a second.
     pub(super) retry_after: bool,
 }
 
@@ -60,7 +60,7 @@ impl Answer {
         Self::failure(409, "Conflict", &message)
     }
 
-    /// A patch that cannot be applied, or an object that is not valid afterwards.
+    /// For a patch that cannot be applied, or that leads to an invalid object.
     pub(super) fn invalid(why: &str) -> Self {
         Self::failure(422, "Invalid", why)
     }

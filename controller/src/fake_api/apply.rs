@@ -1,4 +1,4 @@
-//! Server-side apply of labels, not forced: who has a label keeps it. And of a CRD, forced.
+//! Server-side apply: of labels, not forced, so that an owner keeps its label; and of a CRD, forced.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,12 @@ use super::request::Request;
 use super::store::Writer;
 use super::verbs::id;
 
-/// Who owns a label that nobody has applied.
+/// Owner of labels that no manager has applied.
 const ITS_CREATOR: &str = "node-feature-discovery";
 
 impl State {
-    /// Applies a CRD, forced: its versions become those of the request, and it is served at once. With a
-    /// version of the object, only that one.
+    /// Applies a CRD, forced: its versions become those of the request, and it is served at once. A
+    /// resource version is a precondition.
     pub(super) fn apply_crd(&mut self, request: &Request) -> Result<Value, Answer> {
         let writer = Writer {
             manager: request.manager(),
@@ -41,7 +41,7 @@ impl State {
         self.store.update(id(request), object, writer)
     }
 
-    /// Applies labels to an object that exists, with the UID of the request.
+    /// Applies labels to an existing object with the UID of the request.
     pub(super) fn apply_labels(&mut self, request: &Request) -> Result<Value, Answer> {
         let conflict = |why: &str| Answer::conflict(request.resource, &request.name, why);
         let object = self.store.get(&id(request)).cloned();

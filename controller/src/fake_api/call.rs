@@ -1,4 +1,4 @@
-//! The calls that the controller makes, each by what it is for.
+//! The calls of the controller, by purpose.
 
 use compute_domain_api::names::CLIQUE_LABEL;
 use http::Method;
@@ -79,7 +79,7 @@ pub(crate) enum Call {
 
 impl Call {
     #[expect(clippy::too_many_lines, reason = "it is a table")]
-    /// `None` for what the controller has no business to ask.
+    /// `None` for requests that the controller should never send.
     pub(super) fn of(request: &Request) -> Option<Self> {
         use Resource::{
             Claims, Cliques, Crds, DaemonSets, Domains, Events, Leases, Nodes, Pods, Slices,
@@ -146,7 +146,7 @@ impl Call {
             }
             (Method::GET, Nodes) if named && request.metadata_only => Self::GetNode,
             (Method::GET, Nodes) if !named => Self::ListNodes,
-            // Of every driver, it would be the whole cluster's.
+            // Only with a field selector: otherwise it would list the slices of all drivers.
             (Method::GET, Slices) if !named && !request.query("fieldSelector").is_empty() => {
                 if request.is_watch() {
                     Self::WatchSlices
@@ -179,7 +179,7 @@ impl Call {
             (Method::POST, Slices) => Self::CreateSlice,
             (Method::PUT, Slices) => Self::ReplaceSlice,
             (Method::DELETE, Slices) => Self::DeleteSlice,
-            // Of one namespace and with a label: not the cluster's.
+            // Only in one namespace and with a label: otherwise it would list the cluster's pods.
             (Method::GET, Pods) if !named && !all && selected => {
                 if request.is_watch() {
                     Self::WatchDaemonPods

@@ -27,10 +27,10 @@ use super::{FakeApi, Recorded, State};
 /// The time within which a watch must start.
 const WATCH_START_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How often a request is sent again that the server asks for later.
+/// How often a request is retried after `Retry-After`.
 const RETRIES: u32 = 2;
 
-/// The body of an answer.
+/// The body of a response.
 pub(super) struct Body(Lines);
 
 impl FakeApi {
@@ -89,7 +89,7 @@ impl FakeApi {
 }
 
 impl State {
-    /// Records a request. Returns what is to go wrong with it.
+    /// Records a request. Returns its fault.
     fn record(&mut self, call: Call, request: &Request) -> Option<Fault> {
         self.requests.push(Recorded {
             call,

@@ -1,16 +1,16 @@
-//! What goes wrong, and when.
+//! Injected faults, and when they happen.
 
 use super::answer::Answer;
 use super::call::Call;
 
-/// Something that goes wrong with one request.
+/// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fault {
-    /// 409: somebody else has changed the object.
+    /// 409: another client has changed the object.
     Conflict,
     /// 429.
     Busy,
-    /// 429 that asks the client to come back after a second.
+    /// 429 with `Retry-After: 1`.
     BusyForASecond,
     /// 500.
     InternalError,
@@ -18,32 +18,32 @@ pub(crate) enum Fault {
     Unavailable,
     /// 404: the API server does not serve these objects.
     NotServed,
-    /// 403, with these words.
+    /// 403, with this message.
     Forbidden(&'static str),
     /// 410.
     Expired,
-    /// The server never answers, and does nothing.
+    /// The server neither responds nor does anything.
     NoAnswer,
     /// The connection ends before the request arrives.
     RequestLost,
-    /// The server does what is asked, and the connection ends before its answer arrives.
+    /// The server serves the request, but the connection ends before the response arrives.
     AnswerLost,
-    /// In place of its first event, the watch says that it has lost its history, and ends.
+    /// In place of its first event, the watch reports a lost history, and ends.
     StreamExpires,
     /// In place of its first event, the connection of the watch ends.
     StreamBreaks,
-    /// In place of its first event, the watch falls silent, and does not end.
+    /// In place of its first event, the watch hangs.
     StreamHangs,
     /// In place of its first event, the watch reports an error, and ends.
     StreamFails,
-    /// Before its first event, the watch has an object that is none.
+    /// Before its first event, the watch has an invalid object.
     StreamMalformed,
     /// Before its first event, the watch has a line that is not JSON.
     StreamGarbled,
 }
 
 impl Fault {
-    /// Whether it is about the body of a watch that has started.
+    /// Whether it affects the body of a started watch.
     pub(crate) fn is_of_stream(self) -> bool {
         matches!(
             self,
@@ -56,7 +56,7 @@ impl Fault {
         )
     }
 
-    /// What the client gets in place of an answer, if it gets one.
+    /// The response that the client gets instead, if any.
     pub(super) fn answer(self) -> Option<Answer> {
         let answer = match self {
             Self::Conflict => Answer::failure(409, "Conflict", "the object has been modified"),
@@ -86,16 +86,16 @@ impl Fault {
     }
 }
 
-/// When a fault happens: with these requests of a call, counted from when the rule is added.
+/// When a fault happens: for which requests of a call, counted from the addition of the rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     call: Call,
     fault: Fault,
     /// `None`: in every namespace.
     namespace: Option<&'static str>,
-    /// How many requests pass before.
+    /// How many requests succeed first.
     skip: usize,
-    /// How many fail then.
+    /// How many then fail.
     times: usize,
 }
 
@@ -119,12 +119,12 @@ impl Rule {
         }
     }
 
-    /// So many in a row fail.
+    /// This many in a row fail.
     pub(crate) fn times(self, times: usize) -> Self {
         Self { times, ..self }
     }
 
-    /// So many pass before.
+    /// This many succeed first.
     pub(crate) fn after(self, skip: usize) -> Self {
         Self { skip, ..self }
     }
@@ -138,11 +138,11 @@ impl Rule {
     }
 }
 
-/// Everything that goes wrong.
+/// All faults.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     rules: Vec<Rule>,
-    /// Which part of all other requests fails.
+    /// The fraction of all other requests that fails.
     random: f64,
     fired: usize,
 }
@@ -156,7 +156,7 @@ impl Faults {
         self.random = part;
     }
 
-    /// What is to go wrong with this request. A fault of a stream has still to happen.
+    /// The fault of this request. A fault of a stream happens later.
     pub(super) fn next(&mut self, call: Call, namespace: &str) -> Option<Fault> {
         let about = |rule: &&mut Rule| {
             rule.call == call && rule.namespace.is_none_or(|own| own == namespace)
@@ -172,7 +172,7 @@ impl Faults {
         (fastrand::f64() < self.random).then(Self::any)
     }
 
-    /// One that every request can meet.
+    /// A random fault that any request can have.
     fn any() -> Fault {
         let faults = [
             Fault::Conflict,

@@ -1,11 +1,11 @@
-//! JSON patches and applied statuses, as Kubernetes treats them.
+//! JSON patches and applied statuses, by the rules of Kubernetes.
 
 use serde_json::{Map, Value};
 
-/// Applies a JSON patch. Something that does not exist equals null.
+/// Applies a JSON patch. A missing value equals null.
 ///
 /// # Errors
-/// The first operation that fails; the object may be changed in part then.
+/// The first operation that fails; the object may then be partly changed.
 pub(super) fn json_patch(object: &mut Value, patch: &Value) -> Result<(), String> {
     for operation in patch.as_array().ok_or("a JSON patch is a list")? {
         apply(object, operation).ok_or_else(|| format!("cannot apply {operation}"))?;
@@ -13,15 +13,15 @@ pub(super) fn json_patch(object: &mut Value, patch: &Value) -> Result<(), String
     Ok(())
 }
 
-/// Merges a patch, which may name the UID and the version that it is for.
+/// Merges a patch, which may have a UID and a version as preconditions.
 ///
 /// # Errors
-/// If the object is another one, or has another version.
+/// If the object has another UID or version.
 pub(super) fn merge_patch(object: &mut Value, patch: &Value) -> Result<(), String> {
     for field in ["uid", "resourceVersion"] {
         let (wanted, found) = (&patch["metadata"][field], &object["metadata"][field]);
         if !wanted.is_null() && wanted != found {
-            return Err(format!("{field}: {wanted} is wanted, {found} is there"));
+            return Err(format!("{field}: want {wanted}, found {found}"));
         }
     }
     merge(object, patch);
@@ -66,11 +66,11 @@ fn apply(object: &mut Value, operation: &Value) -> Option<()> {
     Some(())
 }
 
-/// The lists of a status whose items are merged, each with the field that tells them apart.
+/// The lists of a status whose items are merged, each with its key field.
 const MAP_LISTS: [(&str, &str); 2] = [("conditions", "type"), ("nodes", "name")];
 
-/// Merges an applied status: fields replace those of their name, and each condition or node that of its
-/// type or name. Those that the same manager applied `before`, and does not now, go.
+/// Merges an applied status: fields and items of lists replace those of the same name or key. Items that the
+/// same manager applied `before`, but does not apply now, are removed.
 pub(super) fn apply_status(object: &mut Value, applied: &Value, before: &[Item]) {
     let now = applied_items(applied);
     let applied = applied["status"].as_object().unwrap();
@@ -101,10 +101,10 @@ pub(super) fn apply_status(object: &mut Value, applied: &Value, before: &[Item])
     }
 }
 
-/// An item of a list: the list, and what tells it from the others.
+/// An item of a list: the list, and the item's key.
 pub(super) type Item = (&'static str, String);
 
-/// The items of lists that are applied.
+/// The applied items of lists.
 pub(super) fn applied_items(applied: &Value) -> Vec<Item> {
     let items = |(list, key)| {
         let items = applied["status"][list].as_array().into_iter().flatten();

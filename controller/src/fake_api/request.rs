@@ -1,4 +1,4 @@
-//! What a request asks for.
+//! Parsed requests.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::resource::Resource;
 
-/// A request, read as far as the server needs it.
+/// The parts of a request that the server needs.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     pub(super) method: Method,
@@ -26,7 +26,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// `None` if it is not about a resource of this server.
+    /// `None` for a resource that this server does not have.
     pub(super) fn read(parts: &Parts, body: &[u8]) -> Option<Self> {
         let path: Vec<&str> = parts
             .uri
@@ -61,7 +61,7 @@ impl Request {
         })
     }
 
-    /// A parameter of the query; empty if it is not there.
+    /// A parameter of the query; empty if missing.
     pub(super) fn query(&self, name: &str) -> &str {
         self.query.get(name).map(String::as_str).unwrap_or_default()
     }
@@ -74,12 +74,12 @@ impl Request {
         self.query("dryRun") == "All"
     }
 
-    /// The name of the object that it has.
+    /// The name of the object in the body.
     pub(super) fn name_in_body(&self) -> &str {
         self.body["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    /// Who writes, as `metadata.managedFields` names it.
+    /// The field manager.
     pub(super) fn manager(&self) -> &str {
         self.query("fieldManager")
     }
@@ -92,7 +92,7 @@ fn read_query(query: &str) -> HashMap<String, String> {
         .collect()
 }
 
-/// Undoes the encoding of a form.
+/// Decodes form encoding.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();

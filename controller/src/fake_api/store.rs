@@ -1,4 +1,4 @@
-//! The objects, and everything that ever happened to them.
+//! The objects and their history.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::resource::Resource;
 
-/// Which object it is.
+/// Identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id {
     pub(super) resource: Resource,
@@ -16,7 +16,7 @@ pub(super) struct Id {
     pub(super) name: String,
 }
 
-/// How an object came to be what it is.
+/// A change of an object.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) revision: u64,
@@ -26,14 +26,14 @@ pub(super) struct Change {
     pub(super) after: Option<Value>,
 }
 
-/// Who writes, and how: an entry of `metadata.managedFields`.
+/// Field manager and operation: an entry of `metadata.managedFields`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer<'a> {
     pub(super) manager: &'a str,
     pub(super) operation: &'a str,
 }
 
-/// The objects at one time, as etcd's snapshots have them.
+/// The objects at one time, as in a snapshot of etcd.
 #[derive(Clone)]
 pub(crate) struct Snapshot {
     objects: BTreeMap<Id, Value>,
@@ -46,16 +46,16 @@ pub(super) struct Store {
     objects: BTreeMap<Id, Value>,
     log: Vec<Change>,
     revision: u64,
-    /// How many objects were ever created.
+    /// Number of objects ever created.
     created: u64,
-    /// Watches from before this revision have lost their history.
+    /// Watches from an earlier revision have lost their history.
     compacted: u64,
     pub(super) terminating: BTreeSet<String>,
-    /// Whether the CRD of `ComputeDomains` lacks what the Go driver's lacks.
+    /// Whether the CRD of `ComputeDomains` lacks the same fields as the Go driver's.
     pub(super) older_crd: bool,
-    /// Whether it lacks the field of the channel only.
+    /// Whether it lacks only the field of the channel.
     pub(super) crd_without_channel: bool,
-    /// What the server makes of the objects of a kind before it stores them: it does not know every
+    /// How the server changes objects of a kind before it stores them: it lacks a
     /// field, or a webhook changes them.
     pub(super) changes: BTreeMap<Resource, fn(&mut Value)>,
 }
@@ -75,20 +75,20 @@ impl Store {
         }
     }
 
-    /// What happened since never happened, and its revisions are given again.
+    /// Drops all changes since the snapshot; their revisions are assigned again.
     pub(super) fn restore(&mut self, snapshot: Snapshot) {
         self.objects = snapshot.objects;
         self.log = snapshot.log;
         self.revision = snapshot.revision;
     }
 
-    /// Forgets what happened until now.
+    /// Drops the history.
     pub(super) fn compact(&mut self) {
         self.revision += 1;
         self.compacted = self.revision;
     }
 
-    /// Whether what happened after this revision is forgotten in part.
+    /// Whether some changes after this revision were dropped.
     pub(super) fn is_forgotten(&self, revision: u64) -> bool {
         revision < self.compacted
     }
@@ -107,7 +107,7 @@ impl Store {
         objects.filter(move |(id, _)| id.resource == resource)
     }
 
-    /// What happened after this revision.
+    /// The changes after this revision.
     pub(super) fn since(&self, revision: u64) -> impl Iterator<Item = &Change> {
         let seen = self
             .log
@@ -115,7 +115,7 @@ impl Store {
         self.log[seen..].iter()
     }
 
-    /// Creates an object, or with `dry_run` only answers as if.
+    /// Creates an object, or with `dry_run` only returns it.
     pub(super) fn create(
         &mut self,
         resource: Resource,
@@ -157,8 +157,8 @@ impl Store {
         Ok(self.store(id, None, Some(object)).unwrap())
     }
 
-    /// Replaces an object by what it is to become. The last finalizer of one that is being deleted
-    /// takes it along: the answer has the version of before then.
+    /// Replaces an object. Removing the last finalizer of an object that is being deleted
+    /// deletes it: the response then has the previous version.
     pub(super) fn update(
         &mut self,
         id: Id,
@@ -192,7 +192,7 @@ impl Store {
         Ok(self.store(id, Some(before), Some(after)).unwrap())
     }
 
-    /// Deletes an object, or marks it if finalizers keep it. Returns it in the latter case.
+    /// Deletes an object. If finalizers keep it, marks and returns it.
     pub(super) fn delete(&mut self, id: Id, uid: Option<&str>) -> Result<Option<Value>, Answer> {
         let before = self.objects.get(&id).cloned();
         let before = before.ok_or_else(|| Answer::not_found(id.resource, &id.name))?;
@@ -222,7 +222,7 @@ impl Store {
         Ok(self.store(id, Some(before), Some(after)))
     }
 
-    /// All of it, for a test that fails.
+    /// All objects, for the message of a failed test.
     pub(super) fn dump(&self) -> String {
         let objects = self.objects.iter();
         let objects = objects.filter(|(id, _)| id.resource != Resource::Events);
@@ -238,7 +238,7 @@ impl Store {
         }
     }
 
-    /// Makes it so, with the next revision.
+    /// Stores a change with the next revision.
     fn store(&mut self, id: Id, before: Option<Value>, after: Option<Value>) -> Option<Value> {
         self.revision += 1;
         let version = json!(self.revision.to_string());
@@ -268,7 +268,7 @@ fn drop_empty_metadata(object: &mut Value) {
     metadata.retain(|_, value| *value != json!([]) && *value != json!({}));
 }
 
-/// A time of its own for each revision.
+/// A unique time for each revision.
 fn time(revision: u64) -> String {
     let epoch: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
     let seconds = epoch.as_second() + i64::try_from(revision).unwrap();

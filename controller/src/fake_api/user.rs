@@ -1,4 +1,4 @@
-//! What others than the controller do: at once, without a request.
+//! Changes by clients other than the controller: immediate, without a request.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use super::FakeApi;
 use super::resource::Resource;
 use super::store::{Id, Writer};
 
-/// As `kubectl` writes.
+/// Writes of `kubectl`.
 const USER: Writer<'static> = Writer {
     manager: "kubectl",
     operation: "Update",
 };
 
 impl FakeApi {
-    /// Creates an object, and returns it as it is stored.
+    /// Creates an object. Returns the stored one.
     pub(crate) fn create(&self, object: Value) -> Value {
         let resource = Resource::of_kind(object["kind"].as_str().unwrap());
         let namespace = object["metadata"]["namespace"].as_str();
@@ -26,9 +26,9 @@ impl FakeApi {
         created.unwrap_or_else(|failure| panic!("{}", failure.body))
     }
 
-    /// Deletes an object, if it is there.
+    /// Deletes an object, if it exists.
     pub(crate) fn delete(&self, resource: Resource, namespace: &str, name: &str) {
-        // An object that is gone already is what was wanted.
+        // A missing object is fine.
         let _ = self
             .state()
             .store
@@ -47,7 +47,7 @@ impl FakeApi {
         self.edit_as(resource, namespace, name, USER.manager, change);
     }
 
-    /// Changes an object in the name of this program.
+    /// Changes an object as this field manager.
     pub(crate) fn edit_as(
         &self,
         resource: Resource,
@@ -70,7 +70,7 @@ impl FakeApi {
         self.read(resource, namespace, name, Value::clone)
     }
 
-    /// Looks at an object without a copy of it.
+    /// Reads an object without a copy.
     pub(crate) fn read<T>(
         &self,
         resource: Resource,
@@ -93,7 +93,7 @@ impl FakeApi {
         self.read_all(resource, |object| Some(object.clone()))
     }
 
-    /// Looks at all objects of a kind without a copy of them.
+    /// Reads all objects of a kind without copies.
     pub(crate) fn read_all<T>(
         &self,
         resource: Resource,
@@ -118,29 +118,29 @@ impl FakeApi {
         Some(event["note"].as_str()?.to_owned())
     }
 
-    /// Nothing can be created in a namespace any more.
+    /// Terminates a namespace: nothing can be created in it any more.
     pub(crate) fn terminate(&self, namespace: &str) {
         self.state().store.terminating.insert(namespace.to_owned());
     }
 
-    /// Replaces the CRD of `ComputeDomains` by that of the Go driver's chart, or by ours.
+    /// Replaces the CRD of `ComputeDomains` with that of the Go driver's chart, or with ours.
     pub(crate) fn set_older_crd(&self, older: bool) {
         self.state().store.older_crd = older;
         self.changed();
     }
 
-    /// Replaces it by the one of before there were channels, or by ours.
+    /// Replaces it with the version before channels, or with ours.
     pub(crate) fn set_crd_without_channel(&self, without: bool) {
         self.state().store.crd_without_channel = without;
         self.changed();
     }
 
-    /// What the server, or a webhook, makes of all objects of a kind that are written from now on.
+    /// Sets how the server, or a webhook, changes all objects of a kind that are written from now on.
     pub(crate) fn change_when_stored(&self, resource: Resource, change: fn(&mut Value)) {
         self.state().store.changes.insert(resource, change);
     }
 
-    /// Every watch that is open has lost its history.
+    /// Makes every open watch lose its history.
     pub(crate) fn expire_watches(&self) {
         self.state().store.compact();
         self.changed();

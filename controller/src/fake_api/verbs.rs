@@ -1,4 +1,4 @@
-//! What Kubernetes makes of each request.
+//! The server's handling of each request.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -10,11 +10,11 @@ use super::request::Request;
 use super::resource::Resource;
 use super::store::{Id, Writer};
 
-/// How many objects a page has if the client does not say.
+/// Default number of objects in a page.
 const PAGE: usize = 500;
 
 impl State {
-    /// Does what a request asks for, unless it is a watch.
+    /// Serves a request, unless it is a watch.
     pub(super) fn serve(&mut self, request: &Request) -> Answer {
         let answer = match (request.method.clone(), request.name.as_str()) {
             (Method::GET, "") => Ok(self.list(request)),
@@ -47,7 +47,7 @@ impl State {
         object.ok_or_else(|| Answer::not_found(request.resource, &request.name))
     }
 
-    /// A page of the objects that are wanted. The token of the next one is the last name.
+    /// A page of the selected objects. The token of the next page is the last name.
     fn list(&self, request: &Request) -> Value {
         let limit = request.query("limit").parse().unwrap_or(PAGE);
         let place = |id: &Id| format!("{}/{}", id.namespace, id.name);
@@ -95,7 +95,7 @@ impl State {
         }
         let mut after = before;
         if request.resource == Resource::Cliques {
-            // Its fields are beside the metadata, and none stays that the new object lacks.
+            // Its fields are beside the metadata, and fields that the new object lacks are removed.
             let mut replaced = request.body.clone();
             let labels = replaced["metadata"]["labels"].take();
             replaced["metadata"] = after["metadata"].take();
@@ -195,7 +195,7 @@ fn updater(request: &Request) -> Writer<'_> {
     }
 }
 
-/// Whether a list or watch is about this object: by namespace, by a label that it has to have, with a
+/// Whether a list or watch selects this object: by namespace, by a label that it must have, with a
 /// value or any, or with `!` must not have, and by fields of the spec.
 pub(super) fn is_wanted(request: &Request, namespace: &str, object: &Value) -> bool {
     let selector = request.query("labelSelector");
@@ -217,7 +217,7 @@ pub(super) fn is_wanted(request: &Request, namespace: &str, object: &Value) -> b
     selected && (request.namespace.is_empty() || request.namespace == namespace)
 }
 
-/// The object as far as the client wants it.
+/// The object, or only its metadata if the client requests that.
 pub(super) fn shown(request: &Request, object: &Value) -> Value {
     if !request.metadata_only {
         return object.clone();

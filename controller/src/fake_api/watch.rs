@@ -18,21 +18,21 @@ use super::faults::Fault;
 use super::request::Request;
 use super::verbs::{is_wanted, shown};
 
-/// The lines of a watch, as the body of its answer.
+/// The lines of a watch: the body of its response.
 pub(super) type Lines = BoxStream<'static, io::Result<Bytes>>;
 
-/// A watch that is open.
+/// An open watch.
 struct Watch {
     api: FakeApi,
     call: Call,
     request: Request,
-    /// Up to which revision everything was delivered, or waits in `queued`.
+    /// All changes up to this revision were delivered or are in `queued`.
     revision: u64,
     queued: VecDeque<Value>,
     changes: changes::Receiver<u64>,
     /// When the server ends it.
     ends_at: Instant,
-    /// What is still to go wrong.
+    /// A fault that has not happened yet.
     fault: Option<Fault>,
     ended: bool,
 }
@@ -89,7 +89,7 @@ impl Watch {
         None
     }
 
-    /// Reads what has happened since.
+    /// Reads the changes since.
     fn read(&mut self) -> Result<(), Answer> {
         let state = self.api.state();
         if state.store.is_forgotten(self.revision) {
@@ -106,7 +106,7 @@ impl Watch {
                 (None, None) => continue,
                 (None, Some(after)) => ("ADDED", after),
                 (Some(_), Some(after)) => ("MODIFIED", after),
-                // With the version of its deletion, or of the change that it is not wanted for.
+                // With the version of its deletion, or of the change after which it is not selected any more.
                 (Some(before), None) => ("DELETED", change.after.as_ref().unwrap_or(before)),
             };
             let mut object = shown(&self.request, object);

@@ -1,4 +1,4 @@
-//! What operators see of a move from the Go driver.
+//! Metrics of a move from the Go driver.
 
 use std::sync::atomic::AtomicI64;
 
@@ -14,18 +14,18 @@ pub(crate) struct GoDaemonMetrics {
 }
 
 impl GoDaemonMetrics {
-    /// Registers them.
+    /// Registers the metrics.
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register(
             "imex_dra_go_daemons_in_use",
-            "ComputeDomains whose IMEX daemons of the Go driver stay because claims of them are allocated",
+            "ComputeDomains whose Go driver IMEX daemons are kept because their claims are allocated",
             metrics.waiting.clone(),
         );
         // The library appends `_total`.
         registry.register(
             "imex_dra_go_daemons_removed",
-            "ComputeDomains whose IMEX daemons of the Go driver this controller has removed",
+            "ComputeDomains whose Go driver IMEX daemons this controller has removed",
             metrics.removed.clone(),
         );
         metrics

@@ -1,4 +1,4 @@
-//! A controller in the driver-managed mode, where the Go driver was in its own before.
+//! A controller in driver-managed mode, after the Go driver ran in its driver-managed mode.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn daemons_of(uid: &str) -> String {
     format!("computedomain-daemon-{uid}")
 }
 
-/// What the Go driver has made of a domain that runs on these nodes. Returns its UID.
+/// Creates the Go driver's objects of a domain that runs on these nodes. Returns its UID.
 fn create_managed(api: &FakeApi, name: &str, nodes: &[&str]) -> String {
     let mut domain = mk_domain(name);
     domain["metadata"]["finalizers"] = json!([FINALIZER]);
@@ -52,7 +52,7 @@ fn create_daemons(api: &FakeApi, uid: &str) {
     }));
 }
 
-/// A claim of the Go driver's template, which has no label, for a pod that runs.
+/// Creates a claim of the Go driver's template, without label, for a running pod.
 fn create_running(api: &FakeApi, name: &str, uid: &str) {
     let config = json!([{ "source": "FromClaim", "requests": ["channel"], "opaque": {
         "driver": "compute-domain.nvidia.com",
@@ -73,7 +73,7 @@ fn end(api: &FakeApi, name: &str) {
     api.delete(Resource::Claims, TEAM, name);
 }
 
-/// Whether nothing is left that the Go driver has made beside the domain and its template.
+/// Whether only the domain and its template are left of the Go driver's objects.
 fn is_clean(api: &FakeApi, uid: &str) -> bool {
     let resources = [
         Resource::DaemonSets,
@@ -94,7 +94,7 @@ fn channel(api: &FakeApi, name: &str) -> Option<u64> {
 
 // req: MODE-30, MODE-31, MODE-33
 #[tokio::test(start_paused = true)]
-async fn daemons_of_a_domain_without_claims_go_and_it_gets_a_channel_of_its_own() {
+async fn daemons_of_a_domain_without_claims_are_removed_and_it_gets_a_channel() {
     let api = FakeApi::new();
     let a = create_managed(&api, "a", &["n1", "n2"]);
     let foreign = [
@@ -136,11 +136,11 @@ async fn daemons_of_a_domain_without_claims_go_and_it_gets_a_channel_of_its_own(
     let templates = api.all(Resource::Templates);
     let names: Vec<_> = templates.iter().map(|it| &it["metadata"]["name"]).collect();
     assert_eq!(names, ["a-channel"]);
-    // Nodes would refuse the claims of the Go driver's.
+    // Nodes would refuse claims of the Go driver's template.
     let labels = &templates[0]["spec"]["metadata"]["labels"];
     assert_eq!(*labels, json!({ DOMAIN_LABEL: a }));
     let note = api.event_note("GoDaemonsRemoved").unwrap();
-    assert!(note.contains("are removed"), "{note}");
+    assert!(note.contains("were removed"), "{note}");
     // Three objects, each deleted and released; two nodes; one clique.
     let writes = [
         (Call::DeleteGoDaemonSet, 1),
@@ -160,7 +160,7 @@ async fn daemons_of_a_domain_without_claims_go_and_it_gets_a_channel_of_its_own(
 
 // req: MODE-30, MODE-31, MODE-35
 #[tokio::test(start_paused = true)]
-async fn a_domain_in_use_keeps_its_daemons_and_admits_nobody_until_its_last_claim_is_gone() {
+async fn a_domain_in_use_keeps_its_daemons_and_admits_no_pod_until_its_last_claim_is_deallocated() {
     let api = FakeApi::new();
     let a = create_managed(&api, "a", &["n1"]);
     for claim in ["x", "y"] {
@@ -168,7 +168,7 @@ async fn a_domain_in_use_keeps_its_daemons_and_admits_nobody_until_its_last_clai
     }
     create_running(&api, "other", "another");
     let controller = Controller::start_driver_managed(&api);
-    api.until("told", |api| api.event_note("GoDaemonsInUse").is_some())
+    api.until("reported", |api| api.event_note("GoDaemonsInUse").is_some())
         .await;
     let note = api.event_note("GoDaemonsInUse").unwrap();
     assert!(
@@ -187,7 +187,7 @@ async fn a_domain_in_use_keeps_its_daemons_and_admits_nobody_until_its_last_clai
     api.after(HOUR).await;
     assert_eq!(channel(&api, "a"), None);
     assert!(!is_clean(&api, &a));
-    // Nothing was asked in these hours.
+    // No requests were made in these hours.
     assert_eq!(api.count(Call::ListAllocations), 1);
     assert_eq!(api.count(Call::DeleteGoDaemonSet), 0);
     assert!(controller.metrics().lines().count() > 0);
@@ -202,7 +202,7 @@ async fn a_domain_in_use_keeps_its_daemons_and_admits_nobody_until_its_last_clai
 
 // req: MODE-32
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_killed_at_any_step_is_succeeded_and_nothing_is_left() {
+async fn a_removal_killed_at_any_step_is_finished_by_the_next_controller() {
     let calls = [
         Call::ListAllocations,
         Call::DeleteGoDaemonSet,
@@ -234,7 +234,7 @@ async fn a_controller_that_is_killed_at_any_step_is_succeeded_and_nothing_is_lef
 
 // req: MODE-32
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_refused_is_made_again_and_the_template_stays_until_all_else_is_gone() {
+async fn a_refused_request_is_retried_and_the_template_is_removed_last() {
     for call in [
         Call::ListAllocations,
         Call::DeleteGoDaemonSet,
@@ -266,7 +266,7 @@ async fn a_request_that_is_refused_is_made_again_and_the_template_stays_until_al
 
 // req: MODE-30
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_a_domain_that_is_gone_goes_too() {
+async fn leftovers_of_a_deleted_domain_are_removed() {
     let api = FakeApi::new();
     create_daemons(&api, "gone");
     create_running(&api, "x", "gone");
@@ -282,15 +282,17 @@ async fn what_is_left_of_a_domain_that_is_gone_goes_too() {
 
 // req: MODE-34
 #[tokio::test(start_paused = true)]
-async fn daemons_that_somebody_makes_again_are_told_of_and_left_alone_for_ten_minutes() {
+async fn recreated_daemons_are_reported_and_left_alone_for_ten_minutes() {
     let api = FakeApi::new();
     let a = create_managed(&api, "a", &[]);
     let controller = Controller::start_driver_managed(&api);
     api.until("removed", |api| is_clean(api, &a)).await;
     api.after(Duration::from_secs(60)).await;
     create_daemons(&api, &a);
-    api.until("told", |api| api.event_note("GoDaemonsCameBack").is_some())
-        .await;
+    api.until("reported", |api| {
+        api.event_note("GoDaemonsCameBack").is_some()
+    })
+    .await;
     api.after(Duration::from_secs(500)).await;
     assert_eq!(api.count(Call::DeleteGoDaemonSet), 1);
     api.until("removed", |api| is_clean(api, &a)).await;
@@ -299,7 +301,7 @@ async fn daemons_that_somebody_makes_again_are_told_of_and_left_alone_for_ten_mi
 
 // req: MODE-35
 #[tokio::test(start_paused = true)]
-async fn where_the_go_driver_has_never_been_two_watches_are_open_and_nothing_is_asked() {
+async fn without_the_go_driver_two_watches_are_open_and_nothing_is_requested() {
     let api = FakeApi::new();
     let controller = Controller::start_driver_managed(&api);
     controller.settle().await;
@@ -309,12 +311,12 @@ async fn where_the_go_driver_has_never_been_two_watches_are_open_and_nothing_is_
         assert_eq!(api.open_watches(call), 1, "{call:?}");
     }
     assert_eq!(api.open_watches(Call::WatchAllClaims), 0);
-    let asked = [
+    let unused = [
         Call::ListAllocations,
         Call::ListGoDaemonSets,
         Call::ListNodes,
     ];
-    for call in asked {
+    for call in unused {
         assert_eq!(api.count(call), 0, "{call:?}");
     }
     controller.stop().await;

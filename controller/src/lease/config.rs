@@ -4,7 +4,7 @@ use dra_common::Advice;
 
 use crate::args::LeaderElectionArgs;
 
-/// The lease, our identity in it, and the three durations of client-go's leader election.
+/// The lease, this replica's identity, and the three durations of client-go's leader election.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseConfig {
     pub(crate) namespace: String,
@@ -16,16 +16,16 @@ pub(crate) struct LeaseConfig {
     pub(crate) retry_period: Duration,
 }
 
-/// Options with which no leader can be elected.
+/// Why the leader election options are invalid.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 #[advice(vis = "pub(crate)")]
 pub(crate) enum LeaseConfigError {
-    #[error("leader election needs the pod's name")]
+    #[error("leader election requires the pod's name")]
     #[advice(hint = "set --pod-name (POD_NAME), or controller.leaderElection.enabled=false")]
     PodName,
     #[error(
-        "the durations of the leader election are not in order: lease duration {lease:?}, renew deadline {renew:?}, retry period {retry:?}"
+        "the leader election durations are not in order: lease duration {lease:?}, renew deadline {renew:?}, retry period {retry:?}"
     )]
     #[advice(
         hint = "set --leader-election-lease-duration > --leader-election-renew-deadline > 1.2 times --leader-election-retry-period, the first two at least 1s"
@@ -35,7 +35,7 @@ pub(crate) enum LeaseConfigError {
         renew: Duration,
         retry: Duration,
     },
-    #[error("cannot create an identity for the leader election")]
+    #[error("cannot create a leader election identity")]
     #[advice(hint = "make /proc/sys/kernel/random/uuid readable")]
     Identity(#[source] std::io::Error),
 }
@@ -87,7 +87,7 @@ impl LeaseConfig {
     }
 }
 
-/// client-go's rule; and at least one second, because a Lease counts in whole seconds.
+/// client-go's rule, and at least one second, because a Lease counts whole seconds.
 fn ordered(lease: Duration, renew: Duration, retry: Duration) -> bool {
     lease > renew
         && renew > retry.mul_f64(1.2)

@@ -37,7 +37,7 @@ fn mk_observed(holder: &str, since: Instant) -> ObservedLease {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_waits_for_a_holder_until_its_record_stood_still_for_its_duration() {
+async fn a_candidate_waits_until_the_lease_is_unchanged_for_its_duration() {
     let since = Instant::now();
     let observed = mk_observed("other", since);
     assert_eq!(decide(None, "me", since), LeaseAction::Create);
@@ -61,7 +61,7 @@ async fn a_candidate_waits_for_a_holder_until_its_record_stood_still_for_its_dur
 }
 
 #[test]
-fn taking_counts_a_change_of_hands_and_renewing_does_not() {
+fn taking_the_lease_counts_a_transition_and_renewing_does_not() {
     let now: Timestamp = "2026-01-02T04:00:00Z".parse().unwrap();
     let before: Lease =
         serde_json::from_value(mk_lease("other", "2026-01-02T03:04:05.000000Z")).unwrap();
@@ -118,7 +118,7 @@ async fn the_first_candidate_creates_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_released_is_taken_at_once() {
+async fn a_released_lease_is_taken_at_once() {
     let api = FakeApi::new();
     api.create(mk_lease("", "2026-01-02T03:04:05.000000Z"));
     let started = Instant::now();
@@ -143,14 +143,14 @@ async fn a_candidate_that_loses_the_race_waits() {
     hand_over(&api, "other");
     let started = Instant::now();
     waiting.await.unwrap();
-    // It looks every two seconds at the latest, and counts from when it has first seen the holder.
+    // It checks at least every two seconds, and counts from its first sight of the holder.
     let waited = started.elapsed().as_secs_f64();
     assert!((15.0..=19.0).contains(&waited), "{waited}");
     assert_eq!(holder(&api), "me");
 }
 
 #[tokio::test(start_paused = true)]
-async fn candidates_do_not_look_in_step() {
+async fn candidates_do_not_retry_in_step() {
     let api = FakeApi::new();
     api.create(mk_lease("other", "2026-01-02T03:04:05.000000Z"));
     mk_leader(&api).await;
@@ -183,7 +183,7 @@ async fn a_leader_that_cannot_renew_stops_within_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_fails_to_renew_now_and_then_stays_the_leader() {
+async fn a_leader_survives_occasional_failed_renewals() {
     let api = FakeApi::new();
     let (mut elector, fence) = mk_leader(&api).await;
     for (call, fault) in [

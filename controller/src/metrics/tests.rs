@@ -104,7 +104,7 @@ fn names_and_labels_are_what_dashboards_expect() {
 }
 
 #[tokio::test]
-async fn the_page_has_every_metric_and_no_other() {
+async fn the_reference_has_every_metric_and_no_other() {
     let events = Events::new(FakeApi::new().client(), "test", "pod-1");
     let (registry, metrics) = register_metrics(&SharedIndex::default(), true, true, &events);
     // A family is served once it has a series.

@@ -1,4 +1,4 @@
-//! What the keeper of labels and pools tells operators.
+//! Metrics of the keeper of labels and pools.
 
 use std::sync::atomic::AtomicI64;
 
@@ -15,7 +15,7 @@ pub(crate) struct CliqueMetrics {
 }
 
 impl CliqueMetrics {
-    /// Registers them.
+    /// Registers the metrics.
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let metrics = Self {
             labels: Family::default(),
@@ -24,18 +24,18 @@ impl CliqueMetrics {
         // The library appends `_total`.
         registry.register(
             "imex_dra_clique_labels",
-            "Labels of nodes for their NVLink clique: written, owned by others or failed",
+            "Writes of the nodes' NVLink clique labels by outcome: written, owned by others or failed",
             metrics.labels.clone(),
         );
         registry.register(
             "imex_dra_clique_pools",
-            "NVLink cliques whose channels claims of groups can be allocated",
+            "NVLink cliques with channels for group claims",
             metrics.pools.clone(),
         );
         metrics
     }
 
-    /// What became of a label: `written`, `owned-by-others` or `failed`.
+    /// Counts a label by outcome: `written`, `owned-by-others` or `failed`.
     pub(crate) fn labelled(&self, outcome: &'static str) {
         self.labels.get_or_create(&[("outcome", outcome)]).inc();
     }

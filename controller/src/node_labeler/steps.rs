@@ -1,4 +1,4 @@
-//! The requests, one after the other.
+//! Sends the requests, one after the other.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::api_client::clique_labels::Labelled;
 use crate::api_client::{ApiClient, RequestError};
 use crate::reports::enumerate;
 
-/// From the end of one request to the next: at most 50 a second.
+/// Pause between two requests: at most 50 per second.
 const PACE: Duration = Duration::from_millis(20);
 
-/// After a request that has failed: the API server may be away.
+/// Pause after a failed request: the API server may be unavailable.
 const PAUSE: Duration = Duration::from_secs(2);
 
 impl Run<'_> {
-    /// Makes the next request, if one is needed.
+    /// Sends the next request, if one is needed.
     pub(super) async fn write_next(&mut self) {
         let now = Instant::now().into_std();
         let made = if let Some(write) = self.nodes.next_label(now) {
@@ -36,7 +36,7 @@ impl Run<'_> {
         let pause = match made {
             Ok(()) => PACE,
             Err(err) => {
-                warn!(error = error_chain(&err), "it is tried again");
+                warn!(error = error_chain(&err), "request failed; retrying");
                 PAUSE
             }
         };
@@ -49,14 +49,18 @@ impl Run<'_> {
         let LabelWrite { node, clique, .. } = &write;
         let outcome = match written {
             Ok(Labelled::Written) => {
-                debug!(node, clique = clique.as_deref(), "the node has its label");
+                debug!(
+                    node,
+                    clique = clique.as_deref(),
+                    "label of the node written"
+                );
                 "written"
             }
             Ok(Labelled::OwnedByOthers) => {
                 debug!(
                     node,
                     clique = clique.as_deref(),
-                    "somebody else owns the node's label, which stays as it is"
+                    "another field manager owns the node's label; left unchanged"
                 );
                 if let (Some(clique), true) = (clique, self.pools.are_wanted()) {
                     self.keeper.report_foreign_label(node, clique);
@@ -96,9 +100,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A ComputeDomain keeps its channel for as long as it exists, and nobody gets it for a while after:
-    /// one of a group's must not be given out a second time. First the Lease, from which on none of them
-    /// is given to a ComputeDomain.
+    /// Checks whether `ComputeDomains` have channels of groups. A ComputeDomain keeps its channel while it exists,
+    /// and the channel cools down afterwards: a channel of a group must not be assigned a second time. The Lease is
+    /// taken first; from then on, `ComputeDomains` are not assigned channels of groups.
     async fn find_domains(&mut self, clique: &Clique) -> Result<(), RequestError> {
         let api = &self.keeper.api;
         take_group_lease(api).await?;
@@ -131,14 +135,14 @@ impl Run<'_> {
             info!(
                 %clique,
                 wanted = self.pools.are_wanted(),
-                "the pool of a clique without nodes, or of claims of groups that are switched off, stays: claims are allocated from it; it is looked at again in ten minutes"
+                "the pool is no longer needed (the clique has no nodes, or group claims are disabled), but claims are allocated from it; checking again in ten minutes"
             );
         }
         Ok(())
     }
 }
 
-/// From now on, `ComputeDomains` are given no channel of a group.
+/// Reserves the channels of groups, so that `ComputeDomains` are no longer assigned them.
 async fn take_group_lease(api: &ApiClient) -> Result<(), RequestError> {
     let Some(lease) = api.get_group_lease().await? else {
         let created = api
@@ -161,11 +165,11 @@ fn in_the_way(domains: &[String], leases: &[String]) -> String {
     if domains.is_empty() {
         let leases = enumerate(leases);
         return format!(
-            "no claim of a group can be allocated until the channels of groups ({first} to {last}) that ComputeDomains had have cooled down, 10 minutes after their last claim is gone: {leases}; wait"
+            "group claims cannot be allocated until channels {first} to {last}, formerly of ComputeDomains, have cooled down, 10 minutes after their last claim is deleted: {leases}; wait"
         );
     }
     let domains = enumerate(domains);
     format!(
-        "no claim of a group can be allocated while ComputeDomains have channels of groups ({first} to {last}): {domains}; delete these, and create them again"
+        "group claims cannot be allocated while ComputeDomains have channels {first} to {last}: {domains}; delete these ComputeDomains and create them again"
     )
 }

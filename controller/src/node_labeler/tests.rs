@@ -17,7 +17,7 @@ const GROUPS: RangeInclusive<u32> = 1..=127;
 const OFF: RangeInclusive<u32> = RangeInclusive::new(1, 0);
 const NOT_TEN_MINUTES: Duration = TEN_MINUTES.saturating_sub(Duration::from_secs(1));
 
-/// A keeper that runs, as in a leader.
+/// A running keeper, as in a leader.
 struct Running {
     readiness: Readiness,
     registry: Registry,
@@ -58,7 +58,7 @@ impl Running {
     }
 }
 
-/// A node whose plugin has published its device, with these attributes or taints.
+/// Creates a node with the slice of its plugin, with these attributes or taints.
 fn create_node(api: &FakeApi, name: &str, labels: &Value, device: &Value) {
     let node =
         api.create(json!({ "kind": "Node", "metadata": { "name": name, "labels": labels } }));
@@ -103,7 +103,7 @@ fn is_labelled(api: &FakeApi, node: &str, clique: &str) -> bool {
     label(api, node).as_deref() == Some(clique)
 }
 
-/// The requests without the list of labels that is made every ten minutes.
+/// The requests without the list of labels every ten minutes.
 fn calls_but_looks(api: &FakeApi) -> Vec<Call> {
     let mut calls = api.calls();
     calls.retain(|call| *call != Call::ListNodeLabels);
@@ -117,7 +117,7 @@ fn why_refused(readiness: &Readiness) -> Option<String> {
         .map(|(_, why)| why.clone())
 }
 
-/// The slices of pools of cliques: name, generation and how many devices.
+/// The slices of cliques' pools: name, generation and number of devices.
 fn pool_slices(api: &FakeApi) -> Vec<(String, u64, usize)> {
     api.read_all(Resource::Slices, |slice| {
         let spec = &slice["spec"];
@@ -176,7 +176,7 @@ async fn nodes_get_the_label_of_their_clique_and_a_restart_writes_nothing() {
 
 // req: CHANNEL-21
 #[tokio::test(start_paused = true)]
-async fn a_node_that_changes_its_clique_is_labelled_anew_within_a_second_and_has_an_event() {
+async fn a_node_that_changes_its_clique_is_relabelled_within_a_second_and_gets_an_event() {
     let api = FakeApi::new();
     create_node(&api, "n1", &json!({}), &device_of(A));
     let running = Running::start(&api, OFF);
@@ -190,7 +190,7 @@ async fn a_node_that_changes_its_clique_is_labelled_anew_within_a_second_and_has
         .await;
     let note = api.event_note("CliqueChanged").unwrap();
     assert!(note.contains(&format!("from {A} to {B}")), "{note}");
-    // The attribute is gone while the driver is loaded again.
+    // The attribute is missing while the driver is reloaded.
     set_device(&api, "n1", &json!({ "name": "channel-0" }));
     api.delete(Resource::Slices, "", "00000-n1");
     api.forget_requests();
@@ -203,7 +203,7 @@ async fn a_node_that_changes_its_clique_is_labelled_anew_within_a_second_and_has
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_our_label_goes_from_a_node_that_has_no_clique_any_more() {
+async fn only_our_label_is_removed_from_a_node_that_lost_its_clique() {
     let api = FakeApi::new();
     create_node(&api, "ours", &json!({}), &device_of(A));
     create_node(&api, "theirs", &json!({ CLIQUE_LABEL: A }), &device_of(A));
@@ -222,7 +222,7 @@ async fn only_our_label_goes_from_a_node_that_has_no_clique_any_more() {
 
 // req: CHANNEL-21
 #[tokio::test(start_paused = true)]
-async fn a_label_that_somebody_else_owns_is_left_alone_and_counted() {
+async fn a_label_of_another_owner_is_left_alone_and_counted() {
     let api = FakeApi::new();
     create_node(
         &api,
@@ -243,7 +243,7 @@ async fn a_label_that_somebody_else_owns_is_left_alone_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_node_of_the_name_is_not_labelled_by_a_slice_of_the_former() {
+async fn a_new_node_is_not_labelled_from_a_slice_of_a_former_node_of_its_name() {
     let api = FakeApi::new();
     api.create(json!({ "kind": "Node", "metadata": { "name": "n1" } }));
     create_slice(&api, "n1", "of-the-former", &device_of(A));
@@ -292,7 +292,7 @@ async fn a_clique_with_a_node_has_a_pool_which_is_repaired() {
         slice["spec"]["devices"] = json!([]);
     });
     api.until("as it was", |api| is_complete(api, A, 2)).await;
-    // Of others, in the same pool or with a name like ours.
+    // Foreign slices, in the same pool or with a name like ours.
     let of_others = json!({
         "kind": "ResourceSlice", "metadata": { "name": slice_name(A, 9) + "-by-hand" },
         "spec": {
@@ -313,7 +313,7 @@ async fn a_clique_with_a_node_has_a_pool_which_is_repaired() {
 
 // req: CHANNEL-19
 #[tokio::test(start_paused = true)]
-async fn no_pool_is_created_before_the_last_domain_with_a_channel_of_a_group_is_gone() {
+async fn no_pool_is_created_while_a_domain_has_a_channel_of_a_group() {
     let api = FakeApi::new();
     create_node(&api, "n1", &json!({}), &device_of(A));
     create_node(&api, "n2", &json!({}), &device_of(B));
@@ -329,10 +329,10 @@ async fn no_pool_is_created_before_the_last_domain_with_a_channel_of_a_group_is_
     assert!(why.contains("team/a") && !why.contains("team/b"), "{why}");
     api.forget_requests();
     api.after(TEN_MINUTES).await;
-    let asked = api.count(Call::ListDomains);
+    let lists = api.count(Call::ListDomains);
     assert!(
-        (9..=10).contains(&asked),
-        "once a minute for all cliques: {asked}"
+        (9..=10).contains(&lists),
+        "once a minute for all cliques: {lists}"
     );
     assert_eq!(pool_slices(&api), []);
     delete_domain(&api, "a");
@@ -343,7 +343,7 @@ async fn no_pool_is_created_before_the_last_domain_with_a_channel_of_a_group_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_without_nodes_goes_after_ten_minutes_when_no_claim_has_a_channel_of_it() {
+async fn a_pool_without_nodes_is_deleted_after_ten_minutes_unless_a_claim_uses_it() {
     let api = FakeApi::new();
     create_node(&api, "n1", &json!({}), &device_of(A));
     create_group_claim(&api, A);
@@ -363,8 +363,7 @@ async fn a_pool_without_nodes_goes_after_ten_minutes_when_no_claim_has_a_channel
 }
 
 #[tokio::test(start_paused = true)]
-async fn group_claims_that_are_switched_off_leave_pools_only_while_claims_are_allocated_from_them()
-{
+async fn disabled_group_claims_leave_only_pools_with_allocated_claims() {
     let api = FakeApi::new();
     create_node(&api, "n1", &json!({}), &device_of(A));
     create_node(&api, "n2", &json!({}), &device_of(B));
@@ -388,8 +387,7 @@ async fn group_claims_that_are_switched_off_leave_pools_only_while_claims_are_al
 mod faults;
 
 #[tokio::test(start_paused = true)]
-async fn no_pool_is_created_while_a_channel_of_a_domain_cools_down_and_first_none_is_given_any_more()
- {
+async fn no_pool_is_created_while_a_channel_of_a_domain_cools_down() {
     let api = FakeApi::new();
     create_node(&api, "n1", &json!({}), &device_of(A));
     for channel in [1, 200] {
@@ -418,7 +416,7 @@ async fn no_pool_is_created_while_a_channel_of_a_domain_cools_down_and_first_non
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_label_that_somebody_removes_is_written_again_and_one_that_is_not_ours_is_told() {
+async fn a_removed_label_is_restored_and_a_foreign_label_is_reported() {
     let api = FakeApi::new();
     create_node(&api, "removed", &json!({}), &device_of(A));
     create_node(
@@ -428,8 +426,8 @@ async fn a_label_that_somebody_removes_is_written_again_and_one_that_is_not_ours
         &device_of(A),
     );
     let running = Running::start(&api, GROUPS);
-    let told = |api: &FakeApi| api.event_note("CliqueLabelNotOurs").is_some();
-    api.until("told", told).await;
+    let is_reported = |api: &FakeApi| api.event_note("CliqueLabelNotOurs").is_some();
+    api.until("reported", is_reported).await;
     api.until("labelled", |api| is_labelled(api, "removed", A))
         .await;
     let take_away = |node: &str| {

@@ -30,7 +30,7 @@ fn mk_daemon_template(domain_uid: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn domains_on_any_page_are_in_the_way_of_an_uninstallation() {
+async fn domains_on_any_page_block_an_uninstallation() {
     let api = FakeApi::new();
     assert_eq!(check_on(&api, DriverChange::Uninstall).await.obstacle, None);
     for number in 0..501 {
@@ -43,7 +43,7 @@ async fn domains_on_any_page_are_in_the_way_of_an_uninstallation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_whose_status_is_anything_is_still_a_domain() {
+async fn a_domain_with_an_invalid_status_still_counts() {
     let api = FakeApi::new();
     for (name, status) in [
         ("text", json!("Ready")),
@@ -63,7 +63,7 @@ async fn a_domain_whose_status_is_anything_is_still_a_domain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_of_its_own_is_in_the_way_of_isolation_none() {
+async fn a_domain_with_its_own_channel_blocks_isolation_none() {
     let api = FakeApi::new();
     for (name, channel) in [("own", 7), ("shared", 0)] {
         api.create(mk_domain(name));
@@ -80,7 +80,7 @@ async fn a_channel_of_its_own_is_in_the_way_of_isolation_none() {
 
 // req: MODE-13
 #[tokio::test(start_paused = true)]
-async fn a_domain_that_another_mode_served_is_in_the_way_of_an_installation() {
+async fn a_domain_of_the_other_mode_blocks_an_installation() {
     let api = FakeApi::new();
     for (name, condition) in [("hosts", None), ("driver", Some("NodesReady"))] {
         api.create(mk_domain(name));
@@ -102,7 +102,7 @@ async fn a_domain_that_another_mode_served_is_in_the_way_of_an_installation() {
 
 // req: MODE-13
 #[tokio::test(start_paused = true)]
-async fn daemons_count_for_the_domain_that_they_belong_to() {
+async fn daemons_block_only_for_their_own_domain() {
     let api = FakeApi::new();
     let uid = uid(&api.create(mk_domain("a")));
     api.create(mk_domain("b"));
@@ -110,14 +110,14 @@ async fn daemons_count_for_the_domain_that_they_belong_to() {
     let refused = check_on(&api, TO_NONE).await;
     assert_eq!(refused.obstacle, Some(Obstacle::ImexDaemons));
     assert_eq!(refused.domains, ["team/a"]);
-    // Those of a domain that is gone hold nobody up.
+    // Daemons of a deleted domain block nothing.
     api.delete(Resource::Domains, TEAM, "a");
     assert_eq!(check_on(&api, TO_NONE).await.obstacle, None);
 }
 
 // req: MODE-36
 #[tokio::test(start_paused = true)]
-async fn daemons_that_the_controller_removes_are_in_the_way_of_nothing_and_others_are() {
+async fn daemons_that_the_controller_removes_block_nothing_and_others_do() {
     let api = FakeApi::new();
     let uid = uid(&api.create(mk_domain("a")));
     api.create(mk_daemon_template(&uid));
@@ -132,7 +132,7 @@ async fn daemons_that_the_controller_removes_are_in_the_way_of_nothing_and_other
 
 // req: MODE-13
 #[tokio::test(start_paused = true)]
-async fn the_installed_mode_is_told_by_daemons() {
+async fn the_installed_mode_is_determined_by_daemons() {
     let api = FakeApi::new();
     let settings = |feature_gates| {
         let options = compute_domain_api::ImexOptions {
@@ -182,7 +182,7 @@ async fn without_the_crd_there_are_no_domains() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_decides_nothing() {
+async fn a_failed_list_gives_no_verdict() {
     for call in [Call::ListDomains, Call::ListDaemonTemplates] {
         for fault in [
             Fault::Forbidden("no"),
@@ -198,7 +198,7 @@ async fn a_list_that_fails_decides_nothing() {
 }
 
 #[test]
-fn the_report_says_the_same_as_the_sentence() {
+fn the_json_has_the_same_verdict_as_the_sentence() {
     let domain = LiveDomain {
         namespace: "team".into(),
         name: "a".into(),

@@ -16,7 +16,7 @@ fn add(queue: &mut Queue, tenant: &str, names: &[&str]) {
     }
 }
 
-/// Works on everything that is due, one key after the other. Returns their order.
+/// Runs all due keys, one after the other. Returns their order.
 fn work(queue: &mut Queue, now: Instant) -> Vec<String> {
     let mut order = Vec::new();
     while let Some(key) = queue.pop(now) {
@@ -36,7 +36,7 @@ fn assert_no_trace(queue: &Queue) {
 }
 
 #[tokio::test]
-async fn keys_of_a_tenant_come_in_the_order_in_which_they_were_added_and_each_once() {
+async fn keys_of_a_tenant_keep_their_order_and_come_once() {
     let now = Instant::now();
     let mut queue = Queue::default();
     add(&mut queue, "team", &["a", "b", "a"]);
@@ -46,7 +46,7 @@ async fn keys_of_a_tenant_come_in_the_order_in_which_they_were_added_and_each_on
 }
 
 #[tokio::test]
-async fn the_only_key_of_a_tenant_comes_next_though_another_tenant_has_thousands() {
+async fn the_only_key_of_a_tenant_comes_next_even_if_another_has_thousands() {
     let now = Instant::now();
     let mut queue = Queue::default();
     for number in 0..5_000 {
@@ -57,7 +57,7 @@ async fn the_only_key_of_a_tenant_comes_next_though_another_tenant_has_thousands
     assert_eq!(queue.pop(now), Some(key("1")), "its turn was before");
     assert_eq!(queue.pop(now), Some(key("a")));
     assert_eq!(queue.depth(), 4_998);
-    // Nor does it come first for ever.
+    // But it does not always come first.
     queue.done(&key("a"), None);
     add(&mut queue, "modest", &["a"]);
     assert_eq!(queue.pop(now), Some(key("2")));
@@ -77,7 +77,7 @@ async fn tenants_take_turns_and_each_keeps_its_own_order() {
 }
 
 #[tokio::test]
-async fn a_key_keeps_its_tenant_while_it_waits_and_while_it_is_worked_on() {
+async fn a_delayed_or_running_key_keeps_its_tenant() {
     let now = Instant::now();
     let mut queue = Queue::default();
     add(&mut queue, "own", &["late", "again"]);
@@ -87,7 +87,7 @@ async fn a_key_keeps_its_tenant_while_it_waits_and_while_it_is_worked_on() {
     queue.done(&key("late"), Some(after(now, 60)));
     queue.add(&key("again"), "other");
     queue.done(&key("again"), None);
-    // Both come in the turns of their tenant, not in those of this one.
+    // Both come in the turns of their own tenant.
     add(&mut queue, "other", &["x1", "x2"]);
     let order = work(&mut queue, after(now, 60));
     assert_eq!(order, ["again", "x1", "late", "x2"]);
@@ -95,7 +95,7 @@ async fn a_key_keeps_its_tenant_while_it_waits_and_while_it_is_worked_on() {
 }
 
 #[tokio::test]
-async fn a_key_that_waits_comes_at_its_time_or_when_it_is_added() {
+async fn a_delayed_key_comes_at_its_time_or_when_it_is_added() {
     let now = Instant::now();
     let mut queue = Queue::default();
     for name in ["late", "changed"] {
@@ -112,7 +112,7 @@ async fn a_key_that_waits_comes_at_its_time_or_when_it_is_added() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_added_while_it_is_worked_on_comes_back_afterwards() {
+async fn a_key_added_while_it_runs_is_queued_again() {
     let now = Instant::now();
     let mut queue = Queue::default();
     queue.add(&key("a"), "team");
@@ -126,9 +126,9 @@ async fn a_key_that_is_added_while_it_is_worked_on_comes_back_afterwards() {
     assert_no_trace(&queue);
 }
 
-/// Against a model: what has to come back, and what is being worked on.
+/// Against a model of due and running keys.
 #[tokio::test]
-async fn nothing_is_lost_and_nothing_worked_on_twice_at_the_same_time() {
+async fn no_key_is_lost_or_runs_twice_at_the_same_time() {
     let mut now = Instant::now();
     let mut queue = Queue::default();
     let mut due = BTreeSet::new();
@@ -142,7 +142,7 @@ async fn nothing_is_lost_and_nothing_worked_on_twice_at_the_same_time() {
             }
             1 => {
                 if let Some(next) = queue.pop(now) {
-                    assert!(!running.contains(&next), "{next} is being worked on");
+                    assert!(!running.contains(&next), "{next} is running");
                     assert!(due.remove(&next), "{next} was not due");
                     running.push(next);
                 }

@@ -1,4 +1,4 @@
-//! The deletion of templates, and what is learnt from the responses.
+//! Deletes templates and stores the results.
 
 use compute_domain_core::{Domain, Findings, ObservedTemplate, TemplateRef};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
@@ -86,15 +86,15 @@ impl Context {
         self.template_replaced(template, findings);
     }
 
-    /// The API server does not have this template, but may have another one of its name.
+    /// The API server no longer has this template, but may have another one of its name.
     fn template_replaced(&self, template: &TemplateRef, findings: &mut Findings) {
         let unlabelled = findings.unlabelled.take();
         findings.unlabelled = unlabelled.filter(|other| other.reference().uid != template.uid);
         self.index.lock().remove_template(&template.uid);
     }
 
-    /// After a failed request: if the template has changed or is gone, that is learnt, and the next
-    /// decision is made with it.
+    /// After a failed request: if the template has changed or is deleted, stores that, so that the next decision uses
+    /// it.
     async fn refresh_template(
         &self,
         pass: &mut Pass<'_>,
@@ -125,8 +125,8 @@ impl Context {
     }
 }
 
-/// The API server has failed a request about this template. If it refuses it, nothing more is done about
-/// the template in this reconcile, but about others.
+/// The API server failed a request about this template. If it rejects the request, this reconcile skips the template
+/// and continues with others.
 fn template_kept(
     pass: &mut Pass<'_>,
     template: &TemplateRef,
@@ -145,8 +145,8 @@ fn template_kept(
     Ok(())
 }
 
-/// Whether nothing can be left of a domain that is being deleted when this template is gone: it has
-/// the wanted name. Copies under other names say nothing about it.
+/// Whether a domain that is being deleted has no template left once this one is deleted, because it has the wanted
+/// name. Copies under other names are irrelevant.
 fn is_last(domain: Option<&Domain>, template: &TemplateRef) -> bool {
     domain.is_some_and(|domain| domain.is_being_deleted() && domain.wants(template))
 }

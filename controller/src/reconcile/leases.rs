@@ -1,4 +1,4 @@
-//! The Leases of channels, and what is learnt from the responses.
+//! Sends requests about the Leases of channels and stores the results.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::api_client::RequestError;
 use crate::refusals::refusal_in;
 
 impl Context {
-    /// When the Leases of this UID are to be looked at again.
+    /// When the Leases of this UID are due again.
     pub(super) fn wake_at(&self, observed: &Observed) -> Option<Instant> {
         let at = observed.channels.as_ref()?.wake_at()?;
         let wait = Duration::try_from(at.duration_since((self.now)()));
         Some(Instant::now() + wait.unwrap_or_default())
     }
 
-    /// Finds out whether the CRD has the field of the channel: once, before the first Lease.
+    /// Probes whether the CRD has the field of the channel: once, before the first Lease.
     pub(super) async fn try_channel(
         &self,
         pass: &mut Pass<'_>,
@@ -36,7 +36,7 @@ impl Context {
         Ok(Flow::Continue)
     }
 
-    /// Creates the Lease of a channel for this domain, unless there is one by now.
+    /// Creates the Lease of a channel for this domain, unless it exists by now.
     pub(super) async fn create_lease(
         &self,
         pass: &mut Pass<'_>,
@@ -63,7 +63,7 @@ impl Context {
         Ok(Flow::Continue)
     }
 
-    /// Creates a Lease again that somebody has deleted before its time.
+    /// Recreates a Lease that another client deleted too early.
     pub(super) async fn restore_lease(
         &self,
         pass: &Pass<'_>,
@@ -73,19 +73,19 @@ impl Context {
             let lease = lease.metadata.name.as_deref();
             warn!(
                 lease,
-                "the Lease of an IMEX channel was deleted while the channel was in use or cooled down; it is created again"
+                "the Lease of an IMEX channel was deleted while the channel was in use or cooling down; creating it again"
             );
         }
         Ok(Flow::Continue)
     }
 
-    /// Returns whether there was none of that name.
+    /// Creates a Lease. Returns whether there was none of that name.
     async fn post_lease(&self, pass: &Pass<'_>, lease: &Lease) -> Result<bool, RequestError> {
         let created = self.api.create_lease(lease).await;
         let is_new = created.is_ok();
         let found = match created {
             Ok(created) => ChannelLease::new(&created),
-            // By another controller, by a request of ours whose answer was lost, or by somebody else.
+            // Created by another controller or client, or by an earlier request whose response was lost.
             Err(err) if err.is_already_exists() => {
                 let name = lease.metadata.name.as_deref().unwrap_or_default();
                 self.api.get_lease(name).await?
@@ -99,7 +99,7 @@ impl Context {
         Ok(is_new)
     }
 
-    /// Restores the label of a Lease that is the domain's own.
+    /// Restores the label of the domain's own Lease.
     async fn with_label_of_channel(
         &self,
         pass: &Pass<'_>,
@@ -134,7 +134,7 @@ impl Context {
     ) -> Result<Flow, RequestError> {
         match self.api.delete_lease(lease).await {
             Ok(()) => {
-                info!(number = lease.number(), "IMEX channel free");
+                info!(number = lease.number(), "IMEX channel is free");
                 self.lease_gone(lease);
             }
             Err(err) => self.refresh_lease(pass, lease, err).await?,
@@ -147,8 +147,8 @@ impl Context {
         index.remove_lease(lease.number(), lease.uid());
     }
 
-    /// After a failed request: if the Lease has changed or is gone, that is learnt, and the next
-    /// decision is made with it.
+    /// After a failed request: if the Lease has changed or is deleted, stores that, so that the next decision uses
+    /// it.
     async fn refresh_lease(
         &self,
         pass: &mut Pass<'_>,

@@ -1,4 +1,4 @@
-//! The requests of one reconcile, and what is learnt from the responses: those about the domain itself are here.
+//! Sends the requests of one reconcile and stores the results. This module has those about the domain itself.
 
 use compute_domain_core::{Admission, Domain, Findings, Observed, Request, Waiting};
 use dra_common::error_chain;
@@ -11,7 +11,7 @@ use super::{Context, Flow, WATCH_LAG};
 use crate::api_client::RequestError;
 
 impl Context {
-    /// Makes the request, and learns what it changed.
+    /// Sends the request and stores the result.
     pub(super) async fn send(
         &self,
         pass: &mut Pass<'_>,
@@ -65,7 +65,7 @@ impl Context {
             (Request::RestoreLease(lease), _) => self.restore_lease(pass, &lease).await,
             (Request::ChangeLease(lease, patch), _) => self.change_lease(pass, &lease, patch).await,
             (Request::DeleteLease(lease), _) => self.delete_lease(pass, &lease).await,
-            // Requests for a domain are decided on only where there is one.
+            // Without a domain, no request for one is decided on.
             (_, None) => Ok(Flow::Stop(None)),
         }
     }
@@ -110,7 +110,7 @@ impl Context {
         Ok(Flow::Continue)
     }
 
-    /// What it leads to is no more than an event and a condition: if it fails, all else goes on.
+    /// A failure does not stop the reconcile, because the count only leads to an event and a condition.
     async fn count_nodes(&self, pass: &Pass<'_>, domain: &Domain, findings: &mut Findings) {
         let count = async || self.api.count_nodes().await;
         findings.waiting = match self
@@ -126,7 +126,7 @@ impl Context {
             }
             Err(err) => {
                 let error = error_chain(&err);
-                warn!(error, "the nodes without a clique are not counted yet");
+                warn!(error, "cannot count the nodes without a clique; retrying");
                 Waiting::Unknown
             }
         };
@@ -149,14 +149,14 @@ impl Context {
         }
         info!(
             namespace = &*namespace,
-            "the ComputeDomain of a ResourceClaimTemplate or of an IMEX channel is gone for good"
+            "the ComputeDomain of a ResourceClaimTemplate or of an IMEX channel no longer exists; its objects are cleaned up"
         );
         findings.absent_in.push(namespace);
         Ok(Flow::Continue)
     }
 
-    /// After a failed request: if the domain has changed or is gone, that is learnt, and the next
-    /// decision is made with it.
+    /// After a failed request: if the domain has changed or is deleted, stores that, so that the next decision uses
+    /// it.
     pub(super) async fn refresh_domain(
         &self,
         pass: &mut Pass<'_>,

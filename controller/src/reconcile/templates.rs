@@ -1,4 +1,4 @@
-//! Creating, repairing and looking up a domain's `ResourceClaimTemplate`, and what is in its way.
+//! Creates, repairs and looks up a domain's `ResourceClaimTemplate`, and handles conflicts about its name.
 
 use compute_domain_core::{
     Content, Domain, Findings, Key, ObservedTemplate, Rejection, TemplateRef, leaves_out_only,
@@ -23,7 +23,7 @@ impl Context {
         findings: &mut Findings,
     ) -> Result<Flow, RequestError> {
         let name = template.metadata.name.as_deref().unwrap_or_default();
-        // Whether the name is still taken costs a read, not another refused write, also after a restart.
+        // A taken name is checked with a read instead of another rejected write, also after a restart.
         if self.refusals.is_name_taken(pass.key) || domain.reports_name_taken() {
             let taken = self.api.get_template(domain.namespace(), name).await?;
             if let Some(taken) = taken {
@@ -39,7 +39,7 @@ impl Context {
                 if created.is_of(domain) {
                     self.index.lock().learn_template(created);
                 } else {
-                    // A policy or webhook has changed its labels: later, nothing shows which domain owns it.
+                    // A policy or webhook has changed its labels, so later nothing shows which domain owns it.
                     findings.unlabelled = Some(created);
                 }
             }
@@ -65,7 +65,7 @@ impl Context {
         match self.api.dry_run_template(template).await {
             Ok(stored) => {
                 let (stored, sent) = (&stored.spec.spec, &template.spec.spec);
-                // What somebody changes is no older server's, and not to be put up with.
+                // Only dropped fields come from an older API server. Other changes are not accepted.
                 let kept = leaves_out_only(stored, sent);
                 let spec = if kept { stored } else { sent };
                 let content = Content::new(spec, domain.uid().as_str());
@@ -83,7 +83,7 @@ impl Context {
         err: RequestError,
         findings: &mut Findings,
     ) -> Result<Flow, RequestError> {
-        // The domain goes with its namespace.
+        // The domain is deleted with its namespace.
         if err.status().is_some_and(is_namespace_terminating) || err.is_not_found() {
             debug!(error = %err, "the namespace is being deleted");
             return Ok(Flow::Stop(Some(Instant::now() + WATCH_LAG)));
@@ -94,8 +94,7 @@ impl Context {
         Ok(Flow::Continue)
     }
 
-    /// Deletes a template of a domain that lives: it is to be created again, or is that of a former
-    /// spec.
+    /// Deletes a template of a live domain: it is to be created again, or belongs to a former spec.
     pub(super) async fn replace_template(
         &self,
         pass: &mut Pass<'_>,
@@ -116,7 +115,7 @@ impl Context {
             .await
     }
 
-    /// A template of the wanted name exists, though the watch does not have it as ours.
+    /// A template with the wanted name exists, but the watch does not have it as ours.
     async fn found_in_the_way(
         &self,
         key: &Key,
@@ -138,15 +137,14 @@ impl Context {
         }
     }
 
-    /// Restores the label of a template of ours, so that it need not be made again. Where that fails, it
-    /// is as it was.
+    /// Restores the label of our template, so that it need not be recreated. Returns it unchanged if that fails.
     async fn with_its_label(&self, template: ResourceClaimTemplate) -> ResourceClaimTemplate {
         match self.api.restore_label(&template).await {
             Ok(restored) => restored.unwrap_or(template),
             Err(err) => {
                 debug!(
                     error = error_chain(&err),
-                    "the template stays without its label"
+                    "cannot restore the template's label"
                 );
                 template
             }
@@ -165,7 +163,7 @@ impl Context {
         findings.refusal = Some(refusal);
     }
 
-    /// The API server has this template under the wanted name, or none.
+    /// Stores which template, if any, the API server has under the wanted name.
     pub(super) fn found_template(
         &self,
         domain: &Domain,

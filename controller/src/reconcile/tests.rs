@@ -1,4 +1,4 @@
-//! One reconcile, whose index says what a watch that lags behind has told.
+//! One reconcile, with an index that lags behind the API server.
 
 use compute_domain_core::ObservedTemplate;
 use dra_common::error_chain;
@@ -16,24 +16,24 @@ fn mk_context(api: &FakeApi, fence: Fence) -> Context {
     mk_worker(api, fence, &mut Registry::default()).context
 }
 
-/// The watch has told of this domain. Returns its key.
-fn tell(context: &Context, domain: &Value) -> Key {
+/// Puts this domain into the index, as the watch does. Returns its key.
+fn observe(context: &Context, domain: &Value) -> Key {
     let object: RawDomain = serde_json::from_value(domain.clone()).unwrap();
     context.index.lock().apply_domain(identify(object).unwrap());
     uid(domain).as_str().into()
 }
 
-fn tell_template(context: &Context, template: &Value) {
+fn observe_template(context: &Context, template: &Value) {
     let template = serde_json::from_value(template.clone()).unwrap();
     let observed = ObservedTemplate::new(&template);
     context.index.lock().apply_template(observed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_that_is_gone_but_still_known_gets_no_template_and_is_forgotten() {
+async fn a_deleted_domain_still_in_the_cache_gets_no_template_and_is_removed() {
     let api = FakeApi::new();
     let context = mk_context(&api, Fence::default());
-    let key = tell(&context, &api.create(mk_domain("a")));
+    let key = observe(&context, &api.create(mk_domain("a")));
     delete_domain(&api, "a");
     context.reconcile(&key, 0).await.unwrap();
     assert_eq!(api.calls(), [Call::AddFinalizer]);
@@ -43,24 +43,24 @@ async fn a_domain_that_is_gone_but_still_known_gets_no_template_and_is_forgotten
 
 // req: CD-27
 #[tokio::test(start_paused = true)]
-async fn what_is_decided_for_a_domain_does_not_reach_another_one_of_its_name() {
+async fn a_decision_for_a_domain_does_not_affect_another_one_of_its_name() {
     let api = FakeApi::new();
     let context = mk_context(&api, Fence::default());
     let mut finalized = mk_domain("a");
-    let before = tell(&context, &api.create(finalized.clone()));
+    let before = observe(&context, &api.create(finalized.clone()));
     delete_domain(&api, "a");
     let another = api.create(mk_domain("a"));
     context.reconcile(&before, 0).await.unwrap();
     assert_eq!(api.calls(), [Call::AddFinalizer, Call::GetDomain]);
     assert_eq!(domain(&api, "a").unwrap(), another);
 
-    // The same if it has finalizer and template, so that only its status is missing.
+    // The same with finalizer and template, so that only the status is missing.
     delete_domain(&api, "a");
     finalized["metadata"]["finalizers"] = json!(["resource.nvidia.com/computeDomain"]);
     let finalized = api.create(finalized);
-    let before = tell(&context, &finalized);
+    let before = observe(&context, &finalized);
     let template = api.create(mk_template_of_go("a-channel", &before));
-    tell_template(&context, &template);
+    observe_template(&context, &template);
     strip_finalizers(&api, Resource::Domains, "a");
     delete_domain(&api, "a");
     let another = api.create(mk_domain("a"));
@@ -71,10 +71,10 @@ async fn what_is_decided_for_a_domain_does_not_reach_another_one_of_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_that_turned_deleted_under_the_reconcile_is_deleted_by_the_same() {
+async fn a_domain_deleted_during_a_reconcile_is_released_by_the_same_reconcile() {
     let api = FakeApi::new();
     let context = mk_context(&api, Fence::default());
-    let key = tell(&context, &api.create(mk_domain("a")));
+    let key = observe(&context, &api.create(mk_domain("a")));
     api.break_with(Rule::once(Call::WriteStatus, Fault::InternalError));
     context.reconcile(&key, 0).await.unwrap_err();
     delete_domain(&api, "a");
@@ -96,10 +96,10 @@ async fn a_domain_that_turned_deleted_under_the_reconcile_is_deleted_by_the_same
 async fn a_template_that_vanishes_meanwhile_does_not_stop_the_deletion() {
     let api = FakeApi::new();
     let context = mk_context(&api, Fence::default());
-    let key = tell(&context, &api.create(mk_domain("a")));
+    let key = observe(&context, &api.create(mk_domain("a")));
     context.reconcile(&key, 0).await.unwrap();
     delete_domain(&api, "a");
-    tell(&context, &domain(&api, "a").unwrap());
+    observe(&context, &domain(&api, "a").unwrap());
     strip_finalizers(&api, Resource::Templates, "a-channel");
     api.delete(Resource::Templates, TEAM, "a-channel");
     api.forget_requests();
@@ -109,15 +109,15 @@ async fn a_template_that_vanishes_meanwhile_does_not_stop_the_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_fails_is_an_error_that_names_it() {
+async fn the_error_of_a_failed_request_names_the_request() {
     let api = FakeApi::new();
     let context = mk_context(&api, Fence::default());
-    let key = tell(&context, &api.create(mk_domain("a")));
+    let key = observe(&context, &api.create(mk_domain("a")));
     for (fault, code, text) in [
         (
             Fault::InternalError,
             "500",
-            "cannot change the finalizers of the ComputeDomain: the API server answers 500: etcdserver: request timed out",
+            "cannot change the finalizers of the ComputeDomain: the API server answered 500: etcdserver: request timed out",
         ),
         (
             Fault::RequestLost,
@@ -142,13 +142,13 @@ async fn a_request_that_fails_is_an_error_that_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reverts_our_changes_is_not_fought_for_ever() {
+async fn a_reconcile_gives_up_if_another_client_reverts_its_changes() {
     let api = FakeApi::new();
     api.change_when_stored(Resource::Domains, |domain| {
         domain["metadata"]["finalizers"] = json!([]);
     });
     let context = mk_context(&api, Fence::default());
-    let key = tell(&context, &api.create(mk_domain("a")));
+    let key = observe(&context, &api.create(mk_domain("a")));
     let error = context.reconcile(&key, 0).await.unwrap_err();
     assert_eq!(error.code(), "too-many-requests");
     assert_eq!(api.calls(), [Call::AddFinalizer; MAX_REQUESTS]);
@@ -160,7 +160,7 @@ async fn nothing_is_written_once_the_fence_is_closed() {
     let api = FakeApi::new();
     let fence = Fence::default();
     let context = mk_context(&api, fence.clone());
-    let key = tell(&context, &api.create(mk_domain("a")));
+    let key = observe(&context, &api.create(mk_domain("a")));
     fence.close();
     let error = context.reconcile(&key, 0).await.unwrap_err();
     assert_eq!(error.code(), "fenced");

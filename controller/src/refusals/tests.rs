@@ -15,24 +15,24 @@ fn mk_name() -> TakenName {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_from_before_the_name_became_free_does_not_end_the_turn() {
+async fn a_stale_read_of_the_name_does_not_end_the_handover() {
     let refusals = Refusals::default();
     let (a, b): (Key, Key) = ("a".into(), "b".into());
     refusals.record(&a, "team", mk_taken());
     refusals.record(&b, "team", mk_taken());
-    // A reconcile runs, and has read the name, but the watch is faster than the answer.
+    // A running reconcile has read the name, but the watch event arrives before the response.
     refusals.start_handover(&a);
     assert_eq!(refusals.name_is_free(&mk_name()), Some(a.clone()));
     refusals.record(&a, "team", mk_taken());
     assert_eq!(refusals.end_handover(&a, |_| false), None);
-    assert_eq!(refusals.current(&a), None, "it looks again");
+    assert_eq!(refusals.current(&a), None, "it checks again");
 
     refusals.start_handover(&a);
     assert_eq!(refusals.end_handover(&a, |_| false), Some(b));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_gets_a_second_turn_and_none_is_left_behind() {
+async fn each_waiter_gets_one_handover_and_none_is_left() {
     let refusals = Refusals::default();
     let (a, b): (Key, Key) = ("a".into(), "b".into());
     refusals.record(&a, "team", mk_taken());

@@ -1,22 +1,22 @@
-//! What the controller logs.
+//! The controller's log in tests.
 
 use std::cell::RefCell;
 use std::io;
 use std::sync::Once;
 
 thread_local! {
-    /// The log of the test that runs on this thread, if it reads it.
+    /// The log of the test on this thread, if the test reads it.
     static TEXT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 
-/// The log of this test, from when it is started.
+/// The log of this test, from [`Logs::start`] on.
 pub(crate) struct Logs(());
 
 /// Writes to the log of the thread.
 struct Writer;
 
-/// Every test needs this before it logs anything: tracing remembers for good of a line that nobody
-/// wanted it.
+/// Every test needs this before it logs anything: tracing permanently caches that a log line has no
+/// subscriber.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! Nodes of the driver-managed mode, with their IMEX daemons, and claims that are allocated to them.
+//! Nodes in driver-managed mode with their IMEX daemons, and claims allocated to them.
 
 use daemon_runtime::Events;
 use prometheus_client::registry::Registry;
@@ -14,7 +14,7 @@ use crate::worker::Worker;
 
 pub(crate) const CLIQUE: &str = "aaaaaaaa-0000-0000-0000-000000000001.7";
 
-/// Keeps the members of cliques, for the worker.
+/// Creates the worker's keeper of clique members.
 pub(crate) fn mk_keeper(worker: &Worker) -> MemberKeeper {
     let client = worker.client.clone();
     MemberKeeper {
@@ -31,7 +31,7 @@ pub(crate) fn mk_keeper(worker: &Worker) -> MemberKeeper {
     }
 }
 
-/// Removes the Go driver's daemons, for the worker.
+/// Creates the worker's remover of the Go driver's daemons.
 pub(crate) fn mk_go_daemon_remover(worker: &Worker) -> GoDaemonRemover {
     GoDaemonRemover {
         client: worker.client.clone(),
@@ -80,7 +80,7 @@ pub(crate) fn create_nodes(api: &FakeApi, count: usize) {
     }
 }
 
-/// The daemon of the node becomes ready, or stops being so.
+/// Sets the readiness of the node's daemon.
 pub(crate) fn set_ready(api: &FakeApi, node: &str, ready: &str) {
     let pod = format!("daemon-{node}");
     api.edit(Resource::Pods, DRIVER_NAMESPACE, &pod, |pod| {
@@ -88,7 +88,7 @@ pub(crate) fn set_ready(api: &FakeApi, node: &str, ready: &str) {
     });
 }
 
-/// A claim of this domain that is allocated to the node, in the two writes of the scheduler.
+/// Creates a claim of this domain and allocates it to the node, in the two writes of the scheduler.
 pub(crate) fn create_allocated(api: &FakeApi, claim: &str, domain_uid: &str, node: &str) {
     api.create(mk_claim(claim, domain_uid));
     super::objects::allocate(api, claim);
@@ -105,7 +105,7 @@ pub(crate) fn create_allocated(api: &FakeApi, claim: &str, domain_uid: &str, nod
     });
 }
 
-/// A node as the status has it: name, address, index and status.
+/// A node in the format of the status: name, address, index and status.
 pub(crate) fn is(name: &str, address: &str, index: i64, status: &str) -> Value {
     let clique = if index < 0 { "" } else { CLIQUE };
     json!({

@@ -1,4 +1,4 @@
-//! Objects of the tests. Everything is in the namespace [`TEAM`].
+//! Objects for tests, all in the namespace [`TEAM`].
 
 use compute_domain_api::names::{
     CHANNEL_DEVICE_CLASS, CLAIM_REPORTER, DOMAIN_LABEL, FINALIZER, TARGET_LABEL, TARGET_WORKLOAD,
@@ -22,7 +22,7 @@ pub(crate) fn mk_domain_that_wants(template: &str, name: &str) -> Value {
     })
 }
 
-/// A template that somebody else has made.
+/// A template of another owner.
 pub(crate) fn mk_foreign_template(name: &str) -> Value {
     json!({
         "kind": "ResourceClaimTemplate",
@@ -33,7 +33,7 @@ pub(crate) fn mk_foreign_template(name: &str) -> Value {
     })
 }
 
-/// A template as the Go driver's controller makes it.
+/// A template as the Go driver's controller creates it.
 pub(crate) fn mk_template_of_go(name: &str, domain_uid: &str) -> Value {
     json!({
         "kind": "ResourceClaimTemplate",
@@ -63,7 +63,7 @@ pub(crate) fn mk_claim(name: &str, domain_uid: &str) -> Value {
     })
 }
 
-/// The slice of a node, as the kubelet plugin publishes it with these taints.
+/// The slice of a node that the kubelet plugin publishes with these taints.
 pub(crate) fn mk_slice(node: &str, taints: &[&str]) -> Value {
     let taints = taints.iter();
     let taints = taints.map(|key| json!({ "key": key, "effect": "NoSchedule" }));
@@ -78,14 +78,14 @@ pub(crate) fn mk_slice(node: &str, taints: &[&str]) -> Value {
     })
 }
 
-/// What the scheduler does just before it writes the allocation of a claim.
+/// Sets the finalizer that the scheduler sets just before it writes the allocation of a claim.
 pub(crate) fn allocate(api: &FakeApi, claim: &str) {
     api.edit(Resource::Claims, TEAM, claim, |claim| {
         claim["metadata"]["finalizers"] = json!(["resource.kubernetes.io/delete-protection"]);
     });
 }
 
-/// What the node plugin writes into a claim that it has prepared for this domain.
+/// Writes the node plugin's report into a claim that it has prepared for this domain.
 pub(crate) fn report(api: &FakeApi, claim: &str, domain_uid: &str, clique: &str) {
     api.edit_as(Resource::Claims, TEAM, claim, CLAIM_REPORTER, |claim| {
         claim["status"]["devices"] = json!([{
@@ -96,7 +96,7 @@ pub(crate) fn report(api: &FakeApi, claim: &str, domain_uid: &str, clique: &str)
     });
 }
 
-/// A claim of this domain that is prepared in this clique.
+/// Creates a claim of this domain that is prepared in this clique.
 pub(crate) fn create_prepared(api: &FakeApi, claim: &str, domain_uid: &str, clique: &str) {
     api.create(mk_claim(claim, domain_uid));
     report(api, claim, domain_uid, clique);
@@ -130,7 +130,7 @@ pub(crate) fn delete_domain(api: &FakeApi, name: &str) {
     api.delete(Resource::Domains, TEAM, name);
 }
 
-/// Removes all finalizers of an object, as somebody does by hand.
+/// Removes all finalizers of an object, as by a manual edit.
 pub(crate) fn strip_finalizers(api: &FakeApi, resource: Resource, name: &str) {
     api.edit(resource, TEAM, name, |object| {
         object["metadata"]["finalizers"] = json!([]);
@@ -144,12 +144,12 @@ pub(crate) fn strip_labels(api: &FakeApi, name: &str) {
     });
 }
 
-/// Another request name: no claim that is made from the template could be prepared.
+/// Changes the request name, so that claims from the template cannot be prepared.
 pub(crate) fn alter(template: &mut Value) {
     template["spec"]["spec"]["devices"]["requests"][0]["name"] = json!("other");
 }
 
-/// Adds a finalizer of somebody else to the template of this domain.
+/// Adds a foreign finalizer to the template of this domain.
 pub(crate) fn hold_template(api: &FakeApi, name: &str) {
     edit_template(api, name, |template| {
         let finalizers = template["metadata"]["finalizers"].as_array_mut().unwrap();
@@ -213,7 +213,7 @@ fn condition(api: &FakeApi, name: &str, field: &str) -> String {
     text.flatten().unwrap_or_default()
 }
 
-/// Neither domains nor templates of the controller's are left.
+/// Whether neither domains nor templates of the controller are left.
 pub(crate) fn nothing_is_left(api: &FakeApi) -> bool {
     let ours = |template: &Value| !template["metadata"]["finalizers"].is_null();
     !api.any(Resource::Domains, |_| true) && !api.any(Resource::Templates, ours)

@@ -1,10 +1,10 @@
-//! In which cliques the domains hold prepared claims, as the nodes report it in the claims; and, where the
-//! driver runs IMEX, to which nodes their claims are allocated.
+//! Finds the cliques in which domains hold prepared claims, as nodes report it in the claims. In driver-managed mode,
+//! also finds the nodes to which their claims are allocated.
 //!
-//! The watch of claims has their metadata only, but these name the field manager of a report: so a claim
-//! without one, of an older plugin, costs nothing. When reports of a domain have come, and then none for
-//! a while, its claims are listed: once for each burst, one domain after the other, never all together.
-//! Allocations are told of by a finalizer. Somebody waits for the nodes, so their bursts are shorter.
+//! The watch of claims has only metadata, which names the field manager of a report. So a claim without a report, of
+//! an older plugin, costs nothing. After a burst of reports of a domain and a quiet period, its claims are listed:
+//! once per burst, one domain after the other. A finalizer shows an allocation. Workloads wait for the nodes, so
+//! bursts of allocations are shorter.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -16,55 +16,54 @@ use crate::api_client::RequestError;
 use crate::api_client::claims::ClaimsSeen;
 use crate::wake::wake_at;
 
-/// Claims are listed when none of the domain has changed for this long. The nodes write the reports of a
-/// job's pods within 5 s.
+/// Claims of a domain are listed when none has changed for this long. Nodes write the reports of a job's pods within
+/// 5 s.
 pub(super) const QUIET: Duration = Duration::from_secs(15);
 
-/// They are listed after this long although they still change.
+/// They are listed after this long even if they still change.
 pub(super) const LONGEST_BURST: Duration = Duration::from_secs(60);
 
-/// The same after a claim was allocated, or is allocated no more: the scheduler needs a few milliseconds
-/// for each pod of a job.
+/// Like [`QUIET`], for allocations and deallocations: the scheduler needs a few milliseconds for each pod of a job.
 pub(super) const QUIET_ALLOCATIONS: Duration = Duration::from_secs(1);
 
-/// The same while allocations still change.
+/// Like [`LONGEST_BURST`], for allocations.
 pub(super) const LONGEST_ALLOCATIONS: Duration = Duration::from_secs(3);
 
-/// The least time between two lists, each of one domain. A controller that starts with 10 000 domains in
-/// use has looked at all after 17 minutes, with 10 requests a second.
+/// Minimum time between two lists. A controller that starts with 10 000 domains in use lists all of them within 17
+/// minutes, with 10 requests per second.
 pub(super) const PACE: Duration = Duration::from_millis(100);
 
-/// The same after a list that failed: most likely the next one fails, too.
+/// Minimum time after a failed list: the next one will probably fail, too.
 const PACE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// When a list that failed is made again.
+/// When a failed list is retried.
 pub(super) const RETRY: Duration = Duration::from_secs(30);
 
-/// What is known, and whose claims are to be listed.
+/// Known cliques, and domains whose claims are to be listed.
 #[derive(Default)]
 pub(super) struct ClaimCliques {
     pub(super) known: Cliques,
     bursts: HashMap<Key, Burst>,
-    /// When the bursts end, the earliest first.
+    /// Ends of the bursts, earliest first.
     ends: BTreeSet<(Instant, Key)>,
-    /// Whether the watch lists the claims, and does not have all of them.
+    /// Whether the watch is still listing the claims.
     watch_lists: bool,
     is_listing: bool,
-    /// No list before this time.
+    /// No list starts before this time.
     not_before: Option<Instant>,
 }
 
-/// Claims of one domain that change.
+/// A series of changes to claims of one domain.
 struct Burst {
     /// In [`ClaimCliques::ends`].
     ends: Instant,
-    /// It ends then at the latest.
+    /// The latest possible end.
     latest: Instant,
-    /// It ends when nothing has changed for this long: what is urgent does not wait for what is not.
+    /// The burst ends after this long without a change. An urgent change shortens it.
     quiet: Duration,
 }
 
-/// What a list of a domain's claims has found.
+/// The result of a list of a domain's claims.
 pub(super) struct Listed {
     pub(super) key: Key,
     pub(super) seen: Result<ClaimsSeen, RequestError>,
@@ -73,23 +72,22 @@ pub(super) struct Listed {
 // === impl ClaimCliques ===
 
 impl ClaimCliques {
-    /// Whether the watch lists the claims. Before it has all of them, none are listed here.
+    /// Sets whether the watch is listing the claims. Meanwhile, no claims are listed here.
     pub(super) fn set_watch_lists(&mut self, watch_lists: bool) {
         self.watch_lists = watch_lists;
     }
 
-    /// A node has reported a claim of this domain, or something like it.
+    /// A node may have reported a claim of this domain.
     pub(super) fn changed(&mut self, key: &Key) {
         self.add(key, QUIET, LONGEST_BURST);
     }
 
-    /// A claim of this domain was allocated, or is allocated no more.
+    /// A claim of this domain was allocated or deallocated.
     pub(super) fn allocations_changed(&mut self, key: &Key) {
         self.add(key, QUIET_ALLOCATIONS, LONGEST_ALLOCATIONS);
     }
 
-    /// The domain's burst ends after this time without a change, and after `longest` at the latest, or
-    /// earlier if it was to before.
+    /// Ends the domain's burst after `quiet` without a change, or after `longest`, or at its earlier limits.
     fn add(&mut self, key: &Key, quiet: Duration, longest: Duration) {
         let now = Instant::now();
         let mut burst = Burst {
@@ -123,12 +121,12 @@ impl ClaimCliques {
         Some(key)
     }
 
-    /// A list begins. There is no other one until it has ended.
+    /// A list begins. Only one runs at a time.
     pub(super) fn start(&mut self) {
         self.is_listing = true;
     }
 
-    /// The list of this domain has ended. One that has failed is made again.
+    /// The list of this domain has ended. A failed list is retried.
     pub(super) fn finish(&mut self, key: &Key, succeeded: bool) {
         let now = Instant::now();
         self.is_listing = false;
@@ -140,7 +138,7 @@ impl ClaimCliques {
         }
     }
 
-    /// Returns when a list is due. For ever, if none is.
+    /// Returns when a list is due; never, if there is none.
     pub(super) async fn wait(&self) {
         wake_at(self.due()).await;
     }

@@ -1,5 +1,4 @@
-//! What the watches and lists tell of claims, into the cliques and nodes of the domains, and what users
-//! are told of it.
+//! Updates the cliques and nodes of domains from watches and lists of claims, and reports shared and split cliques.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ impl<'a> Run<'a> {
         self.cliques.set_watch_lists(true);
     }
 
-    /// The watch has listed all claims. Those of before that are gone were not among them.
+    /// The watch has listed all claims. Deleted claims were not among them.
     pub(super) fn claims_listed(&mut self) {
         self.cliques.set_watch_lists(false);
         let mut known = self.worker.context.nodes.domains();
@@ -35,15 +34,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The watch has a claim of this domain.
+    /// The watch reports a claim of this domain.
     pub(super) fn claim_applied(&mut self, key: &Key, claim: &ObjectMeta) {
         let nodes = &self.worker.context.nodes;
-        // One without a report may have had one, and one that is not allocated may have been.
+        // A claim without a report may have had one before; one that is not allocated may have been.
         if is_reported(claim) || self.cliques.known.holds_any(key) {
             self.cliques.changed(key);
         }
         let has_changed = if is_allocated(claim) {
-            // A node reports only what was allocated, and told of, before.
+            // A node reports only claims whose allocation the watch has already reported.
             !is_reported(claim)
         } else {
             nodes.has_any(key)
@@ -53,8 +52,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A claim of this domain is gone. If it was the last one, others must not be told that they share
-    /// a clique with it.
+    /// A claim of this domain is deleted. After the last one, other domains must not be reported as sharing a clique
+    /// with it.
     pub(super) fn claim_gone(&mut self, key: &Key) {
         let holds = self.cliques.known.holds_any(key);
         let has_nodes = self.worker.context.nodes.has_any(key);
@@ -70,12 +69,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The domain is gone: it has no name under which others could be told of it.
+    /// The domain is deleted: it has no name by which events could mention it.
     pub(super) fn domain_gone(&mut self, key: &Key) {
         self.no_claims(key);
     }
 
-    /// The domain has no claims, or is gone.
+    /// The domain has no claims, or is deleted.
     fn no_claims(&mut self, key: &Key) {
         if self.cliques.known.holds_any(key) {
             self.set_cliques(key, BTreeSet::new());
@@ -88,13 +87,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Domains whose nodes have changed: their status is to say so.
+    /// The nodes of domains have changed: queues the domains, so that their status is updated.
     pub(super) fn nodes_changed(&mut self) {
         let due = self.worker.context.nodes.take_due();
         self.add(&due);
     }
 
-    /// What the status says of nodes was written by somebody who knew the claims. Who has some is looked at.
+    /// Lists the claims of domains with nodes in their status: a previous controller wrote them.
     pub(super) fn check_reported_nodes(&mut self) {
         if !self.worker.context.nodes.is_enabled() {
             return;
@@ -122,11 +121,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The claims of a domain are listed, or could not be.
+    /// The list of a domain's claims has succeeded or failed.
     pub(super) fn finish_list(&mut self, Listed { key, seen }: Listed) {
         self.cliques.finish(&key, seen.is_ok());
         match seen {
-            // It may have gone meanwhile.
+            // The domain may be deleted meanwhile.
             Ok(seen) if self.domain_with_claims(&key).is_some() => {
                 self.set_cliques(&key, seen.cliques);
                 if self.worker.context.nodes.set_domain(&key, seen.nodes) {
@@ -138,15 +137,16 @@ impl<'a> Run<'a> {
                 let (uid, error) = (&*key, error_chain(&err));
                 warn!(
                     uid,
-                    error, "the cliques and nodes of a ComputeDomain are not known yet"
+                    error,
+                    "cannot list claims; cliques and nodes of the ComputeDomain are not known yet"
                 );
             }
         }
     }
 
-    /// Learns in which cliques a domain holds claims, and tells who is concerned.
+    /// Stores the cliques in which a domain holds claims, and reports findings to the domains concerned.
     fn set_cliques(&mut self, key: &Key, cliques: BTreeSet<Box<str>>) {
-        // Nodes open the channel that the status says, whatever the isolation is now.
+        // Nodes open the channel in the status, regardless of the present isolation.
         let is_isolated = self.has_own_channel(key);
         let known = &mut self.cliques.known;
         let findings = if is_isolated {
@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The domain, if there is one, and claims of it are.
+    /// The domain, if it exists and has claims.
     fn domain_with_claims(&self, key: &Key) -> Option<Arc<Domain>> {
         let index = self.worker.context.index.lock();
         let domain = index.domain(key)?;

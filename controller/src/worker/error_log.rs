@@ -4,7 +4,7 @@ use dra_common::error_chain;
 use kube::runtime::watcher::{self, Event};
 use tracing::warn;
 
-/// The errors of the watches, each logged once until it changes.
+/// The errors of the watches. Each is logged once until it changes.
 #[derive(Debug, Default)]
 pub(super) struct ErrorLog {
     logged: [Option<String>; 5],
@@ -13,7 +13,7 @@ pub(super) struct ErrorLog {
 // === impl ErrorLog ===
 
 impl ErrorLog {
-    /// The event, unless it is an error.
+    /// Returns the event, unless it is an error.
     pub(super) fn checked<T>(
         &mut self,
         watch: usize,
@@ -23,7 +23,7 @@ impl ErrorLog {
         let logged = self.logged.get_mut(watch)?;
         match event {
             Ok(event) => {
-                // Others come before every attempt to list, also if each of them fails.
+                // Other events precede every attempt to list, even if it fails.
                 if matches!(event, Event::InitDone | Event::Apply(_) | Event::Delete(_)) {
                     *logged = None;
                 }

@@ -1,5 +1,5 @@
-//! Whether `ComputeDomains` can be given the channels of groups, where group claims are switched off:
-//! looked at before the first channel is given, and again for as long as they cannot.
+//! Checks whether `ComputeDomains` can be assigned the channels of groups while group claims are disabled: before the
+//! first channel is assigned, and periodically while they cannot.
 
 use std::time::Duration;
 
@@ -13,37 +13,37 @@ use tracing::{info, warn};
 use crate::api_client::{ApiClient, RequestError};
 use crate::wake::wake_at;
 
-/// The pause between two looks, while somebody may have a channel of a group.
+/// Pause between two checks while claims may have a channel of a group.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// No look needs more requests that change something.
+/// Limit of writes per check.
 const MOST_STEPS: usize = 6;
 
-/// When they are looked at, and what was seen.
+/// Schedule and result of the checks.
 #[derive(Debug)]
 pub(super) struct GroupNumbers {
-    /// When they are looked at; `None`: not any more, or a look is on its way.
+    /// Time of the next check; `None` if no more is needed, or one is running.
     look_at: Option<Instant>,
-    /// Whether the Lease was seen, and was not deleted by us.
+    /// Whether the Lease was seen, and not deleted by this controller.
     expected: bool,
 }
 
-/// What a look has found.
+/// Result of a check.
 #[derive(Debug)]
 pub(super) enum Seen {
-    /// The channels are those of `ComputeDomains`.
+    /// `ComputeDomains` can be assigned the channels.
     Free,
-    /// They are not.
+    /// They cannot.
     Reserved,
-    /// It could not be found out.
+    /// The check failed.
     Unknown,
 }
 
 // === impl GroupNumbers ===
 
 impl GroupNumbers {
-    /// `looks`: whether they are to be looked at. If not, group claims are switched on, or no ComputeDomain
-    /// has a channel of its own.
+    /// `looks`: whether to check. If not, group claims are enabled, or `ComputeDomains` do not have their own
+    /// channels.
     pub(super) fn new(looks: bool) -> Self {
         Self {
             look_at: looks.then(Instant::now),
@@ -51,12 +51,12 @@ impl GroupNumbers {
         }
     }
 
-    /// Ends when they are to be looked at.
+    /// Returns when a check is due.
     pub(super) async fn wait(&self) {
         wake_at(self.look_at).await;
     }
 
-    /// Looks at them.
+    /// Starts a check.
     pub(super) fn look(
         &mut self,
         api: &ApiClient,
@@ -70,14 +70,14 @@ impl GroupNumbers {
                 let error = error_chain(&err);
                 warn!(
                     error,
-                    "whether groups have channels is not known; ComputeDomains are given none of theirs"
+                    "cannot check whether groups use channels; ComputeDomains are not assigned channels of groups"
                 );
                 Seen::Unknown
             })
         }
     }
 
-    /// Returns the first channel that `ComputeDomains` can be given.
+    /// Stores the result. Returns the first channel that `ComputeDomains` can be assigned.
     pub(super) fn seen(&mut self, seen: &Seen) -> u32 {
         match seen {
             Seen::Free => *GROUP_CHANNELS.start(),
@@ -117,7 +117,7 @@ async fn look(
                 } else {
                     info!(
                         cliques = in_use.len(),
-                        "group claims are switched off, and claims still have channels of groups: ComputeDomains are given none of these"
+                        "group claims are disabled, but claims still use channels of groups; ComputeDomains are not assigned these channels"
                     );
                     GroupUse::Claims
                 };
@@ -126,7 +126,9 @@ async fn look(
             (GroupStep::Change(patch), _) => api.change_group_lease(patch).await?,
             (GroupStep::Delete, Some(lease)) => {
                 api.delete_group_lease(&lease).await?;
-                info!("nobody has a channel of a group any more: they are those of ComputeDomains");
+                info!(
+                    "no claim uses a channel of a group any more; the channels are now available to ComputeDomains"
+                );
                 expected = false;
             }
             (GroupStep::Delete, None) => {}

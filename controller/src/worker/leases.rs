@@ -1,4 +1,4 @@
-//! What the watch tells of the Leases of channels, into the index.
+//! Puts events of the channels' Leases into the index.
 
 use compute_domain_core::Key;
 use kube::runtime::watcher::Event;
@@ -28,7 +28,7 @@ impl Run<'_> {
         }
     }
 
-    /// A claim has come or gone: that of a domain that is gone keeps its channel.
+    /// A claim was added or deleted. A deleted domain keeps its channel while it has claims.
     pub(super) fn claim_of_lease(&mut self, key: &Key) {
         if self.worker.context.index.lock().is_lease_left(key) {
             self.add([key]);

@@ -1,5 +1,5 @@
-//! Templates that may have lost their label get it back, before anything else is decided about them:
-//! without it, no watch would tell of them, and their finalizer would stay for ever.
+//! Restores lost labels of templates before anything else is decided about them. Without the label, no watch has the
+//! template, and its finalizer would stay forever.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,37 +16,35 @@ use crate::backoff::Backoff;
 use crate::queue::Queue;
 use crate::wake::wake_at;
 
-/// How many templates are looked at at the same time. There are some only if somebody edits them.
+/// Number of templates checked at the same time. Labels are lost only by manual edits.
 const CONCURRENCY: usize = 2;
 
-/// When a search that failed is made again.
+/// When a failed search is retried.
 const SEARCH_RETRY: Duration = Duration::from_secs(30);
 
 /// The templates that may have lost their label.
 #[derive(Default)]
 pub(super) struct LostLabels {
-    /// By place: namespace, `/` and name.
+    /// Keys are `NAMESPACE/NAME`.
     queue: Queue,
     backoff: Backoff,
-    /// By the same: what is to be reconciled if the label cannot be restored.
+    /// For each key, the domain to reconcile if the label cannot be restored.
     domains: HashMap<Key, Key>,
     running: usize,
-    /// When those that have lost it while no controller ran are searched for; `None` once they are
-    /// known.
+    /// When to search for templates that lost their label while no controller ran; `None` once they are known.
     search_at: Option<Instant>,
 }
 
-/// What a job has done.
+/// The result of a job.
 pub(super) enum Done {
-    /// The templates without label that have our finalizer.
+    /// Templates without label but with our finalizer.
     Searched(Result<Vec<TemplateRef>, RequestError>),
-    /// Whether the template at this place has got its label back. If not, nothing is wrong with it, or it
-    /// is none of ours.
+    /// Whether the label was restored. If not, the template is in order or not ours.
     Looked(Key, Result<bool, RequestError>),
 }
 
 impl LostLabels {
-    /// This template of the domain `key` may have lost its label.
+    /// Adds a template of the domain `key` that may have lost its label.
     pub(super) fn add(&mut self, template: &TemplateRef, key: Option<Key>) {
         let place = place(template);
         self.queue.add(&place, &template.namespace);
@@ -55,7 +53,7 @@ impl LostLabels {
         }
     }
 
-    /// Those of the time before have to be searched for.
+    /// Starts the search for templates that lost their label earlier.
     pub(super) fn search(&mut self) {
         self.search_at = Some(Instant::now());
     }
@@ -80,7 +78,7 @@ impl LostLabels {
         )
     }
 
-    /// A job has ended. Returns what has to be reconciled: a template has not got its label back.
+    /// Handles a job's result. Returns the domain to reconcile if its template's label was not restored.
     pub(super) fn finish(&mut self, done: Done) -> Option<Key> {
         match done {
             Done::Searched(Ok(templates)) => {
@@ -91,10 +89,7 @@ impl LostLabels {
             }
             Done::Searched(Err(err)) => {
                 let error = error_chain(&err);
-                warn!(
-                    error,
-                    "cannot search for templates that have lost their label"
-                );
+                warn!(error, "cannot search for templates without label; retrying");
                 self.search_at = Some(Instant::now() + SEARCH_RETRY);
                 None
             }
@@ -116,14 +111,14 @@ impl LostLabels {
             Err(err) => {
                 let (attempt, delay) = self.backoff.record_failure(place, false);
                 let error = error_chain(&err);
-                warn!(template = &**place, attempt, retry_in = ?delay, error, "cannot restore the label");
+                warn!(template = &**place, attempt, retry_in = ?delay, error, "cannot restore the label; retrying");
                 self.queue.done(place, Some(Instant::now() + delay));
                 domain
             }
         }
     }
 
-    /// Returns when a job is due. For ever, if there is none.
+    /// Returns when a job is due; never, if there is none.
     pub(super) async fn wait(&self) {
         tokio::select! {
             () = wake_at(self.search_at) => {}
@@ -136,7 +131,7 @@ fn place(template: &TemplateRef) -> Key {
     format!("{}/{}", template.namespace, template.name).into()
 }
 
-/// Reads the template, and restores its label if that is wrong. Returns whether it was.
+/// Reads the template and restores its label if it is wrong. Returns whether it was.
 async fn restore(api: &ApiClient, place: &str) -> Result<bool, RequestError> {
     let (namespace, name) = place.split_once('/').unwrap_or_default();
     let Some(template) = api.get_template(namespace, name).await? else {

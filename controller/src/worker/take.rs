@@ -1,4 +1,4 @@
-//! What the watches tell, into the index and the queue.
+//! Puts watch events into the index and the queue.
 
 use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_core::{
@@ -78,7 +78,7 @@ impl Run<'_> {
             Event::Delete(object) => {
                 let uid = object.meta().uid.clone().unwrap_or_default();
                 index.lock().remove_domain(&uid);
-                // Its template may be left, and what is remembered of it can go.
+                // Its template may be left over, and its remembered state can be dropped.
                 let key = uid.into();
                 self.add([&key]);
                 self.domain_gone(&key);
@@ -160,14 +160,14 @@ impl Run<'_> {
         }
     }
 
-    /// A watch has listed everything.
+    /// A watch has completed its list.
     pub(super) fn listed(&mut self, which: Watched) {
         if self.unlisted.listed(which) {
             self.all_listed();
         }
     }
 
-    /// What the domain was told about claims that wait is to go when none does.
+    /// When no claim of the domain waits any more, queues it to remove the condition about nodes without a clique.
     fn waits_no_more(&mut self, key: &Key, is_last: bool) {
         let index = &self.worker.context.index;
         let is_reported = || {
@@ -179,13 +179,13 @@ impl Run<'_> {
         }
     }
 
-    /// The watch does not have the template any more.
+    /// The watch no longer has the template.
     fn template_gone(&mut self, template: &ObservedTemplate) {
         let key: Key = template.domain_uid().into();
         let uid = &template.reference().uid;
         let released = self.worker.context.releasing().contains(uid);
         if template.has_finalizer() && !released {
-            // It has lost its label, unless somebody else has removed our finalizer.
+            // It has lost its label, unless another client has removed our finalizer.
             self.lost_labels.add(template.reference(), Some(key));
         } else {
             self.add(&[key]);
@@ -213,12 +213,12 @@ impl Run<'_> {
             self.lost_labels.add(&reference, before);
             return;
         }
-        // Somebody may have changed the label: the former domain is without a template now.
+        // If the label was changed, the former domain has no template now.
         self.add(before.as_slice());
         self.add(&[key]);
     }
 
-    /// Whether an object of this key has changed. Reports who must not have done it.
+    /// Whether an object of this key has changed. Reports a second controller.
     fn has_changed(&self, change: Change, key: &Key) -> bool {
         let Change::Newer {
             by_second_controller,
@@ -232,7 +232,7 @@ impl Run<'_> {
         true
     }
 
-    /// The one that has waited longest for the name of this template is tried again.
+    /// Queues the ComputeDomain that has waited longest for the name of this template.
     fn name_is_free(&mut self, template: &TemplateRef) {
         let name = TakenName {
             namespace: template.namespace.clone(),
@@ -242,8 +242,8 @@ impl Run<'_> {
         self.add(next.as_slice());
     }
 
-    /// This key was reconciled, or put off. If it was to take a name and has not, the next one that
-    /// waits for it is tried.
+    /// This key was reconciled or postponed. If it had a handover and did not take the name, queues the next one that
+    /// waits for it.
     pub(super) fn end_handover(&mut self, key: &Key) {
         let context = &self.worker.context;
         let next = context.refusals.end_handover(key, |name| {
@@ -261,7 +261,7 @@ impl Run<'_> {
         }
     }
 
-    /// Everything that is known is reconciled, also what has not changed.
+    /// Queues everything known, even if unchanged.
     pub(super) fn add_all(&mut self) {
         let keys = self.worker.context.index.lock().keys();
         self.add(&keys);
@@ -275,7 +275,7 @@ impl Run<'_> {
     }
 }
 
-/// Each namespace has its turns. That of a template stands for a ComputeDomain that is not known.
+/// Namespaces take turns. An unknown ComputeDomain has the namespace of its template.
 fn add_next_waiting(queue: &mut Queue, index: &Index, key: &Key) {
     if let Some(domain) = index.domain(key) {
         queue.add(key, domain.namespace());
@@ -296,10 +296,7 @@ fn identified_claim(claim: &ObjectMeta) -> Option<(Key, ClaimName)> {
 fn identified(object: RawDomain) -> Option<Domain> {
     let domain = identify(object);
     if let Err(err) = &domain {
-        warn!(
-            error = error_chain(err),
-            "an object of the watch is ignored"
-        );
+        warn!(error = error_chain(err), "object from the watch ignored");
     }
     domain.ok()
 }

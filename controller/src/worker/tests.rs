@@ -1,4 +1,4 @@
-//! The whole loop against an API server in memory.
+//! The whole loop against an in-memory API server.
 
 mod channels;
 mod chaos;

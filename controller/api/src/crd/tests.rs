@@ -18,9 +18,8 @@ fn schema(crd: &Value) -> &Value {
     &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 }
 
-/// What a schema says, without what only a reader sees. Numbers are floating-point in a schema's
-/// limits, so 0 and 0.0 are the same there.
-fn said(schema: &Value) -> BTreeMap<&str, Value> {
+/// The rules of a schema, without descriptions. Limits are floating-point, so 0 and 0.0 are equal.
+fn constraints(schema: &Value) -> BTreeMap<&str, Value> {
     let quiet = ["title", "description", "properties", "items"];
     schema
         .as_object()
@@ -34,10 +33,10 @@ fn said(schema: &Value) -> BTreeMap<&str, Value> {
         .collect()
 }
 
-/// Fails unless `ours` says of each field of `theirs` what `theirs` does, no more and no less.
-/// Returns the paths of the fields that only `ours` has.
+/// Fails unless `ours` has exactly the rules of `theirs` for each of its fields. Returns the paths of the fields that
+/// only `ours` has.
 fn additions(path: &str, ours: &Value, theirs: &Value) -> Vec<String> {
-    assert_eq!(said(ours), said(theirs), "{path:?}");
+    assert_eq!(constraints(ours), constraints(theirs), "{path:?}");
     let mut added = Vec::new();
     let fields = |schema: &Value| {
         schema["properties"]
@@ -66,9 +65,9 @@ fn additions(path: &str, ours: &Value, theirs: &Value) -> Vec<String> {
 
 // req: CD-1
 #[test]
-fn our_schema_is_that_of_the_go_driver_and_three_optional_fields_of_the_status() {
+fn our_schema_is_the_go_drivers_plus_three_optional_status_fields() {
     let (mut ours, mut theirs) = (our_crd(), go_crd());
-    // The one rule of ours is about one of these fields.
+    // Our only validation rule is about one of these fields.
     let own = &mut ours["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let rules = own
         .as_object_mut()
@@ -76,7 +75,7 @@ fn our_schema_is_that_of_the_go_driver_and_three_optional_fields_of_the_status()
         .remove("x-kubernetes-validations");
     let rule = rules.unwrap()[0]["rule"].as_str().unwrap().to_owned();
     assert!(rule.contains("status.channel"), "{rule}");
-    // The API server has rules of its own for these, whatever the schema says.
+    // The API server validates metadata by itself, regardless of the schema.
     let implied = &mut theirs["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
     for name in ["apiVersion", "kind", "metadata"] {
         assert!(implied.as_object_mut().unwrap().remove(name).is_some());
@@ -126,7 +125,7 @@ fn an_object_without_a_spec_is_read_and_written_without_one() {
 }
 
 #[test]
-fn a_status_says_which_generation_it_is_about_under_the_name_of_the_convention() {
+fn a_status_has_observed_generation() {
     let status: ComputeDomainStatus = serde_json::from_value(json!({
         "status": "Ready", "observedGeneration": 7,
     }))

@@ -7,7 +7,7 @@ use super::gate::Gate;
 const VALUE_HINT: &str =
     "write it as NAME=true or NAME=false in featureGates (--feature-gates, FEATURE_GATES)";
 
-/// Why a string of feature gates is not valid.
+/// Why a feature gate string is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum GateError {
@@ -46,7 +46,7 @@ pub enum GateError {
         /// Its alias.
         alias: &'static str,
     },
-    /// A gate is on without one that it requires.
+    /// A gate is on, and a gate that it requires is off.
     #[error("feature gate {gate} requires feature gate {needs}")]
     #[advice(
         code = "incompatible-feature-gates",
@@ -58,7 +58,7 @@ pub enum GateError {
         /// The gate that is off.
         needs: Gate,
     },
-    /// Two gates are on that exclude each other.
+    /// Two mutually exclusive gates are on.
     #[error("feature gates {gate} and {other} are mutually exclusive")]
     #[advice(
         code = "incompatible-feature-gates",

@@ -24,7 +24,7 @@ pub enum Gate {
     DeviceMetadata,
     DynamicMIG,
     FabricManagerPartitioning,
-    /// Selects the host-managed mode: the operator runs `nvidia-imex` on the hosts. Its alias is
+    /// Selects host-managed mode: the administrator runs `nvidia-imex` on the hosts. Its alias is
     /// `HostManagedIMEXDaemon`.
     HostManagedIMEX,
     /// IMEX daemons address each other by DNS name. Forced off in host-managed mode.
@@ -54,7 +54,7 @@ pub(super) const HOST_MANAGED_ALIAS: &str = "HostManagedIMEXDaemon";
 // === impl Gate ===
 
 impl Gate {
-    /// Every gate, in the order of their names.
+    /// Every gate, in alphabetical order.
     pub(super) const ALL: [Self; 18] = [
         Self::AllAlpha,
         Self::AllBeta,

@@ -2,8 +2,7 @@ use dra_common::Advice;
 
 use crate::domain_uid::DomainUidError;
 
-/// Why an opaque config cannot be used. Every one is permanent, because the config of a claim
-/// cannot be changed.
+/// Why an opaque config cannot be used. All errors are permanent, because the config of a claim is immutable.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 #[advice(hint = "use the ResourceClaimTemplate that the ComputeDomain's controller creates")]
@@ -57,7 +56,7 @@ pub enum ConfigError {
         hint = "a ComputeDomainChannelConfig has the fields apiVersion, kind, domainID and allocationMode, spelled exactly like this"
     )]
     Strict {
-        /// One for each field, in their order: `unknown field "x"`, `duplicate field "x"`.
+        /// One for each offending field, in their order: `unknown field "x"`, `duplicate field "x"`.
         problems: Vec<String>,
     },
     /// `domainID` is not a UID.

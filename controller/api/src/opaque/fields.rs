@@ -6,8 +6,7 @@ use serde_json::value::RawValue;
 
 use super::error::ConfigError;
 
-/// The fields of one JSON object in their order, including duplicates: a map would hide what a
-/// strict decoder has to find.
+/// The fields of one JSON object in their order, including duplicates, which a map would hide from strict decoding.
 pub(super) struct Fields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
@@ -15,8 +14,7 @@ impl<'a> Fields<'a> {
         serde_json::from_str(json).map_err(|source| ConfigError::NotAnObject { source })
     }
 
-    /// The value of a field, which has to be a string. The last one wins; null means absent, so it
-    /// hides no earlier one, as in Go.
+    /// The value of a string field. The last non-null occurrence is used, as in Go; null means absent.
     pub(super) fn string(&self, name: &'static str) -> Result<Option<String>, ConfigError> {
         let is_set = |key: &str, raw: &RawValue| key == name && raw.get() != "null";
         let Some((_, raw)) = self.0.iter().rev().find(|(key, raw)| is_set(key, raw)) else {
@@ -28,7 +26,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// As [`Fields::string`], but empty means absent, too.
+    /// As [`Fields::string`], but empty also means absent.
     pub(super) fn non_empty_string(
         &self,
         name: &'static str,

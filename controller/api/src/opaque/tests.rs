@@ -145,7 +145,7 @@ fn lenient_mode(rest: &str) -> AllocationMode {
 }
 
 #[test]
-fn leniently_unknown_fields_are_ignored_whatever_they_contain() {
+fn lenient_decoding_ignores_unknown_fields() {
     for rest in [
         r#","x":1"#,
         r#","AllocationMode":"All""#,
@@ -162,7 +162,7 @@ fn leniently_unknown_fields_are_ignored_whatever_they_contain() {
 }
 
 #[test]
-fn leniently_the_last_of_several_fields_wins_and_null_is_none() {
+fn lenient_decoding_uses_the_last_non_null_duplicate() {
     for (rest, expected) in [
         (
             r#","allocationMode":"Single","allocationMode":"All""#,
@@ -188,7 +188,7 @@ fn leniently_the_last_of_several_fields_wins_and_null_is_none() {
 }
 
 #[test]
-fn leniently_what_says_nothing_about_a_domain_is_still_an_error() {
+fn lenient_decoding_rejects_a_config_without_a_domain() {
     for (json, code) in [
         ("null".to_owned(), "config-not-json"),
         ("[]".to_owned(), "config-not-json"),
@@ -230,18 +230,18 @@ fn the_config_in_a_template_decodes_to_the_same_config() {
     }
 }
 
-/// What the fields of all kinds are.
+/// The description of each field.
 fn meaning(field: &str) -> String {
     match field {
         "apiVersion" => format!("`{API_VERSION}`; required"),
-        "kind" => "as the title; required".to_owned(),
+        "kind" => "the title of this section; required".to_owned(),
         "domainID" => "UID of the ComputeDomain; required".to_owned(),
         "allocationMode" => {
-            "`Single`: one channel; also if it is absent or empty. `All`: every channel of the \
-            node, which this driver refuses in Prepare, as it does any other value"
+            "`Single`, also if absent or empty: one channel. `All`: every channel of the node. This driver \
+            rejects `All` and any other value in Prepare"
                 .to_owned()
         }
-        other => panic!("the reference does not say what {other} is"),
+        other => panic!("the reference has no description of {other}"),
     }
 }
 
@@ -251,14 +251,14 @@ fn the_reference_has_every_field_of_every_kind() {
         (
             ConfigKind::Channel,
             ComputeDomainChannelConfig::KIND,
-            "Of the claims of workloads. The controller writes it into the template of a ComputeDomain; \
-             nobody has to write one by hand.",
+            "For the claims of workloads. The controller writes it into the template of a ComputeDomain, so \
+             users need not write it.",
         ),
         (
             ConfigKind::Daemon,
             ComputeDomainDaemonConfig::KIND,
-            "Of the claims of IMEX daemons in NVIDIA's driver-managed mode. Such claims are known and \
-             refused.",
+            "For the claims of IMEX daemons in the Go driver's driver-managed mode. This driver rejects such \
+             claims.",
         ),
     ];
     let mut page = "# Opaque configs of claims\n\n`spec.devices.config[].opaque.parameters` of a ResourceClaim, \

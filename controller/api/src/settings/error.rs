@@ -4,8 +4,7 @@ use dra_common::Advice;
 
 use crate::gates::GateError;
 
-/// Why the IMEX options cannot be used. Every one is a configuration error: the options have to be
-/// changed.
+/// Why the IMEX options cannot be used. All are configuration errors: the options must be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum SettingsError {
@@ -22,34 +21,34 @@ pub enum SettingsError {
     ModeNeedsGate,
     /// `driverManaged` with the gate of the other mode.
     #[error(
-        "imex.mode=\"driverManaged\" and the HostManagedIMEX feature gate contradict each other: the gate says that the hosts run nvidia-imex"
+        "imex.mode=\"driverManaged\" and the HostManagedIMEX feature gate conflict: the gate means that the hosts run nvidia-imex"
     )]
     #[advice(
         code = "imex-mode-excludes-gate",
-        hint = "remove featureGates.HostManagedIMEX (--feature-gates, FEATURE_GATES) for IMEX daemons that the driver runs, or leave resources.computeDomains.imex.mode (--imex-mode, IMEX_MODE) empty for those of the hosts"
+        hint = "remove featureGates.HostManagedIMEX (--feature-gates, FEATURE_GATES) to let the driver run nvidia-imex, or leave resources.computeDomains.imex.mode (--imex-mode, IMEX_MODE) empty if the hosts run it"
     )]
     ModeExcludesGate,
     /// `driverManaged` without isolation.
     #[error(
-        "imex.isolation=\"none\" is not for imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate): all ComputeDomains of a clique share one IMEX domain there, and only channels of their own keep them apart"
+        "imex.isolation=\"none\" is not supported with imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate): all ComputeDomains of a clique share one IMEX domain, and only their channels isolate them"
     )]
     #[advice(
         code = "driver-managed-without-isolation",
         hint = "leave resources.computeDomains.imex.isolation (--imex-isolation, IMEX_ISOLATION) empty, or set it to channel"
     )]
     DriverManagedWithoutIsolation,
-    /// `driverManaged` without the gate that it goes by.
+    /// `driverManaged` without a gate that it requires.
     #[error(
-        "imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate) requires the ComputeDomainCliques feature gate: IMEX daemons learn their peers from ComputeDomainCliques"
+        "imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate) requires the ComputeDomainCliques feature gate: IMEX daemons get their peers from ComputeDomainCliques"
     )]
     #[advice(
         code = "driver-managed-needs-cliques",
         hint = "remove featureGates.ComputeDomainCliques=false or AllBeta=false (--feature-gates, FEATURE_GATES)"
     )]
     DriverManagedNeedsCliques,
-    /// The socket of a daemon on the host, which there is none of.
+    /// The socket of a host daemon, in the mode without one.
     #[error(
-        "imex.hostSocketPath {path:?} is not for imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate): claims wait for the IMEX daemon that the driver runs on the node, on its own socket"
+        "imex.hostSocketPath {path:?} is not supported with imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate): the driver runs the IMEX daemon on each node, with its own socket"
     )]
     #[advice(
         code = "driver-managed-host-socket",
@@ -89,7 +88,7 @@ pub enum SettingsError {
         /// As the user wrote it.
         value: String,
     },
-    /// Not a number of slots.
+    /// Not a valid number of slots.
     #[error("imex.slots {value:?} is not a number from 1 to 1000000")]
     #[advice(
         code = "bad-imex-slots",
@@ -99,7 +98,7 @@ pub enum SettingsError {
         /// As the user wrote it.
         value: String,
     },
-    /// Not a number of channels.
+    /// Not a valid number of channels.
     #[error("imex.channelCount {value:?} is not a number from 2 to 1000000")]
     #[advice(
         code = "bad-imex-channel-count",
@@ -119,16 +118,16 @@ pub enum SettingsError {
         /// As the user wrote it.
         value: String,
     },
-    /// Every channel is for claims of groups, and each `ComputeDomain` is to have one of its own.
+    /// All channels are for claims of groups, but each `ComputeDomain` needs its own.
     #[error(
-        "imex.groupClaims leaves no channel to ComputeDomains: imex.channelCount is {channel_count}, and channels 1 to 127 are for claims of groups"
+        "imex.groupClaims leaves no channels for ComputeDomains: imex.channelCount is {channel_count}, and channels 1 to 127 are for claims of groups"
     )]
     #[advice(
         code = "no-imex-channels-for-domains",
         hint = "set resources.computeDomains.imex.channelCount (--imex-channel-count, IMEX_CHANNEL_COUNT) to more than 128, or groupClaims (--imex-group-claims, IMEX_GROUP_CLAIMS) to false"
     )]
     NoDomainChannels {
-        /// How many there are.
+        /// Number of channels.
         channel_count: u32,
     },
     /// An unknown value for nodes without a clique.
@@ -151,7 +150,7 @@ pub enum SettingsError {
         /// As the user wrote it.
         value: String,
     },
-    /// The control socket has to be an absolute path on the host.
+    /// The control socket must be an absolute path on the host.
     #[error("imex.hostSocketPath {path:?} is not an absolute path")]
     #[advice(
         code = "relative-imex-socket-path",

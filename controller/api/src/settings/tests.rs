@@ -1,6 +1,6 @@
 use super::*;
 
-// What gates, mode and isolation resolve to is the table in tests/modes.
+// tests/modes has the table of gates, mode and isolation.
 
 const GATE: &str = "HostManagedIMEX=true";
 
@@ -35,7 +35,7 @@ fn the_host_socket_is_optional_and_must_be_absolute() {
 
 // req: MODE-16
 #[test]
-fn a_socket_of_the_host_is_refused_where_the_driver_runs_the_daemons() {
+fn a_host_socket_is_rejected_in_driver_managed_mode() {
     let options = ImexOptions {
         host_socket_path: "/etc/nvidia-imex/imex_ctrl.sock",
         ..ImexOptions::default()
@@ -53,7 +53,7 @@ fn a_socket_of_the_host_is_refused_where_the_driver_runs_the_daemons() {
 }
 
 #[test]
-fn nodes_with_a_fault_are_published_unless_the_option_for_that_fault_says_taint() {
+fn faulty_nodes_are_published_unless_the_option_for_the_fault_is_taint() {
     let options = ImexOptions {
         feature_gates: GATE,
         ..ImexOptions::default()
@@ -88,7 +88,7 @@ fn nodes_with_a_fault_are_published_unless_the_option_for_that_fault_says_taint(
 }
 
 #[test]
-fn every_error_is_one_line_and_says_what_to_set_in_the_chart_and_on_the_process() {
+fn every_error_is_one_line_and_names_the_chart_value_and_the_flag() {
     for (gates, mode, isolation, chart, flag, env) in [
         (
             GATE,
@@ -164,7 +164,7 @@ fn every_error_is_one_line_and_says_what_to_set_in_the_chart_and_on_the_process(
 
 // req: CHANNEL-19
 #[test]
-fn channels_of_groups_and_of_domains_are_never_the_same() {
+fn channels_of_groups_and_domains_are_disjoint() {
     let channels = |group_claims, channel_count, isolation| {
         let settings = ImexOptions {
             feature_gates: GATE,

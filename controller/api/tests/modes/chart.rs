@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::Answer;
 use crate::table::Row;
 
-/// How the chart begins its line about each error.
+/// The beginning of the chart's line for each error.
 const REFUSALS: [(&str, &str); 26] = [
     (
         "unknown-feature-gate",
@@ -127,8 +127,8 @@ impl Chart {
         Self { helm }
     }
 
-    /// The answer of the chart if it refuses the row; else what each program makes of the environment
-    /// that the chart gives to it, which must not be for the program to refuse.
+    /// The chart's error if it refuses the row; otherwise each program's result for the environment
+    /// that the chart sets, which the program must not refuse.
     pub(crate) fn answers(&self, row: &Row) -> Vec<(String, Answer)> {
         let documents = match self.render(row) {
             Ok(documents) => documents,
@@ -215,8 +215,8 @@ impl Chart {
     }
 }
 
-/// The code of the error that a message of helm is about; if it is none of them, the message. Before
-/// the chart's line, helm says where in the templates it is.
+/// The error code of a message of helm; the message, if it is none of the known errors. Before
+/// the chart's line, helm prints its position in the templates.
 fn code_of(message: &str) -> String {
     let line = message.split_once("/validation.yaml:").map(|(_, at)| at);
     let line = line

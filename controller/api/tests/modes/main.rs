@@ -1,7 +1,7 @@
 //! Gates, `imex.mode` and `imex.isolation`: the options, both programs and the chart give the same
 //! answer, in every row of one table.
 //!
-//! The second test runs the real programs and helm, all built before. `hack/test.sh` does that; by
+//! The second test runs the real programs and helm, which must be built. `hack/test.sh` does that; by
 //! hand:
 //!
 //! ```sh
@@ -27,13 +27,13 @@ use crate::chart::Chart;
 use crate::program::Program;
 use crate::table::{Row, TABLE};
 
-/// What one of them makes of a row, in the words of the table.
+/// The result of one of them for a row, in the format of the table.
 #[derive(Debug, PartialEq)]
 struct Answer {
     /// Mode and isolation, or the error's code.
     result: String,
     /// Forced gates and warnings.
-    said: Vec<String>,
+    logged: Vec<String>,
 }
 
 impl Row {
@@ -55,7 +55,7 @@ impl Row {
     fn answer(&self) -> Answer {
         Answer {
             result: self.result.to_owned(),
-            said: self.said.iter().copied().map(str::to_owned).collect(),
+            logged: self.logged.iter().copied().map(str::to_owned).collect(),
         }
     }
 }
@@ -75,7 +75,7 @@ impl Answer {
                 settings.without_clique,
                 settings.degraded_fabric
             ),
-            said: forced
+            logged: forced
                 .map(|forced| format!("{}={}", forced.gate, forced.value))
                 .chain(warnings.map(ToString::to_string))
                 .collect(),
@@ -85,17 +85,17 @@ impl Answer {
     fn refused(code: &str) -> Self {
         Self {
             result: code.to_owned(),
-            said: Vec::new(),
+            logged: Vec::new(),
         }
     }
 }
 
-/// Fails with all differences: several rows show best what is wrong.
+/// Fails with all differences, because several rows show a cause best.
 fn assert_same(differences: &[String]) {
     assert!(differences.is_empty(), "\n{}", differences.join("\n"));
 }
 
-/// Where `who` differs from the row, if it does.
+/// How `who` differs from the row, if it does.
 fn difference(row: &Row, who: &str, answer: &Answer) -> Option<String> {
     (*answer != row.answer()).then(|| {
         let Row {
@@ -152,12 +152,14 @@ fn both_programs_and_the_chart_give_the_answers_of_the_table() {
             let notes = chart.notes(row);
             if !row.result.starts_with(&format!("{notes} ")) {
                 let result = row.result;
-                differences.push(format!("{result:?}: the notes say {notes:?}"));
+                differences.push(format!("{result:?}: the notes are {notes:?}"));
             }
             let is_ours = row.result.starts_with("driverManaged ");
             if chart.starts_daemons(row) != is_ours {
                 let (gates, mode) = (row.gates, row.mode);
-                differences.push(format!("{gates:?} {mode:?}: daemons, not as the mode says"));
+                differences.push(format!(
+                    "{gates:?} {mode:?}: the daemons do not match the mode"
+                ));
             }
         }
     }

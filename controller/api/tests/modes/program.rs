@@ -11,13 +11,13 @@ use serde_json::Value;
 use crate::Answer;
 use crate::table::Row;
 
-/// When a program counts as hung: it says all of this within milliseconds.
+/// After this time, a program counts as hung: it normally logs everything within milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The target of the log lines about settings, in both programs.
 const SETTINGS_TARGET: &str = "daemon_runtime::args";
 
-/// An API server that nobody runs, so that a program whose settings are good stays without one.
+/// An API server that does not exist, so that a program with valid settings does not get one.
 const KUBECONFIG: &str = r#"{
     "apiVersion": "v1", "kind": "Config", "current-context": "none",
     "clusters": [{ "name": "none", "cluster": { "server": "http://127.0.0.1:1" } }],
@@ -28,7 +28,7 @@ const KUBECONFIG: &str = r#"{
 pub(crate) struct Program {
     name: &'static str,
     path: PathBuf,
-    /// What it finds on its host, and its kubeconfig.
+    /// Its host directory and kubeconfig.
     dir: PathBuf,
 }
 
@@ -54,7 +54,7 @@ impl Program {
         self.name
     }
 
-    /// What it says when it refuses, or before it does anything else.
+    /// Its error, or its settings logged at start.
     pub(crate) fn answer(&self, row: &Row) -> Answer {
         let mut child = self.start(row);
         match read_answer(&lines(&mut child), row) {
@@ -87,7 +87,7 @@ impl Program {
             .env("LOGGING_FORMAT", "json")
             .env("KUBECONFIG", dir("kubeconfig"))
             .stderr(Stdio::piped());
-        // The plugin does not know this, and the controller none of the others.
+        // The plugin does not have this option; the controller does not have the others.
         command.env("GPU_CLIQUE_LABEL_ENABLED", "true");
         command
             .env("NODE_NAME", "node")
@@ -105,7 +105,7 @@ fn group_claims(log: &Value) -> &'static str {
     }
 }
 
-/// Its lines on stderr, from a thread that ends with it.
+/// Its lines on stderr, from a thread that ends with the program.
 fn lines(child: &mut Child) -> Receiver<String> {
     let stderr = BufReader::new(child.stderr.take().unwrap());
     let (sender, receiver) = mpsc::channel();
@@ -119,7 +119,7 @@ fn lines(child: &mut Child) -> Receiver<String> {
     receiver
 }
 
-/// The settings, which are complete when somebody else logs; or the line with which it refused and
+/// The settings, which are complete when another target logs; or the line of the error with which it
 /// ended.
 fn read_answer(lines: &Receiver<String>, row: &Row) -> Result<Answer, String> {
     let mut answer = None;
@@ -149,13 +149,13 @@ fn read_answer(lines: &Receiver<String>, row: &Row) -> Result<Answer, String> {
                         text("degraded_fabric"),
                     ]
                     .join(" "),
-                    said: Vec::new(),
+                    logged: Vec::new(),
                 });
             }
-            (Some(answer), true) if text("level") == "WARN" => answer.said.push(text("message")),
+            (Some(answer), true) if text("level") == "WARN" => answer.logged.push(text("message")),
             (Some(answer), true) => {
                 answer
-                    .said
+                    .logged
                     .push(format!("{}={}", text("gate"), log["value"]));
             }
             (Some(_), false) => return Ok(answer.unwrap()),
@@ -163,8 +163,8 @@ fn read_answer(lines: &Receiver<String>, row: &Row) -> Result<Answer, String> {
     }
 }
 
-/// The code of the error that the options give for the row, if the line is what becomes of that
-/// error; else the line.
+/// The code of the error of the options for the row, if the line is the log line of that
+/// error; otherwise the line.
 fn code_of(line: &str, row: &Row) -> String {
     match row.options().resolve() {
         Err(err) if line == format!("Error: {err}; {}", err.hint()) => err.code().to_owned(),

@@ -1,6 +1,6 @@
-//! The table of modes, and nothing else.
+//! The table of modes.
 
-/// What a user sets, and what comes of it.
+/// The options that a user sets, and their result.
 pub(crate) struct Row {
     /// `NAME=VALUE,...`, as `--feature-gates` has it.
     pub(crate) gates: &'static str,
@@ -9,21 +9,21 @@ pub(crate) struct Row {
     pub(crate) sharing: &'static str,
     pub(crate) slots: &'static str,
     pub(crate) channel_count: &'static str,
-    /// Beside the label of nodes, which they need: only the controller and the chart know of it.
+    /// Always with the label of nodes, which group claims need. Only the controller and the chart have this option.
     pub(crate) group_claims: &'static str,
     pub(crate) without_clique: &'static str,
     pub(crate) degraded_fabric: &'static str,
-    /// Mode, isolation, sharing, number of channels, group claims, and what becomes of nodes without a clique and with
+    /// Mode, isolation, sharing, number of channels, group claims, and placement on nodes without a clique and with
     /// a degraded fabric; or the error's code.
     pub(crate) result: &'static str,
-    /// What is logged at start beside mode and isolation: forced gates, then warnings.
-    pub(crate) said: &'static [&'static str],
+    /// Further log lines at start: forced gates, then warnings.
+    pub(crate) logged: &'static [&'static str],
 }
 
 const GATE: &str = "HostManagedIMEX=true";
 const ALIAS: &str = "HostManagedIMEXDaemon=true";
 const OFF: &str = "HostManagedIMEX=false";
-/// Every name of a gate that the Go driver knows, with its default but for the one that has to be on.
+/// Every gate of the Go driver with its default, except the one that must be on.
 const EVERY_GATE_OF_GO: &str = "AllAlpha=false,AllBeta=false,ComputeDomainCliques=true,\
     ConsumableShares=false,ContextualLogging=true,CrashOnNVLinkFabricErrors=true,\
     DRAListTypeAttributes=false,DeviceMetadata=false,DynamicMIG=false,\
@@ -50,7 +50,7 @@ const fn row(
     mode: &'static str,
     isolation: &'static str,
     result: &'static str,
-    said: &'static [&'static str],
+    logged: &'static [&'static str],
 ) -> Row {
     Row {
         gates,
@@ -63,7 +63,7 @@ const fn row(
         without_clique: "",
         degraded_fabric: "",
         result,
-        said,
+        logged,
     }
 }
 
@@ -83,7 +83,7 @@ const fn shared(
 
 const fn shared_wrongly(options: [&'static str; 3], result: &'static str) -> Row {
     Row {
-        said: &[],
+        logged: &[],
         ..shared("channel", options, result)
     }
 }
@@ -119,7 +119,7 @@ const fn placed_wrongly(
     result: &'static str,
 ) -> Row {
     Row {
-        said: &[],
+        logged: &[],
         ..placed(without_clique, degraded_fabric, result)
     }
 }
@@ -144,7 +144,7 @@ const fn driver(
 
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Row] = &[
-    //  gates, mode, isolation, result, said
+    //  gates, mode, isolation, result, logged
     row(GATE, "", "", HOST, &[DNS, CLIQUES]),
     row(GATE, "hostManaged", "", HOST, &[DNS, CLIQUES]),
     row(GATE, "", "none", HOST, &[DNS, CLIQUES]),
@@ -169,27 +169,27 @@ pub(crate) const TABLE: &[Row] = &[
     Row { without_clique: "publish", ..shared("channel", ["", "", ""], "hostManaged channel many (64 slots) 2048 publish publish") },
     Row { degraded_fabric: "taint", ..shared("channel", ["", "", ""], "hostManaged channel many (64 slots) 2048 taint taint") },
 
-    // Isolation by channel shares the nodes' devices unless it is told not to.
+    // Isolation by channel shares the nodes' devices by default.
     shared("none", ["one", "", ""], HOST),
     shared("", ["many", "", ""], "hostManaged none many (64 slots) 2048 publish publish"),
     shared("none", ["many", "4", ""], "hostManaged none many (4 slots) 2048 publish publish"),
     shared("channel", ["", "", ""], CHANNEL),
     shared("channel", ["many", "8", "256"], "hostManaged channel many (8 slots) 256 taint publish"),
     shared("channel", ["one", "8", ""], "hostManaged channel one 2048 taint publish"),
-    Row { said: &[DNS, CLIQUES, WARNING], ..shared("domain", ["many", "", ""], "hostManaged none many (64 slots) 2048 publish publish") },
+    Row { logged: &[DNS, CLIQUES, WARNING], ..shared("domain", ["many", "", ""], "hostManaged none many (64 slots) 2048 publish publish") },
     shared_wrongly(["all", "", ""], "unknown-imex-sharing"),
     shared_wrongly(["many", "x", ""], "bad-imex-slots"),
     shared_wrongly(["many", "0", ""], "bad-imex-slots"),
     shared_wrongly(["", "", "1"], "bad-imex-channel-count"),
     shared_wrongly(["", "", "1e3"], "bad-imex-channel-count"),
 
-    // Claims of groups have channels of their own.
+    // Claims of groups have their own channels.
     grouped("", "true", "", "hostManaged none one 2048 groups publish publish"),
     grouped("none", "True", "64", "hostManaged none one 64 groups publish publish"),
     grouped("channel", "1", "129", "hostManaged channel many (64 slots) 129 groups taint publish"),
     grouped("channel", "false", "128", "hostManaged channel many (64 slots) 128 taint publish"),
-    Row { said: &[], ..grouped("channel", "true", "128", "no-imex-channels-for-domains") },
-    Row { said: &[], ..grouped("", "yes", "", "bad-imex-group-claims") },
+    Row { logged: &[], ..grouped("channel", "true", "128", "no-imex-channels-for-domains") },
+    Row { logged: &[], ..grouped("", "yes", "", "bad-imex-group-claims") },
 
     // Without the gate. Its default is off, and the mode is checked before the isolation.
     row("", "", "", DRIVER, &[]),
@@ -215,7 +215,7 @@ pub(crate) const TABLE: &[Row] = &[
     driver(["", "", ""], "", ["taint", "taint"], "driverManaged channel many (64 slots) 2048 taint taint"),
     driver(["", "", ""], "", ["Taint", ""], "unknown-imex-without-clique"),
 
-    // They learn their peers from cliques.
+    // Daemons get their peers from cliques.
     row("ComputeDomainCliques=false", "", "", NEEDS_CLIQUES, &[]),
     row("ComputeDomainCliques=0,IMEXDaemonsWithDNSNames=false", "driverManaged", "", NEEDS_CLIQUES, &[]),
     row("AllBeta=false", "", "", NEEDS_CLIQUES, &[]),
@@ -233,7 +233,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("HostManagedIMEX=true,HostManagedIMEXDaemon=false", "", "", CONTRADICTION, &[]),
     row("HostManagedIMEXDaemon=true,HostManagedIMEX=false", "foo", "foo", CONTRADICTION, &[]),
 
-    // Its value is one of Go's booleans, and the last of several wins.
+    // Its value is one of Go's booleans, and the last of several is used.
     row("HostManagedIMEX=1", "", "", HOST, &[DNS, CLIQUES]),
     row("HostManagedIMEXDaemon=T", "", "", HOST, &[DNS, CLIQUES]),
     row("HostManagedIMEX=F", "", "", DRIVER, &[]),
@@ -255,7 +255,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("HostManagedIMEX=true,IMEXDaemonsWithDNSNames=false,ComputeDomainCliques=0", "", "", HOST, &[]),
     row("HostManagedIMEX=true,AllBeta=false", "", "", HOST, &[]),
 
-    // Gates that cannot be on together, whoever turned them on. The mode is checked first.
+    // Gates that cannot be on together, whether set explicitly or by a group. The mode is checked first.
     row("HostManagedIMEX=true,MPSSupport=true", "", "", HOST, &[DNS, CLIQUES]),
     row("HostManagedIMEX=true,DynamicMIG=true,MPSSupport=true", "", "", INCOMPATIBLE, &[]),
     row("HostManagedIMEX=true,DynamicMIG=true,PassthroughSupport=true", "", "", INCOMPATIBLE, &[]),
@@ -266,7 +266,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("DynamicMIG=true,MPSSupport=true", "", "", INCOMPATIBLE, &[]),
     row("HostManagedIMEX=true,DynamicMIG=true,MPSSupport=true", "", "channel", INCOMPATIBLE, &[]),
 
-    // AllAlpha turns on whatever is not set, the gate of this mode as well.
+    // AllAlpha turns on all unset gates, including that of this mode.
     row("AllAlpha=true", "", "", INCOMPATIBLE, &[]),
     row("AllAlpha=true,HostManagedIMEX=false", "", "", INCOMPATIBLE, &[]),
     row("AllAlpha=true,HostManagedIMEX=false,DynamicMIG=false,NVMLDeviceHealthCheck=false", "", "", DRIVER, &[]),

@@ -1,8 +1,8 @@
-//! Replacing daemons that are out of date.
+//! Replacing outdated daemons.
 
 use super::*;
 
-/// Daemons of one `DaemonSet` on these nodes, all of them ready and made from `old`.
+/// Creates ready daemons of one `DaemonSet` on these nodes, all from the template `old`.
 fn create_daemons(api: &FakeApi, nodes: &[&str]) {
     let set = api.create(json!({
         "kind": "DaemonSet",
@@ -18,7 +18,7 @@ fn create_daemons(api: &FakeApi, nodes: &[&str]) {
     }
 }
 
-/// As the `DaemonSet`'s controller and kubelet do.
+/// Starts a daemon as the `DaemonSet` controller and kubelet do.
 fn start_daemon(api: &FakeApi, node: &str, set: &str, template: &str) -> String {
     let pod = api.create(json!({
         "kind": "Pod",
@@ -48,7 +48,7 @@ fn update(api: &FakeApi) {
     });
 }
 
-/// The UID that the node is marked with.
+/// The UID with which the node is marked.
 fn mark(api: &FakeApi, node: &str) -> Option<String> {
     let object = api.get(Resource::Cliques, NAMESPACE, A)?;
     let daemons = object["daemons"].as_array().cloned().unwrap_or_default();
@@ -56,7 +56,7 @@ fn mark(api: &FakeApi, node: &str) -> Option<String> {
     daemon["draining"].as_str().map(str::to_owned)
 }
 
-/// What the node's plugin does as long as no claim is prepared.
+/// Reports the node as drained, as its plugin does while no claim is prepared.
 fn tell_drained(api: &FakeApi, node: &str) {
     let mark = mark(api, node);
     api.edit(Resource::Slices, "", &format!("00000-{node}"), |slice| {
@@ -74,7 +74,7 @@ fn template_of(api: &FakeApi, node: &str) -> Option<String> {
     template.as_str().map(str::to_owned)
 }
 
-/// Goes with the node's daemon until it is new.
+/// Follows the update of the node's daemon until the new one runs.
 async fn follow(api: &FakeApi, node: &str) {
     api.until("marked", |api| mark(api, node).is_some()).await;
     tell_drained(api, node);
@@ -84,7 +84,7 @@ async fn follow(api: &FakeApi, node: &str) {
         .get(Resource::DaemonSets, NAMESPACE, "imex-daemon")
         .unwrap();
     start_daemon(api, node, &uid(&set), "new");
-    api.until("told", |api| mark(api, node).is_none()).await;
+    api.until("reported", |api| mark(api, node).is_none()).await;
     tell_drained(api, node);
 }
 
@@ -107,8 +107,7 @@ fn assert_names_the_claim(api: &FakeApi) {
 
 // req: MODE-25
 #[tokio::test(start_paused = true)]
-async fn a_daemon_that_is_replaced_costs_a_mark_a_list_a_deletion_and_its_changes_and_none_costs_nothing()
- {
+async fn a_replaced_daemon_costs_a_mark_a_list_a_deletion_and_its_changes() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1", "n2"]);
     let running = Running::start(&api, 18).await;
@@ -132,11 +131,11 @@ async fn a_daemon_that_is_replaced_costs_a_mark_a_list_a_deletion_and_its_change
         Call::PostEvent,
     ];
     let mut calls = api.calls();
-    // The event is on its way while the others are made.
+    // The event may arrive later than the others.
     calls.sort_unstable_by_key(|call| *call == Call::PostEvent);
     assert_eq!(calls[..4], of_n1[..4], "{calls:?}");
     let count = |call| calls.iter().filter(|it| **it == call).count();
-    // The pod that goes and the one that comes may share one; the last is n2's mark.
+    // The deleted and the new pod may share one write; the last one is n2's mark.
     assert!((3..=4).contains(&count(Call::ReplaceClique)), "{calls:?}");
     assert_eq!(
         (count(Call::ListAllocations), count(Call::DeleteDaemonPod)),
@@ -155,7 +154,7 @@ async fn a_daemon_that_is_replaced_costs_a_mark_a_list_a_deletion_and_its_change
     assert!(
         api.event_note("ImexDaemonReplaced")
             .unwrap()
-            .contains("no claim needs it")
+            .contains("no claim uses it")
     );
     api.after(SIX_MINUTES).await;
     api.forget_requests();
@@ -166,7 +165,7 @@ async fn a_daemon_that_is_replaced_costs_a_mark_a_list_a_deletion_and_its_change
 
 // req: MODE-26
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_nobody_has_told_of_is_found_before_the_pod_is_deleted_and_named() {
+async fn an_unreported_claim_is_found_before_the_pod_is_deleted() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1"]);
     let running = Running::start(&api, 18).await;
@@ -178,8 +177,10 @@ async fn a_claim_that_nobody_has_told_of_is_found_before_the_pod_is_deleted_and_
     api.until("withdrawn", |api| mark(api, "n1").is_none())
         .await;
     assert_eq!(template_of(&api, "n1").as_deref(), Some("old"));
-    api.until("told", |api| api.event_note("ImexUpdateWaits").is_some())
-        .await;
+    api.until("reported", |api| {
+        api.event_note("ImexUpdateWaits").is_some()
+    })
+    .await;
     assert_names_the_claim(&api);
     tell_drained(&api, "n1");
     api.delete(Resource::Claims, "train", "by-hand");
@@ -189,7 +190,7 @@ async fn a_claim_that_nobody_has_told_of_is_found_before_the_pod_is_deleted_and_
 
 // req: MODE-26
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_domain_has_claims_on_it_is_not_marked_before_they_are_gone() {
+async fn a_node_is_not_marked_while_its_domain_has_claims_on_it() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1"]);
     let nodes = Arc::new(NodesOfDomains::new(true));
@@ -211,16 +212,18 @@ async fn a_node_whose_domain_has_claims_on_it_is_not_marked_before_they_are_gone
 
 // req: MODE-26
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_starts_during_an_update_marks_no_node_that_has_claims_and_names_them() {
+async fn a_new_leader_during_an_update_marks_no_node_with_claims_and_reports_them() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1"]);
     create_claim(&api, "n1");
     update(&api);
     for _ in 0..5 {
-        // It has not been heard yet which claims there are.
+        // The claims are not known yet.
         let running = Running::start_with(&api, 18, Arc::new(NodesOfDomains::new(true))).await;
-        api.until("told", |api| api.event_note("ImexUpdateWaits").is_some())
-            .await;
+        api.until("reported", |api| {
+            api.event_note("ImexUpdateWaits").is_some()
+        })
+        .await;
         assert_names_the_claim(&api);
         api.after(10 * SIX_MINUTES).await;
         assert_eq!(mark(&api, "n1"), None);
@@ -234,7 +237,7 @@ async fn a_leader_that_starts_during_an_update_marks_no_node_that_has_claims_and
 
 // req: MODE-25
 #[tokio::test(start_paused = true)]
-async fn requests_that_fail_and_a_controller_that_dies_change_nothing_of_the_end() {
+async fn failed_requests_and_a_killed_controller_do_not_change_the_outcome() {
     for call in [
         Call::ReplaceClique,
         Call::ListAllocations,
@@ -258,7 +261,7 @@ async fn requests_that_fail_and_a_controller_that_dies_change_nothing_of_the_end
 
 // req: MODE-27
 #[tokio::test(start_paused = true)]
-async fn a_new_daemon_that_does_not_become_ready_is_told() {
+async fn a_new_daemon_that_does_not_become_ready_is_reported() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1", "n2"]);
     let running = Running::start(&api, 18).await;
@@ -267,8 +270,10 @@ async fn a_new_daemon_that_does_not_become_ready_is_told() {
     api.until("marked", |api| mark(api, "n1").is_some()).await;
     tell_drained(&api, "n1");
     let began = Instant::now();
-    api.until("told", |api| api.event_note("ImexUpdateStopped").is_some())
-        .await;
+    api.until("reported", |api| {
+        api.event_note("ImexUpdateStopped").is_some()
+    })
+    .await;
     let took = began.elapsed();
     assert!(took < Duration::from_secs(125), "{took:?}");
     let note = api.event_note("ImexUpdateStopped").unwrap();
@@ -283,12 +288,12 @@ async fn a_new_daemon_that_does_not_become_ready_is_told() {
 
 // req: MODE-27
 #[tokio::test(start_paused = true)]
-async fn a_daemon_that_does_not_run_is_deleted_only_as_long_as_it_does_not() {
+async fn a_stopped_daemon_is_deleted_only_while_it_is_stopped() {
     let api = FakeApi::new();
     create_daemons(&api, &["n1"]);
     let running = Running::start(&api, 18).await;
     api.until("a member", |api| members(api).len() == 1).await;
-    // Its container has ended, and is back before the deletion arrives.
+    // Its container has ended, and runs again before the deletion arrives.
     api.break_with(Rule::once(Call::DeleteDaemonPod, Fault::RequestLost));
     let set_state = |state: &'static str| {
         api.edit(Resource::Pods, NAMESPACE, "daemon-n1", |pod| {

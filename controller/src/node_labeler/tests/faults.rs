@@ -1,8 +1,8 @@
-//! What goes wrong with requests, and kills between them.
+//! Faults of requests, and kills between them.
 
 use super::*;
 
-/// What can go wrong with any request, and with a watch besides.
+/// Faults of any request, and further ones of a watch.
 const ANY: [Fault; 8] = [
     Fault::Conflict,
     Fault::Busy,
@@ -23,7 +23,7 @@ const WATCH: [Fault; 6] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_with_a_call_a_few_times_labels_and_pools_are_right_in_the_end() {
+async fn labels_and_pools_converge_after_repeated_faults_of_any_call() {
     let calls = [
         Call::ListNodeLabels,
         Call::ListSlices,
@@ -44,7 +44,7 @@ async fn whatever_goes_wrong_with_a_call_a_few_times_labels_and_pools_are_right_
             create_node(&api, "n1", &json!({}), &device_of(A));
             let running = Running::start(&api, GROUPS);
             api.until("complete", |api| is_complete(api, A, 1)).await;
-            // Each edit and each change is heard, whatever the watch has missed.
+            // Each edit is noticed, whatever the watch has missed.
             let edit = |slice: &mut Value| slice["spec"]["devices"] = json!([]);
             api.edit(Resource::Slices, "", &slice_name(A, 1), edit);
             api.until("repaired", |api| is_complete(api, A, 2)).await;
@@ -52,7 +52,7 @@ async fn whatever_goes_wrong_with_a_call_a_few_times_labels_and_pools_are_right_
             let moved = |api: &FakeApi| {
                 is_labelled(api, "n1", B) && is_complete(api, B, 1) && pool_slices(api).len() == 2
             };
-            // Not waited for with a look each tenth of a second: there are a hundred rounds.
+            // Without polling each tenth of a second, because there are a hundred rounds.
             api.after(TEN_MINUTES).await;
             api.until("moved", moved).await;
             assert!(api.faults_fired() >= 1, "it did not go wrong: {rule:?}");
@@ -62,7 +62,7 @@ async fn whatever_goes_wrong_with_a_call_a_few_times_labels_and_pools_are_right_
 }
 
 #[tokio::test(start_paused = true)]
-async fn killed_after_any_write_the_next_leader_ends_where_one_alone_would() {
+async fn a_leader_killed_after_any_write_is_succeeded_with_the_same_result() {
     let run = async |kill_after: Option<usize>| {
         let api = FakeApi::new();
         for (node, clique) in [("n1", A), ("n2", B)] {

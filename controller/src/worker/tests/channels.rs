@@ -1,4 +1,4 @@
-//! A channel of its own for each domain.
+//! Isolation by channel: each domain has its own.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const END_OF_TIME: &str = "9999-12-31T23:59:59.000000Z";
 
 const QUOTA: &str = "exceeded quota: leases, used: count/leases.coordination.k8s.io=10";
 
-/// How long a channel is given to nobody after it was released.
+/// How long a released channel is not assigned.
 const COOL_DOWN: Duration = Duration::from_secs(600);
 
 fn channel(api: &FakeApi, name: &str) -> Option<u64> {
@@ -62,7 +62,7 @@ fn mk_lease(number: u64) -> Value {
     })
 }
 
-/// The domains of these names are ready one after the other.
+/// Creates these domains, each after the previous one is ready.
 async fn create_one_by_one(api: &FakeApi, names: &[&str]) {
     for name in names {
         api.create(mk_domain(name));
@@ -80,7 +80,7 @@ fn has_condition(api: &FakeApi, name: &str, kind: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_life_with_a_channel_costs_two_writes_more_at_its_begin_and_two_after_its_end() {
+async fn a_domain_with_a_channel_costs_two_more_writes_at_creation_and_two_after_deletion() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     controller.settle().await;
@@ -150,7 +150,7 @@ async fn without_isolation_no_lease_is_watched_or_written() {
 
 // req: CHANNEL-6
 #[tokio::test(start_paused = true)]
-async fn hundreds_of_domains_at_once_get_a_channel_each_and_nothing_is_tried_twice() {
+async fn hundreds_of_domains_at_once_get_a_channel_each_without_retries() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     controller.settle().await;
@@ -168,13 +168,14 @@ async fn hundreds_of_domains_at_once_get_a_channel_each_and_nothing_is_tried_twi
 
 // req: CHANNEL-9, CHANNEL-11
 #[tokio::test(start_paused = true)]
-async fn who_finds_none_free_waits_and_says_so_and_the_oldest_is_served_after_a_cool_down() {
+async fn a_domain_without_a_free_channel_reports_it_and_the_oldest_gets_the_next_after_its_cool_down()
+ {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 3);
     create_one_by_one(&api, &["a", "b"]).await;
     for name in ["c", "d"] {
         api.create(mk_domain(name));
-        api.until("told", |api| reason(api, name) == "NoChannelFree")
+        api.until("reported", |api| reason(api, name) == "NoChannelFree")
             .await;
     }
     assert!(
@@ -189,7 +190,7 @@ async fn who_finds_none_free_waits_and_says_so_and_the_oldest_is_served_after_a_
     );
     api.forget_requests();
     api.after(Duration::from_secs(3_600)).await;
-    assert_eq!(api.calls(), [], "nobody asks again and again");
+    assert_eq!(api.calls(), [], "no polling");
 
     delete_domain(&api, "b");
     api.until("released", |api| is_released(api, 2)).await;
@@ -209,7 +210,7 @@ async fn who_finds_none_free_waits_and_says_so_and_the_oldest_is_served_after_a_
 
 // req: CHANNEL-7
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_killed_after_any_request_is_succeeded_and_one_channel_is_given() {
+async fn a_controller_killed_after_any_request_is_succeeded_and_assigns_one_channel() {
     let calls = [
         Call::AddFinalizer,
         Call::TryStatus,
@@ -270,7 +271,7 @@ async fn the_lease_stays_while_a_claim_of_the_domain_exists() {
     assert!(!is_released(&api, 1));
     api.delete(Resource::Claims, TEAM, "claim");
     api.until("released", |api| is_released(api, 1)).await;
-    // A claim that comes late, as from a copy of the template, takes it back.
+    // A late claim, as from a copy of the template, takes it back.
     api.create(mk_claim("late", &id));
     api.until("taken back", |api| !is_released(api, 1)).await;
     api.delete(Resource::Claims, TEAM, "late");
@@ -280,14 +281,14 @@ async fn the_lease_stays_while_a_claim_of_the_domain_exists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_not_ours_is_passed_over_and_not_touched() {
+async fn a_foreign_lease_is_skipped_and_left_unchanged() {
     let api = FakeApi::new();
     let theirs = api.create(mk_lease(1));
     let controller = Controller::start_with_channels(&api, 3);
     create_one_by_one(&api, &["a"]).await;
     assert_eq!(channel(&api, "a"), Some(2));
     api.create(mk_domain("b"));
-    api.until("told", |api| reason(api, "b") == "NoChannelFree")
+    api.until("reported", |api| reason(api, "b") == "NoChannelFree")
         .await;
     api.after(COOL_DOWN * 2).await;
     assert_eq!(lease(&api, 1), Some(theirs));
@@ -300,7 +301,7 @@ async fn a_lease_that_is_not_ours_is_passed_over_and_not_touched() {
 
 // req: CHANNEL-10
 #[tokio::test(start_paused = true)]
-async fn a_lost_lease_is_created_again_and_nothing_new_is_given_for_a_cool_down() {
+async fn a_lost_lease_is_recreated_and_no_channel_is_assigned_for_a_cool_down() {
     let api = FakeApi::new();
     let first = Controller::start_with_channels(&api, 2_048);
     create_one_by_one(&api, &["a", "b"]).await;
@@ -312,8 +313,10 @@ async fn a_lost_lease_is_created_again_and_nothing_new_is_given_for_a_cool_down(
     let is_back = |api: &FakeApi| lease(api, 1).is_some() && lease(api, 2).is_some();
     api.until("rebuilt", is_back).await;
     let rebuilt = Instant::now();
-    api.until("told", |api| reason(api, "new") == "ChannelsBeingRebuilt")
-        .await;
+    api.until("reported", |api| {
+        reason(api, "new") == "ChannelsBeingRebuilt"
+    })
+    .await;
     second.kill().await;
     let third = Controller::start_with_channels(&api, 2_048);
     api.until("served", |api| is_ready(api, "new")).await;
@@ -327,7 +330,7 @@ async fn a_lost_lease_is_created_again_and_nothing_new_is_given_for_a_cool_down(
 
 // req: CHANNEL-10
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_deleted_after_its_domain_is_created_again_and_its_channel_not_given() {
+async fn a_lease_deleted_after_its_domain_is_recreated_and_its_channel_not_assigned() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     let id = uid(&api.create(mk_domain("a")));
@@ -343,9 +346,9 @@ async fn a_lease_that_is_deleted_after_its_domain_is_created_again_and_its_chann
         .await;
     assert_eq!((holder(&api, 1), is_released(&api, 1)), (id.clone(), false));
     create_one_by_one(&api, &["b"]).await;
-    assert_eq!(channel(&api, "b"), Some(2), "nobody waits for a cool-down");
+    assert_eq!(channel(&api, "b"), Some(2), "no wait for a cool-down");
 
-    // The channel cools down: that goes on from where it was.
+    // The cool-down of the channel continues.
     api.delete(Resource::Claims, TEAM, "claim");
     api.until("released", |api| is_released(api, 1)).await;
     let released = Instant::now();
@@ -364,7 +367,7 @@ async fn a_lease_that_is_deleted_after_its_domain_is_created_again_and_its_chann
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_whose_lease_cannot_be_created_again_is_given_to_nobody() {
+async fn a_channel_whose_lease_cannot_be_recreated_is_not_assigned() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     create_one_by_one(&api, &["a"]).await;
@@ -384,7 +387,7 @@ async fn a_channel_whose_lease_cannot_be_created_again_is_given_to_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_on_leases_is_told_in_the_servers_words_and_heals() {
+async fn a_quota_on_leases_is_reported_with_the_servers_message() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     create_one_by_one(&api, &["old"]).await;
@@ -395,14 +398,16 @@ async fn a_quota_on_leases_is_told_in_the_servers_words_and_heals() {
         } else {
             delete_lease(&api, 1);
         }
-        api.until("told", |api| reason(api, name) == "ChannelRefused")
+        api.until("reported", |api| reason(api, name) == "ChannelRefused")
             .await;
         let message = message(&api, name);
         assert!(message.contains(QUOTA), "{message}");
     }
     assert!(api.event_note("ChannelRefused").is_some());
-    api.until("told", |api| reason(api, "new") == "ChannelsBeingRebuilt")
-        .await;
+    api.until("reported", |api| {
+        reason(api, "new") == "ChannelsBeingRebuilt"
+    })
+    .await;
     api.forget_requests();
     api.after(Duration::from_secs(600)).await;
     let tried = api.count(Call::CreateChannel);
@@ -423,7 +428,7 @@ async fn a_quota_on_leases_is_told_in_the_servers_words_and_heals() {
 
 // req: CHANNEL-12
 #[tokio::test(start_paused = true)]
-async fn of_two_domains_with_one_channel_the_older_keeps_it_and_the_other_is_told_of_both() {
+async fn of_two_domains_with_one_channel_the_older_keeps_it_and_the_other_reports_the_conflict() {
     let api = FakeApi::new();
     let mut forged = mk_domain("forged");
     let id = uid(&api.create(mk_domain("first")));
@@ -431,18 +436,20 @@ async fn of_two_domains_with_one_channel_the_older_keeps_it_and_the_other_is_tol
     let controller = Controller::start_with_channels(&api, 2_048);
     api.until("ready", |api| is_ready(api, "first")).await;
     let forged_id = uid(&api.create(forged));
-    api.until("told", |api| reason(api, "forged") == "ChannelNotConfirmed")
-        .await;
+    api.until("reported", |api| {
+        reason(api, "forged") == "ChannelNotConfirmed"
+    })
+    .await;
     let reported = message(&api, "forged");
     for part in [&id, &forged_id, "team/first", "team/forged"] {
         assert!(reported.contains(part), "{reported}");
     }
     assert_eq!(template(&api, "forged"), None);
-    // Without Leases, it is the same.
+    // The same without Leases.
     delete_lease(&api, 1);
     api.until("rebuilt", |api| holder(api, 1) == id).await;
     assert!(is_ready(&api, "first"));
-    // It goes as it came, and leaves the other one its channel.
+    // Its deletion leaves the other one its channel.
     delete_domain(&api, "forged");
     api.until("gone", |api| domain(api, "forged").is_none())
         .await;
@@ -460,22 +467,24 @@ async fn a_channel_that_nodes_do_not_have_is_not_confirmed() {
     forged["status"] = json!({ "status": "NotReady", "channel": 9 });
     api.create(forged);
     let controller = Controller::start_with_channels(&api, 9);
-    api.until("told", |api| reason(api, "forged") == "ChannelNotConfirmed")
-        .await;
+    api.until("reported", |api| {
+        reason(api, "forged") == "ChannelNotConfirmed"
+    })
+    .await;
     assert!(!api.any(Resource::Leases, |_| true));
     controller.stop().await;
 }
 
 // req: CHANNEL-13
 #[tokio::test(start_paused = true)]
-async fn domains_that_were_ready_before_keep_channel_0_and_say_that_they_are_not_isolated() {
+async fn domains_that_were_ready_before_isolation_keep_channel_0_and_report_it() {
     let api = FakeApi::new();
     let before = Controller::start(&api);
     create_one_by_one(&api, &["old"]).await;
     before.stop().await;
     let controller = Controller::start_with_channels(&api, 2_048);
     create_one_by_one(&api, &["new"]).await;
-    api.until("told", |api| has_condition(api, "old", "NotIsolated"))
+    api.until("reported", |api| has_condition(api, "old", "NotIsolated"))
         .await;
     assert_eq!(
         (channel(&api, "old"), channel(&api, "new")),
@@ -485,7 +494,7 @@ async fn domains_that_were_ready_before_keep_channel_0_and_say_that_they_are_not
     assert_eq!(api.all(Resource::Leases).len(), 1);
     controller.stop().await;
 
-    // Switched back, numbers stay, and so do the Leases.
+    // After switching back, numbers and Leases stay.
     api.forget_requests();
     let back = Controller::start(&api);
     back.settle().await;
@@ -494,7 +503,7 @@ async fn domains_that_were_ready_before_keep_channel_0_and_say_that_they_are_not
         .await;
     api.until("ready", |api| is_ready(api, "new")).await;
     let reported = |api: &FakeApi| has_condition(api, "old", "NotIsolated");
-    api.until("not told any more", |api| !reported(api)).await;
+    api.until("no longer reported", |api| !reported(api)).await;
     assert_eq!(
         (channel(&api, "old"), channel(&api, "new")),
         (Some(0), Some(1))
@@ -516,8 +525,10 @@ async fn under_a_crd_without_the_field_nothing_is_assigned_until_it_is_replaced(
     let names = mk_names(20);
     create_domains(&api, &names);
     let reported = |api: &FakeApi, name: &String| reason(api, name) == "ChannelFieldMissing";
-    api.until("told", |api| names.iter().all(|name| reported(api, name)))
-        .await;
+    api.until("reported", |api| {
+        names.iter().all(|name| reported(api, name))
+    })
+    .await;
     assert!(api.count(Call::TryStatus) <= 16, "not for every domain");
     assert!(is_ready(&api, "old"), "its pods may run");
     assert!(!api.any(Resource::Leases, |_| true));
@@ -525,19 +536,19 @@ async fn under_a_crd_without_the_field_nothing_is_assigned_until_it_is_replaced(
     let replaced = Instant::now();
     api.until("ready", |api| are_ready(api, &names)).await;
     assert_within(Duration::from_secs(30), replaced);
-    api.until("told", |api| channel(api, "old") == Some(0))
+    api.until("reported", |api| channel(api, "old") == Some(0))
         .await;
     controller.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_makes_of_a_lease_by_hand_has_one_clear_end_each() {
+async fn each_manual_edit_of_a_lease_has_a_defined_outcome() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     let id = uid(&api.create(mk_domain("a")));
     api.until("ready", |api| is_ready(api, "a")).await;
 
-    // The label comes back.
+    // The label is restored.
     edit_lease(&api, 1, |it| it["metadata"]["labels"] = json!({}));
     let is_labelled = |api: &FakeApi| {
         let lease = lease(api, 1).unwrap_or_default();
@@ -546,29 +557,29 @@ async fn what_somebody_makes_of_a_lease_by_hand_has_one_clear_end_each() {
     api.until("labelled", is_labelled).await;
     assert!(is_ready(&api, "a"));
 
-    // A release of what is used is taken back, whenever it is said to have been.
+    // The release of a channel in use is reverted, whatever its time.
     for time in ["1970-01-01T00:00:00.000000Z", "9000-01-01T00:00:00.000000Z"] {
         edit_lease(&api, 1, |it| it["spec"]["renewTime"] = json!(time));
         api.until("taken back", |api| !is_released(api, 1)).await;
         assert!(is_ready(&api, "a"), "{time}");
     }
 
-    // Without holder, it is nobody's, until somebody deletes it.
+    // Without holder, it belongs to no domain until it is deleted.
     edit_lease(&api, 1, |it| it["spec"]["holderIdentity"] = json!(""));
-    api.until("told", |api| reason(api, "a") == "ChannelNotConfirmed")
+    api.until("reported", |api| reason(api, "a") == "ChannelNotConfirmed")
         .await;
     delete_lease(&api, 1);
     api.until("ready", |api| is_ready(api, "a")).await;
     assert_eq!(holder(&api, 1), id);
 
-    // With a holder that does not exist, it is released and deleted as if that were gone.
+    // With a nonexistent holder, it is released and deleted as for a deleted domain.
     edit_lease(&api, 1, |it| it["spec"]["holderIdentity"] = json!("nobody"));
-    api.until("told", |api| reason(api, "a") == "ChannelNotConfirmed")
+    api.until("reported", |api| reason(api, "a") == "ChannelNotConfirmed")
         .await;
     api.until("ready", |api| is_ready(api, "a")).await;
     assert_eq!(holder(&api, 1), id);
 
-    // A time that Kubernetes accepts, and that its client cannot read, goes.
+    // A time that Kubernetes accepts, but its client cannot decode, is removed.
     edit_lease(&api, 1, |it| {
         it["spec"]["renewTime"] = json!(END_OF_TIME);
         it["spec"]["acquireTime"] = json!(END_OF_TIME);
@@ -577,7 +588,7 @@ async fn what_somebody_makes_of_a_lease_by_hand_has_one_clear_end_each() {
     assert!(lease(&api, 1).unwrap()["spec"]["acquireTime"].is_null());
     assert!(is_ready(&api, "a"));
 
-    // Without annotations, the domain is searched for.
+    // Without annotations, the domain is looked up.
     edit_lease(&api, 1, |it| it["metadata"]["annotations"] = json!({}));
     delete_domain(&api, "a");
     api.until("released", |api| is_released(api, 1)).await;
@@ -596,7 +607,7 @@ async fn what_somebody_makes_of_a_lease_by_hand_has_one_clear_end_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_another_controller_creates_late_is_released() {
+async fn a_late_lease_of_another_controller_is_released() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     let id = uid(&api.create(mk_domain("a")));
@@ -627,7 +638,7 @@ async fn nothing_is_assigned_before_the_leases_are_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_not_held_up_by_a_lease_that_cannot_be_created_again() {
+async fn a_lease_that_cannot_be_recreated_does_not_delay_a_deletion() {
     let api = FakeApi::new();
     let controller = Controller::start_with_channels(&api, 2_048);
     create_one_by_one(&api, &["a"]).await;
@@ -668,7 +679,7 @@ async fn two_leaders_one_after_the_other_give_each_domain_one_channel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_thousand_and_forty_seven_domains_get_all_channels_and_the_next_waits_for_one() {
+async fn all_2047_channels_are_assigned_and_the_next_domain_waits() {
     const COUNT: usize = 2_047;
 
     let api = FakeApi::new();
@@ -681,7 +692,7 @@ async fn two_thousand_and_forty_seven_domains_get_all_channels_and_the_next_wait
         .await;
     api.until("ready", |api| are_ready(api, names)).await;
     api.create(mk_domain(last));
-    api.until("told", |api| reason(api, last) == "NoChannelFree")
+    api.until("reported", |api| reason(api, last) == "NoChannelFree")
         .await;
     let channels = names.iter().filter_map(|name| channel(&api, name));
     let channels: std::collections::BTreeSet<_> = channels.collect();
@@ -695,7 +706,7 @@ async fn two_thousand_and_forty_seven_domains_get_all_channels_and_the_next_wait
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_those_that_are_not_isolated_are_told_that_they_share_a_clique() {
+async fn only_domains_without_isolation_are_reported_as_sharing_a_clique() {
     let api = FakeApi::new();
     let before = Controller::start(&api);
     create_one_by_one(&api, &["old", "older"]).await;
@@ -710,7 +721,7 @@ async fn only_those_that_are_not_isolated_are_told_that_they_share_a_clique() {
         let reasons = api.event_reasons();
         reasons.iter().filter(|it| *it == "CliqueShared").count()
     };
-    api.until("told", |api| reported(api) == 2).await;
+    api.until("reported", |api| reported(api) == 2).await;
     api.after(Duration::from_secs(300)).await;
     assert_eq!(reported(&api), 2);
     let note = api.event_note("CliqueShared").unwrap();
@@ -755,7 +766,7 @@ fn mk_group_claim() -> Value {
 
 // req: CHANNEL-19
 #[tokio::test(start_paused = true)]
-async fn channels_of_groups_are_given_to_domains_only_ten_minutes_after_the_last_pool_and_claim() {
+async fn channels_of_groups_are_assigned_to_domains_ten_minutes_after_the_last_pool_and_claim() {
     let api = FakeApi::new();
     api.create(mk_group_lease());
     api.create(mk_pool_slice());
@@ -764,7 +775,7 @@ async fn channels_of_groups_are_given_to_domains_only_ten_minutes_after_the_last
     create_one_by_one(&api, &["a"]).await;
     assert_eq!(channel(&api, "a"), Some(128), "there is a pool");
 
-    // Somebody deletes the pool and the Lease by hand, while a claim has a channel.
+    // The pool and the Lease are deleted manually while a claim has a channel.
     api.delete(Resource::Slices, "", "pool");
     api.delete(Resource::Leases, DRIVER_NAMESPACE, GROUP_LEASE);
     api.until("there again", |api| group_lease(api).is_some())
@@ -792,12 +803,12 @@ async fn channels_of_groups_are_given_to_domains_only_ten_minutes_after_the_last
     assert_eq!(channel(&api, "d"), Some(1));
     api.forget_requests();
     api.after(COOL_DOWN).await;
-    assert_eq!(api.calls(), [], "nobody looks any more");
+    assert_eq!(api.calls(), [], "no more checks");
     second.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn pools_without_the_lease_keep_their_channels_and_so_does_what_cannot_be_looked_at() {
+async fn channels_of_groups_stay_reserved_for_pools_without_lease_and_after_failed_checks() {
     let api = FakeApi::new();
     api.create(mk_pool_slice());
     let controller = Controller::start_with_channels(&api, 2_048);
@@ -815,7 +826,7 @@ async fn pools_without_the_lease_keep_their_channels_and_so_does_what_cannot_be_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_at_groups_that_failed_once_keeps_their_channels_for_a_minute_and_leaves_nothing() {
+async fn a_failed_check_reserves_the_channels_of_groups_for_a_minute() {
     let api = FakeApi::new();
     api.break_with(Rule::once(Call::ListSlices, Fault::Unavailable));
     let controller = Controller::start_with_channels(&api, 2_048);

@@ -1,4 +1,4 @@
-//! Domains come and go at any moment while requests fail and controllers are killed.
+//! Domains are created and deleted at random while requests fail and controllers are killed.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ async fn pause(longest_ms: u64) {
     sleep(Duration::from_millis(fastrand::u64(..=longest_ms))).await;
 }
 
-/// One domain, which is deleted at a random moment of its creation: sometimes by force, sometimes after
-/// its template has lost its label. After both, nothing would tell that the template is ours.
+/// One domain, deleted at a random moment of its creation: sometimes by force, sometimes after
+/// its template has lost its label. After both, nothing would identify the template as ours.
 async fn come_and_go(api: FakeApi, name: String) {
     let mishap = fastrand::u8(..10);
     pause(300).await;
@@ -50,14 +50,14 @@ async fn round() {
     domains.join_all().await;
     api.heal();
     api.until("gone", nothing_is_left).await;
-    // Nor does anything come back: requests that were on their way have arrived by then.
+    // Nothing reappears: requests in flight have arrived by then.
     api.after(Duration::from_secs(60)).await;
     assert!(nothing_is_left(&api), "{}", api.dump());
     controller.stop().await;
 }
 
 #[test]
-fn a_thousand_domains_that_are_deleted_at_any_moment_under_faults_and_kills_leave_nothing() {
+fn a_thousand_domains_deleted_at_random_under_faults_and_kills_leave_nothing() {
     for seed in 0..ROUNDS {
         eprintln!("seed {seed}");
         fastrand::seed(seed);

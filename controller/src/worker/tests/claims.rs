@@ -1,4 +1,4 @@
-//! Domains that are deleted while claims of them exist.
+//! Domains deleted while their claims exist.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::testing::objects::*;
 
 // req: CD-21
 #[tokio::test(start_paused = true)]
-async fn who_deletes_a_domain_that_is_in_use_learns_which_claims_use_it_and_the_domain_goes() {
+async fn deleting_a_domain_in_use_reports_its_claims_and_completes() {
     let logs = Logs::start();
     let api = FakeApi::new();
     let controller = Controller::start(&api);
@@ -22,7 +22,7 @@ async fn who_deletes_a_domain_that_is_in_use_learns_which_claims_use_it_and_the_
     api.create(mk_claim("of-another", "another-uid"));
     api.create(in_namespace("elsewhere", mk_claim("elsewhere", &uid)));
     api.delete(Resource::Claims, TEAM, "pod-2");
-    // One watch may be later than another.
+    // Watches may lag by different times.
     api.after(Duration::from_secs(1)).await;
     delete_domain(&api, "a");
     api.until("gone", nothing_is_left).await;
@@ -30,18 +30,19 @@ async fn who_deletes_a_domain_that_is_in_use_learns_which_claims_use_it_and_the_
         .await;
     assert_eq!(
         api.event_note("ClaimsInUse").unwrap(),
-        "deleted while ResourceClaims of it exist: pod-1, pod-3, pod-4, pod-5, pod-6 and 1 more; running pods keep their channel, pods that have not started will not get one"
+        "deleted while its ResourceClaims exist: pod-1, pod-3, pod-4, pod-5, pod-6 and 1 more; running pods keep their channel, new pods do not get one"
     );
+    assert_eq!(logs.with("deleted while its ResourceClaims exist").len(), 1);
     assert_eq!(
-        logs.with("deleted while ResourceClaims of it exist").len(),
-        1
+        api.all(Resource::Claims).len(),
+        8,
+        "claims belong to the pods"
     );
-    assert_eq!(api.all(Resource::Claims).len(), 8, "claims are the pods'");
     controller.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_that_went_while_the_watch_was_down_are_not_named() {
+async fn claims_deleted_while_the_watch_was_down_are_not_reported() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;

@@ -12,7 +12,7 @@ use crate::worker::claim_cliques::{LONGEST_BURST, PACE, QUIET, RETRY};
 const SECOND: Duration = Duration::from_secs(1);
 const NOT_QUIET: Duration = QUIET.saturating_sub(SECOND);
 
-/// A controller, and domains of these names that are ready. Returns their UIDs, too.
+/// Starts a controller with ready domains of these names. Returns their UIDs, too.
 async fn fixture<const N: usize>(names: [&str; N]) -> (FakeApi, Controller, [String; N]) {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
@@ -23,7 +23,7 @@ async fn fixture<const N: usize>(names: [&str; N]) -> (FakeApi, Controller, [Str
     (api, controller, uids)
 }
 
-/// The events with this reason: the domain's name and the note, in the order of the names.
+/// The events with this reason, by name: the domain's name and the note.
 fn events(api: &FakeApi, reason: &str) -> Vec<(String, String)> {
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     let events = api.all(Resource::Events).into_iter();
@@ -39,7 +39,7 @@ fn lists(api: &FakeApi) -> usize {
     api.count(Call::ListClaimsOfDomain)
 }
 
-/// Waits until the metrics say this.
+/// Waits until the metrics have these values.
 async fn until_counted(api: &FakeApi, controller: &Controller, shared: usize, split: usize) {
     let lines = [
         format!("\nimex_dra_shared_cliques {shared}\n"),
@@ -54,23 +54,23 @@ async fn until_counted(api: &FakeApi, controller: &Controller, shared: usize, sp
 
 // req: CHANNEL-20
 #[tokio::test(start_paused = true)]
-async fn domains_that_hold_claims_in_one_clique_are_both_told_once_and_counted() {
+async fn domains_that_share_a_clique_are_both_reported_once_and_counted() {
     let (api, controller, [a, b]) = fixture(["a", "b"]).await;
     create_prepared(&api, "of-a", &a, "x.1");
     create_prepared(&api, "of-b", &b, "x.1");
-    api.until("told", |api| events(api, "CliqueShared").len() == 2)
+    api.until("reported", |api| events(api, "CliqueShared").len() == 2)
         .await;
     let reported = events(&api, "CliqueShared");
     assert_eq!((&*reported[0].0, &*reported[1].0), ("a", "b"));
     assert_eq!(
         reported[0].1,
-        "prepared claims in NVLink clique x.1, where team/b has some, too: without a channel of their own (imex.isolation=none, or the condition NotIsolated) all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; if they must be, run them one after the other, or keep their pods in different cliques by a node selector"
+        "has prepared claims in NVLink clique x.1, where team/b also has some: without their own channels (imex.isolation=none, or the condition NotIsolated) all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; to isolate them, run them one after the other, or keep their pods in different cliques with a node selector"
     );
     until_counted(&api, &controller, 1, 0).await;
     let events_posted = api.count(Call::PostEvent);
     assert_eq!((lists(&api), events_posted, api.writes()), (2, 2, 0));
 
-    // A further claim of one of them is a list, and nothing new.
+    // A further claim of one of them causes a list, but no event.
     create_prepared(&api, "of-b-2", &b, "x.1");
     api.after(LONGEST_BURST * 2).await;
     assert_eq!((lists(&api), events(&api, "CliqueShared").len()), (3, 2));
@@ -79,15 +79,15 @@ async fn domains_that_hold_claims_in_one_clique_are_both_told_once_and_counted()
 
 // req: CHANNEL-20
 #[tokio::test(start_paused = true)]
-async fn a_domain_whose_pods_are_in_two_cliques_is_told_and_counted() {
+async fn a_domain_with_pods_in_two_cliques_is_reported_and_counted() {
     let (api, controller, [a]) = fixture(["a"]).await;
     create_prepared(&api, "one", &a, "x.1");
     create_prepared(&api, "two", &a, "x.2");
-    api.until("told", |api| events(api, "CliquesSplit").len() == 1)
+    api.until("reported", |api| events(api, "CliquesSplit").len() == 1)
         .await;
     assert_eq!(
         events(&api, "CliquesSplit")[0].1,
-        "prepared claims in 2 NVLink cliques: x.1, x.2; there is no NVLink between cliques, so pods in different ones cannot share GPU memory over IMEX; if they must, keep the pods of the ComputeDomain in one clique by a node selector"
+        "has prepared claims in 2 NVLink cliques: x.1, x.2; there is no NVLink between cliques, so pods in different cliques cannot share GPU memory over IMEX; if they must, keep the pods of the ComputeDomain in one clique with a node selector"
     );
     until_counted(&api, &controller, 0, 1).await;
     api.delete(Resource::Claims, TEAM, "two");
@@ -117,7 +117,7 @@ async fn a_burst_of_reports_of_a_domain_costs_one_list_of_its_claims_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reports_that_never_end_cost_one_list_a_minute() {
+async fn endless_reports_cost_one_list_a_minute() {
     let (api, controller, [a]) = fixture(["a"]).await;
     for number in 0..60 {
         create_prepared(&api, &format!("a-{number}"), &a, "x.1");
@@ -144,7 +144,7 @@ async fn claims_without_a_report_cost_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_over_is_known_at_once_without_a_list_and_told_again_when_it_comes_back() {
+async fn the_end_of_sharing_needs_no_list_and_new_sharing_is_reported_again() {
     let (api, controller, [a, b, c]) = fixture(["a", "b", "c"]).await;
     create_prepared(&api, "of-a", &a, "x.1");
     create_prepared(&api, "of-b", &b, "x.1");
@@ -157,17 +157,16 @@ async fn what_is_over_is_known_at_once_without_a_list_and_told_again_when_it_com
 
     create_prepared(&api, "of-c", &c, "x.1");
     until_counted(&api, &controller, 1, 0).await;
-    api.until("told", |api| events(api, "CliqueShared").len() == 4)
+    api.until("reported", |api| events(api, "CliqueShared").len() == 4)
         .await;
-    // A domain that is gone shares nothing, though its pods may run on.
+    // A deleted domain shares nothing, though its pods may still run.
     delete_domain(&api, "a");
     until_counted(&api, &controller, 0, 0).await;
     controller.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_deallocated_or_that_goes_while_the_watch_is_down_is_not_counted_any_more()
-{
+async fn deallocated_claims_and_claims_deleted_while_the_watch_is_down_no_longer_count() {
     let (api, controller, [a, b]) = fixture(["a", "b"]).await;
     create_prepared(&api, "of-a", &a, "x.1");
     for (claim, clique) in [("b-1", "x.1"), ("b-2", "x.2")] {
@@ -189,7 +188,7 @@ async fn a_claim_that_is_deallocated_or_that_goes_while_the_watch_is_down_is_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_that_only_have_the_label_of_a_domain_say_nothing_about_it() {
+async fn claims_with_only_the_label_of_a_domain_are_ignored() {
     let (api, controller, [a, b]) = fixture(["a", "b"]).await;
     create_prepared(&api, "of-a", &a, "x.1");
     create_prepared(&api, "of-b", &b, "x.2");
@@ -205,7 +204,7 @@ async fn claims_that_only_have_the_label_of_a_domain_say_nothing_about_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_domains_in_use_are_looked_at_one_after_the_other() {
+async fn after_a_restart_claims_of_domains_in_use_are_listed_one_domain_at_a_time() {
     let (api, controller, [a]) = fixture(["a"]).await;
     let names = mk_names(100);
     create_domains(&api, &names);
@@ -234,7 +233,7 @@ async fn after_a_restart_domains_in_use_are_looked_at_one_after_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_is_made_again_and_holds_up_no_other_domain() {
+async fn a_failed_list_is_retried_and_delays_no_other_domain() {
     let (api, controller, [a, b]) = fixture(["a", "b"]).await;
     let forbidden = Fault::Forbidden("resourceclaims is forbidden");
     api.break_with(Rule::once(Call::ListClaimsOfDomain, forbidden));
@@ -243,7 +242,7 @@ async fn a_list_that_fails_is_made_again_and_holds_up_no_other_domain() {
     for (claim, clique) in [("b-1", "x.1"), ("b-2", "x.2")] {
         create_prepared(&api, claim, &b, clique);
     }
-    api.until("told of b", |_| {
+    api.until("b is counted", |_| {
         controller
             .metrics()
             .contains("\nimex_dra_split_domains 1\n")
@@ -258,7 +257,7 @@ async fn a_list_that_fails_is_made_again_and_holds_up_no_other_domain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_leader_looks_and_counts() {
+async fn only_the_leader_lists_and_counts() {
     let api = FakeApi::new();
     let first = Controller::start_candidate(&api, "first");
     api.until("it leads", |api| api.count(Call::CreateLease) == 1)
@@ -271,7 +270,7 @@ async fn only_the_leader_looks_and_counts() {
     until_counted(&api, &first, 1, 0).await;
     until_counted(&api, &second, 0, 0).await;
     assert_eq!(lists(&api), 2);
-    // It cannot renew its lease, and does not count any more.
+    // It cannot renew its lease, and no longer counts.
     api.break_with(Rule::always(Call::UpdateLease, Fault::Unavailable));
     until_counted(&api, &first, 0, 0).await;
     first.stop().await;

@@ -1,4 +1,4 @@
-//! Deletions that something is in the way of.
+//! Blocked deletions.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn a_deletion_does_not_wait_for_the_pause_after_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_that_others_hold_is_named_and_the_domain_goes_when_they_let_go() {
+async fn a_template_held_by_other_finalizers_is_reported_and_the_domain_follows_it() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
@@ -45,7 +45,7 @@ async fn a_template_that_others_hold_is_named_and_the_domain_goes_when_they_let_
         .await;
     api.forget_requests();
     api.after(Duration::from_secs(600)).await;
-    assert_eq!(api.calls(), [], "nothing to do but wait");
+    assert_eq!(api.calls(), [], "it only waits");
     strip_finalizers(&api, Resource::Templates, "a-channel");
     let released = Instant::now();
     api.until("gone", nothing_is_left).await;
@@ -55,7 +55,7 @@ async fn a_template_that_others_hold_is_named_and_the_domain_goes_when_they_let_
 
 // req: CD-19
 #[tokio::test(start_paused = true)]
-async fn finalizers_of_others_on_a_domain_stay_and_ours_goes() {
+async fn only_our_finalizer_is_removed_from_a_domain() {
     let api = FakeApi::new();
     let mut owned = mk_domain("a");
     owned["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
@@ -74,7 +74,7 @@ async fn finalizers_of_others_on_a_domain_stay_and_ours_goes() {
 
 // req: CD-20
 #[tokio::test(start_paused = true)]
-async fn nothing_is_remembered_of_a_domain_that_is_gone() {
+async fn no_state_of_a_deleted_domain_is_kept() {
     let api = FakeApi::new();
     for (call, fault) in [
         (Call::AddFinalizer, Fault::InternalError),
@@ -93,7 +93,7 @@ async fn nothing_is_remembered_of_a_domain_that_is_gone() {
             api.until("ready", |api| is_ready(api, "a")).await;
             delete_domain(&api, "a");
             api.until("gone", nothing_is_left).await;
-            // The watches have told by then.
+            // The watches have delivered by then.
             api.after(Duration::from_secs(1)).await;
         } => {}
     }
@@ -105,7 +105,7 @@ async fn nothing_is_remembered_of_a_domain_that_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_that_goes_does_not_hide_that_the_template_has_lost_its_label() {
+async fn deleting_a_copy_does_not_hide_that_the_template_lost_its_label() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
@@ -124,7 +124,7 @@ async fn a_copy_that_goes_does_not_hide_that_the_template_has_lost_its_label() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_a_policy_refuses_is_named_and_goes_on_when_it_admits_it() {
+async fn a_deletion_refused_by_a_policy_is_reported_and_continues_when_admitted() {
     for call in [Call::DeleteTemplate, Call::ReleaseTemplate] {
         let api = FakeApi::new();
         let controller = Controller::start(&api);

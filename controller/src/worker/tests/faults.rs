@@ -1,5 +1,5 @@
-//! Every call of the controller meets everything that can go wrong with it. Whatever it is, the story
-//! in which the call is made ends as without it.
+//! Every call of the controller gets every possible fault. The scenario
+//! with the call ends as without the fault.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::stories::Story;
 use crate::fake_api::{Call, FakeApi, Fault, Recorded, Rule};
 use crate::testing::objects::TEAM;
 
-/// What can go wrong with every call.
+/// Faults of every call.
 const ANY: [Fault; 8] = [
     Fault::Busy,
     Fault::BusyForASecond,
@@ -23,7 +23,7 @@ const ANY: [Fault; 8] = [
     Fault::AnswerLost,
 ];
 
-/// What can go wrong with a watch besides.
+/// Further faults of a watch.
 const WATCH: [Fault; 7] = [
     Fault::Expired,
     Fault::StreamExpires,
@@ -34,10 +34,10 @@ const WATCH: [Fault; 7] = [
     Fault::StreamGarbled,
 ];
 
-/// One row of the table. Its cells are all faults of the call.
+/// One row of the table. Its cells are the faults of the call.
 struct Row {
     call: Call,
-    /// In which the call is made.
+    /// The scenario with the call.
     story: Story,
 }
 
@@ -88,8 +88,8 @@ fn faults_of(call: Call) -> Vec<Fault> {
     faults
 }
 
-/// Tells a story in which something goes wrong. Returns what was asked for, and how long it took.
-fn tell(story: Story, rule: &Rule) -> (Vec<Recorded>, Duration) {
+/// Plays a scenario with a fault. Returns the requests and the duration.
+fn play(story: Story, rule: &Rule) -> (Vec<Recorded>, Duration) {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -98,7 +98,7 @@ fn tell(story: Story, rule: &Rule) -> (Vec<Recorded>, Duration) {
         let api = FakeApi::new();
         api.break_with(rule.clone());
         let started = Instant::now();
-        story.tell(&api).await;
+        story.play(&api).await;
         assert!(api.faults_fired() > 0, "it did not go wrong: {rule:?}");
         (api.requests(), started.elapsed())
     })
@@ -113,7 +113,7 @@ fn assert_stays_in_namespace(requests: &[Recorded]) {
     }
 }
 
-/// How long a story takes in which something goes wrong once: what the client waits for an answer, and
+/// The longest duration of a scenario with one fault: the client's deadline, and
 /// then the first pauses.
 fn longest(call: Call, fault: Fault) -> Duration {
     let noticed = match fault {
@@ -123,11 +123,11 @@ fn longest(call: Call, fault: Fault) -> Duration {
         _ => 0,
     };
     let goes_on = match call {
-        // Every 20 s, an older CRD is tried again.
+        // An older CRD is probed every 20 s.
         Call::TryStatus => 40,
-        // A claim waits for 30 s, and a count that fails is made again after 30 s.
+        // A claim waits for 30 s, and a failed count is retried after 30 s.
         Call::ListSlices => 63,
-        // Reports have to be quiet for 15 s, and a list that fails is made again after 30 s.
+        // Reports must be quiet for 15 s, and a failed list is retried after 30 s.
         Call::ListClaimsOfDomain => 50,
         // The lease is renewed every 2 s.
         Call::GetLease | Call::CreateLease | Call::UpdateLease => 7,
@@ -136,16 +136,16 @@ fn longest(call: Call, fault: Fault) -> Duration {
     Duration::from_secs(noticed + goes_on)
 }
 
-/// How many requests a story makes in which something goes wrong, however often.
+/// The maximum number of requests of a scenario with faults.
 const MOST_REQUESTS: usize = 60;
 
-/// Goes through the table. Each fault happens `times` in a row.
+/// Runs the table. Each fault happens `times` in a row.
 fn go_through_the_table(times: impl Fn(Fault) -> usize) {
     let mut seen = BTreeSet::new();
     for Row { call, story } in TABLE {
         for fault in faults_of(call) {
             let rule = Rule::once(call, fault).times(times(fault));
-            let (requests, took) = tell(story, &rule);
+            let (requests, took) = play(story, &rule);
             let cell = format!("{rule:?}: {took:?}, {} requests", requests.len());
             assert!(times(fault) > 1 || took <= longest(call, fault), "{cell}");
             assert!(requests.len() <= MOST_REQUESTS, "{cell}");
@@ -161,12 +161,12 @@ fn go_through_the_table(times: impl Fn(Fault) -> usize) {
 }
 
 #[test]
-fn whatever_goes_wrong_with_a_call_once_the_story_ends_soon_and_nothing_is_left() {
+fn after_any_single_fault_a_scenario_ends_soon_and_leaves_nothing() {
     go_through_the_table(|_| 1);
 }
 
 #[test]
-fn whatever_goes_wrong_with_a_call_for_a_while_the_story_ends_and_nothing_is_left() {
+fn after_repeated_faults_of_any_call_a_scenario_ends_and_leaves_nothing() {
     // A watch that hangs is noticed after five minutes.
     go_through_the_table(|fault| if fault == Fault::StreamHangs { 2 } else { 6 });
 }

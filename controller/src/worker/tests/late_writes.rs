@@ -1,4 +1,4 @@
-//! Writes of a leader that is none any more: they were on their way when another took over.
+//! Writes of a former leader that were in flight when another one took over.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::fake_api::{Call, FakeApi, Recorded, Resource};
 use crate::testing::Controller;
 use crate::testing::objects::*;
 
-/// Every write of a domain's life.
+/// Every write for a domain, from creation to deletion.
 async fn writes_of_a_life(api: &FakeApi) -> Vec<Recorded> {
     let first = Controller::start(api);
     first.settle().await;
@@ -23,7 +23,7 @@ async fn writes_of_a_life(api: &FakeApi) -> Vec<Recorded> {
 
 // req: CD-27
 #[tokio::test(start_paused = true)]
-async fn late_writes_change_nothing_of_the_domain_that_has_the_name_by_now() {
+async fn late_writes_do_not_change_a_new_domain_of_the_same_name() {
     let api = FakeApi::new();
     let late = writes_of_a_life(&api).await;
     let second = Controller::start(&api);
@@ -39,7 +39,7 @@ async fn late_writes_change_nothing_of_the_domain_that_has_the_name_by_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_that_is_created_late_is_collected() {
+async fn a_template_created_late_is_garbage_collected() {
     let api = FakeApi::new();
     let late = writes_of_a_life(&api).await;
     let second = Controller::start(&api);

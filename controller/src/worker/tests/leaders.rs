@@ -31,7 +31,7 @@ async fn elected(api: &FakeApi) -> (Controller, Controller) {
 
 // req: CD-25
 #[tokio::test(start_paused = true)]
-async fn only_the_leader_works_and_when_it_ends_another_takes_over_after_one_pause() {
+async fn when_the_leader_ends_another_replica_takes_over_after_one_pause() {
     let api = FakeApi::new();
     let (first, second) = elected(&api).await;
     assert_eq!(api.writes(), 3);
@@ -62,7 +62,7 @@ async fn a_leader_that_is_killed_is_replaced_after_its_lease_and_one_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_has_lost_its_lease_stops_watching_and_forgets_what_it_waited_for() {
+async fn a_replica_that_lost_its_lease_stops_watching_and_drops_its_state() {
     let api = FakeApi::new();
     api.create(mk_foreign_template("a-channel"));
     api.create(mk_domain("a"));
@@ -82,10 +82,10 @@ async fn a_replica_that_has_lost_its_lease_stops_watching_and_forgets_what_it_wa
     assert_eq!(
         controller.readiness.unmet(),
         [],
-        "of what it no longer does"
+        "for work that it no longer does"
     );
     api.heal();
-    // The other leader finishes the domain, and ends.
+    // The other leader finishes the domain and stops.
     strip_finalizers(&api, Resource::Domains, "a");
     delete_domain(&api, "a");
     api.edit(Resource::Leases, DRIVER_NAMESPACE, "lease", |lease| {
@@ -98,15 +98,15 @@ async fn a_replica_that_has_lost_its_lease_stops_watching_and_forgets_what_it_wa
     assert_eq!(
         api.open_watches(Call::WatchOtherTemplates),
         0,
-        "nobody waits for a name"
+        "no domain waits for a name"
     );
     controller.stop().await;
 }
 
 // req: CD-31
 #[tokio::test(start_paused = true)]
-async fn after_etcd_was_restored_from_a_snapshot_the_leader_begins_again_and_says_so_once() {
-    // It notices it while it renews, or after an outage in which it has lost the lease.
+async fn after_a_restore_of_etcd_the_leader_starts_over_and_reports_it_once() {
+    // It notices the restore when it renews, or after an outage in which it lost the lease.
     for outage in [Duration::ZERO, Duration::from_secs(60)] {
         let api = FakeApi::new();
         let (first, second) = elected(&api).await;

@@ -1,4 +1,4 @@
-//! What the driver-managed mode of the Go driver has left.
+//! Leftovers of the Go driver's driver-managed mode.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn mk_daemon_template(namespace: &str, domain_uid: &str) -> Value {
 
 // req: CD-16, CD-17
 #[tokio::test(start_paused = true)]
-async fn leftovers_are_named_with_the_commands_at_the_start_and_on_the_domain_and_never_touched() {
+async fn leftovers_are_reported_with_the_commands_to_remove_them_and_never_changed() {
     let logs = Logs::start();
     let api = FakeApi::new();
     let uid = uid(&api.create(mk_domain("a")));
@@ -74,7 +74,7 @@ async fn leftovers_are_named_with_the_commands_at_the_start_and_on_the_domain_an
     let resources = [Resource::Templates, Resource::DaemonSets, Resource::Nodes];
     assert_eq!(resources.map(|resource| api.all(resource)[0].clone()), left);
 
-    // The operator follows the message.
+    // The administrator follows the message.
     api.edit(Resource::Templates, DRIVER_NAMESPACE, DAEMONS, |it| {
         it["metadata"]["finalizers"] = json!([]);
     });
@@ -84,7 +84,7 @@ async fn leftovers_are_named_with_the_commands_at_the_start_and_on_the_domain_an
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_leftovers_nothing_is_said_of_them() {
+async fn without_leftovers_nothing_is_logged() {
     let logs = Logs::start();
     let api = FakeApi::new();
     let controller = Controller::start(&api);
@@ -94,7 +94,7 @@ async fn without_leftovers_nothing_is_said_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_for_daemons_in_a_namespace_of_users_makes_no_domain_driver_managed() {
+async fn a_daemon_template_in_a_user_namespace_is_not_a_leftover() {
     let api = FakeApi::new();
     let uid = uid(&api.create(mk_domain("a")));
     api.create(mk_daemon_template("elsewhere", &uid));

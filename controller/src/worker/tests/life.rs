@@ -1,4 +1,4 @@
-//! An ordinary life, and what it costs.
+//! The ordinary life cycle of a domain, and its cost.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::testing::{Controller, assert_within};
 
 // req: CD-9, CD-10, CD-28
 #[tokio::test(start_paused = true)]
-async fn a_life_is_three_writes_to_create_three_to_delete_and_no_other_request() {
+async fn a_domain_costs_three_writes_to_create_and_three_to_delete() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -48,7 +48,7 @@ async fn a_life_is_three_writes_to_create_three_to_delete_and_no_other_request()
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_hundred_domains_cost_three_writes_each_and_no_list_however_late_the_watches_are() {
+async fn two_hundred_domains_cost_three_writes_each_even_if_watches_lag() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -68,7 +68,7 @@ async fn two_hundred_domains_cost_three_writes_each_and_no_list_however_late_the
 
 // req: CD-28
 #[tokio::test(start_paused = true)]
-async fn a_restart_with_everything_in_place_writes_nothing() {
+async fn a_restart_without_changes_writes_nothing() {
     let api = FakeApi::new();
     let names = mk_names(700);
     create_domains(&api, &names);
@@ -82,7 +82,7 @@ async fn a_restart_with_everything_in_place_writes_nothing() {
         .await;
     api.after(Duration::from_secs(60)).await;
     assert_eq!(api.writes(), 0);
-    // Two pages of domains and templates, and one of claims, of DaemonSets, of nodes and of templates
+    // Two pages of domains and of templates; one of claims, DaemonSets, nodes and templates
     // without label.
     assert_eq!(api.lists(), 8);
     assert!(
@@ -94,7 +94,7 @@ async fn a_restart_with_everything_in_place_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_whose_second_page_has_expired_is_made_again_and_nothing_is_taken_for_gone() {
+async fn a_list_whose_second_page_expired_is_repeated_and_nothing_counts_as_deleted() {
     let api = FakeApi::new();
     let names = mk_names(600);
     create_domains(&api, &names);
@@ -107,7 +107,7 @@ async fn a_list_whose_second_page_has_expired_is_made_again_and_nothing_is_taken
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_while_no_controller_runs_is_made_up_for() {
+async fn changes_while_no_controller_runs_are_handled_at_start() {
     let api = FakeApi::new();
     api.create(mk_domain("kept"));
     api.create(mk_domain("deleted"));
@@ -131,7 +131,7 @@ async fn what_happens_while_no_controller_runs_is_made_up_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_that_is_created_again_under_its_name_gets_a_template_of_its_own() {
+async fn a_recreated_domain_of_the_same_name_gets_its_own_template() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     let first = uid(&api.create(mk_domain("a")));

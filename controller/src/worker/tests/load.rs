@@ -9,17 +9,17 @@ use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::objects::*;
 use crate::testing::{Controller, assert_within};
 
-/// How many domains another tenant has.
+/// Number of domains of another tenant.
 const CROWD: usize = 500;
 
 // req: CD-29
 #[tokio::test(start_paused = true)]
-async fn domains_that_keep_failing_hold_up_no_other() {
+async fn domains_that_keep_failing_delay_no_other() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
     let names = mk_names(30);
-    // More than are reconciled at the same time, each of which fails after a while.
+    // More than are reconciled at the same time; each fails after a while.
     api.break_with(Rule::always(Call::AddFinalizer, Fault::NoAnswer).in_namespace("broken"));
     for name in &names {
         api.create(in_namespace("broken", mk_domain(name)));
@@ -32,7 +32,7 @@ async fn domains_that_keep_failing_hold_up_no_other() {
     controller.stop().await;
 }
 
-/// Another tenant's, which all want one name.
+/// Creates another tenant's domains, which all want one name.
 fn create_crowd(api: &FakeApi) {
     for name in mk_names(CROWD) {
         let domain = mk_domain_that_wants("shared", &name);
@@ -40,7 +40,7 @@ fn create_crowd(api: &FakeApi) {
     }
 }
 
-/// How many of the crowd have no status yet.
+/// Number of the crowd's domains without status.
 fn unanswered(api: &FakeApi) -> usize {
     let domains = api.all(Resource::Domains);
     let waits = |it: &&Value| it["metadata"]["namespace"] == "crowd" && it["status"].is_null();
@@ -49,7 +49,7 @@ fn unanswered(api: &FakeApi) -> usize {
 
 // req: CD-29
 #[tokio::test(start_paused = true)]
-async fn hundreds_of_domains_in_one_namespace_hold_up_no_other_namespace() {
+async fn hundreds_of_domains_in_one_namespace_delay_no_other_namespace() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -77,7 +77,7 @@ async fn hundreds_of_domains_in_one_namespace_hold_up_no_other_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_with_hundreds_of_domains_in_one_namespace_holds_up_no_other_namespace() {
+async fn a_restart_with_hundreds_of_domains_in_one_namespace_delays_no_other_namespace() {
     let api = FakeApi::new();
     create_crowd(&api);
     let names = mk_names(3);
@@ -130,7 +130,7 @@ async fn metrics_follow_the_domains_and_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_waits_for_running_requests_and_not_for_a_server_that_hangs() {
+async fn a_shutdown_waits_for_running_requests_but_not_for_a_hanging_server() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -148,5 +148,5 @@ async fn a_shutdown_waits_for_running_requests_and_not_for_a_server_that_hangs()
         .await;
     let took = controller.stop().await;
     assert!(took <= Duration::from_millis(100), "{took:?}");
-    assert!(is_ready(&api, "a"), "what had begun was finished");
+    assert!(is_ready(&api, "a"), "running requests were finished");
 }

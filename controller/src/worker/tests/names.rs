@@ -1,4 +1,4 @@
-//! A template of the wanted name that is somebody else's.
+//! A template of the wanted name with another owner.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn rejected(api: &FakeApi) -> Controller {
 
 // req: CD-12
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_taken_is_reported_and_its_template_is_never_touched() {
+async fn a_taken_name_is_reported_and_its_template_left_unchanged() {
     let api = FakeApi::new();
     let controller = rejected(&api).await;
     let foreign = template(&api, "a").unwrap();
@@ -40,7 +40,7 @@ async fn a_name_that_is_taken_is_reported_and_its_template_is_never_touched() {
         message(&api, "a")
     );
     assert_eq!(api.event_reasons(), ["TemplateNameTaken"]);
-    // Afterwards, a name that is taken is only read.
+    // Afterwards, a taken name is only read.
     assert_eq!(api.count(Call::CreateTemplate), 1);
     assert_eq!(api.count(Call::WriteStatus), 1);
     assert!(
@@ -84,12 +84,12 @@ async fn a_name_that_becomes_free_while_the_fourth_watch_is_down_is_found_when_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn templates_of_other_names_and_namespaces_wake_nobody() {
+async fn templates_of_other_names_and_namespaces_wake_no_waiter() {
     let api = FakeApi::new();
     let controller = rejected(&api).await;
     api.create(in_namespace("elsewhere", mk_foreign_template("a-channel")));
     api.create(mk_foreign_template("other"));
-    // Just after a look at the name, the next one is far away.
+    // Just after a read of the name; the next one is far away.
     api.after(Duration::from_secs(300)).await;
     let looks = api.count(Call::GetTemplate) + 1;
     api.until("a look", |api| api.count(Call::GetTemplate) == looks)
@@ -102,7 +102,7 @@ async fn templates_of_other_names_and_namespaces_wake_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_those_that_wait_write_nothing() {
+async fn after_a_restart_waiting_domains_write_nothing() {
     let api = FakeApi::new();
     rejected(&api).await.stop().await;
     api.forget_requests();
@@ -115,7 +115,7 @@ async fn after_a_restart_those_that_wait_write_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_that_is_deleted_while_it_waits_for_a_name_goes_and_leaves_the_template() {
+async fn deleting_a_domain_that_waits_for_a_name_leaves_the_template() {
     let api = FakeApi::new();
     let controller = rejected(&api).await;
     delete_domain(&api, "a");
@@ -144,7 +144,7 @@ async fn an_invalid_name_is_reported_without_a_request_for_it() {
     controller.stop().await;
 }
 
-/// By two updates, which the CRD allows: the spec is taken away, then there is another one.
+/// Replaces the spec with two updates, which the CRD allows: one removes it, one adds another.
 pub(super) fn replace_spec(api: &FakeApi, domain: &str, template: &str) {
     let edit = |change: &dyn Fn(&mut Value)| api.edit(Resource::Domains, TEAM, domain, change);
     let spec = api.get(Resource::Domains, TEAM, domain).unwrap()["spec"].clone();
@@ -156,7 +156,7 @@ pub(super) fn replace_spec(api: &FakeApi, domain: &str, template: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_domains_that_swap_the_names_of_their_templates_get_them_and_a_third_the_free_one() {
+async fn two_domains_can_swap_template_names_and_a_third_gets_the_free_one() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     let names = ["a", "b"];

@@ -13,7 +13,7 @@ use crate::worker::claim_cliques::{LONGEST_BURST, RETRY};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Longer than anything that is put off, but for a list that has failed.
+/// Longer than any delay, except after a failed list.
 const LONG: Duration = LONGEST_BURST.saturating_mul(2);
 
 /// A domain that is Ready with this many nodes.
@@ -23,8 +23,8 @@ fn mk_domain_of(name: &str, num_nodes: usize) -> Value {
     domain
 }
 
-/// A cluster of this many nodes of one clique, a controller, and domains of these names that want this many
-/// nodes and have their templates. Returns their UIDs, too.
+/// A cluster with this many nodes of one clique, a controller, and admitted domains of these names that want this many
+/// nodes. Returns their UIDs, too.
 async fn fixture<const N: usize>(
     nodes: usize,
     domains: [(&str, usize); N],
@@ -60,7 +60,7 @@ fn nodes_ready(api: &FakeApi, name: &str) -> Value {
 
 // req: MODE-21, MODE-22
 #[tokio::test(start_paused = true)]
-async fn a_domain_is_admitted_at_once_and_ready_when_as_many_nodes_as_it_wants_have_its_claims() {
+async fn a_domain_is_admitted_at_once_and_ready_when_num_nodes_have_its_claims() {
     let (api, controller, [a]) = fixture(2, [("a", 2)]).await;
     assert!(!is_ready(&api, "a"));
     assert!(template(&api, "a").is_some(), "pods can start");
@@ -81,7 +81,7 @@ async fn a_domain_is_admitted_at_once_and_ready_when_as_many_nodes_as_it_wants_h
     ];
     assert_eq!(nodes_of(&api, "a"), both);
     assert_eq!(nodes_ready(&api, "a")["status"], "True");
-    // It was admitted once, and told once.
+    // It was admitted and reported once.
     let events = api.all(Resource::Events).into_iter();
     assert_eq!(events.filter(|it| it["reason"] == "Admitted").count(), 1);
     controller.stop().await;
@@ -100,7 +100,7 @@ async fn a_burst_of_eighteen_claims_costs_one_list_and_one_write() {
     api.after(LONG).await;
     assert_eq!(nodes_of(&api, "a").len(), 18);
     assert_eq!(api.calls(), [Call::ListClaimsOfDomain, Call::WriteStatus]);
-    // What the nodes report of them is not urgent.
+    // The nodes' reports about them are not urgent.
     for number in 1..=18 {
         report(&api, &format!("claim-{number}"), &a, CLIQUE);
         api.after(SECOND * 2).await;
@@ -117,7 +117,7 @@ async fn a_burst_of_eighteen_claims_costs_one_list_and_one_write() {
 
 // req: MODE-23
 #[tokio::test(start_paused = true)]
-async fn a_daemon_that_is_ready_no_more_concerns_the_domains_of_its_node_and_costs_no_list() {
+async fn a_daemon_that_becomes_unready_affects_only_the_domains_of_its_node() {
     let domains = [("a", 1), ("b", 0), ("c", 0), ("idle", 0)];
     let (api, controller, [a, b, c, _]) = fixture(2, domains).await;
     for (claim, uid, node) in [
@@ -156,7 +156,7 @@ async fn a_daemon_that_is_ready_no_more_concerns_the_domains_of_its_node_and_cos
 
 // req: DM-8
 #[tokio::test(start_paused = true)]
-async fn a_domain_whose_clique_the_api_server_refuses_says_so_until_it_does_not() {
+async fn a_refused_clique_is_reported_by_its_domains_until_it_is_accepted() {
     let (api, controller, [a]) = fixture(1, [("a", 0)]).await;
     create_allocated(&api, "a1", &a, "n1");
     api.until("known", |api| nodes_of(api, "a").len() == 1)
@@ -183,7 +183,7 @@ async fn a_domain_whose_clique_the_api_server_refuses_says_so_until_it_does_not(
 
 // req: MODE-23, DM-8
 #[tokio::test(start_paused = true)]
-async fn a_daemon_that_is_not_ready_counts_although_its_clique_cannot_be_written() {
+async fn an_unready_daemon_counts_even_if_its_clique_cannot_be_written() {
     let (api, controller, [a]) = fixture(1, [("a", 0)]).await;
     create_allocated(&api, "a1", &a, "n1");
     api.until("ready", |api| {
@@ -202,7 +202,7 @@ async fn a_daemon_that_is_not_ready_counts_although_its_clique_cannot_be_written
 
 // req: MODE-21
 #[tokio::test(start_paused = true)]
-async fn a_node_without_a_clique_has_the_address_of_its_daemon_and_is_as_ready_as_that() {
+async fn a_node_without_a_clique_has_the_address_and_readiness_of_its_daemon() {
     let (api, controller, [a]) = fixture(1, [("a", 0)]).await;
     create_node(&api, "n7", None);
     create_allocated(&api, "one", &a, "n7");
@@ -228,7 +228,7 @@ async fn a_node_without_a_clique_has_the_address_of_its_daemon_and_is_as_ready_a
 
 // req: MODE-21
 #[tokio::test(start_paused = true)]
-async fn nodes_whose_claims_are_gone_or_allocated_no_more_go_and_the_last_one_without_a_list() {
+async fn nodes_without_allocated_claims_are_removed_the_last_one_without_a_list() {
     let (api, controller, [a]) = fixture(3, [("a", 0)]).await;
     for number in 1..=3 {
         create_allocated(&api, &format!("c{number}"), &a, &format!("n{number}"));
@@ -256,7 +256,7 @@ async fn nodes_whose_claims_are_gone_or_allocated_no_more_go_and_the_last_one_wi
     controller.stop().await;
 }
 
-/// Deletes a claim, as the pod's end does.
+/// Deletes a claim, as the end of its pod does.
 fn strip_claim(api: &FakeApi, claim: &str) {
     api.delete(Resource::Claims, TEAM, claim);
     strip_finalizers(api, Resource::Claims, claim);
@@ -264,7 +264,7 @@ fn strip_claim(api: &FakeApi, claim: &str) {
 
 // req: MODE-24
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_starts_writes_no_status_and_corrects_what_has_changed_meanwhile() {
+async fn a_new_controller_corrects_only_what_has_changed_meanwhile() {
     let (api, controller, [a, b]) = fixture(2, [("a", 1), ("b", 0)]).await;
     create_allocated(&api, "of-a", &a, "n1");
     create_allocated(&api, "of-b", &b, "n2");
@@ -292,7 +292,7 @@ async fn a_controller_that_starts_writes_no_status_and_corrects_what_has_changed
 
 // req: MODE-21
 #[tokio::test(start_paused = true)]
-async fn the_last_claim_takes_the_nodes_along_also_before_the_claims_were_listed() {
+async fn the_last_claim_removes_the_nodes_even_before_the_claims_are_listed() {
     let (api, controller, [a]) = fixture(1, [("a", 0)]).await;
     create_allocated(&api, "one", &a, "n1");
     api.until("one", |api| nodes_of(api, "a").len() == 1).await;
@@ -311,7 +311,7 @@ async fn the_last_claim_takes_the_nodes_along_also_before_the_claims_were_listed
 
 // req: MODE-24
 #[tokio::test(start_paused = true)]
-async fn while_the_daemons_are_not_known_the_nodes_stay_as_the_status_says() {
+async fn while_the_daemons_are_unknown_the_reported_nodes_stay() {
     for unknown in [Call::ListDaemonPods, Call::ListCliques, Call::ListSlices] {
         let (api, controller, [a]) = fixture(1, [("a", 1)]).await;
         create_allocated(&api, "one", &a, "n1");
@@ -335,8 +335,7 @@ async fn while_the_daemons_are_not_known_the_nodes_stay_as_the_status_says() {
 
 // req: MODE-21
 #[tokio::test(start_paused = true)]
-async fn nodes_that_the_go_driver_has_left_in_the_status_are_removed_and_those_of_claims_become_ours()
- {
+async fn stale_nodes_of_the_go_driver_are_removed_from_the_status() {
     let (api, controller, [a]) = fixture(2, [("a", 0)]).await;
     create_allocated(&api, "one", &a, "n1");
     api.until("one", |api| nodes_of(api, "a").len() == 1).await;
@@ -358,7 +357,7 @@ async fn nodes_that_the_go_driver_has_left_in_the_status_are_removed_and_those_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_and_a_write_that_is_lost_are_made_again() {
+async fn a_failed_list_and_a_lost_write_are_retried() {
     for call in [Call::ListClaimsOfDomain, Call::WriteStatus] {
         for fault in [Fault::RequestLost, Fault::AnswerLost, Fault::Unavailable] {
             let (api, controller, [a]) = fixture(1, [("a", 1)]).await;
@@ -374,13 +373,13 @@ async fn a_list_that_fails_and_a_write_that_is_lost_are_made_again() {
 
 // req: CHANNEL-20
 #[tokio::test(start_paused = true)]
-async fn a_domain_whose_pods_are_in_two_cliques_is_told_with_a_channel_of_its_own_too() {
+async fn a_domain_with_a_channel_is_also_reported_if_its_pods_are_in_two_cliques() {
     let (api, controller, [a]) = fixture(2, [("a", 0)]).await;
     for (claim, node, clique) in [("one", "n1", "x.1"), ("two", "n2", "x.2")] {
         create_allocated(&api, claim, &a, node);
         report(&api, claim, &a, clique);
     }
-    api.until("told", |api| api.event_note("CliquesSplit").is_some())
+    api.until("reported", |api| api.event_note("CliquesSplit").is_some())
         .await;
     let note = api.event_note("CliquesSplit").unwrap();
     assert!(note.contains("x.1, x.2"), "{note}");
@@ -390,7 +389,7 @@ async fn a_domain_whose_pods_are_in_two_cliques_is_told_with_a_channel_of_its_ow
 
 // req: CD-8
 #[tokio::test(start_paused = true)]
-async fn in_the_host_managed_mode_claims_cost_no_list_and_nobodys_nodes_are_touched() {
+async fn in_host_managed_mode_claims_cost_no_list_and_reported_nodes_stay() {
     let api = FakeApi::new();
     create_nodes(&api, 2);
     let controller = Controller::start(&api);

@@ -1,4 +1,4 @@
-//! Templates that are left without their domain, and copies.
+//! Templates without their domain, and copies.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::testing::objects::*;
 
 // req: CD-22
 #[tokio::test(start_paused = true)]
-async fn a_template_whose_domain_lost_its_finalizer_and_went_goes_too_after_a_look_up() {
+async fn a_template_whose_domain_was_deleted_without_finalizer_is_deleted_after_a_lookup() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
@@ -32,7 +32,7 @@ async fn a_template_whose_domain_lost_its_finalizer_and_went_goes_too_after_a_lo
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_is_stripped_from_a_domain_that_lives_comes_back() {
+async fn a_finalizer_removed_from_a_live_domain_is_restored() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
@@ -57,7 +57,7 @@ async fn a_restored_domain_with_a_new_uid_replaces_the_template_of_the_old_one()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orphan_that_hangs_in_its_deletion_is_released() {
+async fn an_orphan_stuck_in_deletion_is_released() {
     let api = FakeApi::new();
     api.create(mk_template_of_go("a-channel", "gone"));
     api.delete(Resource::Templates, TEAM, "a-channel");
@@ -68,11 +68,11 @@ async fn an_orphan_that_hangs_in_its_deletion_is_released() {
 
 // req: CD-22
 #[tokio::test(start_paused = true)]
-async fn a_template_is_kept_while_the_api_server_has_its_domain_though_the_watch_does_not() {
+async fn a_template_is_kept_if_the_api_server_has_its_domain_but_the_watch_does_not() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
-    // The watch of domains falls silent with the first one.
+    // The watch of domains hangs with the first one.
     api.break_with(Rule::once(Call::WatchDomains, Fault::StreamHangs));
     api.expire_watches();
     api.until("watched again", |api| {
@@ -90,7 +90,7 @@ async fn a_template_is_kept_while_the_api_server_has_its_domain_though_the_watch
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_on_a_template_of_somebody_elses_make_it_nobody_elses() {
+async fn a_foreign_template_with_our_labels_is_left_alone() {
     let api = FakeApi::new();
     let mut foreign = mk_foreign_template("mine");
     foreign["metadata"]["labels"] = json!({ DOMAIN_LABEL: "made-up" });
@@ -104,7 +104,7 @@ async fn labels_on_a_template_of_somebody_elses_make_it_nobody_elses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn copies_in_another_namespace_hold_up_nobody_and_are_released_when_they_are_deleted() {
+async fn copies_in_another_namespace_delay_nothing_and_are_released_when_deleted() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     let uid = uid(&api.create(mk_domain("a")));
@@ -140,7 +140,7 @@ async fn a_copy_in_another_namespace_outlives_the_domain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_a_policy_keeps_is_named_by_an_event_of_its_own_and_holds_up_no_other() {
+async fn an_orphan_kept_by_a_policy_gets_an_event_and_delays_no_other() {
     let api = FakeApi::new();
     let refused = Fault::Forbidden("denied by policy");
     api.break_with(Rule::always(Call::DeleteTemplate, refused).in_namespace("first"));

@@ -1,4 +1,4 @@
-//! An API server that is away.
+//! An unavailable API server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn of_domains(request: &Recorded) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_costs_few_requests_and_everything_goes_on_after_it_but_not_in_step() {
+async fn an_outage_costs_few_requests_and_domains_resume_out_of_step() {
     let api = FakeApi::new();
     api.set_latency(Duration::from_millis(10));
     let controller = Controller::start(&api);
@@ -69,7 +69,7 @@ async fn an_outage_costs_few_requests_and_everything_goes_on_after_it_but_not_in
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_that_are_over_do_not_make_the_next_one_wait_longer() {
+async fn past_failures_do_not_lengthen_the_next_back_off() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.break_with(Rule::once(Call::WriteStatus, Fault::InternalError).times(8));

@@ -1,4 +1,4 @@
-//! Templates that the API server does not let us create.
+//! Templates that the API server rejects.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn pauses(api: &FakeApi) -> Vec<f64> {
 
 // req: CD-14
 #[tokio::test(start_paused = true)]
-async fn a_quota_is_reported_in_the_servers_words_and_tried_again_less_and_less_often() {
+async fn a_quota_is_reported_with_the_servers_message_and_retried_with_back_off() {
     let api = FakeApi::new();
     api.break_with(Rule::always(Call::CreateTemplate, Fault::Forbidden(QUOTA)));
     let controller = Controller::start(&api);
@@ -31,7 +31,7 @@ async fn a_quota_is_reported_in_the_servers_words_and_tried_again_less_and_less_
     api.after(Duration::from_secs(600)).await;
     let note = api.event_note("TemplateRefused").unwrap();
     assert!(note.contains(QUOTA), "{note}");
-    assert_eq!(api.count(Call::WriteStatus), 1, "it says so already");
+    assert_eq!(api.count(Call::WriteStatus), 1, "already reported");
 
     let pauses = pauses(&api);
     let expected = [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0];
@@ -61,7 +61,7 @@ async fn a_quota_that_is_raised_lets_the_domain_become_ready_within_the_longest_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_webhook_that_is_down_is_reported_only_if_it_stays_down() {
+async fn an_unavailable_webhook_is_reported_only_if_it_stays_unavailable() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.break_with(Rule::once(Call::CreateTemplate, Fault::InternalError).times(2));
@@ -94,7 +94,7 @@ async fn a_domain_that_is_refused_can_be_deleted_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_namespace_that_is_going_away_nothing_is_reported_and_the_domain_goes_with_it() {
+async fn in_a_terminating_namespace_nothing_is_reported() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));

@@ -1,4 +1,4 @@
-//! Templates that are not what they should be.
+//! Templates that differ from the desired ones.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::testing::objects::*;
 
 // req: CD-11
 #[tokio::test(start_paused = true)]
-async fn a_template_that_asks_for_something_else_is_replaced_and_an_event_says_so() {
+async fn a_template_that_differs_is_replaced_and_reported() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -38,7 +38,7 @@ async fn a_template_that_asks_for_something_else_is_replaced_and_an_event_says_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_older_server_leaves_out_is_not_fought_for() {
+async fn fields_dropped_by_an_older_server_are_not_repaired() {
     let api = FakeApi::new();
     api.change_when_stored(Resource::Templates, |template| {
         template["spec"]["spec"]["devices"]["config"][0]["requests"] = json!([]);
@@ -58,7 +58,7 @@ async fn what_an_older_server_leaves_out_is_not_fought_for() {
     controller.stop().await;
 }
 
-/// What somebody does to the labels of a template.
+/// Changes another client makes to the labels of a template.
 const TAMPERINGS: [fn(&mut Value); 4] = [
     |labels| *labels = Value::Null,
     |labels| *labels = json!({}),
@@ -90,7 +90,7 @@ async fn a_template_whose_label_is_removed_or_changed_gets_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_does_one_that_lost_it_while_no_controller_ran_and_its_domain_went() {
+async fn a_label_lost_while_no_controller_ran_is_restored_for_a_deleted_domain() {
     for tamper in TAMPERINGS {
         let api = FakeApi::new();
         let controller = Controller::start(&api);
@@ -110,7 +110,7 @@ async fn so_does_one_that_lost_it_while_no_controller_ran_and_its_domain_went() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_lost_it_while_no_controller_ran_is_not_made_again_even_if_others_hold_it() {
+async fn a_label_lost_while_no_controller_ran_is_restored_for_a_held_template() {
     for tamper in TAMPERINGS {
         let api = FakeApi::new();
         let controller = Controller::start(&api);
@@ -134,7 +134,7 @@ async fn one_that_lost_it_while_no_controller_ran_is_not_made_again_even_if_othe
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restoration_that_a_policy_reverts_is_tried_again() {
+async fn a_label_restoration_reverted_by_a_policy_is_retried() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     let domain = uid(&api.create(mk_domain("a")));
@@ -157,7 +157,7 @@ async fn a_restoration_that_a_policy_reverts_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_label_cannot_be_restored_the_template_is_replaced() {
+async fn a_template_whose_label_cannot_be_restored_is_replaced() {
     let api = FakeApi::new();
     api.break_with(Rule::always(Call::RestoreLabel, Fault::Forbidden("denied")));
     let controller = Controller::start(&api);
@@ -174,7 +174,7 @@ async fn where_the_label_cannot_be_restored_the_template_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_of_others_without_label_is_left_alone_whatever_its_finalizer() {
+async fn a_foreign_template_without_label_is_left_alone_even_with_our_finalizer() {
     let api = FakeApi::new();
     let mut foreign = mk_foreign_template("foreign");
     foreign["metadata"]["finalizers"] = json!([FINALIZER]);
@@ -190,7 +190,7 @@ async fn a_template_of_others_without_label_is_left_alone_whatever_its_finalizer
 
 // req: CD-11
 #[tokio::test(start_paused = true)]
-async fn a_template_that_somebody_deletes_is_created_again() {
+async fn a_deleted_template_is_created_again() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
@@ -203,7 +203,7 @@ async fn a_template_that_somebody_deletes_is_created_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_template_that_others_hold_is_named_until_there_can_be_a_new_one() {
+async fn a_deleted_template_held_by_other_finalizers_is_reported_until_it_is_gone() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
@@ -232,8 +232,8 @@ async fn a_template_of_the_go_driver_is_taken_over_as_it_is() {
     controller.stop().await;
 }
 
-/// What policies and webhooks make of our templates: of another class, without labels, with those of another domain,
-/// without labels and altered, so that nothing tells whose they are.
+/// Changes that policies and webhooks make to our templates: another class, no labels, labels of another domain,
+/// no labels and other content, so that nothing identifies the owner.
 const CHANGES: [fn(&mut Value); 4] = [
     |template| {
         let request = &mut template["spec"]["spec"]["devices"]["requests"][0];
@@ -248,7 +248,7 @@ const CHANGES: [fn(&mut Value); 4] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_changes_every_template_is_named_and_not_fought_and_leaves_none() {
+async fn a_policy_that_changes_every_template_is_reported_and_leaves_no_template() {
     for change in CHANGES {
         let api = FakeApi::new();
         api.change_when_stored(Resource::Templates, change);
@@ -258,10 +258,10 @@ async fn a_policy_that_changes_every_template_is_named_and_not_fought_and_leaves
             .await;
         api.forget_requests();
         api.after(Duration::from_secs(3_600)).await;
-        assert_eq!(api.count(Call::WriteStatus), 0, "it says so already");
+        assert_eq!(api.count(Call::WriteStatus), 0, "already reported");
         let attempts = api.count(Call::CreateTemplate);
         assert!((50..80).contains(&attempts), "{attempts}");
-        // Create, delete, release; the UID in a false label may release it, too.
+        // Create, delete, release; the domain of a false label may release it, too.
         assert!(api.writes() <= 4 * attempts, "{:?}", api.calls());
         assert!(template(&api, "a").is_none());
         api.change_when_stored(Resource::Templates, |_| {});
@@ -271,7 +271,7 @@ async fn a_policy_that_changes_every_template_is_named_and_not_fought_and_leaves
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_no_template_can_be_created_an_altered_one_stays_and_the_reason_is_named() {
+async fn an_altered_template_stays_while_no_new_one_can_be_created() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));

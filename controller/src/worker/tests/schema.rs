@@ -1,4 +1,4 @@
-//! A CRD that lacks fields of the status, as that of the Go driver's chart does.
+//! A CRD that lacks status fields, as that of the Go driver's chart does.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::testing::{Controller, assert_within};
 
 // req: CD-3
 #[tokio::test(start_paused = true)]
-async fn with_an_older_crd_domains_become_ready_without_conditions_which_is_said_once() {
+async fn with_an_older_crd_domains_become_ready_without_conditions_and_it_is_logged_once() {
     let logs = Logs::start();
     let api = FakeApi::new();
     api.set_older_crd(true);
@@ -24,7 +24,7 @@ async fn with_an_older_crd_domains_become_ready_without_conditions_which_is_said
         3,
         "one for each field that is missing"
     );
-    assert_eq!(logs.with("is an older one").len(), 1);
+    assert_eq!(logs.with("on the API server is older").len(), 1);
 
     api.forget_requests();
     let names = mk_names(20);
@@ -32,7 +32,7 @@ async fn with_an_older_crd_domains_become_ready_without_conditions_which_is_said
     api.until("ready", |api| are_ready(api, &names)).await;
     assert_eq!(api.count(Call::WriteStatus), 20);
     api.after(Duration::from_secs(300)).await;
-    assert_eq!(logs.with("is an older one").len(), 1);
+    assert_eq!(logs.with("on the API server is older").len(), 1);
     assert_eq!(
         api.count(Call::WriteStatus),
         20,
@@ -62,10 +62,6 @@ async fn once_the_crd_is_replaced_every_domain_gets_its_condition_within_half_a_
     api.after(Duration::from_secs(100)).await;
     api.forget_requests();
     api.after(Duration::from_secs(100)).await;
-    assert_eq!(
-        api.count(Call::TryStatus),
-        0,
-        "it is not asked for any more"
-    );
+    assert_eq!(api.count(Call::TryStatus), 0, "it is not probed any more");
     controller.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The Go driver's controller, which runs beside ours by mistake.
+//! The Go driver's controller, running beside ours by mistake.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::testing::Controller;
 use crate::testing::objects::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_second_controller_that_writes_is_named_and_what_we_write_is_not_taken_for_it() {
+async fn a_second_controller_is_reported_and_our_own_writes_are_not() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -26,7 +26,7 @@ async fn a_second_controller_that_writes_is_named_and_what_we_write_is_not_taken
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_go_driver_wrote_before_our_start_is_history() {
+async fn writes_of_the_go_driver_before_our_start_are_not_reported() {
     let api = FakeApi::new();
     api.create(mk_domain("a"));
     api.edit_as(Resource::Domains, TEAM, "a", CONTROLLER_NAME, |domain| {

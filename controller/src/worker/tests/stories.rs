@@ -1,5 +1,5 @@
-//! What can happen to a ComputeDomain until it is gone. Together they make the controller make every
-//! call that it knows.
+//! Scenarios of a ComputeDomain until its deletion. Together they cover every call of the
+//! controller.
 
 use compute_domain_api::names::{DOMAIN_LABEL, NO_CLIQUE_TAINT};
 use serde_json::json;
@@ -12,31 +12,31 @@ use crate::testing::objects::*;
 pub(super) enum Story {
     /// Created, used and deleted.
     Plain,
-    /// The same, by one of several replicas.
+    /// The same, with several replicas.
     Elected,
-    /// The name of its template is somebody else's first.
+    /// The name of its template is taken at first.
     NameTaken,
-    /// Somebody has put another template in the place of its own.
+    /// Another client has replaced its template.
     TemplateAltered,
-    /// Its template has lost its label when it is deleted.
+    /// Its template has lost its label when the domain is deleted.
     LabelLost,
     /// The label of its template is changed while it is ready.
     LabelChanged,
-    /// Its CRD is an older one first.
+    /// The CRD is older at first.
     OlderCrd,
-    /// Its finalizer is removed by hand while no controller runs, so that its template is left.
+    /// Its finalizer is removed manually while no controller runs, so that its template is left.
     FinalizerStripped,
-    /// The same with a template of the Go driver's controller, which does not say whose it is.
+    /// The same with a template of the Go driver's controller, which does not name its domain.
     FinalizerStrippedOfGo,
-    /// A claim of it waits, in a cluster in which a node without a clique has a taint.
+    /// Its claim waits, in a cluster with a tainted node without a clique.
     ClaimWaits,
-    /// It and another one have claims in one clique.
+    /// It shares a clique with another domain.
     CliqueShared,
 }
 
 impl Story {
-    /// Tells the story of the domain `a`, from before the controller starts until nothing is left.
-    pub(super) async fn tell(self, api: &FakeApi) {
+    /// Plays the scenario of the domain `a`, from before the controller starts until nothing is left.
+    pub(super) async fn play(self, api: &FakeApi) {
         self.begin(api);
         let mut controller = match self {
             Self::Elected => Controller::start_candidate(api, "me"),
@@ -62,7 +62,7 @@ impl Story {
         controller.stop().await;
     }
 
-    /// What there is before the controller starts.
+    /// Creates the objects that exist before the controller starts.
     fn begin(self, api: &FakeApi) {
         match self {
             Self::NameTaken => drop(api.create(mk_foreign_template("a-channel"))),
@@ -75,7 +75,7 @@ impl Story {
         }
     }
 
-    /// What happens until the domain is ready.
+    /// Continues until the domain is ready.
     async fn go_on(self, api: &FakeApi) {
         if self == Self::NameTaken {
             api.until("rejected", |api| reason(api, "a") == "TemplateNameTaken")
@@ -84,7 +84,7 @@ impl Story {
         }
     }
 
-    /// What happens to a domain that is ready.
+    /// Changes the ready domain.
     async fn change(self, api: &FakeApi, uid: &str) {
         match self {
             Self::TemplateAltered => {
@@ -97,7 +97,7 @@ impl Story {
                     .await;
             }
             Self::LabelLost => {
-                // So that the deletion is what the controller sees first.
+                // So that the controller sees the deletion first.
                 delete_domain(api, "a");
                 strip_labels(api, "a");
             }
@@ -117,7 +117,8 @@ impl Story {
             }
             Self::ClaimWaits => {
                 api.create(mk_claim("waits", uid));
-                api.until("told", |api| reported(api, "a").is_some()).await;
+                api.until("reported", |api| reported(api, "a").is_some())
+                    .await;
                 allocate(api, "waits");
                 api.until("no longer", |api| reported(api, "a").is_none())
                     .await;
@@ -126,7 +127,7 @@ impl Story {
                 let other = crate::testing::objects::uid(&api.create(mk_domain("b")));
                 create_prepared(api, "first", uid, "x");
                 create_prepared(api, "second", &other, "x");
-                api.until("told", |api| api.event_note("CliqueShared").is_some())
+                api.until("reported", |api| api.event_note("CliqueShared").is_some())
                     .await;
                 delete_domain(api, "b");
             }

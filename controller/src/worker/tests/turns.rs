@@ -1,4 +1,4 @@
-//! Several that wait for the name of one template: who gets it, and when.
+//! Several domains that wait for one template name: which one gets it, and when.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::objects::*;
 use crate::testing::{Controller, assert_within};
 
-/// Less than any of them waits before it looks at the name by itself.
+/// Less than the interval at which each of them reads the name.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
-/// These wait for the name `shared`, in this order.
+/// Makes these domains wait for the name `shared`, in this order.
 async fn waiting(api: &FakeApi, names: &[impl AsRef<str>]) -> Controller {
     api.create(mk_foreign_template("shared"));
     let controller = Controller::start(api);
@@ -27,13 +27,13 @@ async fn waiting(api: &FakeApi, names: &[impl AsRef<str>]) -> Controller {
         api.open_watches(Call::WatchOtherTemplates) == 1
     })
     .await;
-    // By now, each looks at the name once a minute.
+    // By now, each reads the name once a minute.
     api.after(Duration::from_secs(300)).await;
     api.forget_requests();
     controller
 }
 
-/// Somebody deletes the template. Returns when.
+/// Deletes the template. Returns the time.
 fn free_the_name(api: &FakeApi) -> Instant {
     api.delete(Resource::Templates, TEAM, "shared");
     Instant::now()
@@ -47,7 +47,7 @@ fn assert_only_ready(api: &FakeApi, names: &[impl AsRef<str>], ready: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_fifty_wait_for_goes_to_the_first_at_once_and_the_others_make_no_requests() {
+async fn a_free_name_goes_to_the_first_of_fifty_waiters_without_requests_of_the_others() {
     let api = FakeApi::new();
     let names = mk_names(50);
     let controller = waiting(&api, &names).await;
@@ -56,14 +56,14 @@ async fn a_name_that_fifty_wait_for_goes_to_the_first_at_once_and_the_others_mak
     assert_within(AT_ONCE, freed);
     api.after(AT_ONCE).await;
     assert_only_ready(&api, &names, "d0");
-    // Three of the first, and perhaps those of one whose minute ends now.
+    // Three of the first, and perhaps those of a domain whose minute ends now.
     let calls = api.calls();
     assert!(calls.len() <= 10, "{calls:?}");
     controller.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_that_has_the_name_leaves_it_to_the_one_that_has_waited_longest() {
+async fn a_released_name_goes_to_the_longest_waiter() {
     let api = FakeApi::new();
     let names = mk_names(6);
     let controller = waiting(&api, &names).await;
@@ -79,7 +79,7 @@ async fn each_that_has_the_name_leaves_it_to_the_one_that_has_waited_longest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_that_is_deleted_when_the_name_becomes_free_leaves_it_to_the_second_at_once() {
+async fn a_name_whose_first_waiter_is_deleted_goes_to_the_second_at_once() {
     let api = FakeApi::new();
     let names = ["a", "b", "c"];
     let controller = waiting(&api, &names).await;
@@ -93,7 +93,7 @@ async fn the_first_that_is_deleted_when_the_name_becomes_free_leaves_it_to_the_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_that_wants_another_name_meanwhile_leaves_this_one_to_the_second_at_once() {
+async fn a_name_that_its_first_waiter_no_longer_wants_goes_to_the_second_at_once() {
     let api = FakeApi::new();
     let controller = waiting(&api, &["a", "b"]).await;
     let freed = free_the_name(&api);
@@ -104,7 +104,7 @@ async fn the_first_that_wants_another_name_meanwhile_leaves_this_one_to_the_seco
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_whose_creation_is_refused_or_fails_leave_the_name_to_the_next_at_once() {
+async fn a_waiter_whose_creation_fails_passes_the_name_on_at_once() {
     let refused = Fault::Forbidden("exceeded quota");
     for fault in [refused, Fault::InternalError, Fault::RequestLost] {
         let api = FakeApi::new();
@@ -120,13 +120,13 @@ async fn those_whose_creation_is_refused_or_fails_leave_the_name_to_the_next_at_
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_pauses_after_a_failure_does_not_hold_up_the_next() {
+async fn a_waiter_in_back_off_does_not_delay_the_next() {
     let api = FakeApi::new();
     let controller = waiting(&api, &["a", "b", "c"]).await;
     api.break_with(Rule::once(Call::CreateTemplate, Fault::InternalError));
     free_the_name(&api);
     api.until("ready", |api| is_ready(api, "b")).await;
-    // The first pauses, and has still waited longest.
+    // The first is in back-off, and has still waited longest.
     delete_domain(&api, "b");
     let freed = Instant::now();
     api.until("ready", |api| is_ready(api, "c")).await;
@@ -136,7 +136,7 @@ async fn one_that_pauses_after_a_failure_does_not_hold_up_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_somebody_else_takes_first_goes_to_the_one_that_has_waited_longest_later() {
+async fn a_name_taken_by_another_client_goes_to_the_longest_waiter_later() {
     let api = FakeApi::new();
     let names = ["a", "b"];
     let controller = waiting(&api, &names).await;
@@ -158,7 +158,7 @@ async fn a_name_that_becomes_free_while_the_watch_of_templates_is_down_is_found_
     let controller = waiting(&api, &names).await;
     free_the_name(&api);
     api.until("ready", |api| is_ready(api, "a")).await;
-    // By now, the other one looks at the name once a minute, and the other watches are up.
+    // By now, the other one reads the name once a minute, and the other watches are up.
     api.after(Duration::from_secs(120)).await;
     let away = Rule::once(Call::ListTemplates, Fault::Unavailable).times(3);
     api.break_with(away);

@@ -1,4 +1,4 @@
-//! Claims that wait while nodes without a clique have a taint.
+//! Waiting claims while nodes without a clique are tainted.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::waiting::LONG;
 const SECOND: Duration = Duration::from_secs(1);
 const NOT_LONG: Duration = LONG.saturating_sub(SECOND);
 
-/// A cluster of three nodes, two of them without a clique, and a domain that is ready.
+/// A cluster of three nodes, two of them without a clique, and a ready domain.
 async fn fixture(start: impl FnOnce(&FakeApi) -> Controller) -> (FakeApi, Controller, String) {
     let api = FakeApi::new();
     for (node, taints) in [
@@ -35,7 +35,7 @@ async fn fixture(start: impl FnOnce(&FakeApi) -> Controller) -> (FakeApi, Contro
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_whose_claim_waits_is_told_once_how_many_nodes_have_no_clique() {
+async fn a_waiting_claim_is_reported_once_with_the_number_of_nodes_without_clique() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     for number in 0..50 {
         api.create(mk_claim(&format!("pod-{number}"), &uid));
@@ -43,7 +43,8 @@ async fn a_domain_whose_claim_waits_is_told_once_how_many_nodes_have_no_clique()
     api.forget_requests();
     api.after(NOT_LONG).await;
     assert_eq!(api.calls(), [], "not before it has waited long");
-    api.until("told", |api| reported(api, "a").is_some()).await;
+    api.until("reported", |api| reported(api, "a").is_some())
+        .await;
     let condition = reported(&api, "a").unwrap();
     let message = "a ResourceClaim waits to be allocated; nodes without an NVLink clique: 2 of 3 that publish IMEX channels; no pod of this ComputeDomain is placed on these (taint compute-domain.nvidia.com/no-clique)";
     assert_eq!(condition["message"], message);
@@ -53,7 +54,7 @@ async fn a_domain_whose_claim_waits_is_told_once_how_many_nodes_have_no_clique()
     })
     .await;
 
-    // Nothing is written again, whatever becomes of nodes and of other claims.
+    // Nothing is written again, whatever happens to nodes and other claims.
     api.delete(Resource::Slices, "", "node1-slice");
     api.create(mk_claim("later", &uid));
     allocate(&api, "pod-0");
@@ -64,12 +65,13 @@ async fn a_domain_whose_claim_waits_is_told_once_how_many_nodes_have_no_clique()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_it_was_told_goes_when_no_claim_waits_any_more() {
+async fn the_report_is_removed_when_no_claim_waits() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     for claim in ["one", "two"] {
         api.create(mk_claim(claim, &uid));
     }
-    api.until("told", |api| reported(api, "a").is_some()).await;
+    api.until("reported", |api| reported(api, "a").is_some())
+        .await;
     allocate(&api, "one");
     api.after(SECOND).await;
     assert!(reported(&api, "a").is_some(), "the other one waits");
@@ -103,9 +105,10 @@ async fn claims_of_others_with_the_label_of_the_domain_do_not_count() {
     api.create(mk_claim("of-nobody", "another-uid"));
     api.after(LONG * 3).await;
     assert_eq!(api.calls(), []);
-    // Nor do they keep alive what the domain is told about its own.
+    // Nor do they keep the report about the domain's own claims.
     api.create(mk_claim("own", &uid));
-    api.until("told", |api| reported(api, "a").is_some()).await;
+    api.until("reported", |api| reported(api, "a").is_some())
+        .await;
     allocate(&api, "own");
     api.until("no longer", |api| reported(api, "a").is_none())
         .await;
@@ -123,7 +126,7 @@ async fn with_publish_no_claim_that_waits_costs_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_every_node_has_a_clique_nothing_is_told_and_nothing_counted_again() {
+async fn if_every_node_has_a_clique_nothing_is_reported_and_nodes_are_counted_once() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     for node in ["node1", "node3"] {
         api.delete(Resource::Slices, "", &format!("{node}-slice"));
@@ -137,7 +140,7 @@ async fn where_every_node_has_a_clique_nothing_is_told_and_nothing_counted_again
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_count_that_fails_is_made_again_and_keeps_nothing_else_up() {
+async fn a_failed_count_is_retried_and_delays_nothing_else() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     let forbidden = Fault::Forbidden("resourceslices is forbidden");
     for _ in 0..2 {
@@ -149,7 +152,8 @@ async fn a_count_that_fails_is_made_again_and_keeps_nothing_else_up() {
         .await;
     api.create(mk_domain("b"));
     api.until("ready", |api| is_ready(api, "b")).await;
-    api.until("told", |api| reported(api, "a").is_some()).await;
+    api.until("reported", |api| reported(api, "a").is_some())
+        .await;
     assert_eq!(api.count(Call::ListSlices), 3);
     controller.stop().await;
 }
@@ -165,7 +169,7 @@ async fn domains_that_wait_at_the_same_time_share_one_count() {
         api.create(mk_claim(&format!("of-{name}"), &uid));
     }
     api.forget_requests();
-    api.until("all are told", |api| {
+    api.until("all are reported", |api| {
         api.count(Call::WriteStatus) == names.len()
     })
     .await;
@@ -174,10 +178,11 @@ async fn domains_that_wait_at_the_same_time_share_one_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_starts_anew_repeats_nothing_and_removes_what_is_over() {
+async fn a_restarted_controller_repeats_no_report_and_removes_stale_ones() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     api.create(mk_claim("pod", &uid));
-    api.until("told", |api| reported(api, "a").is_some()).await;
+    api.until("reported", |api| reported(api, "a").is_some())
+        .await;
     let before = reported(&api, "a");
     controller.kill().await;
 
@@ -196,10 +201,11 @@ async fn a_controller_that_starts_anew_repeats_nothing_and_removes_what_is_over(
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_publish_again_what_a_domain_was_told_goes() {
+async fn switching_back_to_publish_removes_the_report() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     api.create(mk_claim("pod", &uid));
-    api.until("told", |api| reported(api, "a").is_some()).await;
+    api.until("reported", |api| reported(api, "a").is_some())
+        .await;
     controller.stop().await;
     let controller = Controller::start(&api);
     api.until("no longer", |api| reported(api, "a").is_none())
@@ -208,10 +214,11 @@ async fn with_publish_again_what_a_domain_was_told_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_allocated_while_the_watch_is_down_waits_no_more() {
+async fn a_claim_allocated_while_the_watch_is_down_no_longer_waits() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     api.create(mk_claim("pod", &uid));
-    api.until("told", |api| reported(api, "a").is_some()).await;
+    api.until("reported", |api| reported(api, "a").is_some())
+        .await;
     allocate(&api, "pod");
     api.expire_watches();
     api.until("no longer", |api| reported(api, "a").is_none())
@@ -220,7 +227,7 @@ async fn a_claim_that_is_allocated_while_the_watch_is_down_waits_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_is_told_when_one_claim_has_waited_long_not_when_several_have_together() {
+async fn waiting_times_of_several_claims_do_not_add_up() {
     let (api, controller, uid) = fixture(Controller::start_with_taints).await;
     api.create(mk_claim("first", &uid));
     api.after(SECOND * 20).await;
@@ -228,7 +235,8 @@ async fn a_domain_is_told_when_one_claim_has_waited_long_not_when_several_have_t
     let created = Instant::now();
     api.after(SECOND * 5).await;
     allocate(&api, "first");
-    api.until("told", |api| reported(api, "a").is_some()).await;
+    api.until("reported", |api| reported(api, "a").is_some())
+        .await;
     let waited = created.elapsed();
     assert!(waited >= NOT_LONG && waited <= LONG + SECOND, "{waited:?}");
     controller.stop().await;

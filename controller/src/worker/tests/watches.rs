@@ -1,4 +1,4 @@
-//! Watches that fail, and objects in them that nobody expects.
+//! Failing watches, and unexpected objects in them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::testing::objects::*;
 
 // req: CD-15
 #[tokio::test(start_paused = true)]
-async fn a_domain_that_does_not_match_the_crd_is_reported_stops_nobody_and_can_be_deleted() {
+async fn a_domain_that_does_not_match_the_crd_is_reported_blocks_nothing_and_can_be_deleted() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -32,7 +32,7 @@ async fn a_domain_that_does_not_match_the_crd_is_reported_stops_nobody_and_can_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_domain_without_a_usable_uid_is_said_to_be_ignored_and_stops_nobody() {
+async fn a_domain_without_a_usable_uid_is_ignored_and_blocks_nothing() {
     let logs = Logs::start();
     let api = FakeApi::new();
     let controller = Controller::start(&api);
@@ -47,12 +47,12 @@ async fn a_domain_without_a_usable_uid_is_said_to_be_ignored_and_stops_nobody() 
     api.create(mk_domain("a"));
     api.until("the other is ready", |api| is_ready(api, "a"))
         .await;
-    assert_eq!(logs.with("an object of the watch is ignored").len(), 1);
+    assert_eq!(logs.with("object from the watch ignored").len(), 1);
     controller.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_refused_is_asked_for_less_and_less_often() {
+async fn a_refused_list_is_retried_with_back_off() {
     let api = FakeApi::new();
     api.break_with(Rule::always(Call::ListDomains, Fault::Forbidden("no")));
     let controller = Controller::start(&api);
@@ -69,7 +69,7 @@ async fn a_list_that_is_refused_is_asked_for_less_and_less_often() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_that_cannot_be_decoded_counts_and_is_left_alone_until_its_domain_goes() {
+async fn an_undecodable_template_is_left_alone_until_its_domain_is_deleted() {
     let api = FakeApi::new();
     let uid = uid(&api.create(mk_domain("a")));
     let mut odd = mk_template_of_go("a-channel", &uid);
@@ -84,13 +84,13 @@ async fn a_template_that_cannot_be_decoded_counts_and_is_left_alone_until_its_do
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_went_while_the_watches_had_lost_their_history_is_noticed() {
+async fn deletions_during_a_lost_watch_history_are_noticed() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
     api.create(mk_domain("b"));
     api.until("ready", |api| are_ready(api, &["a", "b"])).await;
-    // Without a deletion that a watch could tell of.
+    // Without a deletion event of a watch.
     strip_finalizers(&api, Resource::Domains, "a");
     api.break_with(Rule::once(Call::ListDomains, Fault::Unavailable).times(3));
     api.expire_watches();
@@ -113,7 +113,7 @@ async fn what_went_while_the_watches_had_lost_their_history_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_refused_later_makes_the_controller_not_ready_with_the_reason() {
+async fn a_watch_that_fails_later_makes_the_controller_unready_with_the_reason() {
     let logs = Logs::start();
     for (call, condition) in [
         (Call::WatchDomains, "compute-domains"),
@@ -137,11 +137,11 @@ async fn a_watch_that_is_refused_later_makes_the_controller_not_ready_with_the_r
             .await;
         controller.stop().await;
     }
-    let said = logs.with("watch failed; retrying");
-    let said = said
+    let lines = logs.with("watch failed; retrying");
+    let lines = lines
         .iter()
         .filter(|line| line.contains("RBAC: not allowed"));
-    assert_eq!(said.count(), 3, "once for each");
+    assert_eq!(lines.count(), 3, "once for each");
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,11 +156,11 @@ async fn nothing_is_created_before_both_domains_and_templates_are_known() {
     controller.stop().await;
 }
 
-/// One that Kubernetes accepts and that cannot be decoded. Whoever may update an object can write it.
+/// A time that Kubernetes accepts and that cannot be decoded. Every client that may update an object can write it.
 const ODD_TIME: &str = "9999-12-31T23:59:59Z";
 
 #[tokio::test(start_paused = true)]
-async fn an_odd_time_in_managed_fields_stops_no_watch() {
+async fn an_undecodable_time_in_managed_fields_stops_no_watch() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
@@ -172,7 +172,7 @@ async fn an_odd_time_in_managed_fields_stops_no_watch() {
     let other = api.create(mk_domain("odd"));
     api.create(mk_claim("odd", &uid(&other)));
     api.create(mk_foreign_template("foreign"));
-    // It waits for a name, so that the foreign templates are watched, too.
+    // It waits for a name, so that foreign templates are watched, too.
     api.create(mk_domain_that_wants("foreign", "waits"));
     api.until("ready", |api| is_ready(api, "odd")).await;
     for (resource, name) in [
@@ -183,7 +183,7 @@ async fn an_odd_time_in_managed_fields_stops_no_watch() {
     ] {
         api.edit(resource, TEAM, name, odd);
     }
-    // Both by the watches that run and by lists.
+    // Both by the running watches and by lists.
     for name in ["a", "b"] {
         api.create(mk_domain(name));
         api.until("the other is ready", |api| is_ready(api, name))
@@ -201,7 +201,7 @@ async fn an_odd_time_in_managed_fields_stops_no_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_with_an_odd_time_is_written_again() {
+async fn a_status_with_an_undecodable_time_is_written_again() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
