@@ -238,7 +238,9 @@ fn check_capability(capability: &CapabilityFacts, imex_is_down: bool) -> Option<
         Ok(None) if !imex_is_down => return None,
         Ok(None) => (
             "imex-capability-node-missing",
-            format!("it does not exist: nvidia-imex cannot start without it ({IMEX_MGMT_CAPABILITY})"),
+            format!(
+                "it does not exist: nvidia-imex cannot start without it ({IMEX_MGMT_CAPABILITY})"
+            ),
             make,
         ),
         Err(reason) => (

@@ -306,8 +306,7 @@ fn check_kubelet_root(facts: &ClaimFacts, invocation: &Invocation) -> Option<Fin
 
 /// If there is another root directory, the fix is to run the doctor with it.
 fn plugin_dir_absent(root: &KubeletRootFacts, seen: &str, invocation: &Invocation) -> Finding {
-    let evidence =
-        format!("it does not exist, but {seen}: which claims still exist is unknown");
+    let evidence = format!("it does not exist, but {seen}: which claims still exist is unknown");
     let (evidence, fix) = match &root.other {
         Some(other) => (
             format!("{evidence}; {} exists", other.evidence),

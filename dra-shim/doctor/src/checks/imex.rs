@@ -127,7 +127,10 @@ fn check_nodes(source: &ConfigSource, nodes: &NodeList, runs: bool) -> Option<Fi
     Some(Finding::error(
         "host-imex-no-nodes",
         path,
-        format!("{reason}, so nvidia-imex has no domain ({})", describe(source)),
+        format!(
+            "{reason}, so nvidia-imex has no domain ({})",
+            describe(source)
+        ),
         format!(
             "write the addresses of the domain's nodes into {path}, one per line, and restart nvidia-imex"
         ),

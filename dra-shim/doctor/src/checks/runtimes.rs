@@ -155,8 +155,7 @@ fn check_cdi(
         CdiSupport::Unknown(why) => {
             let evidence = format!("not judged: {why}");
             let question = question(of_kubelet);
-            let ask =
-                format!("run `cdi-gen doctor` as root on the host, or {question}");
+            let ask = format!("run `cdi-gen doctor` as root on the host, or {question}");
             let fix = match (&of_kubelet.settings, misplaced) {
                 (Settings::Asked(_), _) => format!("see the output of {question}"),
                 (_, Some((edit, it))) => format!("{}; {ask}", put(edit, &it.fix)),

@@ -147,7 +147,10 @@ fn a_missing_marker_is_reported_while_claims_have_shares() {
     let [found] = findings.as_slice() else {
         panic!("{findings:?}")
     };
-    assert_eq!((found.id, found.severity), ("device-shared", Severity::Info));
+    assert_eq!(
+        (found.id, found.severity),
+        ("device-shared", Severity::Info)
+    );
     let evidence = "it does not exist, but 1 claim has a share of the device";
     assert_eq!(found.evidence, evidence);
 }

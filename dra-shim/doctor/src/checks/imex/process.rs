@@ -16,8 +16,7 @@ const NOT_RUNNING: &str = "host-imex-not-running";
 const OFF: &str = "host-imex-off";
 const UNSEEN: &str = "host-imex-unseen";
 
-const WHY_IT_ENDS: &str =
-    "if it exits, see journalctl -u nvidia-imex and /var/log/nvidia-imex.log";
+const WHY_IT_ENDS: &str = "if it exits, see journalctl -u nvidia-imex and /var/log/nvidia-imex.log";
 /// The usual reason for a host with a service that does not start.
 const PREPARED: &str =
     "this is right if a driver manages IMEX daemons itself and runs them in pods";
@@ -93,9 +92,7 @@ fn switched_off(facts: &ImexFacts, unit: &ImexUnit) -> Finding {
         Some(plugin) => Finding::error(
             NOT_RUNNING,
             &unit.path,
-            format!(
-                "the service is {state} and not running, but {plugin}: the host must run it"
-            ),
+            format!("the service is {state} and not running, but {plugin}: the host must run it"),
             format!("{start}; {WHY_IT_ENDS}"),
         ),
         None => Finding::info(
