@@ -57,7 +57,7 @@ fn a_daemon_is_judged_by_the_configuration_that_it_was_started_with() {
     assert!(evidence.contains(said), "{evidence}");
     host.remove("etc/imex/own_nodes");
     let found = finding(&host, "host-imex-no-nodes").unwrap();
-    assert!(text(&found, "evidence").contains("there is no such file"));
+    assert!(text(&found, "evidence").contains("the file does not exist"));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_list_of_the_usual_configuration_is_said_to_be_that() {
     let host = Host::healthy();
     host.write("etc/nvidia-imex/nodes_config.cfg", "");
     let found = finding(&host, "host-imex-no-nodes").unwrap();
-    let said = "configuration /etc/nvidia-imex/config.cfg, the usual one";
+    let said = "configuration /etc/nvidia-imex/config.cfg, the default";
     assert!(text(&found, "evidence").contains(said), "{found}");
 }
 
@@ -119,7 +119,7 @@ fn of_a_daemon_that_does_not_run_the_units_configuration_counts() {
 
     host.write(drop_in, "[Service]\nExecStart=/bin/sh -c /etc/start.sh\n");
     let found = finding(&host, "host-imex-config-unreadable").unwrap();
-    assert!(text(&found, "evidence").contains("another program"));
+    assert!(text(&found, "evidence").contains("does not run nvidia-imex"));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_containers_daemon_is_judged_by_the_containers_files() {
     let found = finding(&host, "host-imex-no-nodes").unwrap();
     assert_eq!(text(&found, "subject"), "/imexd/nodes.cfg");
     let evidence = text(&found, "evidence");
-    assert!(evidence.contains("as process 900 sees them"), "{evidence}");
+    assert!(evidence.contains("as seen by process 900"), "{evidence}");
 
     // As of a process that may not be looked into.
     host.remove("proc/900/root");
