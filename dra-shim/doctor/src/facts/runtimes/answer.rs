@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     #[ignore = "runs $CONTAINERD, as root"]
-    fn a_real_containerd_answers_with_its_configuration() {
+    fn containerd_itself_answers_with_its_configuration() {
         let dir = tempfile::tempdir().unwrap();
         let table = "[plugins.'io.containerd.cri.v1.runtime']";
         let off = asked(dir.path(), "", &format!("{table}\nenable_cdi = false")).unwrap();
