@@ -1,36 +1,36 @@
-//! Which finding explains which: a cause stands above what follows from it, however
-//! bad it is by itself.
+//! Which finding explains which: a cause is listed before its consequences, whatever its own
+//! severity.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Finding, Severity};
 
-/// `CAUSES: EFFECTS`: what each finding explains, if both are found. Only what follows
-/// directly is listed; a chain is followed. Without circles.
+/// `CAUSES: EFFECTS`: what each finding explains, if both are found. Only direct effects are
+/// listed; [`consequences`] follows chains. There are no cycles.
 const EXPLAINS: &[&str] = &[
-    // Without a module, or with two halves of two drivers, no call of NVML succeeds,
-    // nvidia-imex ends, and no device has a major.
+    // Without a module, or with module and library of different drivers, every NVML call
+    // fails, nvidia-imex exits, and no device has a major.
     "nvidia-module-not-loaded: nvml-error host-imex-not-running cdi-spec-node-missing",
     "driver-version-mismatch: nvml-error host-imex-not-running cdi-spec-path-missing",
     "driver-too-old: imex-channel-major-missing nvidia-caps-major-missing host-imex-not-running",
     "imex-channels-disabled imex-channel-major-missing: cdi-spec-stale-major cdi-spec-node-missing",
-    // nvidia-modprobe is what makes the nodes.
+    // nvidia-modprobe creates the nodes.
     "modify-device-files-off: imex-capability-node-missing cdi-spec-node-missing",
     "imex-node-wrong: cdi-spec-node-differs",
-    // nvidia-imex opens its capability's node when it starts, finds its own address in
-    // the list of nodes, and takes the driver's only session.
+    // At its start, nvidia-imex opens its capability's node, looks for its own address in
+    // the node list, and takes the driver's only session.
     "nvidia-caps-major-missing: imex-capability-node-missing host-imex-not-running",
     "imex-capability-node-missing imex-capability-node-wrong imex-capability-node-unreadable \
      host-imex-config-unreadable host-imex-no-nodes: host-imex-not-running",
     "host-imex-own-address-missing: host-imex-not-running imex-not-ready",
     "host-imex-two-daemons host-imex-not-running host-imex-off host-imex-absent: \
      imex-ctl-failed imex-ctl-timed-out imex-not-ready",
-    // A spec that no runtime reads is a claim's that has none.
+    // A claim whose spec no runtime reads counts as a claim without a spec.
     "cdi-directory-absent cdi-directory-unreadable cdi-directory-link cdi-directory-not-one \
      cdi-leftover cdi-spec-extension cdi-spec-in-subdirectory: claim-without-spec",
     "cdi-spec-hidden: cdi-device-conflict",
-    // A plugin that does not run leaves what the last one wrote, and /var/run/cdi does
+    // While the plugin is not running, the files of its last run remain; /var/run/cdi does
     // not survive a reboot.
     "plugin-not-registered plugin-not-listening: checkpoint-of-earlier-boot checkpoint-absent \
      checkpoint-set-aside cdi-directory-absent claim-without-spec claim-unknown-to-plugin \
@@ -42,8 +42,8 @@ const EXPLAINS: &[&str] = &[
     "kubelet-state-damaged: plugin-not-registered",
 ];
 
-/// The worst first; a cause counts as bad as the worst that it explains, and stands
-/// before it. What is equal stays in its order.
+/// Sorts findings by severity, worst first. A cause counts as severe as its worst
+/// consequence and precedes it. Equal findings keep their order.
 // req: DOCTOR-2
 pub(crate) fn sort(findings: &mut [Finding]) {
     let order = Order::new(findings);
@@ -54,11 +54,11 @@ pub(crate) fn sort(findings: &mut [Finding]) {
     });
 }
 
-/// The ids that were found, causes before what follows from them.
+/// The order of the ids that were found: causes before their consequences.
 #[derive(Default)]
 struct Order {
     places: BTreeMap<&'static str, usize>,
-    /// The worst severity of an id, and of what it explains.
+    /// The worst severity among an id's consequences.
     worst_explained: BTreeMap<&'static str, Severity>,
 }
 
@@ -70,7 +70,7 @@ impl Order {
             *severity = (*severity).max(finding.severity);
         }
         let mut order = Self::default();
-        // Of two causes, the one that is bad by itself comes first.
+        // Of two causes, the more severe one comes first.
         let mut by_severity: Vec<&Finding> = findings.iter().collect();
         by_severity.sort_by_key(|finding| Reverse(finding.severity));
         for finding in by_severity {
@@ -86,7 +86,7 @@ impl Order {
         order
     }
 
-    /// After the causes that were found.
+    /// Places `id` after those of its causes that were found.
     fn place(&mut self, id: &'static str, found: &BTreeMap<&'static str, Severity>) {
         if self.places.contains_key(id) {
             return;
@@ -102,7 +102,7 @@ impl Order {
     }
 }
 
-/// Everything that it explains, also through others.
+/// Everything that `id` explains, directly or indirectly.
 fn consequences(id: &str) -> BTreeSet<&'static str> {
     let mut all = BTreeSet::new();
     let mut todo = vec![id];
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_id_is_one_of_a_check_or_a_library() {
+    fn every_id_exists_in_a_check_or_library() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let dirs = ["src/checks", "../clique/src", "../../cdi/src"];
         let known: String = dirs.iter().map(|dir| sources(&here.join(dir))).collect();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_stands_with_the_cause_first_however_bad_both_are() {
+    fn a_cause_precedes_its_effect_whatever_their_severities() {
         let severities = [Severity::Info, Severity::Warning, Severity::Error];
         for (cause, _) in pairs() {
             for effect in consequences(cause) {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_as_bad_as_what_follows_and_others_keep_their_order() {
+    fn a_cause_ranks_with_its_worst_effect_and_other_findings_keep_their_order() {
         let found = [
             ("host-imex-two-daemons", Severity::Error),
             ("a-warning", Severity::Warning),

@@ -1,5 +1,4 @@
-//! One check for each area: facts in, findings out. Pure: no file, no clock, no
-//! process.
+//! One check for each area: facts in, findings out. Pure: no files, clock or processes.
 
 mod channels;
 mod claims;
@@ -22,10 +21,10 @@ use crate::facts::specs::SpecFileFacts;
 use crate::options::Invocation;
 use crate::spec_node::KUBELET_PLUGINS;
 
-/// Judges a host by its facts: the same facts have the same diagnosis.
+/// Judges a host by its facts: the same facts give the same diagnosis.
 ///
-/// `invocation` is what commands of `cdi-gen` in fixes repeat; its default is
-/// right where the fixes are not shown to people, too.
+/// `invocation` has the options that `cdi-gen` commands in fixes repeat. The default is fine
+/// if no one reads the fixes.
 pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     let fabric = facts.fabric.fabric();
     let module_is_loaded = facts.driver.module.is_some();
@@ -46,7 +45,7 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     let channel_count = params.and_then(|params| params.imex_channel_count);
     let module = facts.driver.module.as_ref();
     let driver_version = module.and_then(|it| it.version.as_deref());
-    // Causes come before what follows from them.
+    // Causes come before their consequences.
     let reports: Vec<(&'static str, AreaReport)> = vec![
         ("driver", driver::check(&facts.driver, expected_by)),
         ("fabric", fabric::check(&facts.fabric)),
@@ -89,9 +88,8 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     Diagnosis::new(reports)
 }
 
-/// Whether something on the host gives devices by CDI to kubelet: this driver's plugin, or
-/// what has written a spec of a vendor of its own, other drivers of claims and device
-/// plugins.
+/// Whether something on the host gives devices to kubelet by CDI: this driver's plugin, or
+/// another DRA driver or device plugin that has written a spec of a vendor `k8s.*`.
 fn wants_cdi(facts: &Facts) -> bool {
     let is_kubelets = |file: &SpecFileFacts| {
         let spec = file.spec.as_ref().ok();
@@ -100,9 +98,9 @@ fn wants_cdi(facts: &Facts) -> bool {
     facts.claims.has_plugin() || facts.specs.files.iter().any(is_kubelets)
 }
 
-/// The directories that a runtime has to read: not one in which nothing is, and into
-/// which nobody writes. `spec_dirs` are those of `facts`, by the names that were given;
-/// one that was not examined is needed.
+/// The directories that a runtime has to read: those with files, and the one into which the
+/// plugin writes. `spec_dirs` are the directories of `facts`, by their configured names; one
+/// that was not examined is needed.
 fn needed_dirs<'a>(
     facts: &DirectoryFacts,
     spec_dirs: &'a [String],
@@ -130,7 +128,7 @@ mod tests {
     use crate::facts::directories::{CdiDirectoryState, FileMode};
 
     #[test]
-    fn a_directory_is_needed_for_what_is_in_it_or_will_be() {
+    fn a_directory_is_needed_for_its_files_or_for_the_plugin() {
         let dirs = ["/etc/cdi/", "/opt/cdi", "/var/run/cdi"].map(str::to_owned);
         let directories = dirs.iter().map(|path| CdiDirectory {
             path: path.clone(),

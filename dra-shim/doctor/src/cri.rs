@@ -1,8 +1,8 @@
-//! Questions to the container runtime behind a CRI socket.
+//! Queries to the container runtime behind a CRI socket.
 //!
-//! CRI is gRPC (`k8s.io/cri-api`, `pkg/apis/runtime/v1/api.proto`). Two of its calls are
-//! made, and the messages here have only the fields that are read. CRI-O has its
-//! configuration beside that, in HTTP on the same socket (`/config`, `server/inspect.go`).
+//! CRI is gRPC (`k8s.io/cri-api`, `pkg/apis/runtime/v1/api.proto`). This module makes two of
+//! its calls, and its messages have only the fields that are read. CRI-O also serves its
+//! configuration by HTTP on the same socket (`/config`, `server/inspect.go`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,13 +21,13 @@ use tokio::net::UnixStream;
 use tokio::runtime;
 use tokio::time;
 
-/// For one call, connection and all.
+/// The deadline of one call, including the connection.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// An answer, in bytes: as much as kubelet takes.
+/// The limit of an answer in bytes, as in kubelet.
 const LONGEST: usize = 16 << 20;
 
-/// gRPC has this before a message: not compressed, and its length.
+/// The bytes before a gRPC message: the compression flag and the length.
 const PREFIX: usize = 5;
 
 const CLOSED: &str = "it closed the connection";
@@ -35,10 +35,10 @@ const CLOSED: &str = "it closed the connection";
 /// The gRPC status of a service that the server does not have.
 const UNIMPLEMENTED: &str = "12";
 
-/// The longest path that a socket's address has room for.
+/// The longest path that fits into a socket's address.
 const LONGEST_ADDRESS: usize = 107;
 
-/// What `Version` answers.
+/// The answer to `Version`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Version {
     /// `containerd`, `cri-o`.
@@ -61,27 +61,27 @@ struct Status {
     info: BTreeMap<String, String>,
 }
 
-/// Why there is no answer.
+/// Why a query failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CriError {
     /// There is no socket, or nothing listens on it.
     #[error("nothing listens there")]
     Absent,
     /// This process may not connect.
-    #[error("only root may ask it")]
+    #[error("only root may connect")]
     Denied,
-    /// What listens does not serve kubelet.
+    /// The listening program does not serve kubelet.
     #[error("it does not serve CRI")]
     WithoutCri,
     /// It did not answer in time.
-    #[error("none within {} s", LIMIT.as_secs())]
+    #[error("no answer within {} s", LIMIT.as_secs())]
     TimedOut,
     /// Anything else.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Name and version of the runtime.
+/// Queries the runtime's name and version.
 pub(crate) fn version(socket: &Path) -> Result<Version, CriError> {
     call(socket, |stream| async {
         // The request's only field, the caller's API version, is ignored.
@@ -89,17 +89,17 @@ pub(crate) fn version(socket: &Path) -> Result<Version, CriError> {
     })
 }
 
-/// Its state with everything that it adds for debugging: JSON by name.
+/// Queries the runtime's status with its debugging information: JSON by name.
 pub(crate) fn verbose_status(socket: &Path) -> Result<BTreeMap<String, String>, CriError> {
     let request = StatusRequest { verbose: true }.encode_to_vec();
     let status: Status = call(socket, |stream| grpc(stream, "Status", request))?;
     Ok(status.info)
 }
 
-/// CRI-O's configuration as it is in effect, in TOML.
+/// Queries CRI-O's effective configuration, in TOML.
 pub(crate) fn crio_config(socket: &Path) -> Result<String, CriError> {
     call(socket, |mut stream| async move {
-        // 1.0: an answer in one piece that ends with the connection.
+        // HTTP 1.0: the answer is not chunked and ends with the connection.
         stream
             .write_all(b"GET /config HTTP/1.0\r\nHost: crio\r\n\r\n")
             .await?;
@@ -117,8 +117,8 @@ pub(crate) fn crio_config(socket: &Path) -> Result<String, CriError> {
     })
 }
 
-/// Runs one call to its end, on a thread of its own: the caller's may be one of an
-/// asynchronous program, which must not wait.
+/// Runs one call on a thread of its own: the caller's thread may belong to an asynchronous
+/// program, which must not block.
 fn call<T, C>(socket: &Path, ask: impl FnOnce(UnixStream) -> C + Send) -> Result<T, CriError>
 where
     T: Send,
@@ -138,7 +138,7 @@ where
     })
 }
 
-/// A longer path than an address has room for is reached by its directory.
+/// Connects to the socket; if its path is too long for an address, through its directory.
 async fn connect(socket: &Path) -> Result<UnixStream, CriError> {
     if socket.as_os_str().len() <= LONGEST_ADDRESS {
         return Ok(UnixStream::connect(socket).await?);
@@ -151,14 +151,14 @@ async fn connect(socket: &Path) -> Result<UnixStream, CriError> {
     Ok(UnixStream::connect(short.join(name)).await?)
 }
 
-/// One call of the runtime's service with one message, and one message back.
+/// Makes one unary call to the runtime's service.
 async fn grpc<T: Message + Default>(
     stream: UnixStream,
     method: &str,
     request: Vec<u8>,
 ) -> Result<T, CriError> {
     let (mut service, connection) = client::handshake(stream).await?;
-    // It ends with the call: each call has a tokio runtime of its own.
+    // The task ends with the call: each call has a tokio runtime of its own.
     tokio::spawn(connection);
     let call = Request::post(format!(
         "http://localhost/runtime.v1.RuntimeService/{method}"
@@ -192,8 +192,7 @@ async fn grpc<T: Message + Default>(
     T::decode(message).map_err(|error| CriError::Failed(error.to_string()))
 }
 
-/// The status of a call: of one that failed at once among the headers, else after the
-/// answer.
+/// Checks the status of a call: in the headers if it failed at once, else in the trailers.
 fn check(headers: &HeaderMap) -> Result<(), CriError> {
     let text = |name| headers.get(name).and_then(|it| it.to_str().ok());
     match text("grpc-status") {
@@ -215,7 +214,7 @@ impl From<io::Error> for CriError {
             | io::ErrorKind::NotADirectory
             | io::ErrorKind::ConnectionRefused => Self::Absent,
             io::ErrorKind::PermissionDenied => Self::Denied,
-            io::ErrorKind::WouldBlock => Self::Failed("its queue of callers is full".to_owned()),
+            io::ErrorKind::WouldBlock => Self::Failed("its connection queue is full".to_owned()),
             io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::UnexpectedEof => Self::Failed(CLOSED.to_owned()),
@@ -229,7 +228,7 @@ impl From<h2::Error> for CriError {
         let why = if error.is_io() || error.is_reset() || error.is_go_away() {
             CLOSED
         } else {
-            "what listens there does not speak gRPC"
+            "the program that listens there does not speak gRPC"
         };
         Self::Failed(why.to_owned())
     }

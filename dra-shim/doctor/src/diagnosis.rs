@@ -1,18 +1,18 @@
-//! What is wrong with a host as a whole, and with each of its areas.
+//! The diagnosis of a host: the state of each area, and all findings.
 
 use serde::Serialize;
 
 use crate::causes;
 use crate::finding::{Finding, Severity};
 
-/// Every area of a host, and everything that was found.
+/// The areas of a host, and all findings.
 ///
-/// As JSON an object of `areas` and `findings`; members may be added to it.
+/// In JSON, it is an object with `areas` and `findings`; members may be added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
-    /// In the order in which one thing needs another.
+    /// In the order of dependencies: later areas depend on earlier ones.
     pub areas: Vec<Area>,
-    /// The worst first; a cause before what it explains, whatever its severity.
+    /// The worst first; a cause precedes its consequences, whatever its severity.
     pub findings: Vec<Finding>,
 }
 
@@ -22,21 +22,20 @@ pub struct Area {
     /// A stable word: `driver`, `fabric`, `channels`, `imex`, `directories`,
     /// `runtimes`, `watching`, `specs`, `claims` or `isolation`.
     pub name: &'static str,
-    /// How bad its worst finding is, if it has any.
+    /// The severity of its worst finding, if it has any.
     pub state: AreaState,
-    /// What was found there, in one line for people.
+    /// The facts in one line, for people.
     pub summary: String,
 }
 
-/// How an area is.
+/// The state of an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AreaState {
-    /// No findings. Also where there is nothing, if that is not wrong by itself,
-    /// such as no container runtime: the summary says so.
+    /// No findings. Also if there is nothing to examine and that is no problem, such as
+    /// no container runtime: the summary says so.
     Ok,
-    /// Not examined, since something that it needs is missing: the kernel module,
-    /// NVML or kubelet.
+    /// Not examined because a prerequisite is missing: the kernel module, NVML or kubelet.
     Skipped,
     /// Its worst finding is an [`Info`](Severity::Info).
     Info,
@@ -46,7 +45,7 @@ pub enum AreaState {
     Error,
 }
 
-/// What the check of one area returns.
+/// The result of the check of one area.
 #[derive(Debug)]
 pub(crate) struct AreaReport {
     pub(crate) summary: String,
@@ -65,7 +64,7 @@ impl Diagnosis {
         !self.findings.iter().any(is_bad)
     }
 
-    /// The same, without evidence that may quote a file: for a bug report.
+    /// A copy without evidence that may quote a file: for a bug report.
     #[must_use]
     pub fn redacted(&self) -> Self {
         Self {
@@ -74,8 +73,8 @@ impl Diagnosis {
         }
     }
 
-    /// Of areas in the order in which a finding of one may cause a finding of the
-    /// next.
+    /// Joins the reports of areas, which must be in order: a finding of one area may cause
+    /// findings of later ones.
     pub(crate) fn new(reports: Vec<(&'static str, AreaReport)>) -> Self {
         let areas = reports.iter().map(|(name, report)| Area {
             name,
@@ -88,7 +87,7 @@ impl Diagnosis {
             findings.map(move |finding| Finding { area, ..finding })
         });
         let mut findings: Vec<Finding> = findings.collect();
-        // Stable: among equally bad ones, those of earlier areas stay first.
+        // Stable: of equally severe findings, those of earlier areas stay first.
         causes::sort(&mut findings);
         Self { areas, findings }
     }
@@ -97,7 +96,7 @@ impl Diagnosis {
 // === impl AreaState ===
 
 impl AreaState {
-    /// As in JSON.
+    /// The word in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -121,7 +120,7 @@ impl AreaReport {
         }
     }
 
-    /// There was nothing to examine, which is neither good nor bad.
+    /// An area with nothing to examine, which is neither good nor bad.
     pub(crate) fn skipped(summary: impl Into<String>) -> Self {
         Self {
             skipped: true,

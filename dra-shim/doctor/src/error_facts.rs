@@ -1,4 +1,4 @@
-//! Why something of a host could not be read or used, and what to do about it.
+//! Errors of reading or using a host's files, with hints.
 
 use std::error::Error;
 use std::os::unix::fs::MetadataExt;
@@ -21,14 +21,14 @@ pub struct ErrorFacts {
     pub hint: String,
 }
 
-/// `EPERM`: the error for a file with an attribute, such as immutable, that
-/// keeps root away too. Where only permissions are missing it is `EACCES`.
+/// `EPERM`: the error for a file with an attribute, such as immutable, that blocks root, too.
+/// Missing permissions give `EACCES`.
 const NOT_PERMITTED: i32 = 1;
 
 // === impl ErrorFacts ===
 
 impl ErrorFacts {
-    /// `path`: what the library was given, which the host may have another name for.
+    /// `path`: the argument of the library, for which the host may have another name.
     pub(crate) fn new(
         host: &Host,
         path: &Path,
@@ -44,8 +44,8 @@ impl ErrorFacts {
     }
 }
 
-/// What to do about a file that the system refused this process; depends on
-/// whether it runs as root.
+/// The hint for a file that the system refused this process. It depends on whether this process
+/// runs as root.
 pub fn refusal_hint(error: &(dyn Error + 'static)) -> &'static str {
     hint_for(error, is_root())
 }
@@ -53,27 +53,27 @@ pub fn refusal_hint(error: &(dyn Error + 'static)) -> &'static str {
 /// Root is not advised to be root.
 fn hint_for(error: &(dyn Error + 'static), is_root: bool) -> &'static str {
     let Some(error) = system_error(error) else {
-        return "see what stands in its place";
+        return "check what is at this path";
     };
     match (error.kind(), error.raw_os_error()) {
         (io::ErrorKind::ReadOnlyFilesystem, _) => {
-            "its file system can only be read here: run this on the host, or mount the host's root \
+            "its file system is read-only here: run this on the host, or mount the host's root \
              writable into this container"
         }
         (io::ErrorKind::PermissionDenied, _) if !is_root => "run this as root",
         (_, Some(NOT_PERMITTED)) => {
-            "root is refused it too: look for an immutable or append-only attribute of the file and \
-             its directory (lsattr -d, chattr -ia)"
+            "root is denied access, too: check the file and its directory for an immutable or \
+             append-only attribute (lsattr -d, chattr -ia)"
         }
         (io::ErrorKind::PermissionDenied, _) => {
-            "root is refused it here: run this on the host, outside a container or user namespace, \
-             and look for what SELinux denies (dmesg)"
+            "root is denied access here: run this on the host, outside a container or user \
+             namespace, and check dmesg for SELinux denials"
         }
-        _ => "see what stands in its place, and whether the kernel log tells of its disk",
+        _ => "check what is at this path, and the kernel log for errors of its disk",
     }
 }
 
-/// The system's error at the end of an error's chain of sources, if there is one.
+/// The system's error in an error's chain of sources, if there is one.
 pub(crate) fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     let mut cause = error;
     loop {
@@ -84,7 +84,7 @@ pub(crate) fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a i
     }
 }
 
-/// Whether this process is root's.
+/// Whether this process runs as root.
 fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_is_not_told_to_be_root() {
+    fn the_hint_for_root_is_not_to_be_root() {
         let hint = |number, is_root| hint_for(&io::Error::from_raw_os_error(number), is_root);
         let (not_permitted, no_rights, read_only) = (NOT_PERMITTED, 13, 30);
         assert_eq!(hint(not_permitted, false), "run this as root");

@@ -1,7 +1,7 @@
-//! What is known of a host, as plain data.
+//! The facts about a host, as plain data.
 //!
-//! [`Facts::read`] gathers it. Every struct can also be made by hand: a test of
-//! what a host is diagnosed with needs no host.
+//! [`Facts::read`] gathers them. Every struct can also be made by hand: a test of
+//! findings needs no host.
 
 pub(crate) mod channels;
 pub(crate) mod claims;
@@ -43,7 +43,7 @@ pub use self::runtimes::model::{
 pub use self::specs::{DeviceConflict, SpecFacts, SpecFileFacts};
 pub use self::watchers::{DirectoryView, RuntimeView, WatchedDirectory, WatcherFacts};
 
-/// Everything that a diagnosis is made from, by area.
+/// The facts that a diagnosis uses, by area.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// The NVIDIA driver.
@@ -52,7 +52,7 @@ pub struct Facts {
     pub fabric: FabricFacts,
     /// IMEX channels, as the driver offers them.
     pub channels: ChannelFacts,
-    /// The host IMEX daemon, `nvidia-imex`.
+    /// The host's IMEX daemon, `nvidia-imex`.
     pub imex: ImexFacts,
     /// The directories of CDI specs.
     pub directories: DirectoryFacts,
@@ -64,28 +64,26 @@ pub struct Facts {
     pub specs: SpecFacts,
     /// The claims that are prepared on the node.
     pub claims: ClaimFacts,
-    /// Ways around claims.
+    /// Ways to bypass claims.
     pub isolation: IsolationFacts,
 }
 
 // === impl Facts ===
 
 impl Facts {
-    /// Reads them all. Nothing is changed on the host, and what cannot be read
-    /// is a fact, too: there is no error.
+    /// Reads all facts and changes nothing on the host. It cannot fail: an unreadable file is
+    /// a fact, too.
     ///
-    /// Reads files, `/proc` among them. On this host ([`Host::is_this_host`]) it
-    /// also loads NVML into this process. The runtime that serves kubelet is asked at
-    /// its socket below the host's root, if it listens there; with
-    /// [`Options::imex_socket`] `nvidia-imex-ctl` is run. Each of them has a deadline:
-    /// 15 s for NVML, 3 s for each of two questions to the runtime, 5 s for
-    /// `nvidia-imex-ctl`. A library that exits or crashes takes this
-    /// process with it. At the deadline of NVML its thread is left behind: with a
-    /// driver that hangs, each call costs one.
+    /// Reads files, `/proc` included. On this host ([`Host::is_this_host`]) it also loads
+    /// NVML into this process. It queries kubelet's runtime at its socket below the host's
+    /// root. With [`Options::imex_socket`], it runs `nvidia-imex-ctl`. The deadlines are
+    /// 15 s for NVML, 3 s for each of two calls to the runtime, and 5 s for
+    /// `nvidia-imex-ctl`. If NVML exits or crashes, so does this process. If NVML hangs,
+    /// each call leaks one thread.
     ///
-    /// Takes milliseconds where NVML answers at once; it blocks, so that an
-    /// asynchronous program calls it on a thread of its own. The host goes on
-    /// meanwhile: two facts that disagree may be of two moments.
+    /// Takes milliseconds if NVML answers at once. It blocks, so asynchronous programs must
+    /// call it on a thread of its own. The host changes meanwhile: facts that disagree may
+    /// have been read at different times.
     pub fn read(host: &Host, options: &Options) -> Self {
         let paths = options.spec_dirs.iter().map(|dir| host.resolve(dir));
         let registry = Registry::load(&paths.collect::<Vec<_>>());

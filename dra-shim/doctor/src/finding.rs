@@ -1,4 +1,4 @@
-//! Something that is wrong with a host, or worth knowing.
+//! A problem of a host, or a fact worth knowing.
 
 use serde::Serialize;
 
@@ -12,30 +12,29 @@ pub enum Severity {
     Info,
     /// The host works now, or for some containers only.
     Warning,
-    /// Containers do not get the devices that they ask for.
+    /// Containers do not get the devices that they request.
     Error,
 }
 
-/// One cause, with the evidence for it and what to do about it.
+/// One cause, with its evidence and its fix.
 // req: DOCTOR-3
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// A stable kebab-case word: the same cause has the same id in every
-    /// version.
+    /// A stable kebab-case word: a cause has the same id in every version.
     pub id: &'static str,
-    /// The [name](crate::Area::name) of the area that it was found in. Not in the
-    /// JSON, whose schema is `cdi-gen`'s.
+    /// The [name](crate::Area::name) of its area. Not in the JSON, whose schema `cdi-gen`
+    /// defines.
     #[serde(skip)]
     pub area: &'static str,
     /// How bad it is on this host.
     pub severity: Severity,
     /// The file, process or device that it is about, by the host's name.
     pub subject: String,
-    /// What it was concluded from, for people.
+    /// What was observed, for people.
     pub evidence: String,
     /// A command or an action, for people.
     pub fix: String,
-    /// Whether the evidence may quote a file, which may hold a password. Such
+    /// Whether the evidence may quote a file, which may contain a password. Such
     /// evidence is for people on the host, not for a bug report.
     #[serde(skip)]
     pub quotes: bool,
@@ -44,7 +43,7 @@ pub struct Finding {
 // === impl Severity ===
 
 impl Severity {
-    /// As in JSON.
+    /// The word in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -53,7 +52,8 @@ impl Severity {
         }
     }
 
-    /// Of what matters to claims alone, which a node without the kubelet plugin has none of.
+    /// The severity of a problem that affects only claims: a node without the kubelet plugin
+    /// has none.
     pub(crate) fn for_claims(has_plugin: bool) -> Self {
         if has_plugin {
             Self::Warning
@@ -66,7 +66,7 @@ impl Severity {
 // === impl Finding ===
 
 impl Finding {
-    /// The same, without evidence that may quote a file.
+    /// A copy without evidence that may quote a file.
     #[must_use]
     pub fn redacted(&self) -> Self {
         let mut finding = self.clone();
@@ -76,7 +76,7 @@ impl Finding {
         finding
     }
 
-    /// One whose severity depends on the host.
+    /// A finding whose severity depends on the host.
     pub(crate) fn new(
         severity: Severity,
         id: &'static str,
@@ -86,7 +86,7 @@ impl Finding {
     ) -> Self {
         Self {
             id,
-            // Known to who joins the areas.
+            // `Diagnosis::new` sets it.
             area: "",
             severity,
             subject: subject.into(),
@@ -96,7 +96,7 @@ impl Finding {
         }
     }
 
-    /// An error of a library.
+    /// The finding for a library's error.
     pub(crate) fn of(severity: Severity, subject: &str, error: &ErrorFacts) -> Self {
         Self::new(severity, error.code, subject, &error.message, &error.hint)
     }

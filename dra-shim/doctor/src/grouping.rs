@@ -1,24 +1,24 @@
-//! Findings that differ only in what they are about, as one group: a driver
-//! that was loaded again makes every spec stale.
+//! Groups findings that differ only in their subject: a reload of the driver makes every
+//! spec stale.
 
 use std::collections::HashMap;
 
 use crate::finding::{Finding, Severity};
 
-/// Findings of one cause, and with one fix, about several subjects.
+/// Findings with one cause and one fix, about several subjects.
 #[derive(Debug)]
 pub struct FindingGroup<'a> {
-    /// The first of them, for all.
+    /// The first finding, shown for all.
     pub first: &'a Finding,
     /// The subjects of the others, in order.
     pub other_subjects: Vec<&'a str>,
 }
 
-/// What findings of one cause have in common.
+/// What the findings of a group have in common.
 type Key = (&'static str, Severity, Vec<u8>, String);
 
 /// Groups findings that differ only in their subject and in numbers, in the
-/// order of the first of each group.
+/// order of each group's first finding.
 pub fn group_findings(findings: &[Finding]) -> Vec<FindingGroup<'_>> {
     let mut groups: Vec<FindingGroup<'_>> = Vec::new();
     let mut places: HashMap<Key, usize> = HashMap::new();
@@ -35,7 +35,7 @@ pub fn group_findings(findings: &[Finding]) -> Vec<FindingGroup<'_>> {
     groups
 }
 
-/// The subject, numbers and UIDs do not count.
+/// The group of a finding: its subject, numbers and UIDs do not count.
 fn key(finding: &Finding) -> Key {
     let without_subject = |text: &str| text.replace(&finding.subject, "\0");
     let evidence = without_numbers(&without_subject(&finding.evidence));
@@ -43,7 +43,7 @@ fn key(finding: &Finding) -> Key {
     (finding.id, finding.severity, evidence, fix)
 }
 
-/// With `#` for each UID and number.
+/// The text with `#` for each UID and number.
 fn without_numbers(text: &str) -> Vec<u8> {
     let is_inside = |b: &u8| b.is_ascii_hexdigit() || *b == b'-';
     let runs = text

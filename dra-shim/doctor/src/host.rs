@@ -1,5 +1,5 @@
-//! A host: its files by the names that it has for them, from the host itself or from a
-//! container that has the host's root mounted somewhere.
+//! Access to a host's files by the host's own paths, from the host itself or from a container
+//! that has the host's root mounted somewhere.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,24 +14,23 @@ use imex_cdi::{HostNode, HostNodes, OsHost, PROC_DEVICES};
 
 use crate::majors::Majors;
 
-/// More bytes than any file has that is read here without another limit.
+/// The limit of files in bytes, unless a caller has another one: more than any of them has.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// As many links as the kernel follows on the way to a file.
+/// The number of links that the kernel follows on the way to a file.
 const MOST_LINKS: usize = 40;
 
-/// From this length on, in bytes, the kernel refuses a path.
+/// The kernel refuses paths of this length in bytes, or longer ones.
 const LONGEST_PATH: usize = 4096;
 
 /// The host that is examined: this one, or one whose root is mounted here.
 ///
-/// On `/` paths are left to the kernel. Below another root links are followed
-/// here, so that `/var/run`, which is a link to `/run` on many hosts, leads to
-/// the host's directory and not to this container's. It is no sandbox: a host
-/// that changes a link meanwhile can lead a path elsewhere.
+/// For the root `/`, the kernel resolves paths. For another root, links are resolved here, so
+/// that `/var/run`, a link to `/run` on many hosts, leads to the host's directory and not to
+/// this container's. It is no sandbox: a host that changes a link meanwhile can lead a path
+/// elsewhere.
 ///
-/// Paths that are given are the host's own names, absolute; paths that are
-/// returned can be opened by this process.
+/// Arguments are absolute paths of the host; returned paths can be opened by this process.
 #[derive(Debug)]
 pub struct Host {
     root: PathBuf,
@@ -39,20 +38,20 @@ pub struct Host {
     majors: OnceCell<Option<Majors>>,
 }
 
-/// There is no directory that could be a host's root.
+/// The host's root directory cannot be listed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot look into the root {}", path.display())]
+#[error("cannot list the root directory {}", path.display())]
 pub struct RootError {
-    /// What was given.
+    /// The directory.
     pub path: PathBuf,
     /// Why it cannot be listed.
     pub source: io::Error,
 }
 
-/// Identifies a file, through whatever mount it is seen.
+/// Identifies a file independently of mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileId {
-    /// The number of its device, as `stat` has it.
+    /// The number of its device, from `stat`.
     pub device: u64,
     /// Its inode on that device.
     pub inode: u64,
@@ -63,8 +62,8 @@ pub struct FileId {
 impl Host {
     /// The host with its root directory at `root`.
     ///
-    /// An error if the directory cannot be listed: nothing below it would be
-    /// found either, which is not the same as a host without devices.
+    /// Fails if the directory cannot be listed: otherwise it would look like a host without
+    /// devices.
     pub fn open(root: &Path) -> Result<Self, RootError> {
         let listed = fs::read_dir(root).map(drop);
         listed.map_err(|source| RootError {
@@ -82,9 +81,9 @@ impl Host {
         &self.root
     }
 
-    /// Whether it is the host that this process runs on, and its root is this
-    /// process's: only then does the kernel follow links as the host does, and can this
-    /// process run the host's programs and load its libraries.
+    /// Whether this process runs on this host with the same root. Only then does the kernel
+    /// follow links as the host does, and only then can this process run the host's programs
+    /// and load its libraries.
     pub fn is_this_host(&self) -> bool {
         self.root == Path::new("/")
     }
@@ -95,9 +94,9 @@ impl Host {
         self.majors.get_or_init(read).as_ref()
     }
 
-    /// Where `path` of the host is. Links on the way are followed within the
-    /// root: `/var/run` of many hosts is a link to `/run`, which the kernel
-    /// would take for this container's own. The last name may be a link itself.
+    /// The path at which this process finds `path` of the host. Links on the way are followed
+    /// within the root: the kernel would follow a host's `/var/run`, often a link to `/run`,
+    /// to this container's `/run`. The last name may be a link itself.
     // req: DOCTOR-5
     pub fn resolve(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
@@ -135,9 +134,9 @@ impl Host {
         at
     }
 
-    /// Where the file behind `path` is: the last name's link is followed too.
+    /// As [`resolve`](Self::resolve), but the last name's link is followed, too.
     pub(crate) fn resolve_target(&self, path: impl AsRef<Path>) -> PathBuf {
-        // Of a longer path that name is not the last.
+        // With another name behind it, that name is not the last.
         let mut at = self.resolve(path.as_ref().join("any"));
         at.pop();
         at
@@ -151,9 +150,9 @@ impl Host {
         }
     }
 
-    /// A library's message, with the host's name for what it calls `path` or
-    /// names in the same directory: libraries name the path that they were
-    /// given, which is another one where the host's root is mounted somewhere.
+    /// A library's message, with the host's names for `path` and for other paths in its
+    /// directory. Libraries name the path that they were given, which differs from the host's
+    /// if the host's root is mounted somewhere.
     pub(crate) fn with_host_names(&self, message: &str, path: &Path) -> String {
         let mut message = message.to_owned();
         if self.is_this_host() {
@@ -169,20 +168,20 @@ impl Host {
         message
     }
 
-    /// The text of a regular file; `None` if there is none of that name.
+    /// The text of a regular file; `None` if it does not exist.
     pub(crate) fn read_text(&self, path: &str) -> io::Result<Option<String>> {
         Ok(self
             .read(path)?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// The content of a regular file; `None` if there is none of that name.
+    /// The content of a regular file; `None` if it does not exist.
     pub fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
         self.read_up_to(path, MAX_BYTES)
     }
 
     // req: DOCTOR-4
-    /// As [`read`](Self::read), of a file that may be longer, up to `limit`.
+    /// As [`read`](Self::read), with another limit in bytes.
     pub(crate) fn read_up_to(&self, path: &str, limit: u64) -> io::Result<Option<Vec<u8>>> {
         match read_bounded(&self.resolve_target(path), limit) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -198,13 +197,13 @@ impl Host {
         self.read_text(path).ok().flatten()
     }
 
-    /// Whether there is such a file or directory.
+    /// Whether the file or directory exists.
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.resolve_target(path).exists()
     }
 
     // req: DOCTOR-4
-    /// As [`exists`](Self::exists); an error if that cannot be examined.
+    /// As [`exists`](Self::exists), but fails if that cannot be examined.
     pub(crate) fn try_exists(&self, path: &str) -> io::Result<bool> {
         match self.resolve_target(path).metadata() {
             Ok(_) => Ok(true),
@@ -218,13 +217,12 @@ impl Host {
         paths.iter().copied().find(|path| self.exists(path))
     }
 
-    /// The names in a directory, sorted; none if it cannot be listed.
+    /// The names in a directory, sorted; empty if it cannot be listed.
     pub(crate) fn list(&self, dir: &str) -> Vec<String> {
         self.list_all(dir).unwrap_or_default()
     }
 
-    /// As [`list`](Self::list), but `None` if there is such a directory and it cannot be
-    /// listed.
+    /// As [`list`](Self::list), but `None` if the directory exists and cannot be listed.
     pub(crate) fn list_all(&self, dir: &str) -> Option<Vec<String>> {
         let entries = match fs::read_dir(self.resolve_target(dir)) {
             Ok(entries) => entries,
@@ -236,8 +234,8 @@ impl Host {
         Some(names)
     }
 
-    /// The `.conf` files of directories by name. One of an earlier directory takes the place
-    /// of those of its name in later ones: systemd.unit(5), modprobe.d(5).
+    /// The `.conf` files of directories by name. A file of an earlier directory replaces files
+    /// of the same name in later ones: systemd.unit(5), modprobe.d(5).
     pub(crate) fn drop_ins(&self, dirs: impl DoubleEndedIterator<Item = String>) -> Vec<String> {
         let mut found = BTreeMap::new();
         for dir in dirs.rev() {
@@ -250,27 +248,27 @@ impl Host {
         found.into_values().collect()
     }
 
-    /// Whether `/proc/net` is the host's: the kernel's own is a link to that of whoever
-    /// reads it, who may have another network than a host that is mounted somewhere.
+    /// Whether `/proc/net` is the host's. In the kernel's `/proc` it is a link to the reading
+    /// process's network, which may differ from that of a host mounted somewhere.
     pub(crate) fn has_own_net(&self) -> bool {
         let found = self.resolve("/proc/net").symlink_metadata();
         self.is_this_host() || found.is_ok_and(|found| found.is_dir())
     }
 
-    /// Which file the host has at `path`, behind the last link, too.
+    /// The id of the host's file at `path`, following the last link.
     pub(crate) fn target_id(&self, path: &str) -> Option<FileId> {
         let found = self.resolve_target(path).metadata().ok()?;
         Some(FileId::new(&found))
     }
 
-    /// Which file the host has at `path`; of a link, the link itself.
+    /// The id of the host's file at `path`; for a link, that of the link itself.
     pub(crate) fn id(&self, path: &str) -> Option<FileId> {
         let found = self.resolve(path).symlink_metadata().ok()?;
         Some(FileId::new(&found))
     }
 
-    /// What there is at a path instead of a device node; `None` if nothing is,
-    /// or it cannot be examined.
+    /// The kind of file at a path instead of a device node; `None` if nothing exists there, or
+    /// it cannot be examined.
     pub(crate) fn file_kind(&self, path: &str) -> Option<&'static str> {
         let found = fs::symlink_metadata(self.resolve(path)).ok()?;
         let kind = found.file_type();
@@ -297,8 +295,8 @@ impl HostNodes for Host {
     }
 }
 
-/// Where a link leads. No link has a path that the kernel refuses, so that none is
-/// looked for at one that is longer, however many names it has.
+/// The target of a link. A path that is too long for the kernel cannot be a link, so it is not
+/// examined.
 fn link_target(path: &Path) -> Option<PathBuf> {
     if path.as_os_str().len() >= LONGEST_PATH {
         return None;
@@ -306,7 +304,7 @@ fn link_target(path: &Path) -> Option<PathBuf> {
     fs::read_link(path).ok()
 }
 
-/// The names in `path`, without what leads nowhere.
+/// The names in `path`, without `/` and `.`.
 fn names(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().filter_map(|part| match part {
         Component::Normal(_) | Component::ParentDir => Some(part.as_os_str().to_owned()),
@@ -334,7 +332,7 @@ impl FileId {
 }
 
 impl std::fmt::Display for FileId {
-    /// The device as `/proc/PID/mountinfo` has it.
+    /// Shows the device as in `/proc/PID/mountinfo`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { device, inode } = self;
         let major = (device >> 8 & 0xfff) | (device >> 32 & !0xfff);
@@ -374,7 +372,7 @@ mod tests {
         ] {
             assert_eq!(root.resolve(path), at(found), "{path}");
         }
-        // Ends, somewhere.
+        // A loop of links ends, somewhere.
         assert!(root.resolve("/var/loop/x").starts_with(dir.path()));
     }
 
@@ -387,7 +385,7 @@ mod tests {
         let began = Instant::now();
         let found = root.resolve(&long);
         assert_eq!(found, dir.path().join(long.trim_start_matches('/')));
-        // For giving up only: looking for links in all of it takes minutes.
+        // Only a time limit: a search for links in all names would take minutes.
         assert!(began.elapsed() < Duration::from_secs(30));
     }
 

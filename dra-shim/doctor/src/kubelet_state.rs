@@ -1,7 +1,7 @@
 //! kubelet's own checkpoint of prepared claims, `dra_manager_state`.
 //!
-//! An object of `Data`, a JSON document as a string, and `Checksum`, the
-//! CRC-32 (IEEE) of its bytes (`pkg/kubelet/cm/dra/state` of Kubernetes 1.34).
+//! A JSON object with `Data`, a JSON document as a string, and `Checksum`, the CRC-32 (IEEE) of
+//! the bytes of `Data` (`pkg/kubelet/cm/dra/state` of Kubernetes 1.34).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,29 +9,29 @@ use compute_domain_api::names::DRIVER_NAME as DRIVER;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Its name, below kubelet's root directory.
+/// The file's name, below kubelet's root directory.
 pub const KUBELET_STATE_FILE: &str = "dra_manager_state";
 
-/// That of Kubernetes 1.34. A file without a version is taken for one of it.
+/// The version in Kubernetes 1.34, also assumed for a file without a version.
 const API_VERSION: &str = "checkpoint.dra.kubelet.k8s.io/v1";
 
-/// The claims that this driver prepared, as kubelet remembers it.
+/// kubelet's state of the claims that this driver prepared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KubeletState {
     /// By UID.
     pub claims: BTreeMap<String, KubeletClaim>,
 }
 
-/// A claim as kubelet remembers it.
+/// kubelet's state of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubeletClaim {
     /// `namespace/name`.
     pub name: String,
-    /// Whether the driver has answered: kubelet writes the claim before it
-    /// asks, without devices.
+    /// Whether the driver has answered: kubelet writes the claim before its call, without
+    /// devices.
     pub prepared: bool,
-    /// The UIDs of the pods that kubelet has it prepared for: also those that came after
-    /// the driver had answered.
+    /// The UIDs of the pods that use the claim, also of those that were added after the
+    /// driver's answer.
     pub pods: BTreeSet<String>,
 }
 
@@ -92,11 +92,11 @@ impl KubeletState {
             is_damage: !error.is_data(),
         };
         let outer: Outer = serde_json::from_slice(bytes)
-            .map_err(|error| malformed("it is not a checkpoint of kubelet", &error))?;
+            .map_err(|error| malformed("it is not a kubelet checkpoint", &error))?;
         let (stored, computed) = (outer.checksum, crc32fast::hash(outer.data.as_bytes()));
         if stored != u64::from(computed) {
             return Err(KubeletStateError {
-                message: format!("its checksum is {stored}, and its data's is {computed}"),
+                message: format!("its checksum is {stored}, but its data has {computed}"),
                 is_damage: true,
             });
         }
@@ -105,7 +105,7 @@ impl KubeletState {
         // Another version may have its claims in another place.
         if let Some(version) = data.api_version.filter(|it| it != API_VERSION) {
             return Err(KubeletStateError {
-                message: format!("its data is of version {version:?}"),
+                message: format!("its data has version {version:?}"),
                 is_damage: false,
             });
         }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_claims_of_this_driver_count_and_only_answered_ones_as_prepared() {
+    fn only_claims_of_this_driver_count_and_only_with_devices_as_prepared() {
         let state = KubeletState::decode(&file(&json!({"ClaimInfoStateList": [
             claim("1", &json!({DRIVER: {"Devices": [{"DeviceName": "channel-0"}]}})),
             claim("2", &json!({DRIVER: {"Devices": null}})),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_not_known_is_not_taken_for_no_claims() {
+    fn an_unknown_version_is_an_error_and_no_damage() {
         let of = |version: &str| file(&json!({"apiVersion": version, "Claims": []}));
         assert!(KubeletState::decode(&of(API_VERSION)).is_ok());
         let error = KubeletState::decode(&of("checkpoint.dra.kubelet.k8s.io/v2")).unwrap_err();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_and_not_taken_for_no_claims() {
+    fn a_damaged_file_is_an_error() {
         let good = String::from_utf8(file(&json!({"ClaimInfoStateList": []}))).unwrap();
         for bad in [
             good.replace("List", "Lost"),

@@ -1,5 +1,5 @@
 //! Diagnoses a GPU host: why containers do not get the NVIDIA IMEX channels that
-//! they request by a `ResourceClaim` or a CDI device name, and what to do about it.
+//! they request by a `ResourceClaim` or a CDI device name, and how to fix that.
 //!
 //! ```text
 //! Host (a root directory) ─┐
@@ -11,44 +11,43 @@
 //!                                                                  subject, evidence, fix
 //! ```
 //!
-//! Facts and findings are apart: [`Facts::read`] reads files, `/proc`, NVML and
-//! programs, and judges nothing; [`diagnose`] judges, and needs no file, clock
-//! or process. Whatever can be read wrongly is tested on directories, whatever
-//! can be concluded wrongly on facts that a test makes by hand.
+//! Facts and findings are separate: [`Facts::read`] reads files, `/proc`, NVML and
+//! the output of programs, but judges nothing. [`diagnose`] judges, and needs no files,
+//! clock or processes. Tests of reading use directories; tests of judging use hand-made
+//! facts.
 //!
-//! What is done with findings is up to the caller: nothing here prints, knows
-//! exit codes or parses a command line. `cdi-gen doctor` is one caller; the
-//! README has others.
+//! The caller decides what to do with findings: this crate does not print, set exit
+//! codes or parse a command line. `cdi-gen doctor` is one caller; the README has others.
 //!
 //! # Guarantees
 //!
-//! * Nothing on the host is changed, and nothing is sent over a network.
-//! * What cannot be read is a fact or a finding of its own. It is never taken for
-//!   something that does not exist: an unreadable checkpoint is not an empty one.
-//! * Everything that is waited for has a deadline; [`Facts::read`] names them.
+//! * It changes nothing on the host, and sends nothing over a network.
+//! * Unreadable data is a fact or a finding of its own. It never counts as missing: an
+//!   unreadable checkpoint is not an empty one.
+//! * Every wait has a deadline; [`Facts::read`] lists them.
 //! * Subjects and evidence have the host's own paths, whatever root the host is
 //!   examined through.
 //!
 //! # Modules
 //!
-//! Each uses only those above it.
+//! Each module uses only those above it.
 //!
 //! | what | modules |
 //! |---|---|
 //! | texts | `text` (numbers in sentences, quoting) |
-//! | specs | `majors`, `spec_node` (device nodes, and kinds that end a runtime) |
-//! | a host | `host` (its files; links stay inside), `processes`, `systemd` (units), `packages` (versions of packages), `cri` (questions to a runtime) |
-//! | specs and a host | `node_report` (a spec's node beside the host's), `spec_paths` (what mounts and hooks need) |
-//! | runtimes | `runtime_table`, `runtime_release` (which CDI version a release loads) |
-//! | what to read | `options`, with the commands that fixes name |
-//! | what was read | `error_facts`, `kubelet_state`; [`facts`], a module for each area |
-//! | what follows from it | `finding`, `causes` (which explains which), `diagnosis`; `checks`, a module for each area |
-//! | how it is shown | `grouping` |
+//! | specs | `majors`, `spec_node` (device nodes, and kinds that crash a runtime) |
+//! | a host | `host` (its files; links stay inside), `processes`, `systemd` (units), `packages` (versions of packages), `cri` (queries to a runtime) |
+//! | specs and a host | `node_report` (a spec's node compared with the host's), `spec_paths` (what mounts and hooks need) |
+//! | runtimes | `runtime_table`, `runtime_release` (the CDI version that a release loads) |
+//! | input | `options`, with the commands that fixes name |
+//! | facts | `error_facts`, `kubelet_state`; [`facts`], a module for each area |
+//! | findings | `finding`, `causes` (which explains which), `diagnosis`; `checks`, a module for each area |
+//! | presentation | `grouping` |
 //!
-//! Commands other than `doctor` use the parts: [`Host`] and [`NodeReport`]
-//! compare the device nodes of a spec with a host, [`RuntimeRelease`] is what a
-//! spec is validated for, [`KubeletState`] and [`checkpoint_records`] have the
-//! claims whose specs are in use.
+//! Commands other than `doctor` use parts of this crate: [`Host`] and [`NodeReport`]
+//! compare the device nodes of a spec with a host, specs are validated for a
+//! [`RuntimeRelease`], and [`KubeletState`] and [`checkpoint_records`] have the claims
+//! whose specs are in use.
 
 #![forbid(unsafe_code)]
 

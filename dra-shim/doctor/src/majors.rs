@@ -1,4 +1,4 @@
-//! Which driver has which character device major, from a host's /proc/devices.
+//! The majors of character device drivers, from a host's /proc/devices.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use imex_cdi::{CHANNEL_DIR, CHANNEL_DRIVER, Major, channel_major, read_device_li
 #[derive(Debug)]
 pub struct Majors {
     list: PathBuf,
-    /// `None` if the IMEX driver is not in the list, or not clearly.
+    /// `None` if the list has no unambiguous IMEX driver.
     channels: Option<Major>,
     /// The first driver of each major.
     drivers: BTreeMap<i64, String>,
@@ -18,7 +18,7 @@ pub struct Majors {
 // === impl Majors ===
 
 impl Majors {
-    /// Reads `list`, a `/proc/devices`; `None` if that cannot be read.
+    /// Reads `list`, a `/proc/devices`; `None` if it cannot be read.
     pub fn read(list: &Path) -> Option<Self> {
         let text = read_device_list(list).ok()?;
         Some(Self::parse(list, &text))
@@ -48,7 +48,7 @@ impl Majors {
         self.channels.is_some()
     }
 
-    /// The major that the list has for a driver.
+    /// The major of a driver in the list.
     pub fn major_of(&self, driver: &str) -> Option<i64> {
         let mut drivers = self.drivers.iter();
         drivers.find_map(|(major, name)| (name == driver).then_some(*major))
@@ -67,14 +67,14 @@ impl Majors {
                 ))
             }
             (None, Some(driver)) if driver != CHANNEL_DRIVER => {
-                Some(format!("major {major} is that of {driver} ({list})"))
+                Some(format!("major {major} belongs to {driver} ({list})"))
             }
             (None, _) => None,
         }
     }
 }
 
-/// Whether a device node at this path is that of an IMEX channel.
+/// Whether a device node at this path is an IMEX channel's.
 pub(crate) fn is_channel_path(path: &str) -> bool {
     let name = path.strip_prefix(CHANNEL_DIR);
     let number = name.and_then(|name| name.strip_prefix("/channel"));
@@ -103,16 +103,16 @@ mod tests {
     }
 
     #[test]
-    fn without_the_driver_a_major_is_wrong_if_it_is_anothers() {
+    fn without_the_driver_a_major_is_wrong_if_it_belongs_to_another_driver() {
         let other = "Character devices:\n235 nvidia-uvm\n\nBlock devices:\n236 sd\n";
-        let found = "major 235 is that of nvidia-uvm (/proc/devices)";
+        let found = "major 235 belongs to nvidia-uvm (/proc/devices)";
         assert_eq!(contradiction(other, 235).as_deref(), Some(found));
         assert_eq!(contradiction(other, 236), None, "a block device's");
         assert_eq!(contradiction("", 235), None);
     }
 
     #[test]
-    fn a_channels_node_is_known_by_its_path() {
+    fn the_path_identifies_a_channels_node() {
         assert!(is_channel_path("/dev/nvidia-caps-imex-channels/channel0"));
         for path in [
             "/dev/nvidia-caps-imex-channels/channel",

@@ -1,4 +1,4 @@
-//! A spec's device nodes, compared with the host's.
+//! Compares a spec's device nodes with the host's.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,74 +14,73 @@ use crate::spec_node::{
 };
 use crate::text::and_more;
 
-/// What to do about a spec with an old major. It names the plain command
-/// `cdi-gen generate`.
+/// The fix for a spec with a stale major. It names the plain command `cdi-gen generate`.
 pub const REWRITE_SPEC_HINT: &str =
-    "let its driver write the spec again, or write it with `cdi-gen generate`";
+    "have its driver rewrite the spec, or write it with `cdi-gen generate`";
 
-/// How an administrator makes the node of a channel. Not by nvidia-modprobe, whose option
-/// -i drivers no longer have (NVIDIA/nvidia-modprobe#9).
+/// How an administrator creates a channel's node. Not with nvidia-modprobe, which no longer has
+/// the option -i (NVIDIA/nvidia-modprobe#9).
 pub const MAKE_CHANNEL: &str =
     "mknod, with the major of nvidia-caps-imex-channels in /proc/devices";
 
-/// What to do about a device node of the host that is not the driver's.
-const REMAKE_NODE: &str = "remove the host's node, and make it again (mknod, with the major of nvidia-caps-imex-channels in /proc/devices)";
+/// The fix for a device node of the host that is not the driver's.
+const REMAKE_NODE: &str = "remove the host's node and recreate it (mknod, with the major of nvidia-caps-imex-channels in /proc/devices)";
 
-/// A node of a spec, and what the host has there.
+/// A node of a spec, compared with the host's node at its path.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReport {
-    /// In the container.
+    /// The path in the container.
     pub path: String,
-    /// On the host.
+    /// The path on the host.
     pub host_path: String,
     /// Type and numbers in the spec, `c 235:0`; `None` if it takes the host's.
     pub declared: Option<String>,
-    /// What the host has, `c 235:0` or `a symbolic link`; `None` if that is
-    /// nothing, or is not known.
+    /// What the host has at the path, `c 235:0` or `a symbolic link`; `None` if that is
+    /// nothing or unknown.
     pub found: Option<String>,
     /// The IMEX channel that a container gets with it: its minor. `None` if it is no
-    /// channel, or its minor is not known.
+    /// channel, or its minor is unknown.
     pub channel: Option<i64>,
-    /// How the two compare.
+    /// The result of the comparison.
     pub state: NodeState,
-    /// What is bad about it, if anything is.
+    /// The problem, if there is one.
     pub message: Option<String>,
-    /// What to do about that.
+    /// The fix for the problem.
     pub fix: Option<&'static str>,
 }
 
-/// Ascending by how bad it is for a container.
+/// How a spec's node compares with the host's, ascending by severity for a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeState {
     /// The host has the device that the spec declares.
     Agrees,
-    /// Not there, and not needed: the runtime makes it from the numbers.
+    /// The host does not have it and need not: the runtime creates it from the numbers.
     Absent,
     /// The host's path cannot be examined.
     Unknown,
     /// The host has something else there.
     Differs,
-    /// An IMEX channel with a major that is not the driver's, now.
+    /// An IMEX channel whose major is not the driver's current one.
     Stale,
-    /// Not there, and needed.
+    /// The host does not have it, but the spec needs it.
     Missing,
 }
 
-/// Bad device nodes of one file that have one state and one fix.
+/// Bad device nodes of one file with the same state and fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadNodes<'a> {
     /// The file that they are in.
     pub file: &'a str,
-    /// What is bad about the first of them, and how many more there are.
+    /// The problem of the first node, and the number of the others.
     pub message: String,
-    /// What to do about all of them.
+    /// The fix for all of them.
     pub fix: &'static str,
 }
 
-/// Groups bad nodes, each with its file, so that a message is given once for
-/// each file, state and fix. Ascending by these.
+/// Groups bad nodes by file, state and fix, in ascending order of these. Each group has one
+/// message.
 pub fn group_bad_nodes<'a>(
     bad: impl IntoIterator<Item = (&'a str, &'a NodeReport)>,
 ) -> Vec<BadNodes<'a>> {
@@ -101,8 +100,7 @@ pub fn group_bad_nodes<'a>(
 // === impl NodeReport ===
 
 impl NodeReport {
-    /// Compares a node of `spec` with the host's; the fix depends on who writes
-    /// the spec.
+    /// Compares a node of `spec` with the host's. The fix depends on the spec's writer.
     pub fn new(spec: &Spec, node: &DeviceNode, host: &Host) -> Self {
         let mut report = Self::from_node(node, host);
         if is_claim_spec(spec) {
@@ -151,11 +149,11 @@ impl NodeReport {
         report
     }
 
-    /// The fix for a spec that the kubelet plugin wrote, and writes again.
+    /// Sets the fix for a spec that the kubelet plugin wrote and can rewrite.
     fn set_claim_fix(&mut self, node: &DeviceNode, host: &Host) {
         match (self.state, declared_major(node)) {
             (NodeState::Stale, None) => {}
-            // Then the node is another driver's, not the spec.
+            // The spec is right, but the node has another driver's major.
             (NodeState::Differs, Some(major))
                 if is_channel_path(&node.path) && is_drivers(major, host) =>
             {
@@ -166,7 +164,7 @@ impl NodeReport {
         }
     }
 
-    /// What the host has there, for a table.
+    /// The host's side, for a table.
     pub fn host_side(&self) -> String {
         match (&self.found, self.state) {
             (Some(found), NodeState::Differs) => format!("differs: {found}"),
@@ -189,27 +187,27 @@ impl NodeReport {
         let found = self.found.as_deref().unwrap_or("something else");
         let (message, fix) = if self.state == NodeState::Missing {
             (
-                format!("{host_path} of the host does not exist, and the spec takes it from there"),
-                "load the driver that makes the node, or give type, major and minor in the spec",
+                format!("the spec takes {host_path} from the host, where it does not exist"),
+                "load the driver that creates the node, or set type, major and minor in the spec",
             )
         } else if no_device {
             (
-                format!("{host_path} of the host is {found}, not a device node"),
-                "give the node's own path (links are not followed), or type, major and minor",
+                format!("{host_path} on the host is {found}, not a device node"),
+                "set the node's real path (links are not followed), or type, major and minor",
             )
         } else {
             let declared = self.declared.as_deref().unwrap_or("other numbers");
             (
-                format!("{host_path} of the host is {found}, and the spec declares {declared}"),
-                "correct the spec, or have the driver make the host's node again",
+                format!("{host_path} on the host is {found}, but the spec declares {declared}"),
+                "correct the spec, or have the driver recreate the host's node",
             )
         };
         (self.message, self.fix) = (Some(message), Some(fix));
     }
 }
 
-/// Why a channel's node is of no use: its major, or that of the host's node
-/// from which it is taken, is not the driver's.
+/// Why a channel's node is stale: its major, or that of the host's node that it copies, is not
+/// the driver's.
 fn stale(node: &DeviceNode, found_node: &io::Result<HostNode>, host: &Host) -> Option<String> {
     if !is_channel_node(node) {
         return None;
@@ -224,7 +222,7 @@ fn stale(node: &DeviceNode, found_node: &io::Result<HostNode>, host: &Host) -> O
     majors.contradiction(declared_major(node).or(taken)?)
 }
 
-/// The minor that the spec gives a channel's node, else that of the host's node.
+/// The minor of a channel's node in the spec, else that of the host's node.
 fn channel(node: &DeviceNode, found_node: &io::Result<HostNode>) -> Option<i64> {
     if !is_channel_node(node) {
         return None;
@@ -236,13 +234,13 @@ fn channel(node: &DeviceNode, found_node: &io::Result<HostNode>) -> Option<i64> 
     }
 }
 
-/// Whether this major is the channels', according to the list of drivers.
+/// Whether channels have this major, according to the list of drivers.
 fn is_drivers(major: i64, host: &Host) -> bool {
     let majors = host.majors();
     majors.is_some_and(|it| it.has_channels() && it.contradiction(major).is_none())
 }
 
-/// Compares the spec's node with what the host has at its path.
+/// Compares the spec's node with the host's node at its path.
 fn state(node: &DeviceNode, found_node: &io::Result<HostNode>) -> NodeState {
     match found_node {
         Ok(HostNode::Device(device)) if agrees(node, device) => NodeState::Agrees,
@@ -258,19 +256,19 @@ fn state(node: &DeviceNode, found_node: &io::Result<HostNode>) -> NodeState {
     }
 }
 
-/// What the spec does not say, it takes from the host. An absent minor beside
-/// a major is 0.
+/// Whether the host's node matches the spec's. The spec takes omitted fields from the host; an
+/// omitted minor beside a major is 0.
 fn agrees(node: &DeviceNode, device: &HostDevice) -> bool {
     let kind = match node.device_type {
         None => device.device_type,
-        // Only one that takes nothing from the host can be it.
+        // Only a node that takes nothing from the host can have this type.
         Some(DeviceType::Unbuffered) if is_complete(node) => DeviceType::Char,
         Some(kind) => kind,
     };
     let numbered = match (declared_major(node), node.minor) {
         _ if kind == DeviceType::Fifo => true,
         (Some(major), minor) => (major, minor.unwrap_or(0)) == (device.major, device.minor),
-        // Passed over, so that the container gets another one.
+        // The runtime ignores this minor: the container gets the host's.
         (None, Some(minor)) => minor == device.minor,
         (None, None) => true,
     };
@@ -285,7 +283,7 @@ impl NodeState {
         matches!(self, Self::Differs | Self::Stale | Self::Missing)
     }
 
-    /// A stable kebab-case code for a bad one.
+    /// A stable kebab-case code for a bad state.
     pub fn code(self) -> &'static str {
         match self {
             Self::Stale => "imex-channel-major-stale",
@@ -295,7 +293,7 @@ impl NodeState {
         }
     }
 
-    /// As in JSON.
+    /// The word in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Agrees => "agrees",

@@ -1,4 +1,4 @@
-//! What of a host is read and where it is, and the commands of `cdi-gen` that fixes name.
+//! Options of reading a host, and the `cdi-gen` commands that fixes name.
 
 use std::path::{Path, PathBuf};
 
@@ -6,42 +6,40 @@ use imex_cdi::DEFAULT_DIRS;
 
 use crate::text::shell_quote;
 
-/// kubelet's root directory, unless it was given another (`--root-dir`).
+/// kubelet's root directory by default (`--root-dir`).
 pub const DEFAULT_KUBELET_ROOT: &str = "/var/lib/kubelet";
 
 /// The root of a driver that is installed on the host.
 pub const DEFAULT_DRIVER_ROOT: &str = "/";
 
-/// Where a host has what differs between distributions. Paths are the host's
-/// own names, whatever root the host is examined through.
+/// Paths that differ between distributions. They are the host's own paths, whatever root the
+/// host is examined through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// kubelet's root directory; [`DEFAULT_KUBELET_ROOT`] by default.
     pub kubelet_root: PathBuf,
-    /// The directory below which the NVIDIA driver is installed; `/` by default,
-    /// which is also searched for the roots of drivers within it
-    /// ([`nvml_clique::DriverRoot::find_library`]).
+    /// The directory below which the NVIDIA driver is installed; `/` by default. Driver roots
+    /// nested in it are searched, too ([`nvml_clique::DriverRoot::find_library`]).
     pub driver_root: PathBuf,
     /// The directories of CDI specs, lowest priority first;
     /// [`imex_cdi::DEFAULT_DIRS`] by default.
     pub spec_dirs: Vec<PathBuf>,
-    /// The command socket of the host IMEX daemon. With it
-    /// `nvidia-imex-ctl` is run; without it, which is the default, the daemon is
-    /// not asked.
+    /// The command socket of the host's IMEX daemon, which `nvidia-imex-ctl` then queries.
+    /// By default there is none, and the daemon is not queried.
     pub imex_socket: Option<PathBuf>,
 }
 
 /// The plain command that generates specs.
 pub(crate) const GENERATE: &str = "cdi-gen generate";
 
-/// How `cdi-gen` is called for the host that is examined: fixes repeat these
-/// options, so that their commands can be copied.
+/// The `cdi-gen` options for the examined host: fixes repeat them, so that their commands can
+/// be copied.
 ///
-/// It does not have to be the program that runs: a node agent that shows fixes to
-/// people names the `cdi-gen` that they would run, and its root, here.
+/// The running program need not be `cdi-gen`: a node agent that shows fixes to people sets the
+/// root here with which they would run `cdi-gen`.
 ///
-/// The default is for a host that is examined from itself, with the usual
-/// directories: plain commands.
+/// The default gives plain commands, for a host that is examined from itself with the default
+/// directories.
 #[derive(Debug, Clone)]
 pub struct Invocation {
     root: PathBuf,
@@ -76,15 +74,14 @@ impl Invocation {
         Self { root, options }
     }
 
-    /// Generates specs of this host; which devices is left to the person who
-    /// runs it.
+    /// The command that generates specs of this host; the user adds the devices.
     pub(crate) fn generate(&self) -> String {
         let mut line = GENERATE.to_owned();
         self.push_root(&mut line);
         line
     }
 
-    /// Examines the host again, with another root directory of kubelet.
+    /// The command that examines the host again with another root directory of kubelet.
     pub(crate) fn doctor(&self, kubelet_root: &Path) -> String {
         let mut line = "cdi-gen doctor".to_owned();
         self.push_root(&mut line);
@@ -113,7 +110,7 @@ impl Invocation {
     }
 }
 
-/// Quoted for a shell, where it needs that.
+/// Adds an option, quoted for a shell if necessary.
 fn push_option(flag: &str, path: &Path, line: &mut String) {
     line.extend([" ", flag, " ", &shell_quote(&path.to_string_lossy())]);
 }

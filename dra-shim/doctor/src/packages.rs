@@ -2,13 +2,13 @@
 
 use crate::host::Host;
 
-/// The list of installed packages of Debian and its derivatives.
+/// The package database of Debian and its derivatives.
 const DPKG: &str = "/var/lib/dpkg/status";
 
-/// The version of the first of the packages `names` that is installed: `1.7.28`, without
-/// what a distribution adds.
+/// The version of the first package of `names` that is installed, `1.7.28`, without the
+/// distribution's suffix.
 ///
-/// Half-removed packages stay in the list; only installed ones count.
+/// Removed packages can remain in the database; only installed ones count.
 pub(crate) fn version(host: &Host, names: &[&str]) -> Option<String> {
     let status = host.text_if_readable(DPKG)?;
     status.split("\n\n").find_map(|paragraph| {
@@ -25,7 +25,7 @@ pub(crate) fn version(host: &Host, names: &[&str]) -> Option<String> {
     })
 }
 
-/// `v1.7.28`, `4.9.3+ds1-1` and the like; `None` if it begins otherwise.
+/// The release in `v1.7.28`, `4.9.3+ds1-1` and so on; `None` if the text begins otherwise.
 pub(crate) fn release(text: &str) -> Option<String> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_is_what_stands_before_a_distributions_own() {
+    fn a_release_is_the_version_without_a_distributions_suffix() {
         for (text, found) in [
             ("1.7.28-1~ubuntu.22.04", Some("1.7.28")),
             ("v2.1.3", Some("2.1.3")),

@@ -1,4 +1,4 @@
-//! The processes that a host's `/proc` shows, and their command lines.
+//! The processes in a host's `/proc`, and their command lines.
 
 use std::fs;
 use std::io;
@@ -6,26 +6,26 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::host::{FileId, Host};
 
-/// Where every service of a host has its sockets: each host's own.
+/// The directory of a host's sockets; each host has its own.
 const RUN: &str = "/run";
 
-/// The first processes of hosts, and of containers that are hosts of their own; that of
-/// another container has another name.
+/// The names of the first process of hosts, and of containers with an init system. In other
+/// containers it has another name.
 const INITS: [&str; 2] = ["systemd", "init"];
 
-/// The kernel's first namespace of processes, in which it runs all: `PROC_PID_INIT_INO` of
+/// The kernel's initial PID namespace, which has all processes: `PROC_PID_INIT_INO` of
 /// `linux/proc_ns.h`.
 const ALL_PROCESSES: &str = "pid:[4026531836]";
 
 /// The inode of the kernel's own `/proc`: `PROC_ROOT_INO` of `linux/proc_ns.h`.
 const PROC_ROOT: u64 = 1;
 
-/// The options that name a configuration, of containerd and of nvidia-imex;
-/// none of them means something else to the other.
+/// The options of containerd and nvidia-imex that name a configuration. None of them has another
+/// meaning in the other program.
 const CONFIG_OPTIONS: [&str; 3] = ["-c", "--config", "--config-file"];
 
-/// The kubelet plugin's program, of this driver and of NVIDIA's. A process's name has only its
-/// beginning, which the controller's has, too.
+/// The kubelet plugin's program, of this driver and of NVIDIA's. A process's name has only the
+/// first 15 bytes, which are the same for the controller.
 pub(crate) const PLUGIN: &str = "compute-domain-kubelet-plugin";
 const PLUGIN_NAME: &str = "compute-domain-";
 
@@ -40,28 +40,28 @@ pub struct Process {
     pub uid: u32,
 }
 
-/// Whose files a process sees.
+/// The root directory of a process.
 #[derive(Debug)]
 pub(crate) enum ProcessRoot {
-    /// This host's, as the process sees it: mounts may differ.
+    /// This host's, as seen by the process: mounts may differ.
     Host(Host),
-    /// A container's, or those of another host that shares the process ids.
+    /// A container's, or that of another host in the same PID namespace.
     Other,
-    /// It may not be examined.
+    /// This process may not examine it.
     Denied,
 }
 
-/// The processes that there are now. Callers list them again for each area:
-/// programs that are run in between take seconds, in which a daemon may restart.
+/// The running processes. Callers list them again for each area: programs that run in between
+/// take seconds, in which a daemon may restart.
 pub(crate) fn processes(host: &Host) -> Vec<Process> {
     let names = host.list("/proc");
     let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
     pids.filter_map(|pid| process(host, pid)).collect()
 }
 
-/// Whether no process of the host is hidden, as far as that is known. To a user from whom
-/// others' are (`hidepid`, `proc(5)`) the first is not shown either, and in a container with
-/// processes of its own another is the first.
+/// Whether all processes of the host are visible, as far as known. If `hidepid` (`proc(5)`) hides
+/// processes of other users, it hides the first process, too. In a container with a PID namespace
+/// of its own, the first process is another one.
 pub(crate) fn all_are_seen(host: &Host) -> bool {
     let first = host.text_if_readable("/proc/1/comm");
     first.is_some_and(|name| {
@@ -69,13 +69,13 @@ pub(crate) fn all_are_seen(host: &Host) -> bool {
     })
 }
 
-/// `pid:[4026531836]`; `None` if it may not be known.
+/// The PID namespace of a process, `pid:[4026531836]`; `None` if it cannot be read.
 pub(crate) fn pid_namespace(host: &Host, pid: u32) -> Option<String> {
     let link = fs::read_link(host.resolve(format!("/proc/{pid}/ns/pid"))).ok()?;
     Some(link.to_string_lossy().into_owned())
 }
 
-/// Whether the host runs, and is not only its files.
+/// Whether the host is running, instead of being only a copy of its files.
 pub(crate) fn is_live(host: &Host) -> bool {
     let proc = host.resolve_target("/proc").metadata();
     proc.is_ok_and(|found| found.ino() == PROC_ROOT)
@@ -92,10 +92,10 @@ fn process(host: &Host, pid: u32) -> Option<Process> {
     })
 }
 
-/// A process is this host's if it has the root directory and the `/run` that
-/// this host has: with them go the sockets through which it is reached. Its
-/// mount namespace is no criterion: a debug pod has another one than the host,
-/// and a process with a mount of its own is what has to be found.
+/// The root directory of a process. A process belongs to this host if it has the same root
+/// directory and the same `/run`, and thus the same sockets. Its mount namespace is no
+/// criterion: a debug pod has another one than the host, and a process with a mount of its own
+/// is exactly what the doctor must find.
 pub(crate) fn process_root(host: &Host, pid: u32) -> ProcessRoot {
     let link = host.resolve(format!("/proc/{pid}/root"));
     let top = match link.join(".").metadata() {
@@ -117,8 +117,8 @@ pub(crate) fn process_root(host: &Host, pid: u32) -> ProcessRoot {
     }
 }
 
-/// The arguments of a process, its own name first: none of one that has ended,
-/// and is only kept for its parent. `None` if there is no such process.
+/// The arguments of a process, its own name first; empty for a zombie. `None` if there is no
+/// such process.
 pub(crate) fn arguments(host: &Host, pid: u32) -> io::Result<Option<Vec<String>>> {
     let text = host.read_text(&format!("/proc/{pid}/cmdline"))?;
     Ok(text.map(|text| match text.as_str() {
@@ -130,7 +130,7 @@ pub(crate) fn arguments(host: &Host, pid: u32) -> io::Result<Option<Vec<String>>
     }))
 }
 
-/// The configuration that a command line names. `-cFILE` is one, too.
+/// The configuration that a command line names, also as `-cFILE`.
 pub(crate) fn config_option(arguments: &[String]) -> Option<&str> {
     last_value(arguments, &CONFIG_OPTIONS, |argument| {
         let value = argument.strip_prefix("-c");
@@ -138,13 +138,13 @@ pub(crate) fn config_option(arguments: &[String]) -> Option<&str> {
     })
 }
 
-/// The value of a long or a short option, by any of its names.
+/// The value of an option, by any of its long or short names.
 pub(crate) fn option<'a>(arguments: &'a [String], names: &[&str]) -> Option<&'a str> {
     last_value(arguments, names, |_| None)
 }
 
-/// The last value counts, as for programs. `attached`: the value in an argument that is
-/// neither a name nor `NAME=VALUE`.
+/// The last value of an option, which is the one that programs use. `attached`: the value in an
+/// argument that is neither a name nor `NAME=VALUE`.
 fn last_value<'a>(
     arguments: &'a [String],
     names: &[&str],
@@ -166,7 +166,7 @@ fn last_value<'a>(
     found
 }
 
-/// The kubelet plugins that run, and their arguments.
+/// The running kubelet plugins and their arguments.
 pub(crate) fn plugins(host: &Host) -> impl Iterator<Item = (u32, Vec<String>)> {
     let named = processes(host)
         .into_iter()
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_is_named_in_each_way_that_options_have() {
+    fn all_forms_of_the_config_option_are_parsed() {
         for (line, found) in [
             ("nvidia-imex", None),
             ("nvidia-imex -c /a", Some("/a")),

@@ -9,9 +9,9 @@ use crate::runtime_table::{ROWS, Row};
 
 /// A release of a container runtime, and the newest CDI version that it loads.
 ///
-/// Parsed from `containerd-1.7.27` or, as kubelet reports it of a node,
-/// `containerd://1.7.27`. The newest version is that of the last release in the
-/// table that is not newer; releases between two rows may load more, never less.
+/// Parsed from `containerd-1.7.27`, or from `containerd://1.7.27` as in a node's status. Its
+/// CDI version is that of the newest release in the table that is not newer; releases between
+/// two rows may load more, never less.
 ///
 /// ```
 /// use host_doctor::RuntimeRelease;
@@ -24,28 +24,28 @@ use crate::runtime_table::{ROWS, Row};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeRelease {
-    /// As it was given.
+    /// The name as it was given.
     name: String,
-    /// The release whose row of the table holds for it.
+    /// The release whose row of the table applies.
     basis: String,
     newest: &'static str,
     #[serde(skip)]
     row: Row,
 }
 
-/// Why a text is no runtime release with a known CDI version.
+/// The error for a text that is no runtime release with a known CDI version.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct UnknownRuntime {
     message: String,
-    /// How a release is written, if it is not one.
+    /// The form of a release, if the text has another form.
     form: &'static str,
 }
 
 // === impl RuntimeRelease ===
 
 impl RuntimeRelease {
-    /// As it was given.
+    /// The name as it was given.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -55,8 +55,7 @@ impl RuntimeRelease {
         &self.basis
     }
 
-    /// The newest CDI version that it loads: a spec that declares a newer one
-    /// is refused as a whole.
+    /// The newest CDI version that it loads. It refuses a spec of a newer version as a whole.
     pub fn newest(&self) -> SpecVersion {
         self.row.newest
     }
@@ -75,14 +74,12 @@ impl FromStr for RuntimeRelease {
         let release = release(version).ok_or_else(|| form(&name))?;
         let mut rows = ROWS.iter().filter(|row| row.runtime == runtime).peekable();
         let Some(oldest) = rows.peek().map(|row| row.name()) else {
-            return Err(unknown(format!(
-                "nothing is known of the runtime {runtime:?}"
-            )));
+            return Err(unknown(format!("unknown runtime {runtime:?}")));
         };
         let row = rows.take_while(|row| row.release <= release).last();
         let Some(row) = row.copied() else {
             return Err(unknown(format!(
-                "{name} is older than {oldest}, the first that is known to load CDI specs"
+                "{name} is older than {oldest}, the first release known to load CDI specs"
             )));
         };
         Ok(Self {
@@ -94,9 +91,9 @@ impl FromStr for RuntimeRelease {
     }
 }
 
-/// Name, runtime and version of `containerd-1.7.27`; also as packages and the runtimes
-/// themselves print their versions, `podman-4:4.9.3+ds1-1build2`, whose name is
-/// `podman-4.9.3`; or as kubelet reports it of a node, `containerd://1.7.27-k3s1`.
+/// Parses name, runtime and version of `containerd-1.7.27`. Also accepts versions as packages
+/// and runtimes print them, `podman-4:4.9.3+ds1-1build2` with the name `podman-4.9.3`, and the
+/// form in a node's status, `containerd://1.7.27-k3s1`.
 fn parts(text: &str) -> Option<(String, &str, &str)> {
     let is_version = |text: &str| {
         let digits = text.strip_prefix('v').unwrap_or(text);
@@ -124,7 +121,7 @@ fn parts(text: &str) -> Option<(String, &str, &str)> {
     Some((name, runtime, version))
 }
 
-/// `2.1` is the first of its line, the one that loads the least.
+/// Parses a version. `2.1` stands for the first release of its line, which loads the least.
 pub(crate) fn release(version: &str) -> Option<[u32; 3]> {
     let mut release = [0; 3];
     let mut parts = version.strip_prefix('v').unwrap_or(version).split('.');
@@ -141,13 +138,13 @@ pub(crate) fn release(version: &str) -> Option<[u32; 3]> {
 // === impl UnknownRuntime ===
 
 impl UnknownRuntime {
-    /// What to give instead.
+    /// The form and the known runtimes.
     pub fn hint(&self) -> String {
         let firsts = ROWS.chunk_by(|row, next| row.runtime == next.runtime);
         let firsts = firsts.filter_map(|rows| rows.first());
         let known: Vec<String> = firsts.map(|row| row.name()).collect();
         let (form, known) = (self.form, known.join(", "));
-        format!("{form}known are, from these releases on: {known}")
+        format!("{form}known runtimes, each from this release on: {known}")
     }
 }
 
@@ -160,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_loads_what_the_last_row_before_it_says() {
+    fn a_release_loads_the_version_of_the_last_row_before_it() {
         use SpecVersion as V;
         for (target, version) in [
             ("containerd-1.7.0", V::V0_5_0),
@@ -194,9 +191,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_said() {
+    fn unknown_releases_are_errors_with_the_known_ones_as_hint() {
         for (target, reason) in [
-            ("lxc-6.0", "nothing is known of the runtime \"lxc\""),
+            ("lxc-6.0", "unknown runtime \"lxc\""),
             ("cri-o-1.23", "cri-o-1.23 is older than cri-o-1.24.0"),
             ("docker-24.0.7", "docker-24.0.7 is older than docker-25.0.0"),
             ("containerd", "\"containerd\" is not a runtime and version"),
@@ -206,8 +203,8 @@ mod tests {
         ] {
             let error = target.parse::<RuntimeRelease>().unwrap_err();
             assert!(error.to_string().starts_with(reason), "{error}");
-            let known = "known are, from these releases on: containerd-1.7.0, cri-o-1.24.0, \
-                         docker-25.0.0, podman-4.1.1";
+            let known = "known runtimes, each from this release on: containerd-1.7.0, \
+                         cri-o-1.24.0, docker-25.0.0, podman-4.1.1";
             assert!(error.hint().ends_with(known), "{}", error.hint());
         }
     }
@@ -237,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_refused_as_before() {
+    fn texts_without_a_version_are_refused() {
         for (text, reason) in [
             ("containerd", "\"containerd\" is not a runtime and version"),
             ("containerd-x", "\"containerd-x\" is no"),

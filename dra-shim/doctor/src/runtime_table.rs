@@ -1,12 +1,12 @@
 //! The newest CDI version that releases of container runtimes load.
 //!
-//! It is that of Go's CDI library in the release, which loads these: 0.3.2: 0.3.0;
+//! The Go CDI library in the release decides. Its versions load: 0.3.2: 0.3.0;
 //! 0.4.0: 0.4.0; 0.5.2 to 0.5.4: 0.5.0; 0.6.x: 0.6.0; 0.7.2: 0.7.0; 0.8.0 and 0.8.1:
 //! 0.8.0; 1.0.0 and 1.0.1: 1.0.0; 1.1.0: 1.1.0 (the versions in its `pkg/cdi/spec.go`,
 //! later in `version.go`).
 //!
-//! The library is the one in the release's `go.mod`, docker's in its `vendor.mod`. Where
-//! a row's source is not that file, it says so.
+//! The library's version is in the release's `go.mod`, for docker in its `vendor.mod`. A row
+//! with another source says so.
 
 use imex_cdi::SpecVersion;
 
@@ -45,7 +45,7 @@ pub(crate) const ROWS: [Row; 34] = [
     row("cri-o", [1, 25, 0], SpecVersion::V0_4_0),
     // 0.5.4: go.mod of 1.27.1.
     row("cri-o", [1, 27, 1], SpecVersion::V0_5_0),
-    // 0.6.0: go.mod of the main branch after 1.28.0, since it asks for Go 1.21.
+    // 0.6.0: go.mod of the main branch after 1.28.0, since it requires Go 1.21.
     row("cri-o", [1, 29, 0], SpecVersion::V0_6_0),
     // 0.7.2: pull request 7971 of April 2024, for the release after 1.30.
     row("cri-o", [1, 31, 0], SpecVersion::V0_7_0),

@@ -1,22 +1,21 @@
-//! The device nodes of a spec, before they are compared with a host; and kinds on which Go's
+//! The device nodes of a spec, before they are compared with a host, and the kinds on which Go's
 //! CDI library panics.
 
 use imex_cdi::{DeviceNode, DeviceType, Kind, Spec};
 
 use crate::majors::is_channel_path;
 
-/// What the vendors of specs begin with, and so the names of their files, that drivers of
-/// Dynamic Resource Allocation and NVIDIA's device plugin write for kubelet's runtime.
+/// The prefix of the vendors, and thus of the file names, of specs that DRA drivers and NVIDIA's
+/// device plugin write for kubelet's runtime.
 pub(crate) const KUBELET_PLUGINS: &str = "k8s.";
 
-/// How a spec that the kubelet plugin wrote is written again.
+/// The fix that rewrites a spec of the kubelet plugin.
 pub(crate) const REWRITE_CLAIM_SPEC: &str = "restart the kubelet plugin on this node, which \
-    writes its claims' specs again; if that is NVIDIA's, which does not, delete the pods that use \
-    the claim";
+    rewrites its claims' specs; NVIDIA's plugin does not: then delete the pods that use the claim";
 
-/// A part of a kind that has one letter. Go's CDI library up to 1.1.0, the newest that a
-/// containerd has (2.3), panics when it loads such a spec, and the runtime with it
-/// (`pkg/parser/parser.go`); 1.1.1, which NVIDIA's container toolkit 1.20.1 has, reads it.
+/// A part of a kind that has one letter. Go's CDI library up to 1.1.0, the newest one in a
+/// containerd (2.3), panics when it loads such a spec and crashes the runtime
+/// (`pkg/parser/parser.go`). Version 1.1.1, in NVIDIA's container toolkit 1.20.1, loads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OneLetter<'a> {
     /// `vendor` or `class`.
@@ -32,24 +31,23 @@ pub fn device_nodes(spec: &Spec) -> impl Iterator<Item = &DeviceNode> {
     edits.flat_map(|edits| &edits.device_nodes)
 }
 
-/// Whether the kubelet plugin writes this spec, for a claim.
+/// Whether this is a claim's spec, written by the kubelet plugin.
 pub(crate) fn is_claim_spec(spec: &Spec) -> bool {
     *spec.kind() == Kind::compute_domain_claim()
 }
 
-/// Where the host's device node is: `hostPath`, else the container's path.
+/// The path of the host's device node: `hostPath`, else the container's path.
 pub(crate) fn host_path(node: &DeviceNode) -> &str {
     let host_path = node.host_path.as_deref().filter(|path| !path.is_empty());
     host_path.unwrap_or(&node.path)
 }
 
-/// The major that the spec itself gives the node; `None` if the runtime takes
-/// the host's.
+/// The node's major in the spec; `None` if the runtime takes the host's.
 pub fn declared_major(node: &DeviceNode) -> Option<i64> {
     node.major.filter(|major| *major != 0)
 }
 
-/// Whether a container gets it as an IMEX channel.
+/// Whether a container gets the node as an IMEX channel.
 pub(crate) fn is_channel_node(node: &DeviceNode) -> bool {
     let is_char = !matches!(node.device_type, Some(DeviceType::Block | DeviceType::Fifo));
     is_char && is_channel_path(&node.path)
@@ -63,7 +61,7 @@ pub(crate) fn device_numbers(kind: DeviceType, major: i64, minor: i64) -> String
     }
 }
 
-/// Whether Go's library makes it without the host's node, from type and major
+/// Whether Go's library creates the node from type and major, without the host's node
 /// (`fillMissingInfo`).
 pub(crate) fn is_complete(node: &DeviceNode) -> bool {
     match node.device_type {
@@ -73,7 +71,7 @@ pub(crate) fn is_complete(node: &DeviceNode) -> bool {
     }
 }
 
-/// Type and numbers as the spec has them.
+/// Type and numbers in the spec.
 pub(crate) fn declared_numbers(node: &DeviceNode, kind: DeviceType) -> String {
     match declared_major(node) {
         Some(major) => device_numbers(kind, major, node.minor.unwrap_or(0)),
@@ -87,10 +85,10 @@ impl<'a> OneLetter<'a> {
     /// A stable code.
     pub const CODE: &'static str = "cdi-kind-one-letter";
 
-    /// What to do about it.
-    pub const FIX: &'static str = "give vendor and class of the kind two characters or more";
+    /// The fix.
+    pub const FIX: &'static str = "use at least two characters for the kind's vendor and class";
 
-    /// `None` of a kind that Go's library loads.
+    /// `None` for a kind that Go's library loads.
     pub fn of(kind: &'a Kind) -> Option<Self> {
         let (part, text) = match (kind.vendor(), kind.class()) {
             (vendor, _) if vendor.len() == 1 => ("vendor", vendor),
@@ -100,12 +98,12 @@ impl<'a> OneLetter<'a> {
         Some(Self { part, text })
     }
 
-    /// What is wrong; `who` is the runtime that ends.
+    /// The problem; `who` is the runtime that crashes.
     pub fn message(&self, who: &str) -> String {
         let Self { part, text } = self;
         format!(
-            "kind has the {part} {text:?} of one letter, on which Go's CDI library panics up to \
-             1.1.0, and {who} with it"
+            "the kind's {part} {text:?} has only one letter: Go's CDI library up to 1.1.0 panics \
+             on it and crashes {who}"
         )
     }
 }

@@ -1,5 +1,5 @@
-//! The files of a host that a spec mounts into containers, and the programs that it has
-//! run: a container is not created without one of them.
+//! The files of a host that a spec mounts into containers, and the programs that it runs as
+//! hooks. Without one of them, containers cannot be created.
 
 use std::collections::BTreeMap;
 use std::ptr;
@@ -13,42 +13,42 @@ use crate::spec_node::{KUBELET_PLUGINS, REWRITE_CLAIM_SPEC, is_claim_spec};
 /// The spec that `nvidia-cdi-refresh` of NVIDIA's container toolkit writes (from 1.18 on).
 const REFRESHED: [&str; 2] = ["/run/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"];
 
-/// Paths beyond these are not looked for: a device has some dozens.
+/// The limit of paths that are looked up: a device has some dozens.
 const MOST_PATHS: usize = 4096;
 
-/// Where a driver in a container has its root. While it is empty, the driver is not
-/// started, or the mount is not visible from here.
+/// The roots of a driver in a container. While one is empty, the driver is not running, or the
+/// mount is not visible from here.
 const DRIVER_ROOTS: [&str; 2] = ["/run/nvidia/driver", "/var/run/nvidia/driver"];
 
-/// A path of the host that does not exist, and that a spec needs.
+/// A path that a spec needs and that does not exist on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingPath {
-    /// On the host.
+    /// The path on the host.
     pub path: String,
-    /// Whether it is a program that is run, and not a mount's source.
+    /// Whether it is a hook's program instead of a mount's source.
     pub is_hook: bool,
 }
 
 /// Whether the host has a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathState {
-    /// It has.
+    /// The path exists.
     Exists,
-    /// It has not.
+    /// The path does not exist.
     Missing,
     /// It cannot be examined from here.
     Unknown,
 }
 
-/// Looks for the paths of specs, each once.
+/// Looks up the paths of specs, each once.
 #[derive(Debug)]
 pub struct HostPaths<'a> {
     host: &'a Host,
     known: BTreeMap<String, PathState>,
 }
 
-/// How a spec is written again, by who writes it.
+/// The fix that rewrites a spec. It depends on the spec's writer.
 pub fn rewrite_fix(spec: &Spec, file: &str) -> String {
     match spec.kind().vendor() {
         _ if is_claim_spec(spec) => REWRITE_CLAIM_SPEC.to_owned(),
@@ -61,14 +61,14 @@ pub fn rewrite_fix(spec: &Spec, file: &str) -> String {
              operator, remove {file}"
         ),
         "nvidia.com" if REFRESHED.contains(&file) => format!(
-            "write it again: systemctl restart nvidia-cdi-refresh, or nvidia-ctk cdi generate --output={file}"
+            "rewrite it: systemctl restart nvidia-cdi-refresh, or nvidia-ctk cdi generate --output={file}"
         ),
-        "nvidia.com" => format!("write it again: nvidia-ctk cdi generate --output={file}"),
-        _ => format!("let what wrote it write it again, or remove {file}"),
+        "nvidia.com" => format!("rewrite it: nvidia-ctk cdi generate --output={file}"),
+        _ => format!("have its writer rewrite it, or remove {file}"),
     }
 }
 
-/// Whether a container that asks for the device of `file` gets it, and not another file's;
+/// Whether a container that requests the device gets it from `file` instead of another file;
 /// `None` if it gets neither.
 pub(crate) fn gives(
     registry: &Registry,
@@ -84,11 +84,11 @@ pub(crate) fn gives(
 // === impl MissingPath ===
 
 impl MissingPath {
-    /// What is wrong, for people.
+    /// The problem, for people.
     pub fn message(&self) -> String {
         let needs = if self.is_hook { "runs" } else { "mounts" };
         format!(
-            "{} of the host does not exist, and the spec {needs} it",
+            "the spec {needs} {}, which does not exist on the host",
             self.path
         )
     }
@@ -97,7 +97,7 @@ impl MissingPath {
 // === impl PathState ===
 
 impl PathState {
-    /// For a table.
+    /// The word for a table.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exists => "exists",
@@ -110,7 +110,7 @@ impl PathState {
 // === impl HostPaths ===
 
 impl<'a> HostPaths<'a> {
-    /// Of no spec yet.
+    /// Starts without any path looked up.
     pub fn new(host: &'a Host) -> Self {
         Self {
             host,
@@ -118,7 +118,7 @@ impl<'a> HostPaths<'a> {
         }
     }
 
-    /// The mount's source; `None` if the mount has none on the host.
+    /// Looks up the mount's source; `None` if the mount has none on the host.
     pub fn mount(&mut self, mount: &Mount) -> Option<PathState> {
         let mut options = mount.options.iter();
         let is_bind = mount.fs_type.as_deref() == Some("bind")
@@ -126,12 +126,12 @@ impl<'a> HostPaths<'a> {
         is_bind.then(|| self.state(&mount.host_path))
     }
 
-    /// The hook's program; `None` if it is the container's.
+    /// Looks up the hook's program; `None` if it is the container's.
     pub fn hook(&mut self, hook: &Hook) -> Option<PathState> {
         (hook.hook_name != "startContainer").then(|| self.state(&hook.path))
     }
 
-    /// What is missing of all that `edits` need, each path once.
+    /// The missing paths that `edits` need, each once.
     pub fn missing(&mut self, edits: &ContainerEdits) -> Vec<MissingPath> {
         let mut found = Vec::new();
         for mount in &edits.mounts {
@@ -147,14 +147,14 @@ impl<'a> HostPaths<'a> {
         found
     }
 
-    /// What is missing for the devices that a container gets from the file, by path; nothing
-    /// of a file whose devices all resolve to another one.
+    /// The missing paths of the devices that containers get from the file, sorted by path. Empty
+    /// if all its devices resolve to other files.
     pub fn missing_in(&mut self, registry: &Registry, file: &SpecFile) -> Vec<MissingPath> {
         let Ok(spec) = &file.spec else {
             return vec![];
         };
         let is_given = |device: &&Device| gives(registry, file, spec, device) == Some(true);
-        // Most devices of most specs have neither: then it does not matter who gives them.
+        // Most devices have neither mounts nor hooks: then they need not be resolved.
         let needs_paths =
             |edits: &&ContainerEdits| !(edits.mounts.is_empty() && edits.hooks.is_empty());
         let devices = || spec.devices().iter();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_container_needs_of_the_host_is_looked_for_and_nothing_else() {
+    fn only_paths_that_a_container_needs_from_the_host_are_looked_up() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("usr/lib")).unwrap();
         fs::write(dir.path().join("usr/lib/libcuda.so.570.1"), "").unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_driver_in_a_container_nothing_is_missing_while_its_root_is_not_seen() {
+    fn paths_in_a_driver_container_are_not_missing_while_its_root_is_not_visible() {
         let dir = tempfile::tempdir().unwrap();
         let path = "/run/nvidia/driver/usr/lib64/libcuda.so.570.1";
         let edits = edits(&[(path, "rbind")], &[]);

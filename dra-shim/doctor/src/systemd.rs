@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 
-/// Of these systemd takes the first that has a unit.
+/// The directories of units; systemd uses the first that has the unit.
 const DIRS: [&str; 5] = [
     "/etc/systemd/system",
     "/run/systemd/system",
@@ -11,15 +11,15 @@ const DIRS: [&str; 5] = [
     "/lib/systemd/system",
 ];
 
-/// The places of a unit; the first that exists counts.
+/// The possible paths of a unit; the first that exists counts.
 pub(crate) fn unit_paths(unit: &str) -> impl DoubleEndedIterator<Item = String> {
     DIRS.iter().map(move |dir| format!("{dir}/{unit}"))
 }
 
-/// What the names of directories end in whose links start units.
+/// The suffixes of directories with links that start units.
 const STARTING: [&str; 3] = [".wants", ".requires", ".upholds"];
 
-/// Whether a unit of any name wants it.
+/// Whether any other unit starts this one.
 pub(crate) fn is_wanted(host: &Host, unit: &str) -> bool {
     let starts = |name: &String| STARTING.iter().any(|end| name.ends_with(end));
     DIRS.iter().any(|dir| {

@@ -1,8 +1,8 @@
-//! Numbers in sentences, and paths in command lines that a person copies into a shell.
+//! Numbers in sentences, and shell quoting of paths in commands that people copy.
 
 use std::collections::BTreeSet;
 
-/// Numbers and ranges beyond this many are counted.
+/// Numbers and ranges beyond this many are only counted.
 const SHOWN: usize = 8;
 
 /// `1 error`, `2 errors`.
@@ -47,7 +47,7 @@ pub fn number_list(numbers: &BTreeSet<u32>) -> String {
     }
 }
 
-/// Quotes `text` for a POSIX shell, where it needs that.
+/// Quotes `text` for a POSIX shell if necessary.
 ///
 /// ```
 /// use host_doctor::shell_quote;

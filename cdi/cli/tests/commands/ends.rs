@@ -32,10 +32,10 @@ fn a_reader_that_closes_the_pipe_early_is_no_error() {
 fn data_comes_before_errors_where_both_go_to_one_file() {
     let place = Place::new();
     for (words, last) in [
-        ("list --root host", "load the driver that makes the node"),
+        ("list --root host", "load the driver that creates the node"),
         (
             "show nvidia.com/gpu=0 --root host",
-            "load the driver that makes the node",
+            "load the driver that creates the node",
         ),
         (
             "validate host/etc/cdi none.json",

@@ -51,7 +51,7 @@ fn a_root_that_does_not_exist_is_not_a_host_without_devices() {
     ] {
         let message = place.err(&format!("{words} --root none"), 3);
         assert!(
-            message.contains("cannot look into the root none"),
+            message.contains("cannot list the root directory none"),
             "{words}: {message}"
         );
     }
@@ -208,7 +208,7 @@ fn for_reports_versions_and_fields_that_a_runtime_does_not_support() {
     }
     for target in ["docker-24.0", "cri-o-1.23", "containerd", "podman-3"] {
         let message = place.err(&format!("validate new.json --for {target}"), 2);
-        assert!(message.contains("known are"), "{message}");
+        assert!(message.contains("known runtimes"), "{message}");
     }
 }
 

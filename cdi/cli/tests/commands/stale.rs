@@ -26,9 +26,7 @@ fn every_command_reports_a_major_that_is_not_the_drivers() {
     let file = "host/run/cdi/nvidia.com-imex-channel.json";
     let why = place.out(&format!("why {CHANNEL} --root host"), 1);
     assert!(why.starts_with(&format!("{CHANNEL} resolves to {file}, but ")));
-    assert!(
-        why.contains(REASON) && why.contains("  fix       let its driver write the spec again")
-    );
+    assert!(why.contains(REASON) && why.contains("  fix       have its driver rewrite the spec"));
     let output = place.run("list --root host --spec-dir /var/run/cdi");
     assert_eq!(output.status.code(), Some(1));
     assert!(stdout(&output).contains("  stale  "), "{}", stdout(&output));
@@ -48,7 +46,7 @@ fn a_major_of_another_driver_is_reported() {
     let list = list.replace("235 nvidia-caps-imex-channels", "235 nvidia-uvm");
     place.write("host/proc/devices", &list);
     let why = place.out(&format!("why {CHANNEL} --root host"), 1);
-    let reason = "major 235 is that of nvidia-uvm (host/proc/devices)";
+    let reason = "major 235 belongs to nvidia-uvm (host/proc/devices)";
     assert!(why.contains(reason), "{why}");
     assert!(
         place
@@ -90,7 +88,7 @@ fn a_device_whose_node_the_host_lacks_is_unusable_and_why_says_so() {
         "nvidia.com/gpu=0 resolves to host/etc/cdi/nvidia.com-gpu.yaml, but ",
         "cannot inspect /dev/nvidia0 on the host: No such file",
         "  node      /dev/nvidia0: missing\n",
-        "  fix       load the driver that makes the node",
+        "  fix       load the driver that creates the node",
     ] {
         assert!(why.contains(part), "{part}: {why}");
     }
@@ -125,9 +123,9 @@ fn a_list_of_resolving_devices_is_not_clean_if_the_host_lacks_their_nodes() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         stderr(&output),
-        "cdi-gen: host/gpu/gpu.yaml: /dev/nvidia0 of the host does not exist, and the spec takes \
-         it from there (and 1 more like it); load the driver that makes the node, or give type, \
-         major and minor in the spec\n"
+        "cdi-gen: host/gpu/gpu.yaml: the spec takes /dev/nvidia0 from the host, where it does not \
+         exist (and 1 more like it); load the driver that creates the node, or set type, major \
+         and minor in the spec\n"
     );
 }
 
@@ -169,7 +167,7 @@ fn mount_sources_and_hook_programs_are_checked_on_the_host() {
     assert!(stdout(&list).contains("  missing  "), "{}", stdout(&list));
     let note = stderr(&list);
     assert!(
-        note.contains("libcuda.so.570.158.01 of the host does not exist, and the spec mounts it"),
+        note.contains("libcuda.so.570.158.01, which does not exist on the host"),
         "{note}"
     );
 }
@@ -182,10 +180,14 @@ fn a_kind_that_crashes_runtimes_is_reported_even_if_it_resolves() {
     place.write("host/etc/cdi/a.json", spec);
     let why = place.out("why a.com/b=x --root host", 1);
     assert!(
-        why.contains("of one letter, on which Go's CDI library panics"),
+        why.contains("has only one letter: Go's CDI library up to 1.1.0 panics"),
         "{why}"
     );
     let list = place.run("list a.com/b --root host");
     assert_eq!(list.status.code(), Some(1));
-    assert!(stderr(&list).contains("of one letter"), "{}", stderr(&list));
+    assert!(
+        stderr(&list).contains("only one letter"),
+        "{}",
+        stderr(&list)
+    );
 }

@@ -63,7 +63,7 @@ fn a_driver_containers_library_is_found_and_its_module_missed() {
 
 #[test]
 fn a_library_of_another_driver_than_the_module_is_named() {
-    let evidence = "the library is of driver 580.82.07, the loaded kernel module of 570.86.15";
+    let evidence = "the library has version 580.82.07, but the kernel module has 570.86.15";
     first_says("driver-version-mismatch", evidence, |host| {
         host.write(
             "proc/driver/nvidia/version",
@@ -145,9 +145,9 @@ fn a_missing_daemon_is_named() {
     let host = Host::healthy();
     host.remove("proc/700");
     host.remove("usr/lib/systemd/system/nvidia-imex.service");
-    // From another root the fabric is unknown, and so is the need.
+    // From another root the fabric is not known, and so neither is the need.
     let printed = host.out("doctor", 0);
-    assert!(printed.contains("since NVML was not asked"), "{printed}");
+    assert!(printed.contains("because NVML was not queried"), "{printed}");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn names_and_modes_that_mislead_are_named() {
 
 #[test]
 fn a_spec_that_is_too_new_for_the_runtime_is_named() {
-    let evidence = "it declares cdiVersion 1.0.0, and containerd 1.7.28 loads up to 0.8.0";
+    let evidence = "it declares cdiVersion 1.0.0, but containerd 1.7.28 loads at most 0.8.0";
     first_says("cdi-spec-too-new", evidence, |host| {
         host.containerd(
             "1.7.28",

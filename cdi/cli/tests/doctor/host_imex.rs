@@ -57,7 +57,7 @@ fn a_daemon_is_judged_by_the_configuration_that_it_was_started_with() {
     assert!(evidence.contains(expected), "{evidence}");
     host.remove("etc/imex/own_nodes");
     let found = finding(&host, "host-imex-no-nodes").unwrap();
-    assert!(text(&found, "evidence").contains("there is no such file"));
+    assert!(text(&found, "evidence").contains("the file does not exist"));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_finding_says_that_the_usual_configuration_was_read() {
     let host = Host::healthy();
     host.write("etc/nvidia-imex/nodes_config.cfg", "");
     let found = finding(&host, "host-imex-no-nodes").unwrap();
-    let expected = "configuration /etc/nvidia-imex/config.cfg, the usual one";
+    let expected = "configuration /etc/nvidia-imex/config.cfg, the default";
     assert!(text(&found, "evidence").contains(expected), "{found}");
 }
 
@@ -119,7 +119,7 @@ fn a_stopped_daemon_is_checked_by_its_units_configuration() {
 
     host.write(drop_in, "[Service]\nExecStart=/bin/sh -c /etc/start.sh\n");
     let found = finding(&host, "host-imex-config-unreadable").unwrap();
-    assert!(text(&found, "evidence").contains("another program"));
+    assert!(text(&found, "evidence").contains("does not run nvidia-imex"));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_containers_daemon_is_judged_by_the_containers_files() {
     let found = finding(&host, "host-imex-no-nodes").unwrap();
     assert_eq!(text(&found, "subject"), "/imexd/nodes.cfg");
     let evidence = text(&found, "evidence");
-    assert!(evidence.contains("as process 900 sees them"), "{evidence}");
+    assert!(evidence.contains("as seen by process 900"), "{evidence}");
 
     // As for a process that cannot be inspected.
     host.remove("proc/900/root");

@@ -43,7 +43,7 @@ fn the_known_root_that_has_the_plugin_is_named() {
 fn the_fix_requests_an_unknown_root() {
     let host = with_root("opt/kubelet");
     let fix = fix_of_first(&host, "plugin-directory-absent");
-    assert!(fix.contains("with --kubelet-root"), "{fix}");
+    assert!(fix.contains("set --kubelet-root"), "{fix}");
     host.out("doctor --kubelet-root /opt/kubelet", 0);
 }
 

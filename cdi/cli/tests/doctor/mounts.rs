@@ -83,7 +83,7 @@ fn a_mount_that_the_runtime_does_not_see_is_named() {
     let host_has = format!("the host has inode {inode} of device ");
     assert!(evidence.starts_with(&host_has), "{evidence}");
     assert!(
-        evidence.contains(" there, containerd (process 800) has inode 1 of device 0:"),
+        evidence.contains(" at this path, but containerd (process 800) has inode 1 of device 0:"),
         "{evidence}"
     );
     drop(elsewhere);

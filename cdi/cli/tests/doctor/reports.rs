@@ -140,7 +140,7 @@ fn on_k0s_the_fix_creates_a_drop_in_and_keeps_the_generated_file() {
         "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = false\n",
     );
     let fix = "set enable_cdi = true in [plugins.\"io.containerd.grpc.v1.cri\"] of \
-         /etc/k0s/containerd.d/cdi.toml (to be made); k0s takes it over by itself";
+         /etc/k0s/containerd.d/cdi.toml (create it); k0s applies it automatically";
     assert_found(
         &host,
         "",
@@ -178,8 +178,8 @@ fn the_fix_adds_a_version_to_a_template_without_one() {
         &format!("containerd -c /{dir}/config.toml"),
     );
     let fix = format!(
-        "write `version = 2` as the first line of /{dir}/config.toml.tmpl, from which k3s makes the \
-         configuration, and restart k3s or k3s-agent"
+        "write `version = 2` as the first line of /{dir}/config.toml.tmpl, from which k3s generates \
+         the configuration, and restart k3s or k3s-agent"
     );
     assert_found(&host, "", &[["info", "runtime-cdi-unknown", dir, &fix]]);
 }

@@ -159,12 +159,12 @@ fn a_runtime_that_hides_its_configuration_still_serves_kubelet() {
     assert_eq!(bad(&host), [""; 0]);
     let evidence = of(&host, "runtime-cdi-unknown", "evidence");
     assert!(
-        evidence.contains("it does not show its configuration"),
+        evidence.contains("querying its configuration failed"),
         "{evidence}"
     );
     assert_eq!(
         of(&host, "runtime-cdi-unknown", "fix"),
-        "look at what `crio status config` (cdi_spec_dirs) shows"
+        "see the output of `crio status config` (cdi_spec_dirs)"
     );
 }
 
@@ -206,7 +206,7 @@ fn an_unresponsive_runtime_is_not_waited_for() {
     assert_eq!(bad(&host), ["runtime-not-answering"]);
     let evidence = of(&host, "runtime-not-answering", "evidence");
     assert!(
-        evidence.contains("kubelet asks it at /run/containerd/containerd.sock, and there is no answer: none within"),
+        evidence.contains("querying it at kubelet's socket /run/containerd/containerd.sock failed: no answer within"),
         "{evidence}"
     );
 }
@@ -302,7 +302,7 @@ fn an_unknown_runtime_is_not_judged() {
     assert_eq!(bad(&host), [""; 0]);
     let evidence = of(&host, "runtime-cdi-unknown", "evidence");
     assert!(
-        evidence.contains("it answers that it is \"iSulad\""),
+        evidence.contains("it reports the name \"iSulad\""),
         "{evidence}"
     );
     assert_eq!(
@@ -414,9 +414,9 @@ fn on_a_host_without_kubelet_every_runtime_is_listed_and_none_is_judged() {
         "`containerd --config /etc/containerd/config.toml config dump`",
         "`crio status config`",
         "`docker info`",
-        "`podman --help` (--cdi-spec-dir, where it has that)",
+        "`podman --help` (--cdi-spec-dir, if supported)",
     ];
-    let expected = commands.map(|it| format!("{it} shows its directories of CDI specs"));
+    let expected = commands.map(|it| format!("none needed; {it} shows its CDI spec directories"));
     assert_eq!(fixes, expected);
 }
 
@@ -437,7 +437,7 @@ fn a_setting_left_to_the_release_is_not_judged() {
     };
     unknown(
         |host| host.write(CONFIG, "version = 2\n"),
-        "leaves enable_cdi to its release",
+        "does not set enable_cdi, so its release's default applies",
     );
     unknown(
         |host| host.remove("etc/containerd"),
@@ -445,8 +445,8 @@ fn a_setting_left_to_the_release_is_not_judged() {
     );
     unknown(
         |host| host.write(CONFIG, OFF.replace("version = 3", "version = 2")),
-        "what [plugins.\"io.containerd.cri.v1.runtime\"] of /etc/containerd/config.toml sets does not count: \
-         the file is of version 2, and reads [plugins.\"io.containerd.grpc.v1.cri\"]",
+        "[plugins.\"io.containerd.cri.v1.runtime\"] of /etc/containerd/config.toml has no effect: \
+         the file has version 2, which reads [plugins.\"io.containerd.grpc.v1.cri\"]",
     );
     unknown(
         |host| {
@@ -457,7 +457,7 @@ fn a_setting_left_to_the_release_is_not_judged() {
             host.write(CONFIG, on);
             host.write("etc/containerd/conf.d/off.toml", OFF);
         },
-        "/etc/containerd/config.toml and /etc/containerd/conf.d/off.toml do not say the same of enable_cdi",
+        "/etc/containerd/config.toml and /etc/containerd/conf.d/off.toml set enable_cdi differently",
     );
     // In 1.7 a later file's table takes the place of the whole table.
     unknown(
@@ -470,7 +470,7 @@ fn a_setting_left_to_the_release_is_not_judged() {
             let table = OFF.replace("enable_cdi", "x");
             host.write("etc/containerd/conf.d/table.toml", table);
         },
-        "do not say the same",
+        "set enable_cdi differently",
     );
     unknown(
         |host| {
@@ -490,7 +490,7 @@ fn a_setting_left_to_the_release_is_not_judged() {
             host.write(CONFIG, on);
             host.write("etc/containerd/more.toml", "imports = ['other.toml']\n");
         },
-        "more.toml imports others",
+        "more.toml imports files",
     );
     // A file without a table of the runtime has no effect.
     let host = Host::healthy();
@@ -541,12 +541,13 @@ fn a_fix_names_the_file_that_survives_the_next_start() {
     let of_2 = "[plugins.\"io.containerd.grpc.v1.cri\"]";
 
     let host = distribution(&format!("{k3s}/config.toml"), socket, OFF_IN_2);
-    let new = "(to be made: a copy of config.toml beside it), and restart k3s or k3s-agent";
+    let new =
+        "(create it as a copy of config.toml in the same directory), and restart k3s or k3s-agent";
     let expected = format!("set enable_cdi = true in {of_2} of /{k3s}/config.toml.tmpl {new}");
     assert_eq!(fix(&host), expected);
     host.write("etc/systemd/system/k3s-agent.service", "[Unit]\n");
     host.write(&format!("{k3s}/config.toml.tmpl"), OFF_IN_2);
-    let made = ", from which k3s makes the configuration, and restart k3s-agent";
+    let made = ", from which k3s generates the configuration, and restart k3s-agent";
     assert_eq!(
         fix(&host),
         format!("set enable_cdi = true in {of_2} of /{k3s}/config.toml.tmpl{made}")
@@ -556,8 +557,7 @@ fn a_fix_names_the_file_that_survives_the_next_start() {
     let imports = format!("version = 3\nimports = ['/{rke2}/config-v3.toml.d/*.toml']\n");
     let host = distribution(&format!("{rke2}/config.toml"), socket, &imports);
     host.write("etc/systemd/system/rke2-server.service", "[Unit]\n");
-    let drop_in =
-        format!("/{rke2}/config-v3.toml.d/cdi.toml (to be made), and restart rke2-server");
+    let drop_in = format!("/{rke2}/config-v3.toml.d/cdi.toml (create it), and restart rke2-server");
     assert_eq!(
         fix(&host),
         format!("set enable_cdi = true in {of_3} of {drop_in}")
@@ -572,7 +572,7 @@ fn a_fix_names_the_file_that_survives_the_next_start() {
     let args = "var/snap/microk8s/current/args";
     let socket = "var/snap/microk8s/common/run/containerd.sock";
     let host = distribution(&format!("{args}/containerd.toml"), socket, OFF);
-    let template = "containerd-template.toml, from which MicroK8s makes the configuration, and run `snap restart microk8s`";
+    let template = "containerd-template.toml, from which MicroK8s generates the configuration, and run `snap restart microk8s`";
     assert_eq!(
         fix(&host),
         format!("set enable_cdi = true in {of_3} of /{args}/{template}")
@@ -606,7 +606,7 @@ fn a_fix_names_the_file_that_survives_the_next_start() {
     );
     fs::remove_file(host.at(CONFIG)).unwrap();
     host.write("usr/bin/containerd", "");
-    let new = "(to be made, with `version = 2` as its first line), and restart containerd";
+    let new = "(create it, with `version = 2` as its first line), and restart containerd";
     assert_eq!(
         fix(&host),
         format!("set enable_cdi = true in {of_2} of /{CONFIG} {new}")
@@ -702,7 +702,7 @@ fn for_a_corrected_file_the_fix_is_a_restart() {
         "v1.7.28",
         &json!({"enableCDI": false, "cdiSpecDirs": dirs()}),
     );
-    let fix = format!("restart containerd: /{CONFIG} has enable_cdi = true by now");
+    let fix = format!("restart containerd: /{CONFIG} already has enable_cdi = true");
     assert_eq!(of(&host, "runtime-cdi-off", "fix"), fix);
 }
 
@@ -711,9 +711,12 @@ fn the_fix_names_the_system_that_writes_the_file() {
     for (id, by) in [
         (
             "bottlerocket",
-            "by the settings API: Bottlerocket writes the file",
+            "through the settings API: Bottlerocket writes the file",
         ),
-        ("\"talos\"", "by the machine config: Talos writes the file"),
+        (
+            "\"talos\"",
+            "through the machine config: Talos writes the file",
+        ),
     ] {
         let host = Host::healthy();
         host.write("etc/os-release", format!("NAME=x\nID={id}\n"));
@@ -728,7 +731,7 @@ fn the_fix_names_the_system_that_writes_the_file() {
     host.write("usr/bin/nodeadm", "");
     host.write(CONFIG, OFF);
     let fix = of(&host, "runtime-cdi-off", "fix");
-    let by = "(by containerd.config of the NodeConfig: nodeadm writes the file at each boot)";
+    let by = "(through containerd.config in the NodeConfig: nodeadm writes the file at each boot)";
     assert!(fix.contains(by), "{fix}");
     // k0s does not change files that it did not write.
     let host = distribution("etc/k0s/containerd.toml", "run/k0s/containerd.sock", OFF);

@@ -40,9 +40,9 @@ fn a_channel_that_the_driver_does_not_have_is_named() {
     assert!(first(&host, "evidence").contains("channel2048 is channel 2048"));
     // The pods' next claim opens the same channel: its ComputeDomain's.
     let fix = first(&host, "fix");
-    assert!(fix.starts_with("have the driver make more"), "{fix}");
+    assert!(fix.starts_with("configure more channels"), "{fix}");
     assert!(
-        fix.contains("imex.channelCount to 2048 and create"),
+        fix.contains("imex.channelCount to 2048 and recreate"),
         "{fix}"
     );
     params(&host, 4096);
@@ -56,7 +56,7 @@ fn a_channel_that_the_driver_does_not_have_is_named() {
         .replace("k8s.compute-domain.nvidia.com", "a.b");
     host.write("etc/cdi/a.json", other);
     assert_eq!(first(&host, "subject"), "/etc/cdi/a.json");
-    assert!(first(&host, "fix").starts_with("leave such channels out"));
+    assert!(first(&host, "fix").starts_with("remove such channels"));
 }
 
 #[test]

@@ -1,17 +1,17 @@
-//! Whether the driver offers channels, and the host's device nodes are theirs.
+//! Checks that the driver offers channels, and that the host's device nodes match them.
 //!
 //! | id | severity | when |
 //! |---|---|---|
-//! | `driver-too-old` | warning, or info without the plugin | the loaded module does not have a file that drivers with IMEX channels have |
-//! | `driver-file-*` | warning | such a file cannot be read or understood |
-//! | `imex-channels-disabled` | error | the module's option says that there are no channels |
-//! | `modify-device-files-off` | warning, or info without the plugin and a daemon that is down | nvidia-modprobe is not allowed to make device nodes |
-//! | `imex-channel0-open-to-all` | warning, or info | the module makes channel 0 for every user of the host: a warning where claims are to isolate |
-//! | `imex-channels-open-to-all` | the same | somebody has made nodes of channels that every user may open |
-//! | `imex-channel-major-*`, `device-list-*` | error | the device list has no usable major of the channels |
-//! | `imex-node-wrong` | error | a host's device node has numbers of another device |
-//! | `nvidia-caps-major-missing` | warning | the device list has no major of capabilities |
-//! | `imex-capability-node-*` | warning | the node that nvidia-imex needs is wrong, cannot be examined, or is missing while it is down |
+//! | `driver-too-old` | warning, or info without the plugin | the loaded module lacks a file that drivers with IMEX channels have |
+//! | `driver-file-*` | warning | such a file cannot be read or parsed |
+//! | `imex-channels-disabled` | error | the module's option sets the number of channels to 0 |
+//! | `modify-device-files-off` | warning with the plugin or while the host's daemon is down, else info | nvidia-modprobe is not allowed to create device nodes |
+//! | `imex-channel0-open-to-all` | warning, or info | the module creates channel 0 for every user of the host: a warning if claims should isolate |
+//! | `imex-channels-open-to-all` | the same | channel nodes that the module did not create are open to every user |
+//! | `imex-channel-major-*`, `device-list-*` | error | the device list has no usable major for channels |
+//! | `imex-node-wrong` | error | a device node of the host has another device's numbers |
+//! | `nvidia-caps-major-missing` | warning | the device list has no major for capabilities |
+//! | `imex-capability-node-*` | warning | the node that nvidia-imex needs is wrong, cannot be examined, or is missing while nvidia-imex is down |
 
 use imex_cdi::{
     CHANNEL_DIR, DRIVER_PARAMS, DeviceType, DriverParams, HostNode, IMEX_MGMT_CAPABILITY, Major,
@@ -29,13 +29,13 @@ use crate::text::and_more;
 /// Others may read or write.
 const OPEN_TO_ALL: u32 = 0o006;
 
-/// What of other areas counts.
+/// Facts of other areas that matter here.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Context {
     pub(super) module_is_loaded: bool,
-    /// The host is to run its IMEX daemon, and does not.
+    /// The host should run its IMEX daemon, but does not.
     pub(super) imex_is_down: bool,
-    /// The kubelet plugin has been on this node: claims give channels.
+    /// The kubelet plugin is or was on this node: claims give channels.
     pub(super) has_plugin: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn check(facts: &ChannelFacts, context: Context) -> AreaReport {
                 findings.push(unusable(IMEX_MGMT_CAPABILITY, missing, context));
                 is_too_old = true;
             }
-            // Where nothing gives channels, that is all there is to say of an old driver.
+            // If nothing gives channels, one finding about an old driver is enough.
             if !disabled && (context.has_plugin || !is_too_old) {
                 findings.push(Finding::of(Severity::Error, PROC_DEVICES, error));
             }
@@ -86,21 +86,21 @@ pub(super) fn check(facts: &ChannelFacts, context: Context) -> AreaReport {
     AreaReport::new(summary, findings)
 }
 
-/// A loaded module does not have a file that does not exist.
+/// The finding for a missing or unusable file of the loaded module.
 fn unusable(path: &str, failure: &DriverFileFailure, context: Context) -> Finding {
     match failure {
         DriverFileFailure::Absent => Finding::new(
             Severity::for_claims(context.has_plugin),
             "driver-too-old",
             path,
-            "the loaded nvidia module has no such file",
-            "update the NVIDIA driver to one that has IMEX channels",
+            "the loaded nvidia module does not have this file",
+            "update the NVIDIA driver to a version with IMEX channels",
         ),
         DriverFileFailure::Unusable(error) => Finding::of(Severity::Warning, path, error),
     }
 }
 
-/// Options that an administrator sets in `/etc/modprobe.d`. An option that the
+/// Checks the options that an administrator sets in `/etc/modprobe.d`. An option that the
 /// driver does not have is no finding.
 fn check_params(params: DriverParams, context: Context) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -108,7 +108,7 @@ fn check_params(params: DriverParams, context: Context) -> Vec<Finding> {
         findings.push(Finding::error(
             "imex-channels-disabled",
             DRIVER_PARAMS,
-            "ImexChannelCount is 0: the driver makes no channel",
+            "ImexChannelCount is 0: the driver offers no channels",
             "remove NVreg_ImexChannelCount=0 from /etc/modprobe.d, rebuild the initramfs, reboot",
         ));
     }
@@ -118,15 +118,16 @@ fn check_params(params: DriverParams, context: Context) -> Vec<Finding> {
             Severity::for_claims(matters),
             "modify-device-files-off",
             DRIVER_PARAMS,
-            "ModifyDeviceFiles is 0: nvidia-modprobe makes no node, and says that it did",
-            "remove NVreg_ModifyDeviceFiles=0 from /etc/modprobe.d, or have udev make the nodes",
+            "ModifyDeviceFiles is 0: nvidia-modprobe creates no nodes, but reports success",
+            "remove NVreg_ModifyDeviceFiles=0 from /etc/modprobe.d, or have udev create the nodes",
         ));
     }
     findings
 }
 
-/// For trusted hosts, as the driver's own log says; AKS sets it. The node has mode
-/// 0666 (nv-caps-imex.c of NVIDIA's open kernel modules).
+/// Checks the option that opens channel 0 to all. The driver's log calls it an option for
+/// trusted hosts; AKS sets it. The node has mode 0666 (nv-caps-imex.c of NVIDIA's open
+/// kernel modules).
 fn channel0_open_to_all(
     facts: &ChannelFacts,
     params: DriverParams,
@@ -136,24 +137,24 @@ fn channel0_open_to_all(
     let option = facts.channel0_option.as_deref();
     let remove = match option {
         Some(COMMAND_LINE) => {
-            "remove nvidia.NVreg_CreateImexChannel0=1 from the boot loader's options for the kernel, reboot".to_owned()
+            "remove nvidia.NVreg_CreateImexChannel0=1 from the kernel command line (boot loader), reboot".to_owned()
         }
         file => format!(
             "remove NVreg_CreateImexChannel0=1 from {}, rebuild the initramfs, reboot",
             file.unwrap_or("/etc/modprobe.d")
         ),
     };
-    let fix = format!("unless all of them are trusted: {remove}");
+    let fix = format!("unless all these users are trusted: {remove}");
     let (severity, subject, evidence) = match option {
         _ if is_open => (
             Severity::for_claims(has_plugin),
             DRIVER_PARAMS,
-            "CreateImexChannel0 is 1: every user and privileged container of the host may open channel 0, with a claim or without; it isolates nothing",
+            "CreateImexChannel0 is 1: every user and privileged container on the host can open channel 0 without a claim, so it isolates nothing",
         ),
         Some(file) => (
             Severity::Info,
             file,
-            "once the module is loaded again, every user and privileged container of the host may open channel 0, with a claim or without",
+            "after the next load of the module, every user and privileged container on the host can open channel 0 without a claim",
         ),
         None => return None,
     };
@@ -161,7 +162,7 @@ fn channel0_open_to_all(
     Some(Finding::new(severity, id, subject, evidence, fix))
 }
 
-/// Nodes that were made by hand, with the effect of the module's option for channel 0.
+/// Nodes that were created by hand, with the same effect as the module's option for channel 0.
 fn open_to_all<'a>(
     nodes: impl Iterator<Item = &'a ChannelNode>,
     major: Major,
@@ -181,16 +182,16 @@ fn open_to_all<'a>(
         "imex-channels-open-to-all",
         &first.path,
         format!(
-            "every user and privileged container of the host may open it{more}, with a claim or without"
+            "every user and privileged container on the host can open it{more} without a claim"
         ),
         format!(
-            "unless all of them are trusted: chmod o= {CHANNEL_DIR}/channel*, or remove those that no pod in a user namespace needs; containers with a claim get nodes of their own"
+            "unless all these users are trusted: chmod o= {CHANNEL_DIR}/channel*, or remove the nodes that no pod in a user namespace needs; containers with a claim get nodes of their own"
         ),
     ))
 }
 
-/// Device nodes are not needed where the runtime makes them; those that exist
-/// must be the driver's.
+/// The host needs no device nodes if the runtime creates them, but existing nodes must be the
+/// driver's.
 fn check_nodes(nodes: &[ChannelNode], major: Major) -> Option<Finding> {
     let mut wrong = nodes.iter().filter_map(|node| {
         let channel = (i64::from(major.get()), i64::from(node.number));
@@ -207,9 +208,9 @@ fn check_nodes(nodes: &[ChannelNode], major: Major) -> Option<Finding> {
     ))
 }
 
-/// The capability with which nvidia-imex manages channels: the host's nvidia-imex needs its
-/// device node to start; containers do not. A node with another capability's numbers would be
-/// opened, and give nvidia-imex the wrong rights.
+/// Checks the capability with which nvidia-imex manages channels. The host's nvidia-imex needs
+/// its device node to start; containers do not. nvidia-imex would open a node with another
+/// capability's numbers and get the wrong rights.
 fn check_capability(capability: &CapabilityFacts, imex_is_down: bool) -> Option<Finding> {
     let node = capability.node_path();
     let Some(major) = capability.major else {
@@ -217,7 +218,7 @@ fn check_capability(capability: &CapabilityFacts, imex_is_down: bool) -> Option<
             "nvidia-caps-major-missing",
             PROC_DEVICES,
             format!(
-                "no {CAPABILITY_DRIVER} among the character devices: what {node} should be is not known"
+                "{CAPABILITY_DRIVER} is not among the character devices: the right numbers of {node} are unknown"
             ),
             "reload the nvidia kernel module",
         ));
@@ -233,11 +234,13 @@ fn check_capability(capability: &CapabilityFacts, imex_is_down: bool) -> Option<
                 format!("rm {node} && {make}"),
             )
         }
-        // One that runs has had a node: its container's, or one made for it.
+        // A running daemon had a node: its container's, or one created for it.
         Ok(None) if !imex_is_down => return None,
         Ok(None) => (
             "imex-capability-node-missing",
-            format!("{IMEX_MGMT_CAPABILITY} names it, and nvidia-imex cannot start without it"),
+            format!(
+                "it does not exist: nvidia-imex cannot start without it ({IMEX_MGMT_CAPABILITY})"
+            ),
             make,
         ),
         Err(reason) => (
@@ -249,15 +252,14 @@ fn check_capability(capability: &CapabilityFacts, imex_is_down: bool) -> Option<
     Some(Finding::warning(id, node, evidence, fix))
 }
 
-/// Why a node of the host is not `expected`, a character device of these
-/// numbers.
+/// Why a node of the host is not `expected`, a character device with these numbers.
 fn mismatch(node: HostNode, expected: &str, (major, minor): (i64, i64)) -> Option<String> {
     let HostNode::Device(device) = node else {
         return Some("it is not a device node".to_owned());
     };
     let found = device_numbers(device.device_type, device.major, device.minor);
     let numbers = device_numbers(DeviceType::Char, major, minor);
-    (found != numbers).then(|| format!("it is {found}, and {expected} is {numbers}"))
+    (found != numbers).then(|| format!("it is {found}, but {expected} is {numbers}"))
 }
 
 #[cfg(test)]
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_for_all_is_a_warning_where_claims_are_to_isolate() {
+    fn a_channel_open_to_all_is_a_warning_only_with_the_plugin() {
         let mut facts = facts();
         facts.params = Ok(DriverParams {
             create_imex_channel0: Some(true),
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_with_channels_and_no_nodes_is_well() {
+    fn a_driver_with_channels_needs_no_nodes() {
         assert_eq!(ids(&facts(), false), [""; 0]);
         assert_eq!(
             check(&facts(), context(false)).summary,
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_capability_is_missed_only_while_the_daemon_is_down() {
+    fn a_missing_capability_node_is_reported_only_while_the_daemon_is_down() {
         assert_eq!(ids(&facts(), true), ["imex-capability-node-missing"]);
         let mut facts = facts();
         facts.capability = Err(DriverFileFailure::Absent);
@@ -334,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_somebody_has_opened_to_all_are_named_unless_the_module_makes_them() {
+    fn nodes_open_to_all_are_reported_unless_the_module_creates_them() {
         let node = |number: u32, mode| {
             let HostNode::Device(found) = device(DeviceType::Char, 235, number.into()) else {
                 unreachable!()
@@ -387,7 +389,7 @@ mod tests {
             panic!("{findings:?}");
         };
         assert_eq!(wrong.id, "imex-node-wrong");
-        let evidence = "it is c 234:0, and the driver's channel is c 235:0 (and 2 more like it)";
+        let evidence = "it is c 234:0, but the driver's channel is c 235:0 (and 2 more like it)";
         assert_eq!(wrong.evidence, evidence);
     }
 
@@ -401,25 +403,25 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_the_channel_only_with_its_type_and_both_numbers() {
+    fn a_channel_node_must_have_the_right_type_and_both_numbers() {
         let mismatch = |node| mismatch(node, "the channel", (235, 3));
         assert_eq!(mismatch(device(DeviceType::Char, 235, 3)), None);
         for (other, why) in [
             (
                 device(DeviceType::Char, 234, 3),
-                "it is c 234:3, and the channel is c 235:3",
+                "it is c 234:3, but the channel is c 235:3",
             ),
             (
                 device(DeviceType::Char, 235, 0),
-                "it is c 235:0, and the channel is c 235:3",
+                "it is c 235:0, but the channel is c 235:3",
             ),
             (
                 device(DeviceType::Block, 235, 3),
-                "it is b 235:3, and the channel is c 235:3",
+                "it is b 235:3, but the channel is c 235:3",
             ),
             (
                 device(DeviceType::Fifo, 0, 0),
-                "it is p, and the channel is c 235:3",
+                "it is p, but the channel is c 235:3",
             ),
             (HostNode::NotADevice, "it is not a device node"),
         ] {

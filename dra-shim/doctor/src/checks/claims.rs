@@ -1,26 +1,26 @@
-//! Whether the plugin's checkpoint, the CDI directories and kubelet agree on the
-//! node's claims.
+//! Checks that the plugin's checkpoint, the CDI directories and kubelet agree on the node's
+//! claims.
 //!
 //! | id | severity | when |
 //! |---|---|---|
 //! | `checkpoint-unreadable`, `kubelet-state-unreadable` | warning | this process may not read it |
 //! | `checkpoint-damaged` | error | its checksum or content is wrong |
-//! | `plugin-not-registered` | error, or info | the plugin has been here, and kubelet has no socket of it; an information if only its directory is left |
-//! | `plugin-not-listening` | error | it has a socket, and no process listens on it |
+//! | `plugin-not-registered` | error, or info | the plugin was here, but kubelet has no socket of it; an info if only its directory is left |
+//! | `plugin-not-listening` | error | it has a socket, but no process listens on it |
 //! | `checkpoint-set-aside` | warning | the plugin is recovering from a damaged one |
 //! | `checkpoint-of-earlier-boot` | warning, or info without records | the plugin has not run since the host booted |
 //! | `kubelet-state-damaged` | error | kubelet cannot start with it |
-//! | `kubelet-state-unknown` | warning | it is of a version that is not known |
-//! | `claim-without-spec` | error | prepared, and without a CDI spec |
-//! | `claim-unknown-to-plugin` | error | kubelet has it as prepared, the plugin does not |
-//! | `claim-unknown-to-kubelet` | warning | the plugin has it as prepared, kubelet does not |
-//! | `channel-of-two-owners` | error | claims of two domains are prepared with one channel other than 0 |
-//! | `spec-of-another-channel` | error | it opens another channel than its claim's record says |
-//! | `device-shared` | info | many claims may have the device, or could and it is not over |
-//! | `device-sharing-dropped` | info | they may, and the API server does not store that |
-//! | `device-marker-unusable` | error | the plugin's file that tells it is something else, or cannot be read |
-//! | `spec-without-claim` | warning | a spec whose claim neither has |
-//! | `plugin-directory-absent`, `checkpoint-absent` | warning | there are specs of claims, and no records: kubelet may have another root directory |
+//! | `kubelet-state-unknown` | warning | its version is unknown |
+//! | `claim-without-spec` | error | prepared, but without a CDI spec |
+//! | `claim-unknown-to-plugin` | error | prepared according to kubelet, but not to the plugin |
+//! | `claim-unknown-to-kubelet` | warning | prepared according to the plugin, but not to kubelet |
+//! | `channel-of-two-owners` | error | claims of two owners are prepared with one channel; for channel 0, only without shares of the device |
+//! | `spec-of-another-channel` | error | it opens another channel than its claim's record has |
+//! | `device-shared` | info | several claims may hold the device, or may still hold it |
+//! | `device-sharing-dropped` | info | several claims may hold it, but the API server does not store that |
+//! | `device-marker-unusable` | error | the plugin's marker file for sharing is not a regular file, or cannot be read |
+//! | `spec-without-claim` | warning | neither the checkpoint nor kubelet has the spec's claim |
+//! | `plugin-directory-absent`, `checkpoint-absent` | warning | there are specs of claims, but no records: kubelet may have another root directory |
 
 mod channels;
 mod compare;
@@ -41,7 +41,7 @@ use crate::finding::{Finding, Severity};
 use crate::options::Invocation;
 use crate::text::{and_more, counted, shell_quote};
 
-const SEE_WHY_NOT: &str = "kubectl get pods -A -o wide | grep compute-domain: see why the plugin does not run on this node; of one that runs, /readyz and the node's events say what it waits for";
+const SEE_WHY_NOT: &str = "find out why the plugin is not running on this node: kubectl get pods -A -o wide | grep compute-domain; if it is running, /readyz and the node's events show what it is waiting for";
 
 pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocation) -> AreaReport {
     let mut findings = Vec::new();
@@ -61,8 +61,8 @@ pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocati
     AreaReport::new(summary(facts), findings)
 }
 
-/// How many claims each of the three places has, `-` where that is not known, and which
-/// channels they open.
+/// The number of claims in each of the three places, `-` if unknown, and the channels that
+/// they open.
 fn summary(facts: &ClaimFacts) -> String {
     let count = |number: Option<usize>| match number {
         Some(number) => number.to_string(),
@@ -82,8 +82,8 @@ fn summary(facts: &ClaimFacts) -> String {
     )
 }
 
-/// While it is damaged the plugin prepares no claim: it first has to recover what
-/// was lost.
+/// While the checkpoint is damaged, the plugin prepares no claims: it must first recover the
+/// lost records.
 fn check_checkpoint(facts: &ClaimFacts) -> Option<Finding> {
     let file = facts.root.checkpoint();
     match &facts.checkpoint {
@@ -102,7 +102,7 @@ fn check_checkpoint(facts: &ClaimFacts) -> Option<Finding> {
     }
 }
 
-/// A plugin that has been here has a registration socket while it runs.
+/// A running plugin has a registration socket.
 fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
     let (id, registry) = ("plugin-not-registered", facts.root.plugin_registry());
     if facts.is_left_over() {
@@ -111,10 +111,10 @@ fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
             id,
             registry,
             format!(
-                "no socket of {DRIVER_NAME} is in it; {dir} exists, and no claim, process or pod of the plugin"
+                "it has no socket of {DRIVER_NAME}; {dir} exists, but no claim, process or pod of the plugin"
             ),
             format!(
-                "if the plugin was uninstalled: rm -r {}; else: {SEE_WHY_NOT}",
+                "if the plugin was uninstalled: rm -r {}; otherwise {SEE_WHY_NOT}",
                 shell_quote(&dir)
             ),
         ));
@@ -124,13 +124,13 @@ fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
         Finding::error(
             id,
             registry,
-            format!("no socket of {DRIVER_NAME} is in it: kubelet cannot reach the plugin"),
+            format!("it has no socket of {DRIVER_NAME}: kubelet cannot reach the plugin"),
             SEE_WHY_NOT,
         )
     })
 }
 
-/// kubelet finds the socket, and is refused.
+/// kubelet finds the socket, but its connection is refused.
 fn check_sockets(facts: &ClaimFacts) -> Option<Finding> {
     let (first, others) = facts.deserted_sockets.split_first()?;
     let more = and_more(others.len());
@@ -138,7 +138,7 @@ fn check_sockets(facts: &ClaimFacts) -> Option<Finding> {
         "plugin-not-listening",
         first,
         format!(
-            "no process listens on it{more}: who made it has ended, and kubelet cannot reach the plugin"
+            "no process listens on it{more}: the process that created it has exited, and kubelet cannot reach the plugin"
         ),
         SEE_WHY_NOT,
     ))
@@ -150,14 +150,14 @@ fn set_aside(facts: &ClaimFacts) -> impl Iterator<Item = Finding> {
         Finding::warning(
             "checkpoint-set-aside",
             format!("{plugin}/{name}"),
-            "the plugin found it damaged and has not yet recovered what was lost",
-            "keep it, and see in the plugin's log what it waits for (usually the API server)",
+            "the plugin found it damaged and has not yet recovered the lost records",
+            "keep it; the plugin's log shows what the recovery is waiting for (usually the API server)",
         )
     })
 }
 
-/// Devices and CDI specs in `/var/run/cdi` do not survive a reboot, so that claims
-/// of an earlier boot are not prepared, whatever their records are.
+/// Devices and CDI specs in `/var/run/cdi` do not survive a reboot, so claims of an earlier
+/// boot are not prepared, whatever their records say.
 fn check_boot(facts: &ClaimFacts) -> Option<Finding> {
     // A plugin without claims has nothing to prepare again.
     let has_records = facts.records().is_some_and(|records| !records.is_empty());
@@ -167,14 +167,14 @@ fn check_boot(facts: &ClaimFacts) -> Option<Finding> {
             "checkpoint-of-earlier-boot",
             facts.root.checkpoint(),
             format!(
-                "its boot is {recorded}, the host's is {current}: no plugin has prepared anything since"
+                "it is of boot {recorded}, but the host's boot is {current}: no claim was prepared since the reboot"
             ),
             "start the kubelet plugin on this node: it prepares the claims again",
         )
     })
 }
 
-/// A file of another version is no damage: a newer kubelet may have written it.
+/// A file of another version is not damaged: a newer kubelet may have written it.
 fn check_kubelet_state(facts: &ClaimFacts) -> Option<Finding> {
     let file = facts.root.kubelet_state();
     match &facts.kubelet {
@@ -198,56 +198,56 @@ fn check_kubelet_state(facts: &ClaimFacts) -> Option<Finding> {
             Finding::warning(
                 "kubelet-state-unknown",
                 file,
-                format!("{reason}: it may be that of another version"),
-                "leave it: claims are not compared with it; kubelet 1.34 and newer are known",
+                format!("{reason}: another version of kubelet may have written it"),
+                "leave it: claims are not compared with it; only files of kubelet 1.34 and newer are known",
             )
             .quoting(),
         ),
     }
 }
 
-/// Whether claims share the node's device, as the plugin has noted.
+/// Whether claims share the node's device, according to the plugin's marker file.
 fn check_sharing(facts: &ClaimFacts) -> Option<Finding> {
     let file = facts.root.shared_marker();
     match &facts.sharing {
-        // What this process may not see, the checkpoint's finding is about.
+        // This process may not read the checkpoint either, which has a finding.
         SharedDevice::Unknown => None,
         SharedDevice::No => shared_without_marker(facts),
         SharedDevice::Shared(marker) if marker.is_dropped => Some(Finding::info(
             "device-sharing-dropped",
             file,
-            "the plugin publishes the device for many claims, and saw that the API server does not \
-             store that: one claim has it at a time",
-            "turn on the API server's feature gate DRAConsumableCapacity (by default it is on from \
-             Kubernetes 1.36 on) and restart the kubelet plugin, or set imex.sharing=one",
+            "the plugin publishes the device for many claims, but the API server does not store \
+             that: only one claim gets it at a time",
+            "enable the API server's feature gate DRAConsumableCapacity (on by default since \
+             Kubernetes 1.36) and restart the kubelet plugin, or set imex.sharing=one",
         )),
         SharedDevice::Shared(_) => Some(Finding::info(
             "device-shared",
             file,
             format!(
-                "the device is published for many claims, or was: {} here",
+                "the device is or was published for many claims; {} on this node",
                 holders(facts)
             ),
-            "leave it: after a change to imex.sharing=one the plugin keeps new claims away, and \
-             removes the file when nobody has the device any more",
+            "leave it: after a change to imex.sharing=one, new claims wait until no claim has the \
+             device; then the plugin removes the file",
         )),
         SharedDevice::Unusable(failed) => Some(Finding::error(
             "device-marker-unusable",
             file,
             format!(
-                "{}: the plugin publishes no device before it can read or write it",
+                "{}: the plugin publishes no device until it can read or write it",
                 failed.reason
             ),
             format!(
-                "{}; a regular file belongs there, or nothing: the plugin writes it",
+                "{}; the path must be a regular file or absent: the plugin creates it",
                 failed.hint
             ),
         )),
     }
 }
 
-/// The plugin finds the shares in the records and writes the file again, also in place of a link to
-/// nothing.
+/// The plugin finds the shares in the records and rewrites the file, also in place of a dangling
+/// link.
 fn shared_without_marker(facts: &ClaimFacts) -> Option<Finding> {
     let records = facts.records().into_iter().flat_map(|it| it.values());
     let have = match records.filter(|record| record.has_share).count() {
@@ -258,9 +258,9 @@ fn shared_without_marker(facts: &ClaimFacts) -> Option<Finding> {
     Some(Finding::info(
         "device-shared",
         facts.root.shared_marker(),
-        format!("there is no such file, though {have} of the device"),
-        "leave it: a plugin that runs with imex.sharing=many writes it again within a minute, and \
-         any plugin when it starts",
+        format!("it does not exist, but {have} of the device"),
+        "none needed: a running plugin with imex.sharing=many rewrites it within a minute, any \
+         other plugin when it starts",
     ))
 }
 
@@ -276,11 +276,10 @@ fn holders(facts: &ClaimFacts) -> String {
 }
 
 /// Specs of claims without the plugin's records: kubelet may have another root directory.
-/// That kubelet has claims shows that its root is the right one; they are compared with the
-/// rest.
+/// If kubelet's state has claims, its root is the right one, and `compare` checks the claims.
 fn check_kubelet_root(facts: &ClaimFacts, invocation: &Invocation) -> Option<Finding> {
     let path = facts.specs.paths.values().next()?;
-    // The checkpoint that was set aside is why there is none.
+    // The checkpoint is absent because it was set aside.
     if !facts.set_aside.is_empty() {
         return None;
     }
@@ -289,8 +288,8 @@ fn check_kubelet_root(facts: &ClaimFacts, invocation: &Invocation) -> Option<Fin
         return None;
     }
     let seen = match facts.specs.paths.len() {
-        1 => format!("{path} is of a claim"),
-        n => format!("{path} and {} more specs are of claims", n - 1),
+        1 => format!("{path} is a claim's spec"),
+        n => format!("{path} and {} more files are specs of claims", n - 1),
     };
     if facts.root.has_plugin == Some(false) {
         return Some(plugin_dir_absent(&facts.root, &seen, invocation));
@@ -299,37 +298,36 @@ fn check_kubelet_root(facts: &ClaimFacts, invocation: &Invocation) -> Option<Fin
         Finding::warning(
             "checkpoint-absent",
             facts.root.checkpoint(),
-            format!("it does not exist, and {seen}: it is unknown which claims live"),
-            "start the kubelet plugin on this node: it puts its records and the specs in line",
+            format!("it does not exist, but {seen}: which claims still exist is unknown"),
+            "start the kubelet plugin on this node: it reconciles its records and the specs",
         )
     })
 }
 
-/// Where another root directory is found, the fix is this examination with it.
+/// If there is another root directory, the fix is to run the doctor with it.
 fn plugin_dir_absent(root: &KubeletRootFacts, seen: &str, invocation: &Invocation) -> Finding {
-    let evidence =
-        format!("there is no such directory, and {seen}: it is unknown which claims live");
+    let evidence = format!("it does not exist, but {seen}: which claims still exist is unknown");
     let (evidence, fix) = match &root.other {
         Some(other) => (
-            format!("{evidence}; there is {}", other.evidence),
+            format!("{evidence}; {} exists", other.evidence),
             invocation.doctor(Path::new(&other.path)),
         ),
         None => (
             evidence,
-            "name kubelet's root (its --root-dir) with --kubelet-root; if it is this one, start \
-             the kubelet plugin on this node"
+            "set --kubelet-root to kubelet's root directory (its --root-dir); if it is this one, \
+             start the kubelet plugin on this node"
                 .to_owned(),
         ),
     };
     Finding::warning("plugin-directory-absent", root.plugin_dir(), evidence, fix)
 }
 
-/// The summary of a host of whose claims nothing is seen.
+/// The summary of a host without a trace of kubelet.
 fn no_kubelet(root: &KubeletRootFacts) -> String {
     let path = &root.path;
     match &root.other {
         Some(other) => format!(
-            "no kubelet in {path}; there is {} (--kubelet-root)",
+            "no kubelet in {path}; {} exists (--kubelet-root)",
             other.path
         ),
         None => format!("no kubelet in {path}"),

@@ -1,14 +1,14 @@
-//! Whether runtimes read the CDI directories, and every file in them.
+//! Checks that runtimes read the CDI directories, and every file in them.
 //!
 //! | id | severity | when |
 //! |---|---|---|
 //! | `cdi-directory-*` (codes of imex-cdi) | error | runtimes skip the directory: it is a link, not a directory, or unreadable |
 //! | `cdi-directory-absent` | warning, or info without the plugin | the directory into which drivers write does not exist |
-//! | `cdi-directory-mode`, `cdi-spec-mode` | warning, or info | others may not read it, or may write it; an information of a claim's spec that others may not read |
-//! | `cdi-leftover` | warning | a stale temp file |
-//! | `cdi-spec-in-subdirectory` | warning, or info | a spec that runtimes do not read; a warning if its devices are nowhere else |
+//! | `cdi-directory-mode`, `cdi-spec-mode` | warning, or info | others may not read it, or may write it; an info for a claim's spec that others may not read |
+//! | `cdi-leftover` | warning | a stale temporary file |
+//! | `cdi-spec-in-subdirectory` | warning, or info | a spec that runtimes do not read; a warning if no other file defines its devices |
 //! | `cdi-spec-extension` | warning | nearly `.json` or `.yaml`: runtimes do not read it |
-//! | `cdi-spec-hidden` | warning | a spec that `ls` does not show and runtimes read |
+//! | `cdi-spec-hidden` | warning | a spec that runtimes read, but `ls` does not show |
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -25,12 +25,12 @@ const OTHERS_READ: u32 = 0o004;
 const OTHERS_LIST: u32 = 0o005;
 const OTHERS_WRITE: u32 = 0o002;
 
-/// `has_plugin`: there is a driver that writes specs.
+/// `has_plugin`: whether there is a driver that writes specs.
 pub(super) fn check(facts: &DirectoryFacts, has_plugin: bool) -> AreaReport {
     let mut findings = Vec::new();
     let last = facts.directories.len().saturating_sub(1);
     for (index, directory) in facts.directories.iter().enumerate() {
-        // Runtimes do without any of them; drivers write into the last.
+        // Runtimes need none of them; drivers write into the last.
         let if_absent = (index == last).then(|| Severity::for_claims(has_plugin));
         findings.extend(check_directory(directory, if_absent));
         if let CdiDirectoryState::Listed { names, nested, .. } = &directory.state {
@@ -56,8 +56,8 @@ fn summary(facts: &DirectoryFacts) -> String {
     }
 }
 
-/// A directory that does not exist is as good as an empty one to runtimes, but
-/// not to the drivers that write into it.
+/// For runtimes, a missing directory is as good as an empty one, but not for the drivers that
+/// write into it.
 fn check_directory(directory: &CdiDirectory, if_absent: Option<Severity>) -> Option<Finding> {
     let path = &directory.path;
     match &directory.state {
@@ -69,9 +69,9 @@ fn check_directory(directory: &CdiDirectory, if_absent: Option<Severity>) -> Opt
                 severity,
                 "cdi-directory-absent",
                 path,
-                "it does not exist, and drivers write their specs into it",
+                "it does not exist, but drivers write their specs into it",
                 format!(
-                    "start the kubelet plugin, which makes it, or: install -d -m 0755 {}",
+                    "start the kubelet plugin, which creates it, or: install -d -m 0755 {}",
                     shell_quote(path)
                 ),
             )
@@ -80,7 +80,7 @@ fn check_directory(directory: &CdiDirectory, if_absent: Option<Severity>) -> Opt
     }
 }
 
-/// A copy is somebody's backup, a device that is nowhere else a mistake.
+/// A copy is probably a backup; a device that no other file defines is a mistake.
 fn in_subdirectory(directory: &CdiDirectory, spec: &NestedSpec) -> Finding {
     let (id, path) = ("cdi-spec-in-subdirectory", &spec.path);
     let dir = &directory.path;
@@ -88,20 +88,20 @@ fn in_subdirectory(directory: &CdiDirectory, spec: &NestedSpec) -> Finding {
         Some(device) => Finding::warning(
             id,
             path,
-            format!("runtimes read no subdirectories, and no other file defines {device}"),
+            format!("runtimes do not read subdirectories, and no other file defines {device}"),
             // Not over another spec.
             format!("mv -n {} {}/", shell_quote(path), shell_quote(dir)),
         ),
         None => Finding::info(
             id,
             path,
-            "runtimes read no subdirectories; other files define its devices",
-            "leave it, if it is a copy",
+            "runtimes do not read subdirectories; other files define its devices",
+            "none needed if it is a copy",
         ),
     }
 }
 
-/// To a rootless runtime the rights of others apply.
+/// A rootless runtime has only the permissions of others.
 fn check_mode(
     path: &str,
     mode: Option<u32>,
@@ -111,9 +111,9 @@ fn check_mode(
 ) -> Option<Finding> {
     let mode = mode?;
     let fault = if mode & needed != needed {
-        "not everybody may read it, so that rootless runtimes do not see its devices"
+        "not every user may read it, so rootless runtimes do not see its devices"
     } else if mode & OTHERS_WRITE != 0 {
-        "everybody may change what containers get"
+        "every user may change what containers get"
     } else {
         return None;
     };
@@ -122,9 +122,9 @@ fn check_mode(
     Some(Finding::warning(id, path, evidence, fix))
 }
 
-/// The specs of claims are for the runtime of the node's pods, which is root's: the drivers
-/// built on Go's CDI library leave them as the temporary files that they were, with mode
-/// 0600 (cncf-tags/container-device-interface#224).
+/// Only the runtime of the node's pods, which runs as root, reads specs of claims. Drivers built
+/// on Go's CDI library leave them with mode 0600, the mode of the temporary files that they were
+/// (cncf-tags/container-device-interface#224).
 fn check_file_mode(FileMode { path, mode }: &FileMode) -> Option<Finding> {
     let found = check_mode(path, *mode, OTHERS_READ, "cdi-spec-mode", "0644")?;
     let is_of_claims = Path::new(path)
@@ -135,21 +135,21 @@ fn check_file_mode(FileMode { path, mode }: &FileMode) -> Option<Finding> {
     if is_of_claims && !may_others_write {
         return Some(Finding {
             severity: Severity::Info,
-            fix: "nothing: pods' runtime reads it as root".to_owned(),
+            fix: "none needed: the pods' runtime reads it as root".to_owned(),
             ..found
         });
     }
     Some(found)
 }
 
-/// Names that suggest that something else was meant.
+/// Finds names that suggest a mistake.
 fn check_name(path: &str, name: &str) -> Option<Finding> {
     let is_spec = is_spec_name(name);
     if name.strip_suffix(".tmp").is_some() || durable_file::is_temp_file(name) {
         return Some(Finding::warning(
             "cdi-leftover",
             path,
-            "it was left behind by an interrupted write; no runtime reads it",
+            "an interrupted write left it behind; no runtime reads it",
             format!("if no driver is writing it now: rm {}", shell_quote(path)),
         ));
     }
@@ -166,9 +166,9 @@ fn check_name(path: &str, name: &str) -> Option<Finding> {
         Finding::warning(
             "cdi-spec-hidden",
             path,
-            "runtimes read hidden files too; ls does not show them",
+            "runtimes read hidden files, but ls does not show them",
             format!(
-                "if it is meant, give it a name without the dot, else: rm {}",
+                "if it is wanted, rename it without the dot; otherwise: rm {}",
                 shell_quote(path)
             ),
         )
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_no_runtime_reads_or_nobody_sees_are_findings() {
+    fn names_that_runtimes_ignore_or_ls_hides_are_findings() {
         let id = |name: &str| check_name(&format!("/etc/cdi/{name}"), name).map(|it| it.id);
         assert_eq!(id("a.yml"), Some("cdi-spec-extension"));
         assert_eq!(id("a.tmp"), Some("cdi-leftover"));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn only_roots_runtime_need_read_the_specs_of_claims() {
+    fn only_root_needs_to_read_the_specs_of_claims() {
         let severity = |path: &str, mode| {
             let file = FileMode {
                 path: path.to_owned(),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn others_may_read_and_not_write() {
+    fn others_must_be_able_to_read_but_not_to_write() {
         let id = |mode| {
             check_mode("/f", Some(mode), OTHERS_READ, "cdi-spec-mode", "0644").map(|it| it.evidence)
         };
@@ -250,12 +250,12 @@ mod tests {
         assert!(
             id(0o640)
                 .unwrap()
-                .starts_with("its mode is 0640: not everybody")
+                .starts_with("its mode is 0640: not every user")
         );
         assert!(
             id(0o666)
                 .unwrap()
-                .starts_with("its mode is 0666: everybody may change")
+                .starts_with("its mode is 0666: every user may change")
         );
         assert_eq!(
             check_mode("/f", None, OTHERS_READ, "cdi-spec-mode", "0644"),

@@ -1,11 +1,11 @@
-//! Whether the driver is complete, and of one version.
+//! Checks that the driver is complete and of one version.
 //!
 //! | id | severity | when |
 //! |---|---|---|
-//! | `nvml-*` (of [`NoLibrary`]) | error, or info | there is no usable NVML library where drivers are installed; an information where nothing needs one, or the module shows that it is elsewhere |
-//! | `nvidia-module-not-loaded` | error | there is a library, and no kernel module |
-//! | `driver-version-mismatch` | error | library and kernel module are of two drivers: NVML refuses every call |
-//! | `driver-too-old` | error | the kubelet plugin is driver-managed, and `nvidia-imex` of this driver takes no host names |
+//! | `nvml-*` (of [`NoLibrary`]) | error, or info | there is no usable NVML library where drivers are installed; an info if nothing needs one, or if the loaded module shows that it is elsewhere |
+//! | `nvidia-module-not-loaded` | error | there is a library, but no kernel module |
+//! | `driver-version-mismatch` | error | library and kernel module have different versions: NVML refuses every call |
+//! | `driver-too-old` | error | the kubelet plugin is driver-managed, but this driver's `nvidia-imex` does not accept host names |
 
 use std::path::{Path, PathBuf};
 
@@ -16,18 +16,18 @@ use crate::diagnosis::AreaReport;
 use crate::facts::driver::{DriverFacts, KernelModule, MODULE_VERSION, PCI_DEVICES, PciGpus};
 use crate::finding::{Finding, Severity};
 
-/// What shows that a host is to have a driver.
+/// Signs that a host should have a driver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ExpectedBy {
     /// The kubelet plugin is on it.
     pub(super) plugin: bool,
     /// That plugin is driver-managed.
     pub(super) driver_managed: bool,
-    /// Other software of NVIDIA's is.
+    /// Other NVIDIA software is on it.
     pub(super) tools: bool,
 }
 
-/// `expected_by`: what shows, beside GPUs on the bus, that the host is to have a driver.
+/// `expected_by`: signs, besides GPUs on the bus, that the host should have a driver.
 pub(super) fn check(facts: &DriverFacts, expected_by: ExpectedBy) -> AreaReport {
     let finding = match (&facts.library, &facts.module) {
         (None, _) => {
@@ -42,7 +42,7 @@ pub(super) fn check(facts: &DriverFacts, expected_by: ExpectedBy) -> AreaReport 
     AreaReport::new(summary(facts), findings)
 }
 
-/// The versions that are there, for people who compare hosts.
+/// The installed versions, for people who compare hosts.
 fn summary(facts: &DriverFacts) -> String {
     let module = match &facts.module {
         None => "module not loaded".to_owned(),
@@ -61,13 +61,13 @@ fn missing_module(library: &str) -> Finding {
     Finding::error(
         "nvidia-module-not-loaded",
         "nvidia kernel module",
-        format!("{library} exists and {MODULE_VERSION} does not"),
-        "modprobe nvidia; if that fails, dmesg says why (secure boot, headers of another kernel)",
+        format!("{library} exists, but {MODULE_VERSION} does not"),
+        "modprobe nvidia; if that fails, see dmesg (Secure Boot, headers of another kernel)",
     )
 }
 
-/// After an upgrade of the packages the old module stays loaded until it is
-/// reloaded. A library without a version in its name cannot be compared.
+/// After a package upgrade, the old module stays loaded until it is reloaded. A library
+/// without a version in its name cannot be compared.
 fn version_mismatch(library: &str, module: &KernelModule) -> Option<Finding> {
     let loaded = module.version.as_deref()?;
     let installed = library_version(Path::new(library))?;
@@ -76,13 +76,13 @@ fn version_mismatch(library: &str, module: &KernelModule) -> Option<Finding> {
         Finding::error(
             "driver-version-mismatch",
             library,
-            format!("the library is of driver {installed}, the loaded kernel module of {loaded}"),
-            "reboot, or unload and load the nvidia modules, so that both are of one driver",
+            format!("the library has version {installed}, but the kernel module has {loaded}"),
+            "reboot, or reload the nvidia modules, so that both have the same version",
         )
     })
 }
 
-/// IMEX daemons are started with a list of host names.
+/// IMEX daemons get a list of host names, which old drivers do not accept.
 fn too_old(facts: &DriverFacts) -> Option<Finding> {
     let loaded = facts.module.as_ref().and_then(|it| it.version.as_deref());
     let library = facts.library.as_deref().map(Path::new);
@@ -96,8 +96,8 @@ fn too_old(facts: &DriverFacts) -> Option<Finding> {
     ))
 }
 
-/// The evidence has a reason for each candidate that exists and was rejected, or
-/// else every directory in which there was none.
+/// The evidence has the reason for each existing candidate that was rejected. Without such
+/// candidates, it has the directories that were searched.
 fn missing_library(
     facts: &DriverFacts,
     searched: &DriverFileNotFound,
@@ -107,7 +107,7 @@ fn missing_library(
         .map(|it| format!("{} {}", it.path.display(), it.reason))
         .collect();
     let evidence = match unfit.as_slice() {
-        [] => format!("none in {}", places(searched)),
+        [] => format!("not found in {}", places(searched)),
         _ => unfit.join("; "),
     };
     let error = NoLibrary::from(searched.clone());
@@ -116,30 +116,30 @@ fn missing_library(
         _ if is_expected => (Severity::Error, evidence, error.hint().to_owned()),
         (Some(_), _) => (
             Severity::Info,
-            format!("the module is loaded, and {evidence}"),
-            "name the directory in which the driver is: `--driver-root` of cdi-gen doctor, nvidiaDriverRoot of the chart".to_owned(),
+            format!("the module is loaded, but the library was {evidence}"),
+            "set the directory where the driver is installed: `--driver-root` of cdi-gen doctor, nvidiaDriverRoot of the chart".to_owned(),
         ),
         (None, Some(PciGpus { own: 0, passed_through: 0 })) => (
             Severity::Info,
             "no NVIDIA GPU is on the PCI bus, and no driver is installed".to_owned(),
-            "nothing; if the host should have a GPU, `lspci -d 10de:` and dmesg say whether the kernel sees it".to_owned(),
+            "none needed; if the host should have a GPU, check with `lspci -d 10de:` and dmesg whether the kernel sees it".to_owned(),
         ),
         (None, Some(PciGpus { own: 0, passed_through })) => (
             Severity::Info,
-            format!("no driver is installed, and the host's NVIDIA GPUs ({passed_through}) are given to virtual machines (vfio-pci)"),
-            "nothing; containers of this host get no GPU".to_owned(),
+            format!("no driver is installed, and the host's NVIDIA GPUs ({passed_through}) are passed through to virtual machines (vfio-pci)"),
+            "none needed; containers on this host get no GPU".to_owned(),
         ),
         (None, None) if !expected_by.tools => (
             Severity::Info,
-            format!("nothing of NVIDIA's is on this host, and {PCI_DEVICES} does not say whether it has a GPU; {evidence}"),
-            format!("nothing, if it has none; if it has: {}", error.hint()),
+            format!("this host has no NVIDIA software, and {PCI_DEVICES} does not show whether it has a GPU; the library was {evidence}"),
+            format!("none needed without a GPU; with a GPU: {}", error.hint()),
         ),
         (None, _) => (Severity::Error, evidence, error.hint().to_owned()),
     };
     Finding::new(severity, error.code(), "libnvidia-ml.so.1", evidence, fix)
 }
 
-/// The directories of the root, and the roots of drivers within it.
+/// The searched directories of the root, and the driver roots nested in it.
 fn places(searched: &DriverFileNotFound) -> String {
     let dirs = searched.rejected.iter().filter_map(|it| it.path.parent());
     let nested: Vec<PathBuf> = searched
@@ -153,7 +153,7 @@ fn places(searched: &DriverFileNotFound) -> String {
     all.join(", ")
 }
 
-/// Candidates that exist and cannot be used; the root, if it is none.
+/// Candidates that exist but cannot be used, and the root itself if it was rejected.
 fn unfit(error: &DriverFileNotFound) -> impl Iterator<Item = &RejectedPath> {
     let rejected = error.rejected.iter();
     rejected.filter(|it| it.reason != RejectReason::Missing || it.path == error.root)
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn module_and_library_are_of_one_driver() {
+    fn module_and_library_must_have_one_version() {
         let library = "/usr/lib64/libnvidia-ml.so.580.82.07";
         let ids = |facts: &DriverFacts| {
             let findings = check(facts, ExpectedBy::default()).findings;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_below_host_names_is_too_old_where_the_driver_runs_imex() {
+    fn a_driver_without_host_names_is_too_old_for_driver_managed_imex() {
         let ids = |version, driver_managed| {
             let facts = facts(Some(version), Some("/lib/libnvidia-ml.so.1"));
             let expected_by = ExpectedBy {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_does_not_exist_is_told_as_that() {
+    fn a_missing_driver_root_is_reported_as_missing() {
         let root = tempfile::tempdir().unwrap().path().join("none");
         let searched = DriverRoot::new(&root).find_library().unwrap_err();
         let plugin = ExpectedBy {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_driver_is_ill_only_if_it_needs_one() {
+    fn a_missing_driver_is_an_error_only_on_hosts_that_need_one() {
         use Severity::{Error, Info};
         let root = tempfile::tempdir().unwrap();
         let severity = |module, gpus: Option<(usize, usize)>, plugin, tools| {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_has_both() {
+    fn the_summary_has_module_and_library() {
         let summary = |facts: &DriverFacts| check(facts, ExpectedBy::default()).summary;
         assert_eq!(
             summary(&DriverFacts::default()),

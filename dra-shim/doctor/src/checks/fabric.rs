@@ -1,13 +1,13 @@
-//! Whether the node has a clique, so that claims can be prepared.
+//! Checks that the node has a clique, so that claims can be prepared.
 //!
 //! | id | severity | when |
 //! |---|---|---|
-//! | codes of [`Fabric`] | error | the clique is not known: registration is under way or failed, GPUs disagree, NVML fails |
-//! | the same | warning | there is a clique, and a GPU's health is degraded |
-//! | the same | info | the node is in no clique, for good: claims are refused, everything else works |
-//! | `fabric-health-unknown` | info | there is a clique, and NVML does not report the health of its GPUs |
+//! | codes of [`Fabric`] | error | the clique is not known: registration is in progress or failed, GPUs disagree, or NVML fails |
+//! | the same | warning | there is a clique, but a GPU's health is degraded |
+//! | the same | info | the node is permanently in no clique: claims are refused, everything else works |
+//! | `fabric-health-unknown` | info | there is a clique, but NVML does not report the health of its GPUs |
 //! | `fabric-not-read` | info | the host is examined through another root |
-//! | `fabric-probe-failed` | error | NVML was to be asked, and nothing came of it |
+//! | `fabric-probe-failed` | error | the NVML probe did not start or never reported a result |
 
 use nvml_clique::Fabric;
 
@@ -18,8 +18,8 @@ use crate::text::counted;
 
 pub(super) fn check(facts: &FabricFacts) -> AreaReport {
     match facts {
-        FabricFacts::NoLibrary => AreaReport::skipped("not asked: no NVML library"),
-        FabricFacts::OtherRoot => AreaReport::new("not asked: another root", vec![not_read()]),
+        FabricFacts::NoLibrary => AreaReport::skipped("not queried: no NVML library"),
+        FabricFacts::OtherRoot => AreaReport::new("not queried: another root", vec![not_read()]),
         FabricFacts::NoAnswer => AreaReport::new("no answer", vec![probe_failed()]),
         FabricFacts::Read {
             fabric,
@@ -42,8 +42,8 @@ fn not_read() -> Finding {
     Finding::info(
         "fabric-not-read",
         "NVML",
-        "the driver's library is not loaded from another root",
-        "run this on the host, or in a container of the driver, with --root /",
+        "NVML is only loaded with --root /",
+        "run cdi-gen doctor with --root / on the host or in a driver container",
     )
 }
 
@@ -51,21 +51,21 @@ fn probe_failed() -> Finding {
     Finding::error(
         "fabric-probe-failed",
         "NVML",
-        "the probe could not be started, or said nothing",
-        "look at the host's limits on threads and memory (ulimit -u)",
+        "the probe could not be started, or never reported a result",
+        "check the host's limits on threads and memory (ulimit -u)",
     )
 }
 
-/// That a driver says nothing is no good health, and no bad one.
+/// Health that a driver does not report is neither good nor bad.
 fn no_health(gpus: usize) -> Finding {
     Finding::info(
         "fabric-health-unknown",
         "NVLink fabric",
         format!(
-            "NVML reports no health of {} in the clique: degraded bandwidth and routes would not be seen",
+            "NVML does not report the health of {} in the clique: degraded bandwidth or routes would go unnoticed",
             counted(gpus, "GPU")
         ),
-        "look at `nvidia-smi -q` (Fabric, Health): a newer driver or fabric manager may report it",
+        "see `nvidia-smi -q` (Fabric, Health); a newer driver or fabric manager may report it",
     )
 }
 
@@ -98,14 +98,14 @@ fn short(fabric: &Fabric) -> String {
         }
         Fabric::NoClique(_) => "in no clique".to_owned(),
         Fabric::Pending(_) => "clique not known".to_owned(),
-        Fabric::NoLibrary(_) => "no library to ask".to_owned(),
+        Fabric::NoLibrary(_) => "no NVML library".to_owned(),
         Fabric::NvmlFailed(_) => "NVML fails".to_owned(),
         Fabric::NoAnswer { .. } => "no answer".to_owned(),
     }
 }
 
-/// Errors are states in which no claim can be prepared and that can be fixed. A
-/// host that is in no clique is not broken: most GPU hosts are in none.
+/// In an error state no claim can be prepared, but it can be fixed. A host in no clique is
+/// not broken: most GPU hosts are in none.
 fn severity(fabric: &Fabric) -> Option<Severity> {
     match fabric {
         Fabric::Clique(clique) if clique.degraded.is_empty() => None,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fabric_is_bad_only_while_nothing_can_be_prepared() {
+    fn a_fabric_is_an_error_only_if_no_claim_can_be_prepared() {
         assert_eq!(checked(&[COMPLETE]).worst(), None);
         let none = checked(&[GpuFabricState::NotSupported]);
         assert_eq!(none.worst(), Some(Severity::Info));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_is_said_once_however_many_gpus_there_are() {
+    fn each_problem_is_reported_once_for_any_number_of_gpus() {
         for gpus in [8, 16, 72] {
             let coming = checked(&vec![GpuFabricState::InProgress; gpus]);
             assert_eq!(coming.summary, format!("{gpus} GPUs: clique not known"));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_display_adapters_only_is_told_so() {
+    fn skipped_display_adapters_are_reported() {
         let skipped = checked(&[GpuFabricState::DisplayAdapter]);
         let evidence = &skipped.findings[0].evidence;
         assert!(
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_health_that_is_not_reported_is_not_said_to_be_good() {
+    fn health_that_nvml_does_not_report_is_unknown() {
         let report = check(&FabricFacts::Read {
             fabric: Fabric::from_gpus(&[Gpu {
                 id: GpuRef {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_is_not_an_error() {
+    fn nvml_that_was_not_queried_is_not_an_error() {
         assert!(check(&FabricFacts::NoLibrary).skipped);
         let other = check(&FabricFacts::OtherRoot);
         assert_eq!(other.worst(), Some(Severity::Info));

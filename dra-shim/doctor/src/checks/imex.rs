@@ -1,16 +1,16 @@
-//! Whether one IMEX daemon, `nvidia-imex`, runs, is configured, and is ready.
+//! Checks that one IMEX daemon, `nvidia-imex`, is running, configured and ready.
 //!
 //! | id | severity | when |
 //! |---|---|---|
-//! | `host-imex-two-daemons` | error | two daemons want the driver's only session |
-//! | `host-imex-no-nodes` | error | its list of nodes is empty or does not exist |
-//! | `host-imex-config-unreadable` | warning | which nodes it has cannot be known |
-//! | `host-imex-own-address-missing` | error, or warning while it runs | its list of nodes has addresses of others only, also by `/etc/hosts` |
-//! | `host-imex-not-running` | error | its service is enabled, or the kubelet plugin leaves it to the host, and no process runs |
-//! | `host-imex-unseen` | info | its service is enabled, or the plugin leaves it to the host, and not all of the host's processes are shown |
-//! | `host-imex-off` | info | it is installed, and nothing starts it: so hosts are prepared for daemons in pods |
-//! | `host-imex-absent` | warning, or info | nothing of it is installed, on a node that is in a fabric, or may be |
-//! | codes of `nvml_clique::HostImexError` | error | through the command socket it does not answer `READY` |
+//! | `host-imex-two-daemons` | error | two daemons compete for the driver's only session |
+//! | `host-imex-no-nodes` | error | its node list is empty or does not exist |
+//! | `host-imex-config-unreadable` | warning | its node list cannot be determined |
+//! | `host-imex-own-address-missing` | error, or warning while it runs | its node list has only addresses of other hosts, names looked up in `/etc/hosts` |
+//! | `host-imex-not-running` | error | its service is enabled, or the kubelet plugin leaves IMEX to the host, but no process is running |
+//! | `host-imex-unseen` | info | its service is enabled, or the plugin leaves IMEX to the host, but not all processes of the host are visible |
+//! | `host-imex-off` | info | it is installed, but nothing starts it, as on hosts for daemons in pods |
+//! | `host-imex-absent` | error if the plugin leaves IMEX to the host, else warning or info | it is not installed, on a node that is or may be in a fabric |
+//! | codes of `nvml_clique::HostImexError` | error | it does not answer `READY` through the command socket |
 
 mod process;
 
@@ -25,7 +25,7 @@ use crate::facts::imex::unit::UnitStart;
 use crate::finding::{Finding, Severity};
 
 /// A node that is in no multi-node fabric needs no daemon. `fabric` is `None` if
-/// NVML was not asked.
+/// NVML was not queried.
 pub(super) fn check(
     facts: &ImexFacts,
     module_is_loaded: bool,
@@ -35,11 +35,11 @@ pub(super) fn check(
     let runs = !facts.daemons.is_empty();
     let mut findings = Vec::new();
     findings.extend(check_sessions(&facts.daemons));
-    // Without nodes it ends as soon as it is started: the cause comes first.
+    // Without nodes the daemon exits at once: the cause comes first.
     let configs = facts.configs.iter();
     findings.extend(configs.filter_map(|it| check_config(it, runs)));
     findings.extend(process::check(facts, need));
-    // An image for all of a maker's hosts enables it on those of no fabric, too.
+    // A vendor's image enables the service on all hosts, also without a fabric.
     if !runs && matches!(fabric, Some(Fabric::NoClique(_))) {
         for finding in &mut findings {
             finding.severity = Severity::Info;
@@ -58,7 +58,7 @@ pub(super) fn check(
 fn summary(facts: &ImexFacts) -> &'static str {
     let start = facts.unit.as_ref().map(|unit| unit.start);
     match (start, facts.daemons.as_slice()) {
-        (Some(UnitStart::Enabled), []) if facts.may_have_more => "enabled, processes not seen",
+        (Some(UnitStart::Enabled), []) if facts.may_have_more => "enabled, processes not visible",
         (_, [only]) if only.is_in_container() => "running in a container",
         (_, [_, ..]) => "running",
         (Some(UnitStart::Enabled), []) => "enabled, not running",
@@ -77,16 +77,16 @@ fn check_sessions(daemons: &[ImexDaemon]) -> Option<Finding> {
     };
     let inside = daemons.iter().filter(|it| it.is_in_container()).count();
     let fix = if inside == 0 || inside == daemons.len() {
-        "let one of them run, and end what starts the others"
+        "keep one of them, and disable what starts the others"
     } else {
-        "let one of them run. Where hosts manage IMEX that is the host's: the other is of a driver that starts daemons itself, such as NVIDIA's in mode driverManaged; install that with resources.computeDomains.enabled=false or imex.mode=hostManaged. Otherwise: systemctl disable --now nvidia-imex"
+        "keep one of them. If the host manages IMEX, keep the host's: the other belongs to a driver that starts daemons itself, such as NVIDIA's in mode driverManaged; install that with resources.computeDomains.enabled=false or imex.mode=hostManaged. Otherwise: systemctl disable --now nvidia-imex"
     };
     let labels: Vec<String> = daemons.iter().map(|it| label(it)).collect();
     Some(Finding::error(
         "host-imex-two-daemons",
         PROGRAM,
         format!(
-            "{}: the driver has one IMEX session, and refuses a second daemon (NV_ERR_IN_USE)",
+            "{} are running: the driver has one IMEX session and refuses a second daemon (NV_ERR_IN_USE)",
             labels.join(", ")
         ),
         fix,
@@ -94,11 +94,11 @@ fn check_sessions(daemons: &[ImexDaemon]) -> Option<Finding> {
 }
 
 fn label(daemon: &ImexDaemon) -> String {
-    let cgroup = daemon.cgroup.as_deref().unwrap_or("not readable");
+    let cgroup = daemon.cgroup.as_deref().unwrap_or("unreadable");
     format!("process {} (cgroup {cgroup})", daemon.pid)
 }
 
-/// Nodes are only missing from a configuration that was read.
+/// Reports missing nodes only if the configuration was read.
 fn check_config(config: &ImexConfig, runs: bool) -> Option<Finding> {
     match config {
         ImexConfig::Unknown {
@@ -121,24 +121,27 @@ fn check_nodes(source: &ConfigSource, nodes: &NodeList, runs: bool) -> Option<Fi
             let evidence = format!("it cannot be read: {reason} ({})", describe(source));
             return Some(unreadable(path, &evidence));
         }
-        NodeList::Empty(path) => (path, "it lists no node"),
-        NodeList::Absent(path) => (path, "there is no such file"),
+        NodeList::Empty(path) => (path, "it lists no nodes"),
+        NodeList::Absent(path) => (path, "the file does not exist"),
     };
     Some(Finding::error(
         "host-imex-no-nodes",
         path,
-        format!("{reason}: the daemon has no domain ({})", describe(source)),
         format!(
-            "write the addresses of the domain's nodes into {path}, one for each line, and restart nvidia-imex"
+            "{reason}, so nvidia-imex has no domain ({})",
+            describe(source)
+        ),
+        format!(
+            "write the addresses of the domain's nodes into {path}, one per line, and restart nvidia-imex"
         ),
     ))
 }
 
-/// The daemon finds itself in the list by an address of its host, and ends if it
-/// does not; one that runs has done so with an earlier list.
+/// The daemon exits if no entry of the list is an address of its host. A running daemon has
+/// started with an earlier list.
 fn own_address_missing(source: &ConfigSource, path: &str, runs: bool) -> Finding {
     let (severity, then) = if runs {
-        (Severity::Warning, "it will not start with this list again")
+        (Severity::Warning, "it cannot restart with this list")
     } else {
         (Severity::Error, "it cannot start")
     };
@@ -147,26 +150,26 @@ fn own_address_missing(source: &ConfigSource, path: &str, runs: bool) -> Finding
         "host-imex-own-address-missing",
         path,
         format!(
-            "none of its nodes has an address of this node (names as in /etc/hosts), by which nvidia-imex finds itself: {then} ({})",
+            "no entry is an address of this node (names looked up in /etc/hosts), which nvidia-imex needs to find itself: {then} ({})",
             describe(source)
         ),
         format!(
-            "add this node's address to {path}, in the same line on all nodes of the domain, and restart nvidia-imex"
+            "add this node's address to {path}, on the same line on all nodes of the domain, and restart nvidia-imex"
         ),
     )
 }
 
-/// Without the list it is not known whether the daemon has a domain.
+/// Without the list, it is unknown whether the daemon has a domain.
 fn unreadable(subject: &str, evidence: &str) -> Finding {
     Finding::warning(
         "host-imex-config-unreadable",
         subject,
-        format!("{evidence}; which nodes nvidia-imex has is not known"),
-        "run cdi-gen doctor as root on the host; if the file is not there, restore it, or start nvidia-imex with the right -c",
+        format!("{evidence}; the nodes of nvidia-imex are unknown"),
+        "run cdi-gen doctor as root on the host; if the file does not exist, restore it, or start nvidia-imex with the right -c",
     )
 }
 
-/// Which file is meant, for evidence.
+/// The file and where its path comes from, for evidence.
 fn describe(source: &ConfigSource) -> String {
     let ConfigSource {
         path,
@@ -175,10 +178,10 @@ fn describe(source: &ConfigSource) -> String {
     } = source;
     let named = match named_by {
         Some(by) => format!("configuration {path}, from {by}"),
-        None => format!("configuration {path}, the usual one"),
+        None => format!("configuration {path}, the default"),
     };
     match seen_by {
-        Some(pid) => format!("{named}; files as process {pid} sees them"),
+        Some(pid) => format!("{named}; files as seen by process {pid}"),
         None => named,
     }
 }
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_service_that_does_not_run_the_cause_is_first() {
+    fn the_cause_precedes_the_stopped_service() {
         let down = ImexFacts {
             unit: Some(ImexUnit {
                 path: "/etc/systemd/system/nvidia-imex.service".to_owned(),
@@ -240,7 +243,7 @@ mod tests {
         let causes_first = ["host-imex-no-nodes", "host-imex-not-running"];
         assert_eq!(ids(&down), causes_first);
         let findings = check(&down, true, None).findings;
-        let evidence = "it lists no node: the daemon has no domain (configuration /etc/nvidia-imex/config.cfg, the usual one)";
+        let evidence = "it lists no nodes, so nvidia-imex has no domain (configuration /etc/nvidia-imex/config.cfg, the default)";
         assert_eq!(findings[0].evidence, evidence);
     }
 }

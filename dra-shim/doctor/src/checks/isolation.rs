@@ -1,12 +1,12 @@
-//! What undermines claims: ways to get a channel without one, and hosts on which
-//! a claimed channel does not work.
+//! Checks for ways to get a channel without a claim, and for hosts on which a claimed channel
+//! does not work.
 //!
 //! | id | severity | when |
 //! |---|---|---|
 //! | `imex-channels-env-bypass` | warning, or info without the plugin | the toolkit honours `NVIDIA_IMEX_CHANNELS` of any container |
-//! | `imex-channels-by-other-spec` | warning, with the plugin only | a device of a CDI spec that is no claim's gives a channel to any container that asks for it |
+//! | `imex-channels-by-other-spec` | warning, with the plugin only | a CDI spec that belongs to no claim gives a channel to any container that requests its device |
 //! | `toolkit-config-unreadable` | warning | the toolkit's configuration cannot be read |
-//! | `systemd-drops-devices` | warning, or info without the plugin | a reload of an old systemd takes devices away |
+//! | `systemd-drops-devices` | warning, or info without the plugin | a reload of an old systemd revokes devices |
 //! | `user-namespaces-possible` | info | pods in user namespaces need the host's device nodes |
 //! | `kata-present` | info | Kata Containers do not have the host's channels |
 
@@ -20,8 +20,8 @@ use crate::text::and_more;
 /// From this version on, a reload keeps devices that systemd does not know.
 const SYSTEMD_KEEPS_DEVICES: u32 = 240;
 
-/// Without the kubelet plugin (`has_plugin`) there are no claims to go around, and a
-/// toolkit with NVIDIA's defaults is as its maker ships it.
+/// Without the kubelet plugin (`has_plugin`) there are no claims to bypass, and a toolkit with
+/// NVIDIA's defaults is normal.
 pub(super) fn check(facts: &IsolationFacts, specs: &SpecFacts, has_plugin: bool) -> AreaReport {
     let severity = Severity::for_claims(has_plugin);
     let mut findings = Vec::new();
@@ -42,8 +42,7 @@ pub(super) fn check(facts: &IsolationFacts, specs: &SpecFacts, has_plugin: bool)
     AreaReport::new(format!("{toolkit}{systemd}"), findings)
 }
 
-/// By default an image's `NVIDIA_IMEX_CHANNELS` grants any channel, without a
-/// claim.
+/// By default, an image's `NVIDIA_IMEX_CHANNELS` grants any channel without a claim.
 fn check_toolkit(toolkit: &Toolkit, severity: Severity) -> Option<Finding> {
     let path = &toolkit.path;
     match &toolkit.ignores_requests {
@@ -61,20 +60,20 @@ fn check_toolkit(toolkit: &Toolkit, severity: Severity) -> Option<Finding> {
             "toolkit-config-unreadable",
             path,
             format!(
-                "it {reason}: whether a container with NVIDIA_IMEX_CHANNELS in its environment gets channels without a claim is not known"
+                "it {reason}: whether a container with NVIDIA_IMEX_CHANNELS in its environment gets channels without a claim is unknown"
             ),
             format!(
-                "correct the file, or run this as root; it must contain {IGNORE_REQUESTS} = true below [features]"
+                "correct the file, or run cdi-gen doctor as root; the file must contain {IGNORE_REQUESTS} = true below [features]"
             ),
         )),
     }
 }
 
-/// A runtime gives the devices of any spec to whoever names them: in an annotation of a pod, by a device plugin, or
-/// on the command line.
+/// A runtime gives the devices of any spec to every container that requests them: by a pod's
+/// annotation, a device plugin, or the command line.
 fn channels_of(file: &SpecFileFacts) -> Option<Finding> {
     let spec = file.spec.as_ref().ok().filter(|_| !file.is_shadowed)?;
-    // Those of kubelet's plugins are claims'.
+    // Specs of kubelet's plugins belong to claims.
     if spec.kind().vendor().starts_with(KUBELET_PLUGINS) {
         return None;
     }
@@ -91,25 +90,25 @@ fn channels_of(file: &SpecFileFacts) -> Option<Finding> {
         "imex-channels-by-other-spec",
         &file.path,
         format!(
-            "its device {kind}={device} is {path}{more}: every container that asks for it gets the channel, with a claim or without"
+            "its device {kind}={device} is {path}{more}: every container that requests it gets the channel without a claim"
         ),
         format!(
-            "remove {}, or have what wrote it leave channels out: claims have specs of their own",
+            "remove {}, or have its writer omit channels: claims have specs of their own",
             file.path
         ),
     ))
 }
 
-/// An old systemd applies its own device rules again on a reload, and removes
-/// those that the runtime added.
+/// On a reload, an old systemd reapplies its own device rules and removes those that the runtime
+/// added.
 fn check_systemd(version: u32, severity: Severity) -> Option<Finding> {
     (version < SYSTEMD_KEEPS_DEVICES).then(|| {
         Finding::new(
             severity,
             "systemd-drops-devices",
             format!("systemd {version}"),
-            "before 240, `systemctl daemon-reload` takes away devices that a runtime gave to running containers",
-            "update systemd, or use the cgroupfs driver of kubelet and runtime",
+            "before version 240, `systemctl daemon-reload` revokes devices that a runtime gave to running containers",
+            "update systemd, or use the cgroupfs driver in kubelet and runtime",
         )
     })
 }
@@ -120,13 +119,13 @@ fn user_namespaces(range: &str) -> Finding {
         "user-namespaces-possible",
         SUBORDINATE_IDS,
         format!(
-            "{range}: in pods with hostUsers: false, runc binds device nodes from the host, where IMEX channels need not exist"
+            "{range}: in pods with hostUsers: false, runc bind-mounts device nodes from the host, which may have none for IMEX channels"
         ),
-        "make the channels' nodes on the host for such pods (mknod with the major of nvidia-caps-imex-channels in /proc/devices), or do not use claims in them",
+        "for such pods, create the channels' nodes on the host (mknod with the major of nvidia-caps-imex-channels in /proc/devices), or do not use claims in them",
     )
 }
 
-/// The host may also run other containers, so that this is an info.
+/// An info, because the host may also run other containers.
 fn kata_containers(path: &str) -> Finding {
     Finding::info(
         "kata-present",
@@ -141,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_toolkit_bypasses_claims_unless_it_is_configured_not_to() {
+    fn a_toolkit_bypasses_claims_by_default() {
         let ids = |ignores_requests| {
             let facts = IsolationFacts {
                 toolkit: Some(Toolkit {
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_hands_out_channels_beside_claims_is_named_with_device_and_channel() {
+    fn a_spec_that_gives_channels_without_a_claim_is_reported_with_device_and_channel() {
         let spec = |kind: &str, path: &str| {
             let spec = serde_json::json!({
                 "cdiVersion": "0.5.0",
@@ -199,7 +198,7 @@ mod tests {
         );
         let device = format!("nvidia.com/imex-channel=one is {channel}:");
         assert!(found.evidence.contains(&device), "{}", found.evidence);
-        // Without claims there is nothing to go around; a claim's own spec and other devices are none.
+        // No finding without claims, for a claim's own spec, and for other devices.
         for (specs, has_plugin) in [
             (own, false),
             (spec("k8s.compute-domain.nvidia.com/claim", channel), true),

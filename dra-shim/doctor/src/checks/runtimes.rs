@@ -1,20 +1,19 @@
-//! Whether the runtime that serves kubelet resolves CDI devices, from every spec
-//! directory.
+//! Checks that kubelet's runtime resolves CDI devices, from every spec directory.
 //!
 //! | id | when |
 //! |---|---|
-//! | `runtime-cri-disabled` | its configuration turns off what kubelet talks to |
+//! | `runtime-cri-disabled` | it does not serve CRI: its configuration disables the plugin |
 //! | `runtime-not-answering` | nothing listens at kubelet's socket, or there is no answer |
-//! | `runtime-config-unreadable` | it is not asked, and a file of its is not TOML |
-//! | `runtime-without-cdi` | it has no CDI for kubelet at all |
+//! | `runtime-config-unreadable` | it cannot be queried, and one of its files is not TOML |
+//! | `runtime-without-cdi` | it has no CDI support for kubelet at all |
 //! | `runtime-cdi-off` | CDI is off |
-//! | `runtime-cdi-unknown` | not judged: it cannot be asked, and its files leave it to the release. Always an info, with the command that tells |
-//! | `runtime-spec-dirs` | its configuration leaves out a directory in which specs are |
-//! | `runtime-handler-missing` | what it starts containers with by default does not exist |
+//! | `runtime-cdi-unknown` | not judged: it cannot be queried, and its files leave the setting to the release. Always an info, with the command that shows the setting |
+//! | `runtime-spec-dirs` | its configuration omits a directory that contains specs |
+//! | `runtime-handler-missing` | the program of its default handler does not exist |
 //! | `runtime-not-judged` | a runtime that does not serve kubelet. Always an info, with the command that shows its configuration |
 //!
-//! What is about CDI is an error where something on the node gives devices by CDI to
-//! kubelet, and else an info.
+//! Findings about CDI are errors if something on the node gives devices to kubelet by CDI,
+//! else infos.
 
 use crate::diagnosis::AreaReport;
 use crate::facts::runtimes::RuntimeFacts;
@@ -24,8 +23,8 @@ use crate::facts::runtimes::model::{
 };
 use crate::finding::{Finding, Severity};
 
-/// `wants_cdi`: whether something gives devices by CDI to kubelet. `needed`: directories with
-/// specs that containers need; leaving out only others is no finding.
+/// `wants_cdi`: whether something gives devices to kubelet by CDI. `needed`: directories with
+/// specs that containers need; omitting only others is no finding.
 pub(super) fn check(facts: &RuntimeFacts, wants_cdi: bool, needed: &[&str]) -> AreaReport {
     let severity = if wants_cdi {
         Severity::Error
@@ -38,7 +37,7 @@ pub(super) fn check(facts: &RuntimeFacts, wants_cdi: bool, needed: &[&str]) -> A
         None if facts.has_kubelet => findings.extend(undecided(facts)),
         None => {}
     }
-    // One of them may serve kubelet, where it is not known which does.
+    // If kubelet's runtime is unknown, it may be one of them.
     let is_known = !facts.has_kubelet || facts.of_kubelet.is_some();
     let others = facts.others.iter();
     let others = others.filter(|it| is_known || !may_serve(it.kind));
@@ -76,10 +75,10 @@ fn check_kubelets(
             "runtime-not-answering",
             subject,
             format!(
-                "kubelet asks it at {}, and there is no answer: {why}",
+                "querying it at kubelet's socket {} failed: {why}",
                 of_kubelet.socket
             ),
-            "see whether it runs, and its log: kubelet starts no pod without it",
+            "check that it is running, and see its log: kubelet cannot start pods without it",
         )],
         Settings::Malformed(why) => {
             let fix = format!(
@@ -97,13 +96,13 @@ fn without_cri(of_kubelet: &KubeletRuntime, disabled: Option<&DisabledCri>) -> F
     let (evidence, fix) = match disabled {
         Some(DisabledCri { file, line, name }) => (
             format!(
-                "line {line} of {file} has {name:?} in disabled_plugins: kubelet cannot use what listens at {socket}"
+                "disabled_plugins in line {line} of {file} has {name:?}: kubelet cannot use the runtime at {socket}"
             ),
             format!("remove {name:?} from disabled_plugins in line {line} of {file}, and restart containerd"),
         ),
         None => (
-            format!("what listens at {socket} answers that it does not serve CRI: kubelet cannot use it"),
-            "remove its CRI plugin from disabled_plugins, or give kubelet the socket of another runtime (--container-runtime-endpoint)".to_owned(),
+            format!("the runtime at {socket} answers that it does not serve CRI: kubelet cannot use it"),
+            "remove its CRI plugin from disabled_plugins, or set kubelet's --container-runtime-endpoint to the socket of another runtime".to_owned(),
         ),
     };
     let subject = of_kubelet.runtime.subject();
@@ -138,12 +137,12 @@ fn check_cdi(
             (severity, "runtime-cdi-off", evidence, fix)
         }
         CdiSupport::Absent => {
-            let evidence = "it takes no CDI devices from kubelet: containers do not get the devices of their claims";
+            let evidence = "it does not support CDI devices from kubelet: containers do not get the devices of their claims";
             let fix = match runtime.kind {
                 RuntimeKind::Containerd => "update containerd to 1.7 or newer",
                 RuntimeKind::CriO => "update CRI-O to 1.28 or newer",
                 _ => {
-                    "give kubelet containerd or CRI-O as its runtime: no release of cri-dockerd has CDI"
+                    "switch kubelet to containerd or CRI-O: no release of cri-dockerd supports CDI"
                 }
             };
             (
@@ -156,10 +155,9 @@ fn check_cdi(
         CdiSupport::Unknown(why) => {
             let evidence = format!("not judged: {why}");
             let question = question(of_kubelet);
-            let ask =
-                format!("on the host, `cdi-gen doctor` asks it as root, and so does {question}");
+            let ask = format!("run `cdi-gen doctor` as root on the host, or {question}");
             let fix = match (&of_kubelet.settings, misplaced) {
-                (Settings::Asked(_), _) => format!("look at what {question} shows"),
+                (Settings::Asked(_), _) => format!("see the output of {question}"),
                 (_, Some((edit, it))) => format!("{}; {ask}", put(edit, &it.fix)),
                 (_, None) => ask,
             };
@@ -169,7 +167,7 @@ fn check_cdi(
     Some(Finding::new(severity, id, runtime.subject(), evidence, fix))
 }
 
-/// A runtime that names directories reads no others. The finding has all that are left out.
+/// A runtime with configured directories reads no others. The finding has all that are omitted.
 fn check_dirs(
     of_kubelet: &KubeletRuntime,
     own: &[String],
@@ -204,7 +202,7 @@ fn check_dirs(
     ))
 }
 
-/// Without it, a container starts only if it names another handler.
+/// Without the default handler, only containers that name another handler start.
 fn check_handler(of_kubelet: &KubeletRuntime, handler: &DefaultHandler) -> Option<Finding> {
     let (name, program) = (&handler.name, &handler.program);
     (!handler.exists).then(|| {
@@ -212,25 +210,25 @@ fn check_handler(of_kubelet: &KubeletRuntime, handler: &DefaultHandler) -> Optio
             "runtime-handler-missing",
             of_kubelet.runtime.subject(),
             format!(
-                "{program} does not exist, and containers are started with it by default (runtime {name:?}): none starts"
+                "{program}, the program of the default runtime {name:?}, does not exist: containers do not start"
             ),
             format!(
-                "reinstall the package that provides {program} (nvidia-container-runtime: NVIDIA's container toolkit), or have another default runtime, such as runc{}",
+                "reinstall the package that provides {program} (nvidia-container-runtime: NVIDIA's container toolkit), or configure another default runtime, such as runc{}",
                 of_kubelet.edit.as_ref().map_or("", |it| &it.apply)
             ),
         )
     })
 }
 
-/// kubelet's options are not seen, and more than one runtime may serve it.
+/// kubelet's options are not visible, and several runtimes may serve it.
 fn undecided(facts: &RuntimeFacts) -> Option<Finding> {
     let others = facts.others.iter().filter(|it| may_serve(it.kind));
     let labels: Vec<String> = others.map(Runtime::label).collect();
     let evidence = format!(
-        "not judged: nothing here names kubelet's runtime, which may be {}",
+        "not judged: kubelet's runtime is unknown and may be {}",
         labels.join(" or ")
     );
-    let fix = "`ps -o args= -C kubelet` on the host shows --container-runtime-endpoint, or the --config that has containerRuntimeEndpoint";
+    let fix = "run `ps -o args= -C kubelet` on the host: it shows --container-runtime-endpoint, or the --config file with containerRuntimeEndpoint";
     let finding = Finding::info("runtime-cdi-unknown", "kubelet", evidence, fix);
     (!labels.is_empty()).then_some(finding)
 }
@@ -250,17 +248,17 @@ fn not_judged(runtime: &Runtime) -> Finding {
         RuntimeKind::CriDockerd | RuntimeKind::Docker | RuntimeKind::Other => {
             "`docker info`".to_owned()
         }
-        RuntimeKind::Podman => "`podman --help` (--cdi-spec-dir, where it has that)".to_owned(),
+        RuntimeKind::Podman => "`podman --help` (--cdi-spec-dir, if supported)".to_owned(),
     };
     Finding::info(
         "runtime-not-judged",
         runtime.subject(),
-        "kubelet does not ask it, and it is not judged",
-        format!("{command} shows its directories of CDI specs"),
+        "not judged, because kubelet does not use it",
+        format!("none needed; {command} shows its CDI spec directories"),
     )
 }
 
-/// What shows the settings on the host.
+/// The command that shows the settings on the host.
 fn question(of_kubelet: &KubeletRuntime) -> String {
     match of_kubelet.runtime.kind {
         RuntimeKind::CriO => "`crio status config` (cdi_spec_dirs)".to_owned(),
@@ -271,11 +269,11 @@ fn question(of_kubelet: &KubeletRuntime) -> String {
     }
 }
 
-/// The file is right, and the runtime was started before it was.
+/// The file is right, but the runtime was started before the change.
 fn restart(edit: &Edit) -> String {
     let apply = edit.apply.trim_start_matches([',', ';', ' ']);
     let apply = apply.trim_start_matches("and ");
-    format!("{apply}: {} has enable_cdi = true by now", edit.file)
+    format!("{apply}: {} already has enable_cdi = true", edit.file)
 }
 
 /// `set CHANGE in [TABLE] of FILE, and restart containerd`.

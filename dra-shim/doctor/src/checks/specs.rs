@@ -1,18 +1,17 @@
-//! Whether runtimes load the CDI specs, and containers get the device nodes in
-//! them.
+//! Checks that runtimes load the CDI specs, and that containers get their device nodes.
 //!
 //! | id | severity | when |
 //! |---|---|---|
 //! | codes of `imex_cdi::LoadError` | error | the file has no valid spec |
-//! | `cdi-spec-too-long` of them | warning | it was not read: runtimes do, each time they look for devices |
-//! | `cdi-spec-too-new` | error, or info | it declares a version that the runtime of kubelet does not load |
-//! | `cdi-kind-one-letter` | error | its kind ends every runtime that loads it; a warning, if none is known here |
-//! | `cdi-spec-path-missing` | error | what it mounts, or a hook's program, does not exist on the host |
-//! | `cdi-spec-stale-major` | error, info if shadowed | a channel's major is not the driver's any more |
-//! | `cdi-spec-node-missing` | error, info if shadowed | the host does not have a device node that the spec takes from it |
+//! | `cdi-spec-too-long` of them | warning | it was not read; runtimes read it each time they look for devices |
+//! | `cdi-spec-too-new` | error, or info | it declares a version that kubelet's runtime does not load |
+//! | `cdi-kind-one-letter` | error | its kind crashes every runtime that loads it; a warning if no runtime is known here |
+//! | `cdi-spec-path-missing` | error | a mount source or a hook's program does not exist on the host |
+//! | `cdi-spec-stale-major` | error, info if shadowed | a channel's major is no longer the driver's |
+//! | `cdi-spec-node-missing` | error, info if shadowed | the host lacks a device node that the spec takes from it |
 //! | `cdi-spec-node-differs` | error, info if shadowed | the host has another device at the path |
 //! | `cdi-spec-channel-beyond-count` | error | a channel's number is not below the driver's count |
-//! | `cdi-device-conflict` | error | two files of one directory define a device |
+//! | `cdi-device-conflict` | error | two files of one directory define the same device |
 
 use std::collections::BTreeSet;
 
@@ -33,16 +32,16 @@ use crate::text::{and_more, counted};
 /// The code of `imex_cdi::LoadError::TooLong`.
 const TOO_LONG: &str = "cdi-spec-too-long";
 
-/// How the driver makes more channels.
-const MORE_CHANNELS: &str = "NVreg_ImexChannelCount in /etc/modprobe.d, then load it again";
+/// How to get more channels from the driver.
+const MORE_CHANNELS: &str = "NVreg_ImexChannelCount in /etc/modprobe.d, then reload the driver";
 
-/// What of other areas is needed.
+/// Facts of other areas that matter here.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) runtimes: &'a RuntimeFacts,
-    /// The driver's, if it is known.
+    /// The driver's count of channels, if known.
     pub(super) channel_count: Option<u32>,
-    /// The loaded driver's, if it is known.
+    /// The loaded driver's version, if known.
     pub(super) driver_version: Option<&'a str>,
 }
 
@@ -57,7 +56,7 @@ pub(super) fn check(
         findings.extend(check_paths(file, context.driver_version));
     }
     findings.extend(check_nodes(&facts.files, invocation));
-    // A driver that is configured to have no channels is a finding of its own.
+    // A driver without channels has a finding of its own.
     if let Some(count) = context.channel_count.filter(|count| *count > 0) {
         let files = facts.files.iter().filter(|file| !file.is_shadowed);
         findings.extend(files.filter_map(|file| check_channels(file, count)));
@@ -68,7 +67,7 @@ pub(super) fn check(
     AreaReport::new(format!("{files}, {devices}"), findings)
 }
 
-/// A runtime that refuses a file goes on without its devices.
+/// A runtime that refuses a file continues without its devices.
 fn check_file(file: &SpecFileFacts, context: Context<'_>) -> Vec<Finding> {
     let path = &file.path;
     match &file.spec {
@@ -87,7 +86,7 @@ fn check_file(file: &SpecFileFacts, context: Context<'_>) -> Vec<Finding> {
     }
 }
 
-/// A version that the runtime does not know makes it refuse the whole file.
+/// A runtime refuses the whole file if it does not know the version.
 fn check_version(file: &SpecFileFacts, spec: &Spec, context: Context<'_>) -> Option<Finding> {
     let of_kubelet = context.runtimes.of_kubelet.as_ref()?;
     let (declared, needed) = (spec.version(), spec.needed_version());
@@ -96,12 +95,12 @@ fn check_version(file: &SpecFileFacts, spec: &Spec, context: Context<'_>) -> Opt
         return None;
     }
     let fix = if needed <= newest {
-        format!("write cdiVersion {needed} in it, which is all that it needs")
+        format!("write cdiVersion {needed} in it: its content needs no newer version")
     } else {
         let name = of_kubelet.runtime.kind.as_str();
-        format!("update {name}, or let the spec's writer do without what needs {needed}")
+        format!("update {name}, or have the spec's writer omit what needs {needed}")
     };
-    // Without CDI it refuses nothing.
+    // A runtime without CDI refuses nothing.
     let severity = if loads(of_kubelet) {
         Severity::Error
     } else {
@@ -112,21 +111,21 @@ fn check_version(file: &SpecFileFacts, spec: &Spec, context: Context<'_>) -> Opt
         "cdi-spec-too-new",
         &file.path,
         format!(
-            "it declares cdiVersion {declared}, and {} loads up to {newest}: it refuses the file",
+            "it declares cdiVersion {declared}, but {} loads at most {newest} and refuses the file",
             of_kubelet.runtime.label()
         ),
         fix,
     ))
 }
 
-/// `None` of a release that is not in the table of CDI versions.
+/// `None` for a release that is not in the table of CDI versions.
 fn release(runtime: &Runtime) -> Option<RuntimeRelease> {
     let version = runtime.version.as_deref()?;
     let release = format!("{}-{version}", runtime.kind.as_str());
     release.parse().ok()
 }
 
-/// Whether it reads specs, as far as is known.
+/// Whether it reads specs, as far as known.
 fn loads(of_kubelet: &KubeletRuntime) -> bool {
     match of_kubelet.cdi() {
         Some(settings) => !settings.is_without(),
@@ -134,8 +133,8 @@ fn loads(of_kubelet: &KubeletRuntime) -> bool {
     }
 }
 
-/// Every runtime that looks for devices loads every file, also one whose devices nobody
-/// asks for.
+/// Every runtime that looks for devices loads every file, even if no container requests its
+/// devices.
 fn check_kind(file: &str, spec: &Spec, runtimes: &RuntimeFacts) -> Option<Finding> {
     let one_letter = OneLetter::of(spec.kind())?;
     let of_kubelet = runtimes.of_kubelet.iter().filter(|it| loads(it));
@@ -151,7 +150,7 @@ fn check_kind(file: &str, spec: &Spec, runtimes: &RuntimeFacts) -> Option<Findin
     Some(Finding::new(severity, id, file, message, OneLetter::FIX))
 }
 
-/// Device nodes that are not the host's, once for each file, state and fix.
+/// Device nodes that do not match the host's, once for each file, state and fix.
 fn check_nodes(files: &[SpecFileFacts], invocation: &Invocation) -> Vec<Finding> {
     let reports = files.iter().flat_map(|file| {
         let nodes = file.nodes.iter();
@@ -178,7 +177,7 @@ fn check_nodes(files: &[SpecFileFacts], invocation: &Invocation) -> Vec<Finding>
             };
             let mut message = group.message;
             if is_shadowed {
-                message.push_str("; no container gets it: files of higher priority define all devices of this one");
+                message.push_str("; no container gets it: files of higher priority define all devices of this file");
             }
             Finding::new(severity, id, group.file, message, fix)
         }));
@@ -186,8 +185,8 @@ fn check_nodes(files: &[SpecFileFacts], invocation: &Invocation) -> Vec<Finding>
     findings
 }
 
-/// Channels with a number that is not below the driver's count: the kernel makes
-/// the device node, and the driver refuses to open it.
+/// Channels with a number that is not below the driver's count: the kernel creates the
+/// device node, but the driver refuses to open it.
 fn check_channels(file: &SpecFileFacts, count: u32) -> Option<Finding> {
     let spec = file.spec.as_ref().ok()?;
     let channels = file.nodes.iter();
@@ -196,21 +195,21 @@ fn check_channels(file: &SpecFileFacts, count: u32) -> Option<Finding> {
     let (node, channel) = beyond.next()?;
     let more = and_more(beyond.count());
     let fix = if is_claim_spec(spec) {
-        // A domain keeps its number as long as it lives.
+        // A domain keeps its channel number until it is deleted.
         format!(
-            "have the driver make more channels ({MORE_CHANNELS}), or lower the chart's \
-             imex.channelCount to {count} and create the claim's ComputeDomain again"
+            "configure more channels in the driver ({MORE_CHANNELS}), or lower the chart's \
+             imex.channelCount to {count} and recreate the claim's ComputeDomain"
         )
     } else {
         format!(
-            "leave such channels out of the spec, or have the driver make more ({MORE_CHANNELS})"
+            "remove such channels from the spec, or configure more in the driver ({MORE_CHANNELS})"
         )
     };
     Some(Finding::error(
         "cdi-spec-channel-beyond-count",
         &file.path,
         format!(
-            "{} is channel {channel}{more}, and the driver's ImexChannelCount is {count} ({DRIVER_PARAMS}): nobody can open it",
+            "{} is channel {channel}{more}, but the driver's ImexChannelCount is {count} ({DRIVER_PARAMS}): no process can open it",
             node.path
         ),
         fix,
@@ -223,26 +222,26 @@ fn conflict(conflict: &DeviceConflict) -> Finding {
     Finding::error(
         conflict.error.code,
         &conflict.name,
-        format!("{files} define it, so that it resolves nowhere"),
+        format!("{files} define it, so runtimes do not resolve it"),
         &conflict.error.hint,
     )
 }
 
-/// What the spec mounts and runs, and the host does not have. Once for each file: an update of
-/// the driver takes all libraries of the old one away.
+/// Mount sources and hook programs that the host does not have, as one finding per file: a driver
+/// update removes all libraries of the old driver.
 fn check_paths(file: &SpecFileFacts, driver_version: Option<&str>) -> Option<Finding> {
     let (first, others) = file.missing_paths.split_first()?;
     let spec = file.spec.as_ref().ok()?;
     let old = file.missing_paths.iter().find_map(|it| {
         let old = library_version(&it.path)?;
         let loaded = driver_version?;
-        (old != loaded).then(|| format!("; the spec is of driver {old}, and {loaded} is loaded"))
+        (old != loaded).then(|| format!("; the spec is for driver {old}, but {loaded} is loaded"))
     });
     Some(Finding::error(
         "cdi-spec-path-missing",
         &file.path,
         format!(
-            "{}{}: no container is created with it{}",
+            "{}{}: no container with its devices can be created{}",
             first.message(),
             and_more(others.len()),
             old.unwrap_or_default()
@@ -255,7 +254,7 @@ fn check_paths(file: &SpecFileFacts, driver_version: Option<&str>) -> Option<Fin
 fn library_version(path: &str) -> Option<&str> {
     let (_, version) = path.rsplit_once(".so.")?;
     let is_number = |part: &str| part.len() > 1 && part.bytes().all(|it| it.is_ascii_digit());
-    // A driver's, and not the library's own, as `libnvidia-egl-gbm.so.1.1.2`.
+    // The driver's version, not the library's own as in `libnvidia-egl-gbm.so.1.1.2`.
     let is_drivers = version.contains('.') && version.split('.').all(is_number);
     is_drivers.then_some(version)
 }

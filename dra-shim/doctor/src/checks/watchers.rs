@@ -1,12 +1,12 @@
-//! Whether a runtime notices a new spec: mounts over the CDI directories, and
-//! the kernel's limits on watching.
+//! Checks that runtimes notice new specs: mounts over the CDI directories, and the kernel's
+//! limits on inotify.
 //!
 //! | id | severity | when |
 //! |---|---|---|
-//! | `cdi-directory-other-mount` | error | a runtime's process has another directory at the path than the host |
-//! | `cdi-directory-mounted` | warning | the directory is a mount, and the runtime watches another CDI directory and not this one |
-//! | `cdi-directory-mounted` | info | the directory is a mount, and the runtime is not seen to watch any |
-//! | `inotify-instances-exhausted` | warning | a user has nine tenths of the inotify instances or more |
+//! | `cdi-directory-other-mount` | error | a runtime's process sees another directory at the path than the host |
+//! | `cdi-directory-mounted` | warning | the directory is a mount, and the runtime watches another CDI directory but not this one |
+//! | `cdi-directory-mounted` | info | the directory is a mount, and the runtime is not known to watch any |
+//! | `inotify-instances-exhausted` | warning | a user has at least nine tenths of the inotify instances |
 //! | `inotify-limit-low` | warning | a limit is below the kernel's default |
 
 use std::collections::BTreeSet;
@@ -19,10 +19,10 @@ use crate::finding::Finding;
 use crate::host::FileId;
 use crate::processes::Process;
 
-/// The kernel's own default; runtimes watch a directory each for CDI, CNI and
-/// the like, and kubelet every log.
+/// The kernel's default. Runtimes watch one directory each for CDI, CNI and so on, and kubelet
+/// watches every log.
 const MIN_INSTANCES: u64 = 128;
-/// The kernel's default where memory is short.
+/// The kernel's default on hosts with little memory.
 const MIN_WATCHES: u64 = 8192;
 
 pub(super) fn check(facts: &WatcherFacts) -> AreaReport {
@@ -56,8 +56,8 @@ fn summary(facts: &WatcherFacts, agree: bool) -> String {
     parts.join("; ")
 }
 
-/// One finding for a directory: that of the first runtime that has another one
-/// there, else that of the first which may not notice new specs in it.
+/// Returns at most one finding for a directory: for the first runtime that sees another
+/// directory there, else for the first that may not notice new specs in it.
 fn check_directory(
     facts: &WatcherFacts,
     index: usize,
@@ -86,14 +86,14 @@ fn watches(runtime: &RuntimeView, directory: &WatchedDirectory) -> bool {
     watched.is_some_and(|(inodes, id)| inodes.contains(&id.inode))
 }
 
-/// A runtime that has another directory at the path reads other specs.
+/// A runtime that sees another directory at the path reads other specs.
 fn other_mount(directory: &WatchedDirectory, process: &Process, view: &DirectoryView) -> Finding {
     let shown = |id: Option<FileId>| id.map_or_else(|| "nothing".to_owned(), |id| id.to_string());
     Finding::error(
         "cdi-directory-other-mount",
         &directory.path,
         format!(
-            "the host has {} there, {} has {}: it reads other specs",
+            "the host has {} at this path, but {} has {} and reads other specs",
             shown(directory.id),
             process.label(),
             shown(view.id)
@@ -102,8 +102,8 @@ fn other_mount(directory: &WatchedDirectory, process: &Process, view: &Directory
     )
 }
 
-/// One whose watch lies below a later mount notices no new specs. It has
-/// watches for CDI at all if it watches another of the directories.
+/// A runtime whose watch is hidden below a later mount notices no new specs. A runtime that
+/// watches another CDI directory is known to use watches for CDI.
 fn mounted(
     directory: &WatchedDirectory,
     mount: &str,
@@ -118,7 +118,7 @@ fn mounted(
             id,
             path,
             format!(
-                "it is a mount of its own ({mount}), and {process} watches {} and not this: if it was started before the mount was made, it watches the directory below, and notices no new specs",
+                "it is a mount ({mount}), and {process} watches {} but not this directory: if it was started before the mount, it watches the directory below the mount and notices no new specs",
                 other.path
             ),
             format!("restart {name}"),
@@ -127,28 +127,28 @@ fn mounted(
             id,
             path,
             format!(
-                "it is a mount of its own ({mount}), and {process} is not seen to watch it: if it was started before, it watches the directory below"
+                "it is a mount ({mount}), and {process} is not known to watch it: if it was started before the mount, it watches the directory below the mount"
             ),
-            format!("if new specs are not noticed, restart {name}"),
+            format!("if it does not notice new specs, restart {name}"),
         ),
     }
 }
 
 /// A runtime that gets no instance falls back to reading every spec for every
-/// container, or keeps the specs that it has.
+/// container, or keeps its cached specs.
 fn check_instances(facts: &WatcherFacts) -> Option<Finding> {
     let (limit, used) = (facts.max_instances?, facts.most_instances);
     let (id, evidence) = if used.saturating_mul(10) >= limit.saturating_mul(9) {
         (
             "inotify-instances-exhausted",
             format!(
-                "one user has {used} of {limit} instances: a runtime that gets none reads every spec for every container, or never sees new ones"
+                "one user has {used} of {limit} instances: a runtime that gets none reads every spec for every container, or never notices new ones"
             ),
         )
     } else if limit < MIN_INSTANCES {
         (
             "inotify-limit-low",
-            format!("it is {limit}, less than the kernel's default of {MIN_INSTANCES}"),
+            format!("the limit is {limit}, less than the kernel's default of {MIN_INSTANCES}"),
         )
     } else {
         return None;
@@ -162,7 +162,7 @@ fn check_watches(facts: &WatcherFacts) -> Option<Finding> {
     Some(Finding::warning(
         "inotify-limit-low",
         MAX_WATCHES,
-        format!("it is {limit}: a runtime that gets no watch goes on with old specs"),
+        format!("the limit is {limit}: a runtime that gets no watch keeps using old specs"),
         "sysctl -w fs.inotify.max_user_watches=65536",
     ))
 }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_watches_the_same_directory_is_well() {
+    fn a_runtime_that_watches_the_same_directory_has_no_finding() {
         assert_eq!(ids(&facts()), []);
         let summary =
             "inotify: 1024 instances, 65536 watches; containerd sees the same directories";
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nine_tenths_of_the_instances_are_as_bad_as_all() {
+    fn nine_tenths_of_the_instances_count_as_exhausted() {
         let mut facts = facts();
         facts.max_instances = Some(100);
         facts.most_instances = 90;

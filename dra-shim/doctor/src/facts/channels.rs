@@ -1,4 +1,4 @@
-//! IMEX channels as the kernel module offers them.
+//! The IMEX channels that the kernel module offers.
 //!
 //! From `/proc/devices`, `/proc/driver/nvidia/params`, the capability files below
 //! `/proc/driver/nvidia`, and the device nodes in `/dev`.
@@ -14,14 +14,14 @@ use crate::error_facts::ErrorFacts;
 use crate::host::{Host, is_absent};
 use crate::majors::Majors;
 
-/// The driver of capabilities' device nodes in the device list.
+/// The name of the capabilities' driver in the device list.
 pub(crate) const CAPABILITY_DRIVER: &str = "nvidia-caps";
 
-/// Makes the module create channel 0, open to all (nv-reg.h of NVIDIA's open kernel
-/// modules).
+/// The option that makes the module create channel 0, open to all (nv-reg.h of NVIDIA's open
+/// kernel modules).
 const CREATE_CHANNEL0: &str = "NVreg_CreateImexChannel0=1";
 
-/// Where modprobe reads options of modules: `modprobe.d(5)`.
+/// The directories of module options: `modprobe.d(5)`.
 const MODPROBE_DIRS: [&str; 5] = [
     "/etc/modprobe.d",
     "/run/modprobe.d",
@@ -30,7 +30,7 @@ const MODPROBE_DIRS: [&str; 5] = [
     "/lib/modprobe.d",
 ];
 
-/// The kernel's command line, from which modprobe takes options, too: `nvidia.OPTION`
+/// The kernel's command line, which may have module options, too: `nvidia.OPTION`
 /// (`modprobe(8)`).
 pub(crate) const COMMAND_LINE: &str = "/proc/cmdline";
 
@@ -39,13 +39,13 @@ pub(crate) const COMMAND_LINE: &str = "/proc/cmdline";
 pub struct ChannelFacts {
     /// The kernel module's options.
     pub params: Result<DriverParams, DriverFileFailure>,
-    /// The file of modprobe, or `/proc/cmdline`, that has the module make channel 0 for all
-    /// users when it is loaded next; `None` if there is none.
+    /// The file of modprobe, or `/proc/cmdline`, with the option that makes the module create
+    /// channel 0 for all users at its next load; `None` if there is none.
     pub channel0_option: Option<String>,
     /// The major of the channels' device nodes.
     pub major: Result<Major, ErrorFacts>,
-    /// The channels' device nodes that exist on the host, by name. They are only
-    /// needed where the runtime does not make them.
+    /// The channels' device nodes on the host, by name. They are only needed if the runtime
+    /// does not create them.
     pub nodes: Vec<ChannelNode>,
     /// The capability that nvidia-imex needs to start.
     pub capability: Result<CapabilityFacts, DriverFileFailure>,
@@ -56,7 +56,7 @@ pub struct ChannelFacts {
 pub enum DriverFileFailure {
     /// It does not exist: the module is not loaded, or does not have it.
     Absent,
-    /// It could not be read, or has unknown content.
+    /// It could not be read or parsed.
     Unusable(ErrorFacts),
 }
 
@@ -67,7 +67,7 @@ pub struct ChannelNode {
     pub path: String,
     /// The channel's number, from its name.
     pub number: u32,
-    /// What there is at the path.
+    /// What exists at the path.
     pub found: HostNode,
 }
 
@@ -78,8 +78,7 @@ pub struct CapabilityFacts {
     pub minor: u32,
     /// The major of capabilities; `None` if the device list has none.
     pub major: Option<i64>,
-    /// What there is at [`node_path`](Self::node_path), if anything is; or why it cannot be
-    /// examined.
+    /// What exists at [`node_path`](Self::node_path), if anything; or why it cannot be examined.
     pub node: Result<Option<HostNode>, String>,
 }
 
@@ -101,7 +100,8 @@ impl ChannelFacts {
     }
 }
 
-/// The first file that sets an option of the nvidia module, or else the kernel's command line.
+/// The first file that sets an option of the nvidia module, else the kernel's command line if it
+/// does.
 fn option_file(host: &Host, option: &str) -> Option<String> {
     let text = |path: &str| host.text_if_readable(path).unwrap_or_default();
     let is_set = |line: &str| {
@@ -123,14 +123,14 @@ fn option_file(host: &Host, option: &str) -> Option<String> {
         })
 }
 
-/// The driver gets another major each time that it is loaded.
+/// The channels' major, which may change with each load of the driver.
 fn read_major(host: &Host) -> Result<Major, ErrorFacts> {
     let list = host.resolve(PROC_DEVICES);
     read_channel_major(&list)
         .map_err(|error| ErrorFacts::new(host, &list, &error, error.code(), error.hint()))
 }
 
-/// Names that are not `channel` and a number are not channels.
+/// The nodes named `channel` and a number.
 fn channel_nodes(host: &Host) -> Vec<ChannelNode> {
     let names = host.list(CHANNEL_DIR).into_iter();
     let nodes = names.filter_map(|name| {
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_option_is_in_the_file_that_replaces_others_of_its_name_or_on_the_kernels_command_line() {
+    fn an_option_is_found_in_effective_files_and_on_the_kernels_command_line() {
         let dir = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = dir.path().join(path);

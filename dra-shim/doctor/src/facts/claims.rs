@@ -1,9 +1,10 @@
 //! The claims of a node in three places: the plugin's checkpoint, the CDI
-//! directories, and kubelet's own state.
+//! directories, and kubelet's state.
 //!
-//! The checkpoint is `plugins/compute-domain.nvidia.com/checkpoint.json` below
-//! kubelet's root directory, kubelet's state `dra_manager_state`. Both are
-//! replaced as a whole by their writers: they are read without a lock.
+//! Below kubelet's root directory, the checkpoint is
+//! `plugins/compute-domain.nvidia.com/checkpoint.json`, and kubelet's state is
+//! `dra_manager_state`. Their writers replace both as a whole, so they are read without a
+//! lock.
 
 pub(crate) mod checkpoint_file;
 pub(crate) mod kubelet_root;
@@ -26,12 +27,12 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The claims of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimFacts {
-    /// The directories that the rest was read from.
+    /// The directories from which the rest was read.
     pub root: KubeletRootFacts,
     /// The plugin's checkpoint.
     pub checkpoint: CheckpointFile,
-    /// The names of damaged checkpoints that were set aside. Claims may be
-    /// missing in the checkpoint until the plugin has recovered them.
+    /// The names of damaged checkpoints that were set aside. Claims may be missing in
+    /// the checkpoint until the plugin has recovered them.
     pub set_aside: Vec<String>,
     /// Whether claims share the node's device.
     pub sharing: SharedDevice,
@@ -40,9 +41,9 @@ pub struct ClaimFacts {
     /// Whether the plugin has a registration socket; `None` if kubelet's
     /// registry cannot be listed.
     pub is_registered: Option<bool>,
-    /// Whether a process or a pod on this node is the plugin's, or that of NVIDIA's driver.
+    /// Whether this node has a process or a pod of the plugin, or of NVIDIA's plugin.
     pub plugin_is_deployed: bool,
-    /// Sockets of the plugin on which nobody listens; none where it is not known.
+    /// Sockets of the plugin on which no process listens; empty if unknown.
     pub deserted_sockets: Vec<String>,
     /// The CDI specs of claims.
     pub specs: ClaimSpecFiles,
@@ -55,7 +56,7 @@ pub struct ClaimFacts {
 pub struct ClaimSpecFiles {
     /// The spec's path of each claim UID.
     pub paths: BTreeMap<String, String>,
-    /// Whether a directory could not be listed, so that there may be others.
+    /// Whether there may be others, because a directory could not be listed.
     pub may_have_more: bool,
 }
 
@@ -68,14 +69,14 @@ pub enum KubeletStateFile {
     Absent,
     /// It cannot be read.
     Unreadable(Unusable),
-    /// It is damaged, for this reason: kubelet cannot read it either.
+    /// It is damaged, for this reason; kubelet cannot read it either.
     Damaged(String),
-    /// It is in a format that is not known, for this reason.
+    /// Its format is unknown, for this reason.
     Unknown(String),
 }
 
-/// The host's boot id; `None` if it cannot be read. No claim that was prepared in another
-/// boot is prepared now.
+/// The host's boot id; `None` if it cannot be read. A claim of another boot is not prepared any
+/// more.
 pub fn boot_id(host: &Host) -> Option<String> {
     let id = host.text_if_readable(BOOT_ID)?;
     Some(id.trim().to_owned())
@@ -104,8 +105,8 @@ impl ClaimFacts {
         }
     }
 
-    /// A line for each claim: its state in each of the three places, and the channel and
-    /// domain of its record. It has nothing else of the claim's parameters.
+    /// A table with a line for each claim: its state in each of the three places, and the
+    /// channel and domain of its record, but no other parameters of the claim.
     pub fn table(&self) -> String {
         let mut lines: BTreeMap<&str, [&str; 3]> = BTreeMap::new();
         for (uid, record) in self.records().into_iter().flatten() {
@@ -140,13 +141,13 @@ impl ClaimFacts {
         }
     }
 
-    /// Whether the kubelet plugin is on this node, or what it left needs it.
+    /// Whether the kubelet plugin is on this node, or has left files that need it.
     pub(crate) fn has_plugin(&self) -> bool {
         self.root.has_plugin == Some(true) && !self.is_left_over()
     }
 
-    /// Whether the plugin was uninstalled: its directory is there, as Helm leaves it, and
-    /// nothing else is.
+    /// Whether the plugin was uninstalled: only its directory is left, which Helm does not
+    /// remove.
     pub(crate) fn is_left_over(&self) -> bool {
         let has_record = match &self.checkpoint {
             CheckpointFile::Read(checkpoint) => !checkpoint.records.is_empty(),
@@ -186,7 +187,7 @@ impl ClaimFacts {
     }
 }
 
-/// With commas; `-` for none.
+/// The items, separated by commas; `-` for none.
 fn joined(items: impl Iterator<Item = impl ToString>) -> String {
     let items: Vec<String> = items.map(|item| item.to_string()).collect();
     if items.is_empty() {
@@ -203,8 +204,8 @@ fn is_registered(host: &Host, plugin_registry: &str) -> Option<bool> {
     Some(names.iter().any(is_ours))
 }
 
-/// The registration sockets, or those for claims, if none of them has a listener: one
-/// that an earlier process left beside them is no harm.
+/// The registration sockets, else the sockets for claims, if none of them has a listener. A
+/// socket that an earlier process left beside a live one is harmless.
 fn deserted_sockets(host: &Host, root: &KubeletRootFacts) -> Vec<String> {
     let of_registry = plugin::deserted(host, &root.plugin_registry(), |name| {
         name.starts_with(DRIVER_NAME) && name.ends_with("reg.sock")
@@ -249,8 +250,8 @@ impl KubeletStateFile {
             Ok(None) => return Self::Absent,
             Err(error) => return Self::Unreadable(Unusable::from_refusal(&error)),
         };
-        // A file of a newer kubelet may have its claims in another place: it is never
-        // taken for one without claims.
+        // A file of a newer kubelet may have its claims in another place: it never counts as
+        // a file without claims.
         match KubeletState::decode(&bytes) {
             Ok(state) => Self::Read(state),
             Err(error) if error.is_damage() => Self::Damaged(error.to_string()),
@@ -258,7 +259,7 @@ impl KubeletStateFile {
         }
     }
 
-    /// Whether it exists, and its claims are not known.
+    /// Whether it exists, but its claims are unknown.
     pub(crate) fn is_unusable(&self) -> bool {
         match self {
             Self::Read(_) | Self::Absent => false,

@@ -9,13 +9,13 @@ use imex_cdi::{DirState, MAX_SPEC_LEN, QualifiedName, Registry, ResolveError, Sp
 use crate::error_facts::ErrorFacts;
 use crate::host::Host;
 
-/// How many files and subdirectories of one CDI directory are looked at.
+/// The limit of files and subdirectories that are examined in one CDI directory.
 const MOST_FILES: usize = 256;
 
-/// How many levels: a spec that was misplaced by mistake is rarely deeper.
+/// The limit of levels that are examined: a misplaced spec is rarely deeper.
 const MOST_LEVELS: usize = 3;
 
-/// What is in the CDI directories, valid or not.
+/// The contents of the CDI directories, valid or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DirectoryFacts {
     /// The directories, lowest priority first.
@@ -29,11 +29,11 @@ pub struct DirectoryFacts {
 pub struct CdiDirectory {
     /// Its path.
     pub path: String,
-    /// What there is.
+    /// What exists at the path.
     pub state: CdiDirectoryState,
 }
 
-/// What there is at the path of a CDI directory.
+/// What exists at the path of a CDI directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CdiDirectoryState {
     /// A directory that runtimes read.
@@ -112,15 +112,15 @@ impl CdiDirectory {
     }
 }
 
-/// Of what a link leads to: a runtime opens that.
-/// Of what is no such thing, but a link to a device, say, the mode is nobody's to change.
+/// The mode of a file, following links as runtimes do. `None` if it has another type, such as a
+/// link to a device: its mode must not be changed.
 fn mode(path: &Path, is_one: impl Fn(&Metadata) -> bool) -> Option<u32> {
     let found = path.metadata().ok().filter(is_one)?;
     Some(found.permissions().mode() & 0o7777)
 }
 
-/// Specs in subdirectories of a CDI directory: runtimes read the files of a directory,
-/// and none of those below it (CDI specification, "CDI JSON Specification").
+/// The specs in subdirectories of a CDI directory. Runtimes read only the files directly in the
+/// directory (CDI specification, "CDI JSON Specification").
 fn nested(host: &Host, registry: &Registry, dir: &str) -> Vec<NestedSpec> {
     let mut found = Vec::new();
     let mut todo: Vec<(String, usize)> = subdirectories(host, dir, 1).collect();
@@ -142,7 +142,7 @@ fn nested(host: &Host, registry: &Registry, dir: &str) -> Vec<NestedSpec> {
     found
 }
 
-/// Without links, which may lead anywhere.
+/// The subdirectories, without links, which may lead anywhere.
 fn subdirectories<'a>(
     host: &'a Host,
     dir: &'a str,
@@ -157,7 +157,7 @@ fn subdirectories<'a>(
     paths.filter(is_dir).map(move |path| (path, level))
 }
 
-/// `None` of what is no valid spec.
+/// Reads a spec in a subdirectory; `None` if it is invalid.
 fn read_nested(host: &Host, registry: &Registry, path: String) -> Option<NestedSpec> {
     let text = host.read_up_to(&path, MAX_SPEC_LEN).ok()??;
     let spec = Spec::parse(&text).ok()?;
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_told_to_change_the_mode_of_what_a_link_leads_to() {
+    fn the_mode_of_a_linked_device_is_not_reported() {
         let dir = tempfile::tempdir().unwrap();
         symlink("/dev/zero", dir.path().join("zero.json")).unwrap();
         let host = Host::open(Path::new("/")).unwrap();

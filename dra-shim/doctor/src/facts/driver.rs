@@ -9,17 +9,17 @@ use crate::host::Host;
 /// Present while the kernel module is loaded.
 pub(crate) const MODULE_VERSION: &str = "/proc/driver/nvidia/version";
 
-/// A link for each device, with files that describe it (sysfs-bus-pci of the kernel's
+/// Has a link for each device, with files that describe it (sysfs-bus-pci in the kernel's
 /// documentation).
 pub(crate) const PCI_DEVICES: &str = "/sys/bus/pci/devices";
 /// NVIDIA's vendor number.
 const NVIDIA: &str = "0x10de";
-/// The class of displays, VGA and 3D controllers among them: its first byte.
+/// The first byte of the class of displays, VGA and 3D controllers included.
 const DISPLAY: &str = "0x03";
-/// The driver of devices that virtual machines have.
+/// The driver of devices that are passed through to virtual machines.
 const PASSED_THROUGH: &str = "vfio-pci";
 
-/// Which parts of the driver a host has.
+/// The parts of the driver that a host has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriverFacts {
     /// The kernel module; `None` if it is not loaded.
@@ -27,10 +27,10 @@ pub struct DriverFacts {
     /// The path of NVML, `libnvidia-ml.so.1` with links followed; `None` if no
     /// usable one was found.
     pub library: Option<String>,
-    /// Where it was searched, and what was rejected there and why; `None` if one
+    /// The searched places, with the rejected candidates and the reasons; `None` if a library
     /// was found.
     pub rejected: Option<DriverFileNotFound>,
-    /// The GPUs that it is for; `None` if the PCI bus cannot be listed.
+    /// The host's GPUs; `None` if the PCI bus cannot be listed.
     pub gpus: Option<PciGpus>,
 }
 
@@ -41,20 +41,19 @@ pub struct KernelModule {
     pub version: Option<String>,
 }
 
-/// How many GPUs of NVIDIA a host has.
+/// The number of NVIDIA GPUs in a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PciGpus {
-    /// Those that are for the NVIDIA driver.
+    /// GPUs for the NVIDIA driver.
     pub own: usize,
-    /// Those that are given to virtual machines.
+    /// GPUs that are passed through to virtual machines.
     pub passed_through: usize,
 }
 
 // === impl DriverFacts ===
 
 impl DriverFacts {
-    /// Reads them, with the library below `driver_root`, and returns that root if
-    /// it has one.
+    /// Reads them, with the library below `driver_root`. Returns that root if it has a library.
     pub(crate) fn read(host: &Host, driver_root: &Path) -> (Self, Option<DriverRoot>) {
         let module = host.text_if_readable(MODULE_VERSION);
         let module = module.map(|text| KernelModule {
@@ -76,7 +75,7 @@ impl DriverFacts {
     }
 }
 
-/// The same search, with the paths that the host has for what it found.
+/// The same search with the host's own paths.
 pub(crate) fn with_host_names(host: &Host, mut error: DriverFileNotFound) -> DriverFileNotFound {
     error.root = host.host_name(&error.root).into();
     for rejected in &mut error.rejected {
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_displays_of_nvidia_and_those_of_virtual_machines_are_apart() {
+    fn gpus_are_nvidia_displays_and_passed_through_ones_are_counted_separately() {
         let dir = tempfile::tempdir().unwrap();
         let host = Host::open(dir.path()).unwrap();
         assert_eq!(PciGpus::read(&host), None);

@@ -7,29 +7,27 @@ use nvml_clique::{
     DriverRoot, Fabric, FabricWatch, Gpu, GpuFabricState, NvmlProbe, Reading, WatchConfig,
 };
 
-/// NVML takes seconds where no persistence daemon runs.
+/// When a read counts as hung. Without a persistence daemon, NVML takes seconds.
 const HUNG_AFTER: Duration = Duration::from_secs(10);
 
-/// The watch itself reports a read that hangs; this is for giving up on the
-/// watch.
+/// The deadline of the watch, which normally reports a hung read itself.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
-/// What NVML reported.
+/// NVML's report about the fabric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FabricFacts {
-    /// There is no library to ask.
+    /// There is no NVML library.
     NoLibrary,
-    /// The host is examined through another root, whose library is not loaded
-    /// into this process.
+    /// The host is examined through another root, whose library this process does not load.
     OtherRoot,
-    /// The probe could not be started, or never reported anything.
+    /// The probe could not be started, or never reported a result.
     NoAnswer,
-    /// NVML was asked.
+    /// NVML was queried.
     Read {
-        /// The fabric of the whole node, or why it is not known.
+        /// The fabric of the whole node, or why it is unknown.
         fabric: Fabric,
-        /// The number of GPUs without display adapters; `None` if NVML never
-        /// enumerated them.
+        /// The number of GPUs without display adapters; `None` if NVML did not enumerate
+        /// them.
         gpus: Option<usize>,
         /// The number of GPUs in a clique whose health NVML does not report.
         health_unknown: usize,
@@ -39,7 +37,7 @@ pub enum FabricFacts {
 // === impl FabricFacts ===
 
 impl FabricFacts {
-    /// Asks NVML of the driver in `root`, for at most 15 seconds.
+    /// Queries NVML of the driver in `root`, for at most 15 seconds.
     pub(crate) fn read(is_this_host: bool, root: Option<DriverRoot>) -> Self {
         let Some(root) = root else {
             return Self::NoLibrary;
@@ -57,7 +55,7 @@ impl FabricFacts {
         }
     }
 
-    /// The fabric, if NVML was asked and reported anything.
+    /// The fabric, if NVML was queried and reported a result.
     pub fn fabric(&self) -> Option<&Fabric> {
         match self {
             Self::Read { fabric, .. } => Some(fabric),
@@ -66,13 +64,13 @@ impl FabricFacts {
     }
 }
 
-/// NVML may hang: the read runs on a thread of its own, which is given up after
+/// Reads the fabric on a thread of its own, because NVML may hang. The thread is abandoned after
 /// [`GIVE_UP_AFTER`].
 fn first_reading(root: DriverRoot) -> Option<Reading> {
     let (send, first) = mpsc::channel();
     let config = WatchConfig::default().hung_after(HUNG_AFTER);
     let watch = FabricWatch::spawn(NvmlProbe::new(root), config, move |reading: &Reading| {
-        // Nobody listens any more once there was an answer.
+        // After the first reading, the receiver is gone.
         let _ = send.send(reading.clone());
     });
     let _watch = watch.ok()?;
@@ -84,7 +82,7 @@ fn count(gpus: &[Gpu]) -> usize {
     gpus.iter().filter(counts).count()
 }
 
-/// Neither a driver without health nor one that answers 0 says that a GPU is well.
+/// Counts GPUs in a clique without known health: the driver does not report health, or reports 0.
 fn count_unreported(gpus: &[Gpu]) -> usize {
     let in_clique = gpus.iter().filter(|gpu| gpu.clique().is_some());
     let unreported = in_clique.filter(|gpu| !gpu.health.is_some_and(|it| it.is_reported()));

@@ -1,4 +1,4 @@
-//! The host IMEX daemon, `nvidia-imex`: its service, its processes, its answer.
+//! The host's IMEX daemon, `nvidia-imex`: its service, its processes, its answer.
 
 mod addresses;
 pub(crate) mod config;
@@ -20,7 +20,7 @@ use crate::error_facts::ErrorFacts;
 use crate::host::Host;
 use crate::processes::all_are_seen;
 
-/// How long `nvidia-imex-ctl` may take.
+/// The deadline of `nvidia-imex-ctl`.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The IMEX daemons of a host, on the host itself and in containers.
@@ -31,21 +31,18 @@ pub struct ImexFacts {
     pub unit: Option<ImexUnit>,
     /// The program, on the host or in its driver's root; `None` if neither has it.
     pub program: Option<String>,
-    /// What shows that the host is to run it: a kubelet plugin that leaves it to
-    /// the host. `None` also where that is not known.
+    /// The evidence that the host should run it: a kubelet plugin that leaves IMEX to the
+    /// host. `None` also if unknown.
     pub expected_by: Option<String>,
-    /// Whether a kubelet plugin was started that leaves it to the IMEX daemon of this driver.
+    /// Whether a running kubelet plugin leaves IMEX to the IMEX daemon of this driver.
     pub driver_managed: bool,
-    /// One of each that has a session of its own with the driver: a process and
-    /// its child share one.
+    /// One process for each session with the driver: a process and its child share a session.
     pub daemons: Vec<ImexDaemon>,
-    /// Whether there may be others: not all of the host's processes are shown.
+    /// Whether there may be others, because not all processes of the host are visible.
     pub may_have_more: bool,
-    /// The configuration of each daemon; while none runs, that of a unit that
-    /// would be started.
+    /// The configuration of each daemon; while none is running, that of an enabled unit.
     pub configs: Vec<ImexConfig>,
-    /// The answer through the command socket; `None` if none was given to ask
-    /// through.
+    /// The answer through the command socket; `None` if no socket was given.
     pub socket: Option<ImexSocket>,
 }
 
@@ -61,7 +58,7 @@ pub struct ImexSocket {
 // === impl ImexFacts ===
 
 impl ImexFacts {
-    /// Runs the host's `nvidia-imex-ctl` if there is a `socket`.
+    /// Reads the facts; runs the host's `nvidia-imex-ctl` if there is a `socket`.
     pub(crate) fn read(host: &Host, driver_root: &Path, socket: Option<&Path>) -> Self {
         let unit = ImexUnit::read(host);
         let daemons = daemons::find(host);
@@ -77,15 +74,15 @@ impl ImexFacts {
         }
     }
 
-    /// Whether the host starts it, and it does not run, not in a container either.
+    /// Whether the host starts it, but it is not running, also not in a container.
     pub fn is_down(&self) -> bool {
         let start = self.unit.as_ref().map(|unit| unit.start);
         start == Some(UnitStart::Enabled) && self.daemons.is_empty() && !self.may_have_more
     }
 }
 
-/// `nvidia-imex` in the roots in which pods' daemons take it from the driver, and
-/// on the host itself.
+/// The path of `nvidia-imex`: in the driver roots from which daemons in pods take it, else on
+/// the host itself.
 fn program(host: &Host, driver_root: &Path) -> Option<String> {
     let root = DriverRoot::new(host.resolve_target(driver_root));
     let own = DriverRoot::new(host.root());
@@ -94,8 +91,8 @@ fn program(host: &Host, driver_root: &Path) -> Option<String> {
     Some(host.host_name(&program))
 }
 
-/// Each daemon that runs has a configuration of its own; that of the unit counts
-/// only while none runs and it would be started: a package's is not yet written.
+/// Each running daemon has a configuration of its own. The unit's configuration counts only if
+/// the unit is enabled and no daemon is running: that of a package is not filled in yet.
 fn configs(host: &Host, unit: Option<&ImexUnit>, daemons: &[RunningDaemon]) -> Vec<ImexConfig> {
     let unit = unit.filter(|unit| unit.start == UnitStart::Enabled);
     match (daemons, unit) {
@@ -124,7 +121,7 @@ impl ImexSocket {
     }
 }
 
-/// The error, with the paths that the host has for its files.
+/// The error with the host's own paths.
 fn message(host: &Host, error: &HostImexError) -> String {
     let HostImexError::ToolMissing(missing) = error else {
         return error_chain(error);

@@ -1,15 +1,15 @@
-//! What gives containers channels without a claim, or takes them away.
+//! Programs and settings that give containers channels without a claim, or revoke them.
 
 use toml::{Table, Value};
 
 use crate::host::Host;
 
-/// On the host, and where the GPU operator installs it.
+/// The toolkit's configuration on the host, and where the GPU operator installs it.
 const TOOLKIT_CONFIGS: [&str; 2] = [
     "/etc/nvidia-container-runtime/config.toml",
     "/usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml",
 ];
-/// A toolkit without a configuration has the defaults.
+/// The toolkit's programs: without a configuration, the defaults apply.
 const TOOLKITS: [&str; 2] = [
     "/usr/bin/nvidia-container-runtime",
     "/usr/local/nvidia/toolkit/nvidia-container-runtime",
@@ -30,7 +30,7 @@ const KATA: [&str; 3] = [
 /// The ranges of user ids that pods with `hostUsers: false` need.
 pub(crate) const SUBORDINATE_IDS: &str = "/etc/subuid";
 
-/// Programs and settings of a host that work around claims.
+/// Programs and settings of a host that bypass or undermine claims.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IsolationFacts {
     /// The NVIDIA container toolkit; `None` if it is not installed.
@@ -46,10 +46,9 @@ pub struct IsolationFacts {
 /// The NVIDIA container toolkit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toolkit {
-    /// Its configuration; its program, if it has none.
+    /// Its configuration; without one, its program.
     pub path: String,
-    /// `features.ignore-imex-channel-requests`, `None` if that is not set; or
-    /// why it is not known.
+    /// `features.ignore-imex-channel-requests`, `None` if not set; or why it is unknown.
     pub ignores_requests: Result<Option<bool>, String>,
 }
 
@@ -79,7 +78,7 @@ impl Toolkit {
     }
 }
 
-/// The error is for a sentence that begins with "it".
+/// The toolkit's setting. The error continues a sentence that begins with "it".
 fn ignores_requests(host: &Host, config: &str) -> Result<Option<bool>, String> {
     let text = host.read_text(config);
     let text = text.map_err(|error| format!("cannot be read: {error}"))?;
@@ -90,7 +89,7 @@ fn ignores_requests(host: &Host, config: &str) -> Result<Option<bool>, String> {
     Ok(features.and_then(|it| it.get(IGNORE_REQUESTS).and_then(Value::as_bool)))
 }
 
-/// `libsystemd-shared-252.so`, `libsystemd-shared-239-78.el8.so`.
+/// The version in `libsystemd-shared-252.so` or `libsystemd-shared-239-78.el8.so`.
 fn systemd_version(host: &Host) -> Option<u32> {
     let names = SYSTEMD_DIRS.iter().flat_map(|dir| host.list(dir));
     let versions = names.filter_map(|name| {

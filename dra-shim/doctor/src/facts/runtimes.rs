@@ -3,14 +3,14 @@
 //! ```text
 //! processes, files ──► candidates ─┐
 //!              └─────► endpoint   ─┴► kubelet: the one at kubelet's socket
-//!                                       ├─ answer: what it says itself, by CRI
-//!                                       ├─ written: else what its files say
+//!                                       ├─ answer: its settings, queried by CRI
+//!                                       ├─ written: else the settings in its files
 //!                                       └─ distribution: where a setting belongs
 //! ```
 //!
-//! How a runtime merges files, and what a release does by default, is not repeated here:
-//! the runtime knows, and is asked. Where it cannot be, a setting counts as known only if
-//! every file that may decide says the same.
+//! This crate does not repeat how a runtime merges its files, or a release's defaults: it
+//! queries the runtime. If that is impossible, a setting is known only if all files that may
+//! decide have the same value.
 
 mod answer;
 mod candidates;
@@ -26,21 +26,21 @@ use crate::host::Host;
 /// The container runtimes of a host, and where it has its CDI specs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuntimeFacts {
-    /// The one that serves kubelet; `None` on a host without kubelet, or if it is not known
-    /// which of [`others`](Self::others) does.
+    /// The runtime that serves kubelet; `None` on a host without kubelet, or if it is unknown
+    /// which of [`others`](Self::others) serves it.
     pub of_kubelet: Option<KubeletRuntime>,
-    /// The others.
+    /// The other runtimes.
     pub others: Vec<Runtime>,
-    /// The directories in which the specs are that runtimes have to read.
+    /// The CDI directories that runtimes have to read.
     pub spec_dirs: Vec<String>,
-    /// Whether this host shows a kubelet: its process, or what it has written.
+    /// Whether this host has a kubelet: its process, or files that it has written.
     pub has_kubelet: bool,
 }
 
 // === impl RuntimeFacts ===
 
 impl RuntimeFacts {
-    /// Asks the one that serves kubelet, at its socket below the host's root.
+    /// Queries the runtime that serves kubelet, at its socket below the host's root.
     // req: DOCTOR-12
     pub(crate) fn read(host: &Host, spec_dirs: Vec<String>, kubelet_root: &str) -> Self {
         let kubelet = endpoint::find(host, kubelet_root);

@@ -15,10 +15,9 @@ use crate::spec_paths::{HostPaths, MissingPath, gives};
 pub struct SpecFacts {
     /// By directory, lowest priority first, then by name.
     pub files: Vec<SpecFileFacts>,
-    /// Devices that two files of one directory define, so that they do not
-    /// resolve.
+    /// Devices that do not resolve, because two files of one directory define them.
     pub conflicts: Vec<DeviceConflict>,
-    /// How many devices resolve.
+    /// The number of devices that resolve.
     pub resolved_devices: usize,
 }
 
@@ -29,13 +28,13 @@ pub struct SpecFileFacts {
     pub path: String,
     /// The spec in it, or why it has none. The error may quote the file.
     pub spec: Result<Arc<Spec>, ErrorFacts>,
-    /// Its device nodes; none of a file without a spec.
+    /// Its device nodes; empty for a file without a spec.
     pub nodes: Vec<NodeReport>,
-    /// Whether no container gets a device of it: files of higher priority define
-    /// them all.
+    /// Whether files of higher priority define all its devices, so that no container gets one
+    /// from it.
     pub is_shadowed: bool,
-    /// What its devices mount or run and the host does not have. Only of devices that
-    /// resolve to this file.
+    /// Mount sources and hook programs of its devices that the host does not have. Only for
+    /// devices that resolve to this file.
     pub missing_paths: Vec<MissingPath>,
 }
 
@@ -46,7 +45,7 @@ pub struct DeviceConflict {
     pub name: String,
     /// The files that define it.
     pub files: Vec<String>,
-    /// The code of the conflict, and what to do about it.
+    /// The code of the conflict, and the fix.
     pub error: ErrorFacts,
 }
 
@@ -102,10 +101,10 @@ fn is_shadowed(registry: &Registry, file: &SpecFile) -> bool {
     })
 }
 
-/// How the node compares with the host's, in the host's names.
+/// Compares the node with the host's, with the host's own paths.
 fn node_report(host: &Host, spec: &Spec, node: &DeviceNode) -> NodeReport {
     let mut report = NodeReport::new(spec, node, host);
-    // A stale major is reported with the list that contradicts it.
+    // The message about a stale major names the list of majors.
     let list = host.resolve(PROC_DEVICES);
     report.message = report
         .message

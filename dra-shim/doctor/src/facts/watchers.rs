@@ -1,5 +1,4 @@
-//! What runtimes see of the CDI directories, and the kernel's limits on
-//! watching them.
+//! The CDI directories as seen by runtimes, and the kernel's limits on watching them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,21 +15,21 @@ pub(crate) const MAX_WATCHES: &str = "/proc/sys/fs/inotify/max_user_watches";
 /// The programs that keep a cache of CDI specs.
 const RUNTIMES: [&str; 3] = ["containerd", "crio", "dockerd"];
 
-/// The view that each runtime's process has of the CDI directories.
+/// Each runtime process's view of the CDI directories, and the inotify limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatcherFacts {
     /// The CDI directories, lowest priority first.
     pub directories: Vec<WatchedDirectory>,
-    /// The processes of runtimes of this host.
+    /// The processes of this host's runtimes.
     pub runtimes: Vec<RuntimeView>,
-    /// Processes with a runtime's name that may not be examined.
+    /// Processes with a runtime's name that this process may not examine.
     pub unreadable: Vec<Process>,
     /// The kernel's limit on inotify instances of one user.
     pub max_instances: Option<u64>,
     /// The kernel's limit on inotify watches of one user.
     pub max_watches: Option<u64>,
-    /// The inotify instances of the user who has the most, as far as processes
-    /// may be examined.
+    /// The inotify instances of the user with the most, among the processes that could be
+    /// examined.
     pub most_instances: u64,
 }
 
@@ -39,27 +38,27 @@ pub struct WatcherFacts {
 pub struct WatchedDirectory {
     /// Its absolute path.
     pub path: String,
-    /// What the host has there.
+    /// The file that the host has there.
     pub id: Option<FileId>,
 }
 
-/// A runtime's process, and its view of the CDI directories.
+/// A runtime's process and its view of the CDI directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeView {
     /// The process.
     pub process: Process,
-    /// What it has at the path of each directory, in the same order.
+    /// Its view of each directory, in the same order.
     pub directories: Vec<DirectoryView>,
-    /// The inodes that it watches; `None` if that is not known.
+    /// The inodes that it watches; `None` if unknown.
     pub watched: Option<BTreeSet<u64>>,
 }
 
 /// A process's view of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryView {
-    /// What it has at the directory's path.
+    /// The file that it has at the directory's path.
     pub id: Option<FileId>,
-    /// The device and directory that are mounted exactly there, if any are.
+    /// The device and directory that are mounted exactly at that path, if any.
     pub mount: Option<String>,
 }
 
@@ -128,7 +127,7 @@ impl RuntimeView {
     }
 }
 
-/// The device and directory that a `mountinfo` has exactly at `path`.
+/// The device and directory that are mounted exactly at `path`, from a `mountinfo`.
 fn mount_at(mounts: &str, path: &Path) -> Option<String> {
     let mut mounts = mounts.lines().filter_map(|line| {
         let mut fields = line.split(' ').skip(2);
@@ -138,14 +137,15 @@ fn mount_at(mounts: &str, path: &Path) -> Option<String> {
     mounts.next_back()
 }
 
-/// `dir` without links, as the kernel lists mounts.
+/// `dir` with links resolved, as in the kernel's list of mounts.
 fn resolved(host: &Host, dir: &str) -> PathBuf {
     let at = host.resolve(dir);
     let inside = at.strip_prefix(host.root());
     inside.map_or_else(|_| PathBuf::from(dir), |inside| Path::new("/").join(inside))
 }
 
-/// `inotify wd:1 ino:2c0e sdev:800001 mask:...` in the process's `fdinfo`.
+/// The watched inodes, from lines `inotify wd:1 ino:2c0e sdev:800001 mask:...` in the process's
+/// `fdinfo`.
 fn watched(host: &Host, pid: u32) -> Option<BTreeSet<u64>> {
     let dir = format!("/proc/{pid}/fdinfo");
     let descriptors = host.list(&dir);
@@ -162,7 +162,8 @@ fn watched(host: &Host, pid: u32) -> Option<BTreeSet<u64>> {
     (!texts.is_empty()).then(|| inodes.collect())
 }
 
-/// Each inotify instance is a descriptor that links to `anon_inode:inotify`.
+/// The most inotify instances of one user. Each is a descriptor that links to
+/// `anon_inode:inotify`.
 fn most_instances(host: &Host, processes: &[Process]) -> u64 {
     let mut by_user: BTreeMap<u32, u64> = BTreeMap::new();
     for process in processes {
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_mount_at_a_path_is_the_one_that_is_seen() {
+    fn the_last_mount_at_a_path_is_the_visible_one() {
         let mounts = "1 0 8:1 / / rw\n2 1 8:2 /a /var/run/cdi rw\n3 1 8:3 /b /var/run/cdi rw\n";
         let found = mount_at(mounts, Path::new("/var/run/cdi"));
         assert_eq!(found.as_deref(), Some("device 8:3, directory /b"));

@@ -1,4 +1,4 @@
-//! A node's state and message.
+//! Tests of a node's state and message.
 
 use std::io;
 
@@ -15,7 +15,7 @@ fn state_of(node: Value, host: &At) -> NodeState {
 }
 
 #[test]
-fn a_node_is_needed_on_the_host_only_where_the_spec_leaves_something_open() {
+fn a_node_must_exist_on_the_host_only_if_the_spec_omits_fields() {
     let nothing = At(io::ErrorKind::NotFound, None);
     let secret = At(io::ErrorKind::PermissionDenied, None);
     for (node, state) in [
@@ -88,7 +88,7 @@ fn numbers_are_compared_where_the_spec_has_them() {
 }
 
 #[test]
-fn what_stands_there_instead_of_a_node_is_named() {
+fn the_kind_of_file_in_place_of_a_node_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
     std::os::unix::fs::symlink("/dev/null", dir.path().join("link")).unwrap();

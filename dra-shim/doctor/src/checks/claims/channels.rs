@@ -1,4 +1,4 @@
-//! Which channels the prepared claims open, and whose they are.
+//! Checks which channels the prepared claims open, and who owns these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use crate::finding::Finding;
 use crate::majors::is_channel_path;
 use crate::text::{and_more, counted, number_list};
 
-/// Lists the domains of the cluster by what the checkpoint has of them.
+/// Lists the cluster's domains with the fields that the checkpoint has of them.
 const DOMAINS: &str = "kubectl get computedomains -A -o custom-columns=\
                        UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name,CHANNEL:.status.channel";
 
-/// A claim, and a channel that it opens.
+/// A claim and a channel that it opens.
 #[derive(Clone, Copy)]
 struct Opener<'a> {
     uid: &'a str,
@@ -21,7 +21,7 @@ struct Opener<'a> {
     held: &'a HeldChannel,
 }
 
-/// None for records of an earlier boot: nothing that they say is prepared is.
+/// Returns nothing for records of an earlier boot: their claims are not prepared.
 pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts) -> Vec<Finding> {
     if facts.earlier_boot().is_some() {
         return vec![];
@@ -40,12 +40,12 @@ pub(super) fn summary(facts: &ClaimFacts) -> Option<String> {
     (!numbers.is_empty()).then(|| format!("{domains_here} on {}", named(&numbers)))
 }
 
-/// Channels of which claims of two owners are prepared. Channel 0 is everybody's where
-/// nothing isolates, which the host does not know; but who has it without a share has the
-/// node's device for itself.
+/// Channels for which claims of two owners are prepared. Claims may have channel 0 together if
+/// nothing isolates, which the host does not know. But a claim without a share has the node's
+/// device exclusively.
 fn of_two_owners(facts: &ClaimFacts) -> Vec<Finding> {
     let mut openers: BTreeMap<u32, BTreeMap<&str, Opener<'_>>> = BTreeMap::new();
-    // One that kubelet does not have any more holds nothing, and has a finding of its own.
+    // A claim that kubelet no longer has holds nothing, and has a finding of its own.
     let is_live = |uid: &str| {
         let state = facts.kubelet_state();
         state.is_none_or(|state| state.claims.contains_key(uid))
@@ -67,10 +67,10 @@ fn of_two_owners(facts: &ClaimFacts) -> Vec<Finding> {
             "channel-of-two-owners",
             format!("channel {channel}"),
             format!(
-                "{file} has it as prepared for {first} and for {second}{}: {}",
+                "according to {file}, it is prepared for {first} and for {second}{}: {}",
                 and_more(others),
                 if channel == 0 {
-                    "neither has a share of the node's device, which is one claim's at a time"
+                    "neither has a share of the node's device, so only one may have it"
                 } else {
                     "their pods can read each other's memory"
                 }
@@ -81,7 +81,7 @@ fn of_two_owners(facts: &ClaimFacts) -> Vec<Finding> {
     contested.collect()
 }
 
-/// Specs that open another channel than the claim's record says.
+/// Specs that open another channel than the claim's record has.
 fn other_than_recorded(facts: &ClaimFacts, specs: &SpecFacts) -> Vec<Finding> {
     let files = specs.files.iter();
     let files: BTreeMap<&str, &SpecFileFacts> =
@@ -103,18 +103,18 @@ fn other_than_recorded(facts: &ClaimFacts, specs: &SpecFacts) -> Vec<Finding> {
             "spec-of-another-channel",
             path,
             format!(
-                "it opens {}, and {checkpoint} has {} as prepared for {recorded}",
+                "it opens {}, but {checkpoint} has {} as prepared for {recorded}",
                 named(&opened),
                 named(&record.numbers()),
             ),
-            "restart the kubelet plugin of this node, which writes the spec again; then delete the \
-             pods that use the claim: their containers may have the other channel",
+            "restart the kubelet plugin on this node, which rewrites the spec; then delete the pods \
+             that use the claim, because their containers may have the other channel",
         ))
     });
     other.collect()
 }
 
-/// The channels that a spec opens; `None` if that is not known of all.
+/// The channels that a spec opens; `None` if one of them is unknown.
 fn opened(file: &SpecFileFacts) -> Option<BTreeSet<u32>> {
     file.spec.as_ref().ok()?;
     let nodes = file.nodes.iter();
@@ -136,28 +136,28 @@ fn named(numbers: &BTreeSet<u32>) -> String {
 // === impl Opener ===
 
 impl Opener<'_> {
-    /// Whether the channel is the claim's own, and not its domain's.
+    /// Whether the claim owns the channel, not its domain.
     fn is_owner(&self) -> bool {
         self.held.owner == self.uid
     }
 
-    /// What to do about a channel that is also `other`'s.
+    /// The fix for a channel that `other` opens, too.
     fn fix(&self, other: &Self) -> String {
         let own = [self, other].into_iter().find(|it| it.is_owner());
         match own {
             None if self.held.channel == 0 => {
-                "delete one of the two claims with its pods: the scheduler gave both the same \
-                 device (kubernetes/kubernetes#141471); for many claims on one device set \
+                "delete one of the two claims and its pods: the scheduler allocated the same device \
+                 to both (kubernetes/kubernetes#141471); to allow many claims per device, set \
                  imex.sharing=many"
                     .to_owned()
             }
             Some(Opener { uid, record, .. }) => format!(
-                "delete the ResourceClaim {} with its pods and create it again: it is allocated another device",
+                "delete the ResourceClaim {} and its pods, and recreate it: it is allocated another device",
                 record.name.as_deref().unwrap_or(uid)
             ),
             None => format!(
                 "keep the ComputeDomain that holds the Lease of channel {} (kubectl get leases -A | grep imex-channel-), \
-                 delete the other with its pods and create it again: it gets another status.channel \
+                 delete the other one and its pods, and recreate it: it gets another status.channel \
                  (names: {DOMAINS})",
                 self.held.channel
             ),

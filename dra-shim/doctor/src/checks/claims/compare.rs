@@ -1,5 +1,4 @@
-//! The claims in the checkpoint, in the CDI directories and in kubelet's state,
-//! compared.
+//! Compares the claims in the checkpoint, in the CDI directories and in kubelet's state.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +9,8 @@ use crate::kubelet_state::KubeletState;
 
 type Records = BTreeMap<String, RecordFacts>;
 
-/// A claim is compared only between places that are known: what could not be
-/// read, or was lost, may have had it.
+/// Compares only places that are known: a file that could not be read, or was lost, may have
+/// had the claim.
 pub(super) fn check(facts: &ClaimFacts) -> Vec<Finding> {
     let checkpoint = match &facts.checkpoint {
         CheckpointFile::Read(checkpoint) => checkpoint,
@@ -20,7 +19,7 @@ pub(super) fn check(facts: &ClaimFacts) -> Vec<Finding> {
     };
     let records = &checkpoint.records;
     let mut findings = without_spec(facts, records);
-    // What a damaged file lost is not known, so that nothing is an orphan.
+    // A damaged file may have lost any record, so no spec counts as an orphan.
     if checkpoint.damage.is_some() {
         return findings;
     }
@@ -30,13 +29,13 @@ pub(super) fn check(facts: &ClaimFacts) -> Vec<Finding> {
     findings
 }
 
-/// The claims that the checkpoint has as prepared.
+/// The claims that are prepared according to the checkpoint.
 fn prepared(records: &Records) -> impl Iterator<Item = &String> {
     let records = records.iter();
     records.filter_map(|(uid, record)| record.is_completed.then_some(uid))
 }
 
-/// None, where there may be a spec that was not seen.
+/// Empty if there may be specs that were not seen.
 fn without_spec(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
     if facts.specs.may_have_more {
         return vec![];
@@ -48,23 +47,25 @@ fn without_spec(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
             Finding::error(
                 "claim-without-spec",
                 format!("claim {uid}"),
-                format!("{file} has it as prepared, and no CDI directory has its spec: its pods' containers cannot be created"),
-                "restart the kubelet plugin of this node: it writes the spec again",
+                format!("it is prepared according to {file}, but no CDI directory has its spec: containers of its pods cannot be created"),
+                "restart the kubelet plugin on this node: it rewrites the spec",
             )
         })
         .collect()
 }
 
-/// None, where the plugin is to recover what was lost: pods that are deleted for
-/// that would be deleted for nothing.
+/// Empty while the plugin has to recover lost records: there is no need to delete pods for
+/// these.
 fn unknown_to_plugin(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
     if !facts.set_aside.is_empty() {
         return vec![];
     }
     let file = facts.root.checkpoint();
     let reason = match &facts.checkpoint {
-        CheckpointFile::Absent => format!("there is no {file}"),
-        CheckpointFile::Read(_) | CheckpointFile::Unreadable(_) => format!("{file} has not"),
+        CheckpointFile::Absent => format!("{file} does not exist"),
+        CheckpointFile::Read(_) | CheckpointFile::Unreadable(_) => {
+            format!("not according to {file}")
+        }
     };
     let is_recorded = |uid: &String| records.get(uid).is_some_and(|it| it.is_completed);
     let claims = facts.kubelet_state().into_iter();
@@ -72,28 +73,28 @@ fn unknown_to_plugin(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
     let lost = claims.filter(|(uid, claim)| claim.prepared && !is_recorded(uid));
     lost.map(|(uid, claim)| {
         let fix = if facts.specs.paths.contains_key(uid) {
-            "start the kubelet plugin of this node, if it does not run: by the claim's CDI spec it notices that the record is missing, and it writes the record again once the API server has confirmed the claim"
+            "start the kubelet plugin on this node if it is not running: it sees from the claim's CDI spec that the record is missing, and restores the record once the API server has confirmed the claim"
         } else {
-            "delete the pods that use it, so that it is prepared anew: neither its record nor its CDI spec is there; was the plugin's directory removed?"
+            "delete the pods that use it, so that it is prepared again: its record and its CDI spec are missing (was the plugin's directory removed?)"
         };
         Finding::error(
             "claim-unknown-to-plugin",
             format!("claim {uid} ({})", claim.name),
-            format!("kubelet has it as prepared, {reason}"),
+            format!("it is prepared according to kubelet, but {reason}"),
             fix,
         )
     })
     .collect()
 }
 
-/// None, where it is not known which claims were lost, or which kubelet has.
+/// Empty if it is unknown which claims were lost, or which claims kubelet has.
 // req: DOCTOR-8
 fn orphans(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
     if !facts.set_aside.is_empty() || facts.kubelet.is_unusable() {
         return vec![];
     }
     let file = facts.root.checkpoint();
-    // A claim that kubelet has is in use, whoever lost the record.
+    // A claim in kubelet's state is in use, even without a record.
     let is_known = |uid: &String| {
         let has = |state: &KubeletState| state.claims.contains_key(uid);
         records.contains_key(uid) || facts.kubelet_state().is_some_and(has)
@@ -105,8 +106,8 @@ fn orphans(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
             Finding::warning(
                 "spec-without-claim",
                 path,
-                format!("it is of claim {uid}, of which {file} knows nothing"),
-                "nothing, if the kubelet plugin of this node runs: it asks the API server, and removes the file unless a pod uses the claim; else start it, or without a driver remove the file",
+                format!("it belongs to claim {uid}, which has no record in {file}"),
+                "none needed if the kubelet plugin on this node is running: it asks the API server and removes the file unless a pod uses the claim. Otherwise start the plugin; if the driver was uninstalled, remove the file",
             )
         })
         .collect()
@@ -124,8 +125,8 @@ fn unknown_to_kubelet(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
             Finding::warning(
                 "claim-unknown-to-kubelet",
                 format!("claim {uid}"),
-                format!("{file} has it as prepared, kubelet has not: kubelet will not have it unprepared"),
-                "nothing, if its ResourceClaim is gone: the plugin frees it within minutes; else delete its pods",
+                format!("it is prepared according to {file}, but not to kubelet, which will not unprepare it"),
+                "none needed if its ResourceClaim was deleted: the plugin frees it within minutes; otherwise delete its pods",
             )
         })
         .collect()

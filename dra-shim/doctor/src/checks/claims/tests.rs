@@ -1,4 +1,4 @@
-//! Claims as facts made by hand.
+//! Tests with hand-made facts about claims.
 
 use std::collections::BTreeSet;
 
@@ -76,7 +76,7 @@ fn ids(facts: &ClaimFacts) -> Vec<&'static str> {
 }
 
 #[test]
-fn claims_that_all_three_places_have_are_well() {
+fn claims_in_all_three_places_have_no_finding() {
     assert_eq!(ids(&facts()), [""; 0]);
     let summary = "2 in the checkpoint, 2 with a spec, 2 known to kubelet; 1 domain on channel 3";
     assert_eq!(report(&facts()).summary, summary);
@@ -85,7 +85,7 @@ fn claims_that_all_three_places_have_are_well() {
 }
 
 #[test]
-fn a_claim_that_one_place_lacks_is_a_finding() {
+fn a_claim_missing_in_one_place_is_a_finding() {
     let mut without_spec = facts();
     without_spec.specs.paths.remove("1");
     assert_eq!(ids(&without_spec), ["claim-without-spec"]);
@@ -109,7 +109,7 @@ fn a_claim_that_one_place_lacks_is_a_finding() {
 }
 
 #[test]
-fn a_shared_device_is_told_and_a_marker_that_cannot_be_used_is_an_error() {
+fn a_shared_device_is_an_info_and_an_unusable_marker_is_an_error() {
     let found = |sharing| {
         let facts = ClaimFacts { sharing, ..facts() };
         let mut findings = report(&facts).findings;
@@ -137,23 +137,26 @@ fn a_shared_device_is_told_and_a_marker_that_cannot_be_used_is_an_error() {
 }
 
 #[test]
-fn a_marker_that_is_gone_or_a_link_to_nothing_while_claims_have_shares_is_told() {
+fn a_missing_marker_is_reported_while_claims_have_shares() {
     let mut facts = facts();
     let CheckpointFile::Read(checkpoint) = &mut facts.checkpoint else {
         unreachable!()
     };
     checkpoint.records.get_mut("2").unwrap().has_share = true;
     let findings = report(&facts).findings;
-    let [told] = findings.as_slice() else {
+    let [found] = findings.as_slice() else {
         panic!("{findings:?}")
     };
-    assert_eq!((told.id, told.severity), ("device-shared", Severity::Info));
-    let evidence = "there is no such file, though 1 claim has a share of the device";
-    assert_eq!(told.evidence, evidence);
+    assert_eq!(
+        (found.id, found.severity),
+        ("device-shared", Severity::Info)
+    );
+    let evidence = "it does not exist, but 1 claim has a share of the device";
+    assert_eq!(found.evidence, evidence);
 }
 
 #[test]
-fn nothing_is_an_orphan_while_it_is_not_known_what_was_lost() {
+fn no_spec_is_an_orphan_while_lost_records_are_unknown() {
     let mut damaged = facts();
     damaged.kubelet = KubeletStateFile::Absent;
     damaged.checkpoint = CheckpointFile::Read(CheckpointFacts {
@@ -173,7 +176,7 @@ fn nothing_is_an_orphan_while_it_is_not_known_what_was_lost() {
 }
 
 #[test]
-fn another_root_of_kubelet_is_named_in_the_fix() {
+fn the_fix_names_another_kubelet_root() {
     let mut facts = facts();
     facts.checkpoint = CheckpointFile::Absent;
     facts.kubelet = KubeletStateFile::Absent;

@@ -1,10 +1,9 @@
-//! Whether a daemon runs where the host is to run it.
+//! Checks that a daemon is running if the host should run one.
 //!
-//! NVIDIA's GPU operator asks for hosts whose unit is disabled and masked, so that
-//! daemons can run in pods (prerequisites of its DRA driver,
-//! NVIDIA/cloud-native-docs#453); AKS and Bottlerocket ship it disabled
-//! (Azure/AgentBaker#8839, bottlerocket-kernel-kit#428). No fix undoes that, unless
-//! the host is seen to be the one that runs it.
+//! NVIDIA's GPU operator requires hosts with a disabled and masked unit, so that daemons
+//! can run in pods (prerequisites of its DRA driver, NVIDIA/cloud-native-docs#453). AKS and
+//! Bottlerocket ship it disabled (Azure/AgentBaker#8839, bottlerocket-kernel-kit#428). No
+//! fix undoes that, unless there is evidence that the host should run the daemon.
 
 use nvml_clique::Fabric;
 
@@ -17,19 +16,18 @@ const NOT_RUNNING: &str = "host-imex-not-running";
 const OFF: &str = "host-imex-off";
 const UNSEEN: &str = "host-imex-unseen";
 
-const WHY_IT_ENDS: &str =
-    "journalctl -u nvidia-imex and /var/log/nvidia-imex.log say why if it ends";
-/// What a host is like whose service does not start.
+const WHY_IT_ENDS: &str = "if it exits, see journalctl -u nvidia-imex and /var/log/nvidia-imex.log";
+/// The usual reason for a host with a service that does not start.
 const PREPARED: &str =
-    "so a host is prepared whose pods run it, those of a driver that manages daemons itself";
-const IF_PODS: &str = "nothing, where pods run it";
+    "this is right if a driver manages IMEX daemons itself and runs them in pods";
+const IF_PODS: &str = "none needed if pods run it";
 
-/// Whether the node needs a daemon, by its fabric.
+/// Whether the node's fabric needs a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     /// It is in a fabric of more than one node.
     Yes,
-    /// NVML was not asked, or knows no better.
+    /// NVML was not queried, or did not report it.
     Unknown,
     /// It has no driver, or is in no such fabric.
     No,
@@ -46,7 +44,7 @@ impl Need {
     }
 }
 
-/// A daemon in a container is as good as the service.
+/// A daemon in a container counts like the service.
 pub(super) fn check(facts: &ImexFacts, need: Need) -> Option<Finding> {
     if !facts.daemons.is_empty() {
         return None;
@@ -58,7 +56,7 @@ pub(super) fn check(facts: &ImexFacts, need: Need) -> Option<Finding> {
         (Some(unit), _) if unit.start == UnitStart::Enabled => Some(Finding::error(
             NOT_RUNNING,
             &unit.path,
-            "the service is enabled, and no process of it runs",
+            "the service is enabled, but not running",
             format!("systemctl restart nvidia-imex; {WHY_IT_ENDS}"),
         )),
         _ if need == Need::No => None,
@@ -68,7 +66,7 @@ pub(super) fn check(facts: &ImexFacts, need: Need) -> Option<Finding> {
     }
 }
 
-/// One that runs, and is taken for one that does not, would be restarted under its jobs.
+/// A running daemon must not be reported as stopped: a restart would end running jobs.
 fn unseen(facts: &ImexFacts) -> Option<Finding> {
     let start = facts.unit.as_ref().map(|unit| unit.start);
     let is_expected = start == Some(UnitStart::Enabled) || facts.expected_by.is_some();
@@ -76,14 +74,14 @@ fn unseen(facts: &ImexFacts) -> Option<Finding> {
         Finding::info(
             UNSEEN,
             PROGRAM,
-            "the host is to run it, and not all of the host's processes are shown here (/proc is \
-             mounted with hidepid, or it is that of a container): whether it runs is not known",
+            "the host should run it, but whether it is running is unknown: not all processes of the \
+             host are visible here (/proc is mounted with hidepid, or is a container's)",
             "systemctl is-active nvidia-imex; or run cdi-gen doctor as root on the host, in a pod with hostPID: true",
         )
     })
 }
 
-/// A unit that nothing starts is what a host for daemons in pods has.
+/// A host for daemons in pods has a unit that nothing starts.
 fn switched_off(facts: &ImexFacts, unit: &ImexUnit) -> Finding {
     let (state, start) = match unit.start {
         UnitStart::Masked => ("masked", "systemctl unmask nvidia-imex && "),
@@ -94,34 +92,32 @@ fn switched_off(facts: &ImexFacts, unit: &ImexUnit) -> Finding {
         Some(plugin) => Finding::error(
             NOT_RUNNING,
             &unit.path,
-            format!(
-                "the service is {state}, no process of it runs, and {plugin}: the host is to run it"
-            ),
+            format!("the service is {state} and not running, but {plugin}: the host must run it"),
             format!("{start}; {WHY_IT_ENDS}"),
         ),
         None => Finding::info(
             OFF,
             &unit.path,
-            format!("the service is {state}, and no process of it runs: {PREPARED}"),
-            format!("{IF_PODS}; where the host is to run it: {start}"),
+            format!("the service is {state} and not running; {PREPARED}"),
+            format!("{IF_PODS}; if the host should run it: {start}"),
         ),
     }
 }
 
-/// As Bottlerocket and driver containers have it.
+/// Bottlerocket and driver containers have the program without a service.
 fn without_service(facts: &ImexFacts, program: &str) -> Finding {
     match &facts.expected_by {
         Some(plugin) => Finding::error(
             NOT_RUNNING,
             program,
-            format!("nothing of the host starts it, and {plugin}: the host is to run it"),
-            "have a service of the host run it",
+            format!("no service of the host starts it, but {plugin}: the host must run it"),
+            "create a service on the host that runs it",
         ),
         None => Finding::info(
             OFF,
             program,
-            format!("it is installed without a service, and does not run: {PREPARED}"),
-            format!("{IF_PODS}; where the host is to run it, it needs a service"),
+            format!("it is installed without a service and not running; {PREPARED}"),
+            format!("{IF_PODS}; if the host should run it, create a service for it"),
         ),
     }
 }
@@ -130,21 +126,21 @@ fn absent(facts: &ImexFacts, need: Need) -> Finding {
     let (severity, evidence) = match (&facts.expected_by, need) {
         (Some(plugin), _) => (
             Severity::Error,
-            format!("no unit file, no program and no process, and {plugin}: the host is to run it"),
+            format!("there is no unit file, program or process, but {plugin}: the host must run it"),
         ),
         (None, Need::Yes) => (
             Severity::Warning,
-            "no unit file, no program and no process: memory is shared with no other node"
+            "there is no unit file, program or process: this node shares no memory with other nodes"
                 .to_owned(),
         ),
         (None, Need::Unknown | Need::No) => (
             Severity::Info,
-            "no unit file, no program and no process. A node outside of any NVLink fabric needs \
-             none; whether this is one is not known, since NVML was not asked or has no answer"
+            "there is no unit file, program or process. A node outside any NVLink fabric needs \
+             none; whether this is one is unknown, because NVML was not queried or did not report it"
                 .to_owned(),
         ),
     };
-    let fix = "on a node of an NVLink fabric: install the package nvidia-imex of the driver's version; enable its service only where the host is to run it, and not pods";
+    let fix = "on a node of an NVLink fabric: install the package nvidia-imex in the driver's version; enable its service only if the host should run it instead of pods";
     Finding::new(severity, "host-imex-absent", PROGRAM, evidence, fix)
 }
 
@@ -162,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_host_that_is_to_run_it_is_told_to() {
+    fn only_a_host_that_should_run_imex_gets_an_error() {
         let clique = Fabric::from_gpus(&[Gpu {
             id: GpuRef {
                 index: 0,

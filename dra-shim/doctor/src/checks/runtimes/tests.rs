@@ -1,5 +1,5 @@
-//! Runtimes as facts made by hand. What a host has to have for them is tested with `cdi-gen
-//! doctor`.
+//! Tests with hand-made facts about runtimes. Tests of `cdi-gen doctor` cover how hosts give
+//! these facts.
 
 use super::*;
 
@@ -46,7 +46,7 @@ fn found(settings: Settings, wants_cdi: bool) -> Vec<(&'static str, Severity)> {
 }
 
 #[test]
-fn a_runtime_without_cdi_is_an_error_where_something_gives_devices_by_it() {
+fn a_runtime_without_cdi_is_an_error_if_something_gives_devices_by_cdi() {
     for (support, id) in [
         (CdiSupport::Off, "runtime-cdi-off"),
         (CdiSupport::Absent, "runtime-without-cdi"),
@@ -68,13 +68,13 @@ fn run_is_the_same_directory_as_var_run() {
     assert_eq!(with(CdiSupport::On, ["/etc/cdi", "/run/cdi/"]), []);
     let elsewhere = with(CdiSupport::On, ["/etc/cdi", "/opt/cdi"]);
     assert_eq!(elsewhere, [("runtime-spec-dirs", Severity::Error)]);
-    // One that reads none leaves out none.
+    // A runtime without CDI has no finding about directories.
     let off = with(CdiSupport::Off, ["/etc/cdi", "/opt/cdi"]);
     assert_eq!(off, [("runtime-cdi-off", Severity::Error)]);
 }
 
 #[test]
-fn a_file_that_is_malformed_is_not_for_a_bug_report() {
+fn evidence_about_a_malformed_file_is_redacted() {
     let found = findings(Settings::Malformed("secret".to_owned()), false);
     assert_eq!(found[0].id, "runtime-config-unreadable");
     assert_eq!(found[0].evidence, "secret");

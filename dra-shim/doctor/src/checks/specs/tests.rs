@@ -1,4 +1,4 @@
-//! Specs as facts made by hand.
+//! Tests with hand-made facts about specs.
 
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ fn nodes_with_one_fix_are_one_finding_with_the_command_of_this_run() {
 }
 
 #[test]
-fn a_channel_is_below_the_drivers_count() {
+fn a_channel_must_be_below_the_drivers_count() {
     let channels = [3, 4, 5].map(|channel| node(NodeState::Agrees, Some(channel)));
     let found = findings(
         &facts(file("0.5.0", channels.to_vec())),
@@ -133,7 +133,7 @@ fn a_channel_is_below_the_drivers_count() {
 }
 
 #[test]
-fn an_invalid_file_may_be_quoted_only_to_people_on_the_host() {
+fn evidence_that_quotes_an_invalid_file_is_redacted() {
     let mut invalid = file("0.5.0", vec![]);
     invalid.spec = Err(ErrorFacts {
         code: "cdi-syntax",
@@ -146,7 +146,7 @@ fn an_invalid_file_may_be_quoted_only_to_people_on_the_host() {
 }
 
 #[test]
-fn what_an_update_took_away_is_one_finding_for_a_file() {
+fn paths_that_an_update_removed_are_one_finding_per_file() {
     let missing = |path: &str| MissingPath {
         path: path.to_owned(),
         is_hook: false,
@@ -163,18 +163,18 @@ fn what_an_update_took_away_is_one_finding_for_a_file() {
     assert_eq!(found[0].id, "cdi-spec-path-missing");
     let evidence = &found[0].evidence;
     assert!(
-        evidence.contains("libcuda.so.570.172.08 of the host does not exist"),
+        evidence.contains("libcuda.so.570.172.08, which does not exist on the host"),
         "{evidence}"
     );
     assert!(evidence.contains("(and 1 more like it)"), "{evidence}");
     assert!(
-        evidence.ends_with("driver 570.172.08, and 570.195.03 is loaded"),
+        evidence.ends_with("driver 570.172.08, but 570.195.03 is loaded"),
         "{evidence}"
     );
 }
 
 #[test]
-fn a_kind_that_ends_a_runtime_is_an_error_where_there_is_one() {
+fn a_kind_that_crashes_runtimes_is_an_error_if_a_runtime_loads_it() {
     let text = r#"{"cdiVersion": "0.5.0", "kind": "a.com/b",
         "devices": [{"name": "a", "containerEdits": {"env": ["A=1"]}}]}"#;
     let spec = Spec::parse(text.as_bytes()).unwrap();

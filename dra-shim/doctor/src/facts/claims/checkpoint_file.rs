@@ -1,5 +1,5 @@
-//! The plugin's checkpoint, which claims are prepared and which channels they hold, and the
-//! file beside it.
+//! The plugin's checkpoint, with the prepared claims and their channels, and the marker file
+//! beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,10 +12,10 @@ use super::kubelet_root::checkpoint_path;
 use crate::error_facts::refusal_hint;
 use crate::host::Host;
 
-/// More bytes than any node's checkpoint has: that of a thousand claims has 2.2 MB.
+/// The limit of a checkpoint in bytes. With a thousand claims it has 2.2 MB.
 pub const MAX_CHECKPOINT_LEN: u64 = 256 << 20;
 
-/// A checkpoint of this driver, or why it is damaged and what survives.
+/// A checkpoint of this driver, or its damage and what survives.
 pub type DecodedCheckpoint = Result<Checkpoint<DeviceGroup>, Damaged<DeviceGroup>>;
 
 /// The plugin's checkpoint file.
@@ -25,7 +25,7 @@ pub enum CheckpointFile {
     Read(CheckpointFacts),
     /// It does not exist.
     Absent,
-    /// It may contain anything.
+    /// It cannot be read; its content is unknown.
     Unreadable(Unusable),
 }
 
@@ -34,35 +34,34 @@ pub enum CheckpointFile {
 pub struct Unusable {
     /// The reason.
     pub reason: String,
-    /// What to do about it.
+    /// The fix.
     pub hint: String,
 }
 
 /// A checkpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckpointFacts {
-    /// Its records by claim UID; of a damaged one, those that survive.
+    /// Its records by claim UID; if it is damaged, those that survive.
     pub records: BTreeMap<String, RecordFacts>,
     /// The id of the boot in which it was written, if it has one.
     pub boot_id: Option<String>,
-    /// What is damaged; `None` if it is whole.
+    /// The damage; `None` if it is intact.
     pub damage: Option<Unusable>,
 }
 
 /// A claim's record in the checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordFacts {
-    /// The claim as `namespace/name`; `None` if the record has no names, as those of old
-    /// layouts.
+    /// The claim as `namespace/name`; `None` if the record has no names, as in old layouts.
     pub name: Option<String>,
-    /// The name of its state, as in the checkpoint: `PrepareCompleted`.
+    /// The name of its state in the checkpoint: `PrepareCompleted`.
     pub state: &'static str,
     /// Whether the claim is prepared.
     pub is_completed: bool,
-    /// Whether a device that it holds is a share of one.
+    /// Whether it holds a share of a device.
     pub has_share: bool,
-    /// The channels that it holds; none unless the claim is prepared. A number that is no
-    /// channel's is left out.
+    /// The channels that it holds; empty unless the claim is prepared. Invalid channel numbers
+    /// are omitted.
     pub channels: Vec<HeldChannel>,
 }
 
@@ -72,31 +71,31 @@ pub struct RecordFacts {
 pub struct HeldChannel {
     /// The channel that the claim opens.
     pub channel: u32,
-    /// The device that the claim was allocated: `channel-0` stands for the node.
+    /// The claim's allocated device: `channel-0` stands for the node.
     pub device: String,
     /// The UID of the claim's `ComputeDomain`.
     #[serde(rename = "computeDomain")]
     pub domain: String,
-    /// The UID of the one whose the channel is, the domain or the claim: nobody else may
-    /// open it.
+    /// The UID of the channel's owner, the domain or the claim. No other owner's claims may open
+    /// the channel.
     #[serde(skip)]
     pub owner: String,
 }
 
-/// Whether claims share the node's device: a file beside the checkpoint tells.
+/// Whether claims share the node's device, according to the marker file beside the checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SharedDevice {
-    /// There is none: one claim has the device at a time.
+    /// There is no file: only one claim gets the device at a time.
     No,
-    /// It is, or it was and somebody may still have it.
+    /// It is shared, or it was and claims may still hold it.
     Shared(SharedMarker),
-    /// The file cannot be used, by the plugin neither.
+    /// The file cannot be used, nor can the plugin use it.
     Unusable(Unusable),
-    /// This process may not see whether there is a file.
+    /// This process may not see whether the file exists.
     Unknown,
 }
 
-/// The records of a checkpoint by claim UID; of a damaged one, the survivors.
+/// The records of a checkpoint by claim UID; if it is damaged, the surviving ones.
 pub fn checkpoint_records(
     decoded: &DecodedCheckpoint,
 ) -> BTreeMap<&str, &ClaimRecord<DeviceGroup>> {
@@ -107,8 +106,8 @@ pub fn checkpoint_records(
     checkpoint.claims().collect()
 }
 
-/// Whether a file of this name beside the checkpoint is a damaged one that was
-/// set aside, so that claims may be missing in the checkpoint.
+/// Whether a file of this name beside the checkpoint is a damaged checkpoint that was set aside.
+/// Then claims may be missing in the checkpoint.
 pub(super) fn is_set_aside(name: &str) -> bool {
     name.strip_prefix(CHECKPOINT_FILE)
         .is_some_and(|rest| rest.starts_with(DAMAGED_MARK))
@@ -117,7 +116,7 @@ pub(super) fn is_set_aside(name: &str) -> bool {
 // === impl CheckpointFile ===
 
 impl CheckpointFile {
-    /// Reads that of the plugin below kubelet's root directory.
+    /// Reads the plugin's checkpoint below kubelet's root directory.
     pub fn read(host: &Host, kubelet_root: &str) -> Self {
         match host.read_up_to(&checkpoint_path(kubelet_root), MAX_CHECKPOINT_LEN) {
             Ok(Some(bytes)) => Self::Read(CheckpointFacts::new(&Checkpoint::decode(&bytes))),
@@ -186,15 +185,15 @@ impl RecordFacts {
         }
     }
 
-    /// The numbers of its channels, each once.
+    /// The numbers of its channels.
     pub fn numbers(&self) -> BTreeSet<u32> {
         self.channels.iter().map(|held| held.channel).collect()
     }
 
-    /// Whether a spec that opens these channels is right for it.
+    /// Whether a spec that opens these channels matches the record.
     ///
     /// NVIDIA's driver records channel 0 also for a spec with all channels (`allocationMode`
-    /// `All`), and for one with none (a node without a clique).
+    /// `All`), and for a spec with none (a node without a clique).
     pub fn agrees_with(&self, opened: &BTreeSet<u32>) -> bool {
         let recorded = self.numbers();
         if recorded.contains(&0) {
@@ -204,7 +203,7 @@ impl RecordFacts {
         }
     }
 
-    /// The UIDs of its domains: one, unless another driver wrote it.
+    /// The UIDs of its domains: one, unless another driver wrote the record.
     pub fn domains(&self) -> BTreeSet<&str> {
         let domains = self.channels.iter().map(|held| held.domain.as_str());
         domains.collect()

@@ -1,5 +1,5 @@
-//! kubelet's root directory, and others that it may have instead: in the wrong
-//! one there are no records, which does not mean that there are no claims.
+//! kubelet's root directory, and other possible ones. A wrong directory has no records, which
+//! does not mean that there are no claims.
 
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_node::SHARED_MARKER;
@@ -9,8 +9,8 @@ use crate::host::Host;
 use crate::kubelet_state::KUBELET_STATE_FILE;
 use crate::options::DEFAULT_KUBELET_ROOT;
 
-/// Root directories of kubelets: the default, which k3s and RKE2 keep, that of
-/// `MicroK8s`, that of k0s.
+/// The known root directories of kubelet: the default, also used by k3s and RKE2, then that of
+/// `MicroK8s` and that of k0s.
 const KNOWN_ROOTS: [&str; 3] = [
     DEFAULT_KUBELET_ROOT,
     "/var/snap/microk8s/common/var/lib/kubelet",
@@ -24,9 +24,9 @@ pub struct KubeletRootFacts {
     pub path: String,
     /// Whether it exists.
     pub exists: bool,
-    /// Whether the plugin's directory in it exists; `None` if that may not be examined.
+    /// Whether the plugin's directory in it exists; `None` if that cannot be examined.
     pub has_plugin: Option<bool>,
-    /// Another directory that looks like kubelet's root, if there is one.
+    /// Another directory that looks like kubelet's root, if any.
     pub other: Option<OtherRoot>,
 }
 
@@ -35,7 +35,7 @@ pub struct KubeletRootFacts {
 pub struct OtherRoot {
     /// Its path.
     pub path: String,
-    /// What shows it: the plugin's directory in it, or the root itself.
+    /// The path that shows it: the plugin's directory in it, or the root itself.
     pub evidence: String,
 }
 
@@ -61,7 +61,7 @@ impl KubeletRootFacts {
         checkpoint_path(&self.path)
     }
 
-    /// The plugin's file that tells that claims share the device.
+    /// The plugin's marker file for a shared device.
     pub(crate) fn shared_marker(&self) -> String {
         format!("{}/{SHARED_MARKER}", self.plugin_dir())
     }
@@ -93,8 +93,8 @@ fn kubelet_state(root: &str) -> String {
 // === impl OtherRoot ===
 
 impl OtherRoot {
-    /// One with the plugin's directory, else one that exists where `root` shows
-    /// no kubelet.
+    /// Finds a root with the plugin's directory, else an existing one if `root` has no trace of
+    /// kubelet.
     fn find(host: &Host, root: &str) -> Option<Self> {
         let others = || KNOWN_ROOTS.into_iter().filter(|other| *other != root);
         let with_plugin = others().find_map(|path| {

@@ -1,6 +1,5 @@
-//! Whether the kubelet plugin is on a node, and whether somebody listens on its sockets:
-//! `/proc/net/unix`, `proc_pid_net(5)`. A socket's file stays when the process that made it
-//! ends.
+//! Whether the kubelet plugin is on a node, and whether a process listens on its sockets
+//! (`/proc/net/unix`, `proc_pid_net(5)`). A socket's file remains when its process exits.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,22 +12,22 @@ use crate::processes::{all_are_seen, plugins, processes};
 /// The plugin's container in its pod, in both charts.
 const CONTAINER: &str = "compute-domains";
 
-/// The flag of a socket that is listened on: `__SO_ACCEPTCON`.
+/// The flag of a listening socket: `__SO_ACCEPTCON`.
 const LISTENS: u32 = 0x10000;
 
 /// The fields before a socket's path.
 const FIELDS_BEFORE_PATH: usize = 7;
 
-/// Whether a process or a pod is the plugin's. A pod that crashes again and again has no
-/// process, and kubelet keeps its directory.
+/// Whether the node has a process or a pod of the plugin. A pod in a crash loop has no process,
+/// but kubelet keeps its directory.
 pub(super) fn is_deployed(host: &Host, kubelet_root: &str) -> bool {
     let pods = format!("{kubelet_root}/pods");
     let is_its_pod = |uid: &String| host.exists(&format!("{pods}/{uid}/containers/{CONTAINER}"));
     host.list(&pods).iter().any(is_its_pod) || plugins(host).next().is_some()
 }
 
-/// The sockets of `dir` that `is_ours`, if nobody listens on any of them. `None` if
-/// there are none, somebody does, or it is not known.
+/// The sockets of `dir` that `is_ours`, if no process listens on any of them. `None` if there
+/// are none, if a process listens, or if that is unknown.
 pub(super) fn deserted(
     host: &Host,
     dir: &str,
@@ -46,18 +45,17 @@ pub(super) fn deserted(
     all_deserted.then(|| paths.collect())
 }
 
-/// The names under which a socket of this name may have been bound: the kernel keeps
-/// that name. Go's library binds it as it is; this driver's binds a dot-name without
-/// what follows `@`, and renames it.
+/// The names under which a socket of this name may have been bound; the kernel keeps the bound
+/// name. Go's library binds the name itself. This driver's library binds a name with a leading
+/// dot and without the part from `@` on, and renames it.
 fn bound_names(name: &str) -> impl Iterator<Item = String> {
     let stem = name.split('@').next().unwrap_or(name);
     [name.to_owned(), format!(".{stem}")].into_iter()
 }
 
-/// The names of all sockets that are listened on, in every network namespace. The
-/// path is that of who listens, whose mounts may be others: only its last name is
-/// compared. `None` if a namespace may not be examined, or not all processes of the
-/// host are seen.
+/// The names of all listening sockets, in every network namespace. A socket's path is relative
+/// to the mounts of the listening process, so only its last name is compared. `None` if a
+/// namespace cannot be examined, or not all processes of the host are visible.
 fn listening(host: &Host) -> Option<BTreeSet<String>> {
     if !all_are_seen(host) {
         return None;
@@ -82,14 +80,14 @@ fn listening(host: &Host) -> Option<BTreeSet<String>> {
     (!tables.is_empty()).then(|| names.collect())
 }
 
-/// Of a process that ended meanwhile, `/proc` says one of these.
+/// Whether `/proc` gave the error because the process has exited meanwhile.
 fn has_ended(error: &io::Error) -> bool {
     const NO_SUCH_PROCESS: i32 = 3;
     const INVALID: i32 = 22;
     is_absent(error) || matches!(error.raw_os_error(), Some(NO_SUCH_PROCESS | INVALID))
 }
 
-/// `Num: RefCount Protocol Flags Type St Inode Path`.
+/// The name of a listening socket, from `Num: RefCount Protocol Flags Type St Inode Path`.
 fn listening_name(line: &str) -> Option<&str> {
     let mut fields = line.split_whitespace();
     let flags = u32::from_str_radix(fields.clone().nth(3)?, 16).ok()?;
@@ -105,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_socket_that_is_listened_on_has_a_name() {
+    fn only_listening_sockets_have_a_name() {
         let of = |flags: &str| {
             let line = format!("0000: 00000002 00000000 {flags} 0001 01 21000 /run/a.sock");
             listening_name(&line).map(str::to_owned)
@@ -120,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_shows_a_socket_for_as_long_as_it_is_listened_on() {
+    fn the_kernel_shows_a_socket_while_a_process_listens_on_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("driver.sock");
         let own = |text: &str| {

@@ -1,6 +1,5 @@
-//! The addresses that a daemon has for its own, by which it finds itself in the list of
-//! nodes: `proc_pid_net(5)`; and the names that its host resolves without asking anybody:
-//! `hosts(5)`, `hostname(5)`.
+//! The addresses by which a daemon finds itself in the node list (`proc_pid_net(5)`), and the
+//! names that its host resolves locally (`hosts(5)`, `hostname(5)`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,19 +7,19 @@ use std::net::{IpAddr, Ipv6Addr};
 use crate::host::Host;
 use crate::processes::all_are_seen;
 
-/// Where a host has its own name.
+/// The files with a host's own name.
 const OWN: [&str; 2] = ["/etc/hostname", "/proc/sys/kernel/hostname"];
 
-/// Names, in small letters.
+/// The names that a host resolves locally, in lower case.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     addresses: BTreeMap<String, BTreeSet<IpAddr>>,
-    /// The host's own, without its domain: its resolver may know that by itself.
+    /// The host's own name without its domain: a resolver may know it without a file.
     own: BTreeSet<String>,
 }
 
-/// Those of the host, as its first process has them; empty where they are not known: the
-/// first that a container shows may be its own.
+/// The addresses of the host, from its first process. Empty if unknown: in a container, the
+/// first process may be the container's.
 pub(super) fn of_host(host: &Host) -> BTreeSet<IpAddr> {
     if !all_are_seen(host) {
         return BTreeSet::new();
@@ -32,7 +31,7 @@ pub(super) fn of_host(host: &Host) -> BTreeSet<IpAddr> {
     own
 }
 
-/// Those of a process's network namespace; empty where they are not known.
+/// The addresses of a process's network namespace; empty if unknown.
 pub(super) fn of_process(host: &Host, pid: u32) -> BTreeSet<IpAddr> {
     in_directory(host, &format!("/proc/{pid}/net"))
 }
@@ -44,8 +43,8 @@ fn in_directory(host: &Host, dir: &str) -> BTreeSet<IpAddr> {
     local(&v4).chain(assigned(&v6)).collect()
 }
 
-/// Leaves of the kernel's routing trie: `|-- 10.0.0.1`, and in the lines below
-/// what it is routed to. Its own addresses are `/32 host LOCAL`.
+/// The local addresses in the kernel's routing trie. A leaf `|-- 10.0.0.1` is followed by its
+/// routes; a local address has the route `/32 host LOCAL`.
 fn local(fib_trie: &str) -> impl Iterator<Item = IpAddr> {
     let mut leaf = None;
     fib_trie.lines().filter_map(move |line| {
@@ -57,7 +56,7 @@ fn local(fib_trie: &str) -> impl Iterator<Item = IpAddr> {
     })
 }
 
-/// `fe800000000000000000000000000001 02 40 20 80 eth0`.
+/// The addresses in lines `fe800000000000000000000000000001 02 40 20 80 eth0`.
 fn assigned(if_inet6: &str) -> impl Iterator<Item = IpAddr> {
     let addresses = if_inet6
         .lines()
@@ -80,9 +79,9 @@ impl Names {
         }
     }
 
-    /// Whether a name is or may be that of a host with these addresses. Others than the
-    /// resolver know a name that the file has not, and a loopback address stands for the
-    /// host itself.
+    /// Whether a name is or may be that of a host with these addresses. A name server may
+    /// resolve a name that is not in the file, and a loopback address stands for the host
+    /// itself.
     pub(super) fn may_be(&self, name: &str, host: &BTreeSet<IpAddr>) -> bool {
         let may_be = |it: &IpAddr| it.is_loopback() || host.contains(it);
         let found = self.addresses.get(&name.to_lowercase());
@@ -119,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_local_is_an_address_of_the_host() {
+    fn only_local_addresses_belong_to_the_host() {
         let trie = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n     \
             +-- 10.1.0.0/24 2 0 1\n        |-- 10.1.0.0\n           /24 link UNICAST\n        \
             |-- 10.1.0.7\n           /32 host LOCAL\n     |-- 10.1.0.255\n        /32 link BROADCAST\n";
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_anothers_only_if_the_file_has_it_with_other_addresses() {
+    fn a_name_is_another_hosts_only_if_the_file_has_it_with_other_addresses() {
         let hosts = "127.0.0.1 localhost\n127.0.1.1 tray03 # as Debian has it\n\
                      10.0.0.1 Tray01.rack tray01\n10.0.0.2 tray02\nnonsense tray05\n";
         let names = Names {

@@ -1,4 +1,4 @@
-//! Which configuration an nvidia-imex has, and the nodes that it names.
+//! The configuration of an nvidia-imex, and the nodes that it lists.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,39 +15,39 @@ use crate::processes::config_option;
 const DEFAULT_CONFIG: &str = "/etc/nvidia-imex/config.cfg";
 const DEFAULT_NODES: &str = "/etc/nvidia-imex/nodes_config.cfg";
 
-/// The setting that names the list of nodes.
+/// The setting that names the node list.
 const NODES_KEY: &str = "IMEX_NODE_CONFIG_FILE";
 
 /// The configuration of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImexConfig {
-    /// It cannot be known which file it is.
+    /// The file is unknown.
     Unknown {
-        /// What does not say it: a command line in `/proc`, or a unit file.
+        /// The command line in `/proc`, or the unit file, that does not show it.
         subject: String,
-        /// Why it is not known.
+        /// Why it is unknown.
         reason: String,
         /// Whether the reason quotes a file.
         quotes: bool,
     },
-    /// It is this file.
+    /// The file is known.
     Known {
         /// The file.
         source: ConfigSource,
-        /// The list of nodes that it names.
+        /// The node list that it names.
         nodes: NodeList,
     },
 }
 
-/// A configuration file, and how it is known that this is the one.
+/// A configuration file, and where its path comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigSource {
     /// Its path, as the daemon sees it.
     pub path: String,
     /// The process or unit that names it; `None` if it is the daemon's default.
     pub named_by: Option<String>,
-    /// The process that sees it at this path, where the host may have another
-    /// file there; `None` for a file of the host.
+    /// The process that sees it at this path, if the host may have another file there;
+    /// `None` for a file of the host.
     pub seen_by: Option<u32>,
 }
 
@@ -56,15 +56,14 @@ pub struct ConfigSource {
 pub enum NodeList {
     /// It has at least one node.
     Present,
-    /// The file of this path has nodes, and none of them is an address of the
-    /// daemon's host. Never where it has a name that the host's `/etc/hosts` has not.
+    /// The file at this path has nodes, but none of them is an address of the daemon's host.
+    /// Not used if it has a name that is missing in the host's `/etc/hosts`.
     WithoutHost(String),
-    /// The file of this path has none.
+    /// The file at this path has no nodes.
     Empty(String),
-    /// There is no file of this path.
+    /// There is no file at this path.
     Absent(String),
-    /// A file that names the nodes cannot be read: the configuration or the
-    /// list.
+    /// The configuration or the list cannot be read.
     Unreadable {
         /// The file.
         path: String,
@@ -76,8 +75,8 @@ pub enum NodeList {
 // === impl ImexConfig ===
 
 impl ImexConfig {
-    /// The configuration of a daemon that runs. `host` has its files, where it
-    /// is known to see the host's.
+    /// The configuration of a running daemon. Its files are those of `host` if it sees the
+    /// host's files.
     pub(super) fn read_for_daemon(host: &Host, daemon: &RunningDaemon) -> Self {
         let pid = daemon.facts.pid;
         let arguments = match &daemon.arguments {
@@ -85,7 +84,7 @@ impl ImexConfig {
             Err(error) => {
                 return Self::Unknown {
                     subject: format!("/proc/{pid}/cmdline"),
-                    reason: format!("what process {pid} was started with cannot be read: {error}"),
+                    reason: format!("the command line of process {pid} cannot be read: {error}"),
                     quotes: false,
                 };
             }
@@ -100,7 +99,7 @@ impl ImexConfig {
         Self::read(source, daemon.files.as_ref().or(host), &own)
     }
 
-    /// The configuration that a unit's daemon would have if it were started now.
+    /// The configuration that a unit's daemon would have if it started now.
     pub(super) fn read_for_unit(host: &Host, unit: &str) -> Self {
         let command = unit::exec_start(host, unit);
         let arguments = command.split_whitespace();
@@ -111,7 +110,7 @@ impl ImexConfig {
         if program.is_some_and(|name| name != PROGRAM) {
             return Self::Unknown {
                 subject: unit.to_owned(),
-                reason: format!("its ExecStart is another program than {PROGRAM}: {command}"),
+                reason: format!("its ExecStart does not run {PROGRAM}: {command}"),
                 quotes: true,
             };
         }
@@ -120,12 +119,11 @@ impl ImexConfig {
         Self::read(source, Some(host), &own)
     }
 
-    /// Reads it in the files that the daemon sees; `None` if they may not be
-    /// examined.
+    /// Reads it from the files that the daemon sees, `None` if they cannot be examined.
     fn read(source: ConfigSource, files: Option<&Host>, own: &BTreeSet<IpAddr>) -> Self {
         let nodes = match files {
             Some(files) => NodeList::read(files, &source, own),
-            None => NodeList::unreadable(&source.path, "it is a container's"),
+            None => NodeList::unreadable(&source.path, "it is in a container"),
         };
         Self::Known { source, nodes }
     }
@@ -147,12 +145,12 @@ impl ConfigSource {
 // === impl NodeList ===
 
 impl NodeList {
-    /// `own`: the addresses of the daemon's host, none where they are not known.
+    /// `own`: the addresses of the daemon's host, empty if unknown.
     fn read(files: &Host, source: &ConfigSource, own: &BTreeSet<IpAddr>) -> Self {
         let config = match text(files, &source.path) {
             Ok(Some(text)) => text,
             Ok(None) if source.named_by.is_none() => String::new(),
-            Ok(None) => return Self::unreadable(&source.path, "there is no such file"),
+            Ok(None) => return Self::unreadable(&source.path, "the file does not exist"),
             Err(error) => return Self::unreadable(&source.path, &error.to_string()),
         };
         let path = nodes_file(&config).unwrap_or(DEFAULT_NODES);
@@ -160,7 +158,7 @@ impl NodeList {
             Err(error) => Self::unreadable(path, &error.to_string()),
             Ok(Some(text)) => {
                 let nodes: Vec<&str> = text.lines().map(str::trim).filter(is_node).collect();
-                // What a container has there may change at any time.
+                // A container's hosts file may change at any time.
                 let names = Some(files).filter(|_| source.seen_by.is_none());
                 let names = names.map(Names::read).unwrap_or_default();
                 match nodes.as_slice() {
@@ -181,28 +179,28 @@ impl NodeList {
     }
 }
 
-/// A file by the name that the daemon has for it; `None` if there is none.
+/// The text of a file at the daemon's path for it; `None` if it does not exist.
 fn text(files: &Host, path: &str) -> io::Result<Option<String>> {
     if !path.starts_with('/') || path.contains(['$', '%']) {
-        let reason = "only who starts the daemon knows which file that is";
+        let reason = "the path depends on how the daemon is started";
         return Err(io::Error::other(reason));
     }
     files.read_text(path)
 }
 
-/// The path that the configuration sets, if it sets one.
+/// The node list's path in the configuration, if set.
 fn nodes_file(config: &str) -> Option<&str> {
     let mut pairs = config.lines().filter_map(|line| line.split_once('='));
     let (_, path) = pairs.find(|(key, _)| key.trim() == NODES_KEY)?;
     Some(path.trim()).filter(|path| !path.is_empty())
 }
 
-/// An address or a host name.
+/// Whether a line is a node: an address or a host name.
 fn is_node(line: &&str) -> bool {
     !line.is_empty() && !line.starts_with('#')
 }
 
-/// Whether one of the nodes is or may be the host itself.
+/// Whether one of the nodes is, or may be, the host itself.
 fn may_have(nodes: &[&str], own: &BTreeSet<IpAddr>, names: &Names) -> bool {
     let may_be = |node: &&str| match node.parse() {
         Ok(address) => own.contains(&address),
@@ -216,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_lacks_the_host_only_if_every_node_is_an_address_of_another() {
+    fn a_list_lacks_the_host_only_if_every_node_is_another_hosts_address() {
         let own = BTreeSet::from(["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()]);
         let may_have = |nodes: &[&str], own| may_have(nodes, own, &Names::default());
         assert!(may_have(&["10.0.0.2", "10.0.0.1"], &own));

@@ -1,4 +1,4 @@
-//! The nvidia-imex processes of a host, and whose they are.
+//! The nvidia-imex processes of a host and its containers.
 
 use std::io;
 
@@ -7,37 +7,35 @@ use crate::processes::{ProcessRoot, arguments, pid_namespace, process_root, proc
 
 pub(crate) const PROGRAM: &str = "nvidia-imex";
 
-/// What is in the cgroup's path of a container's process.
+/// Words in the cgroup path of a container's process.
 const CONTAINERS: [&str; 5] = ["kubepods", "docker", "containerd", "crio", "libpod"];
 
-/// An `nvidia-imex` that runs.
+/// A running `nvidia-imex`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImexDaemon {
     /// Its process.
     pub pid: u32,
-    /// `/system.slice/nvidia-imex.service`; `None` if it cannot be read.
+    /// Its cgroup, `/system.slice/nvidia-imex.service`; `None` if it cannot be read.
     pub cgroup: Option<String>,
-    /// Whether it has a session with the driver: one that was started without a
-    /// GPU does not use the driver.
+    /// Whether it has a session with the driver: not if it was started without a GPU.
     pub uses_driver: bool,
 }
 
-/// A daemon, and what its configuration is read through.
+/// A running daemon, with the facts for reading its configuration.
 #[derive(Debug)]
 pub(super) struct RunningDaemon {
     pub(super) facts: ImexDaemon,
     /// `pid:[4026531836]`; `None` if it cannot be read.
     pid_namespace: Option<String>,
-    /// The files as it sees them; `None` if they may not be examined.
+    /// The files as the daemon sees them; `None` if they cannot be examined.
     pub(super) files: Option<Host>,
-    /// Whether these are the host's, as far as that is known.
+    /// Whether these are the host's files, as far as known.
     pub(super) sees_host: bool,
-    /// What it was started with, its own name first; none if it has gone.
+    /// Its command line, its own name first; empty if it has exited.
     pub(super) arguments: io::Result<Vec<String>>,
 }
 
-/// One of each that has a session of its own with the driver: a process and
-/// its child have one.
+/// One process for each session with the driver: a process and its child share a session.
 pub(super) fn find(host: &Host) -> Vec<RunningDaemon> {
     let mut found: Vec<RunningDaemon> = Vec::new();
     for process in processes(host) {
@@ -56,7 +54,7 @@ pub(super) fn find(host: &Host) -> Vec<RunningDaemon> {
 // === impl ImexDaemon ===
 
 impl ImexDaemon {
-    /// Whether it runs in a container, as far as its cgroup is known.
+    /// Whether it runs in a container, according to its cgroup if that is known.
     pub fn is_in_container(&self) -> bool {
         self.cgroup.as_deref().is_some_and(is_container)
     }
@@ -65,7 +63,7 @@ impl ImexDaemon {
 // === impl RunningDaemon ===
 
 impl RunningDaemon {
-    /// `None` if it has ended, and is only kept for its parent.
+    /// Reads a process; `None` for a zombie.
     fn read(host: &Host, pid: u32) -> Option<Self> {
         let arguments = arguments(host, pid);
         if matches!(&arguments, Ok(Some(arguments)) if arguments.is_empty()) {
@@ -96,7 +94,7 @@ impl RunningDaemon {
         })
     }
 
-    /// Whether both are of one service or container.
+    /// Whether both belong to one service or container.
     fn is_beside(&self, other: &Self) -> bool {
         let differ = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
         !differ(&self.facts.cgroup, &other.facts.cgroup)
@@ -104,19 +102,19 @@ impl RunningDaemon {
     }
 }
 
-/// Without a GPU it does not open the driver.
+/// Whether the daemon opens the driver: not if it was started without a GPU.
 fn uses_driver(arguments: &[String]) -> bool {
     !arguments.iter().any(|it| it == "--nogpu" || it == "-nogpu")
 }
 
-/// The longest of `4:memory:/a` and `0::/a/b`, as a process has them in the
-/// hierarchies of both cgroup versions.
+/// The longest path in lines such as `4:memory:/a` and `0::/a/b`, one for each hierarchy of both
+/// cgroup versions.
 fn cgroup_path(text: &str) -> Option<String> {
     let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     paths.max_by_key(|path| path.len()).map(str::to_owned)
 }
 
-/// By name: which runtime it is does not matter here.
+/// Whether a cgroup's path is that of a container, of any runtime.
 fn is_container(cgroup: &str) -> bool {
     CONTAINERS.iter().any(|it| cgroup.contains(it))
 }

@@ -1,27 +1,26 @@
-//! Whether the node's kubelet plugin leaves IMEX to the host, or to this driver's IMEX daemon: it has no file that
-//! says so, but its process was told.
+//! Whether the node's kubelet plugin leaves IMEX to the host or to this driver's IMEX daemon. No
+//! file shows that, but the options and environment of the plugin's process do.
 
 use crate::host::Host;
 use crate::processes::{PLUGIN, option, plugins};
 
-/// A setting, its option and its variable, and the value that leaves IMEX to the
-/// host. The mode decides where it is set. NVIDIA's gate `HostManagedIMEXDaemon` says
-/// nothing: it only permits the mode.
+/// The settings that leave IMEX to the host, each with its option, its variable and its value.
+/// If the mode is set, it decides. NVIDIA's gate `HostManagedIMEXDaemon` only permits the mode.
 const MODE: [&str; 2] = ["--imex-mode", "IMEX_MODE"];
 const GATES: [&str; 2] = ["--feature-gates", "FEATURE_GATES"];
 const HOST_MANAGED: &str = "hostManaged";
 const GATE: &str = "HostManagedIMEX=true";
 
-/// Set in the plugin's pod where this driver runs IMEX daemons, and nowhere else.
+/// Set in the plugin's pod only if this driver runs IMEX daemons.
 const DAEMON_DIR: [&str; 2] = ["--imexd-dir", "IMEXD_DIR"];
 
-/// The process and the setting that it was started with; `None` also where it may
-/// not be examined.
+/// The plugin's process and the setting that leaves IMEX to the host; `None` also if the process
+/// cannot be examined.
 pub(super) fn find(host: &Host) -> Option<String> {
     find_plugin(host, host_managed)
 }
 
-/// As [`find`], of a plugin that leaves IMEX to this driver's daemon.
+/// As [`find`], but for a plugin that leaves IMEX to this driver's daemon.
 pub(super) fn find_driver_managed(host: &Host) -> Option<String> {
     find_plugin(host, driver_managed)
 }
@@ -33,27 +32,27 @@ fn find_plugin(
     plugins(host).find_map(|(pid, arguments)| {
         let environment = host.text_if_readable(&format!("/proc/{pid}/environ"));
         let setting = setting(&arguments, &environment.unwrap_or_default())?;
-        Some(format!("{PLUGIN} (process {pid}) has {setting}"))
+        Some(format!("{PLUGIN} (process {pid}) runs with {setting}"))
     })
 }
 
-/// What says that this driver runs IMEX.
+/// The setting by which this driver runs IMEX.
 fn driver_managed(arguments: &[String], environment: &str) -> Option<&'static str> {
     let has_daemon = value(arguments, environment, DAEMON_DIR).is_some();
     (has_daemon && host_managed(arguments, environment).is_none()).then_some("IMEXD_DIR")
 }
 
-/// What says that the host runs IMEX.
+/// The setting by which the host runs IMEX.
 fn host_managed(arguments: &[String], environment: &str) -> Option<&'static str> {
     let value = |names: [&str; 2]| value(arguments, environment, names);
     if let Some(mode) = value(MODE) {
-        return (mode == HOST_MANAGED).then_some("the IMEX mode hostManaged");
+        return (mode == HOST_MANAGED).then_some("IMEX mode hostManaged");
     }
     let mut gates = value(GATES)?.split(',').map(str::trim);
     gates.any(|gate| gate == GATE).then_some(GATE)
 }
 
-/// The option's value, else the variable's; an empty one is not set.
+/// The option's value, else the variable's. An empty value counts as not set.
 fn value<'a>(
     arguments: &'a [String],
     environment: &'a str,
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mode_decides_before_the_gate_and_an_option_before_a_variable() {
+    fn the_mode_precedes_the_gate_and_an_option_precedes_a_variable() {
         for (line, environment, is_hosts) in [
             ("p", "", false),
             ("p --imex-mode=hostManaged", "", true),

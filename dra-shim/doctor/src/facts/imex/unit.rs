@@ -1,4 +1,4 @@
-//! The service of a host's systemd that starts nvidia-imex: systemd.unit(5).
+//! The systemd service that starts nvidia-imex: systemd.unit(5).
 
 use std::fs;
 use std::path::Path;
@@ -8,15 +8,15 @@ use crate::systemd::{is_wanted, unit_paths};
 
 pub(super) const UNIT: &str = "nvidia-imex.service";
 
-/// Prefixes of the program in `ExecStart`, which change how it is run.
+/// Prefixes of the program in `ExecStart`, which change how systemd runs it.
 const PREFIXES: [char; 5] = ['@', '-', ':', '+', '!'];
 
 /// The systemd unit of a host's nvidia-imex.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImexUnit {
-    /// Its file, or the one that masks it.
+    /// Its file, or the file that masks it.
     pub path: String,
-    /// Whether it is started.
+    /// Whether systemd starts it.
     pub start: UnitStart,
 }
 
@@ -25,7 +25,7 @@ pub struct ImexUnit {
 pub enum UnitStart {
     /// With the host: another unit wants it.
     Enabled,
-    /// Only when somebody starts it.
+    /// Only on demand.
     Disabled,
     /// Never: its file is empty, or a link to `/dev/null`.
     Masked,
@@ -52,7 +52,7 @@ impl ImexUnit {
     }
 }
 
-/// The link may lead nowhere: a copy of a root need not have `/dev`.
+/// Whether the unit is masked. The link may dangle: a copy of a root need not have `/dev`.
 fn is_masked(host: &Host, path: &str) -> bool {
     let at = host.resolve(path);
     let is_null = fs::read_link(&at).is_ok_and(|target| target == Path::new("/dev/null"));
@@ -63,8 +63,8 @@ fn is_masked(host: &Host, path: &str) -> bool {
     is_null || is_empty()
 }
 
-/// The command that starts the daemon: that of the unit, or of what changes it
-/// last. Empty if none is there.
+/// The command that starts the daemon: that of the unit's last drop-in with a command, else the
+/// unit's. Empty if there is none.
 pub(super) fn exec_start(host: &Host, unit: &str) -> String {
     let changes = host.drop_ins(unit_paths(&format!("{UNIT}.d")));
     let paths = [unit.to_owned()].into_iter().chain(changes);
@@ -72,8 +72,8 @@ pub(super) fn exec_start(host: &Host, unit: &str) -> String {
     commands.next_back().unwrap_or_default()
 }
 
-/// A unit that sets `ExecStart` again replaces the command. Lines that end in a
-/// backslash go on in the next.
+/// The last `ExecStart` of a file, which replaces earlier ones. A backslash at the end of a line
+/// continues the line.
 fn last_command(text: &str) -> Option<String> {
     let text = text.replace("\\\n", " ");
     let mut pairs = text.lines().rev().filter_map(|line| line.split_once('='));

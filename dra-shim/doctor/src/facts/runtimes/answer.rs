@@ -1,4 +1,4 @@
-//! What the runtime that serves kubelet says of itself.
+//! The name, version and settings that kubelet's runtime reports.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::packages;
 const NOTHING: &str = "its answer has no configuration";
 const NOT_JSON: &str = "the configuration in its answer is not JSON";
 
-/// The runtime at a socket.
+/// The answer of the runtime at a socket.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) kind: RuntimeKind,
@@ -23,11 +23,11 @@ pub(super) struct Answer {
     pub(super) settings: CdiSettings,
 }
 
-/// Asks who it is, and then in its own way how it is configured.
+/// Queries name and version, and then the configuration, which depends on the runtime.
 pub(super) fn ask(host: &Host, socket: &Path) -> Result<Answer, CriError> {
     let cri::Version { name, version } = cri::version(socket)?;
     let unknown = |error: CriError| {
-        let why = format!("it does not show its configuration: {error}");
+        let why = format!("querying its configuration failed: {error}");
         only(CdiSupport::Unknown(why))
     };
     let version = packages::release(&version);
@@ -42,10 +42,10 @@ pub(super) fn ask(host: &Host, socket: &Path) -> Result<Answer, CriError> {
             let settings = config.map(|it| of_crio(host, &it));
             (RuntimeKind::CriO, version, settings)
         }
-        // cri-dockerd gives name and version of what it stands for.
+        // cri-dockerd answers with Docker's name and version.
         "docker" => (RuntimeKind::CriDockerd, None, Ok(only(CdiSupport::Absent))),
         _ => {
-            let why = format!("it answers that it is {name:?}, a runtime that is not known here");
+            let why = format!("it reports the name {name:?}, which is not a known runtime");
             let settings = only(CdiSupport::Unknown(why));
             (RuntimeKind::Other, version, Ok(settings))
         }
@@ -57,7 +57,7 @@ pub(super) fn ask(host: &Host, socket: &Path) -> Result<Answer, CriError> {
     })
 }
 
-/// Nothing but whether there is CDI is known.
+/// Settings of which only the support of CDI is known.
 pub(super) fn only(support: CdiSupport) -> CdiSettings {
     CdiSettings {
         support,
@@ -66,8 +66,8 @@ pub(super) fn only(support: CdiSupport) -> CdiSettings {
     }
 }
 
-/// `config`, as containerd counts it from all its files: 1.6 has neither of the members,
-/// and a release in which CDI is always on has no use for the first.
+/// Reads `config`, which containerd merges from all its files. 1.6 has neither of the members; a
+/// release with CDI always on does not have the first.
 fn of_containerd(host: &Host, info: &BTreeMap<String, String>) -> CdiSettings {
     let config = match info
         .get("config")
@@ -125,7 +125,8 @@ fn of_crio(host: &Host, config: &str) -> CdiSettings {
     }
 }
 
-/// `None` of a name, which the runtime looks up, and of a program that cannot be examined.
+/// `None` for a name, which the runtime looks up itself, and for a program that cannot be
+/// examined.
 fn look_up(host: &Host, name: &str, program: &str) -> Option<DefaultHandler> {
     let exists = host.try_exists(program).ok()?;
     program.starts_with('/').then(|| DefaultHandler {
@@ -143,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// What releases have answered, the members that are read here and what is beside them.
+    /// Recorded answers of releases: the members that are read here, and some others.
     const RECORDED: [(&str, &str); 3] = [
         ("1.6.20", include_str!("answers/containerd-1.6.20.json")),
         ("1.7.28", include_str!("answers/containerd-1.7.28.json")),
@@ -151,7 +152,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_each_release_of_containerd_has_answered_is_understood() {
+    fn recorded_answers_of_containerd_releases_are_parsed() {
         let root = tempfile::tempdir().unwrap();
         let host = Host::open(root.path()).unwrap();
         let expected = [CdiSupport::Absent, CdiSupport::Off, CdiSupport::On];
@@ -185,7 +186,7 @@ mod tests {
         assert!(unknown(of_crio(&host, "[crio]\n")));
     }
 
-    /// Ends with the test, however that ends.
+    /// A containerd that ends with the test, also if the test fails.
     struct Containerd(Child);
 
     impl Drop for Containerd {
@@ -195,7 +196,7 @@ mod tests {
         }
     }
 
-    /// What the program answers with these lines at the top, and these tables.
+    /// The answer of containerd with these lines at the top of its configuration, and these tables.
     fn asked(dir: &Path, top: &str, tables: &str) -> Result<Answer, CriError> {
         let at = dir.display();
         let config = format!(
@@ -214,7 +215,7 @@ mod tests {
         let host = Host::open(Path::new("/")).unwrap();
         let began = Instant::now();
         loop {
-            // It listens before its CRI plugin does.
+            // containerd listens before its CRI plugin serves.
             match ask(&host, &dir.join("containerd.sock")) {
                 Err(CriError::Absent | CriError::Failed(_))
                     if began.elapsed() < Duration::from_secs(60) =>
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     #[ignore = "runs $CONTAINERD, as root"]
-    fn containerd_itself_answers_what_it_is_configured_for() {
+    fn containerd_itself_answers_with_its_configuration() {
         let dir = tempfile::tempdir().unwrap();
         let table = "[plugins.'io.containerd.cri.v1.runtime']";
         let off = asked(dir.path(), "", &format!("{table}\nenable_cdi = false")).unwrap();

@@ -1,4 +1,4 @@
-//! What may serve kubelet on a host, and what people start containers with.
+//! The runtimes that may serve kubelet on a host, and those that people use directly.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(super) const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
 const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 const CRIO_CONFIGS: [&str; 2] = [CRIO_CONFIG, CRIO_DROP_INS];
 const CRIO_SOCKET: &str = "/run/crio/crio.sock";
-/// With one of them its usual files do not decide.
+/// With one of these options, CRI-O's default files do not decide.
 const CRIO_OPTIONS: [(&str, &str); 3] = [
     ("--cdi-spec-dirs", ""),
     ("--config", "-c"),
@@ -32,18 +32,18 @@ pub(super) struct Candidate {
     pub(super) runtime: Runtime,
     pub(super) socket: String,
     pub(super) runs: bool,
-    /// The option of its command line that takes the place of the files that are read here.
+    /// The option in its command line that replaces the files that are read here.
     pub(super) option: Option<&'static str>,
 }
 
-/// A program that runs on this host.
+/// A running program of this host.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// Its own name first; none of one that has ended.
+    /// Its own name first; empty if it has exited.
     arguments: Vec<String>,
 }
 
-/// Each containerd with a configuration of its own, CRI-O, cri-dockerd.
+/// Finds each containerd with a configuration of its own, CRI-O and cri-dockerd.
 pub(super) fn find(host: &Host) -> Vec<Candidate> {
     let mut found = containerd(host);
     found.extend(crio(host));
@@ -51,7 +51,7 @@ pub(super) fn find(host: &Host) -> Vec<Candidate> {
     found
 }
 
-/// Docker and podman.
+/// Finds Docker and podman.
 pub(super) fn of_people(host: &Host) -> impl Iterator<Item = Runtime> {
     let docker = ("dockerd", RuntimeKind::Docker, ["docker-ce", "docker.io"]);
     let podman = ("podman", RuntimeKind::Podman, ["podman"; 2]);
@@ -64,7 +64,7 @@ pub(super) fn of_people(host: &Host) -> impl Iterator<Item = Runtime> {
     })
 }
 
-/// Those that run, and those with a file that nothing that runs was started with.
+/// Finds running containerds, and configurations that no running containerd uses.
 fn containerd(host: &Host) -> Vec<Candidate> {
     let new = |config: &str, running: Option<&Running>| {
         let is_own = config == CONTAINERD_CONFIG;
@@ -93,7 +93,7 @@ fn containerd(host: &Host) -> Vec<Candidate> {
     let own = is_installed.then_some(CONTAINERD_CONFIG);
     let of_distributions = Distribution::configs().filter(|it| host.exists(it));
     for config in own.into_iter().chain(of_distributions) {
-        // MicroK8s starts it with a name of the same file that has a revision in it.
+        // MicroK8s starts it with a path that has a revision in it, of the same file.
         let is_same = |it: &String| {
             let id = host.target_id(it);
             it == config || id.is_some() && host.target_id(config) == id
@@ -125,7 +125,7 @@ fn crio(host: &Host) -> Option<Candidate> {
     })
 }
 
-/// k3s has it built in, and makes its socket.
+/// Finds cri-dockerd, also the one built into k3s, by its socket.
 fn cri_dockerd(host: &Host) -> Option<Candidate> {
     let running = running(host, &["cri-dockerd"]).into_iter().next();
     let socket = host.first_existing(&CRI_DOCKERD_SOCKETS);
@@ -149,15 +149,15 @@ fn program(host: &Host, name: &str) -> bool {
         .any(|dir| host.exists(&format!("{dir}/{name}")))
 }
 
-/// A socket's path: without `unix://`, and `/run` for `/var/run`.
+/// A socket's path without `unix://`, and with `/run` instead of `/var/run`.
 pub(super) fn plain(endpoint: &str) -> String {
     let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint);
     path.strip_prefix("/var/run/")
         .map_or_else(|| path.to_owned(), |rest| format!("/run/{rest}"))
 }
 
-/// Those of any of these names. Only processes of this host that root runs; see
-/// [`is_roots`].
+/// The running programs with any of these names. Only processes of this host that run as root;
+/// see [`is_roots`].
 pub(super) fn running(host: &Host, names: &[&str]) -> Vec<Running> {
     let processes = processes(host).into_iter();
     let wanted = processes.filter(|process| names.contains(&process.name.as_str()));
@@ -173,8 +173,9 @@ pub(super) fn running(host: &Host, names: &[&str]) -> Vec<Running> {
     .collect()
 }
 
-/// Whether root runs it: any user may give a process any name, and what it names is read
-/// and asked as root. (The owner of the process's directory may be root all the same.)
+/// Whether a process runs as root. Any user may give a process any name, and the doctor reads and
+/// queries as root the paths in its options. (The owner of the process's directory may be root
+/// for other users' processes, too.)
 fn is_roots(host: &Host, process: &Process) -> bool {
     let status = host.text_if_readable(&format!("/proc/{}/status", process.pid));
     let status = status.unwrap_or_default();
@@ -185,8 +186,8 @@ fn is_roots(host: &Host, process: &Process) -> bool {
 // === impl Running ===
 
 impl Running {
-    /// The configuration that its command line names. None, if the path is one that only
-    /// the process itself can follow.
+    /// The configuration that its command line names; `None` for a relative path, which only the
+    /// process itself can resolve.
     fn config(&self) -> Option<&str> {
         let config = config_option(&self.arguments)?;
         Path::new(config).is_absolute().then_some(config)

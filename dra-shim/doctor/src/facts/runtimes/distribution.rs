@@ -1,7 +1,7 @@
-//! Distributions of Kubernetes and of Linux that write containerd's configuration
-//! themselves: where a setting belongs so that it survives.
+//! Distributions of Kubernetes and Linux that write containerd's configuration themselves, and
+//! where they keep settings that survive this.
 //!
-//! From their documentation: "Configuring containerd" of k3s and RKE2, "Runtime" of k0s,
+//! Sources: their documentation, "Configuring containerd" of k3s and RKE2, "Runtime" of k0s,
 //! "Configuring services" of `MicroK8s`, `virtualisation.containerd.settings` of NixOS.
 
 use std::fs;
@@ -15,16 +15,16 @@ const DEFAULT_TABLE: &str = "plugins.\"io.containerd.grpc.v1.cri\"";
 
 const K3S: &str = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml";
 const RKE2: &str = "/var/lib/rancher/rke2/agent/etc/containerd/config.toml";
-/// The end of those in any data directory.
+/// The suffix of the paths of k3s and RKE2, in any data directory.
 const BELOW_DATA: &str = "/agent/etc/containerd/config.toml";
 const K0S: &str = "/etc/k0s/containerd.toml";
 const K0S_DROP_INS: &str = "/etc/k0s/containerd.d";
 const NIX_STORE: &str = "/nix/store/";
 const MICROK8S: &str = "/var/snap/microk8s/current/args/containerd.toml";
-/// By its revision, as its process is started.
+/// The directory of `MicroK8s`' revisions; its process is started with a path in a revision.
 const MICROK8S_DIR: &str = "/var/snap/microk8s/";
 
-/// Who writes a configuration.
+/// The distribution that writes a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Distribution {
     K3s,
@@ -34,28 +34,35 @@ pub(super) enum Distribution {
     NixOs,
 }
 
-/// Systems that write the files below `/etc` themselves, by their ID in `os-release`, and
-/// where people set what is in them.
+/// Systems that write the files below `/etc` themselves, by their ID in `os-release`, and where
+/// administrators set the contents.
 const WRITING: [(&str, &str); 4] = [
-    ("talos", " (by the machine config: Talos writes the file)"),
+    (
+        "talos",
+        " (through the machine config: Talos writes the file)",
+    ),
     (
         "bottlerocket",
-        " (by the settings API: Bottlerocket writes the file)",
+        " (through the settings API: Bottlerocket writes the file)",
     ),
     (
         "rhcos",
-        " (by a MachineConfig: the operator writes the file)",
+        " (through a MachineConfig: the Machine Config Operator writes the file)",
     ),
-    ("cos", " (by a start-up script: /etc is new at each boot)"),
+    (
+        "cos",
+        " (through a start-up script: /etc is new at each boot)",
+    ),
 ];
 
-/// What EKS' images of Amazon Linux 2023 start at each boot. Their ID is Amazon Linux's.
+/// The program that EKS images of Amazon Linux 2023 run at each boot. Their ID is Amazon
+/// Linux's.
 const NODEADM: (&str, &str) = (
     "/usr/bin/nodeadm",
-    " (by containerd.config of the NodeConfig: nodeadm writes the file at each boot)",
+    " (through containerd.config in the NodeConfig: nodeadm writes the file at each boot)",
 );
 
-/// Where a setting of CDI belongs.
+/// Where a CDI setting belongs.
 pub(super) fn edit(host: &Host, config: &str, written: &Written, key: Key) -> Edit {
     let distribution = Distribution::of(host, config);
     let by_distribution = distribution.map(|it| it.edit(host, config, written, key));
@@ -63,7 +70,7 @@ pub(super) fn edit(host: &Host, config: &str, written: &Written, key: Key) -> Ed
         let place = written.place(key).map(|(file, _)| file);
         let note = match place {
             Some(_) => by_system(host),
-            None => " (to be made, with `version = 2` as its first line)",
+            None => " (create it, with `version = 2` as its first line)",
         };
         let file = place.unwrap_or(config).to_owned();
         (file, note, ", and restart containerd".to_owned())
@@ -83,7 +90,7 @@ pub(super) fn edit(host: &Host, config: &str, written: &Written, key: Key) -> Ed
     }
 }
 
-/// How the file is written on a system that writes it itself.
+/// A note on a system that writes the file itself; empty for other systems.
 pub(super) fn by_system(host: &Host) -> &'static str {
     let (program, note) = NODEADM;
     if host.exists(program) {
@@ -101,19 +108,19 @@ pub(super) fn by_system(host: &Host) -> &'static str {
 // === impl Distribution ===
 
 impl Distribution {
-    /// Their configurations, by default.
+    /// The default paths of their configurations.
     pub(super) fn configs() -> impl Iterator<Item = &'static str> {
         [K3S, RKE2, K0S, MICROK8S].into_iter()
     }
 
-    /// Who writes this configuration.
+    /// The distribution that writes this configuration.
     pub(super) fn of(host: &Host, config: &str) -> Option<Self> {
         if let Some(data_dir) = config.strip_suffix(BELOW_DATA) {
             let is_rke2 = data_dir.contains("rke2");
             return Some(if is_rke2 { Self::Rke2 } else { Self::K3s });
         }
         match config {
-            // One without that line is the administrator's own.
+            // A file without that line is the administrator's own.
             K0S => {
                 let text = host.text_if_readable(K0S);
                 let is_managed = text.is_none_or(|it| it.contains("k0s_managed=true"));
@@ -125,7 +132,7 @@ impl Distribution {
         }
     }
 
-    /// Where its containerd listens.
+    /// The socket of its containerd.
     pub(super) fn socket(config: &str) -> Option<&'static str> {
         match config {
             _ if config.ends_with(BELOW_DATA) => Some("/run/k3s/containerd/containerd.sock"),
@@ -137,7 +144,7 @@ impl Distribution {
         }
     }
 
-    /// The file, what has to be known of it, and what makes it effective.
+    /// The file, a note on it, and what makes a change effective.
     fn edit(
         self,
         host: &Host,
@@ -158,7 +165,7 @@ impl Distribution {
                 (
                     file,
                     to_be_made(is_drop_in),
-                    "; k0s takes it over by itself".to_owned(),
+                    "; k0s applies it automatically".to_owned(),
                 )
             }
             Self::MicroK8s => {
@@ -166,7 +173,7 @@ impl Distribution {
                 let file = format!("{dir}/containerd-template.toml");
                 (
                     file,
-                    ", from which MicroK8s makes the configuration",
+                    ", from which MicroK8s generates the configuration",
                     ", and run `snap restart microk8s`".to_owned(),
                 )
             }
@@ -174,7 +181,7 @@ impl Distribution {
         }
     }
 
-    /// A drop-in, where the configuration imports those; else the template.
+    /// A drop-in if the configuration imports drop-ins; else the template.
     fn edit_template(
         self,
         host: &Host,
@@ -217,15 +224,15 @@ impl Distribution {
             return by_nix(" (services.k3s.containerdConfigTemplate)");
         }
         let note = match (host.exists(&file), name) {
-            (true, "RKE2") => ", from which RKE2 makes the configuration",
-            (true, _) => ", from which k3s makes the configuration",
-            (false, _) => " (to be made: a copy of config.toml beside it)",
+            (true, "RKE2") => ", from which RKE2 generates the configuration",
+            (true, _) => ", from which k3s generates the configuration",
+            (false, _) => " (create it as a copy of config.toml in the same directory)",
         };
         (file, note, apply)
     }
 }
 
-/// The configuration, an option of which has the file.
+/// The edit on NixOS: an option of its configuration has the file.
 fn by_nix(option: &'static str) -> (String, &'static str, String) {
     (
         "the NixOS configuration".to_owned(),
@@ -235,5 +242,5 @@ fn by_nix(option: &'static str) -> (String, &'static str, String) {
 }
 
 fn to_be_made(exists: bool) -> &'static str {
-    if exists { "" } else { " (to be made)" }
+    if exists { "" } else { " (create it)" }
 }

@@ -1,4 +1,4 @@
-//! At which socket kubelet asks its runtime.
+//! The socket of kubelet's runtime.
 
 use serde_json::Value as Json;
 
@@ -6,10 +6,10 @@ use super::candidates::{Running, plain, running};
 use crate::host::Host;
 use crate::kubelet_state::KUBELET_STATE_FILE;
 
-/// What kubelet writes into its root directory.
+/// Files that kubelet writes into its root directory.
 const STATE: [&str; 3] = [KUBELET_STATE_FILE, "cpu_manager_state", "pods"];
 const ENDPOINT: &str = "--container-runtime-endpoint";
-/// Where k3s itself stands for Docker.
+/// The socket of the cri-dockerd that is built into k3s.
 const K3S_DOCKER: &str = "/run/k3s/cri-dockerd/cri-dockerd.sock";
 
 /// The kubelet of a host.
@@ -17,11 +17,11 @@ const K3S_DOCKER: &str = "/run/k3s/cri-dockerd/cri-dockerd.sock";
 pub(super) struct Kubelet {
     /// The socket that its options or its configuration name.
     pub(super) socket: Option<String>,
-    /// Whether its process is seen.
+    /// Whether its process is visible.
     pub(super) runs: bool,
 }
 
-/// By its process, or what it has written.
+/// Finds kubelet by its process, or by its files.
 pub(super) fn find(host: &Host, root: &str) -> Option<Kubelet> {
     let process = running(host, &["kubelet"]).into_iter().next();
     let has_state = STATE
@@ -43,8 +43,8 @@ pub(super) fn find(host: &Host, root: &str) -> Option<Kubelet> {
     })
 }
 
-/// An option comes before the files of `--config-dir`, of which the last decides, and
-/// those before the one of `--config`.
+/// The socket in kubelet's options and files. An option precedes the files of `--config-dir`, of
+/// which the last decides, and these precede the file of `--config`.
 fn of_process(host: &Host, process: &Running) -> Option<String> {
     let option = process.option(&[ENDPOINT]).map(str::to_owned);
     let in_dir = || {
@@ -57,8 +57,8 @@ fn of_process(host: &Host, process: &Running) -> Option<String> {
     option.or_else(in_dir).or_else(in_file)
 }
 
-/// k3s has kubelet in its own process, and RKE2 starts it: both by their own options and
-/// files.
+/// The socket in the options and files of k3s, which runs kubelet in its own process, and RKE2,
+/// which starts kubelet.
 fn of_rancher(host: &Host) -> Option<String> {
     let running = running(host, &["k3s-server", "k3s-agent", "k3s", "rke2"]);
     let by_option = |process: Running| {
@@ -95,7 +95,7 @@ fn in_config(host: &Host, path: &str) -> Option<String> {
     }
 }
 
-/// What a line of YAML has at a key of the top.
+/// The value of a top-level key in YAML.
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;

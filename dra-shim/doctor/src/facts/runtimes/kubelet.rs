@@ -1,4 +1,4 @@
-//! The runtime that serves kubelet, and what is known of it.
+//! The runtime that serves kubelet, and its settings.
 
 use super::answer::{self, Answer};
 use super::candidates::{CONTAINERD_CONFIG, Candidate};
@@ -10,13 +10,13 @@ use crate::cri::CriError;
 use crate::host::Host;
 use crate::processes::is_live;
 
-/// The first releases, major and minor, that take the devices of claims from where kubelet
-/// puts them, the CRI field `CDIDevices`; before, CRI-O took them from annotations.
+/// The first release, major and minor, that reads the devices of claims from the CRI field
+/// `CDIDevices`, where kubelet puts them. Older CRI-O read them from annotations.
 const CONTAINERD_WITH_CDI: (u32, u32) = (1, 7);
 /// See [`CONTAINERD_WITH_CDI`].
 const CRIO_WITH_CDI: (u32, u32) = (1, 28);
 
-/// What its files say of a runtime that is not asked.
+/// Reads the settings in a runtime's files.
 fn read(host: &Host, candidate: &Candidate) -> Result<Written, TomlError> {
     match candidate.runtime.kind {
         RuntimeKind::CriO => written::crio(host),
@@ -31,7 +31,8 @@ fn config_of(runtime: &Runtime) -> &str {
 // === impl Kubelet ===
 
 impl Kubelet {
-    /// Takes the one that serves it out of `candidates`; `None` if nothing tells which.
+    /// Removes kubelet's runtime from `candidates` and examines it; `None` if it is unknown
+    /// which one that is.
     pub(super) fn runtime(
         &self,
         host: &Host,
@@ -66,7 +67,7 @@ impl Kubelet {
             Err(CriError::WithoutCri) => {
                 Settings::WithoutCri(written.as_ref().ok().and_then(|it| it.disabled(host)))
             }
-            // A host that is only files has no runtime that could answer.
+            // On a copy of a host's files, no runtime can answer.
             Err(error @ CriError::Absent)
                 if self.runs && self.socket.is_some() && is_live(host) =>
             {
@@ -94,7 +95,7 @@ impl Kubelet {
     }
 }
 
-/// One of which only the socket is known.
+/// A runtime of which only the socket is known.
 fn unseen(socket: &str) -> Candidate {
     let kind = match socket {
         _ if socket.contains("crio") => RuntimeKind::CriO,
@@ -114,10 +115,9 @@ fn unseen(socket: &str) -> Candidate {
     }
 }
 
-/// The place of the only one that it can be, where kubelet's own options are not seen: a
-/// distribution's kubelet has the distribution's runtime; one that runs comes before one
-/// that does not, and one without CRI is Docker's; and cri-dockerd is there for kubelet
-/// only.
+/// The index of the only candidate that can serve kubelet, if kubelet's options are not visible.
+/// A distribution's kubelet uses the distribution's runtime. A running runtime precedes others; a
+/// containerd without CRI is Docker's; and cri-dockerd exists only for kubelet.
 fn likely(host: &Host, candidates: &[Candidate]) -> Option<usize> {
     let of_distribution = |it: &Candidate| {
         let config = it.runtime.config.as_deref();
@@ -133,7 +133,7 @@ fn likely(host: &Host, candidates: &[Candidate]) -> Option<usize> {
         [&of_distribution, &runs, &serves, &is_cri_dockerd];
     let mut left: Vec<(usize, &Candidate)> = candidates.iter().enumerate().collect();
     for rule in rules {
-        // The next rules read files, which are read again for the one that is left.
+        // Later rules read files, which are read again for the remaining candidate.
         if left.len() < 2 {
             break;
         }
@@ -155,7 +155,7 @@ fn unasked(
 ) -> Settings {
     let runtime = &candidate.runtime;
     let unknown = |why: &str| {
-        let why = format!("it cannot be asked from here ({asked}), and {why}");
+        let why = format!("it cannot be queried from here ({asked}), and {why}");
         CdiSupport::Unknown(why)
     };
     let settings = match written {
@@ -163,7 +163,7 @@ fn unasked(
         Err(TomlError::Malformed(why)) => return Settings::Malformed(why.clone()),
         Err(TomlError::Unreadable(why)) => answer::only(unknown(why)),
         Ok(_) if runtime.kind == RuntimeKind::Other => {
-            answer::only(unknown("nothing is known of its files"))
+            answer::only(unknown("its configuration files are unknown"))
         }
         Ok(_) if let Some(option) = candidate.option => {
             answer::only(unknown(&format!("its command line has {option}")))
@@ -186,7 +186,7 @@ fn unasked(
     Settings::Written(with_release(runtime, settings))
 }
 
-/// A release from before CDI has none, however it is configured.
+/// Corrects the settings of a release without CDI support, whatever its configuration has.
 fn with_release(runtime: &Runtime, settings: CdiSettings) -> CdiSettings {
     let first = match runtime.kind {
         RuntimeKind::Containerd => CONTAINERD_WITH_CDI,
@@ -227,7 +227,7 @@ fn edit(
                 }
                 (None, None) => {
                     let new = format!("{CRIO_DROP_INS}/99-cdi.conf");
-                    (new, " (to be made)".to_owned())
+                    (new, " (create it)".to_owned())
                 }
             };
             Some(Edit {

@@ -1,27 +1,27 @@
 //! The container runtimes of a host, as data.
 
-/// A container runtime that is installed on a host, or runs on it.
+/// A container runtime that is installed or running on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtime {
     /// Which runtime it is.
     pub kind: RuntimeKind,
-    /// `1.7.28`, without what a distribution adds; `None` if it is not known.
+    /// `1.7.28`, without a distribution's suffix; `None` if unknown.
     pub version: Option<String>,
-    /// The file that it was started with, or that it reads by default; `None` if it has
-    /// none, or none is known.
+    /// The file that it was started with, or that it reads by default; `None` if there is
+    /// none, or it is unknown.
     pub config: Option<String>,
 }
 
-/// The container runtimes that are known.
+/// The known container runtimes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuntimeKind {
-    /// containerd, also that of k3s, RKE2, k0s and `MicroK8s`.
+    /// containerd, including that of k3s, RKE2, k0s and `MicroK8s`.
     Containerd,
     /// CRI-O.
     CriO,
     /// Docker behind cri-dockerd.
     CriDockerd,
-    /// Another that serves kubelet.
+    /// Another runtime that serves kubelet.
     Other,
     /// Docker Engine by itself, which does not serve kubelet.
     Docker,
@@ -32,28 +32,28 @@ pub enum RuntimeKind {
 /// The runtime that kubelet runs pods with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubeletRuntime {
-    /// Which one it is.
+    /// The runtime.
     pub runtime: Runtime,
-    /// The socket at which kubelet asks it.
+    /// Its socket for kubelet.
     pub socket: String,
-    /// What is known of its settings.
+    /// Its settings, as far as known.
     pub settings: Settings,
-    /// Where settings of CDI belong; `None` of a runtime that has none.
+    /// Where CDI settings belong; `None` for a runtime without such settings.
     pub edit: Option<Edit>,
 }
 
-/// What is known of a runtime's settings, and how.
+/// A runtime's settings and their source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settings {
-    /// The runtime answered.
+    /// The runtime's answer.
     Asked(CdiSettings),
-    /// It cannot be asked from here; its files say so in so many words.
+    /// The explicit settings in its files, because it cannot be queried from here.
     Written(CdiSettings),
-    /// It does not serve kubelet: it answered so, or has the line in a file.
+    /// It does not serve kubelet, according to its answer or to this line of a file.
     WithoutCri(Option<DisabledCri>),
-    /// kubelet asks at its socket, and there is no answer: why.
+    /// Querying it at kubelet's socket failed, for this reason.
     NoAnswer(String),
-    /// A file of its is not what it reads: why. May quote it.
+    /// One of its files is malformed, for this reason, which may quote the file.
     Malformed(String),
 }
 
@@ -62,11 +62,10 @@ pub enum Settings {
 pub struct CdiSettings {
     /// Whether it resolves them.
     pub support: CdiSupport,
-    /// The directories from which it reads specs; `None` if they are not known, or the
-    /// default ones apply.
+    /// The directories from which it reads specs; `None` if they are unknown, or the
+    /// defaults apply.
     pub spec_dirs: Option<Vec<String>>,
-    /// What containers that name no handler are started with, if that is a program of its
-    /// own.
+    /// The handler of containers that name none, if it has a program of its own.
     pub default_handler: Option<DefaultHandler>,
 }
 
@@ -75,11 +74,11 @@ pub struct CdiSettings {
 pub enum CdiSupport {
     /// It does.
     On,
-    /// Its configuration turns it off, or does not turn it on.
+    /// Its configuration disables CDI, or does not enable it.
     Off,
-    /// It has no CDI for kubelet at all.
+    /// It has no CDI support for kubelet at all.
     Absent,
-    /// Not judged: why.
+    /// Not judged, for this reason.
     Unknown(String),
 }
 
@@ -105,38 +104,37 @@ pub struct DisabledCri {
     pub name: String,
 }
 
-/// Where a setting belongs so that it survives the next start.
+/// Where to change a setting so that the change survives the next start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
     /// The file.
     pub file: String,
     /// The table in it, `plugins."io.containerd.cri.v1.runtime"`.
     pub table: String,
-    /// What has to be known of the file, for people: that it is to be made, or who makes
-    /// the configuration from it. May be empty.
+    /// A note on the file, for people: that it must be created, or what generates the
+    /// configuration from it. May be empty.
     pub note: String,
-    /// A setting of CDI that stands in the configuration and does not count: why, and what
-    /// the file needs for it.
+    /// A CDI setting in the configuration that has no effect: why, and how to fix the file.
     pub misplaced: Option<Misplaced>,
-    /// Whether the file has the setting already, and the runtime runs without it.
+    /// Whether the file already has the setting, but the runtime runs without it.
     pub is_set: bool,
     /// What makes it effective, as the end of a sentence: `, and restart containerd`.
     pub apply: String,
 }
 
-/// A setting that a reader of the file takes for one that counts.
+/// A setting in a table that the runtime ignores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misplaced {
-    /// What is wrong.
+    /// The problem.
     pub why: String,
-    /// What to do about it, in the file of the [`Edit`].
+    /// The fix, in the file of the [`Edit`].
     pub fix: String,
 }
 
 // === impl Runtime ===
 
 impl Runtime {
-    /// Name and, if it is known, version.
+    /// Name and, if known, version.
     pub fn label(&self) -> String {
         let name = self.kind.as_str();
         match &self.version {
@@ -145,7 +143,7 @@ impl Runtime {
         }
     }
 
-    /// With its configuration, if it is known.
+    /// The label and, if known, the configuration.
     pub(crate) fn subject(&self) -> String {
         match &self.config {
             Some(config) => format!("{} ({config})", self.label()),
@@ -153,7 +151,7 @@ impl Runtime {
         }
     }
 
-    /// The first two numbers of its version, if that is known.
+    /// The first two numbers of its version, if known.
     pub fn major_minor(&self) -> Option<(u32, u32)> {
         let mut numbers = self.version.as_deref()?.split('.').map(str::parse);
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
@@ -179,7 +177,7 @@ impl RuntimeKind {
 // === impl KubeletRuntime ===
 
 impl KubeletRuntime {
-    /// What is known of how it treats CDI devices.
+    /// How it treats CDI devices, if known.
     pub fn cdi(&self) -> Option<&CdiSettings> {
         match &self.settings {
             Settings::Asked(settings) | Settings::Written(settings) => Some(settings),
@@ -191,7 +189,7 @@ impl KubeletRuntime {
 // === impl CdiSettings ===
 
 impl CdiSettings {
-    /// Whether it surely resolves no device.
+    /// Whether it certainly resolves no devices.
     pub(crate) fn is_without(&self) -> bool {
         matches!(self.support, CdiSupport::Off | CdiSupport::Absent)
     }

@@ -1,4 +1,4 @@
-//! What the files of a runtime say of CDI in so many words.
+//! The explicit CDI settings in a runtime's files.
 
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
@@ -12,18 +12,18 @@ pub(super) const CRIO_DROP_INS: &str = "/etc/crio/crio.conf.d";
 const ENABLE: &str = "enable_cdi";
 const SPEC_DIRS: &str = "cdi_spec_dirs";
 
-/// containerd's CRI plugin, by the version of a file.
+/// The names of containerd's CRI plugin, by the version of a file.
 const OF_1: &str = "cri";
 const OF_2: &str = "io.containerd.grpc.v1.cri";
 const OF_3: &str = "io.containerd.cri.v1.runtime";
 
-/// Names in `disabled_plugins` without which it does not serve kubelet.
+/// The plugins without which containerd does not serve kubelet.
 const NEEDED: [&str; 4] = [OF_1, OF_2, OF_3, "io.containerd.cri.v1.images"];
 
-/// How deep directories of drop-ins are searched: more than anybody has.
+/// The depth to which directories of drop-ins are searched, deeper than any real one.
 const DEEPEST: usize = 8;
 
-/// A setting of CDI.
+/// A CDI setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     Enable,
@@ -34,7 +34,7 @@ pub(super) enum Key {
 #[derive(Debug, Default)]
 pub(super) struct Written {
     files: Vec<ConfigFile>,
-    /// Why others may decide, too.
+    /// Why other files may decide, too.
     others: Option<String>,
 }
 
@@ -43,24 +43,24 @@ struct ConfigFile {
     path: String,
     /// The table of the runtime's settings.
     own: Option<Table>,
-    /// Where they belong, `plugins."io.containerd.cri.v1.runtime"`.
+    /// The name of that table, `plugins."io.containerd.cri.v1.runtime"`.
     place: String,
-    /// Of containerd, 1 if the file does not say.
+    /// The version of containerd's file, 1 if not set.
     version: i64,
     all: Table,
 }
 
-/// What all files that have the table say of a setting.
+/// The value of a setting in all files that have the table.
 enum MergedSetting<'a> {
     Nothing,
     Alike(&'a Value),
     Differently(&'a str, &'a str),
 }
 
-/// Why a configuration says nothing, for a finding. Neither quotes the file.
+/// Why a configuration cannot be used, for a finding. Neither variant quotes the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TomlError {
-    /// It cannot be read here.
+    /// It cannot be read from here.
     Unreadable(String),
     /// It is not TOML.
     Malformed(String),
@@ -68,7 +68,7 @@ pub(super) enum TomlError {
 
 // === reading ===
 
-/// A configuration of containerd, and what it imports.
+/// Reads a configuration of containerd and the files that it imports.
 pub(super) fn containerd(host: &Host, config: &str) -> Result<Written, TomlError> {
     let mut written = Written::default();
     let Some(main) = read_toml(host, config)? else {
@@ -85,7 +85,7 @@ pub(super) fn containerd(host: &Host, config: &str) -> Result<Written, TomlError
         for path in paths {
             if let Some(table) = read_toml(host, &path)? {
                 if table.contains_key("imports") {
-                    written.others = Some(format!("{path} imports others, which are not followed"));
+                    written.others = Some(format!("{path} imports files, which are not followed"));
                 }
                 written.files.push(ConfigFile::of_containerd(&path, table));
             }
@@ -94,7 +94,7 @@ pub(super) fn containerd(host: &Host, config: &str) -> Result<Written, TomlError
     Ok(written)
 }
 
-/// CRI-O's configuration: every file below the directory of drop-ins counts.
+/// Reads CRI-O's configuration, with every file below the directory of drop-ins.
 pub(super) fn crio(host: &Host) -> Result<Written, TomlError> {
     let mut paths = vec![CRIO_CONFIG.to_owned()];
     walk(host, CRIO_DROP_INS, DEEPEST, &mut paths);
@@ -113,7 +113,7 @@ fn read_toml(host: &Host, path: &str) -> Result<Option<Table>, TomlError> {
     let text = host.read_text(path).map_err(unreadable)?;
     text.map(|text| text.parse::<Table>())
         .transpose()
-        // Its text would show the line, which may be a password's.
+        // The error's full text would show the line, which may contain a password.
         .map_err(|error| TomlError::Malformed(format!("{path} is not TOML: {}", error.message())))
 }
 
@@ -123,7 +123,7 @@ pub(super) fn strings(value: &Value) -> Option<Vec<String>> {
     Some(items.map(str::to_owned).collect())
 }
 
-/// A path, or the files `DIR/*END`; `None` of any other pattern.
+/// The files of an import: a path, or all of `DIR/*END`; `None` for any other pattern.
 fn matching(host: &Host, config: &str, import: &str) -> Option<Vec<String>> {
     let path = match import.strip_prefix('/') {
         Some(_) => import.to_owned(),
@@ -185,7 +185,7 @@ impl ConfigFile {
     fn of_crio(path: &str, all: Table) -> Self {
         let runtime = all.get("crio").and_then(|it| it.get("runtime"));
         let own = runtime.and_then(Value::as_table).cloned();
-        // Key by key a later file decides: one without any of CDI's decides nothing.
+        // CRI-O merges files key by key, so a file without CDI's key decides nothing.
         let own = own.filter(|it| it.contains_key(SPEC_DIRS));
         Self {
             path: path.to_owned(),
@@ -212,7 +212,7 @@ fn place(plugin: &str) -> String {
 // === impl Written ===
 
 impl Written {
-    /// What containerd's files say.
+    /// The settings in containerd's files.
     pub(super) fn of_containerd(&self) -> CdiSettings {
         let (spec_dirs, unclear) = self.spec_dirs();
         let support = match (
@@ -227,10 +227,15 @@ impl Written {
             }
             (MergedSetting::Nothing | MergedSetting::Alike(_), _) => {
                 CdiSupport::Unknown(match (self.files.first(), self.misplaced()) {
-                    (None, _) => "it has no configuration file: its release decides".to_owned(),
+                    (None, _) => {
+                        "it has no configuration file, so its release's default applies".to_owned()
+                    }
                     (Some(_), Some(misplaced)) => misplaced.why,
                     (Some(main), None) => {
-                        format!("{} leaves {ENABLE} to its release", main.path)
+                        format!(
+                            "{} does not set {ENABLE}, so its release's default applies",
+                            main.path
+                        )
                     }
                 })
             }
@@ -242,7 +247,7 @@ impl Written {
         }
     }
 
-    /// What CRI-O's files say. CDI is always on in it.
+    /// The settings in CRI-O's files. CRI-O always has CDI on.
     pub(super) fn of_crio(&self) -> CdiSettings {
         let (spec_dirs, unclear) = self.spec_dirs();
         CdiSettings {
@@ -252,7 +257,7 @@ impl Written {
         }
     }
 
-    /// And why they are not known.
+    /// The directories, or the reason why they are unknown.
     fn spec_dirs(&self) -> (Option<Vec<String>>, Option<String>) {
         match self.setting(SPEC_DIRS) {
             MergedSetting::Alike(value) => (strings(value), None),
@@ -275,8 +280,8 @@ impl Written {
         }
     }
 
-    /// A setting of CDI in a table that is not the one of its file's version, where no
-    /// table that counts has it.
+    /// A CDI setting in a table of another version than its file's, if no effective table has
+    /// it.
     pub(super) fn misplaced(&self) -> Option<Misplaced> {
         if !matches!(self.setting(ENABLE), MergedSetting::Nothing) {
             return None;
@@ -298,19 +303,19 @@ impl Written {
         };
         let path = &file.path;
         let version = match file.all.get("version") {
-            Some(_) => format!("of version {}", file.version),
-            None => "of version 1, since it has no `version`".to_owned(),
+            Some(_) => format!("has version {}", file.version),
+            None => "has version 1, because it has no `version`".to_owned(),
         };
         Some(Misplaced {
             why: format!(
-                "what [{stands}] of {path} sets does not count: the file is {version}, and reads [{belongs}]"
+                "[{stands}] of {path} has no effect: the file {version}, which reads [{belongs}]"
             ),
             fix,
         })
     }
 
-    /// The file that decides on a setting of CDI, and the table: the last that has it; in
-    /// containerd 1.x a later table takes the place of all that went before.
+    /// The file and the table that decide on a CDI setting: the last that has it. In containerd
+    /// 1.x, a later table replaces all earlier ones.
     pub(super) fn place(&self, key: Key) -> Option<(&str, &str)> {
         let sets = |table: &Table| match key {
             Key::Enable => table.get(ENABLE) == Some(&Value::Boolean(false)),
@@ -323,7 +328,7 @@ impl Written {
         Some((&file.path, &file.place))
     }
 
-    /// Whether it is in its files, in so many words, that CDI is on.
+    /// Whether its files explicitly enable CDI.
     pub(super) fn is_on(&self) -> bool {
         self.others.is_none()
             && matches!(
@@ -337,9 +342,9 @@ impl Written {
         !matches!(self.setting(SPEC_DIRS), MergedSetting::Nothing)
     }
 
-    /// The table in a file of the main file's version.
+    /// The name of the table for a file of the main file's version.
     pub(super) fn main_table(&self) -> Option<&str> {
-        // k0s has an empty main file, and the tables in what that imports.
+        // k0s has an empty main file, which imports files with the tables.
         let mut files = self.files.iter();
         let with_table = files.find(|it| it.own.is_some());
         let file = with_table.or_else(|| self.files.first())?;
@@ -353,7 +358,7 @@ impl Written {
         imports.iter().any(|it| it.starts_with(&format!("{dir}/")))
     }
 
-    /// What keeps containerd from serving kubelet.
+    /// The line that keeps containerd from serving kubelet.
     pub(super) fn disabled(&self, host: &Host) -> Option<DisabledCri> {
         self.files.iter().find_map(|file| {
             let listed = file.all.get("disabled_plugins").and_then(strings)?;
@@ -371,5 +376,5 @@ impl Written {
 }
 
 fn differ(key: &str, one: &str, other: &str) -> String {
-    format!("{one} and {other} do not say the same of {key}: its release decides which counts")
+    format!("{one} and {other} set {key} differently: its release decides which one applies")
 }

@@ -1,4 +1,4 @@
-//! Channels and owners as facts made by hand.
+//! Tests with hand-made facts about channels and owners.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -138,9 +138,9 @@ fn two_domains_on_one_channel_are_an_error_that_names_both_and_their_claims() {
 }
 
 #[test]
-fn a_channel_is_a_domains_or_a_claims() {
+fn a_domain_or_a_claim_owns_a_channel() {
     for claims in [
-        // A domain's claims share its channel, domains do not.
+        // Claims of one domain share its channel; two domains do not.
         [("u", "d", 0, 3), ("v", "d", 0, 3)],
         [("u", "d", 0, 3), ("v", "e", 0, 4)],
         [("u", "d", 0, 0), ("v", "d", 0, 0)],
@@ -167,7 +167,7 @@ fn a_channel_is_a_domains_or_a_claims() {
 }
 
 #[test]
-fn a_spec_opens_the_channel_of_the_record_and_no_other() {
+fn a_spec_must_open_the_recorded_channel_and_no_other() {
     assert_eq!(of_spec(3, [Some(3)]), []);
     for opened in [vec![Some(4)], vec![], vec![Some(3), Some(4)]] {
         let found = of_spec(3, opened.clone());
@@ -181,22 +181,22 @@ fn a_spec_opens_the_channel_of_the_record_and_no_other() {
             found[0].evidence
         );
     }
-    // The number of a node that is the host's may not be known.
+    // The number of a node that is taken from the host may be unknown.
     assert_eq!(of_spec(3, [None]), []);
 }
 
 #[test]
-fn specs_of_the_go_driver_with_all_channels_or_none_are_of_channel_0() {
+fn specs_of_the_go_driver_with_all_channels_or_none_match_channel_0() {
     assert_eq!(of_spec(0, []), []);
     assert_eq!(of_spec(0, (0..2048).map(Some)), []);
     let found = of_spec(0, (1..2048).map(Some));
     let evidence = &found[0].evidence;
-    let some = "it opens channels 1-2047, and ";
+    let some = "it opens channels 1-2047, but ";
     assert!(evidence.starts_with(some), "{evidence}");
 }
 
 #[test]
-fn what_is_of_an_earlier_boot_or_not_prepared_opens_nothing() {
+fn records_of_an_earlier_boot_or_unprepared_claims_open_no_channel() {
     let mut earlier = facts(&[("u", "d", 0, 3), ("v", "e", 0, 3)]);
     assert_eq!(check(&earlier, &specs([Some(4)])).len(), 2);
     earlier.boot_id = Some("later".to_owned());
@@ -211,7 +211,7 @@ fn what_is_of_an_earlier_boot_or_not_prepared_opens_nothing() {
 }
 
 #[test]
-fn channel_0_is_everybodys_who_has_a_share_of_the_node() {
+fn claims_with_a_share_may_have_channel_0_together() {
     let found = |shares: [bool; 2], kubelet: Option<&[&str]>| {
         let mut facts = facts(&[("u", "d", 0, 0), ("v", "e", 0, 0)]);
         if let CheckpointFile::Read(checkpoint) = &mut facts.checkpoint {
@@ -244,6 +244,6 @@ fn channel_0_is_everybodys_who_has_a_share_of_the_node() {
         double[0].fix
     );
     assert_eq!(found([false, false], None), double);
-    // kubelet has unprepared the other one: that is another finding.
+    // kubelet has unprepared the other claim: that is another finding.
     assert_eq!(found([false, false], Some(&["u"])), []);
 }
