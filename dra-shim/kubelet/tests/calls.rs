@@ -142,7 +142,7 @@ async fn the_error_of_a_custom_source_reaches_the_user_with_all_its_sources() {
     let answers = prepare_within(Duration::from_secs(2), Script::instant(), Never, &["a"]).await;
     assert_eq!(
         error(&answers, "a"),
-        "the ResourceClaim could not be read: the cache is cold: its file is damaged"
+        "cannot read the ResourceClaim: the cache is cold: its file is damaged"
     );
 }
 
