@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-const WITHIN: &str = " and, within it, run/nvidia/driver and home/kubernetes/bin/nvidia";
+const WITHIN: &str = " or its subdirectories run/nvidia/driver and home/kubernetes/bin/nvidia";
 
 fn put(root: &Path, file: &str) {
     let path = root.join(file);
@@ -51,7 +51,7 @@ fn the_error_lists_every_path_with_its_reason_and_displays_those_where_something
     assert_eq!(
         error.to_string(),
         format!(
-            "libnvidia-ml.so.1 is in none of the 15 usual places below {root}{WITHIN}; \
+            "libnvidia-ml.so.1 was not found in the 15 usual places below {root}{WITHIN}; \
              {root}/usr/lib64/libnvidia-ml.so.1 is not a regular file",
             root = dir.path().display()
         )
@@ -81,7 +81,7 @@ fn a_usr_merged_host_without_a_driver_gets_one_short_sentence() {
     assert_eq!(
         error.to_string(),
         format!(
-            "libnvidia-ml.so.1 is in none of the 15 usual places below {}{WITHIN}",
+            "libnvidia-ml.so.1 was not found in the 15 usual places below {}{WITHIN}",
             dir.path().display()
         )
     );
@@ -219,7 +219,7 @@ fn a_library_without_its_link_is_named_once_with_the_missing_path() {
     assert_eq!(
         error.to_string(),
         format!(
-            "libnvidia-ml.so.1 is in none of the 15 usual places below {root}{WITHIN}; \
+            "libnvidia-ml.so.1 was not found in the 15 usual places below {root}{WITHIN}; \
              {root}/usr/lib64/libnvidia-ml.so.1 does not exist, \
              but libnvidia-ml.so.580.82.07 is in the same directory",
             root = dir.path().display()

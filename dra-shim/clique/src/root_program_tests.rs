@@ -99,7 +99,7 @@ fn what_is_missing_is_named_with_where_it_was_looked_for() {
     assert_eq!(
         error.to_string(),
         format!(
-            "imex is in none of the 8 usual places below {root} and, within it, run/nvidia/driver and home/kubernetes/bin/nvidia"
+            "imex was not found in the 8 usual places below {root} or its subdirectories run/nvidia/driver and home/kubernetes/bin/nvidia"
         )
     );
     root_with(dir.path(), "/bin/true", "imex");

@@ -51,7 +51,7 @@ pub trait ClaimSource: Send + Sync + 'static {
 #[non_exhaustive]
 pub enum GetClaimError {
     /// The API server reported that this claim does not exist. Permanent.
-    #[error("the ResourceClaim no longer exists")]
+    #[error("the ResourceClaim does not exist")]
     #[advice(code = "claim-not-found")]
     NotFound,
     /// The namespace or name is invalid, so no request was sent. Permanent.

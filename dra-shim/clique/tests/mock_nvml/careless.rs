@@ -85,7 +85,7 @@ fn each_fault_is_reported_with_the_call_and_nvmls_name_for_it() {
         (
             &["-DNULL_HANDLE"],
             "gpu-unreadable",
-            "gpu 0: unreadable: nvmlDeviceGetHandleByIndex_v2 returned success and no result (1 of 2 GPUs without a final state)".to_owned(),
+            "gpu 0: unreadable: nvmlDeviceGetHandleByIndex_v2 returned success but wrote no result (1 of 2 GPUs without a final state)".to_owned(),
         ),
         (
             &["-DCOUNT_V1"],

@@ -48,7 +48,7 @@ fn a_file_that_is_not_a_library_differs_from_a_missing_one() {
         fabric.to_string().ends_with(" is not a shared library"),
         "{fabric}"
     );
-    assert!(fabric.hint().contains("remove what lies"), "{fabric}");
+    assert!(fabric.hint().contains("remove the other file"), "{fabric}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn a_gpu_about_which_nothing_was_written_is_unreadable_and_not_unsupported() {
         let driver = misbehaving(&format!(r#""{call}@1": "writes-nothing""#));
         let reason = driver.fabric().to_string();
         assert!(
-            reason.contains(&format!("{call} returned success and no result")),
+            reason.contains(&format!("{call} returned success but wrote no result")),
             "{reason}"
         );
         assert_eq!(driver.fabric().clique(), None);

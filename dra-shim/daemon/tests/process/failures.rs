@@ -80,7 +80,7 @@ fn a_driver_without_nvidia_imex_is_told_with_where_it_was_looked_for_until_it_is
     node.until("told", |node| {
         node.get("/readyz")
             .1
-            .contains("nvidia-imex is in none of the 8 usual places below")
+            .contains("nvidia-imex was not found in the 8 usual places below")
     });
     node.until("told", |_| api.events() == ["ImexNotStarted"]);
     fs::rename(node.path("kept"), &program).unwrap();
