@@ -29,7 +29,6 @@ pub struct HostImex {
     runs: Runs,
 }
 
-/// The way to run the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Runs {
     /// In its root, with chroot.
@@ -184,7 +183,6 @@ impl HostImex {
         Ok(command)
     }
 
-    /// Queries the daemon's state with `command`.
     fn query(&self, mut command: Command, timeout: Duration) -> Result<(), HostImexError> {
         let mut socket = OsString::from("--u=");
         socket.push(&self.socket);

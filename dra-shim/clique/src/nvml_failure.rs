@@ -134,7 +134,6 @@ impl NvmlCode {
         })
     }
 
-    /// The hint for a call that returned this code.
     fn hint(self) -> &'static str {
         match self {
             Self::DRIVER_NOT_LOADED | Self::UNINITIALIZED => {

@@ -98,7 +98,6 @@ impl PendingGpu {
         }
     }
 
-    /// The hint for getting this GPU registered.
     pub(crate) fn hint(&self) -> &'static str {
         match &self.state {
             GpuFabricState::Unreadable(failure) => failure.hint(),

@@ -90,7 +90,6 @@ impl Latest {
         changed
     }
 
-    /// The pause before the next read.
     pub(crate) fn pause(&self, now: Instant, config: &WatchConfig) -> Pause {
         config.pause(self.state, now.duration_since(self.changed))
     }

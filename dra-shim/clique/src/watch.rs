@@ -55,7 +55,6 @@ struct Shared {
     probe: Arc<dyn FabricProbe>,
 }
 
-/// The watch thread.
 struct WatchThread<F> {
     shared: Arc<Shared>,
     config: WatchConfig,

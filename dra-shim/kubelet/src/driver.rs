@@ -55,8 +55,8 @@ pub trait Driver: Send + Sync + 'static {
     ///
     /// **Must** return the same devices with the same CDI ids on every call for one UID,
     /// and restore files that are missing (`/run` is empty after a reboot). After an
-    /// error, a cancellation or a panic, `unprepare` must be able to find everything that
-    /// is left by the claim's UID.
+    /// error, a cancellation or a panic, `unprepare` must be able to find all leftovers
+    /// with only the claim's UID.
     ///
     /// # Errors
     ///

@@ -183,7 +183,6 @@ impl Drop for Session {
 // === impl Device ===
 
 impl Device<'_> {
-    /// The product name.
     pub(crate) fn name(&self) -> Result<String, NvmlFailure> {
         self.text(NAME, required(&self.library.lib.nvmlDeviceGetName, NAME)?)
     }

@@ -62,7 +62,6 @@ impl SliceCache {
         generations.max().unwrap_or_default()
     }
 
-    /// Replaces the cache with a new list.
     pub(super) fn replace(&mut self, slices: Vec<ResourceSlice>) {
         self.slices = slices
             .into_iter()

@@ -324,7 +324,6 @@ impl Publisher {
         });
     }
 
-    /// Logs and reports the state, if it has changed.
     fn report(&self, state: Publication) {
         self.state.send_if_modified(|current| {
             if *current == state {

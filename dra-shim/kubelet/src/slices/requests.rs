@@ -14,13 +14,11 @@ use super::error::{SliceError, status};
 use super::plan::{Stage, Step};
 use crate::observer::Observer;
 
-/// The timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit of concurrent requests of one stage. Requests are concurrent because a pool of
 /// several slices is invisible to the scheduler while its generation changes.
 const MAX_IN_FLIGHT: usize = 16;
 
-/// A kind of request.
 #[derive(Clone, Copy)]
 struct Kind {
     /// The metric label.

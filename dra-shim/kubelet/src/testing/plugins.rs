@@ -15,7 +15,6 @@ const PLUGIN_TYPE: &str = "DRAPlugin";
 const V1: &str = "v1.DRAPlugin";
 const V1BETA1: &str = "v1beta1.DRAPlugin";
 
-/// A registered plugin.
 pub(super) struct Plugin {
     pub(super) driver: String,
     pub(super) endpoint: PathBuf,

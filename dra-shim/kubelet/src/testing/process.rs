@@ -16,7 +16,6 @@ use super::health_reports::Reports;
 use super::node::{Node, locked};
 use super::plugins::{Plugin, Plugins, Registered};
 
-/// A kubelet process.
 pub(super) struct Process {
     pub(super) node: Arc<Node>,
     /// Changes when a connection is opened or lost and when a plugin is added or removed.
