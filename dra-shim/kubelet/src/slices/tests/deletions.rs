@@ -23,8 +23,8 @@ fn answer(stored: &Stored, options: &Value) -> Response<Full<Bytes>> {
     let precondition = |name: &str| options["preconditions"][name].as_str();
     let mut stored = stored.lock().unwrap();
     let (uid, version) = stored.unwrap();
-    let is_meant = asked("uid").is_none_or(|asked| asked == uid)
-        && asked("resourceVersion").is_none_or(|asked| asked == version);
+    let is_meant = precondition("uid").is_none_or(|expected| expected == uid)
+        && precondition("resourceVersion").is_none_or(|expected| expected == version);
     let (code, status, reason) = if is_meant {
         *stored = None;
         (200, "Success", "")
