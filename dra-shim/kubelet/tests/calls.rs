@@ -51,7 +51,7 @@ async fn a_replaced_an_unallocated_a_missing_and_a_good_claim_get_four_answers()
     let answers = prepare(Script::instant(), claims, &names).await;
 
     assert!(
-        error(&answers, "replaced").contains("replaced"),
+        error(&answers, "replaced").contains("created again"),
         "{answers:?}"
     );
     assert!(
