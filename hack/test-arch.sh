@@ -61,7 +61,7 @@ if ! is_native; then
     # What qemu-user cannot do.
     skipped=(
         # It makes a vfork a fork, so posix_spawn does not learn that the program is not there.
-        --skip command::tests::a_program_that_is_not_there_fails_to_start
+        --skip command::tests::a_missing_program_fails_to_start
         # A runtime starts its plugins without an environment, so the emulator does not find the loader.
         --skip go_runtime::a_plugin_that_the_runtime_starts_uses_its_connection
     )

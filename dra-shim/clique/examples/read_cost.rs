@@ -1,4 +1,4 @@
-//! Measures what reading the fabric of this host costs:
+//! Measures the cost of reading the fabric of this host:
 //! `cargo run --release -p nvml-clique --example read_cost [ROOT [READS]]`.
 
 #![expect(clippy::print_stdout, reason = "the purpose of the program")]
@@ -37,7 +37,7 @@ fn main() {
 /// The CPU time of this process: user and system, in ticks of 10 ms.
 fn cpu_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name, in brackets, may contain spaces; fields 14 and 15 of all.
+    // Fields 14 and 15; the name, in brackets, may contain spaces.
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks: u64 = ticks.filter_map(|it| it.parse::<u64>().ok()).sum();

@@ -1,29 +1,29 @@
-//! The name of a clique: the GPUs of one NVLink fabric that can map each other's memory.
+//! The name of a clique: GPUs of one NVLink fabric that can map each other's memory.
 
 use std::fmt;
 
-/// The UUID of an NVLink fabric, 16 bytes in the order NVML reports them.
+/// The UUID of an NVLink fabric, 16 bytes in NVML's order.
 ///
 /// All zero means that the GPU has NVLink but belongs to no multi-node fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClusterUuid(pub [u8; 16]);
 
-/// A clique: the fabric and the number of the partition inside it.
+/// A clique: the fabric, and the number of the partition in it.
 ///
-/// Displays as `<uuid>.<id>`, the form that the node label and the
-/// `CLIQUE_ID` environment variable of NVIDIA's driver use. Id 0 is valid.
+/// Displays as `<uuid>.<id>`, like the node label and the `CLIQUE_ID` environment variable of
+/// NVIDIA's driver. Id 0 is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CliqueId {
     /// The fabric.
     pub cluster: ClusterUuid,
-    /// The partition; 0 is an ordinary one.
+    /// The partition; 0 is valid.
     pub id: u32,
 }
 
 // === impl ClusterUuid ===
 
 impl ClusterUuid {
-    /// True for the all-zero UUID, which names no fabric.
+    /// Whether the UUID is all zero, which means no fabric.
     pub fn is_zero(&self) -> bool {
         self.0 == [0; 16]
     }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clique_is_written_as_uuid_dot_id_and_id_zero_is_an_ordinary_one() {
+    fn a_clique_is_displayed_as_uuid_dot_id_also_with_id_zero() {
         let cluster = ClusterUuid([
             0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x10, 0x32, 0x54, 0x76, 0x98, 0xba,
             0xdc, 0xfe,

@@ -1,19 +1,18 @@
-//! The clique that is in force: what a watch remembers from one read to the next,
-//! so that one GPU that fails does not take the clique from the others.
+//! The clique in force, which a watch keeps from one read to the next: one failed GPU does not
+//! take the clique from the others.
 //!
-//! | a read returns | then |
+//! | a read returns | result |
 //! |---|---|
-//! | GPUs of one clique, all registered | it is in force |
-//! | some of the clique in force, others not registered | it stays in force |
-//! | some of another clique, others not registered | the others are given time; then it is in force |
-//! | anything else: no clique visible, two cliques, none for good, an error | nothing is in force |
-//! | nothing: it hangs | as before |
+//! | GPUs of one clique, all registered | the clique is in force |
+//! | GPUs of the clique in force, others unregistered | the clique remains in force |
+//! | GPUs of another clique, others unregistered | waits for the others; then the clique is in force |
+//! | no clique visible, two cliques, permanently none, an error | no clique is in force |
+//! | nothing, because the read hangs | unchanged |
 //!
-//! *Given time*: at a boot, GPUs are registered one after another, and one that is
-//! registered does not mean that the others have failed. So a clique that was not in
-//! force before waits, from the last registration on, for
-//! [`failed_for`](WatchConfig::failed_for) while the others have failed, and for
-//! [`registering_for`](WatchConfig::registering_for) while one may yet be registered.
+//! The wait is necessary because GPUs are registered one after another at boot: an unregistered
+//! GPU has not necessarily failed. A clique that was not in force before waits, from the last
+//! registration on, for [`failed_for`](WatchConfig::failed_for) if the others have failed, or
+//! for [`registering_for`](WatchConfig::registering_for) if one may still be registered.
 
 use std::time::Instant;
 
@@ -23,7 +22,7 @@ use crate::gpu::{Gpu, GpuFabricState, GpuRef};
 use crate::pending::Pending;
 use crate::watch_config::WatchConfig;
 
-/// The memory of a watch.
+/// The clique in force, or the clique that is waiting to be.
 #[derive(Debug, Default)]
 pub(crate) struct CliqueInForce {
     in_force: Option<InForce>,
@@ -33,15 +32,15 @@ pub(crate) struct CliqueInForce {
 #[derive(Debug)]
 struct InForce {
     id: CliqueId,
-    /// Every GPU that was in it since it is in force.
+    /// Every GPU that has been in the clique since it is in force.
     members: Vec<GpuRef>,
 }
 
-/// A clique that is not in force yet because of GPUs that are not registered.
+/// A clique that is not in force yet, because of unregistered GPUs.
 #[derive(Debug)]
 struct Waiting {
     id: CliqueId,
-    /// The most GPUs that were in it.
+    /// The maximum number of GPUs in the clique so far.
     registered: usize,
     /// When that number was reached.
     since: Instant,
@@ -50,15 +49,15 @@ struct Waiting {
 // === impl CliqueInForce ===
 
 impl CliqueInForce {
-    /// The fabric of GPUs that were read at `now`. Adds to `gpus` those of the clique
-    /// in force that NVML no longer enumerates, and the UUIDs that it no longer tells.
+    /// Returns the fabric of GPUs that were read at `now`. Adds to `gpus` members of the clique
+    /// in force that NVML no longer enumerates, and UUIDs that it no longer reports.
     pub(crate) fn read(
         &mut self,
         gpus: &mut Vec<Gpu>,
         now: Instant,
         config: &WatchConfig,
     ) -> Fabric {
-        // With none left there is nothing to be missed from.
+        // Without any GPU, there is no clique that a GPU could be missing from.
         if let Some(in_force) = &self.in_force
             && !gpus.is_empty()
         {
@@ -78,7 +77,7 @@ impl CliqueInForce {
         };
         match &fabric {
             Fabric::Clique(clique) => self.set_in_force(clique.id, gpus),
-            // A clique that waits is not forgotten.
+            // A waiting clique is kept.
             Fabric::Pending(Pending::IncompleteRegistration {
                 clique: Some(_), ..
             }) => self.in_force = None,
@@ -87,7 +86,7 @@ impl CliqueInForce {
         fabric
     }
 
-    /// Nothing is in force: NVML as a whole failed, or is gone.
+    /// Resets the state, because NVML as a whole failed or was removed.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -144,8 +143,8 @@ fn members(id: CliqueId, gpus: &[Gpu]) -> impl Iterator<Item = &GpuRef> {
 // === impl InForce ===
 
 impl InForce {
-    /// A GPU that is lost often does not even tell its UUID: it is the one that had
-    /// its index. One that is not enumerated at all is added.
+    /// Restores missing members. A lost GPU often does not report its UUID, so it is identified
+    /// by its index. A GPU that is not enumerated is added.
     fn restore(&self, gpus: &mut Vec<Gpu>) {
         for member in &self.members {
             if gpus.iter().any(|gpu| gpu.id.uuid == member.uuid) {

@@ -7,7 +7,7 @@ use crate::nvml_failure::{NvmlCode, NvmlFailure};
 const RACK: ClusterUuid = ClusterUuid([7; 16]);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A watch's memory and its clock.
+/// A watch's clique in force, and its clock.
 struct Fixture {
     memory: CliqueInForce,
     start: Instant,
@@ -23,7 +23,7 @@ impl Fixture {
         }
     }
 
-    /// Reads these GPUs `after` the start.
+    /// Reads these GPUs, `after` the start.
     fn read(&mut self, after: Duration, gpus: &[Gpu]) -> Fabric {
         self.memory
             .read(&mut gpus.to_vec(), self.start + after, &self.config)
@@ -64,7 +64,7 @@ fn lost() -> GpuFabricState {
     })
 }
 
-/// Every state in which a GPU is not registered.
+/// Every state of an unregistered GPU.
 fn unregistered() -> [GpuFabricState; 5] {
     [
         failed(),
@@ -77,7 +77,7 @@ fn unregistered() -> [GpuFabricState; 5] {
 
 // req: NODE-43
 #[test]
-fn a_clique_in_force_stays_so_whatever_becomes_of_one_gpu() {
+fn a_clique_remains_in_force_in_any_state_of_one_gpu() {
     for state in unregistered() {
         let mut fixture = Fixture::new();
         assert_eq!(
@@ -99,7 +99,7 @@ fn a_clique_in_force_stays_so_whatever_becomes_of_one_gpu() {
 }
 
 #[test]
-fn a_gpu_that_is_lost_keeps_its_name_although_nvml_no_longer_tells_it() {
+fn a_lost_gpu_keeps_its_uuid_although_nvml_no_longer_reports_it() {
     let mut fixture = Fixture::new();
     fixture.read(Duration::ZERO, &mk_gpus(&[clique(1), clique(1)]));
     let mut gpus = mk_gpus(&[clique(1), lost()]);
@@ -109,13 +109,13 @@ fn a_gpu_that_is_lost_keeps_its_name_although_nvml_no_longer_tells_it() {
 }
 
 #[test]
-fn a_gpu_that_vanishes_is_reported_until_it_is_back_and_no_other_takes_its_place() {
+fn a_vanished_gpu_is_reported_until_it_returns() {
     let mut fixture = Fixture::new();
     fixture.read(Duration::ZERO, &mk_gpus(&[clique(1), clique(1), clique(1)]));
     let mut rest = mk_gpus(&[clique(1), clique(1), clique(1)]);
     rest.remove(0);
     for (index, gpu) in (0..).zip(&mut rest) {
-        gpu.id.index = index; // NVML numbers them anew
+        gpu.id.index = index; // NVML renumbers the GPUs
     }
     for second in 1..4 {
         let fabric = fixture.read(SECOND * second, &rest);
@@ -131,7 +131,7 @@ fn a_gpu_that_vanishes_is_reported_until_it_is_back_and_no_other_takes_its_place
 }
 
 #[test]
-fn at_a_boot_one_registered_gpu_of_eight_is_not_seven_bad_ones() {
+fn at_boot_unregistered_gpus_are_not_missing_gpus() {
     let mut fixture = Fixture::new();
     let limit = fixture.config.registering_for;
     let boot = |registered: usize| {
@@ -155,7 +155,7 @@ fn at_a_boot_one_registered_gpu_of_eight_is_not_seven_bad_ones() {
 
 // req: NODE-43
 #[test]
-fn a_gpu_that_never_registers_holds_the_others_back_for_as_long_as_is_said_and_no_longer() {
+fn a_gpu_that_never_registers_delays_the_others_for_the_configured_time() {
     let config = WatchConfig::default();
     for state in unregistered() {
         let limit = if state.is_registering() {
@@ -174,7 +174,7 @@ fn a_gpu_that_never_registers_holds_the_others_back_for_as_long_as_is_said_and_n
 }
 
 #[test]
-fn a_gpu_that_flaps_does_not_hold_the_others_back_for_longer() {
+fn a_flapping_gpu_does_not_extend_the_delay() {
     let mut fixture = Fixture::new();
     let limit = fixture.config.registering_for;
     let mut now = Duration::ZERO;
@@ -193,7 +193,7 @@ fn a_gpu_that_flaps_does_not_hold_the_others_back_for_longer() {
 }
 
 #[test]
-fn gpus_that_disagree_are_never_a_clique_however_long_they_do() {
+fn gpus_that_disagree_are_never_a_clique() {
     let mut fixture = Fixture::new();
     fixture.read(Duration::ZERO, &mk_gpus(&[clique(1), clique(1), clique(1)]));
     for hour in 1..3 {
@@ -207,7 +207,7 @@ fn gpus_that_disagree_are_never_a_clique_however_long_they_do() {
 }
 
 #[test]
-fn a_clique_that_the_rest_moves_to_waits_like_a_new_one() {
+fn another_clique_of_the_rest_waits_like_a_new_one() {
     let mut fixture = Fixture::new();
     fixture.read(Duration::ZERO, &mk_gpus(&[clique(1), clique(1)]));
     let moved = mk_gpus(&[clique(2), failed()]);
@@ -218,7 +218,7 @@ fn a_clique_that_the_rest_moves_to_waits_like_a_new_one() {
 }
 
 #[test]
-fn with_no_gpu_left_in_it_a_clique_is_out_of_force() {
+fn a_clique_without_gpus_is_no_longer_in_force() {
     let none_left = [
         Vec::new(),
         mk_gpus(&[failed(), failed()]),
@@ -229,14 +229,14 @@ fn with_no_gpu_left_in_it_a_clique_is_out_of_force() {
         let mut fixture = Fixture::new();
         fixture.read(Duration::ZERO, &mk_gpus(&[clique(1), clique(1)]));
         assert_eq!(fixture.read(SECOND, &gpus).clique(), None, "{gpus:?}");
-        // Registered anew, one after another.
+        // Registered again, one after another.
         let begins = mk_gpus(&[clique(1), GpuFabricState::InProgress]);
         assert_eq!(fixture.read(SECOND * 2, &begins).clique(), None, "{gpus:?}");
     }
 }
 
 #[test]
-fn a_driver_that_fails_as_a_whole_begins_anew() {
+fn a_failure_of_the_driver_resets_the_clique() {
     let mut fixture = Fixture::new();
     fixture.read(Duration::ZERO, &mk_gpus(&[clique(1), clique(1)]));
     fixture.memory.forget();
@@ -245,7 +245,7 @@ fn a_driver_that_fails_as_a_whole_begins_anew() {
 }
 
 #[test]
-fn gpus_that_were_never_in_the_clique_are_not_missed() {
+fn gpus_that_were_never_in_the_clique_are_not_missing() {
     let mut fixture = Fixture::new();
     let gpus = mk_gpus(&[clique(1), GpuFabricState::NotSupported]);
     fixture.read(Duration::ZERO, &gpus);

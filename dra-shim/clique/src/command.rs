@@ -1,11 +1,11 @@
-//! Runs one short-lived program under a deadline, in its own process group.
+//! Runs one short-lived program with a timeout, in its own process group.
 //!
-//! For programs of a host that may hang, print without end, or leave children
-//! behind that hold their output open: [`run`] waits for none of these.
+//! For programs of a host that may hang, print endlessly, or leave children that hold their
+//! output open: [`run`] returns in time in all these cases.
 //!
-//! This crate runs `nvidia-imex-ctl` with it. It is public because a program that
-//! examines a GPU host runs other programs of that host with the same risks, for
-//! example a container runtime to get its version.
+//! This crate runs `nvidia-imex-ctl` with it. The module is public because programs that
+//! examine a GPU host run other programs with the same risks, for example a container runtime
+//! to get its version.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -24,26 +24,26 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-/// Why a program gave no output.
+/// Error of [`run`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It could not be started. Or this process ignores `SIGCHLD`, so that its
-    /// exit status cannot be known.
-    #[error("the program cannot be started")]
+    /// The program could not be started; or this process ignores `SIGCHLD`, so that the exit
+    /// status is unknown.
+    #[error("cannot start the program")]
     Start(#[source] io::Error),
-    /// It did not end in time and was killed, with its children.
+    /// The program did not end in time and was killed, with its children.
     #[error("the program did not end in time")]
     TimedOut,
 }
 
-/// How much is read at once.
+/// Size of one read from a pipe.
 const CHUNK: usize = 4096;
 
-/// How late an exit is noticed if the program prints nothing.
+/// Period of the check for an exit, if the program prints nothing.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Makes the child see `root` as `/`. The program's path is then one inside it.
+/// Changes the child's root to `root`. The program's path is then a path inside it.
 #[expect(
     unsafe_code,
     reason = "the standard library offers no safe way to chroot a child before exec"
@@ -63,11 +63,11 @@ pub(crate) fn chroot(command: &mut Command, root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The child is killed (SIGKILL) when the thread that starts it ends, and so when this process does, however
-/// it ends.
+/// Makes the kernel kill the child (SIGKILL) when the thread that starts it ends, and so when this process
+/// ends for any reason.
 ///
-/// For daemons that must not outlive whoever supervises them. Start it on a thread that lives as long as the
-/// process does: the kernel's signal is about threads.
+/// For daemons that must not outlive their supervisor. Start the command on a thread that lives as long as the
+/// process: the kernel's signal depends on the thread.
 #[expect(
     unsafe_code,
     reason = "the standard library offers no safe way to set a child's PR_SET_PDEATHSIG before exec"
@@ -79,7 +79,7 @@ pub fn die_with_this_thread(command: &mut Command) {
     unsafe {
         command.pre_exec(move || {
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // A parent that died before that sends no signal any more.
+            // If the parent died before that, there will be no signal.
             if nix::unistd::getppid() != parent {
                 return Err(io::ErrorKind::NotFound.into());
             }
@@ -88,12 +88,12 @@ pub fn die_with_this_thread(command: &mut Command) {
     }
 }
 
-/// Runs `command` until it exits, for up to `timeout`, and returns the first
-/// `max_output` bytes of each output stream. More output is read and discarded.
+/// Runs `command` until it exits, for at most `timeout`, and returns the first
+/// `max_output` bytes of each output stream. Further output is read and discarded.
 /// The program gets no standard input.
 ///
-/// Blocks. On return, nothing of the program's process group is left running, so
-/// this is not for programs that start a daemon.
+/// Blocks. On return, no process of the program's process group is running, so this is not
+/// suitable for programs that start a daemon.
 ///
 /// # Errors
 ///
@@ -133,24 +133,24 @@ pub fn run(mut command: Command, timeout: Duration, max_output: usize) -> Result
 }
 
 fn pid(child: &Child) -> Pid {
-    // Process ids fit: Linux's limit is 2^22.
+    // Fits: Linux's limit of process ids is 2^22.
     Pid::from_raw(child.id().cast_signed())
 }
 
-/// Does not reap: as long as the zombie is there, its id cannot become another
-/// process group's.
+/// Whether the child has exited. Does not reap it: while the zombie exists, no other process
+/// group can get its id.
 fn has_exited(child: &Child) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
     match waitid(Id::Pid(pid(child)), flags) {
         Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => false,
-        // An error other than EINTR means that there is no such child any more.
+        // An error other than EINTR means that the child no longer exists.
         Ok(_) | Err(_) => true,
     }
 }
 
-/// Kills what is left of the process group, then reaps its leader.
+/// Kills the rest of the process group, then reaps its leader.
 fn kill_group(child: &mut Child) -> io::Result<ExitStatus> {
-    // An error (ESRCH) means that nothing is left of it.
+    // An error (ESRCH) means that the group has no processes.
     let _ = killpg(pid(child), Signal::SIGKILL);
     child.wait()
 }
@@ -165,9 +165,9 @@ fn wait_for_output(streams: &[&Stream], remaining: Duration) {
     let _ = poll(&mut open, timeout);
 }
 
-/// One output stream of the child, never waited for.
+/// One output stream of the child, read without blocking.
 struct Stream {
-    /// `None` once it has ended.
+    /// `None` once the stream has ended.
     pipe: Option<File>,
     /// At most `max_output` bytes.
     output: Vec<u8>,
@@ -178,8 +178,7 @@ struct Stream {
 
 impl Stream {
     fn new(pipe: Option<OwnedFd>, max_output: usize) -> Self {
-        // A pipe that cannot be made non-blocking is not read: no output is safer
-        // than waiting for it.
+        // A pipe that cannot be made non-blocking is not read, because a read could block.
         let pipe = pipe.filter(|fd| fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_ok());
         Self {
             pipe: pipe.map(File::from),
@@ -188,7 +187,7 @@ impl Stream {
         }
     }
 
-    /// Reads what is there now.
+    /// Reads the available output.
     fn drain(&mut self) {
         let mut chunk = [0; CHUNK];
         while let Some(pipe) = &mut self.pipe {
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn both_streams_and_the_status_come_back() {
+    fn both_streams_and_the_status_are_returned() {
         let output = run(sh("echo out; echo err >&2; exit 3"), GIVE_UP, MAX_OUTPUT).unwrap();
         assert_eq!(output.stdout, b"out\n");
         assert_eq!(output.stderr, b"err\n");
@@ -251,7 +250,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pid = dir.path().join("pid");
         let script = format!("sleep 1000 & echo $! > {}; wait", pid.display());
-        // A busy machine may need longer to get as far as the grandchild.
+        // A busy machine may need longer to start the grandchild.
         let mut timeout = Duration::from_millis(200);
         while !std::fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n')) {
             let error = run(sh(&script), timeout, MAX_OUTPUT).unwrap_err();
@@ -261,7 +260,7 @@ mod tests {
         assert_gone(&std::fs::read_to_string(pid).unwrap());
     }
 
-    /// A killed grandchild may be a zombie for a moment, until its new parent reaps it.
+    /// A killed grandchild may be a zombie until its new parent reaps it.
     fn assert_gone(pid: &str) {
         let stat = format!("/proc/{}/stat", pid.trim());
         let give_up = Instant::now() + GIVE_UP;
@@ -295,13 +294,13 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_timeout_is_no_timeout() {
+    fn the_maximum_timeout_works() {
         let output = run(sh("echo out"), Duration::MAX, MAX_OUTPUT).unwrap();
         assert_eq!(output.stdout, b"out\n");
     }
 
     #[test]
-    fn a_program_that_is_not_there_fails_to_start() {
+    fn a_missing_program_fails_to_start() {
         let error = run(Command::new("/nonexistent/tool"), GIVE_UP, MAX_OUTPUT).unwrap_err();
         assert!(
             matches!(&error, Error::Start(e) if e.kind() == io::ErrorKind::NotFound),

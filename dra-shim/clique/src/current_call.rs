@@ -1,20 +1,20 @@
-//! Which call into the library a read is in, to report where it hangs.
+//! Tracks the current call into the library, to report where a read hangs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Shared between the thread that makes the calls and the threads that ask.
+/// The current call, shared between the calling thread and its observers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CurrentCall(Arc<Mutex<Option<&'static str>>>);
 
 // === impl CurrentCall ===
 
 impl CurrentCall {
-    /// The call that has begun and not yet returned.
+    /// The name of the call in progress.
     pub(crate) fn get(&self) -> Option<&'static str> {
         *self.lock()
     }
 
-    /// Runs `call`, known by `name` until it returns.
+    /// Runs `call`, with `name` as the current call.
     pub(crate) fn track<T>(&self, name: &'static str, call: impl FnOnce() -> T) -> T {
         *self.lock() = Some(name);
         let returned = call();

@@ -1,4 +1,4 @@
-//! The root below which a host's NVIDIA driver is installed, and the search in it.
+//! The root directory of an NVIDIA driver installation, and the search for its files.
 
 use std::io;
 use std::iter;
@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use crate::not_found::{DriverFileNotFound, RejectReason, RejectedPath};
 use crate::{elf, missing_link, resolve};
 
-/// The directory below which the driver's files lie as if it were `/`: `/` on
-/// a host with the driver installed, `/run/nvidia/driver` with the driver
-/// container, or wherever either is mounted.
+/// The root directory of a driver installation: `/` on a host with the driver installed,
+/// `/run/nvidia/driver` with the driver container, or a mount of either.
 ///
-/// Files are searched in the order of NVIDIA's own plugin, then where other
-/// makers of hosts install the driver. Symbolic links are resolved inside the
-/// root, so an absolute link never leaves it.
+/// Files are searched in the order of NVIDIA's plugin, then in the directories of other
+/// distributions. Symbolic links are resolved inside the root, so an absolute link never
+/// leaves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverRoot {
     path: PathBuf,
@@ -21,9 +20,9 @@ pub struct DriverRoot {
 
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// Searched after the root itself. The order is that of NVIDIA's plugin,
-/// followed by the places where its CDI library looks as well (Debian's, behind
-/// `update-alternatives`), and by those of other makers.
+/// Directories that are searched after the root itself: those of NVIDIA's plugin in its order,
+/// then those that its CDI library searches too (Debian's, behind `update-alternatives`), then
+/// those of other distributions.
 const LIBRARY_DIRS: [&str; 14] = [
     "usr/lib64",
     "usr/lib/x86_64-linux-gnu",
@@ -56,16 +55,16 @@ const TOOL_DIRS: [&str; 7] = [
     "usr/libexec/nvidia/tesla/bin",
 ];
 
-/// Within a host's root, where drivers have a root of their own.
+/// Directories in a host's root that are the root of a driver.
 const NESTED_ROOTS: [&str; 2] = [
     // The GPU operator's driver container.
     "run/nvidia/driver",
-    // GKE's installer: what Google's documentation sets nvidiaDriverRoot to.
+    // GKE's installer: the value of nvidiaDriverRoot in Google's documentation.
     "home/kubernetes/bin/nvidia",
 ];
 
-/// `580.82.07` of `libnvidia-ml.so.580.82.07`, as [`DriverRoot::find_library`] finds it; `None` if the file is
-/// called otherwise.
+/// Returns the version in the name of a library from [`DriverRoot::find_library`]: `580.82.07` of
+/// `libnvidia-ml.so.580.82.07`. `None` if the file has another name.
 pub fn library_version(library: &Path) -> Option<&str> {
     let name = library.file_name()?.to_str()?;
     let version = name.strip_prefix("libnvidia-ml.so.")?;
@@ -75,23 +74,21 @@ pub fn library_version(library: &Path) -> Option<&str> {
 // === impl DriverRoot ===
 
 impl DriverRoot {
-    /// The driver below `path`. Does no I/O: the driver, and `path` itself, may
-    /// appear later.
+    /// Creates a root at `path`. Does no I/O: the driver, and `path` itself, may appear later.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// The path that [`new`](Self::new) was given.
+    /// The path passed to [`new`](Self::new).
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// This root, and the drivers' own roots within it that exist: that of the
-    /// GPU operator's driver container and that of GKE's installer. Links in them
-    /// are resolved inside them.
+    /// This root, and the existing driver roots within it: of the GPU Operator's driver
+    /// container and of GKE's installer. Links in them are resolved inside them.
     ///
-    /// [`find_library`](Self::find_library) of the first searches the others, too: which of
-    /// them has the library, its path tells.
+    /// [`find_library`](Self::find_library) of the first root also searches the others; the
+    /// library's path shows which of them has it.
     pub fn with_nested(&self) -> impl Iterator<Item = Self> {
         let nested = NESTED_ROOTS.iter().filter_map(|nested| {
             let inside = resolve::path_inside(&self.path, Path::new(nested)).ok()?;
@@ -100,12 +97,11 @@ impl DriverRoot {
         iter::once(self.clone()).chain(nested)
     }
 
-    /// Finds the regular file behind `libnvidia-ml.so.1` in this root or in one
-    /// [within](Self::with_nested); the path returned has no link in it below the
-    /// root.
+    /// Finds the regular file behind `libnvidia-ml.so.1` in this root or a root
+    /// [within it](Self::with_nested). The returned path has no links below the root.
     ///
-    /// Only a complete library for this machine counts. Anything else of that
-    /// name is recorded in the error and does not end the search.
+    /// Only a complete library for this machine is accepted. Other files with that name are
+    /// recorded in the error, and the search continues.
     pub fn find_library(&self) -> Result<PathBuf, DriverFileNotFound> {
         let mut all = self.not_found(LIBRARY, vec![]);
         for root in self.with_nested() {
@@ -121,19 +117,19 @@ impl DriverRoot {
         Err(all)
     }
 
-    /// Finds the regular file behind one of the driver's programs, such as
-    /// `nvidia-smi` or `nvidia-imex-ctl`, in this root only: programs are run in
-    /// the root that they are found in.
+    /// Finds the regular file behind one of the driver's programs, such as `nvidia-smi` or
+    /// `nvidia-imex-ctl`. Searches only this root, because a program runs in the root that has
+    /// it.
     pub fn find_tool(&self, name: &str) -> Result<PathBuf, DriverFileNotFound> {
         self.find(name, &TOOL_DIRS, |_| Ok(()))
     }
 
-    /// Where roots within this one are searched, relative to it.
+    /// The possible roots within this one, relative to it.
     pub(crate) const fn nested_places() -> &'static [&'static str] {
         &NESTED_ROOTS
     }
 
-    /// The directories of libraries that there are, as paths without a link below the root, each once.
+    /// The existing library directories, without duplicates, as paths without links below the root.
     pub(crate) fn library_dirs(&self) -> Vec<PathBuf> {
         let mut dirs = Vec::new();
         for dir in LIBRARY_DIRS.iter().chain(&["lib"]) {

@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-const WITHIN: &str = " and, within it, run/nvidia/driver and home/kubernetes/bin/nvidia";
+const WITHIN: &str = " or its subdirectories run/nvidia/driver and home/kubernetes/bin/nvidia";
 
 fn put(root: &Path, file: &str) {
     let path = root.join(file);
@@ -34,7 +34,7 @@ fn a_stray_directory_does_not_shadow_the_library() {
 }
 
 #[test]
-fn the_error_lists_every_path_with_its_reason_and_displays_those_where_something_was() {
+fn the_error_lists_every_path_and_displays_the_existing_ones() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("usr/lib64").join(LIBRARY)).unwrap();
     let error = DriverRoot::new(dir.path()).find_library().unwrap_err();
@@ -51,7 +51,7 @@ fn the_error_lists_every_path_with_its_reason_and_displays_those_where_something
     assert_eq!(
         error.to_string(),
         format!(
-            "libnvidia-ml.so.1 is in none of the 15 usual places below {root}{WITHIN}; \
+            "libnvidia-ml.so.1 was not found in the 15 usual places below {root}{WITHIN}; \
              {root}/usr/lib64/libnvidia-ml.so.1 is not a regular file",
             root = dir.path().display()
         )
@@ -59,7 +59,7 @@ fn the_error_lists_every_path_with_its_reason_and_displays_those_where_something
 }
 
 #[test]
-fn a_root_that_does_not_exist_is_named_as_the_reason() {
+fn a_missing_root_is_the_reason() {
     let error = DriverRoot::new("/nonexistent/driver")
         .find_tool("nvidia-imex-ctl")
         .unwrap_err();
@@ -81,7 +81,7 @@ fn a_usr_merged_host_without_a_driver_gets_one_short_sentence() {
     assert_eq!(
         error.to_string(),
         format!(
-            "libnvidia-ml.so.1 is in none of the 15 usual places below {}{WITHIN}",
+            "libnvidia-ml.so.1 was not found in the 15 usual places below {}{WITHIN}",
             dir.path().display()
         )
     );
@@ -104,7 +104,7 @@ fn names_and_links_with_control_characters_stay_on_one_line() {
 }
 
 #[test]
-fn a_library_that_cannot_be_loaded_does_not_shadow_one_that_can() {
+fn an_unloadable_library_does_not_shadow_a_loadable_one() {
     let dir = tempfile::tempdir().unwrap();
     let rejected = dir.path().join("usr/lib64").join(LIBRARY);
     put(dir.path(), "lib64/libnvidia-ml.so.1");
@@ -119,7 +119,7 @@ fn a_library_that_cannot_be_loaded_does_not_shadow_one_that_can() {
 }
 
 #[test]
-fn every_kind_of_rejected_path_is_listed_with_its_own_reason() {
+fn every_kind_of_rejected_path_has_its_own_reason() {
     let dir = tempfile::tempdir().unwrap();
     let at = |place: &str| dir.path().join(place).join(LIBRARY);
     for place in LIBRARY_DIRS {
@@ -158,8 +158,8 @@ fn every_kind_of_rejected_path_is_listed_with_its_own_reason() {
 }
 
 #[test]
-fn a_path_that_cannot_be_read_says_so() {
-    // A path component that is a file: the one error that root gets, too.
+fn an_unreadable_path_is_reported() {
+    // A path component that is a file: the only error that root gets, too.
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("usr")).unwrap();
     fs::write(dir.path().join("usr/lib64"), "").unwrap();
@@ -169,7 +169,7 @@ fn a_path_that_cannot_be_read_says_so() {
 }
 
 #[test]
-fn a_drivers_own_root_within_the_hosts_is_searched_after_it_with_its_own_links() {
+fn a_driver_root_within_the_host_root_is_searched_after_it_with_its_own_links() {
     for nested in NESTED_ROOTS {
         let dir = tempfile::tempdir().unwrap();
         let host = DriverRoot::new(dir.path());
@@ -191,23 +191,23 @@ fn a_drivers_own_root_within_the_hosts_is_searched_after_it_with_its_own_links()
 }
 
 #[test]
-fn what_is_wrong_in_a_root_within_is_said_with_its_path() {
+fn a_problem_in_a_nested_root_is_reported_with_its_path() {
     let dir = tempfile::tempdir().unwrap();
     let nested = dir.path().join("run/nvidia/driver");
     put(&nested, "usr/lib64/libnvidia-ml.so.580");
-    // As of a link that only the host's root can follow.
+    // As for a link that only the host's root can follow.
     fs::create_dir_all(dir.path().join("home")).unwrap();
     symlink("/gone", dir.path().join("home/kubernetes")).unwrap();
     let error = DriverRoot::new(dir.path()).find_library().unwrap_err();
     assert_eq!(error.rejected.len(), 2 * (1 + LIBRARY_DIRS.len()));
     let message = error.to_string();
-    let said =
+    let reason =
         "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1 does not exist, but libnvidia-ml.so.580";
-    assert!(message.contains(said), "{message}");
+    assert!(message.contains(reason), "{message}");
 }
 
 #[test]
-fn a_library_without_its_link_is_named_once_with_the_missing_path() {
+fn a_library_without_its_link_is_reported_once_with_the_missing_path() {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "usr/lib64/libnvidia-ml.so.570.1");
     put(dir.path(), "usr/lib64/libnvidia-ml.so.580.82.07");
@@ -219,7 +219,7 @@ fn a_library_without_its_link_is_named_once_with_the_missing_path() {
     assert_eq!(
         error.to_string(),
         format!(
-            "libnvidia-ml.so.1 is in none of the 15 usual places below {root}{WITHIN}; \
+            "libnvidia-ml.so.1 was not found in the 15 usual places below {root}{WITHIN}; \
              {root}/usr/lib64/libnvidia-ml.so.1 does not exist, \
              but libnvidia-ml.so.580.82.07 is in the same directory",
             root = dir.path().display()

@@ -1,9 +1,7 @@
-//! Checks that a file is a complete shared library that this process can load, and reads which loader a
-//! program asks for.
+//! Checks that a file is a complete shared library that this process can load, and reads a program's loader.
 //!
-//! The dynamic loader maps the segments that the headers announce without
-//! looking at the file's size. Loading a library that is still being copied
-//! therefore kills the process (SIGBUS).
+//! The dynamic loader maps the segments in the headers without checking the file's size. So
+//! loading a library that is still being copied kills the process (SIGBUS).
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use crate::not_found::RejectReason;
 
-// Offsets in the ELF header and in a program header (gABI, figures 4-3 and 5-1)
-// of the 64-bit class, the only one that NVIDIA's driver is built for.
+// Offsets in the ELF header and in a program header (gABI, figures 4-3 and 5-1) of the 64-bit
+// class: NVIDIA's driver has no other.
 const HEADER_LEN: usize = 64;
 const TYPE_AT: usize = 16;
 const MACHINE_AT: usize = 18;
@@ -26,7 +24,7 @@ const PROGRAM_HEADER_LEN: usize = 56;
 const SEGMENT_AT: usize = 8;
 const SEGMENT_LEN_AT: usize = 32;
 
-/// The longest path of Linux (`PATH_MAX`).
+/// Maximum length of a path on Linux (`PATH_MAX`).
 const MAX_PATH: u64 = 4096;
 
 const MAGIC: [u8; 4] = *b"\x7fELF";
@@ -36,11 +34,10 @@ const SEGMENT_INTERPRETER: u64 = 3;
 const CLASS_64: u8 = 2;
 const LITTLE_ENDIAN: u8 = 1;
 
-/// `e_machine` and the name of the architecture, for libraries that are likely
-/// to be found on a host with a driver.
+/// `e_machine` and architecture name of libraries that are likely on a host with a driver.
 const MACHINES: [(u64, &str); 4] = [(3, "x86"), (40, "arm"), (62, "x86_64"), (183, "aarch64")];
 
-/// Ok if the dynamic loader can be given the file without risk to this process.
+/// Checks that the dynamic loader can load the file without risk to this process.
 pub(crate) fn check_loadable(path: &Path) -> Result<(), RejectReason> {
     let unreadable = |e: io::Error| RejectReason::Unreadable(e.kind());
     let file = File::open(path).map_err(unreadable)?;
@@ -65,8 +62,8 @@ pub(crate) fn check_loadable(path: &Path) -> Result<(), RejectReason> {
     Ok(())
 }
 
-/// The loader that a program asks for (`PT_INTERP`); `None` for one that asks for none, and for what is no
-/// program of the 64-bit class.
+/// Reads a program's loader (`PT_INTERP`). `None` for a program without one, and for files that are not
+/// 64-bit ELF programs.
 pub(crate) fn interpreter(path: &Path) -> io::Result<Option<PathBuf>> {
     let file = File::open(path)?;
     let mut header = [0; HEADER_LEN];
@@ -103,7 +100,7 @@ fn check_size(needed: u64, size: u64) -> Result<(), RejectReason> {
     Ok(())
 }
 
-/// Where in the file the program headers are.
+/// The position of the program headers in the file.
 struct ProgramHeaders {
     at: u64,
     len: u64,
@@ -142,8 +139,8 @@ impl ProgramHeaders {
     }
 }
 
-/// Why a file that ends within its header is rejected: one that begins like a
-/// library is taken for one that is being written.
+/// The reason for rejecting a file that ends within its header. A file that begins like a
+/// library is probably still being written.
 fn too_short(header: &[u8; HEADER_LEN], size: u64) -> RejectReason {
     if size == 0 || header.starts_with(&MAGIC) {
         return RejectReason::Truncated {
@@ -163,7 +160,7 @@ fn architecture(class: u8, machine: u64) -> String {
     }
 }
 
-/// The little-endian number of `N` bytes at `at`; 0 if `bytes` ends before it.
+/// Reads the little-endian number of `N` bytes at `at`; 0 if `bytes` is too short.
 fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
     let field = bytes.get(at..at + N).unwrap_or_default();
     field
@@ -178,7 +175,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// The header of a library for this machine without any segment.
+    /// The header of a library for this machine, without segments.
     pub(crate) fn minimal_library() -> Vec<u8> {
         let mut header = vec![0; HEADER_LEN];
         header[..4].copy_from_slice(&MAGIC);
@@ -204,14 +201,14 @@ pub(crate) mod tests {
     #[test]
     fn a_library_of_this_machine_passes() {
         assert_eq!(check(&minimal_library()), Ok(()));
-        // A real one: this machine's own C library, as this process has it mapped.
+        // A real library: the C library that this process has mapped.
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         let libc = maps.split_whitespace().find(|it| it.contains("libc.so"));
         assert_eq!(check_loadable(Path::new(libc.unwrap())), Ok(()));
     }
 
     #[test]
-    fn a_file_that_is_not_a_library_differs_from_a_library_of_another_machine() {
+    fn a_file_that_is_not_a_library_differs_from_a_library_for_another_machine() {
         assert_rejected(b"#!/bin/sh\n", "is not a shared library");
         assert_rejected(&[b'#'; 200], "is not a shared library");
         let mut program = minimal_library();
@@ -230,7 +227,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_library_that_is_being_copied_is_truncated_wherever_it_ends() {
+    fn a_partly_copied_library_is_truncated_at_any_length() {
         assert_rejected(b"", "is truncated: 0 of at least 64 bytes");
         assert_rejected(b"\x7fELF", "is truncated: 4 of at least 64 bytes");
         let mut library = minimal_library();

@@ -1,5 +1,4 @@
-//! The fabric of a whole node as one value: the details of the last read, with a
-//! reason, a code and a hint.
+//! The fabric of a whole node: the result of the last read, with a reason, a code and a hint.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,69 +14,67 @@ use crate::nvml_failure::NvmlFailure;
 use crate::pending::{Pending, PendingGpu, write_states};
 use crate::probe_error::{NoLibrary, ProbeError};
 
-/// What is known about the clique of a node.
+/// The result of reading a node's fabric.
 ///
-/// `Display` is a one-line reason. Its length is bounded however many GPUs there
-/// are: those in the same state are written together (`gpus 0-7: ...`).
+/// `Display` is a one-line reason of bounded length, with any number of GPUs: GPUs in the same
+/// state are grouped (`gpus 0-7: ...`).
 ///
-/// Exhaustive on purpose: a driver has to decide for each variant what it
-/// publishes and answers, so a new one is a breaking change.
+/// Exhaustive on purpose: a driver must decide for each variant what it publishes and answers,
+/// so a new variant is a breaking change.
 #[derive(Debug, Clone, PartialEq, Eq, Advice)]
 pub enum Fabric {
     /// The node belongs to one clique.
     #[advice(from)]
     Clique(Clique),
-    /// The node belongs to no clique, and waiting will not change that.
+    /// The node permanently belongs to no clique.
     #[advice(from)]
     NoClique(NoClique),
-    /// Not known yet, or contradictory; may change without anybody's help.
+    /// The clique is not known yet, or GPUs disagree. May change without intervention.
     #[advice(from)]
     Pending(Pending),
     /// There is no usable `libnvidia-ml.so.1`.
     #[advice(from)]
     NoLibrary(NoLibrary),
-    /// NVML was loaded and fails as a whole.
+    /// NVML was loaded but fails as a whole.
     #[advice(from)]
     NvmlFailed(NvmlFailure),
-    /// The read under way is overdue. Only a
-    /// [`FabricWatch`](crate::FabricWatch) reports it.
+    /// The current read is overdue. Only a [`FabricWatch`](crate::FabricWatch) reports this.
     #[advice(
         code = "nvml-no-answer",
-        hint = "look at dmesg for Xid and NVRM lines; a driver call that never returns usually needs a reboot"
+        hint = "check dmesg for Xid and NVRM lines; a driver call that hangs usually needs a reboot"
     )]
     NoAnswer {
         /// The time since the read began.
         waited: Duration,
-        /// The call that it is in now; see
+        /// The current call; see
         /// [`FabricProbe::current_call`](crate::FabricProbe::current_call).
         call: Option<&'static str>,
     },
 }
 
-/// The clique of a node, and its GPUs that have a problem.
+/// The clique of a node, with the GPUs that have a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clique {
-    /// Which clique.
+    /// The clique.
     pub id: CliqueId,
     /// The GPUs of this clique that report a problem; usually empty.
     pub degraded: Vec<DegradedGpu>,
-    /// The GPUs whose registration has failed or is not completed while the others
-    /// keep their clique, from worse to better; usually empty, and always without
-    /// a [`FabricWatch`](crate::FabricWatch), which alone knows how long it has
-    /// been so.
+    /// The GPUs whose registration has failed or is incomplete while the others keep their
+    /// clique, from worse to better; usually empty. Always empty without a
+    /// [`FabricWatch`](crate::FabricWatch), which measures how long the GPUs have been missing.
     pub missing: Vec<PendingGpu>,
 }
 
 /// A GPU that belongs to its clique and reports a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DegradedGpu {
-    /// Which GPU.
+    /// The GPU.
     pub gpu: GpuRef,
     /// The problem.
     pub health: Health,
 }
 
-/// Why a node definitely belongs to no clique.
+/// The reason why a node permanently belongs to no clique.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, Advice)]
 #[advice(
@@ -85,14 +82,14 @@ pub struct DegradedGpu {
     vis = "pub(crate)"
 )]
 pub enum NoClique {
-    /// None of its GPUs supports a fabric.
+    /// None of the node's GPUs supports a fabric.
     #[advice(code = "fabric-not-supported")]
     NotSupported {
         /// The number of GPUs.
         gpus: usize,
     },
-    /// The cluster UUID of every registered GPU is all zero, as on NVLink systems
-    /// that are not multi-node.
+    /// The cluster UUID of every registered GPU is all zero: an NVLink system that is not
+    /// multi-node.
     #[advice(code = "fabric-zero-cluster-uuid")]
     ZeroClusterUuid {
         /// The number of GPUs.
@@ -105,9 +102,8 @@ pub enum NoClique {
 impl Fabric {
     /// Combines the GPUs of one read.
     ///
-    /// A GPU without fabric support, or with a cluster UUID of all zero, names no
-    /// clique and so cannot disagree with the others. Display adapters are
-    /// ignored.
+    /// A GPU without fabric support or with an all-zero cluster UUID has no clique, so it cannot
+    /// disagree with the others. Display adapters are ignored.
     // req: NODE-10
     pub fn from_gpus(gpus: &[Gpu]) -> Self {
         let (display_adapters, gpus): (Vec<_>, Vec<_>) = gpus
@@ -142,15 +138,13 @@ impl Fabric {
         }
     }
 
-    /// True if only a change of the host changes this value: a clique, or
-    /// definitely none.
+    /// Whether only a change of the host can change this value: a clique, or permanently none.
     pub fn is_final(&self) -> bool {
         NodeFabricState::default().next(self.event()).is_final()
     }
 
-    /// The event for [`NodeFabricState::next`], with which a program that reads
-    /// without a [`FabricWatch`](crate::FabricWatch) can keep the state of its
-    /// node.
+    /// The event for [`NodeFabricState::next`]. A program without a
+    /// [`FabricWatch`](crate::FabricWatch) can track the node's state with it.
     pub fn event(&self) -> FabricEvent {
         match self {
             Self::Clique(clique) if !clique.missing.is_empty() => FabricEvent::ReadCliqueIncomplete,
@@ -229,7 +223,7 @@ impl Clique {
             Some(worst) => worst.hint(),
             None if self.degraded.is_empty() => "",
             None => {
-                "look at `nvidia-smi -q` (Fabric, Health) and at the fabric manager's log for this GPU"
+                "check `nvidia-smi -q` (Fabric, Health) and the fabric manager's log for this GPU"
             }
         }
     }

@@ -27,7 +27,7 @@ fn fabric(states: impl IntoIterator<Item = GpuFabricState>) -> Fabric {
 }
 
 #[test]
-fn gpus_of_one_clique_put_the_node_into_it_and_id_zero_counts() {
+fn gpus_of_one_clique_put_the_node_into_it_also_with_id_zero() {
     let fabric = fabric([completed(RACK, 0), completed(RACK, 0)]);
     let id = CliqueId {
         cluster: RACK,
@@ -40,7 +40,7 @@ fn gpus_of_one_clique_put_the_node_into_it_and_id_zero_counts() {
 }
 
 #[test]
-fn gpus_without_a_clique_disagree_with_nobody() {
+fn gpus_without_a_clique_do_not_disagree() {
     let fabric = fabric([
         GpuFabricState::NotSupported,
         completed(RACK, 3),
@@ -51,7 +51,7 @@ fn gpus_without_a_clique_disagree_with_nobody() {
 
 // req: NODE-10
 #[test]
-fn no_support_anywhere_is_definitely_no_clique() {
+fn no_gpu_with_support_is_no_clique() {
     let fabric = fabric([GpuFabricState::NotSupported, GpuFabricState::NotSupported]);
     assert_eq!(fabric, Fabric::NoClique(NoClique::NotSupported { gpus: 2 }));
     assert!(fabric.is_final());
@@ -63,7 +63,7 @@ fn no_support_anywhere_is_definitely_no_clique() {
 
 // req: NODE-10
 #[test]
-fn an_all_zero_cluster_uuid_is_definitely_no_clique() {
+fn an_all_zero_cluster_uuid_is_no_clique() {
     let fabric = fabric([completed(ZERO, 0), GpuFabricState::NotSupported]);
     assert_eq!(
         fabric,
@@ -73,7 +73,7 @@ fn an_all_zero_cluster_uuid_is_definitely_no_clique() {
 }
 
 #[test]
-fn one_unfinished_gpu_unsettles_the_node_whatever_the_others_say() {
+fn one_unregistered_gpu_makes_the_node_pending() {
     let failed = GpuFabricState::Failed {
         status: NvmlCode(999),
     };
@@ -103,7 +103,7 @@ fn one_unfinished_gpu_unsettles_the_node_whatever_the_others_say() {
 }
 
 #[test]
-fn the_worst_gpus_are_named_first_and_equal_ones_together() {
+fn the_worst_gpus_come_first_and_equal_states_are_grouped() {
     let fabric = fabric([
         GpuFabricState::InProgress,
         GpuFabricState::NotStarted,
@@ -148,7 +148,7 @@ fn a_node_without_a_gpu_may_still_get_one() {
 }
 
 #[test]
-fn display_adapters_are_ignored_and_mentioned_where_there_is_nothing_else() {
+fn display_adapters_are_ignored_and_reported_if_there_is_no_gpu() {
     let displays = fabric([
         GpuFabricState::DisplayAdapter,
         GpuFabricState::DisplayAdapter,
@@ -170,7 +170,7 @@ fn display_adapters_are_ignored_and_mentioned_where_there_is_nothing_else() {
 }
 
 #[test]
-fn the_message_is_bounded_however_many_gpus_there_are_and_however_they_differ() {
+fn the_message_is_bounded_for_any_number_of_gpus_and_states() {
     let state_of: [fn(u32) -> GpuFabricState; 4] = [
         |_| GpuFabricState::InProgress,
         |index| GpuFabricState::Unrecognised(u8::try_from(index % 200).unwrap()),
@@ -196,7 +196,7 @@ fn the_message_is_bounded_however_many_gpus_there_are_and_however_they_differ() 
 }
 
 #[test]
-fn gpus_with_the_same_problem_are_written_together() {
+fn gpus_with_the_same_problem_are_grouped() {
     let gpus: Vec<_> = (0..72)
         .map(|index| Gpu {
             health: Some(Health {
@@ -215,7 +215,7 @@ fn gpus_with_the_same_problem_are_written_together() {
 }
 
 #[test]
-fn a_degraded_member_keeps_the_clique_and_is_named() {
+fn a_degraded_member_keeps_the_clique_and_is_reported() {
     let sick = Health {
         mask: 0b01,
         summary: None,

@@ -1,4 +1,4 @@
-//! One GPU and the state of its registration with the NVLink fabric.
+//! One GPU, with the state of its registration with the NVLink fabric.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::clique_id::{CliqueId, ClusterUuid};
 use crate::health::Health;
 use crate::nvml_failure::{NvmlCode, NvmlFailure};
 
-/// A GPU as found by one read.
+/// A GPU, from one read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
     /// NVML's index and, if it could be read, the UUID.
@@ -17,8 +17,8 @@ pub struct Gpu {
     pub name: Option<String>,
     /// The state of its registration with the fabric.
     pub fabric: GpuFabricState,
-    /// The health of its part of the fabric; `None` unless the registration is
-    /// completed and NVML has fabric info v2.
+    /// The fabric health; `None` unless the registration is completed and NVML has fabric
+    /// info v2.
     pub health: Option<Health>,
 }
 
@@ -34,11 +34,11 @@ pub struct GpuRef {
 /// The state of one GPU's registration with the fabric: `nvmlGpuFabricState_t`
 /// and the fields that are meaningful in it.
 ///
-/// [`NodeFabricState`](crate::NodeFabricState) is that of a whole node.
+/// [`NodeFabricState`](crate::NodeFabricState) is the state of a whole node.
 #[derive(Debug, Clone, PartialEq, Eq, Advice)]
 pub enum GpuFabricState {
-    /// By its name, the GPU is a display adapter of a DGX station. It is ignored
-    /// and not queried further, as in the Go driver.
+    /// A display adapter of a DGX station, recognised by its name. It is ignored and not
+    /// queried further, as in the Go driver.
     #[advice(code = "display-adapter")]
     DisplayAdapter,
     /// The GPU cannot be part of a fabric.
@@ -47,7 +47,7 @@ pub enum GpuFabricState {
     /// Registration has not begun.
     #[advice(code = "not-started")]
     NotStarted,
-    /// Registration is under way.
+    /// Registration is in progress.
     #[advice(code = "in-progress")]
     InProgress,
     /// Registered.
@@ -58,21 +58,20 @@ pub enum GpuFabricState {
         /// The partition of the fabric; 0 is valid.
         clique_id: u32,
     },
-    /// Registration ended with an error: NVML's state is "completed", and its
-    /// status not success.
+    /// Registration failed: NVML's state is "completed", but its status is an error.
     #[advice(code = "failed")]
     Failed {
         /// The error.
         status: NvmlCode,
     },
-    /// A state that this crate does not know.
+    /// A state unknown to this crate.
     #[advice(code = "unrecognised")]
     Unrecognised(u8),
     /// A call about this GPU failed.
     #[advice(code = "unreadable")]
     Unreadable(NvmlFailure),
-    /// It was in the clique that is in force, and NVML no longer enumerates it.
-    /// Only a [`FabricWatch`](crate::FabricWatch) reports it.
+    /// The GPU was in the clique in force, and NVML no longer enumerates it. Only a
+    /// [`FabricWatch`](crate::FabricWatch) reports this state.
     #[advice(code = "vanished")]
     Vanished,
 }
@@ -123,8 +122,8 @@ impl GpuFabricState {
         "vanished",
     ];
 
-    /// True if the registration may yet be completed without anybody's help. What
-    /// a state means that this crate does not know is not known either: it counts.
+    /// Whether the registration may still complete without intervention. This includes unknown
+    /// states.
     pub const fn is_registering(&self) -> bool {
         matches!(
             self,
@@ -136,7 +135,7 @@ impl GpuFabricState {
 impl fmt::Display for GpuFabricState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DisplayAdapter => f.write_str("a display adapter, skipped by its name"),
+            Self::DisplayAdapter => f.write_str("display adapter, skipped by name"),
             Self::NotSupported => f.write_str("fabric not supported"),
             Self::NotStarted => f.write_str("fabric registration not started"),
             Self::InProgress => f.write_str("fabric registration in progress"),
@@ -162,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_state_has_a_code_of_its_own_that_is_listed() {
+    fn every_state_has_a_listed_code() {
         let call = "f";
         let states = [
             GpuFabricState::DisplayAdapter,

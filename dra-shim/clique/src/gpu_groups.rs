@@ -1,23 +1,22 @@
-//! Groups GPUs that share a value, so that a message about many GPUs stays one
-//! short line.
+//! Groups GPUs with the same value, so that a message about many GPUs is one short line.
 
 use std::fmt::{self, Formatter};
 
 use crate::gpu::GpuRef;
 
-/// How many groups are written; a node's GPUs rarely are in more than two states.
+/// Maximum number of groups in a message; a node's GPUs are rarely in more than two states.
 const MAX_GROUPS: usize = 4;
 
-/// How many ranges of indices are written for one group.
+/// Maximum number of index ranges of a group.
 const MAX_RANGES: usize = 8;
 
-/// The GPUs that share a value.
+/// The GPUs with the same value.
 pub(crate) struct Group<'a, T> {
     gpus: Vec<&'a GpuRef>,
     pub(crate) value: T,
 }
 
-/// Displays as `gpu 2 (GPU-…)`, or as `gpus 0-3, 7`.
+/// A list of GPUs. Displays as `gpu 2 (GPU-…)` or `gpus 0-3, 7`.
 pub(crate) struct GpuList<'a>(&'a [&'a GpuRef]);
 
 /// Groups GPUs by value, in the order of each group's first GPU.
@@ -37,8 +36,7 @@ pub(crate) fn group_by_value<'a, T: PartialEq>(
     groups
 }
 
-/// Writes each group with `write_one`, and only the number of GPUs of the groups
-/// beyond [`MAX_GROUPS`].
+/// Writes the first [`MAX_GROUPS`] groups with `write_one`, and the number of other GPUs.
 pub(crate) fn write_groups<T>(
     f: &mut Formatter<'_>,
     groups: &[Group<'_, T>],
@@ -133,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_ranges_the_first_are_written_and_the_rest_counted() {
+    fn only_the_first_ranges_are_written_and_the_rest_is_counted() {
         let odd = (0..72).filter(|index| index % 2 == 1);
         assert_eq!(list(odd), "gpus 1, 3, 5, 7, 9, 11, 13, 15 and 28 more");
         let ends = (0..1024).filter(|index| index % 64 != 63);

@@ -1,23 +1,23 @@
-//! The health of a GPU's part of the fabric, decoded from NVML's mask and summary.
+//! The fabric health of a GPU, decoded from NVML's mask and summary.
 
 use std::fmt;
 
-/// Fabric health as NVML reports it with the state (fabric info v2 and newer).
+/// The fabric health that NVML reports with the state (fabric info v2 and newer).
 ///
-/// Displays the problems, `healthy` or `health not reported`, then unknown values,
-/// then the mask unless there is nothing else to report.
+/// Displays the problems, or `healthy`, or `health not reported`; then unknown values; then
+/// the mask, if there are problems or unknown values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Health {
     /// `healthMask`, unchanged.
     pub mask: u32,
-    /// `healthSummary`; only fabric info v3 has it.
+    /// `healthSummary`, only in fabric info v3.
     pub summary: Option<HealthSummary>,
 }
 
 /// NVML's own summary of the health (`NVML_GPU_FABRIC_HEALTH_SUMMARY_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthSummary {
-    /// The GPU does not report one.
+    /// The GPU does not report a summary.
     NotSupported,
     /// No problem.
     Healthy,
@@ -25,7 +25,7 @@ pub enum HealthSummary {
     Unhealthy,
     /// Usable with reduced capacity.
     LimitedCapacity,
-    /// A value that this crate does not know.
+    /// A value unknown to this crate.
     Unrecognised(u8),
 }
 
@@ -37,9 +37,9 @@ struct Flag {
     problems: &'static [(u32, &'static str)],
 }
 
-/// `NVML_GPU_FABRIC_HEALTH_MASK_*` of `nvml.h`. The last field and the third
-/// value of routes are newer than the bindings; they are those of NVIDIA's open
-/// kernel modules (`NVLINK_INBAND_FABRIC_HEALTH_MASK_*`), which NVML passes on.
+/// `NVML_GPU_FABRIC_HEALTH_MASK_*` of `nvml.h`. The last field and the third value of routes
+/// are newer than the bindings. They come from NVIDIA's open kernel modules
+/// (`NVLINK_INBAND_FABRIC_HEALTH_MASK_*`); NVML passes them on.
 const FLAGS: [Flag; 5] = [
     Flag {
         shift: 0,
@@ -99,17 +99,17 @@ impl Flag {
 // === impl Health ===
 
 impl Health {
-    /// True if the mask or the summary reports a problem.
+    /// Whether the mask or the summary reports a problem.
     ///
-    /// Fields that are not reported count as healthy, and so do unknown values:
-    /// a newer driver must not make every GPU look degraded. The exception is an
-    /// incorrect configuration, which is a problem whatever its kind.
+    /// Unreported fields and unknown values count as healthy: a newer driver must not make
+    /// every GPU look degraded. The exception is an incorrect configuration, which is a problem
+    /// even if its kind is unknown.
     pub fn is_degraded(&self) -> bool {
         !self.problems().is_empty()
     }
 
-    /// Whether the mask or the summary says anything that this crate knows. A mask
-    /// of 0 and the summary "not supported" do not: that is no good health.
+    /// Whether the mask or the summary has a known value. A mask of 0 and the summary "not
+    /// supported" do not count: they do not mean good health.
     pub fn is_reported(&self) -> bool {
         let mut flags = FLAGS.iter().map(|flag| flag.value(self.mask));
         let is_good = flags.any(|value| [TRUE, FALSE].contains(&value))
@@ -118,7 +118,7 @@ impl Health {
         is_good || self.is_degraded()
     }
 
-    /// The name of each problem, those of the mask first; empty for a healthy GPU.
+    /// The names of the problems, first those of the mask; empty for a healthy GPU.
     pub fn problems(&self) -> Vec<String> {
         let flags = FLAGS.iter().filter_map(|flag| flag.problem(self.mask));
         let mut problems: Vec<_> = flags.map(str::to_owned).collect();
@@ -133,7 +133,7 @@ impl Health {
         problems
     }
 
-    /// The values that this crate does not know. They say nothing about health.
+    /// The values unknown to this crate. They have no effect on [`Self::is_degraded`].
     pub fn unknown_values(&self) -> Vec<String> {
         let flags = FLAGS
             .iter()
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_yes_no_field_is_read_from_its_own_two_bits() {
+    fn every_yes_no_field_has_its_own_two_bits() {
         let shifts = [
             sys::NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_DEGRADED_BW,
             sys::NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_RECOVERY,
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bit_of_the_mask_is_a_problem_unknown_or_fine() {
+    fn every_bit_of_the_mask_is_a_problem_unknown_or_good() {
         // Each bit alone: a problem, an unknown value, or a field's "fine".
         let fine = [1, 3, 5, 7, 8, 12];
         for bit in 0..32 {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_that_denies_every_problem_is_healthy_and_one_that_reports_nothing_is_not() {
+    fn a_mask_without_problems_is_healthy_and_an_empty_mask_is_not() {
         // false in all four fields, configuration correct
         assert_eq!(health(0x1aa).to_string(), "healthy");
         for summary in [None, Some(HealthSummary::NotSupported)] {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incorrect_configuration_is_named_and_an_unknown_one_is_still_a_problem() {
+    fn an_incorrect_configuration_is_a_problem_even_if_its_kind_is_unknown() {
         assert_eq!(
             health(0x4aa).to_string(),
             "incorrect configuration: no partition (mask 0x4aa)"
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_alone_is_enough_to_be_degraded() {
+    fn the_summary_alone_can_report_a_problem() {
         let health = Health {
             mask: 0x1aa,
             summary: Some(HealthSummary::LimitedCapacity),

@@ -1,5 +1,5 @@
-//! The host IMEX daemon, the `nvidia-imex` that the operator runs on the host: is
-//! it ready?
+//! Readiness check of the host IMEX daemon, the `nvidia-imex` that the administrator runs on
+//! the host.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,14 +14,14 @@ use crate::driver_root::DriverRoot;
 use crate::not_found::DriverFileNotFound;
 use crate::root_program::{RootProgram, RootProgramError};
 
-/// The host IMEX daemon (`nvidia-imex`), asked through its own `nvidia-imex-ctl`.
+/// The host IMEX daemon (`nvidia-imex`), queried with `nvidia-imex-ctl`.
 ///
-/// The program and the socket belong to one root, that of the operating system
-/// that runs the daemon. That is the host's root, which need not be the
-/// driver's: a driver container has neither.
+/// Program and socket are in the root of the operating system that runs the daemon. That is
+/// the host's root, which may differ from the driver's: a driver container has neither program
+/// nor socket.
 ///
-/// Where the driver runs the daemon, [`outside`](Self::outside) of any root but the caller's, only the program
-/// is the driver root's.
+/// If the DRA driver runs the daemon, use [`outside`](Self::outside): the program is in the driver root, but the
+/// socket is in the caller's root.
 #[derive(Debug, Clone)]
 pub struct HostImex {
     root: DriverRoot,
@@ -29,27 +29,26 @@ pub struct HostImex {
     runs: Runs,
 }
 
-/// How the program is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Runs {
-    /// In its root, which is entered.
+    /// In its root, with chroot.
     Inside,
-    /// In the caller's root, by the loader of its own.
+    /// In the caller's root, with the loader of the program's root.
     Outside,
 }
 
-/// Why the daemon does not count as ready.
+/// Error of a daemon that does not count as ready.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error, Advice)]
 pub enum HostImexError {
     /// There is no `nvidia-imex-ctl` below the root.
-    #[error("cannot ask the host's nvidia-imex: no nvidia-imex-ctl under {}", OneLine(.0.root.display()))]
+    #[error("cannot query the host's nvidia-imex: no nvidia-imex-ctl under {}", OneLine(.0.root.display()))]
     #[advice(
         code = "imex-ctl-missing",
         hint = "install the nvidia-imex package of the driver's branch on the host, or leave the host socket path empty"
     )]
     ToolMissing(#[source] DriverFileNotFound),
-    /// There is one, and it cannot be run outside of its root.
+    /// `nvidia-imex-ctl` exists, but cannot be run outside of its root.
     #[error("cannot run nvidia-imex-ctl")]
     #[advice(from, code = "imex-ctl-not-runnable")]
     Program(#[source] RootProgramError),
@@ -57,28 +56,28 @@ pub enum HostImexError {
     #[error("cannot run {} in root {}", OneLine(tool.display()), OneLine(root.display()))]
     #[advice(
         code = "imex-ctl-not-started",
-        hint = "the program and its libraries must be complete under the host's root, and entering it needs CAP_SYS_CHROOT"
+        hint = "install the program with all its libraries under the host's root, and give this process CAP_SYS_CHROOT"
     )]
     Start {
-        /// The program, as seen from inside the root.
+        /// The program's path inside the root.
         tool: PathBuf,
-        /// The root it was to run in.
+        /// The root.
         root: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The program did not end in time; it and its children were killed.
+    /// The program did not end in time, and was killed with its children.
     #[error("nvidia-imex-ctl -q did not answer within {} s", timeout.as_secs_f32())]
     #[advice(
         code = "imex-ctl-timed-out",
         hint = "run `nvidia-imex-ctl -q` on the host; restart the nvidia-imex service if it hangs there too"
     )]
     TimedOut {
-        /// How long it was given.
+        /// The timeout.
         timeout: Duration,
     },
-    /// The program failed, usually because the daemon does not listen.
+    /// The program failed, usually because the daemon is not listening.
     #[error(
         "nvidia-imex-ctl -q for {} failed ({status}){}",
         OneLine(socket.display()),
@@ -89,16 +88,16 @@ pub enum HostImexError {
         hint = "on the host: systemctl status nvidia-imex; its config.cfg needs IMEX_CMD_ENABLED=1 and IMEX_CMD_UNIX_DOMAIN_PATH set to this socket"
     )]
     Failed {
-        /// The socket it was to use.
+        /// The daemon's socket.
         socket: PathBuf,
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
         /// The beginning of its standard output, as one line.
         stdout: String,
         /// The beginning of its standard error, as one line.
         stderr: String,
     },
-    /// The daemon answered, and the answer is not `READY`.
+    /// The daemon answered, but not with `READY`.
     #[error(
         "the host's nvidia-imex at {} is not READY{}",
         OneLine(socket.display()),
@@ -109,11 +108,11 @@ pub enum HostImexError {
         hint = "on the host: nvidia-imex-ctl -N shows which peers are missing; every node of nodes_config.cfg must run nvidia-imex"
     )]
     NotReady {
-        /// The socket that was asked.
+        /// The daemon's socket.
         socket: PathBuf,
         /// The answer, e.g. `INITIALIZING` or `WAITING_FOR_PEERS`.
         stdout: String,
-        /// The beginning of standard error; does not affect the verdict.
+        /// The beginning of standard error, which does not affect the result.
         stderr: String,
     },
 }
@@ -121,16 +120,16 @@ pub enum HostImexError {
 const TOOL: &str = "nvidia-imex-ctl";
 const READY: &[u8] = b"READY";
 
-/// How much of each output stream is kept; the answer is one word.
+/// Number of bytes kept of each output stream; the answer is one word.
 const MAX_OUTPUT: usize = 4096;
 
 // === impl HostImex ===
 
 impl HostImex {
-    /// The daemon that listens on `socket`. Both the path of the socket
-    /// (`IMEX_CMD_UNIX_DOMAIN_PATH` of the daemon's configuration) and
-    /// `nvidia-imex-ctl` are looked up inside `root`, the operating system that
-    /// runs the daemon as this process sees it. Does no I/O.
+    /// Creates a check of the daemon that listens on `socket`. Both `socket`
+    /// (`IMEX_CMD_UNIX_DOMAIN_PATH` of the daemon's configuration) and `nvidia-imex-ctl` are
+    /// looked up inside `root`: the operating system that runs the daemon, at its path in this
+    /// process. Does no I/O.
     pub fn new(root: DriverRoot, socket: impl Into<PathBuf>) -> Self {
         Self {
             root,
@@ -139,9 +138,9 @@ impl HostImex {
         }
     }
 
-    /// The daemon that listens on `socket`, a path of the caller's own. `nvidia-imex-ctl` is looked up below
-    /// `root` and the roots [within it](DriverRoot::with_nested), and run by the loader of the root that has
-    /// it: no capability is needed. Does no I/O.
+    /// Creates a check of the daemon that listens on `socket`, a path in the caller's root. `nvidia-imex-ctl` is
+    /// looked up below `root` and the roots [within it](DriverRoot::with_nested), and run with the loader of its
+    /// root, which needs no capability. Does no I/O.
     pub fn outside(root: DriverRoot, socket: impl Into<PathBuf>) -> Self {
         Self {
             root,
@@ -150,22 +149,22 @@ impl HostImex {
         }
     }
 
-    /// Ok if and only if the daemon answers exactly `READY` within `timeout`.
+    /// Succeeds only if the daemon answers exactly `READY` within `timeout`.
     ///
-    /// Blocks for up to `timeout`: it runs `nvidia-imex-ctl -q`, in a changed
-    /// root unless that is `/` (needs `CAP_SYS_CHROOT`). Call it neither on an
-    /// async worker nor while holding a lock.
+    /// Blocks for up to `timeout`: it runs `nvidia-imex-ctl -q`, with chroot unless the root is
+    /// `/` (needs `CAP_SYS_CHROOT`). Call it neither on an async worker nor while holding a
+    /// lock.
     ///
     /// # Errors
     ///
-    /// Any [`HostImexError`]. All of them may be transient: a program that waits
-    /// for the daemon calls again.
+    /// Any [`HostImexError`]. All of them may be transient, so a program that waits for the
+    /// daemon retries.
     // req: NODE-13
     pub fn check_ready(&self, timeout: Duration) -> Result<(), HostImexError> {
         self.query(self.tool()?, timeout)
     }
 
-    /// The tool as a command that will run in its root, still without arguments.
+    /// The tool as a command in its root, without arguments.
     fn tool(&self) -> Result<Command, HostImexError> {
         if self.runs == Runs::Outside {
             let program = RootProgram::find(&self.root, TOOL)?;
@@ -184,12 +183,11 @@ impl HostImex {
         Ok(command)
     }
 
-    /// Asks for the daemon's state through `command`.
     fn query(&self, mut command: Command, timeout: Duration) -> Result<(), HostImexError> {
         let mut socket = OsString::from("--u=");
         socket.push(&self.socket);
         let tool = PathBuf::from(command.get_program());
-        // Nothing in our environment (LD_PRELOAD, locale) may change the answer.
+        // This process's environment (LD_PRELOAD, locale) must not change the answer.
         command
             .arg("-q")
             .arg(socket)
@@ -229,7 +227,7 @@ impl HostImex {
         }
     }
 
-    /// A path below the root as a process inside the root names it.
+    /// Converts a path below the root to a path inside the root.
     fn path_inside(&self, found: &Path) -> PathBuf {
         let relative = found.strip_prefix(self.root.path()).unwrap_or(found);
         Path::new("/").join(relative)
@@ -245,7 +243,7 @@ impl From<RootProgramError> for HostImexError {
     }
 }
 
-/// The end of a sentence that quotes a program's output.
+/// Formats a program's output as the end of a message.
 fn output(stdout: &str, stderr: &str) -> String {
     match (stdout, stderr) {
         ("", "") => ": no output".to_owned(),

@@ -6,7 +6,7 @@ use super::*;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs a script in place of the tool, in this machine's own root.
+/// Runs a script instead of the tool, in this machine's root.
 fn ask(script: &str, timeout: Duration) -> Result<(), HostImexError> {
     let mut tool = Command::new("/bin/sh");
     tool.arg("-c").arg(script).arg("nvidia-imex-ctl");
@@ -66,7 +66,7 @@ fn ready_from_a_program_that_failed_is_not_ready() {
 }
 
 #[test]
-fn a_program_that_hangs_is_a_time_out() {
+fn a_hanging_program_times_out() {
     let error = ask("sleep 1000", Duration::from_millis(100)).unwrap_err();
     assert_eq!(error.code(), "imex-ctl-timed-out");
     assert_eq!(
@@ -76,7 +76,7 @@ fn a_program_that_hangs_is_a_time_out() {
 }
 
 #[test]
-fn a_host_without_the_program_gets_an_error_that_names_it() {
+fn a_missing_program_is_named_in_the_error() {
     let dir = tempfile::tempdir().unwrap();
     let imex = HostImex::new(DriverRoot::new(dir.path()), "/run/imex.sock");
     let error = imex.check_ready(TIMEOUT).unwrap_err();
@@ -85,7 +85,7 @@ fn a_host_without_the_program_gets_an_error_that_names_it() {
     assert!(source.contains("nvidia-imex-ctl"), "{source}");
 }
 
-/// A root with a shell in it, made of this machine's own and its libraries.
+/// A root with this machine's shell and its libraries.
 fn root_with_a_shell(script: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let ldd = Command::new("ldd").arg("/bin/sh").output().unwrap();
@@ -118,8 +118,8 @@ fn the_program_runs_inside_the_hosts_root_and_gets_the_socket() {
     let imex = HostImex::new(DriverRoot::new(root.path()), "/run/imex.sock");
     let answer = loop {
         match imex.check_ready(TIMEOUT) {
-            // A sibling test forked while the script was being written, and
-            // holds it open until its exec.
+            // A parallel test forked while the script was being written, and holds it open
+            // until its exec.
             Err(HostImexError::Start { source, .. })
                 if source.kind() == io::ErrorKind::ExecutableFileBusy => {}
             answer => break answer,
@@ -138,12 +138,12 @@ fn the_program_runs_inside_the_hosts_root_and_gets_the_socket() {
 #[test]
 fn outside_of_its_root_the_program_gets_the_socket_and_needs_no_capability() {
     let root = root_with_a_shell("");
-    // It prints nothing, whatever it is asked.
+    // `true` prints nothing.
     fs::copy("/bin/true", root.path().join("usr/bin/nvidia-imex-ctl")).unwrap();
     let imex = HostImex::outside(DriverRoot::new(root.path()), "/run/imex.sock");
     let error = loop {
         match imex.check_ready(TIMEOUT).unwrap_err() {
-            // As below: the file that was copied is still open in a sibling's child.
+            // As below: the copied file is still open in the child of a parallel test.
             HostImexError::Start { source, .. }
                 if source.kind() == io::ErrorKind::ExecutableFileBusy => {}
             error => break error,
@@ -163,7 +163,7 @@ fn outside_of_its_root_the_program_gets_the_socket_and_needs_no_capability() {
 }
 
 #[test]
-fn the_workspaces_mock_of_the_tool_is_understood() {
+fn the_answer_of_the_workspaces_mock_is_understood() {
     let mock = "../../hack/nvml-mock/bin/nvidia-imex-ctl";
     let mock = Path::new(env!("CARGO_MANIFEST_DIR")).join(mock);
     let error = ask(&format!(r#"exec /bin/sh {} "$@""#, mock.display()), TIMEOUT).unwrap_err();

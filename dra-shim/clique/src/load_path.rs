@@ -1,5 +1,5 @@
-//! The path by which a library is loaded, such that a file that was replaced is
-//! loaded even while something in the process still holds its predecessor.
+//! The path for loading a library. It makes the loader open a replaced file even if the process
+//! still holds the old library.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,36 +7,36 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Writes a library's path so that the loader opens the file that is there now.
+/// Creates library paths that make the loader open the current file.
 ///
-/// glibc compares names first: while anything in this process still holds a
-/// library (another session, a thread-local destructor, `RTLD_NODELETE`), the
-/// same path means the old library, even after the file was replaced. Written
-/// differently (`dir/./lib`), it is looked up by device and inode.
+/// glibc compares names first. While anything in this process still holds a library (another
+/// session, a thread-local destructor, `RTLD_NODELETE`), the same path refers to the old
+/// library, even after the file was replaced. For a different path (`dir/./lib`), glibc
+/// compares device and inode.
 #[derive(Debug, Default)]
 pub(crate) struct LoadPath {
     last: Mutex<Option<LoadedFile>>,
 }
 
-/// A file, and how many others were loaded before it.
+/// A file, with the number of files loaded before it.
 #[derive(Debug)]
 struct LoadedFile {
     identity: Identity,
     generation: usize,
 }
 
-/// Device, inode and time of change, which differs where an inode number is reused.
+/// Device, inode and change time, which differs if an inode number is reused.
 type Identity = (u64, u64, i64, i64);
 
-/// The generation is the number of `./` in the path, which may have 4096 bytes.
-/// By the time the count starts over, nothing holds the library of a thousand
-/// drivers ago.
+/// Number of generations, after which the count restarts. The generation is the number of `./`
+/// in the path, which has at most 4096 bytes. Nothing still holds the library of a thousand
+/// generations ago.
 const GENERATIONS: usize = 1000;
 
 // === impl LoadPath ===
 
 impl LoadPath {
-    /// The path to give to `dlopen` for the library at `path`.
+    /// Returns the path for `dlopen` of the library at `path`.
     pub(crate) fn for_library(&self, path: &Path) -> OsString {
         let generation = self.generation(path);
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_file_keeps_its_path_and_its_successor_gets_another() {
+    fn a_file_keeps_its_path_and_a_replaced_file_gets_a_new_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lib.so");
         let paths = LoadPath::default();

@@ -1,6 +1,5 @@
-//! Finds the cause of a missing `libnvidia-ml.so.1` where the versioned library
-//! is there and only the link to it is not: an installer that did not run
-//! `ldconfig`, or an image into which only the versioned files were copied.
+//! Detects a missing link `libnvidia-ml.so.1` beside an existing versioned library: an
+//! installer did not run `ldconfig`, or only the versioned files were copied into an image.
 
 use std::collections::HashSet;
 use std::fs;
@@ -9,12 +8,11 @@ use std::path::{Path, PathBuf};
 use crate::not_found::{DriverFileNotFound, RejectReason};
 use crate::{elf, resolve};
 
-/// How the versioned names of the library begin.
+/// Prefix of the library's versioned names.
 const VERSIONED_PREFIX: &str = "libnvidia-ml.so.";
 
-/// Replaces the reason of each missing path that has a loadable versioned
-/// library in its directory. Several paths may lead to one directory; only the
-/// first of them is changed.
+/// Replaces the reason of each missing path that has a loadable versioned library in its
+/// directory. If several paths lead to one directory, only the first is changed.
 pub(crate) fn explain(not_found: &mut DriverFileNotFound) {
     let mut seen = HashSet::new();
     let DriverFileNotFound { root, rejected, .. } = not_found;
@@ -31,15 +29,15 @@ pub(crate) fn explain(not_found: &mut DriverFileNotFound) {
     }
 }
 
-/// The directory of a candidate, relative to the root; `None` if it does not
-/// exist, or if the candidate is the root itself.
+/// The directory of a candidate, relative to the root. `None` if the directory does not exist
+/// or the candidate is the root itself.
 fn dir_inside(root: &Path, candidate: &Path) -> Option<PathBuf> {
     let dir = candidate.strip_prefix(root).ok()?.parent()?;
     resolve::path_inside(root, dir).ok()
 }
 
-/// The last name in alphabetical order of the loadable libraries in a directory
-/// inside the root. The unversioned name is not among them: it was rejected.
+/// The alphabetically last name of the loadable libraries in a directory inside the root.
+/// Excludes the unversioned name, which was rejected.
 fn newest_library(root: &Path, dir: &Path) -> Option<String> {
     let entries = fs::read_dir(root.join(dir)).ok()?;
     entries

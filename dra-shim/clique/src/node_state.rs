@@ -1,76 +1,74 @@
-//! The states of a node's fabric as a watch sees them, and the one function
-//! that leads from one to the next.
+//! The state machine of a node's fabric: its states, and the transition function.
 
-/// What a [`FabricWatch`](crate::FabricWatch) knows about the fabric of its node.
+/// The state of a node's fabric, from a [`FabricWatch`](crate::FabricWatch).
 ///
 /// [`Fabric`](crate::Fabric) has the details of the last read;
-/// [`GpuFabricState`](crate::GpuFabricState) is that of a single GPU.
+/// [`GpuFabricState`](crate::GpuFabricState) is the state of one GPU.
 ///
-/// A *final* state changes only if the host is changed. Any other may change
-/// without anybody's help, and is read again sooner.
+/// A *final* state changes only if the host changes. Other states may change without
+/// intervention, and are read again sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum NodeFabricState {
-    /// The first read is under way and not overdue. Nothing is known yet, so
-    /// what an earlier process published is best left alone.
+    /// The first read is in progress and not overdue. Nothing is known yet, so the devices that
+    /// an earlier process published should remain.
     #[default]
     NotReadYet,
-    /// All GPUs that name a clique name the same one, and none of them reports a
-    /// problem. Final: work can be placed here.
+    /// All GPUs with a clique have the same one, and none of them reports a problem. Final: work
+    /// can be placed on this node.
     Clique,
-    /// As [`Clique`](Self::Clique), and at least one GPU reports a problem. Final:
-    /// memory can be shared, perhaps slowly or not with every peer.
+    /// As [`Clique`](Self::Clique), but at least one GPU reports a problem. Final: memory can be
+    /// shared, perhaps slowly or not with every peer.
     CliqueDegraded,
-    /// All GPUs that name a clique name the same one, and at least one other has
-    /// failed, has vanished, or has not been registered for a long time. Final, as far
-    /// as the others are concerned: memory can be shared without that GPU.
+    /// All GPUs with a clique have the same one, but at least one other GPU has failed, has
+    /// vanished, or has been unregistered for a long time. Final for the other GPUs: memory can
+    /// be shared without that GPU.
     CliqueIncomplete,
     /// No GPU of this node belongs to a multi-node fabric. Final: work that
     /// needs a clique belongs on another node.
     NoClique,
-    /// The GPUs do not (yet) agree on a clique: none is visible, or a
-    /// registration is not completed, has failed or cannot be read and the clique
-    /// of the others is not in force, or two GPUs name different cliques.
+    /// The clique is not known: no GPU is visible, two GPUs have different cliques, or a
+    /// registration is incomplete, failed or unreadable while the clique of the other GPUs is
+    /// not in force.
     Pending,
-    /// There is no usable `libnvidia-ml.so.1`, and no read since the watch began
-    /// found one or was overdue: the driver is not installed, or not yet.
+    /// There is no usable `libnvidia-ml.so.1`, and no read since the watch began has found one
+    /// or was overdue: the driver is not installed (yet).
     NoLibrary,
-    /// There is no usable `libnvidia-ml.so.1`, but an earlier read found one, or was
-    /// overdue, which a driver that hangs can cause: the driver is being replaced or
-    /// was removed, perhaps under running work.
+    /// There is no usable `libnvidia-ml.so.1`, but an earlier read found one, or was overdue,
+    /// which a hanging driver can cause. The driver is being replaced or was removed, perhaps
+    /// while work was running.
     LibraryLost,
-    /// The library is there, and NVML fails as a whole.
+    /// The library exists, but NVML fails as a whole.
     NvmlFailed,
-    /// The read under way is overdue. What was known before is not to be trusted
-    /// until it returns.
+    /// The current read is overdue. Earlier results are not trusted until it returns.
     NoAnswer,
 }
 
-/// What happened to the read that is under way.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FabricEvent {
-    /// It returned GPUs of one clique, without a problem.
+    /// GPUs of one clique, without a problem.
     ReadClique,
-    /// It returned GPUs of one clique, of which at least one reports a problem.
+    /// GPUs of one clique, with a problem of at least one GPU.
     ReadCliqueDegraded,
-    /// It returned GPUs of one clique and others that are not registered, and the
-    /// clique is in force: it was before, or the others have been given their time.
+    /// GPUs of one clique and unregistered GPUs. The clique is in force: it was before, or the
+    /// time for the others has passed.
     ReadCliqueIncomplete,
-    /// It returned GPUs of which none belongs to a multi-node fabric.
+    /// GPUs, none of which belongs to a multi-node fabric.
     ReadNoClique,
-    /// It returned GPUs that do not agree on a clique, or no GPU.
+    /// GPUs that do not agree on a clique, or no GPU.
     ReadPending,
-    /// It returned without having found a usable `libnvidia-ml.so.1`.
+    /// No usable `libnvidia-ml.so.1`.
     ReadNoLibrary,
-    /// It returned a failure of NVML as a whole, or panicked.
+    /// A failure of NVML as a whole, or a panic.
     ReadNvmlFailed,
-    /// It has not returned in the time that the watch allows.
+    /// No result within the timeout of the watch.
     Overdue,
 }
 
 // === impl NodeFabricState ===
 
 impl NodeFabricState {
-    /// Every state, in the order of their declaration.
+    /// Every state, in order of declaration.
     pub const ALL: [Self; 10] = [
         Self::NotReadYet,
         Self::Clique,
@@ -86,9 +84,9 @@ impl NodeFabricState {
 
     /// The state after `event`.
     ///
-    /// Any event is possible in any state: each read begins anew. The state
-    /// before it matters only to a missing library, which is one thing on a node
-    /// that never had a driver and another on a node that had, or may have had, one.
+    /// Any event is possible in any state: reads are independent. The previous state matters
+    /// only for a missing library: a node that has (or may have) had a driver differs from a
+    /// node that never had one.
     #[must_use]
     pub const fn next(self, event: FabricEvent) -> Self {
         match event {
@@ -106,7 +104,7 @@ impl NodeFabricState {
         }
     }
 
-    /// True if this node has a clique, with or without problems.
+    /// Whether this node has a clique, with or without problems.
     pub const fn has_clique(self) -> bool {
         matches!(
             self,
@@ -114,14 +112,13 @@ impl NodeFabricState {
         )
     }
 
-    /// True if only a change of the host leads to another state, the return of a
-    /// GPU that was missing aside.
+    /// Whether only a change of the host leads to another state, except the return of a missing
+    /// GPU.
     pub const fn is_final(self) -> bool {
         self.has_clique() || matches!(self, Self::NoClique)
     }
 
-    /// The state's name in tables; not a stable code, which
-    /// [`Fabric::code`](crate::Fabric::code) is.
+    /// The state's name in tables. Not stable, unlike [`Fabric::code`](crate::Fabric::code).
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotReadYet => "not read yet",
@@ -141,7 +138,7 @@ impl NodeFabricState {
 // === impl FabricEvent ===
 
 impl FabricEvent {
-    /// Every event, in the order of their declaration.
+    /// Every event, in order of declaration.
     pub const ALL: [Self; 8] = [
         Self::ReadClique,
         Self::ReadCliqueDegraded,
@@ -173,7 +170,7 @@ mod tests {
     use super::*;
     use NodeFabricState as State;
 
-    /// Every state with every event, and the state after it.
+    /// Every state with every event, and the next state.
     fn transitions() -> impl Iterator<Item = (State, FabricEvent, State)> {
         State::ALL.into_iter().flat_map(|from| {
             FabricEvent::ALL
@@ -183,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_is_reached_and_nothing_leads_back_to_before_the_first_read() {
+    fn every_state_except_the_initial_one_is_reached() {
         for state in State::ALL {
             let reached = transitions().any(|(_, _, to)| to == state);
             assert_eq!(reached, state != State::default(), "{}", state.name());
@@ -191,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_missing_library_depends_on_what_was_before() {
+    fn only_a_missing_library_depends_on_the_previous_state() {
         for (from, event, to) in transitions() {
             let same_from_all = State::ALL.iter().all(|other| other.next(event) == to);
             assert_eq!(
@@ -205,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_counts_as_lost_for_good_once_a_read_got_further_than_to_search_it() {
+    fn a_missing_library_is_lost_after_any_read_that_found_one_or_hung() {
         let before = [State::NotReadYet, State::NoLibrary];
         for (from, event, to) in transitions() {
             let missing = event == FabricEvent::ReadNoLibrary;
@@ -215,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn any_result_ends_a_hang_and_nothing_else_begins_one() {
+    fn no_answer_follows_only_from_an_overdue_read() {
         for (from, event, to) in transitions() {
             let overdue = event == FabricEvent::Overdue;
             assert_eq!(to == State::NoAnswer, overdue, "{}", from.name());
@@ -223,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_clique_and_definitely_none_are_final() {
+    fn only_a_clique_and_no_clique_are_final() {
         let final_states: Vec<_> = State::ALL.into_iter().filter(|it| it.is_final()).collect();
         assert_eq!(
             final_states,
@@ -237,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_event_again_changes_nothing() {
+    fn repeating_an_event_changes_nothing() {
         for (_, event, to) in transitions() {
             assert_eq!(to.next(event), to, "{}", event.name());
         }

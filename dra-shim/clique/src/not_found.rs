@@ -1,4 +1,4 @@
-//! A driver file that was not found: every path that was tried, and why each was rejected.
+//! The error of a driver file that was not found, with the reason for each rejected path.
 
 use std::fmt;
 use std::io;
@@ -6,73 +6,69 @@ use std::path::PathBuf;
 
 use dra_common::OneLine;
 
-/// A file that was found nowhere below the root, with every path that was tried.
+/// Error of a file that was not found below the root, with every searched path.
 ///
-/// Displays as one line: how many places were tried below which roots, and the
-/// reason for those where there was something.
+/// Displays as one line: the roots, the number of searched paths, and the reason for each
+/// existing path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct DriverFileNotFound {
-    /// What was searched for.
+    /// The name of the file.
     pub name: String,
-    /// The root it was searched under.
+    /// The searched root.
     pub root: PathBuf,
-    /// Roots of their own within it that were searched too where they exist,
-    /// relative to it.
+    /// The roots within `root`, relative to it, that were searched too if they exist.
     pub nested: &'static [&'static str],
-    /// Each path in search order. One entry, the root itself, if the root is
-    /// not a directory.
+    /// The rejected paths in search order; only the root itself if that is not a directory.
     pub rejected: Vec<RejectedPath>,
 }
 
-/// One path that was tried, and why it was rejected.
+/// One rejected path, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedPath {
     /// The path, including the root.
     pub path: PathBuf,
-    /// Why it was rejected.
+    /// The reason.
     pub reason: RejectReason,
 }
 
-/// Why a path was rejected.
+/// The reason for rejecting a path.
 ///
 /// Displays as the end of a sentence that begins with the path.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RejectReason {
-    /// There is no such file, or no such directory.
+    /// The file or its directory does not exist.
     Missing,
-    /// There is no such file, but the versioned library that it should link to
-    /// is in the same directory (libraries only).
+    /// The file does not exist, but the versioned library that it should link to is in the same
+    /// directory (libraries only).
     NotLinked {
         /// The versioned library's name.
         library: String,
     },
-    /// It is a symbolic link whose target does not exist.
+    /// The file is a symbolic link to a missing target.
     BrokenLink {
-        /// The missing path, as seen from inside the root.
+        /// The missing path inside the root.
         missing: PathBuf,
     },
-    /// Its symbolic links form a loop.
+    /// The symbolic links form a loop.
     LinkLoop,
-    /// It is a directory, a device or the like.
+    /// The path is not a regular file, for example a directory or a device.
     NotAFile,
-    /// It is a file, but not an ELF shared library (libraries only, as the
-    /// next two).
+    /// The file is not an ELF shared library (libraries only, like the next two).
     NotALibrary,
-    /// It is a library that this process cannot load.
+    /// The library is for another architecture than this process.
     WrongArchitecture {
-        /// The architecture that it was built for.
+        /// The library's architecture.
         found: String,
     },
-    /// It is a library without its end, for example because it is still being
-    /// copied.
+    /// The library is truncated, for example because it is still being copied.
     Truncated {
-        /// Its size in bytes.
+        /// The size in bytes.
         size: u64,
-        /// The smallest size in bytes that agrees with its headers.
+        /// The minimum size in bytes according to the headers.
         needed: u64,
     },
-    /// It is not a directory (the root only).
+    /// The path is not a directory (the root only).
     NotADirectory,
     /// The file system returned an error.
     Unreadable(io::ErrorKind),
@@ -81,7 +77,7 @@ pub enum RejectReason {
 // === impl DriverFileNotFound ===
 
 impl DriverFileNotFound {
-    /// True if at least one path was rejected for a reason that `matches`.
+    /// Whether at least one path was rejected for a reason that `matches`.
     pub(crate) fn has_reason(&self, matches: impl Fn(&RejectReason) -> bool) -> bool {
         self.rejected.iter().any(|path| matches(&path.reason))
     }
@@ -104,10 +100,10 @@ impl fmt::Display for DriverFileNotFound {
         let root = OneLine(root.display());
         write!(
             f,
-            "{name} is in none of the {places} usual places below {root}"
+            "{name} was not found in the {places} usual places below {root}"
         )?;
         if !nested.is_empty() {
-            write!(f, " and, within it, {}", nested.join(" and "))?;
+            write!(f, " or its subdirectories {}", nested.join(" and "))?;
         }
         for path in rejected
             .iter()

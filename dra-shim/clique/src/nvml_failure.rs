@@ -1,4 +1,4 @@
-//! NVML calls that gave no result, as values that can be stored and compared.
+//! Failed NVML calls, as values that can be stored and compared.
 
 use std::fmt;
 
@@ -6,16 +6,16 @@ use dra_common::{Advice, joined_lines};
 
 /// A return code of NVML (`nvmlReturn_t`).
 ///
-/// Displays as its name in `nvml.h` and the number; a code without a known name
-/// as the number alone, signed as C's enum is.
+/// Displays as its name in `nvml.h` and the number. An unknown code displays as the number,
+/// signed like C's enum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NvmlCode(pub u32);
 
-/// Why a call into NVML gave no result.
+/// Failure of an NVML call.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[advice(
-    hint = "run nvidia-smi -L on the host; the driver may be damaged, or the library not NVIDIA's"
+    hint = "run nvidia-smi -L on the host; the driver may be damaged, or the library may not be NVIDIA's"
 )]
 pub enum NvmlFailure {
     /// The function was called and returned an error.
@@ -24,7 +24,7 @@ pub enum NvmlFailure {
     Returned {
         /// The function's name in `nvml.h`.
         call: &'static str,
-        /// What it returned.
+        /// The return code.
         code: NvmlCode,
     },
     /// The library has no such function.
@@ -49,7 +49,7 @@ pub enum NvmlFailure {
         call: &'static str,
     },
     /// The function returned success without writing a result.
-    #[error("{call} returned success and no result")]
+    #[error("{call} returned success but wrote no result")]
     #[advice(code = "nvml-implausible")]
     WroteNothing {
         /// The function's name in `nvml.h`.
@@ -61,14 +61,14 @@ pub enum NvmlFailure {
     TooManyGpus {
         /// The function's name in `nvml.h`.
         call: &'static str,
-        /// The number it returned.
+        /// The returned number.
         count: u32,
     },
-    /// The probe panicked. The next read does not depend on it.
+    /// The probe panicked. The next read is independent.
     #[error("the probe panicked: {}", joined_lines(message, 200))]
     #[advice(
         code = "nvml-probe-panicked",
-        hint = "report this with the log of the process"
+        hint = "this is a bug; please report it with the log of the process"
     )]
     Panicked {
         /// The panic's message.
@@ -76,7 +76,7 @@ pub enum NvmlFailure {
     },
 }
 
-/// The hint for a library that lacks what it is asked for.
+/// The hint for a library without a required function.
 const NEWER_DRIVER: &str = "install a newer NVIDIA driver on this host";
 
 // === impl NvmlCode ===
@@ -134,30 +134,29 @@ impl NvmlCode {
         })
     }
 
-    /// What to do about a call that returned this code.
     fn hint(self) -> &'static str {
         match self {
             Self::DRIVER_NOT_LOADED | Self::UNINITIALIZED => {
-                "load the NVIDIA kernel module (modprobe nvidia) and look at dmesg for NVRM lines; if it is loaded, this process lacks /dev/nvidiactl"
+                "load the NVIDIA kernel module (modprobe nvidia) and check dmesg for NVRM lines; if it is loaded, make /dev/nvidiactl available to this process"
             }
             Self::NO_PERMISSION => {
-                "let this process open /dev/nvidiactl and /dev/nvidia* (as root; a container needs the devices too, or to be privileged)"
+                "let this process open /dev/nvidiactl and /dev/nvidia* (run it as root; a container also needs the devices, or must be privileged)"
             }
             Self::FUNCTION_NOT_FOUND => NEWER_DRIVER,
             Self::ARGUMENT_VERSION_MISMATCH => {
-                "the driver and this program have no version of this call in common: install a newer driver or a newer version of this program"
+                "the driver and this program support no common version of this call: install a newer driver or a newer version of this program"
             }
             Self::LIB_RM_VERSION_MISMATCH => {
                 "the library and the loaded kernel module are of different driver versions: reload the module or reboot"
             }
             Self::GPU_IS_LOST | Self::RESET_REQUIRED => {
-                "reset the GPU (nvidia-smi --gpu-reset) or reboot, and look at dmesg for Xid lines"
+                "reset the GPU (nvidia-smi --gpu-reset) or reboot, and check dmesg for Xid lines"
             }
-            // NVML returns it, too, once a container has lost its device cgroup rules.
+            // NVML also returns this after a container has lost its device cgroup rules.
             Self::UNKNOWN => {
-                "run nvidia-smi on the host and look at dmesg for NVRM and Xid lines; if it works there, restart this process's container"
+                "run nvidia-smi on the host and check dmesg for NVRM and Xid lines; if it works there, restart this process's container"
             }
-            _ => "run nvidia-smi on the host and look at dmesg for NVRM and Xid lines",
+            _ => "run nvidia-smi on the host and check dmesg for NVRM and Xid lines",
         }
     }
 }
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hint_for_a_process_without_the_devices_names_them() {
+    fn the_hint_for_missing_devices_names_them() {
         let hint = |code| {
             let call = "nvmlInitWithFlags";
             NvmlFailure::Returned { call, code }.hint()
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_the_driver_does_not_know_has_the_hint_of_a_missing_one() {
+    fn an_unsupported_function_has_the_hint_of_a_missing_one() {
         let call = "nvmlDeviceGetGpuFabricInfoV";
         let code = NvmlCode::FUNCTION_NOT_FOUND;
         assert_eq!(

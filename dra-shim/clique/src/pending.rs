@@ -1,4 +1,4 @@
-//! Why a node's clique is not known, and because of which GPUs.
+//! The reasons why a node's clique is not known, with the GPUs that cause them.
 
 use std::fmt;
 use std::iter;
@@ -9,7 +9,7 @@ use crate::clique_id::CliqueId;
 use crate::gpu::{Gpu, GpuFabricState, GpuRef};
 use crate::gpu_groups::{group_by_value, write_groups};
 
-/// Why a node's clique is not known.
+/// The reason why a node's clique is not known.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, Advice)]
 #[advice(vis = "pub(crate)")]
@@ -17,26 +17,25 @@ pub enum Pending {
     /// The first read has not returned.
     #[advice(code = "fabric-not-read-yet", hint = "")]
     NotReadYet,
-    /// NVML works and enumerates no GPU, display adapters aside.
+    /// NVML works but enumerates no GPU other than display adapters.
     #[advice(
         code = "no-gpus",
         hint = "check `nvidia-smi -L` on the host; GPUs bound to vfio-pci are not visible to NVML"
     )]
     NoGpus {
-        /// How many display adapters it enumerates.
+        /// The number of display adapters.
         display_adapters: usize,
     },
     /// The registration of at least one GPU is not completed.
     #[advice(from = worst)]
     IncompleteRegistration {
-        /// The GPU that is furthest from being usable.
+        /// The GPU in the worst state.
         worst: PendingGpu,
-        /// The others that are not completed, from worse to better.
+        /// The other GPUs with an incomplete registration, from worse to better.
         others: Vec<PendingGpu>,
-        /// How many GPUs this node has, including the completed ones.
+        /// The number of GPUs on this node, including registered ones.
         gpus: usize,
-        /// The clique that all completed GPUs name that name one; `None` if none
-        /// does, or if they disagree.
+        /// The clique of the registered GPUs; `None` if no GPU has a clique or they disagree.
         clique: Option<CliqueId>,
     },
     /// GPUs belong to different cliques.
@@ -53,7 +52,7 @@ pub enum Pending {
 /// A GPU whose registration is not completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingGpu {
-    /// Which GPU.
+    /// The GPU.
     pub gpu: GpuRef,
     /// The state of its registration.
     pub state: GpuFabricState,
@@ -87,7 +86,7 @@ impl Pending {
 // === impl PendingGpu ===
 
 impl PendingGpu {
-    /// The code of the node, if the state of no other GPU is worse.
+    /// The code of the node, if this GPU is the worst.
     fn code(&self) -> &'static str {
         match &self.state {
             GpuFabricState::InProgress => "fabric-in-progress",
@@ -99,26 +98,24 @@ impl PendingGpu {
         }
     }
 
-    /// How to get this GPU registered.
     pub(crate) fn hint(&self) -> &'static str {
         match &self.state {
             GpuFabricState::Unreadable(failure) => failure.hint(),
             GpuFabricState::InProgress | GpuFabricState::NotStarted => {
-                "wait for the fabric manager; if it lasts, check that it runs and that this GPU is in a partition"
+                "wait for the fabric manager; if this persists, check that it runs and that this GPU is in a partition"
             }
             GpuFabricState::Failed { .. } => {
-                "look at the fabric manager's log for this GPU; resetting the GPU registers it again"
+                "check the fabric manager's log for this GPU; a GPU reset registers it again"
             }
             GpuFabricState::Vanished => {
-                "look at dmesg for Xid lines and at `lspci` for this GPU; if it was given to a virtual machine, restart this program"
+                "check dmesg for Xid lines and `lspci` for this GPU; if a virtual machine uses the GPU now, restart this program"
             }
             _ => "the driver is newer than this program; update this program",
         }
     }
 }
 
-/// Orders the states of an incomplete registration, the worst first; `None` for
-/// the other states.
+/// Orders the states of an incomplete registration, worst first; `None` for other states.
 fn severity(state: &GpuFabricState) -> Option<u8> {
     match state {
         GpuFabricState::Failed { .. } => Some(0),
@@ -133,7 +130,7 @@ fn severity(state: &GpuFabricState) -> Option<u8> {
     }
 }
 
-/// Writes GPUs in the same state together.
+/// Writes the GPUs, grouped by state.
 pub(crate) fn write_states<'a>(
     f: &mut fmt::Formatter<'_>,
     gpus: impl Iterator<Item = &'a PendingGpu>,

@@ -15,49 +15,46 @@ use crate::sys::{Device, FabricInfo, Library, Session};
 /// [`NvmlProbe`] is the implementation for real hosts. Others are for tests of
 /// programs that use [`FabricWatch`](crate::FabricWatch).
 pub trait FabricProbe: Send + Sync + 'static {
-    /// Reads the state of every GPU of this host as it is now.
+    /// Reads the current state of every GPU of this host.
     ///
-    /// *Called* by a [`FabricWatch`](crate::FabricWatch) on a thread that it
-    /// starts for this alone: once at its start, then again after each result
-    /// and a pause. There is never a second call before the first has returned.
-    /// A program without a watch calls it where and when it likes.
+    /// *Called* by a [`FabricWatch`](crate::FabricWatch) on a dedicated thread: once at its
+    /// start, then after each result and a pause. Calls of a watch never overlap. A program
+    /// without a watch may call it on any thread at any time.
     ///
-    /// *May* block for as long as the driver does: seconds are common, and a
-    /// driver that hangs never returns. Nobody cancels the call. If the watch is
-    /// dropped meanwhile, the result is discarded.
+    /// *May* block as long as the driver does: seconds are common, and a hanging driver never
+    /// returns. The call is never cancelled. If the watch is dropped meanwhile, the result is
+    /// discarded.
     ///
-    /// *Must* return the GPUs in NVML's order with one entry for each index, and
-    /// nothing cached from an earlier call. A GPU that cannot be read is an entry
-    /// in state [`GpuFabricState::Unreadable`], not an error.
+    /// *Must* return the GPUs in NVML's order with one entry for each index, without cached
+    /// data of an earlier call. A GPU that cannot be read is an entry in state
+    /// [`GpuFabricState::Unreadable`], not an error.
     ///
     /// # Errors
     ///
-    /// Only if nothing is known of any GPU. An error is a state of the host like
-    /// any other: the watch calls again. So it does after a panic, which it
-    /// reports as [`NvmlFailure::Panicked`].
+    /// Only if no GPU could be read at all. The watch calls again after an error, and after a
+    /// panic, which it reports as [`NvmlFailure::Panicked`].
     fn read(&self) -> Result<Vec<Gpu>, ProbeError>;
 
-    /// The function that [`read`](Self::read) is in now: its name in `nvml.h`,
-    /// or `dlopen`. `None` between two of them, while no read is running, and in
-    /// implementations that do not track it.
+    /// The current call of [`read`](Self::read): the function's name in `nvml.h`, or `dlopen`.
+    /// `None` between calls, while no read is running, and in implementations that do not track
+    /// it.
     ///
-    /// *Called* while a read is overdue, by a
-    /// [`FabricWatch`](crate::FabricWatch) on its own thread and on every thread
-    /// that calls [`FabricWatch::latest`](crate::FabricWatch::latest); so
-    /// concurrently with `read` and with itself.
+    /// *Called* while a read is overdue, by a [`FabricWatch`](crate::FabricWatch) on its own
+    /// thread and on every thread that calls
+    /// [`FabricWatch::latest`](crate::FabricWatch::latest), so concurrently with `read` and
+    /// with itself.
     ///
-    /// *Must* return at once: it may not wait for a lock that `read` holds while
-    /// it is in the driver. A panic ends neither thread of the watch, but reaches
-    /// the caller of `latest`.
+    /// *Must* return at once: it must not wait for a lock that `read` holds while it is in the
+    /// driver. A panic does not end the watch's threads, but reaches the caller of `latest`.
     fn current_call(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// Reads through the `libnvidia-ml.so.1` of a driver root.
+/// Reads with the `libnvidia-ml.so.1` of a driver root.
 ///
-/// Each read finds and loads the library, opens a session and ends it, so a
-/// driver that is installed, replaced or removed is noticed by the next read.
+/// Each read finds and loads the library, opens a session and ends it. So the next read detects
+/// a driver that was installed, replaced or removed.
 #[derive(Debug)]
 pub struct NvmlProbe {
     root: DriverRoot,
@@ -65,13 +62,14 @@ pub struct NvmlProbe {
     current_call: CurrentCall,
 }
 
-/// Display adapters of DGX stations: enumerated by NVML, never part of a fabric.
+/// Names of display adapters in DGX stations: NVML enumerates them, but they are never part of
+/// a fabric.
 const DISPLAY_ADAPTERS: [&str; 2] = ["DGX Display", "NVIDIA DGX Display"];
 
 // === impl NvmlProbe ===
 
 impl NvmlProbe {
-    /// A probe for the driver below `root`. Does no I/O.
+    /// Creates a probe for the driver below `root`. Does no I/O.
     pub fn new(root: DriverRoot) -> Self {
         Self {
             root,
@@ -105,7 +103,7 @@ fn read_gpus(session: &Session) -> Result<Vec<Gpu>, NvmlFailure> {
     Ok((0..count).map(|index| read_gpu(session, index)).collect())
 }
 
-/// A failure becomes the state of this GPU: the others are still worth reading.
+/// Reads one GPU. A failure becomes the state of this GPU, so that the others can be read.
 fn read_gpu(session: &Session, index: u32) -> Gpu {
     let mut gpu = Gpu {
         id: GpuRef { index, uuid: None },
@@ -119,7 +117,7 @@ fn read_gpu(session: &Session, index: u32) -> Gpu {
     gpu
 }
 
-/// Keeps what was read before a failure.
+/// Fills in the GPU's fields, up to the first failure.
 fn fill_in(session: &Session, gpu: &mut Gpu) -> Result<(), NvmlFailure> {
     let device = session.device(gpu.id.index)?;
     let name = gpu.name.insert(device.name()?);
@@ -143,7 +141,7 @@ fn read_fabric(device: &Device<'_>) -> Result<(GpuFabricState, Option<Health>), 
     }
 }
 
-/// Status, cluster and clique are meaningful only in state 3 (nvml.h).
+/// Converts NVML's state. Status, cluster and clique are meaningful only in state 3 (nvml.h).
 fn state(info: &FabricInfo) -> GpuFabricState {
     match (info.state, NvmlCode(info.status)) {
         (0, _) => GpuFabricState::NotSupported,
@@ -173,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_driver_gets_another_hint_than_none() {
+    fn an_incomplete_driver_has_another_hint_than_a_missing_one() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("usr/lib64")).unwrap();
         let probe = NvmlProbe::new(DriverRoot::new(dir.path()));

@@ -1,4 +1,4 @@
-//! Why a read found out nothing about any GPU.
+//! Errors of a read as a whole.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use dra_common::{Advice, OneLine};
 use crate::not_found::{DriverFileNotFound, RejectReason};
 use crate::nvml_failure::NvmlFailure;
 
-/// Why a read found out nothing about any GPU.
+/// Error of a read that returned no GPUs.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[advice(code = _0.code(), hint = _0.hint())]
 pub enum ProbeError {
-    /// There is no library to load.
+    /// There is no usable library.
     #[error(transparent)]
     NoLibrary(#[from] NoLibrary),
     /// The library failed as a whole.
@@ -20,22 +20,22 @@ pub enum ProbeError {
     Nvml(#[from] NvmlFailure),
 }
 
-/// Why there is no usable `libnvidia-ml.so.1`.
+/// Error of a missing or unusable `libnvidia-ml.so.1`.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 pub enum NoLibrary {
-    /// There is none below the driver root that this process could load.
+    /// There is no library below the driver root that this process can load.
     #[error(transparent)]
     #[advice(code = missing_code(_0), hint = missing_hint(_0))]
     Missing(#[from] DriverFileNotFound),
-    /// It was found, and the dynamic loader failed to load it.
+    /// The library was found, but the dynamic loader failed to load it.
     #[error("{} cannot be loaded: {}", OneLine(path.display()), OneLine(reason))]
     #[advice(
         code = "nvml-unloadable",
-        hint = "check that the driver's architecture is this node's and its files are complete (`ldd` on the library)"
+        hint = "check that the driver is for this node's architecture and its files are complete (run `ldd` on the library)"
     )]
     Unloadable {
-        /// The file, all links resolved.
+        /// The file, with all links resolved.
         path: PathBuf,
         /// The loader's message, without the path.
         reason: String,
@@ -50,25 +50,24 @@ fn missing_code(missing: &DriverFileNotFound) -> &'static str {
     }
 }
 
-/// Of several reasons the worst decides.
+/// Returns the hint for the worst of several reasons.
 fn missing_hint(missing: &DriverFileNotFound) -> &'static str {
     if missing.has_reason(is_incomplete) {
         "the NVIDIA driver is installed only in part: wait if it is being installed, otherwise install it again"
     } else if missing.has_reason(|reason| matches!(reason, RejectReason::NotLinked { .. })) {
-        "run `ldconfig` on the host (`chroot /run/nvidia/driver ldconfig` for a driver container), which makes the link"
+        "run `ldconfig` on the host (`chroot /run/nvidia/driver ldconfig` for a driver container) to create the link"
     } else if missing.has_reason(is_wrong_file) {
-        "install the NVIDIA driver for this node's architecture, and remove what lies in its place"
+        "install the NVIDIA driver for this node's architecture, and remove the other file at the library's path"
     } else if missing.has_reason(is_not_a_file) {
-        "remove what lies in the library's place, and install the NVIDIA driver on this node if it is not"
+        "remove the directory or link at the library's path, and install the NVIDIA driver on this node if it is missing"
     } else if missing.has_reason(|reason| matches!(reason, RejectReason::Unreadable(_))) {
-        "let this process read the driver's files (as root, past SELinux and AppArmor), and check the file system"
+        "let this process read the driver's files (run it as root; check SELinux and AppArmor), and check the file system"
     } else {
-        "install the NVIDIA driver on this node, or name the directory that has it (`--driver-root` of cdi-gen doctor, nvidiaDriverRoot of the chart)"
+        "install the NVIDIA driver on this node, or set its directory (`--driver-root` of cdi-gen doctor, nvidiaDriverRoot of the chart)"
     }
 }
 
-/// Part of the library is there, as during an installation and after one that
-/// was interrupted.
+/// Whether a part of the library exists, as during or after an interrupted installation.
 fn is_incomplete(reason: &RejectReason) -> bool {
     matches!(
         reason,
@@ -76,7 +75,7 @@ fn is_incomplete(reason: &RejectReason) -> bool {
     )
 }
 
-/// There is a file of that name that is not a library for this process.
+/// Whether a file with that name exists, but is not a library for this process.
 fn is_wrong_file(reason: &RejectReason) -> bool {
     matches!(
         reason,
@@ -86,7 +85,7 @@ fn is_wrong_file(reason: &RejectReason) -> bool {
     )
 }
 
-/// There is something of that name that is not a file.
+/// Whether the name exists but is not a file.
 fn is_not_a_file(reason: &RejectReason) -> bool {
     matches!(reason, RejectReason::NotAFile | RejectReason::LinkLoop)
 }
@@ -97,7 +96,7 @@ mod tests {
     use crate::not_found::RejectedPath;
 
     #[test]
-    fn each_reason_has_the_hint_that_fixes_it_and_the_worst_decides() {
+    fn the_hint_is_for_the_worst_reason() {
         let hint = |reasons: &[RejectReason]| {
             let rejected = reasons.iter().map(|reason| RejectedPath {
                 path: "/lib64/libnvidia-ml.so.1".into(),
@@ -119,7 +118,9 @@ mod tests {
             hint(&[RejectReason::Missing, denied.clone()]).starts_with("let this process read")
         );
         for not_a_file in [RejectReason::LinkLoop, RejectReason::NotAFile] {
-            assert!(hint(&[denied.clone(), not_a_file]).starts_with("remove what lies"));
+            assert!(
+                hint(&[denied.clone(), not_a_file]).starts_with("remove the directory or link")
+            );
         }
         assert!(hint(&[RejectReason::NotAFile, unlinked]).starts_with("run `ldconfig`"));
         assert!(hint(&[denied, RejectReason::NotALibrary]).contains("this node's architecture"));

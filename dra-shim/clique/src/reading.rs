@@ -1,4 +1,4 @@
-//! The latest reading of a watch, and how each event changes it.
+//! The latest reading of a watch.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,21 +11,21 @@ use crate::pending::Pending;
 use crate::probe_error::ProbeError;
 use crate::watch_config::{Pause, WatchConfig};
 
-/// What a [`FabricWatch`](crate::FabricWatch) knows at one moment.
+/// A snapshot of a [`FabricWatch`](crate::FabricWatch)'s observations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// The node's state, which also knows whether there ever was a driver.
+    /// The node's state, which also records whether the watch has ever found a driver.
     pub state: NodeFabricState,
     /// The details: the last result, or [`Fabric::NoAnswer`] while a read is
     /// overdue.
     pub fabric: Fabric,
-    /// The GPUs as NVML last enumerated them, which may be before `fabric` was
-    /// read, and after them those that [vanished](crate::GpuFabricState::Vanished)
-    /// from the clique in force; `None` if it has not since the watch began.
+    /// The GPUs of NVML's last enumeration, which may be older than `fabric`, followed by those
+    /// that [vanished](crate::GpuFabricState::Vanished) from the clique in force. `None` if
+    /// NVML has not enumerated GPUs since the watch began.
     pub gpus: Option<Arc<[Gpu]>>,
 }
 
-/// The last result, and the read that is under way.
+/// The last result, and the current read.
 #[derive(Debug)]
 pub(crate) struct Latest {
     state: NodeFabricState,
@@ -33,16 +33,16 @@ pub(crate) struct Latest {
     fabric: Fabric,
     gpus: Option<Arc<[Gpu]>>,
     clique: CliqueInForce,
-    /// When a result last differed from the one before it.
+    /// The time of the last result that differed from the previous one.
     changed: Instant,
-    /// When the last read began, whether or not it has returned.
+    /// The start of the last read, even if it has not returned.
     read_began: Instant,
 }
 
 // === impl Latest ===
 
 impl Latest {
-    /// Before the first read.
+    /// Creates the state before the first read.
     pub(crate) fn new() -> Self {
         Self {
             state: NodeFabricState::default(),
@@ -62,8 +62,7 @@ impl Latest {
         self.state = self.state.next(FabricEvent::Overdue);
     }
 
-    /// Takes the result of a read that returned at `now`. Returns whether the reading
-    /// changed.
+    /// Stores the result of a read that returned at `now`. Returns whether the reading changed.
     pub(crate) fn read_returned(
         &mut self,
         result: Result<Vec<Gpu>, ProbeError>,
@@ -91,12 +90,11 @@ impl Latest {
         changed
     }
 
-    /// The pause before the next read.
     pub(crate) fn pause(&self, now: Instant, config: &WatchConfig) -> Pause {
         config.pause(self.state, now.duration_since(self.changed))
     }
 
-    /// The reading now, without the call in [`Fabric::NoAnswer`].
+    /// The current reading, without the call in [`Fabric::NoAnswer`].
     pub(crate) fn reading(&self) -> Reading {
         let fabric = match self.state {
             NodeFabricState::NoAnswer => Fabric::NoAnswer {

@@ -1,4 +1,4 @@
-//! Resolves symbolic links as a process whose root is another directory would.
+//! Resolves symbolic links relative to another root directory, as after chroot.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -9,12 +9,12 @@ use nix::errno::Errno;
 
 use crate::not_found::RejectReason;
 
-/// As many links as Linux follows in one path (`MAXSYMLINKS`).
+/// Linux's maximum number of links in one path (`MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;
 
-/// Follows `path` from `root` to a regular file, and returns that file's path
-/// with no link left below `root`. Absolute links and `..` stay inside `root`;
-/// links in `root` itself are followed as usual.
+/// Follows `path` from `root` to a regular file, and returns that file's path without links
+/// below `root`. Absolute links and `..` do not leave `root`. Links in `root` itself are followed
+/// as usual.
 pub(crate) fn regular_file(root: &Path, path: &Path) -> Result<PathBuf, RejectReason> {
     let mut walk = Walk::new(root, path);
     walk.follow()?;
@@ -27,8 +27,8 @@ pub(crate) fn regular_file(root: &Path, path: &Path) -> Result<PathBuf, RejectRe
     }
 }
 
-/// Follows `path` likewise, to a file of any kind, and returns its path
-/// relative to `root`: two paths to one directory give the same result.
+/// Follows `path` to a file of any kind, and returns its path relative to `root`. Two paths to
+/// one directory have the same result.
 // req: NODE-36
 pub(crate) fn path_inside(root: &Path, path: &Path) -> Result<PathBuf, RejectReason> {
     let mut walk = Walk::new(root, path);
@@ -36,13 +36,13 @@ pub(crate) fn path_inside(root: &Path, path: &Path) -> Result<PathBuf, RejectRea
     Ok(walk.reached)
 }
 
-/// `root/reached` is free of links; `pending` is still to be followed.
+/// A walk along a path: `root/reached` has no links, and `pending` is the rest of the path.
 struct Walk<'a> {
     root: &'a Path,
     reached: PathBuf,
     pending: VecDeque<Step>,
     links: usize,
-    /// The last component of the original path exists and is a link.
+    /// Whether the last component of the original path exists and is a link.
     behind_link: bool,
 }
 
@@ -90,7 +90,7 @@ impl Walk<'_> {
 
     fn descend(&mut self, name: &OsString) -> Result<(), RejectReason> {
         self.reached.push(name);
-        // One call says both whether it is a link and where to: between two, it may be replaced.
+        // One call reads both the type and the target: between two calls, the link may be replaced.
         let target = match self.root.join(&self.reached).read_link() {
             Ok(target) => target,
             Err(error) if error.raw_os_error() == Some(Errno::EINVAL as i32) => return Ok(()),
@@ -100,8 +100,8 @@ impl Walk<'_> {
         if self.links > MAX_LINKS {
             return Err(RejectReason::LinkLoop);
         }
-        // A link's target is put before the rest of the path, so nothing is
-        // pending only after the last component of the original path.
+        // A link's target is put before the rest of the path, so `pending` is empty only after
+        // the last component of the original path.
         self.behind_link |= self.pending.is_empty();
         if target.is_absolute() {
             self.reached.clear();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nothing_says_what_is_missing_inside_the_root() {
+    fn a_broken_link_reports_the_missing_path_inside_the_root() {
         let dir = root();
         symlink("libnvidia-ml.so.580", dir.path().join(LIB)).unwrap();
         assert_eq!(
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_in_a_linked_directory_is_missing_and_not_a_broken_link() {
+    fn a_missing_file_in_a_linked_directory_is_not_a_broken_link() {
         let dir = root();
         symlink("usr/lib64", dir.path().join("lib64")).unwrap();
         symlink("/usr/nowhere", dir.path().join("lib")).unwrap();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_link_in_a_linked_directory_and_one_at_the_end_of_a_chain_are_broken() {
+    fn broken_links_in_a_linked_directory_or_at_the_end_of_a_chain_are_found() {
         let dir = root();
         symlink("usr/lib64", dir.path().join("lib64")).unwrap();
         symlink("libnvidia-ml.so.580", dir.path().join(LIB)).unwrap();
@@ -223,10 +223,10 @@ mod tests {
         );
     }
 
-    /// lstat and readlink in turn may see a link and then a directory. With qemu-user's -L they always do where the
-    /// host has one and the prefix the other.
+    /// lstat followed by readlink may see a link and then a directory. With qemu-user's -L they always do if the
+    /// host has one of them and the prefix has the other.
     #[test]
-    fn a_link_that_is_exchanged_for_a_directory_is_readable_at_any_moment() {
+    fn a_link_that_is_exchanged_with_a_directory_is_always_readable() {
         let dir = root();
         let at = |path: &str| dir.path().join(path);
         fs::write(at(LIB), "inside").unwrap();

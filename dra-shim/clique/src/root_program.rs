@@ -1,7 +1,7 @@
-//! A program of a driver root, run by that root's own dynamic loader.
+//! A program of a driver root, run with that root's dynamic loader.
 //!
-//! The program keeps the caller's root directory, unlike in a changed root: it reads the caller's `/etc/hosts`
-//! and opens the caller's sockets, while its code and its libraries are those that it was built with.
+//! Unlike with chroot, the program keeps the caller's root directory: it reads the caller's `/etc/hosts` and
+//! opens the caller's sockets. Its code and libraries come from the driver root.
 
 use std::fmt;
 use std::io;
@@ -15,14 +15,14 @@ use crate::elf;
 use crate::not_found::{DriverFileNotFound, RejectReason};
 use crate::resolve;
 
-/// A program of a [`DriverRoot`], and how it is run from outside of that root.
+/// A program of a [`DriverRoot`] that can be run from outside of that root.
 ///
-/// Displays as its path and that of its loader.
+/// Displays as its path and its loader's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RootProgram {
     root: DriverRoot,
     program: PathBuf,
-    /// `None`: the kernel finds what the program needs.
+    /// `None` if the kernel can run the program directly.
     loader: Option<Loader>,
 }
 
@@ -32,31 +32,31 @@ struct Loader {
     library_dirs: Vec<PathBuf>,
 }
 
-/// Why there is no such program.
+/// Error of [`RootProgram::find`].
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error, Advice)]
 #[advice(
-    hint = "the driver's root must be a whole system, or / if the driver is installed on the host"
+    hint = "use a complete system as the driver's root, or / if the driver is installed on the host"
 )]
 pub enum RootProgramError {
-    /// It is in none of the usual places.
+    /// The program is in none of the usual places.
     #[error("{0}")]
     #[advice(
         code = "program-missing",
         hint = "install the nvidia-imex package of the driver's branch in the driver's root"
     )]
     NotFound(DriverFileNotFound),
-    /// It cannot be read.
+    /// The program cannot be read.
     #[error("cannot read {}", OneLine(program.display()))]
     #[advice(code = "program-unreadable")]
     Unreadable {
         /// The program.
         program: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The loader that it asks for is not in its root.
+    /// The program's loader is not in its root.
     #[error(
         "{} needs the loader {}, which in its root {} {reason}",
         OneLine(program.display()),
@@ -67,11 +67,11 @@ pub enum RootProgramError {
     NoLoader {
         /// The program.
         program: PathBuf,
-        /// The loader, as seen from inside the root.
+        /// The loader's path inside the root.
         loader: PathBuf,
         /// The root.
         root: PathBuf,
-        /// What is wrong with the loader.
+        /// The problem of the loader.
         reason: RejectReason,
     },
 }
@@ -79,15 +79,15 @@ pub enum RootProgramError {
 // === impl RootProgram ===
 
 impl RootProgram {
-    /// Finds `name` below `root` or a root [within it](DriverRoot::with_nested), whichever has it first, and
-    /// the loader that it names (`PT_INTERP`) in the same root.
+    /// Finds `name` in the first of `root` and the roots [within it](DriverRoot::with_nested) that has it, and
+    /// its loader (`PT_INTERP`) in the same root.
     ///
-    /// Below `/`, and for programs that name no loader (statically linked ones, scripts), the program is run
-    /// as it is.
+    /// If the root is `/`, or the program has no loader (statically linked programs, scripts), the program is run
+    /// directly.
     ///
     /// # Errors
     ///
-    /// Any [`RootProgramError`]. The driver may be installed later: try again.
+    /// Any [`RootProgramError`]. Retry, because the driver may be installed later.
     pub fn find(root: &DriverRoot, name: &str) -> Result<Self, RootProgramError> {
         let mut missing: Option<DriverFileNotFound> = None;
         for root in root.with_nested() {
@@ -131,13 +131,13 @@ impl RootProgram {
         })
     }
 
-    /// The root that it was found in: the one that was searched, or one within it.
+    /// The program's root: the searched root, or a root within it.
     pub fn root(&self) -> &DriverRoot {
         &self.root
     }
 
-    /// A command that runs it, without arguments of its own yet, in the caller's root directory and with the
-    /// caller's environment but for what would change its libraries.
+    /// Creates a command that runs the program, without arguments, in the caller's root directory. It has the
+    /// caller's environment, except variables that would change the program's libraries.
     ///
     /// [`Command::get_program`] is the loader, if there is one.
     pub fn command(&self) -> Command {
@@ -145,7 +145,7 @@ impl RootProgram {
             None => Command::new(&self.program),
             Some(loader) => {
                 let mut command = Command::new(&loader.path);
-                // The cache is the caller's, and names the caller's libraries.
+                // The loader's cache in the caller's root has the caller's libraries.
                 command.arg("--inhibit-cache").arg("--library-path");
                 command.arg(join(&loader.library_dirs));
                 command.arg(&self.program);
@@ -188,7 +188,7 @@ impl Loader {
     }
 }
 
-/// As the loader reads it. A path with a colon cannot be written; there is none in a driver root.
+/// Joins the paths for the loader. A path must not have a colon; driver roots have none.
 fn join(dirs: &[PathBuf]) -> std::ffi::OsString {
     let mut joined = std::ffi::OsString::new();
     for (index, dir) in dirs.iter().enumerate() {

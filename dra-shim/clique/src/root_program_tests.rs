@@ -3,7 +3,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use super::*;
 
-/// A program of this machine, its loader and its libraries, in a root of their own.
+/// Copies a program of this machine with its loader and libraries to a root.
 fn root_with(root: &Path, program: &str, name: &str) {
     let ldd = Command::new("ldd").arg(program).output().unwrap();
     let listed = String::from_utf8(ldd.stdout).unwrap();
@@ -20,11 +20,11 @@ fn copy(root: &Path, from: &str, to: &str) {
     fs::copy(from, to).unwrap();
 }
 
-/// Runs it with these arguments.
+/// Runs the program with these arguments.
 fn run(program: &RootProgram, args: &[&str]) -> std::process::Output {
     loop {
         match program.command().args(args).output() {
-            // A sibling test forked while the file was being written, and holds it open until its exec.
+            // A parallel test forked while the file was being written, and holds it open until its exec.
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {}
             output => break output.unwrap(),
         }
@@ -37,7 +37,7 @@ fn find(root: &Path, name: &str) -> Result<RootProgram, RootProgramError> {
 
 // req: DAEMON-2
 #[test]
-fn a_program_is_run_by_the_loader_of_its_root_and_sees_the_callers_files() {
+fn a_program_runs_with_the_loader_of_its_root_and_sees_the_callers_files() {
     let dir = tempfile::tempdir().unwrap();
     root_with(dir.path(), "/bin/cat", "imex");
     let program = find(dir.path(), "imex").unwrap();
@@ -63,7 +63,7 @@ fn a_program_is_run_by_the_loader_of_its_root_and_sees_the_callers_files() {
 
 // req: DAEMON-2
 #[test]
-fn the_root_of_a_driver_container_is_searched_too_and_its_own_loader_taken() {
+fn a_program_of_a_driver_container_runs_with_the_containers_loader() {
     let dir = tempfile::tempdir().unwrap();
     let nested = dir.path().join("run/nvidia/driver");
     root_with(&nested, "/bin/true", "imex");
@@ -91,7 +91,7 @@ fn a_loader_behind_an_absolute_link_is_that_of_the_root() {
 
 // req: DAEMON-2
 #[test]
-fn what_is_missing_is_named_with_where_it_was_looked_for() {
+fn a_missing_program_or_loader_is_reported_with_the_searched_places() {
     let dir = tempfile::tempdir().unwrap();
     let error = find(dir.path(), "imex").unwrap_err();
     let root = dir.path().display();
@@ -99,7 +99,7 @@ fn what_is_missing_is_named_with_where_it_was_looked_for() {
     assert_eq!(
         error.to_string(),
         format!(
-            "imex is in none of the 8 usual places below {root} and, within it, run/nvidia/driver and home/kubernetes/bin/nvidia"
+            "imex was not found in the 8 usual places below {root} or its subdirectories run/nvidia/driver and home/kubernetes/bin/nvidia"
         )
     );
     root_with(dir.path(), "/bin/true", "imex");
@@ -111,7 +111,7 @@ fn what_is_missing_is_named_with_where_it_was_looked_for() {
 }
 
 #[test]
-fn a_script_and_a_program_below_slash_are_run_as_they_are() {
+fn a_script_and_a_program_below_slash_are_run_directly() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("usr/bin/imex");
     fs::create_dir_all(script.parent().unwrap()).unwrap();

@@ -1,10 +1,9 @@
-//! Polls the fabric in the background, so that the latest reading is available
-//! without waiting for NVML.
+//! Polls the fabric in the background, so that the latest reading is available without waiting
+//! for NVML.
 //!
-//! Two threads: the probe thread only reads; the watch thread decides when, and
-//! notices when a read does not return. It then reports the hang and goes on
-//! waiting. It never starts a second read meanwhile, because a driver that hangs
-//! one call hangs the next.
+//! There are two threads. The probe thread only reads. The watch thread schedules the reads,
+//! and reports a read that does not return in time. It continues to wait for that read and
+//! starts no second one, because a driver that hangs in one call hangs in the next.
 
 use std::any::Any;
 use std::fmt;
@@ -24,14 +23,14 @@ use crate::probe_error::ProbeError;
 use crate::reading::{Latest, Reading};
 use crate::watch_config::WatchConfig;
 
-/// Reads a probe again and again until it is dropped.
+/// Reads a probe periodically until it is dropped.
 ///
 /// # Guarantees
 ///
-/// * At most one read is under way, ever: a hung one is neither joined nor doubled.
+/// * At most one read is in progress: a hung read is not repeated.
 /// * [`latest`](Self::latest) never waits for NVML.
-/// * Dropping ends the watch at once. A read that is under way ends on its own,
-///   and its result is discarded.
+/// * Dropping ends the watch at once. A read in progress runs to its end, and its result is
+///   discarded.
 pub struct FabricWatch {
     shared: Arc<Shared>,
     messages: Sender<Message>,
@@ -39,11 +38,11 @@ pub struct FabricWatch {
 
 type ReadResult = Result<Vec<Gpu>, ProbeError>;
 
-/// What the watch thread waits for.
+/// A message to the watch thread.
 enum Message {
-    /// The probe thread has finished the read it was asked for.
+    /// The probe thread has finished the requested read.
     ReadReturned(ReadResult),
-    /// Somebody waits for the fabric to be read again.
+    /// A caller requests a new read.
     ReadSoon,
     /// The host has changed.
     ReadNow,
@@ -56,15 +55,14 @@ struct Shared {
     probe: Arc<dyn FabricProbe>,
 }
 
-/// The watch thread.
 struct WatchThread<F> {
     shared: Arc<Shared>,
     config: WatchConfig,
     on_change: F,
-    /// Asks the probe thread for one read.
+    /// Requests one read from the probe thread.
     requests: Sender<()>,
     messages: Receiver<Message>,
-    /// The host has changed since the read under way began.
+    /// Whether the host has changed since the current read began.
     is_outdated: bool,
 }
 
@@ -73,24 +71,22 @@ struct WatchThread<F> {
 impl FabricWatch {
     /// Starts both threads and the first read.
     ///
-    /// `on_change` gets each reading that differs from the one before, not
-    /// counting the time and the call in [`Fabric::NoAnswer`]. The first it gets
-    /// is that of the first result or hang, never the one before it.
+    /// `on_change` gets each reading that differs from the previous one, ignoring the time and
+    /// the call in [`Fabric::NoAnswer`]. Its first reading is that of the first result or hang,
+    /// never the initial one.
     ///
-    /// * *Called* on the watch's own thread, one call after the other, in the
-    ///   order of the changes, and with no lock held: it may call
-    ///   [`latest`](Self::latest).
-    /// * *Must not* block: while it runs, no read starts and no hang is noticed.
-    ///   To get into async code, send the reading into a channel.
-    /// * *May* panic: the process's panic hook reports it, this change is lost,
-    ///   and the watch goes on.
-    /// * Dropping the watch does not wait for it: a call that is running or
-    ///   already due is still made.
+    /// * *Called* on the watch's thread, sequentially in the order of the changes, and without
+    ///   holding a lock: it may call [`latest`](Self::latest).
+    /// * *Must not* block: while it runs, no read starts and no hang is detected. For async
+    ///   code, send the reading to a channel.
+    /// * *May* panic: the process's panic hook reports the panic, this change is lost, and the
+    ///   watch continues.
+    /// * Dropping the watch does not wait for `on_change`: a call that is running or already
+    ///   due still completes.
     ///
     /// # Errors
     ///
-    /// Only if a thread cannot be started. Whatever the probe returns is a
-    /// reading.
+    /// Only if a thread cannot be started. Errors of the probe are readings.
     pub fn spawn(
         probe: impl FabricProbe,
         config: WatchConfig,
@@ -121,7 +117,7 @@ impl FabricWatch {
         Ok(Self { shared, messages })
     }
 
-    /// The reading now. Never waits for NVML, and may be called on any thread.
+    /// The current reading. Never waits for NVML, and may be called on any thread.
     ///
     /// Before the first result it is
     /// [`NodeFabricState::NotReadYet`](crate::NodeFabricState::NotReadYet).
@@ -129,18 +125,18 @@ impl FabricWatch {
         self.shared.reading()
     }
 
-    /// Asks for a read before the pause between two reads is over, and returns at
-    /// once: `on_change` gets what it finds. As often as it is called, the shortest
-    /// pause of [`WatchConfig`] is kept; and a read that is under way is enough.
+    /// Requests a read before the end of the pause, and returns at once; `on_change` gets the
+    /// result. The watch always keeps the shortest pause of [`WatchConfig`]. A read in progress
+    /// satisfies the request.
     ///
-    /// For callers with work for which the latest reading may be too old.
+    /// For callers that need a recent reading.
     pub fn read_soon(&self) {
         self.send(Message::ReadSoon);
     }
 
-    /// As [`read_soon`](Self::read_soon), with the shortest pause of all states, and
-    /// after a read that is under way: for callers who have seen that the host has
-    /// changed, say that a driver was loaded.
+    /// Requests a read like [`read_soon`](Self::read_soon), but with the shortest pause of all
+    /// states, and also after a read in progress. For callers that have detected a change of
+    /// the host, for example that a driver was loaded.
     pub fn read_now(&self) {
         self.send(Message::ReadNow);
     }
@@ -165,7 +161,7 @@ impl Drop for FabricWatch {
     }
 }
 
-/// The probe thread: one read per request, until the watch thread has ended.
+/// Runs the probe thread: one read per request, until the watch thread has ended.
 fn run_probe(probe: &dyn FabricProbe, requested: &Receiver<()>, results: &Sender<Message>) {
     while requested.recv().is_ok() {
         let result = catch_unwind(AssertUnwindSafe(|| probe.read())).unwrap_or_else(|panic| {
@@ -216,8 +212,8 @@ impl<F: FnMut(&Reading)> WatchThread<F> {
         }
     }
 
-    /// Waits for the read under way for as long as it takes, and reports it once
-    /// it is overdue. `None` if the watch was dropped.
+    /// Waits for the current read without a limit, and reports it once it is overdue. `None` if
+    /// the watch was dropped.
     // req: NODE-35
     fn await_result(&mut self) -> Option<ReadResult> {
         let overdue = Instant::now() + self.config.hung_after;
@@ -239,14 +235,14 @@ impl<F: FnMut(&Reading)> WatchThread<F> {
             };
             match message {
                 Message::ReadReturned(result) => return Some(result),
-                Message::ReadSoon => {} // under way
+                Message::ReadSoon => {} // in progress
                 Message::ReadNow => self.is_outdated = true,
                 Message::Stop => return None,
             }
         }
     }
 
-    /// Waits until the next read is due. False if the watch was dropped.
+    /// Waits until the next read is due. Returns false if the watch was dropped.
     fn pause(&mut self) -> bool {
         let began = Instant::now();
         let pause = self.shared.lock().pause(began, &self.config);
@@ -260,14 +256,14 @@ impl<F: FnMut(&Reading)> WatchThread<F> {
                 Err(RecvTimeoutError::Timeout) => return true,
                 Ok(Message::ReadSoon) => due = due.min(began + pause.shortest),
                 Ok(Message::ReadNow) => due = due.min(now),
-                Ok(Message::ReadReturned(_)) => {} // none is under way
+                Ok(Message::ReadReturned(_)) => {} // cannot happen: no read is in progress
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
     }
 
-    /// The callback and the probe are the caller's code. Catches their panics, so
-    /// that polling continues; the process's panic hook has reported them.
+    /// Calls `on_change`. Catches panics of the callback and the probe, which are the caller's
+    /// code, so that polling continues. The process's panic hook has reported them.
     fn notify(&mut self) {
         let _ = catch_unwind(AssertUnwindSafe(|| {
             (self.on_change)(&self.shared.reading());
@@ -285,7 +281,7 @@ impl Shared {
 
     fn reading(&self) -> Reading {
         let mut reading = self.lock().reading();
-        // Without the lock: it is the caller's code.
+        // Without the lock, because the probe is the caller's code.
         if let Fabric::NoAnswer { call, .. } = &mut reading.fabric {
             *call = self.probe.current_call();
         }

@@ -1,12 +1,11 @@
-//! How often a watch reads, when it reports a read as hung, and how long GPUs that
-//! are not registered hold back the clique of the others.
+//! Settings of a watch: pauses between reads, and timeouts.
 
 use std::time::Duration;
 
 use crate::node_state::NodeFabricState;
 
-/// How often a [`FabricWatch`](crate::FabricWatch) reads, when it reports a read as
-/// hung, and how long it waits for GPUs that are not registered.
+/// Settings of a [`FabricWatch`](crate::FabricWatch): the pauses between reads, the timeout of
+/// a read, and how long the watch waits for unregistered GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchConfig {
     pub(crate) pending_pause: Pause,
@@ -19,28 +18,28 @@ pub struct WatchConfig {
 /// The time between two reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pause {
-    /// If somebody asks for a read.
+    /// The pause if a read is requested.
     pub(crate) shortest: Duration,
-    /// If nobody does.
+    /// The pause without a request.
     pub(crate) longest: Duration,
 }
 
-/// A pause that grows is this part of the time since the last change: whatever
-/// changes next is noticed late by at most a tenth of the time that it took.
+/// Divisor for a growing pause, which is this part of the time since the last change. So the
+/// delay in noticing the next change is at most a tenth of the time until that change.
 const PART: u32 = 10;
 
 impl Default for WatchConfig {
-    /// Final states every 5 minutes, and every minute if asked; the others every
-    /// second after a change, growing to every 30 s; hung after 10 s.
+    /// Reads final states every 5 minutes, or every minute on request. Reads other states every
+    /// second after a change, growing to every 30 s. A read counts as hung after 10 s.
     ///
-    /// A read is `3 + 4 * GPUs` calls of NVML. Where the persistence daemon runs, as it
-    /// has to on hosts with an NVLink fabric, they take milliseconds; where nobody
-    /// else holds the GPUs open, each read initialises them, which takes seconds. Every
-    /// 5 minutes keeps even a read of 3 s at 1 % of the time.
+    /// A read makes `3 + 4 * GPUs` NVML calls. With the persistence daemon, which hosts with an
+    /// NVLink fabric require, they take milliseconds. If no process holds the GPUs open, each
+    /// read initialises them, which takes seconds. With a pause of 5 minutes, even a read of 3 s
+    /// takes 1 % of the time.
     ///
-    /// A GPU that has failed is given 30 s: a driver that is still being loaded may
-    /// answer with errors. One that is being registered is given 5 minutes from the
-    /// last registration of another: long enough for a fabric manager to be restarted.
+    /// The watch waits 30 s for failed GPUs: a driver that is still being loaded may return
+    /// errors. It waits 5 minutes from the last registration for GPUs that are being
+    /// registered: long enough for a restart of the fabric manager.
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self {
@@ -60,11 +59,11 @@ impl Default for WatchConfig {
 }
 
 impl WatchConfig {
-    /// The pause between two reads unless the state
-    /// [is final](crate::NodeFabricState::is_final): `shortest` after a change and
-    /// whenever [a read is asked for](crate::FabricWatch::read_soon), and a tenth of the
-    /// time since the last change up to `longest`. A short one notices a recovery
-    /// early; a long one opens fewer NVML sessions.
+    /// Sets the pause between two reads in states that are not
+    /// [final](crate::NodeFabricState::is_final): `shortest` after a change and after
+    /// [a request](crate::FabricWatch::read_soon), otherwise a tenth of the time since the last
+    /// change, up to `longest`. A short pause notices a recovery early; a long pause opens
+    /// fewer NVML sessions.
     #[must_use]
     pub fn pending_pause(self, shortest: Duration, longest: Duration) -> Self {
         Self {
@@ -73,12 +72,12 @@ impl WatchConfig {
         }
     }
 
-    /// The pause between two reads once the state is final, which is how late a lost
-    /// GPU or a moved partition may be noticed: `longest`, and `shortest` if
-    /// [a read is asked for](crate::FabricWatch::read_soon).
+    /// Sets the pause between two reads in final states: `longest`, or `shortest` after
+    /// [a request](crate::FabricWatch::read_soon). A lost GPU or a moved partition is noticed
+    /// after at most this pause.
     ///
-    /// While GPUs are missing from the clique, it grows up to `longest` as that of
-    /// states that are not final.
+    /// While GPUs are missing from the clique, the pause grows up to `longest`, as in states
+    /// that are not final.
     #[must_use]
     pub fn final_pause(self, shortest: Duration, longest: Duration) -> Self {
         Self {
@@ -87,7 +86,7 @@ impl WatchConfig {
         }
     }
 
-    /// How long a read may take before it is reported as
+    /// Sets the time after which a read is reported as
     /// [`Fabric::NoAnswer`](crate::Fabric::NoAnswer).
     #[must_use]
     pub fn hung_after(self, limit: Duration) -> Self {
@@ -97,8 +96,8 @@ impl WatchConfig {
         }
     }
 
-    /// How long GPUs that have failed hold back the clique of the others, if that was
-    /// not in force before.
+    /// Sets the time for which failed GPUs delay the clique of the other GPUs, if that was not
+    /// in force before.
     #[must_use]
     pub fn failed_for(self, limit: Duration) -> Self {
         Self {
@@ -107,8 +106,8 @@ impl WatchConfig {
         }
     }
 
-    /// How long GPUs whose registration may yet be completed hold back the clique of
-    /// the others, if that was not in force before, from the last registration on.
+    /// Sets the time for which GPUs that are still registering delay the clique of the other
+    /// GPUs, if that was not in force before. It counts from the last registration.
     #[must_use]
     pub fn registering_for(self, limit: Duration) -> Self {
         Self {
@@ -122,7 +121,7 @@ impl WatchConfig {
         self.pending_pause.shortest.min(self.final_pause.shortest)
     }
 
-    /// The pause after a read in `state`, which began `unchanged` ago.
+    /// The pause after a read in `state`, where the last change was `unchanged` ago.
     pub(crate) fn pause(&self, state: NodeFabricState, unchanged: Duration) -> Pause {
         let Pause { shortest, longest } = self.pending_pause;
         let growing = (unchanged / PART).max(shortest);
@@ -154,7 +153,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_good_clique_is_read_every_five_minutes_and_a_transition_every_second_at_first() {
+    fn a_good_clique_is_read_every_five_minutes_and_other_states_every_second_at_first() {
         let config = WatchConfig::default();
         for state in NodeFabricState::ALL {
             let is_steady = state.is_final() && state != NodeFabricState::CliqueIncomplete;
@@ -176,17 +175,17 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_is_asked_for_comes_within_a_second_unless_the_state_is_final() {
+    fn a_requested_read_begins_within_a_second_unless_the_state_is_final() {
         let config = WatchConfig::default();
         for state in NodeFabricState::ALL {
-            let asked = if state.is_final() { 60 } else { 1 };
+            let requested = if state.is_final() { 60 } else { 1 };
             let pause = config.pause(state, 3600 * SECOND);
-            assert_eq!(pause.shortest, asked * SECOND, "{}", state.name());
+            assert_eq!(pause.shortest, requested * SECOND, "{}", state.name());
         }
     }
 
     #[test]
-    fn what_changes_is_noticed_late_by_a_tenth_of_the_time_that_it_took() {
+    fn the_pause_grows_to_a_tenth_of_the_time_since_the_last_change() {
         let config = WatchConfig::default();
         for (unchanged, pause) in [(5, 1), (10, 1), (60, 6), (300, 30), (600, 30)] {
             let found = config.pause(NodeFabricState::Pending, unchanged * SECOND);

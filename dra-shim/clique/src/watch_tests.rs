@@ -8,7 +8,7 @@ use crate::{CliqueId, ClusterUuid, DriverFileNotFound, NoLibrary, NodeFabricStat
 
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// Returns from each read what the test sends, and hangs until it does.
+/// A probe whose reads return what the test sends, and hang until then.
 struct Scripted {
     begun: Sender<()>,
     answers: Mutex<Receiver<ReadResult>>,
@@ -58,7 +58,7 @@ fn fixture(config: WatchConfig) -> Fixture {
     }
 }
 
-/// Reads again without a pause, and reports no read as hung.
+/// Settings without a pause and without a timeout of reads.
 fn eager() -> WatchConfig {
     WatchConfig::default()
         .pending_pause(Duration::ZERO, Duration::ZERO)
@@ -101,7 +101,7 @@ fn no_library() -> ProbeError {
 }
 
 #[test]
-fn before_the_first_result_there_is_a_reading_that_says_so() {
+fn the_reading_before_the_first_result_is_not_read_yet() {
     let fixture = fixture(eager());
     let reading = fixture.watch.latest();
     assert_eq!(reading.fabric, Fabric::Pending(Pending::NotReadYet));
@@ -110,7 +110,7 @@ fn before_the_first_result_there_is_a_reading_that_says_so() {
 }
 
 #[test]
-fn a_library_that_appears_and_vanishes_is_two_changes_and_the_gpus_are_remembered() {
+fn a_library_that_appears_and_vanishes_is_two_changes_and_the_gpus_are_kept() {
     let fixture = fixture(eager());
     fixture.answers.send(Err(no_library())).unwrap();
     let missing = fixture.change();
@@ -145,7 +145,7 @@ fn the_same_result_again_is_no_change() {
 
 // req: NODE-35
 #[test]
-fn a_hang_is_reported_never_doubled_and_ends_with_the_result() {
+fn a_hang_is_reported_without_a_second_read_and_ends_with_the_result() {
     let fixture = fixture(eager().hung_after(Duration::from_millis(20)));
     fixture.read_begins();
     let hung = fixture.change();
@@ -155,7 +155,7 @@ fn a_hang_is_reported_never_doubled_and_ends_with_the_result() {
             .to_string()
             .starts_with("no answer from NVML for ")
     );
-    // Many pauses later there is still one read only.
+    // Many pauses later there is still only one read.
     let again = fixture.begun.recv_timeout(Duration::from_millis(300));
     assert!(again.is_err(), "a second read beside the hung one");
     let Fabric::NoAnswer { waited, call } = fixture.watch.latest().fabric else {
@@ -193,7 +193,7 @@ fn a_final_state_is_read_slowly_and_a_pending_one_fast() {
 }
 
 #[test]
-fn whoever_asks_for_a_read_gets_one_before_the_pause_is_over() {
+fn a_requested_read_begins_before_the_end_of_the_pause() {
     let long = GIVE_UP * 10;
     let fixture = fixture(eager().final_pause(Duration::ZERO, long));
     fixture.answers.send(Ok(mk_gpus(1))).unwrap();
@@ -204,7 +204,7 @@ fn whoever_asks_for_a_read_gets_one_before_the_pause_is_over() {
 }
 
 #[test]
-fn however_many_ask_the_shortest_pause_is_kept() {
+fn many_requests_keep_the_shortest_pause() {
     let long = GIVE_UP * 10;
     let fixture = fixture(eager().final_pause(long, long));
     fixture.read_begins();
@@ -224,7 +224,7 @@ fn however_many_ask_the_shortest_pause_is_kept() {
 }
 
 #[test]
-fn a_host_that_changes_during_a_read_is_read_again() {
+fn a_change_of_the_host_during_a_read_leads_to_another_read() {
     let long = GIVE_UP * 10;
     let fixture = fixture(eager().final_pause(long, long));
     fixture.read_begins();
@@ -236,7 +236,7 @@ fn a_host_that_changes_during_a_read_is_read_again() {
 }
 
 #[test]
-fn a_read_that_is_asked_for_during_a_hang_neither_hides_nor_doubles_it() {
+fn a_request_during_a_hang_does_not_start_a_second_read() {
     let fixture = fixture(eager().hung_after(Duration::from_millis(50)));
     fixture.read_begins();
     for _ in 0..10 {
@@ -288,7 +288,7 @@ fn a_callback_that_panics_does_not_end_the_watch() {
     }
 }
 
-/// Hangs as [`Scripted`] does, and panics when it is asked where.
+/// A probe that hangs like [`Scripted`], and panics in `current_call`.
 struct PanicsWhenAsked {
     asked: Sender<()>,
     answers: Mutex<Receiver<ReadResult>>,
@@ -306,7 +306,7 @@ impl FabricProbe for PanicsWhenAsked {
 }
 
 #[test]
-fn a_probe_that_panics_when_asked_where_it_hangs_does_not_end_the_watch() {
+fn a_panic_in_current_call_does_not_end_the_watch() {
     let (asked_to, asked) = channel();
     let (answers, answers_from) = channel();
     let (changes_to, changes) = channel();

@@ -1,8 +1,8 @@
 //! A DRA driver without hardware: a pod that claims one of its devices finds
 //! `ECHO=TEXT` in its environment. The text is the claim's opaque parameter
-//! `{"echo": "TEXT"}`, without one the claim's UID.
+//! `{"echo": "TEXT"}`; without a parameter, it is the claim's UID.
 //!
-//! In a pod it needs nothing but `NODE_NAME`; elsewhere on a node
+//! In a pod it needs only `NODE_NAME`. Outside a pod, on a node, run
 //! `echo --node-name NODE --kubeconfig FILE`.
 
 use std::error::Error;
@@ -22,13 +22,13 @@ const DRIVER: &str = "echo.example.com";
 const USAGE: &str = "usage: echo [--node-name NODE] [--kubeconfig FILE] \
     [--kubelet-root DIR] [--cdi-dir DIR] [--only-v1beta1]";
 
-/// It holds no claims: after a restart or during a rolling update, kubelet calls another process.
-/// What must be remembered is on disk, here the CDI file itself.
+/// The driver. It keeps no claims in memory: after a restart or during a rolling update, kubelet
+/// calls another process. Its state is on disk: the CDI files.
 struct Echo {
     cdi_dir: PathBuf,
 }
 
-/// User input, which neither the API server nor the library validates.
+/// User input. Neither the API server nor the library validates it.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
@@ -48,8 +48,8 @@ impl Driver for Echo {
             "devices": [{"name": uid, "containerEdits": {"env": [format!("ECHO={}", text(claim)?)]}}],
         });
         let path = self.spec_path(&uid);
-        // Written on every call: after a reboot the directory is empty. The runtime
-        // sees the whole file or none, since it reads `*.json` only.
+        // Written on every call, because after a reboot the directory is empty. The
+        // runtime reads only `*.json`, so it never sees an incomplete file.
         context
             .run_blocking(move || {
                 let unfinished = path.with_extension("new");
@@ -102,7 +102,7 @@ fn text(claim: &Claim) -> Result<String, ClaimError> {
 
 struct Args {
     node: String,
-    /// None in a pod, where the `ServiceAccount` is used.
+    /// `None` in a pod, which uses its `ServiceAccount`.
     kubeconfig: Option<PathBuf>,
     kubelet_root: PathBuf,
     cdi_dir: PathBuf,
@@ -147,10 +147,9 @@ impl Args {
     }
 }
 
-/// A driver has little to do at a time: two worker threads instead of tokio's one per core,
-/// and four for `run_blocking` instead of up to 512, each of which keeps its memory. A
-/// fifth claim waits until one of the four is free, which is fine for writing one small
-/// file.
+/// A driver has little work, so two worker threads are enough (tokio's default is one per
+/// core), and four threads for `run_blocking` (instead of up to 512, each with its own memory).
+/// A fifth claim waits until one of the four is free. That is fine for writing one small file.
 fn main() -> Result<(), Box<dyn Error>> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -167,8 +166,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let client = args.client().await?;
     fs::create_dir_all(&args.cdi_dir)?;
 
-    // Before the start: SIGTERM does not end the first process of a container unless the
-    // process handles it.
+    // Registered before the start: SIGTERM does not end the first process of a container
+    // unless the process handles it.
     let mut terminate = signal(SignalKind::terminate())?;
     let device = |n| resource::Device {
         name: format!("echo-{n}"),

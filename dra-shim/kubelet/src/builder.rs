@@ -1,4 +1,4 @@
-//! The settings of a plugin, and its start.
+//! Settings and start of a plugin.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::plugin::Plugin;
 use crate::server::{Directories, Endpoints, RegistrationState, Services, SocketError, supervise};
 use crate::slices::{DesiredPool, Publisher};
 
-/// Settings of a plugin, see [`Plugin::builder`].
+/// Settings of a plugin; [`Plugin::builder`] creates them.
 #[must_use]
 pub struct PluginBuilder {
     driver: String,
@@ -34,22 +34,22 @@ pub struct PluginBuilder {
     only_v1beta1: bool,
 }
 
-/// Why a plugin did not start.
+/// Error of [`PluginBuilder::start`].
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum StartError {
-    /// kubelet would refuse this driver name.
+    /// Driver name that kubelet would refuse.
     #[error("driver name `{0}` is not a DNS subdomain of at most 63 lower-case characters")]
     #[advice(code = "driver-name", hint = "use a name such as driver.example.com")]
     DriverName(String),
-    /// No Node can have this name.
+    /// Invalid name of a Node.
     #[error("node name `{0}` is not a DNS subdomain of at most 253 lower-case characters")]
     #[advice(
         code = "node-name",
-        hint = "pass the pod's spec.nodeName, as the downward API has it"
+        hint = "pass spec.nodeName of the pod through the downward API"
     )]
     NodeName(String),
-    /// The sockets cannot be opened.
+    /// Failure to open the sockets.
     #[error(transparent)]
     #[advice(from)]
     Socket(#[from] SocketError),
@@ -71,7 +71,7 @@ impl Plugin {
             registry: None,
             data: None,
             shutdown_grace: Duration::from_secs(5),
-            // Without a sender: an empty list forever.
+            // The sender is dropped: the list remains empty.
             health: watch::channel(Vec::new()).1,
             slices: None,
             observer: Arc::new(NoopObserver),
@@ -89,19 +89,19 @@ impl PluginBuilder {
         self
     }
 
-    /// Overrides the directory of the registration socket.
+    /// Sets the directory of the registration socket, instead of `plugins_registry`.
     pub fn registry_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.registry = Some(directory.into());
         self
     }
 
-    /// Overrides the directory of the service socket.
+    /// Sets the directory of the service socket, instead of `plugins/DRIVER`.
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data = Some(directory.into());
         self
     }
 
-    /// How long [`Plugin::shutdown`] waits for attempts in flight before it cancels
+    /// Time for which [`Plugin::shutdown`] waits for attempts in flight before it cancels
     /// them; 5 s unless set. Keep it a few seconds below the pod's
     /// `terminationGracePeriodSeconds`.
     pub const fn shutdown_grace(mut self, grace: Duration) -> Self {
@@ -109,7 +109,7 @@ impl PluginBuilder {
         self
     }
 
-    /// The health of the devices, always as the complete list. Without it kubelet gets
+    /// The health of the devices; each value is the complete list. Without it kubelet gets
     /// empty lists.
     ///
     /// Dropping the sender does not change the health: the last list is reported as
@@ -120,18 +120,18 @@ impl PluginBuilder {
         self
     }
 
-    /// Publishes the node's devices as `ResourceSlice`s, and restores them when someone
-    /// changes or deletes them. Of several instances on one data directory one does it,
+    /// Publishes the node's devices as `ResourceSlice`s, and restores slices that are
+    /// changed or deleted. Of several instances on one data directory only one publishes,
     /// see [`Publication::Standby`](crate::Publication::Standby).
     ///
-    /// Dropping the sender fixes the last value, which stays published. To remove the
+    /// After the sender is dropped, the last value remains published. To remove the
     /// devices, send [`DesiredPool::Withdrawn`].
     pub fn publish(mut self, client: kube::Client, desired: watch::Receiver<DesiredPool>) -> Self {
         self.slices = Some((client, desired));
         self
     }
 
-    /// Receives an event for everything that the library does, for metrics.
+    /// Sets the observer, which receives the library's events, for metrics.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observer = Arc::new(PanicGuard::new(observer));
         self
@@ -139,17 +139,15 @@ impl PluginBuilder {
 
     /// Offers kubelet the service `v1beta1.DRAPlugin` and not `v1.DRAPlugin`.
     ///
-    /// kubelet uses the newer version wherever it is offered, so without this the older
-    /// one is never used by a kubelet that knows both. It is for testing the older
-    /// version on a real node, and for ruling out the newer one while debugging. The
-    /// older version cannot carry share ids.
+    /// A kubelet that supports both versions uses v1 if it is offered. Use this to test
+    /// v1beta1 on a real node, or to exclude v1 while debugging. v1beta1 has no share ids.
     pub const fn only_v1beta1(mut self) -> Self {
         self.only_v1beta1 = true;
         self
     }
 
-    /// Opens the sockets and begins to serve and to publish. It does not wait for kubelet
-    /// or the API server.
+    /// Opens the sockets and begins to serve and to publish, without waiting for kubelet or
+    /// the API server.
     ///
     /// `driver` and `claims` are called from tasks of the current runtime, until the
     /// [`Plugin`] is shut down or dropped.
@@ -160,7 +158,7 @@ impl PluginBuilder {
     ///
     /// # Errors
     ///
-    /// Only for invalid settings and directories that cannot be used.
+    /// The settings are invalid, or the sockets cannot be opened.
     pub fn start<D: Driver, S: ClaimSource>(
         self,
         driver: D,

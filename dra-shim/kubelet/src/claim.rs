@@ -1,5 +1,5 @@
-//! A claim as a driver sees it: its identity, the allocation results and configs of
-//! that driver, and the whole status.
+//! A claim for a driver: its identity, the driver's allocation results and configs, and the
+//! whole status.
 
 use std::collections::BTreeMap;
 
@@ -7,53 +7,52 @@ use dra_claim::{ClaimRef, ClaimStatus, DeviceConfig, DeviceResult};
 use dra_common::Advice;
 use serde::Deserialize;
 
-/// An allocated claim, reduced to what concerns one driver.
+/// An allocated claim, with the results and configs of one driver.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Namespace, name and UID. The UID is the one that kubelet asked for.
+    /// Namespace, name and UID. The UID is the one that kubelet sent.
     pub id: ClaimRef,
-    /// `metadata.labels`: written by users too, so untrusted.
+    /// `metadata.labels`. Users can write them, so they are untrusted.
     pub labels: BTreeMap<String, String>,
-    /// `metadata.annotations`: as untrusted.
+    /// `metadata.annotations`, untrusted too.
     pub annotations: BTreeMap<String, String>,
     /// This driver's entries of `status.allocation.devices.results`, in order.
-    /// Never empty for a claim that kubelet asked for: it skips other drivers.
+    /// Never empty in kubelet's calls: kubelet calls only the drivers of the allocation.
     pub results: Vec<DeviceResult>,
-    /// This driver's entries of `status.allocation.devices.config`, each with parameters:
-    /// those of the class first. Later entries override earlier ones.
+    /// This driver's entries of `status.allocation.devices.config`, each with parameters.
+    /// Those of the class come first; later entries override earlier ones.
     pub configs: Vec<DeviceConfig>,
-    /// `.status`, for drivers that store or compare all of it.
+    /// The whole `.status`, for drivers that store or compare it.
     pub status: ClaimStatus,
 }
 
-/// Why a claim object cannot be prepared.
+/// Error of a claim object that cannot be prepared.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum ClaimObjectError {
-    /// The object has another UID than the claim that kubelet asked for.
-    #[error("the ResourceClaim was replaced by another one of the same name")]
+    /// The object's UID is not the one that kubelet sent.
+    #[error("the ResourceClaim was deleted and created again with the same name")]
     #[advice(code = "claim-replaced")]
     Replaced,
-    /// It has no allocation.
+    /// The claim has no allocation.
     #[error("the ResourceClaim is not allocated")]
     #[advice(code = "claim-not-allocated")]
     NotAllocated,
-    /// It does not match the schema of `resource.k8s.io/v1`.
-    #[error("the ResourceClaim's allocation is not readable")]
+    /// The object does not match the schema of `resource.k8s.io/v1`.
+    #[error("cannot parse the ResourceClaim")]
     #[advice(code = "claim-malformed")]
     Malformed(#[source] serde_json::Error),
     /// A config of this driver has a source other than class and claim.
-    #[error("the ResourceClaim has a configuration from an unknown source `{0}`")]
+    #[error("a configuration of the ResourceClaim has the unknown source `{0}`")]
     #[advice(code = "claim-config-source")]
     UnknownConfigSource(String),
     /// A config of this driver has no parameters.
-    #[error("the ResourceClaim has a configuration without parameters")]
+    #[error("a configuration of the ResourceClaim has no parameters")]
     #[advice(code = "claim-config-empty")]
     NoParameters,
 }
 
-/// The part of a claim that is read. Not k8s-openapi's type: it would re-encode the opaque
-/// parameters.
+/// The parsed part of a claim. k8s-openapi's type would re-encode the opaque parameters.
 #[derive(Deserialize)]
 struct Object {
     metadata: Metadata,
@@ -78,7 +77,7 @@ impl Claim {
     ///
     /// # Errors
     ///
-    /// It is another claim, not allocated, or malformed.
+    /// See [`ClaimObjectError`].
     // req: KUBELET-17, KUBELET-18, KUBELET-19
     pub fn parse(json: &str, id: &ClaimRef, driver: &str) -> Result<Self, ClaimObjectError> {
         let object: Object = serde_json::from_str(json).map_err(ClaimObjectError::Malformed)?;
@@ -140,7 +139,7 @@ mod tests {
 
     // req: KUBELET-19
     #[test]
-    fn only_the_drivers_own_results_and_configs_are_handed_over() {
+    fn a_claim_has_only_the_drivers_own_results_and_configs() {
         let claim = Claim::parse(&mk_object(STATUS), &mk_ref("u1"), "ours").unwrap();
         let devices: Vec<_> = claim.results.iter().map(DeviceResult::device).collect();
         assert_eq!(devices, ["d0", "d1"]);
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_annotations_are_handed_over_and_may_be_absent_or_null() {
+    fn labels_and_annotations_may_be_absent_or_null() {
         for (metadata, label, annotation) in [
             (
                 r#", "labels": {"a": "1"}, "annotations": {"a": "2"}"#,

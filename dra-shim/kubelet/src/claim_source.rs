@@ -1,4 +1,4 @@
-//! Where claims are read from.
+//! The source of claims: the API server, or a test.
 
 use std::error::Error;
 use std::future::Future;
@@ -14,28 +14,27 @@ use tokio::sync::Semaphore;
 
 use crate::names::{MAX_OBJECT_NAME, is_label, is_subdomain};
 
-/// Reads `ResourceClaim`s. [`KubeClaims`] reads them from the API server; tests
-/// implement the trait over claims in memory.
+/// Reads `ResourceClaim`s. [`KubeClaims`] reads them from the API server; tests can serve
+/// them from memory.
 pub trait ClaimSource: Send + Sync + 'static {
     /// Returns the `resource.k8s.io/v1 ResourceClaim` NAMESPACE/NAME as JSON text,
     /// unchanged.
     ///
-    /// **Called** on a tokio worker thread, before the first attempt of a Prepare; again
-    /// after an error, and when another call joined the Prepare, since that one may
-    /// know a newer version. Never for Unprepare. Calls for one claim do not overlap;
-    /// calls for different claims do, one for each claim that is being prepared.
+    /// **Called** on a tokio worker thread before the first attempt of a Prepare. Called
+    /// again after an error, and after another call joined the Prepare, because that call
+    /// may be for a newer version of the claim. Never called for Unprepare. Calls for one
+    /// claim do not overlap; calls for different claims do.
     ///
-    /// **Must** be cancel-safe: the future is dropped when the claim is unprepared, and
-    /// after ten seconds or at [`Context::deadline`](crate::Context::deadline),
-    /// whichever is first. It must not block, and must not serve a cached object that
-    /// could lack the allocation.
+    /// **Must** be cancel-safe: the future is dropped when the claim is unprepared, after
+    /// ten seconds, and at [`Context::deadline`](crate::Context::deadline). It must not
+    /// block, and must not return a cached object that may lack the allocation.
     ///
-    /// **May assume** that the library checks UID and allocation: whatever object has
-    /// the name now is the right answer. A panic becomes the claim's error.
+    /// **May assume** that the library checks UID and allocation: return the current object
+    /// with this name. A panic becomes the claim's error.
     ///
     /// # Errors
     ///
-    /// See [`GetClaimError`] for which of them are retried.
+    /// [`GetClaimError`] states which errors are retried.
     fn get(
         &self,
         namespace: &str,
@@ -43,20 +42,20 @@ pub trait ClaimSource: Send + Sync + 'static {
     ) -> impl Future<Output = Result<String, GetClaimError>> + Send;
 }
 
-/// Why a claim could not be read.
+/// Error of reading a claim.
 ///
-/// [`GetClaimError::NotFound`] and [`GetClaimError::BadName`] fail the claim at once;
-/// every other error is retried until [`Context::deadline`](crate::Context::deadline).
+/// [`GetClaimError::NotFound`] and [`GetClaimError::BadName`] fail the claim at once.
+/// Other errors are retried until [`Context::deadline`](crate::Context::deadline).
 /// The pod's event shows the message and its cause.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum GetClaimError {
-    /// The API server said of this very claim that it does not exist. Permanent.
-    #[error("the ResourceClaim does not exist any more")]
+    /// The API server reported that this claim does not exist. Permanent.
+    #[error("the ResourceClaim does not exist")]
     #[advice(code = "claim-not-found")]
     NotFound,
-    /// No object can have this namespace or name, so nothing was requested. Permanent.
-    #[error("no ResourceClaim can have the name {namespace:?}/{name:?}")]
+    /// The namespace or name is invalid, so no request was sent. Permanent.
+    #[error("invalid ResourceClaim name {namespace:?}/{name:?}")]
     #[advice(code = "claim-bad-name")]
     BadName {
         /// The namespace that kubelet sent.
@@ -64,30 +63,30 @@ pub enum GetClaimError {
         /// The name that kubelet sent.
         name: String,
     },
-    /// The API server refused the request, failed, or was not reached. Retried; the
+    /// The API server refused the request, failed, or was not reachable. Retried; the
     /// event shows the server's own message, or the innermost error.
-    #[error("the ResourceClaim could not be read from the API server")]
+    #[error("cannot read the ResourceClaim from the API server")]
     #[advice(code = "claim-read")]
     Api(#[source] Box<kube::Error>),
-    /// Any failure of another source than [`KubeClaims`]. Retried; the event shows
-    /// all errors of the chain, outermost first.
-    #[error("the ResourceClaim could not be read")]
+    /// Failure of a source other than [`KubeClaims`]. Retried; the event shows all errors
+    /// of the chain, outermost first.
+    #[error("cannot read the ResourceClaim")]
     #[advice(code = "claim-source")]
     Source(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// Limit of concurrent reads. A node full of pods that starts at once would otherwise
-/// open a connection for each claim, with handshake and buffers on both ends: a read
-/// takes milliseconds, and a handshake several times the CPU of one.
+/// Limit of concurrent reads. Without it, a node whose pods all start at once would open a
+/// connection for each claim. A read takes milliseconds; a handshake takes several times the
+/// CPU of a read, and each connection has buffers on both ends.
 const MAX_IN_FLIGHT: usize = 8;
 
-/// Reads each claim live from the API server: `GET` by name, without cache or list, so
-/// the driver needs only the verb `get` on `resourceclaims`. All clones together have
-/// at most 8 requests in flight.
+/// Reads each claim from the API server: `GET` by name, without cache or list, so the
+/// driver needs only the verb `get` on `resourceclaims`. All clones together have at most
+/// 8 requests in flight.
 ///
-/// A claim is [`GetClaimError::NotFound`] only if the answer is a `Status` that names it.
-/// Any other 404 is retried: the API server may not serve `resource.k8s.io/v1` while it
-/// starts or is updated, and a proxy in between has 404s of its own.
+/// The error is [`GetClaimError::NotFound`] only if the response is a `Status` that names
+/// the claim. Other 404s are retried: the API server may not serve `resource.k8s.io/v1`
+/// while it starts or is updated, and a proxy may return its own 404s.
 #[derive(Clone)]
 pub struct KubeClaims {
     client: kube::Client,
@@ -95,8 +94,8 @@ pub struct KubeClaims {
 }
 
 impl KubeClaims {
-    /// The client should have a connect timeout. Its own retries do no harm, as the
-    /// library bounds each read by the deadline of kubelet's call.
+    /// Creates a source. The client should have a connect timeout. Its own retries are
+    /// harmless: the library bounds each read by the deadline of kubelet's call.
     pub fn new(client: kube::Client) -> Self {
         Self {
             client,
@@ -107,7 +106,7 @@ impl KubeClaims {
 
 impl ClaimSource for KubeClaims {
     async fn get(&self, namespace: &str, name: &str) -> Result<String, GetClaimError> {
-        // They come from kubelet's socket and become a part of the URL.
+        // Both come from kubelet's socket and become part of the URL.
         if !is_label(namespace) || !is_subdomain(name, MAX_OBJECT_NAME) {
             return Err(GetClaimError::BadName {
                 namespace: namespace.to_owned(),
@@ -120,7 +119,7 @@ impl ClaimSource for KubeClaims {
             .map_err(|error| GetClaimError::Api(Box::new(kube::Error::BuildRequest(error))))?;
         let json = http::HeaderValue::from_static("application/json");
         request.headers_mut().insert(ACCEPT, json);
-        // Fails only for a closed semaphore, and nobody closes this one.
+        // Fails only for a closed semaphore, and this one is never closed.
         let _permit = self.permits.acquire().await.ok();
         self.client
             .request_text(request)
@@ -132,7 +131,7 @@ impl ClaimSource for KubeClaims {
     }
 }
 
-/// Whether the API server says that the claim `name` does not exist.
+/// Whether the API server reports that the claim `name` does not exist.
 fn says_gone(status: &Status, name: &str) -> bool {
     let is_about_it = status
         .details
@@ -166,13 +165,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_claim_comes_byte_for_byte_as_the_server_sent_it() {
+    async fn a_claim_is_returned_byte_for_byte() {
         let text = "{\"z\":  1,\n \"a\": \"\\u003c\"}";
         assert_eq!(mk_source(200, text).get("ns", "c").await.unwrap(), text);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_reads_at_once_are_limited_and_all_are_answered() {
+    async fn concurrent_reads_are_limited_and_all_succeed() {
         let in_flight = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
         let service = tower::service_fn(move |_: Request<Body>| {
             let in_flight = Arc::clone(&in_flight);
@@ -188,13 +187,13 @@ mod tests {
         for answer in join_all(reads).await {
             assert_eq!(answer.unwrap(), "{}");
         }
-        // 25 rounds of 8: they do run concurrently.
+        // 25 rounds of 8 concurrent reads.
         assert!(began.elapsed() < Duration::from_millis(300));
     }
 
     #[tokio::test]
-    async fn only_an_answer_that_names_the_claim_says_that_it_is_gone() {
-        // As a real API server says it.
+    async fn only_a_404_that_names_the_claim_means_not_found() {
+        // The response of a real API server.
         let gone = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",
             "message":"resourceclaims.resource.k8s.io \"c\" not found","reason":"NotFound",
             "details":{"name":"c","group":"resource.k8s.io","kind":"resourceclaims"},"code":404}"#;
@@ -204,14 +203,14 @@ mod tests {
         let other_claim = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",
             "message":"resourceclaims.resource.k8s.io \"d\" not found","reason":"NotFound",
             "details":{"name":"d","group":"resource.k8s.io","kind":"resourceclaims"},"code":404}"#;
-        // A kind that the API server does not serve in a version that it does.
+        // The API server serves the version but not the kind.
         let other_kind = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",
             "message":"the server could not find the requested resource","reason":"NotFound",
             "details":{},"code":404}"#;
         let refused = r#"{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,
             "message":"no","details":{"name":"c","kind":"resourceclaims"}}"#;
         for (code, answer) in [
-            // A version that the API server does not serve.
+            // The API server does not serve the version.
             (404, "404 page not found\n"),
             (
                 404,
@@ -232,8 +231,8 @@ mod tests {
 
     // req: KUBELET-34
     #[tokio::test]
-    async fn a_name_that_would_lead_to_another_object_is_never_sent() {
-        let source = mk_source(200, "{}"); // panics at any path but the claim's
+    async fn a_name_that_would_change_the_url_is_never_sent() {
+        let source = mk_source(200, "{}"); // panics at any other path than the claim's
         for (namespace, name) in [
             ("..", "c"),
             ("ns/secrets", "c"),

@@ -1,5 +1,4 @@
-//! The context that every attempt of a driver gets: deadline, cancellation, and a
-//! way to run blocking work.
+//! The context of an attempt: deadline, cancellation, and a way to run blocking work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::ClaimError;
 
-/// The context of one attempt at one claim, as Go's `context.Context`: a deadline and
-/// a cancellation. Cheap to clone, so that a blocking closure can take its own.
+/// The deadline and cancellation of one attempt at one claim, like Go's `context.Context`.
+/// Cheap to clone, so that a blocking closure can own a copy.
 #[derive(Clone, Debug)]
 pub struct Context {
     deadline: Instant,
@@ -21,7 +20,7 @@ pub struct Context {
 // === impl Context ===
 
 impl Context {
-    /// What the library does before each attempt; public for the tests of drivers.
+    /// Creates a context. The library does so before each attempt; public for drivers' tests.
     pub fn new(deadline: Instant, cancellation: CancellationToken) -> Self {
         Self {
             deadline,
@@ -29,9 +28,8 @@ impl Context {
         }
     }
 
-    /// When the library answers kubelet, even if the attempt is still running: two
-    /// seconds before kubelet itself gives up, or a quarter of the call's time if that is
-    /// less.
+    /// The time at which the library answers kubelet, even if the attempt is still running:
+    /// two seconds before kubelet's timeout, or a quarter of the timeout if that is less.
     pub const fn deadline(&self) -> Instant {
         self.deadline
     }
@@ -41,9 +39,9 @@ impl Context {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Fires when nobody needs the attempt's result any more: kubelet unprepares the
-    /// claim, or the plugin is shutting down. The attempt is not dropped; the library
-    /// waits until it returns, so it should return soon.
+    /// The token that fires when the attempt's result is no longer needed: kubelet unprepares
+    /// the claim, or the plugin shuts down. The library does not drop the attempt but waits
+    /// for it, so it should return soon.
     pub const fn cancellation(&self) -> &CancellationToken {
         &self.cancellation
     }
@@ -51,33 +49,32 @@ impl Context {
     /// Runs blocking work (file system, ioctl, a C library) on tokio's blocking
     /// threads, where it cannot stall other claims, the health stream or registration.
     ///
-    /// The work cannot be interrupted from outside: give it a clone of the context
-    /// and check [`Context::remaining`] and `context.cancellation().is_cancelled()`
-    /// between its steps.
+    /// The work cannot be interrupted from outside. Give it a clone of the context, and
+    /// check [`Context::remaining`] and `context.cancellation().is_cancelled()` between its
+    /// steps.
     ///
-    /// How much of it runs at once is limited by the runtime's `max_blocking_threads`
-    /// (512 unless set), which all claims share: with four threads, the work of a
-    /// fifth claim waits until one of them is free. If the context is cancelled during
-    /// that wait, the call returns at once and the work is never run. If it is
-    /// cancelled already, as in a clean-up, the work does run.
+    /// All claims share the runtime's `max_blocking_threads` (512 unless set): with four
+    /// threads, the work of a fifth claim waits for a free thread. If the context is
+    /// cancelled during that wait, this method returns at once and the work never runs. If
+    /// the context was already cancelled before, as in a clean-up, the work does run.
     ///
     /// # Errors
     ///
-    /// Those of `work`; [`ErrorClass::Retry`](crate::ErrorClass::Retry) if it was
-    /// cancelled before it began, or if the runtime is shutting down.
+    /// The errors of `work`, and [`ErrorClass::Retry`](crate::ErrorClass::Retry) if the work
+    /// was cancelled before it began or the runtime is shutting down.
     ///
     /// # Panics
     ///
-    /// A panic in `work` continues in the caller. In a [`Driver`](crate::Driver) the
-    /// library turns it into the claim's error.
+    /// A panic in `work` continues in the caller. In a [`Driver`](crate::Driver) it becomes
+    /// the claim's error.
     pub async fn run_blocking<T, F>(&self, work: F) -> Result<T, ClaimError>
     where
         F: FnOnce() -> Result<T, ClaimError> + Send + 'static,
         T: Send + 'static,
     {
-        // The claim's span goes along: log lines of the work name the claim, too.
+        // The work runs in the claim's span, so its log lines name the claim.
         let span = tracing::Span::current();
-        // Whoever takes the permission first decides whether the work runs.
+        // The thread and the cancellation race: the first to clear the flag decides.
         let may_begin = Arc::new(AtomicBool::new(true));
         let permission = Arc::clone(&may_begin);
         let mut running = tokio::task::spawn_blocking(move || {
@@ -99,7 +96,7 @@ impl Context {
     }
 }
 
-/// `None` means that the work was cancelled before it began.
+/// Converts the result of the blocking task; `None` means cancelled before it began.
 fn outcome<T>(joined: Result<Option<Result<T, ClaimError>>, JoinError>) -> Result<T, ClaimError> {
     match joined {
         Ok(outcome) => outcome.unwrap_or_else(|| Err(ClaimError::cancelled())),
@@ -116,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// One blocking thread, and it is occupied until the sender is dropped.
+    /// A runtime with one blocking thread, which is busy until the sender is dropped.
     fn mk_full_runtime() -> (tokio::runtime::Runtime, mpsc::Sender<()>) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(1)
@@ -139,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_is_cancelled_while_it_waits_for_a_thread_ends_at_once_and_is_never_done() {
+    fn work_cancelled_while_it_waits_for_a_thread_never_runs() {
         let (runtime, release) = mk_full_runtime();
         let context = mk_context();
         let (done, is_done) = mpsc::channel();
@@ -149,7 +146,7 @@ mod tests {
                 Ok(())
             });
             let cancel = async { context.cancellation().cancel() };
-            // The thread is still taken: without the cancellation this hangs.
+            // The thread is still busy: without the cancellation this hangs.
             tokio::join!(waiting, cancel).0
         });
         assert_eq!(outcome.unwrap_err().code(), "cancelled");
@@ -159,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_a_context_that_is_cancelled_already_is_done() {
+    fn work_runs_if_the_context_was_already_cancelled() {
         let (runtime, release) = mk_full_runtime();
         drop(release);
         let context = mk_context();

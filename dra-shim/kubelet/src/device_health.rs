@@ -1,20 +1,20 @@
-//! The health of devices, as a driver reports it.
+//! The health of devices, which a driver reports.
 
-/// The health of one device. A driver always sends the list of all its devices; of
-/// several entries for one device kubelet keeps the last.
+/// The health of one device. A driver always sends the complete list of its devices. If a
+/// device has several entries, kubelet keeps the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceHealth {
     /// The pool, as in the `ResourceSlice`.
     pub pool: String,
     /// The device, as in the `ResourceSlice`.
     pub device: String,
-    /// Its state.
+    /// The device's state.
     pub health: Health,
-    /// The reason, for `pod.status`; may be empty. Truncated to 1024 bytes, and
-    /// further, for all devices alike, if the list would not fit into the 4 MiB that
-    /// kubelet accepts: some 350 bytes with 10 000 devices. If the names alone do not
-    /// fit, the end of the list is left out, and kubelet shows those devices as
-    /// unknown. Either is logged.
+    /// The reason, for `pod.status`; may be empty. Truncated to 1024 bytes. If the list
+    /// exceeds the 4 MiB that kubelet accepts, the messages of all devices are truncated
+    /// further: to about 350 bytes with 10 000 devices. If the names alone exceed 4 MiB,
+    /// the end of the list is omitted, and kubelet shows those devices as unknown. The
+    /// library logs both cases.
     pub message: String,
 }
 

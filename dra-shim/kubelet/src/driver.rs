@@ -1,4 +1,4 @@
-//! What a driver author implements: [`Driver`], and the device that it returns.
+//! The [`Driver`] trait, which a driver author implements, and [`PreparedDevice`], which it returns.
 
 use std::future::Future;
 
@@ -7,87 +7,83 @@ use crate::context::Context;
 use crate::error::ClaimError;
 use dra_claim::{ClaimRef, DeviceResult};
 
-/// A DRA driver's node side: makes a claim's devices usable on this node, and
-/// reverts that.
+/// The node side of a DRA driver: prepares and unprepares a claim's devices on this node.
 ///
 /// # Guarantees of the library
 ///
 /// * **Order.** Attempts at one claim UID never overlap within one
 ///   [`Plugin`](crate::Plugin): `prepare` and `unprepare` of a claim run strictly one
-///   after another, whatever kubelet does. Attempts at different claims run
-///   concurrently, 32 of each method at most: a method must not assume that it is
-///   alone. Another plugin, in this process or another, is not coordinated with.
-/// * **Names.** Namespace, name and UID are what the API server allows: fit for URLs,
-///   and the UID for a file's name. A call with more than 1024 claims is refused.
-/// * **Completion.** A future that was started is polled to its end. A call that
-///   kubelet gave up on, or that its restart cut off, does not drop it; a repeated
-///   call joins it. Only a runtime that is dropped drops it midway.
+///   after another, whatever kubelet does. Attempts at different claims run concurrently,
+///   at most 32 of each method. Attempts of another plugin, in this process or another,
+///   are not coordinated.
+/// * **Names.** Namespace, name and UID are valid for the API server, so they are safe in
+///   URLs, and the UID is safe in file names. Calls with more than 1024 claims are refused.
+/// * **Completion.** A future that was started is polled to its end, even if kubelet's call
+///   times out or kubelet restarts. A repeated call joins it. Only dropping the runtime
+///   drops the future midway.
 /// * **Retries.** [`ErrorClass::Retry`](crate::ErrorClass::Retry) errors are retried
 ///   inside the call, with back-off, until shortly before kubelet's deadline. A driver
-///   contains no retry loop.
-/// * **Panics.** A panic, also one while a future is created, becomes the error of
-///   that claim, which is not retried within the call and says no more than that the
-///   driver failed: the panic is in the log. Other claims are not affected.
+///   needs no retry loop.
+/// * **Panics.** A panic, also one during the creation of the future, becomes an error of
+///   that claim and is not retried within the call. The error says only that the driver
+///   failed; the panic message is in the log. Other claims are not affected.
 ///
 /// # Obligations of the driver
 ///
 /// * **Threads.** Both methods run on tokio's worker threads. Blocking work (file
-///   system, ioctl, a C library) goes through [`Context::run_blocking`]; anything
-///   that blocks a worker stalls other claims and the health stream.
+///   system, ioctl, a C library) goes through [`Context::run_blocking`]. Blocking a
+///   worker thread stalls other claims and the health stream.
 /// * **Time.** Both methods return by [`Context::deadline`], and `prepare` soon after
-///   [`Context::cancellation`] fires. One that does not is not interrupted: kubelet
-///   gets an error in time, and whatever is to follow for the claim waits; it counts
-///   as one of the 32 until it returns.
+///   [`Context::cancellation`] fires. A late method is not interrupted: kubelet gets an
+///   error in time, later operations on the claim wait, and the attempt counts as one of
+///   the 32 until it returns.
 /// * **Idempotence.** Each method may be called any number of times for one claim,
 ///   in any order, also after a reboot: see the methods.
 /// * **State.** During a rolling update two processes serve one node, and kubelet may
-///   call either: what must be remembered is on disk, changed under a file lock.
+///   call either. State must be on disk, and changed under a file lock.
 pub trait Driver: Send + Sync + 'static {
     /// Makes the claim's devices usable and returns them; an empty list is valid.
     ///
-    /// **Called** once per attempt: first for a `NodePrepareResources` call that has
-    /// the claim, again after each `Retry` error. kubelet calls it before a pod's
-    /// containers start; again, with the same UID, when another driver of the claim
-    /// failed, for the first new pod after a restart of kubelet, and after a reboot.
+    /// **Called** once per attempt: first for a `NodePrepareResources` call with the
+    /// claim, and again after each `Retry` error. kubelet makes the call before a pod's
+    /// containers start. It repeats the call for the same UID when another driver of the
+    /// claim failed, for the first new pod after a restart of kubelet, and after a reboot.
     ///
-    /// **May assume** that `claim` was read from the API server for a call that is
-    /// still waiting, that its UID is the one that kubelet means, and that it is
-    /// allocated. `claim.results` and `claim.configs` are this driver's own; the
-    /// opaque parameters have not been validated by anybody.
+    /// **May assume** that `claim` was read from the API server for a call that is still
+    /// waiting, has the UID that kubelet sent, and is allocated. `claim.results` and
+    /// `claim.configs` are this driver's own. The opaque parameters are not validated.
     ///
-    /// **Must** return the same devices with the same CDI ids on every call for one
-    /// UID, and restore what has gone missing on disk (`/run` is empty after a
-    /// reboot). An error, a cancellation and a panic must leave nothing behind that
-    /// `unprepare` cannot find by the claim's UID.
+    /// **Must** return the same devices with the same CDI ids on every call for one UID,
+    /// and restore files that are missing (`/run` is empty after a reboot). After an
+    /// error, a cancellation or a panic, `unprepare` must be able to find all leftovers
+    /// with only the claim's UID.
     ///
     /// # Errors
     ///
-    /// [`ErrorClass::Retry`](crate::ErrorClass::Retry) for what may succeed later in
-    /// the same call, else `Permanent`. A failed call costs the pod at least a minute.
+    /// [`ErrorClass::Retry`](crate::ErrorClass::Retry) if a later attempt in the same call
+    /// may succeed, otherwise `Permanent`. A failed call delays the pod by at least a minute.
     fn prepare(
         &self,
         context: &Context,
         claim: &Claim,
     ) -> impl Future<Output = Result<Vec<PreparedDevice>, ClaimError>> + Send;
 
-    /// Reverts whatever `prepare` did for this UID, and returns when the devices are
-    /// really free: after success the scheduler may allocate them to another claim
-    /// at once.
+    /// Reverts everything that `prepare` did for this UID, and returns when the devices are
+    /// free: the scheduler may then allocate them to another claim at once.
     ///
-    /// **Called** once per attempt, after the claim's last pod on this node has ended,
-    /// and again after a failure: within the call after each `Retry` error, and by
-    /// kubelet later. A `prepare` of the claim that is still running is cancelled and
+    /// **Called** once per attempt, after the claim's last pod on this node has ended. After
+    /// a `Retry` error the library calls it again within the call; after a failed call
+    /// kubelet repeats the call later. A running `prepare` of the claim is cancelled and
     /// awaited first. It is also called for claims that were never prepared here.
     ///
-    /// **May assume** nothing about the API server: the claim object may be gone, and
-    /// only `claim.uid` identifies what to revert. A later claim may have the same
-    /// name.
+    /// **May assume** nothing about the API server: the claim object may already be deleted,
+    /// and a later claim may have the same name. Only `claim.uid` identifies what to revert.
     ///
     /// **Must** succeed for a UID that is unknown or already unprepared.
     ///
     /// # Errors
     ///
-    /// As [`Driver::prepare`]. The pod stays in `Terminating` until it succeeds.
+    /// As [`Driver::prepare`]. The pod remains in `Terminating` until this succeeds.
     fn unprepare(
         &self,
         context: &Context,
@@ -95,12 +91,12 @@ pub trait Driver: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), ClaimError>> + Send;
 }
 
-/// One prepared device of a claim: one per allocation result, so a device that
-/// several shares of a claim use appears once per share.
+/// One prepared device of a claim, for one allocation result: a device with several shares
+/// in a claim appears once per share.
 ///
-/// kubelet does not compare the devices with the results. The containers of a result for
-/// which the driver returns no device start without it, and no error says so; the library logs
-/// a warning, unless the list is empty, as that of a driver without CDI devices may be.
+/// kubelet does not compare the devices with the results. If the driver returns no device for
+/// a result, the containers start without it and kubelet reports no error. The library logs a
+/// warning, unless the list is empty: a driver without CDI devices may return an empty list.
 ///
 /// # Devices that several claims share
 ///
@@ -139,8 +135,8 @@ pub trait Driver: Send + Sync + 'static {
 /// ```
 ///
 /// Each share is an allocation result with a share id and gets its own `PreparedDevice`. Two
-/// shares of one device in one claim differ in nothing else: prepare the device once, and return
-/// the same CDI id for both.
+/// shares of one device in one claim differ only in the share id: prepare the device once, and
+/// return the same CDI id for both.
 ///
 /// ```
 /// use dra_kubelet::{Claim, ClaimRef, PreparedDevice};
@@ -160,14 +156,14 @@ pub trait Driver: Send + Sync + 'static {
 /// # }
 /// ```
 ///
-/// * A claim that names no amount takes the whole capacity, unless a `request_policy` has a
-///   default. A claim may request the amount `"0"`, unless a `request_policy` forbids it: a
-///   driver with a hard limit counts the claims itself, on disk.
-/// * Other claims may use the device while one of them is prepared or unprepared. What the
-///   driver does for the device itself ends with the last of them.
+/// * A claim without an amount takes the whole capacity, unless a `request_policy` has a
+///   default. A claim may request the amount `"0"`, unless a `request_policy` forbids it, so
+///   a driver with a hard limit must count the claims itself, on disk.
+/// * Other claims may use the device while a claim is prepared or unprepared. The driver
+///   releases the device itself only with its last claim.
 /// * If [`Publication::Published`](crate::Publication::Published) lists
-///   `allowMultipleAllocations` among `dropped`, the device is published for one claim at a time
-///   and results have no share id. The driver should report that.
+///   `allowMultipleAllocations` in `dropped`, only one claim at a time gets the device, and
+///   results have no share id. The driver should report that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreparedDevice {
     /// The claim's requests that this device serves. kubelet gets their base names

@@ -1,18 +1,17 @@
-//! The error of one claim: what a driver returns and what kubelet shows.
+//! The error of one claim, which a driver returns and kubelet shows.
 
 use std::fmt;
 
-/// Whether another attempt within the same call may help. The library retries until shortly before
-/// kubelet's deadline; a permanent error reaches kubelet at once.
+/// Whether the library retries within the same call. It retries until shortly before kubelet's
+/// deadline; a permanent error reaches kubelet at once.
 pub use dra_common::Class as ErrorClass;
 use dra_common::joined_lines;
 
-/// Why a claim could not be prepared or unprepared.
+/// The error of preparing or unpreparing a claim.
 ///
-/// The message reaches the user in an event of the pod, after
-/// `NodePrepareResources failed for ResourceClaim NAME: `. It should be short, in
-/// the user's terms, and without the names of pod and namespace, which the event
-/// has anyway.
+/// The user sees the message in an event of the pod, after
+/// `NodePrepareResources failed for ResourceClaim NAME: `. It should be short and in
+/// the user's terms. It should not name the pod or namespace: the event does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimError {
     class: ErrorClass,
@@ -26,21 +25,21 @@ const MAX_MESSAGE: usize = 700;
 // === impl ClaimError ===
 
 impl ClaimError {
-    /// An error that no retry fixes. The message is all that the user sees: of an error
-    /// that has a source, give the whole chain, not its `Display` alone.
+    /// Creates an error that no retry fixes. The user sees only the message: if an error has
+    /// a source, pass the whole chain, not only its `Display`.
     pub fn permanent(message: impl fmt::Display) -> Self {
         Self::new(ErrorClass::Permanent, message)
     }
 
-    /// An error that may be gone at the next attempt. The message as in
+    /// Creates an error that the library retries. The message is as for
     /// [`permanent`](Self::permanent).
     pub fn retry(message: impl fmt::Display) -> Self {
         Self::new(ErrorClass::Retry, message)
     }
 
-    /// The message is put on one line and truncated to what an event can hold.
-    /// Invisible characters (control characters and bidirectional overrides) are
-    /// removed: output of other tools ends up in terminals.
+    /// Creates an error of the given class. The message is put on one line and truncated to
+    /// the size of an event. Control characters and bidirectional overrides are removed,
+    /// because messages may contain output of other tools and are shown in terminals.
     // req: KUBELET-35
     pub fn new(class: ErrorClass, message: impl fmt::Display) -> Self {
         let mut message = joined_lines(&message.to_string(), MAX_MESSAGE);
@@ -55,20 +54,20 @@ impl ClaimError {
         }
     }
 
-    /// Sets the error's code: one stable kebab-case word under which an
-    /// [`Observer`](crate::Observer) counts it.
+    /// Sets the error's code: a stable kebab-case word for metrics, see
+    /// [`Observer`](crate::Observer).
     #[must_use]
     pub const fn with_code(mut self, code: &'static str) -> Self {
         self.code = code;
         self
     }
 
-    /// The answer to every claim that is interrupted by the plugin's shutdown.
+    /// The error of a claim that the plugin's shutdown interrupts.
     pub(crate) fn shutting_down() -> Self {
         Self::retry("the driver is shutting down").with_code("shutting-down")
     }
 
-    /// The answer where the cancellation came before any work was done.
+    /// The error of a claim that was cancelled before any work was done.
     pub(crate) fn cancelled() -> Self {
         Self::retry("the call was cancelled").with_code("cancelled")
     }
@@ -110,7 +109,7 @@ mod tests {
 
     // req: KUBELET-35
     #[test]
-    fn an_error_carries_no_terminal_escapes_or_bidirectional_overrides() {
+    fn terminal_escapes_and_bidirectional_overrides_are_removed() {
         let error = ClaimError::retry("a\u{1b}[31mred\u{7} \u{202e}txt.exe\u{200f}\u{2066}é\0");
         assert_eq!(error.message(), "a[31mred txt.exeé");
         assert!(!ClaimError::retry("\u{7}").message().is_empty());

@@ -1,10 +1,10 @@
 //! The node side of Kubernetes Dynamic Resource Allocation (DRA), for drivers in Rust.
 //!
-//! A driver implements [`Driver`]: prepare one claim, unprepare one claim.
-//! [`Plugin::builder`] registers it with kubelet, serves kubelet's calls, and publishes
-//! the node's devices.
+//! A driver implements [`Driver`], which prepares and unprepares one claim. A [`Plugin`]
+//! registers the driver with kubelet, serves kubelet's calls, and publishes the node's devices.
+//! [`Plugin::builder`] is the entry point.
 //!
-//! # Who calls whom
+//! # Structure
 //!
 //! ```text
 //!            kubelet                                           API server
@@ -24,31 +24,31 @@
 //!                                      └── DesiredPool (watch)
 //! ```
 //!
-//! * `server` opens the two sockets and serves them. `supervisor` keeps them open, opens
-//!   new ones under new names if the files disappear, and removes the sockets of dead
-//!   instances. `dra` turns a call, in either version of the API, into one operation for
-//!   each claim, and waits for all of them until shortly before kubelet's deadline.
-//! * `operations` owns the claims: one chain of operations for each UID, each in a task
-//!   that outlives its call. It lets calls join, cancels, orders and retries. `attempt`
-//!   reads the claim through a [`ClaimSource`], checks its UID and allocation, and calls
-//!   the [`Driver`]; `device_checks` checks the devices that it returns.
-//! * `slices` publishes. It is independent of the other two, except that it follows the
-//!   registration: a kubelet that starts deletes every slice of its node, and of two
-//!   instances in a rolling update the newest that kubelet has registered publishes.
-//! * All of them report to the [`Observer`], from which a driver makes its metrics.
+//! * `server` opens the two sockets and serves them. `supervisor` opens new sockets under
+//!   new names if the files disappear, and removes the sockets of dead instances. `dra`
+//!   turns a call, in either version of the API, into one operation for each claim. It
+//!   waits for all of them until shortly before kubelet's deadline.
+//! * `operations` keeps one chain of operations for each claim UID. Each operation runs in
+//!   a task that outlives its call. Calls can join an operation; `operations` also orders,
+//!   cancels and retries. `attempt` reads the claim through a [`ClaimSource`], checks its UID
+//!   and allocation, and calls the [`Driver`]. `device_checks` checks the returned devices.
+//! * `slices` publishes the devices. It depends on the other two only through the
+//!   registration: kubelet deletes every slice of its node when it starts, and in a rolling
+//!   update the newest instance that kubelet has registered publishes.
+//! * All three report to the [`Observer`], which a driver implements for its metrics.
 //!
-//! # What depends on what
+//! # Dependencies
 //!
-//! Registration depends on nothing but the sockets: it works without an API server
-//! and before the driver is ready. Prepare needs the API server, and waits for it
-//! inside the call. Unprepare needs only the driver.
+//! Registration needs only the sockets: it works without an API server and before the
+//! driver is ready. Prepare needs the API server, and waits for it inside the call.
+//! Unprepare needs only the driver.
 //!
 //! # Cancellation
 //!
 //! Attempts are *detached* from calls: neither a cancelled call nor a passed deadline
-//! drops a driver's future. An Unprepare of the claim, and the end of the grace period of
-//! a shutdown, fire [`Context::cancellation`] and then wait for the future to end.
-//! Dropping the [`Plugin`] fires it too, and waits for nothing.
+//! drops a driver's future. Two events fire [`Context::cancellation`] and then wait for the
+//! future: an Unprepare of the claim, and the end of a shutdown's grace period. Dropping
+//! the [`Plugin`] also fires it, but does not wait.
 #![forbid(unsafe_code)]
 
 mod builder;

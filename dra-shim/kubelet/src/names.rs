@@ -1,24 +1,24 @@
-//! Syntax of names: as the API server validates them (RFC 1123), and as CDI does.
+//! Syntax of names: of Kubernetes objects (RFC 1123) and of CDI devices.
 
-/// Longest `metadata.name` of an object; a DNS subdomain.
+/// Maximum length of an object's `metadata.name`, a DNS subdomain.
 pub(crate) const MAX_OBJECT_NAME: usize = 253;
-/// Longest DNS label.
+/// Maximum length of a DNS label.
 const MAX_LABEL: usize = 63;
 
-/// Whether `name` is a DNS label: what a device's name must be.
+/// Whether `name` is a DNS label, as device names must be.
 pub(crate) fn is_label(name: &str) -> bool {
     name.len() <= MAX_LABEL && is_part(name)
 }
 
-/// Whether `name` is a DNS subdomain of at most `max` bytes, as the names of drivers
-/// and nodes are. A node's name becomes part of paths and field selectors, too.
+/// Whether `name` is a DNS subdomain of at most `max` bytes, as names of drivers and nodes
+/// must be. A node's name also becomes part of paths and field selectors.
 pub(crate) fn is_subdomain(name: &str, max: usize) -> bool {
     // The API server limits the whole name only, not each part of it.
     name.len() <= max && name.split('.').all(is_part)
 }
 
-/// Whether `uid` can be an object's UID and a part of a file's name: 1 to 63 ASCII
-/// letters, digits and inner dashes. The API server makes UUIDs.
+/// Whether `uid` is valid as an object's UID and as part of a file name: 1 to 63 ASCII
+/// letters, digits and inner dashes. The API server assigns UUIDs.
 pub(crate) fn is_uid(uid: &str) -> bool {
     uid.len() <= MAX_LABEL && is_made_of(uid, "-")
 }
@@ -43,7 +43,7 @@ pub(crate) fn is_cdi_id(id: &str) -> bool {
     is_kind(vendor) && is_kind(class) && is_made_of(name, "_-.:")
 }
 
-/// Whether `part` begins and ends with an ASCII letter or digit and has only these and
+/// Whether `part` begins and ends with an ASCII letter or digit, and contains only these and
 /// the characters of `inner`.
 fn is_made_of(part: &str, inner: &str) -> bool {
     let at_ends = |end: Option<char>| end.is_some_and(|c| c.is_ascii_alphanumeric());
@@ -60,7 +60,7 @@ mod tests {
 
     // req: KUBELET-23
     #[test]
-    fn a_cdi_id_is_vendor_class_and_name_in_their_characters() {
+    fn a_cdi_id_needs_vendor_class_and_name_with_valid_characters() {
         let good = ["a/b=c", "vendor.example.com/my_class-1=0", "v/c=a:b.c-d_e"];
         for id in good {
             assert!(is_cdi_id(id), "{id}");

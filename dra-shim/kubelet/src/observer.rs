@@ -1,4 +1,4 @@
-//! Hooks for metrics: what the library does, reported as it happens.
+//! Hooks for metrics.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,65 +9,60 @@ use crate::error::ClaimError;
 use crate::registration::Registration;
 use dra_claim::ClaimRef;
 
-/// Receives an event for everything that the library does: for metrics, and for tests
-/// that count. Each method does nothing unless it is implemented.
+/// Receives the library's events, for metrics and for tests. The default methods do nothing.
 ///
-/// Set with [`PluginBuilder::observer`](crate::PluginBuilder::observer), one for each
-/// plugin.
+/// [`PluginBuilder::observer`](crate::PluginBuilder::observer) sets the observer of a plugin.
 ///
 /// # Guarantees of the library
 ///
-/// * **Pairs.** Each `..._started` is followed by its `..._finished`, also for a call
-///   that kubelet gives up on and for an attempt that panics. The one exception is a
-///   runtime that is dropped.
-/// * **Order.** The events of one claim come in the order in which things happened:
+/// * **Pairs.** Each `..._started` is followed by its `..._finished`, also if kubelet cancels
+///   the call or the attempt panics. The only exception is a dropped runtime.
+/// * **Order.** The events of one claim come in order:
 ///   `claim_started`, `claim_read`, then `attempt_started` and `attempt_finished` for each attempt, then
 ///   `claim_finished`, all before the `call_finished` of a call that waited for it.
 ///   Events of different claims, of the publisher and of the health stream interleave.
-/// * **Codes.** An error has a [`ClaimError::code`], which is a stable word and so fit
-///   for a label.
-/// * **Panics.** A panic is caught, the first one of a plugin is logged, and the library
-///   goes on as if the method had returned.
+/// * **Codes.** An error's [`ClaimError::code`] is stable and can be a metric label.
+/// * **Panics.** The library catches a panic of the observer and continues as if the method
+///   had returned. It logs the first panic of a plugin's observer.
 ///
 /// # Obligations of the observer
 ///
-/// Every method is called in the middle of the work, on a thread that runs tokio's
-/// tasks, and concurrently with every other method and with itself: it returns at once,
-/// counts in atomics, and takes no lock that is held across slow code.
+/// Every method is called synchronously on a tokio worker thread, and concurrently with every
+/// method including itself. It must return at once, count in atomics, and take no lock that is
+/// held across slow code.
 pub trait Observer: Send + Sync + 'static {
-    /// One of kubelet's calls came in; before any work for it begins.
+    /// A call of kubelet arrived; no work for it has begun.
     fn call_started(&self, method: Method) {
         let _ = method;
     }
 
-    /// kubelet's call is over after `took`, answered or cancelled. Once for each
-    /// `call_started`. The work that it began may still go on.
+    /// A call of kubelet ended after `took`, answered or cancelled. Once for each
+    /// `call_started`. The operations that it began may still run.
     fn call_finished(&self, method: Method, outcome: CallOutcome, took: Duration) {
         let _ = (method, outcome, took);
     }
 
-    /// Work for a claim begins: an earlier operation of the claim is over, and nothing has
-    /// been read or attempted yet. However many calls wait for it, this is told once.
+    /// An operation on a claim begins: the previous operation on the claim has ended, and
+    /// nothing has been read or attempted yet. Reported once, even if several calls wait.
     fn claim_started(&self, method: Method, claim: &ClaimRef) {
         let _ = (method, claim);
     }
 
     /// A claim was read from its [`ClaimSource`](crate::ClaimSource) and checked, for a
-    /// Prepare; or could not be, in which case no attempt follows this read.
+    /// Prepare. After an error no attempt follows this read.
     fn claim_read(&self, claim: &ClaimRef, outcome: Result<(), &ClaimError>, took: Duration) {
         let _ = (claim, outcome, took);
     }
 
-    /// The driver's method is about to be called: one attempt, of possibly several for
-    /// the claim.
+    /// An attempt begins: the driver's method is about to be called. A claim may need
+    /// several attempts.
     fn attempt_started(&self, method: Method, claim: &ClaimRef) {
         let _ = (method, claim);
     }
 
-    /// The driver's method returned after `took`, or panicked. Once for each
-    /// `attempt_started`; it may come after
-    /// [`Plugin::shutdown`](crate::Plugin::shutdown) has returned, as an attempt that
-    /// ignores its cancellation runs to its end.
+    /// An attempt ended: the driver's method returned or panicked, after `took`. Once for
+    /// each `attempt_started`. An attempt that ignores its cancellation may end after
+    /// [`Plugin::shutdown`](crate::Plugin::shutdown) has returned.
     fn attempt_finished(
         &self,
         method: Method,
@@ -78,9 +73,9 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (method, claim, outcome, took);
     }
 
-    /// All attempts at a claim are over, `took` after the first call asked for it.
-    /// Once for each `claim_started`, however many calls wait: they are all answered with
-    /// `outcome`. A call whose deadline came earlier was answered without this event.
+    /// An operation on a claim ended, `took` after its first call. Once for each
+    /// `claim_started`. All waiting calls are answered with `outcome`; calls with an earlier
+    /// deadline have already been answered.
     fn claim_finished(
         &self,
         method: Method,
@@ -91,10 +86,9 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (method, claim, outcome, took);
     }
 
-    /// A request of the `ResourceSlice` publisher ended, at most 16 at a time.
-    /// `request` is `list`, `get-node`, `get-version`, `create`, `update` or `delete`;
-    /// an error is one of the codes of
-    /// [`Publication::Failing`](crate::Publication::Failing).
+    /// A request of the `ResourceSlice` publisher ended; at most 16 run at a time.
+    /// `request` is `list`, `get-node`, `get-version`, `create`, `update` or `delete`.
+    /// An error is a code of [`Publication::Failing`](crate::Publication::Failing).
     fn slice_request(
         &self,
         request: &'static str,
@@ -104,22 +98,22 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (request, outcome, took);
     }
 
-    /// kubelet accepted or refused the registration, or the sockets were lost and new
-    /// ones are being opened (`Pending`). `Registered` may follow `Registered`: kubelet
-    /// does not announce the end of a registration, and registers again after its
-    /// restart. Neither the `Pending` at the start nor the plugin's end is reported.
+    /// kubelet accepted or refused the registration, or the sockets were lost and are being
+    /// reopened (`Pending`). `Registered` may follow `Registered`: kubelet does not announce
+    /// the end of a registration, and registers again after its restart. The `Pending` at
+    /// the start and the plugin's end are not reported.
     fn registration_changed(&self, state: &Registration) {
         let _ = state;
     }
 
-    /// kubelet opened (true) or lost (false) a health stream. Once each for every stream;
-    /// several may be open, as while kubelet changes over to reopened sockets.
+    /// A health stream of kubelet was opened (true) or ended (false). Once each for every
+    /// stream. Several may be open, for example while kubelet switches to reopened sockets.
     fn health_stream_changed(&self, open: bool) {
         let _ = open;
     }
 }
 
-/// Which of kubelet's two calls, and so which of the driver's two methods.
+/// One of kubelet's two calls, and the driver's method of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
     /// `NodePrepareResources`
@@ -128,23 +122,23 @@ pub enum Method {
     Unprepare,
 }
 
-/// How one of kubelet's calls ended. A call with more claims than the library takes is
-/// answered as one of which all failed.
+/// The result of one of kubelet's calls. A call with too many claims counts as answered,
+/// with all claims failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallOutcome {
-    /// Every claim got an answer.
+    /// Every claim was answered.
     Answered {
-        /// How many claims the call had.
+        /// The number of claims in the call.
         claims: usize,
-        /// How many of them were answered with an error.
+        /// The number of claims answered with an error.
         failed: usize,
     },
-    /// The caller went away first: kubelet's deadline passed, or kubelet ended.
+    /// The call was cut off before its answer: kubelet's deadline passed, or kubelet ended.
     Cancelled,
 }
 
-/// The observer of a plugin that has none.
+/// The default observer, which does nothing.
 pub(crate) struct NoopObserver;
 
 /// Calls a driver's observer and catches its panics.
@@ -156,7 +150,7 @@ pub(crate) struct PanicGuard<O> {
 // === impl Method ===
 
 impl Method {
-    /// `prepare` or `unprepare`, for the label of a metric.
+    /// The metric label: `prepare` or `unprepare`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Prepare => "prepare",
@@ -174,7 +168,7 @@ impl fmt::Display for Method {
 // === impl CallOutcome ===
 
 impl CallOutcome {
-    /// `ok`, `failed` (at least one claim) or `cancelled`, for the label of a metric.
+    /// The metric label: `ok`, `failed` (at least one claim) or `cancelled`.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Answered { failed: 0, .. } => "ok",
@@ -199,18 +193,18 @@ impl<O: Observer> PanicGuard<O> {
     }
 
     fn notify(&self, event: &'static str, notify: impl FnOnce(&O)) {
-        // A panic may leave the observer's own counters wrong; nothing here depends on them.
+        // A panic may leave the observer's own counters wrong; the library does not use them.
         let notified = catch_unwind(AssertUnwindSafe(|| notify(&self.observer)));
         if notified.is_err() && !self.has_panicked.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 event,
-                "the observer panicked; further panics of it are not logged"
+                "the observer panicked; its further panics are not logged"
             );
         }
     }
 }
 
-/// Each method of the trait, forwarded through [`PanicGuard::notify`].
+/// Forwards each method of the trait through [`PanicGuard::notify`].
 macro_rules! forward {
     ($($method:ident($($argument:ident: $type:ty),+);)+) => {
         impl<O: Observer> Observer for PanicGuard<O> {

@@ -1,4 +1,4 @@
-//! A running plugin: its status and its end.
+//! A running plugin: status and shutdown.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,22 +13,21 @@ use crate::registration::Registration;
 use crate::server::SocketError;
 use crate::slices::Publication;
 
-/// How long cancelled attempts and closing servers may take at the end of a shutdown.
+/// Time that a shutdown allows for cancelled attempts and for closing servers.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running plugin, started by [`PluginBuilder::start`](crate::PluginBuilder::start).
 ///
-/// Dropping it stops it at once: every
+/// Dropping it stops the plugin at once: every
 /// [`Context::cancellation`](crate::Context::cancellation) fires, no further attempt
-/// begins, the sockets are removed, and nothing is published any more. Attempts in
-/// flight are not waited for and run to their end. A plugin that the same process
-/// starts meanwhile does not know of them, since attempts at a claim are ordered within
-/// one plugin only. [`Plugin::shutdown`] waits.
+/// begins, the sockets are removed, and publishing ends. Attempts in flight run to their
+/// end in the background. Attempts are ordered only within one plugin, so those of a new
+/// plugin in the same process may overlap with them. [`Plugin::shutdown`] waits for them.
 pub struct Plugin {
     pub(crate) registration: watch::Receiver<Registration>,
     pub(crate) publication: Option<watch::Receiver<Publication>>,
     pub(crate) other_instances: watch::Receiver<Vec<PathBuf>>,
-    /// None once it has ended.
+    /// `None` once it has ended.
     pub(crate) supervisor: Option<JoinHandle<Result<(), SocketError>>>,
     pub(crate) publisher: Option<AbortOnDropHandle<()>>,
     pub(crate) drain: Drain,
@@ -39,30 +38,30 @@ pub struct Plugin {
 // === impl Plugin ===
 
 impl Plugin {
-    /// Where the registration with kubelet stands; the plugin is ready when it is
+    /// The state of the registration with kubelet. The plugin is ready when it is
     /// [`Registration::Registered`].
     pub fn registration(&self) -> watch::Receiver<Registration> {
         self.registration.clone()
     }
 
-    /// Where publishing stands; `None` without
-    /// [`PluginBuilder::publish`](crate::PluginBuilder::publish). After the plugin's end
-    /// the last value remains, and the sender is dropped.
+    /// The state of publishing; `None` without
+    /// [`PluginBuilder::publish`](crate::PluginBuilder::publish). At the plugin's end the
+    /// sender is dropped, and the last value remains.
     pub fn publication(&self) -> Option<watch::Receiver<Publication>> {
         self.publication.clone()
     }
 
-    /// The sockets of other instances of the driver on this node that accept connections
-    /// and stay: those of this library for longer than an update takes (ten minutes),
-    /// those of Go's kubeletplugin for more than a minute. Empty if all is well. Two
-    /// plugins of one name take each other's registration and calls: one of them has to
-    /// go. Looked at once a minute, on this node only.
+    /// The live sockets of other instances of the driver on this node that should have ended.
+    /// Normally empty. An instance of this library is reported after ten minutes, the time
+    /// that an update takes; an instance of Go's kubeletplugin after a minute. Two plugins
+    /// with one name take each other's registration and calls, so one of them must be
+    /// removed. Checked every 30 s.
     pub fn other_instances(&self) -> watch::Receiver<Vec<PathBuf>> {
         self.other_instances.clone()
     }
 
-    /// Returns only if the sockets were lost and could not be opened again for 30 s. The
-    /// process cannot be reached any more and should exit. Cancel-safe.
+    /// Returns only if the sockets were lost and could not be reopened for 30 s. kubelet
+    /// cannot reach the process any more, so it should exit. Cancel-safe.
     pub async fn failed(&mut self) -> SocketError {
         if let Some(supervisor) = &mut self.supervisor {
             let ended = supervisor.await;
@@ -80,14 +79,14 @@ impl Plugin {
         std::future::pending().await
     }
 
-    /// Stops in bounded time. Calls in flight, and those that still come in, get the grace
-    /// period to end by themselves; then they are cancelled and answered as such, within
-    /// three more seconds. The health streams end and the sockets are removed, which is
-    /// how kubelet learns of it. Slices stay: kubelet removes them after 30 s unless
-    /// another instance has registered.
+    /// Stops the plugin in bounded time. Current and new calls can end by themselves during
+    /// the grace period. After it they are cancelled and answered with an error, within three
+    /// more seconds. Then the health streams end and the sockets are removed, so kubelet
+    /// unregisters the plugin. Slices remain: kubelet deletes them after 30 s unless another
+    /// instance has registered.
     ///
-    /// Dropping the future midway, for example by a timeout, is dropping the [`Plugin`]:
-    /// the rest of the grace period is skipped.
+    /// Dropping the future midway, for example by a timeout, drops the [`Plugin`] and skips
+    /// the rest of the grace period.
     pub async fn shutdown(self) {
         let Self {
             supervisor,
@@ -100,7 +99,7 @@ impl Plugin {
         if !drain.run(shutdown_grace, CANCEL_TIMEOUT).await {
             tracing::warn!(
                 grace = ?shutdown_grace,
-                "attempts were still in flight at the end of the grace period"
+                "attempts did not end within the grace period or after their cancellation; shutting down anyway"
             );
         }
         drop(stop);

@@ -1,4 +1,4 @@
-//! The generated protocol modules, named by version, and kubelet's names for them.
+//! The generated protocol modules, and kubelet's names for the services.
 
 macro_rules! generated {
     ($(#[$doc:meta])* $name:ident, $package:literal) => {
@@ -18,7 +18,7 @@ macro_rules! generated {
 }
 
 generated!(
-    /// How a plugin registers.
+    /// The registration of plugins.
     registration, "pluginregistration"
 );
 generated!(v1, "k8s.io.kubelet.pkg.apis.dra.v1");
@@ -31,9 +31,8 @@ generated!(health, "v1alpha1");
 /// `type` of [`registration::PluginInfo`].
 pub(crate) const PLUGIN_TYPE: &str = "DRAPlugin";
 
-/// `supported_versions` of [`registration::PluginInfo`]: kubelet uses the first DRA
-/// version in this order that it knows. These are its own short names, not the gRPC
-/// packages.
+/// `supported_versions` of [`registration::PluginInfo`]. kubelet uses the first DRA version in
+/// the list that it supports. These are kubelet's short names, not the gRPC packages.
 pub(crate) fn supported(only_v1beta1: bool) -> Vec<String> {
     let v1 = (!only_v1beta1).then_some("v1.DRAPlugin");
     let always = ["v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"];

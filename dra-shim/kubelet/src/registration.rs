@@ -1,16 +1,16 @@
-//! Where a plugin's registration with kubelet stands.
+//! The state of a plugin's registration with kubelet.
 
-/// What kubelet last said about this plugin.
+/// The state of this plugin's registration with kubelet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Registration {
-    /// The sockets are open, or being opened again; kubelet has not answered yet.
+    /// The sockets are open or being reopened; kubelet has not answered yet.
     #[default]
     Pending,
-    /// kubelet sends its calls here. It never announces the end of that; after a
-    /// restart it registers the plugin again, and each time counts as a change of the
-    /// watch.
+    /// kubelet sends its calls to this plugin. kubelet never announces the end of a
+    /// registration. After a restart it registers the plugin again; the watch reports
+    /// each registration as a change.
     Registered,
-    /// kubelet refused the plugin, and will ask again.
+    /// kubelet refused the plugin, and will retry.
     Refused {
         /// kubelet's message.
         reason: String,
@@ -18,7 +18,7 @@ pub enum Registration {
 }
 
 impl Registration {
-    /// Whether kubelet has accepted the sockets that are open now.
+    /// Whether kubelet has accepted the current sockets.
     pub const fn is_registered(&self) -> bool {
         matches!(self, Self::Registered)
     }

@@ -1,9 +1,9 @@
-//! The reason of a failed request, in one clause.
+//! The root cause of a failed request.
 
 use std::error::Error;
 
-/// Why a request failed, in one clause: the API server's message, or the innermost
-/// error, since `connection refused` says more than the five errors around it.
+/// Returns the root cause of a failed request: the API server's message, or the innermost
+/// error. `connection refused` is more useful than the five errors around it.
 pub(crate) fn root_cause(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();

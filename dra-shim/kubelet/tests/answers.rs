@@ -1,4 +1,4 @@
-//! Answers that do not fit: the claim, the runtime, or kubelet's limits.
+//! Answers that do not match the claim, are invalid for the runtime, or exceed kubelet's limits.
 
 use dra_kubelet::testing::Event;
 use dra_kubelet::{Claim, DeviceHealth, Health, Registration};
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use crate::support::node::{Node, claim_ref, pod, reaches};
 use crate::support::{Claims, DRIVER, Script, devices, soon};
 
-/// Answers as the claim's name says.
+/// A driver whose answer depends on the claim's name.
 #[cfg(test)]
 fn odd() -> Script {
     Script::preparing(|_, claim: Claim| async move {
@@ -26,7 +26,7 @@ fn odd() -> Script {
 
 // req: KUBELET-16
 #[tokio::test]
-async fn an_answer_that_runtimes_or_kubelet_reject_fails_its_claim_and_no_other() {
+async fn an_invalid_answer_fails_only_its_own_claim() {
     let node = Node::new();
     let names = ["bad-id", "large", "good"];
     let _plugin = node.registered(odd(), Claims::allocated(&names)).await;
@@ -40,7 +40,7 @@ async fn an_answer_that_runtimes_or_kubelet_reject_fails_its_claim_and_no_other(
 }
 
 #[tokio::test]
-async fn a_device_that_kubelet_accepts_all_the_same_is_reported_by_the_fake() {
+async fn the_fake_reports_an_invalid_device_that_kubelet_accepts() {
     let node = Node::new();
     let claims = Claims::allocated(&["twice", "good"]);
     let _plugin = node.registered(odd(), claims).await;

@@ -1,5 +1,5 @@
-//! The riskiest line of the protocol: kubelet dials the registration socket with
-//! its percent-encoded path as `:authority`, which `h2` refuses for most names.
+//! kubelet dials the registration socket with its percent-encoded path as `:authority`, which
+//! `h2` rejects for most names.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ async fn the_authority_on_the_wire_is_the_encoded_path() {
 
 // req: KUBELET-3
 #[tokio::test]
-async fn a_kubelet_that_dials_the_service_by_its_path_too_is_answered() {
+async fn a_kubelet_that_also_dials_the_service_by_its_path_is_answered() {
     let node = Node::with_options(Options {
         release: Release::V1_35,
         ..Options::default()

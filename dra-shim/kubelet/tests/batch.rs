@@ -1,4 +1,4 @@
-//! Several claims at once, in one call and in many; and the older version alone.
+//! Several claims at once, in one call and in several; and the older version alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::support::{
 
 const LONG: Duration = Duration::from_secs(45);
 
-/// Answers only when all claims of a batch are being read.
+/// A source that answers only when all claims of a batch are being read.
 struct Together(Barrier, Claims);
 
 #[cfg(test)]
@@ -75,7 +75,7 @@ async fn claims_of_different_calls_are_prepared_concurrently() {
 
 // req: KUBELET-15
 #[tokio::test]
-async fn a_claim_that_occurs_twice_in_a_call_is_prepared_and_answered_once() {
+async fn a_duplicate_claim_in_a_call_is_prepared_and_answered_once() {
     let running = start(Script::instant(), Claims::allocated(&["a"]));
     let answer = running
         .dra()
@@ -86,7 +86,7 @@ async fn a_claim_that_occurs_twice_in_a_call_is_prepared_and_answered_once() {
 }
 
 #[tokio::test]
-async fn a_call_with_more_claims_than_any_pod_has_is_refused_before_anything_is_done() {
+async fn a_call_with_too_many_claims_is_refused_before_any_work() {
     let running = start(Script::instant(), Claims::allocated(&[]));
     let names: Vec<_> = (0..10_000).map(|n| format!("claim-{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
@@ -105,7 +105,7 @@ async fn a_call_with_more_claims_than_any_pod_has_is_refused_before_anything_is_
 }
 
 #[tokio::test]
-async fn of_many_claims_few_are_under_way_at_once_and_unprepare_does_not_wait_for_them() {
+async fn concurrent_prepares_are_limited_and_do_not_block_unprepare() {
     let names: Vec<_> = (0..200).map(|n| format!("claim-{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let (let_go, gate) = watch::channel(false);

@@ -1,4 +1,4 @@
-//! Prepare and Unprepare over real sockets: every claim gets an answer, in time.
+//! Prepare and Unprepare over real sockets: every claim is answered in time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use dra_kubelet::{ClaimError, ClaimSource, GetClaimError};
 use crate::support::node::{Node, claim_ref};
 use crate::support::{Claims, DRIVER, Script, devices, soon};
 
-/// What one call of kubelet, with all these claims, is answered.
+/// The answers to one call of kubelet with all these claims.
 #[cfg(test)]
 async fn prepare(driver: Script, claims: impl ClaimSource, names: &[&str]) -> Answers {
     prepare_within(Times::fast().call, driver, claims, names).await
@@ -30,7 +30,7 @@ async fn prepare_within(
     let node = Node::with(times);
     let _plugin = node.registered(driver, claims).await;
     let claims: Vec<_> = names.iter().map(|name| claim_ref(name)).collect();
-    // kubelet itself checks that every claim has an answer.
+    // The fake kubelet checks that every claim has an answer.
     let answers = node.kubelet.prepare(DRIVER, &claims);
     soon("the answer", answers).await.unwrap()
 }
@@ -51,7 +51,7 @@ async fn a_replaced_an_unallocated_a_missing_and_a_good_claim_get_four_answers()
     let answers = prepare(Script::instant(), claims, &names).await;
 
     assert!(
-        error(&answers, "replaced").contains("replaced"),
+        error(&answers, "replaced").contains("created again"),
         "{answers:?}"
     );
     assert!(
@@ -97,7 +97,7 @@ async fn a_transient_error_is_retried_inside_the_call() {
     assert_eq!(attempts.load(Ordering::SeqCst), 3);
 }
 
-/// Fails with these errors, the last one first, then hands out the claims.
+/// A source that fails with these errors, last one first, then returns the claims.
 #[cfg(test)]
 struct Late(Mutex<Vec<GetClaimError>>, Claims);
 
@@ -114,7 +114,7 @@ impl ClaimSource for Late {
 
 // req: KUBELET-24
 #[tokio::test]
-async fn a_claim_that_cannot_be_read_at_first_is_prepared_inside_the_call() {
+async fn a_claim_is_prepared_inside_the_call_after_failed_reads() {
     let refused = kube::core::Status::failure("etcd is away", "InternalError");
     let refused = kube::Error::Api(refused.with_code(500).boxed());
     let errors = vec![
@@ -127,7 +127,7 @@ async fn a_claim_that_cannot_be_read_at_first_is_prepared_inside_the_call() {
 }
 
 #[tokio::test]
-async fn the_error_of_a_custom_source_reaches_the_user_with_all_its_sources() {
+async fn the_user_sees_all_causes_of_a_custom_sources_error() {
     #[derive(Debug, thiserror::Error)]
     #[error("the cache is cold")]
     struct Cold(#[source] std::io::Error);
@@ -142,7 +142,7 @@ async fn the_error_of_a_custom_source_reaches_the_user_with_all_its_sources() {
     let answers = prepare_within(Duration::from_secs(2), Script::instant(), Never, &["a"]).await;
     assert_eq!(
         error(&answers, "a"),
-        "the ResourceClaim could not be read: the cache is cold: its file is damaged"
+        "cannot read the ResourceClaim: the cache is cold: its file is damaged"
     );
 }
 
@@ -159,7 +159,7 @@ async fn an_error_that_persists_is_answered_before_the_deadline() {
             )))
         }
     });
-    // kubelet gives up after 3 s, and then there would be no answer.
+    // kubelet's timeout of 3 s: a later answer is lost.
     let time = Duration::from_secs(3);
     let answers = prepare_within(time, driver, Claims::allocated(&["a"]), &["a"]).await;
     let attempts = attempts.load(Ordering::SeqCst);
@@ -184,7 +184,7 @@ async fn a_permanent_error_is_answered_at_once() {
 
 // req: KUBELET-16
 #[tokio::test]
-async fn a_driver_that_hangs_does_not_keep_the_other_claims_from_their_answer() {
+async fn a_claim_that_hangs_does_not_block_the_answers_of_others() {
     let driver = Script::preparing(|_, claim| async move {
         if claim.id.name == "hangs" {
             std::future::pending::<()>().await;
@@ -200,7 +200,7 @@ async fn a_driver_that_hangs_does_not_keep_the_other_claims_from_their_answer() 
 
 // req: KUBELET-16
 #[tokio::test]
-async fn a_panic_in_the_driver_is_that_claims_error_only() {
+async fn a_panic_in_the_driver_fails_only_its_claim() {
     let driver = Script::preparing(|context, claim| async move {
         match claim.id.name.as_str() {
             "panics" => panic!("on purpose"),

@@ -1,4 +1,4 @@
-//! A plugin that is dropped: nothing of it goes on by itself.
+//! Dropped plugins: all their work ends.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::{Claims, Script, prepare_request, soon, start_with, until};
 
 const LONG: Duration = Duration::from_secs(45);
 
-/// `waits` waits until it is cancelled; everything else fails and is tried again.
+/// A driver: the claim `waits` waits until it is cancelled; other claims fail and are retried.
 #[cfg(test)]
 fn endless() -> (Script, mpsc::UnboundedReceiver<String>) {
     let (log, events) = mpsc::unbounded_channel();
@@ -27,8 +27,8 @@ fn endless() -> (Script, mpsc::UnboundedReceiver<String>) {
     (driver, events)
 }
 
-/// Both claims are under way, `end` ends the plugin: the step is cancelled, and
-/// before its call's 43 s are over nothing is left that could call the driver.
+/// Ends the plugin with `end` while both claims are in progress. The step must be cancelled, and
+/// the driver must be dropped before the 43 s of its call are over.
 #[cfg(test)]
 async fn ends_all_work<F: Future<Output = ()>>(end: impl FnOnce(dra_kubelet::Plugin) -> F) {
     let (driver, mut events) = endless();
@@ -62,7 +62,7 @@ async fn a_dropped_plugin_cancels_its_attempts_and_ends_its_retries() {
 }
 
 #[tokio::test]
-async fn a_shutdown_that_is_given_up_on_is_a_dropped_plugin() {
+async fn dropping_the_shutdown_future_drops_the_plugin() {
     ends_all_work(|plugin| async {
         let shutdown = plugin.shutdown();
         let given_up = tokio::time::timeout(Duration::from_millis(50), shutdown).await;

@@ -1,4 +1,4 @@
-//! The example `lamps`: no lamp is two claims' at a time, whatever crashes, and what was answered is answered again.
+//! The example `lamps`: no two claims have a lamp at the same time, also after crashes, and answers do not change.
 
 #[path = "../examples/lamps/lamps.rs"]
 mod example;
@@ -65,7 +65,7 @@ fn is_in_use(result: &Result<Vec<PreparedDevice>, LampError>) -> bool {
 }
 
 #[test]
-fn the_second_claim_of_a_lamp_is_refused_by_name_until_the_first_is_unprepared() {
+fn the_second_claim_of_a_lamp_is_refused_until_the_first_is_unprepared() {
     let disk = Disk::default();
     let lamps = disk.open();
     let (a, b) = (mk_claim("a"), mk_claim("b"));
@@ -90,7 +90,7 @@ fn the_second_claim_of_a_lamp_is_refused_by_name_until_the_first_is_unprepared()
     );
     assert_eq!(disk.with_spec(), BTreeSet::from(["uid-a".to_owned()]));
 
-    // Another process, and a runtime directory that somebody has emptied.
+    // Another process, with an empty runtime directory.
     let again = Disk {
         records: disk.records.after_kill(),
         specs: SimDir::new(),
@@ -104,7 +104,7 @@ fn the_second_claim_of_a_lamp_is_refused_by_name_until_the_first_is_unprepared()
 }
 
 #[test]
-fn of_claims_that_come_at_the_same_time_one_has_the_lamp() {
+fn only_one_of_concurrent_claims_gets_the_lamp() {
     let lamps = Disk::default().open();
     let claims: Vec<_> = ["a", "b", "c", "d"].map(mk_claim).into();
     let results: Vec<_> = std::thread::scope(|scope| {
@@ -119,9 +119,9 @@ fn of_claims_that_come_at_the_same_time_one_has_the_lamp() {
     assert!(given.iter().all(|it| it.is_ok()), "{given:?}");
 }
 
-/// The lamp goes from claim a to claim b, and the process or the machine dies at any moment.
+/// The lamp moves from claim a to claim b, and the process or the machine dies at any time.
 #[test]
-fn after_a_crash_between_any_two_writes_kubelets_next_calls_end_where_they_would_have() {
+fn after_a_crash_between_any_two_writes_kubelets_next_calls_reach_the_same_state() {
     let (a, b) = (mk_claim("a"), mk_claim("b"));
     let disk = Disk::default();
     let lamps = disk.open();
@@ -159,7 +159,7 @@ fn after_a_crash_between_any_two_writes_kubelets_next_calls_end_where_they_would
 }
 
 #[test]
-fn after_a_reboot_nothing_is_prepared_and_everything_can_be() {
+fn after_a_reboot_no_claim_is_prepared_and_every_claim_can_be() {
     let disk = Disk::default();
     disk.open().prepare(&mk_claim("a"), NOW).unwrap();
     let lamps = disk.open_in("boot-2");
@@ -167,9 +167,9 @@ fn after_a_reboot_nothing_is_prepared_and_everything_can_be() {
     assert!(lamps.prepare(&mk_claim("b"), NOW).is_ok());
 }
 
-/// Somebody puts back a checkpoint from a backup, or removes it.
+/// An administrator restores a checkpoint from a backup, or removes it.
 #[test]
-fn with_an_older_checkpoint_no_lamp_is_given_before_the_api_server_was_asked() {
+fn with_an_older_checkpoint_no_claim_is_prepared_before_the_rebuild() {
     let (a, b, c) = (mk_claim("a"), mk_claim("b"), mk_claim("c"));
     let disk = Disk::default();
     let lamps = disk.open();
@@ -186,7 +186,7 @@ fn with_an_older_checkpoint_no_lamp_is_given_before_the_api_server_was_asked() {
         assert!(lamps.is_damaged());
         assert!(
             lamps.prepare(&b, NOW).is_err(),
-            "nobody knows whose the lamp is"
+            "the owner of the lamp is unknown"
         );
         lamps.rebuild(std::slice::from_ref(&a), NOW).unwrap();
         assert!(!lamps.is_damaged());
@@ -198,7 +198,7 @@ fn with_an_older_checkpoint_no_lamp_is_given_before_the_api_server_was_asked() {
 }
 
 #[test]
-fn with_an_older_checkpoint_put_back_while_the_driver_runs_no_lamp_is_given_either() {
+fn with_a_checkpoint_restored_while_the_driver_runs_no_claim_is_prepared_either() {
     let (a, b, c) = (mk_claim("a"), mk_claim("b"), mk_claim("c"));
     let disk = Disk::default();
     let lamps = disk.open();
@@ -217,9 +217,9 @@ fn with_an_older_checkpoint_put_back_while_the_driver_runs_no_lamp_is_given_eith
     assert_eq!(lamps.prepare(&a, NOW).unwrap(), answer);
 }
 
-/// A file of NVIDIA's driver 25.3, say, which has no boot id.
+/// For example a file of NVIDIA's driver 25.3, which has no boot id.
 #[test]
-fn with_an_older_checkpoint_without_a_boot_id_no_spec_is_removed_and_no_lamp_given() {
+fn with_a_checkpoint_without_a_boot_id_no_spec_is_removed_and_no_claim_prepared() {
     let (a, b, c) = (mk_claim("a"), mk_claim("b"), mk_claim("c"));
     let disk = Disk::default();
     let lamps = disk.open();
@@ -245,7 +245,7 @@ fn with_an_older_checkpoint_without_a_boot_id_no_spec_is_removed_and_no_lamp_giv
 
 /// Both have a spec, and the records of both are lost.
 #[test]
-fn while_two_claims_may_have_one_lamp_neither_is_restored() {
+fn two_claims_with_the_same_lamp_are_not_restored() {
     let (a, b) = (mk_claim("a"), mk_claim("b"));
     let disk = Disk::default();
     disk.open().prepare(&a, NOW).unwrap();

@@ -1,4 +1,4 @@
-//! Registration, health, lost sockets and the end.
+//! Registration, health, lost sockets and shutdown.
 
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::support::{
 
 // req: KUBELET-5
 #[tokio::test]
-async fn the_plugin_introduces_itself_newest_version_first() {
+async fn the_plugin_advertises_the_newest_version_first() {
     let running = start(Script::instant(), Claims::default());
     let info = running.info().await;
     assert_eq!(
@@ -71,7 +71,7 @@ async fn each_registration_and_refusal_is_reported() {
 
 // req: KUBELET-11
 #[tokio::test]
-async fn a_dead_instances_sockets_go_once_kubelet_has_registered_this_one() {
+async fn sockets_of_a_dead_instance_are_removed_after_the_registration() {
     let node = Node::new();
     let at = |suffix| {
         let name = format!("{DRIVER}-{suffix}@reg.sock");
@@ -88,7 +88,7 @@ async fn a_dead_instances_sockets_go_once_kubelet_has_registered_this_one() {
 
 // req: KUBELET-11
 #[tokio::test]
-async fn the_sockets_of_an_instance_that_dies_after_the_registration_go_too() {
+async fn sockets_of_an_instance_that_dies_after_the_registration_are_removed_too() {
     let node = Node::new();
     let name = format!("{DRIVER}-00c0ffee@reg.sock");
     let dying = node.kubelet.registry().join(name);
@@ -105,7 +105,7 @@ async fn the_sockets_of_an_instance_that_dies_after_the_registration_go_too() {
 
 // req: KUBELET-50, KUBELET-52
 #[tokio::test]
-async fn health_comes_at_once_and_at_every_change_and_ends_with_the_plugin() {
+async fn health_is_sent_at_once_and_at_every_change_until_the_plugin_ends() {
     let device = |health| DeviceHealth {
         pool: "n1".into(),
         device: "d0".into(),
@@ -145,7 +145,7 @@ async fn health_comes_at_once_and_at_every_change_and_ends_with_the_plugin() {
 }
 
 #[tokio::test]
-async fn an_emptied_registry_directory_costs_a_new_registration_under_a_new_name() {
+async fn an_emptied_registry_directory_leads_to_a_registration_under_a_new_name() {
     let node = Node::new();
     let plugin = node
         .registered(Script::instant(), Claims::allocated(&["a"]))
@@ -166,10 +166,10 @@ async fn an_emptied_registry_directory_costs_a_new_registration_under_a_new_name
     node.prepares("a").await;
 }
 
-/// In paused time, since opening is tried for 30 s.
+/// In paused time, because opening is retried for 30 s.
 // req: KUBELET-9
 #[tokio::test(start_paused = true)]
-async fn sockets_that_cannot_be_opened_again_are_fatal_and_reported() {
+async fn sockets_that_cannot_be_reopened_are_a_fatal_error() {
     let mut running = start(Script::instant(), Claims::default());
     let root = running.root.path().to_owned();
     std::fs::remove_dir_all(&root).unwrap();
@@ -182,7 +182,7 @@ async fn sockets_that_cannot_be_opened_again_are_fatal_and_reported() {
 
 // req: KUBELET-10
 #[tokio::test]
-async fn a_shutdown_lets_work_in_flight_end_and_leaves_no_socket() {
+async fn a_shutdown_waits_for_work_in_flight_and_removes_the_sockets() {
     let (begun, has_begun) = oneshot::channel();
     let begun = std::sync::Mutex::new(Some(begun));
     let driver = Script::preparing(move |_, claim| {
@@ -211,12 +211,12 @@ async fn a_shutdown_lets_work_in_flight_end_and_leaves_no_socket() {
 }
 
 #[tokio::test]
-async fn a_shutdown_is_bounded_whatever_hangs() {
+async fn a_shutdown_is_bounded_despite_hanging_work() {
     let driver = Script::preparing(|_, _| std::future::pending());
     let running = start_with(driver, Claims::allocated(&["a"]), |builder| {
         builder.shutdown_grace(Duration::from_millis(100))
     });
-    // A connection that never speaks holds hyper's graceful shutdown forever.
+    // A connection that never sends data blocks hyper's graceful shutdown forever.
     let _silent = UnixStream::connect(running.registration_socket())
         .await
         .unwrap();
@@ -237,7 +237,7 @@ async fn a_shutdown_is_bounded_whatever_hangs() {
 }
 
 #[tokio::test]
-async fn a_shutdown_answers_what_is_still_being_retried() {
+async fn a_shutdown_answers_claims_that_are_being_retried() {
     let (attempts, mut attempted) = mpsc::unbounded_channel();
     let driver = Script::preparing(move |_, _| {
         attempts.send(()).unwrap();
@@ -266,7 +266,7 @@ async fn a_shutdown_answers_what_is_still_being_retried() {
 }
 
 #[tokio::test]
-async fn bad_settings_are_refused_by_name() {
+async fn invalid_settings_are_refused_with_their_name() {
     let start = |driver: &str, node: &str, root: &str| {
         let builder = Plugin::builder(driver, node).kubelet_root(root);
         builder

@@ -1,5 +1,5 @@
-//! The crate as its users have it, with a fake kubelet and a fake API server. One program: each of its own would link
-//! them again.
+//! Tests of the crate's public interface, with a fake kubelet and a fake API server. One program, because separate
+//! programs would each link them again.
 #![cfg(test)]
 #![allow(missing_docs, reason = "a test")]
 

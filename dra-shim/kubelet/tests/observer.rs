@@ -1,4 +1,4 @@
-//! What an observer receives: each start has its end, and each error its code.
+//! The events of an observer: each start has its end, and each error has its code.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ async fn every_error_has_its_code() {
 }
 
 #[tokio::test]
-async fn attempts_are_observed_one_by_one_and_a_call_that_is_cut_off_as_cancelled() {
+async fn each_attempt_is_observed_and_a_call_that_is_cut_off_is_cancelled() {
     let notes = Notes::default();
     let seen = notes.clone();
     let driver = Script::preparing(move |_, claim| {

@@ -1,5 +1,4 @@
-//! Calls for one claim that overlap: dropped, repeated, and followed by their
-//! opposite.
+//! Overlapping calls for one claim: dropped, repeated, and followed by the other method.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use crate::support::{Claims, Script, devices, prepare_request, soon, start, unpr
 
 const LONG: Duration = Duration::from_secs(45);
 
-/// A driver whose Prepare says that it has begun and waits to be let go on.
+/// A driver whose Prepare reports its beginning and waits for a signal to continue.
 #[cfg(test)]
 fn stepwise() -> (
     Script,
@@ -68,8 +67,8 @@ async fn a_second_call_joins_the_operation_instead_of_beginning_its_own() {
     });
     assert_eq!(soon("the first step", events.recv()).await, Some("begun"));
 
-    // Shut out, the second call is answered before its own deadline: by 2 s, which a busy machine may
-    // need to bring the answer ...
+    // The second call joins, and is answered 2 s before its own deadline, which a busy machine may
+    // need for the answer ...
     let request = prepare_request(&["a"], Duration::from_secs(8));
     let second = client
         .node_prepare_resources(request)
@@ -83,7 +82,7 @@ async fn a_second_call_joins_the_operation_instead_of_beginning_its_own() {
     gate.add_permits(1);
     let first = first.await.unwrap().unwrap().into_inner();
     assert_eq!(first.claims["uid-a"].error, "");
-    // ... and has begun nothing.
+    // ... and has not begun a step.
     assert_eq!(
         soon("the end of the step", events.recv()).await,
         Some("ended")
@@ -101,7 +100,7 @@ async fn an_unprepare_cancels_the_prepare_and_waits_for_its_attempt() {
         async move {
             log.send("prepare begun").unwrap();
             context.cancellation().cancelled().await;
-            // An unprepare that did not wait would get in between.
+            // An unprepare that did not wait would run in between.
             tokio::time::sleep(Duration::from_millis(50)).await;
             log.send("prepare ended").unwrap();
             Err(ClaimError::retry("interrupted"))
@@ -135,7 +134,7 @@ async fn an_unprepare_cancels_the_prepare_and_waits_for_its_attempt() {
         .unwrap()
         .into_inner();
     assert!(!prepared.claims["uid-a"].error.is_empty());
-    // No further attempt of the cancelled Prepare: the driver may be gone by now.
+    // No further attempt of the cancelled Prepare; the driver may be dropped already.
     assert!(events.try_recv().is_err());
 }
 

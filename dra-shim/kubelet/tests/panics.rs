@@ -1,4 +1,4 @@
-//! Panics of what a driver's author wrote: each costs its own claim, or nothing.
+//! Panics in a driver author's code: each fails at most its own claim.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::node::{Node, claim_ref};
 use crate::support::notes::Notes;
 use crate::support::{Claims, DRIVER, Script, devices, soon};
 
-/// Panics for some names: before there is a future, or in the drop of one.
+/// A driver that panics for some names: before it returns a future, or in the drop of one.
 struct Rude;
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ impl ClaimSource for RudeSource {
 }
 
 #[tokio::test]
-async fn each_panic_is_its_claims_error_and_is_observed_like_any_other() {
+async fn each_panic_is_its_claims_error_and_is_observed() {
     let node = Node::new();
     let notes = Notes::default();
     let names = ["early", "late", "unreadable", "good"];
@@ -95,7 +95,7 @@ async fn each_panic_is_its_claims_error_and_is_observed_like_any_other() {
     }
 }
 
-/// Panics at every event.
+/// An observer that panics at every event.
 struct Hysteric;
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ impl Observer for Hysteric {
 }
 
 #[tokio::test]
-async fn an_observer_that_panics_at_everything_fails_nothing() {
+async fn a_panicking_observer_fails_no_claim() {
     let node = Node::new();
     let claims = Claims::allocated(&["a"]);
     let plugin = node.start_with(DRIVER, Script::instant(), claims, |builder| {

@@ -1,4 +1,4 @@
-//! Who may call: root, which kubelet is, and the plugin's own user.
+//! Allowed callers: root, which kubelet runs as, and the plugin's own user.
 
 use std::fs::Permissions;
 use std::io::Read as _;
@@ -16,7 +16,7 @@ use crate::support::{Claims, Script, start};
 const SOCKET: &str = "DRA_KUBELET_TEST_SOCKET";
 const NOBODY: u32 = 65534;
 
-/// The other process of the test below: connects and says whether it is cut off.
+/// The other process of the test below: connects, and prints whether the connection is closed.
 /// An HTTP/2 server that keeps the connection sends its settings at once.
 #[test]
 fn a_caller_that_another_test_starts() {
@@ -33,10 +33,10 @@ fn a_caller_that_another_test_starts() {
     );
 }
 
-/// Runs this program again as `uid`, and returns what its caller saw.
+/// Runs this program again as `uid`, and returns the result of its connection.
 #[cfg(test)]
 async fn seen_by(uid: u32, socket: &Path) -> String {
-    // The program's own path may lead through directories that are closed to others.
+    // Other users may have no access to the directories of the program's own path.
     let mut command = Command::new("/proc/self/exe");
     command
         .args([

@@ -1,5 +1,5 @@
-//! Plugins that come, go and come back, as kubelet sees them: connections, rolling
-//! updates, health and slices.
+//! Plugins that start, end and return, as observed by kubelet: connections, rolling updates,
+//! health and slices.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::support::node::{Node, claim_ref, claims, pod, reaches};
 use crate::support::registrar::register;
 use crate::support::{DRIVER, Script, files, soon, until};
 
-/// A plugin's service without its registration: its endpoint, under a name that
-/// kubelet has not seen.
+/// Starts a plugin's service without registration, and returns its endpoint, which is new to
+/// kubelet.
 #[cfg(test)]
 fn service_elsewhere(node: &Node) -> (dra_kubelet::Plugin, PathBuf) {
     let root = node.root().join("elsewhere");
@@ -62,7 +62,7 @@ async fn a_service_socket_in_the_registry_directory_is_probed_and_harmless() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_registered_cannot_be_taken_by_another_socket() {
+async fn a_registered_endpoint_cannot_be_taken_by_another_socket() {
     let node = Node::new();
     let _plugin = node.registered(Script::instant(), claims(&["a"])).await;
     let endpoint = node.kubelet.endpoints(DRIVER).remove(0);
@@ -75,7 +75,7 @@ async fn an_endpoint_that_is_registered_cannot_be_taken_by_another_socket() {
 }
 
 #[tokio::test]
-async fn a_plugin_without_a_known_version_gets_the_reason_of_its_refusal() {
+async fn a_plugin_without_a_known_version_gets_the_reason_for_its_refusal() {
     let node = Node::new();
     let versions = ["k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"];
     let mut registrar = register(&node, "odd@reg.sock", Path::new("/nowhere"), &versions);
@@ -111,7 +111,7 @@ async fn the_plugins_first_known_version_is_used() {
 
 // req: KUBELET-12
 #[tokio::test]
-async fn of_two_instances_the_newest_is_called_and_the_other_when_that_has_gone() {
+async fn the_newest_instance_is_called_and_the_other_one_after_its_end() {
     let node = Node::new();
     let one = node.registered(Script::instant(), claims(&["a"])).await;
     let two = node.start(Script::instant(), claims(&["a"]));
@@ -159,7 +159,7 @@ fn mk_health(health: Health) -> Vec<DeviceHealth> {
 }
 
 #[tokio::test]
-async fn health_is_seen_changing_unknown_without_the_plugin_and_again_after_its_return() {
+async fn health_follows_changes_and_is_unknown_while_the_plugin_is_down() {
     let node = Node::new();
     let (sender, health) = watch::channel(mk_health(Health::Healthy));
     let start = || {
@@ -175,7 +175,7 @@ async fn health_is_seen_changing_unknown_without_the_plugin_and_again_after_its_
         until("the change", || seen() == health).await;
     }
     soon("the end", plugin.shutdown()).await;
-    until("nothing is known", || seen() == Health::Unknown).await;
+    until("the health is unknown", || seen() == Health::Unknown).await;
 
     let _plugin = start();
     until("the report of the next", || seen() == Health::Healthy).await;
@@ -187,7 +187,7 @@ async fn health_is_seen_changing_unknown_without_the_plugin_and_again_after_its_
     node.prepares("a").await;
 }
 
-/// A node whose kubelet and plugin have the same API server.
+/// A node with the same API server for kubelet and plugin.
 #[cfg(test)]
 fn node_with_api(server: &ApiServer) -> Node {
     let root = tempfile::tempdir().unwrap();
@@ -217,14 +217,14 @@ fn is_connected(event: &Event) -> bool {
     matches!(event, Event::Connected { .. })
 }
 
-fn deleted(events: &[Event], whose: Option<&str>) -> usize {
-    let is_deleted = |event: &Event| matches!(event, Event::SlicesDeleted { driver } if driver.as_deref() == whose);
+fn deleted(events: &[Event], of_driver: Option<&str>) -> usize {
+    let is_deleted = |event: &Event| matches!(event, Event::SlicesDeleted { driver } if driver.as_deref() == of_driver);
     count(events, is_deleted)
 }
 
 // req: KUBELET-37
 #[tokio::test]
-async fn slices_vanish_with_the_service_and_its_return_restores_them_and_unprepares() {
+async fn slices_are_deleted_with_the_service_and_restored_on_its_return() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     let node = node_with_api(&server);
@@ -246,7 +246,7 @@ async fn slices_vanish_with_the_service_and_its_return_restores_them_and_unprepa
 }
 
 #[tokio::test]
-async fn a_kubelet_that_starts_deletes_the_slices_of_its_node_and_of_no_other() {
+async fn a_starting_kubelet_deletes_only_the_slices_of_its_node() {
     let server = ApiServer::default();
     for (name, driver, node) in [
         ("a", DRIVER, "n1"),
@@ -259,7 +259,7 @@ async fn a_kubelet_that_starts_deletes_the_slices_of_its_node_and_of_no_other() 
             "spec": {"driver": driver, "nodeName": node, "pool": {"name": node, "generation": 1, "resourceSliceCount": 1}},
         }));
     }
-    // What fails is tried again.
+    // A failed deletion is retried.
     server.set_down(true);
     let node = node_with_api(&server);
     until("an attempt", || !server.writes().is_empty()).await;
@@ -272,7 +272,7 @@ async fn a_kubelet_that_starts_deletes_the_slices_of_its_node_and_of_no_other() 
 
 // req: KUBELET-37
 #[tokio::test]
-async fn a_slice_is_back_after_the_wipe_of_a_kubelet_that_starts() {
+async fn a_slice_is_restored_after_the_wipe_of_a_starting_kubelet() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     let node = node_with_api(&server);
@@ -291,7 +291,7 @@ async fn a_slice_is_back_after_the_wipe_of_a_kubelet_that_starts() {
 
 // req: KUBELET-10
 #[tokio::test]
-async fn slices_stay_untouched_when_the_service_is_back_in_time() {
+async fn slices_are_unchanged_if_the_service_returns_in_time() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     let node = node_with_api(&server);
@@ -299,7 +299,7 @@ async fn slices_stay_untouched_when_the_service_is_back_in_time() {
     soon("the registration", node.kubelet.wait_registered(DRIVER)).await;
     until("the slice", || server.slices().len() == 1).await;
     let before = server.slices();
-    // The next instance is there before this one goes.
+    // The next instance starts before this one ends.
     let _next = publishing(&node, &server);
     node.until("both", |events| count(events, is_connected) == 2)
         .await;

@@ -1,5 +1,5 @@
-//! What is deleted behind the plugin's back comes back, and instances that share
-//! the directories leave each other alone.
+//! The plugin restores deleted files, and instances that share the directories do not affect
+//! each other.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -18,8 +18,8 @@ fn sockets(running: &Running) -> Vec<PathBuf> {
     there.flat_map(|directory| files(directory)).collect()
 }
 
-/// Both sockets again, none of them the old ones once kubelet has registered them,
-/// and calls are answered.
+/// Waits until kubelet has registered two new sockets, the old ones are removed, and calls are
+/// answered.
 #[cfg(test)]
 async fn comes_back(running: &Running, old: &[PathBuf]) {
     let new = || {
@@ -57,7 +57,7 @@ async fn a_service_socket_deleted_by_hand_is_replaced_and_no_call_fails_meanwhil
     let mut kubelet = running.dra().await;
     fs::remove_file(files(&running.data()).remove(0)).unwrap();
     until("new sockets", || sockets(&running).len() == 3).await;
-    // kubelet's connection is older than the loss, and works until it has another.
+    // kubelet's connection is older than the loss, and works until kubelet has a new one.
     let request = prepare_request(&["a"], GIVE_UP);
     let answer = kubelet.node_prepare_resources(request).await.unwrap();
     assert_eq!(answer.into_inner().claims["uid-a"].error, "");
@@ -84,12 +84,12 @@ async fn directories_that_are_deleted_and_recreated_are_used_again() {
 
 // req: KUBELET-9
 #[tokio::test]
-async fn a_socket_replaced_by_another_file_counts_as_lost_and_is_left_alone() {
+async fn a_socket_replaced_by_another_file_is_lost_and_the_file_is_kept() {
     let (running, old) = registered().await;
     let socket = running.registration_socket();
     fs::remove_file(&socket).unwrap();
     fs::write(&socket, "not ours").unwrap();
-    // The file, the old service socket, which serves on, and the two new ones.
+    // The file, the old service socket, which still serves, and the two new sockets.
     until("new sockets beside it", || sockets(&running).len() == 4).await;
     assert_eq!(fs::read_to_string(&socket).unwrap(), "not ours");
     fs::remove_file(&socket).unwrap();
@@ -98,7 +98,7 @@ async fn a_socket_replaced_by_another_file_counts_as_lost_and_is_left_alone() {
 
 // req: KUBELET-12
 #[tokio::test]
-async fn the_two_instances_of_a_rolling_update_serve_side_by_side_until_the_older_one_ends() {
+async fn both_instances_of_a_rolling_update_serve_until_the_older_one_ends() {
     let older = start(Script::instant(), Claims::allocated(&["a"]));
     notify(&older.registration_socket()).await;
     let old = sockets(&older);
@@ -110,7 +110,7 @@ async fn the_two_instances_of_a_rolling_update_serve_side_by_side_until_the_olde
         .into_iter()
         .find(|path| !old.contains(path))
         .unwrap();
-    // What the sweep after the registration takes, so that it is seen to be over.
+    // A socket that the clean-up after the registration removes, to observe its end.
     let dead = older.data().join("dra-00c0ffee@plugin.sock");
     drop(UnixListener::bind(&dead).unwrap());
     notify(&registration).await;

@@ -1,5 +1,5 @@
-//! Kubernetes' own node-level scenarios for DRA (`test/e2e_node/dra_test.go`), as
-//! far as they are about kubelet and driver: pods and claims.
+//! Kubernetes' own node-level scenarios for DRA (`test/e2e_node/dra_test.go`) about kubelet and
+//! driver: pods and claims.
 
 use dra_kubelet::Method;
 use dra_kubelet::testing::{CallError, Event, Options, Phase, RegistrationStep, RepeatedPrepare};
@@ -45,7 +45,7 @@ async fn a_plugin_registers_although_the_first_handshakes_fail() {
 
 // req: KUBELET-8
 #[tokio::test]
-async fn a_pod_made_while_kubelet_is_down_runs_after_its_restart() {
+async fn a_pod_created_while_kubelet_is_down_runs_after_its_restart() {
     let node = Node::new();
     let _plugin = node.registered(Script::instant(), claims(&["a"])).await;
     node.kubelet.stop().await;
@@ -61,7 +61,7 @@ async fn a_pod_whose_prepare_blocks_past_the_deadline_stays_pending_and_runs_onc
     plan.prepare.next_are(&[Next::Block]);
     let _plugin = node.registered(plan.driver(), claims(&["a"])).await;
     let mut pod = node.kubelet.run_pod(pod("p", &["a"]));
-    // The claim has an answer of its own, before kubelet gives the call up.
+    // The claim is answered before kubelet's timeout.
     node.until("the pod's event", |events| {
         events.iter().any(|event| {
             matches!(event, Event::PrepareFailed { message, .. }
@@ -70,7 +70,7 @@ async fn a_pod_whose_prepare_blocks_past_the_deadline_stays_pending_and_runs_onc
     })
     .await;
     assert_eq!(*pod.borrow(), Phase::Pending);
-    // Deleted, the claim is fenced: the step that hangs is cancelled.
+    // The deletion cancels the hanging step of the claim.
     node.kubelet.delete_pod("p");
     reaches(&mut pod, Phase::Gone).await;
     let mut next = node.kubelet.run_pod(crate::support::node::pod("q", &["a"]));
@@ -92,7 +92,7 @@ async fn a_failing_prepare_is_repeated_until_the_pod_runs_also_across_kubelets_r
 }
 
 #[tokio::test]
-async fn a_failing_unprepare_is_repeated_until_the_pod_goes_also_across_kubelets_restart() {
+async fn a_failing_unprepare_is_repeated_until_the_pod_ends_also_across_kubelets_restart() {
     let node = Node::new();
     let plan = Plan::default();
     plan.unprepare.next_are(&[Next::Fail; 3]);
@@ -108,7 +108,7 @@ async fn a_failing_unprepare_is_repeated_until_the_pod_goes_also_across_kubelets
 }
 
 #[tokio::test]
-async fn a_pod_deleted_by_force_is_unprepared_until_that_works_also_across_kubelets_restart() {
+async fn a_force_deleted_pod_is_unprepared_with_retries_also_across_kubelets_restart() {
     let node = Node::new();
     let plan = Plan::default();
     plan.unprepare.next_are(&[Next::Fail; 2]);
@@ -129,7 +129,7 @@ async fn a_pod_deleted_while_kubelet_is_down_and_prepare_blocks_is_only_unprepar
     plan.prepare.next_are(&[Next::Block]);
     let _plugin = node.registered(plan.driver(), claims(&["a"])).await;
     let mut pod = node.kubelet.run_pod(pod("p", &["a"]));
-    until("the step that blocks", || plan.prepare.begun() == 1).await;
+    until("the blocking step", || plan.prepare.begun() == 1).await;
     node.kubelet.stop().await;
     node.kubelet.delete_pod("p");
     node.kubelet.restart().await.unwrap();
@@ -139,7 +139,7 @@ async fn a_pod_deleted_while_kubelet_is_down_and_prepare_blocks_is_only_unprepar
 }
 
 #[tokio::test]
-async fn a_claim_that_pods_share_is_prepared_once_and_again_by_a_kubelet_that_has_restarted() {
+async fn a_shared_claim_is_prepared_once_and_again_by_a_restarted_kubelet() {
     for (repeated_prepare, devices) in [(RepeatedPrepare::Append, 2), (RepeatedPrepare::Replace, 1)]
     {
         let node = Node::with_options(Options {
@@ -160,7 +160,7 @@ async fn a_claim_that_pods_share_is_prepared_once_and_again_by_a_kubelet_that_ha
         pods.push(node.kubelet.run_pod(pod("three", &["a"])));
         reaches(pods.last_mut().unwrap(), Phase::Running).await;
         assert_eq!(plan.prepare.begun(), 2);
-        // Each time the same device: the runtime gets one CDI id, however often.
+        // Each answer has the same device, so the runtime gets only one CDI id.
         let recorded = node.kubelet.devices(&claim_ref("a")).unwrap();
         assert_eq!(recorded.len(), devices, "{repeated_prepare:?}");
         assert!(recorded.iter().all(|it| it.cdi_ids == recorded[0].cdi_ids));
@@ -195,7 +195,7 @@ async fn a_claim_of_two_drivers_is_prepared_by_both_although_one_fails_first() {
     mine.unprepare.next_are(&[Next::Fail]);
     let claims = both_drivers(&["a"]);
     let _mine = node.registered(mine.driver(), claims.clone()).await;
-    // Nobody is called before everybody is there.
+    // No driver is called before all drivers are registered.
     let mut pod = node.kubelet.run_pod(pod_of("p", &["a"], &[DRIVER, OTHER]));
     node.until_failed("p").await;
     assert_eq!(
@@ -208,7 +208,7 @@ async fn a_claim_of_two_drivers_is_prepared_by_both_although_one_fails_first() {
     assert_eq!(theirs.prepare.begun(), 2);
     let mut devices: Vec<_> = node.kubelet.devices(&claim_ref("a")).unwrap();
     devices.sort_by_key(|device| device.device.clone());
-    // The first answer may be there twice, of kubelets that append.
+    // The first answer may occur twice, with kubelets that append.
     devices.dedup();
     let names: Vec<_> = devices
         .iter()
@@ -244,7 +244,7 @@ async fn an_attempt_that_blocks_is_joined_by_the_call_of_the_next_kubelet() {
         (Method::Prepare, &theirs.prepare, &at_theirs, Phase::Running),
         (Method::Unprepare, &mine.unprepare, &at_mine, Phase::Gone),
     ] {
-        until("the step that blocks", || steps.begun() == 1).await;
+        until("the blocking step", || steps.begun() == 1).await;
         node.kubelet.restart().await.unwrap();
         until("the second call", || arrivals.of(method) == 2).await;
         steps.release();
@@ -278,7 +278,7 @@ async fn one_connection_carries_all_calls_and_the_health_stream() {
 
 // req: KUBELET-22
 #[tokio::test]
-async fn share_ids_are_carried_none_one_and_two_of_the_same_device() {
+async fn zero_one_and_two_share_ids_of_a_device_are_passed_on() {
     let node = Node::new();
     let all = crate::support::Claims::default();
     let result = |device: &str, share: &str| {

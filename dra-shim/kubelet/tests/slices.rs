@@ -90,7 +90,7 @@ async fn devices_are_published_changed_and_withdrawn() {
 
 // req: KUBELET-44
 #[tokio::test]
-async fn a_slice_whose_name_another_driver_or_node_has_gets_another_name_and_keeps_it() {
+async fn a_slice_keeps_another_name_if_its_first_name_is_taken() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     let second = format!("{NAME}-2");
@@ -103,7 +103,7 @@ async fn a_slice_whose_name_another_driver_or_node_has_gets_another_name_and_kee
 
     desired.send_replace(mk_devices(&["a", "b"]));
     until("the change", || devices(&server.slices()[0]) == ["a", "b"]).await;
-    // Two of each foreign name: the first list may be too old to tell.
+    // Two attempts for each foreign name: the first list may be stale.
     assert!(server.writes().len() <= 5, "{:?}", server.writes());
 
     server.delete_slice(&third);
@@ -123,7 +123,7 @@ async fn a_slice_deleted_by_hand_is_published_again() {
 }
 
 #[tokio::test]
-async fn a_dropped_sender_leaves_its_last_devices_published() {
+async fn the_last_devices_remain_published_after_the_sender_is_dropped() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     let (running, desired) = publish(&server, mk_devices(&["a"]));
@@ -169,7 +169,7 @@ async fn undecided_changes_nothing() {
 
 // req: KUBELET-6, KUBELET-48
 #[tokio::test]
-async fn an_api_server_that_is_down_delays_publishing_and_nothing_else() {
+async fn an_unavailable_api_server_delays_only_publishing() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     server.set_down(true);
@@ -188,7 +188,7 @@ async fn an_api_server_that_is_down_delays_publishing_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_missing_node_is_named_and_waited_for() {
+async fn a_missing_node_is_reported_and_retried() {
     let server = ApiServer::default();
     let (running, _desired) = publish(&server, mk_devices(&["a"]));
     let missing = |p: &Publication| {
@@ -213,7 +213,7 @@ async fn a_recreated_node_becomes_the_owner_of_new_slices() {
     let (running, _desired) = publish(&server, mk_devices(&["a"]));
     publication(&running, |p| matches!(p, Publication::Published { .. })).await;
 
-    // The garbage collector takes the slice of an owner that is gone.
+    // The garbage collector deletes the slice of a deleted owner.
     server.delete_node("n1");
     server.delete_slice(NAME);
     let missing = |p: &Publication| {
@@ -256,7 +256,7 @@ fn mk_tainted(device: &Device) -> Device {
 
 // req: KUBELET-41
 #[tokio::test]
-async fn many_devices_are_cut_into_slices_and_a_taint_is_one_write() {
+async fn many_devices_are_split_into_slices_and_a_taint_is_one_write() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     let mut devices = mk_numbered(200);
@@ -317,23 +317,29 @@ async fn a_dropped_field_is_reported_once_and_not_sent_again() {
     };
     publication(&running, lists_dropped).await;
     let before = server.writes();
-    // Another look at the slice: a foreign change elsewhere, then the same devices.
+    // A new comparison of the slice: a foreign change elsewhere, then the same devices.
     server.put_slice(mk_slice("misnamed", 0, "x"));
-    until("the stranger is gone", || server.slices().len() == 1).await;
+    until("the foreign slice is deleted", || {
+        server.slices().len() == 1
+    })
+    .await;
     desired.send_replace(DesiredPool::Devices(devices));
     server.put_slice(mk_slice("misnamed", 0, "x"));
-    until("the stranger is gone", || server.slices().len() == 1).await;
+    until("the foreign slice is deleted", || {
+        server.slices().len() == 1
+    })
+    .await;
     let deletion = "DELETE /apis/resource.k8s.io/v1/resourceslices/misnamed";
     assert_eq!(server.writes()[before.len()..], [deletion, deletion]);
 
-    // What a driver does about it: the device goes.
+    // A driver's reaction: it removes the device.
     desired.send_replace(DesiredPool::Devices(Vec::new()));
     publication(&running, |p| *p == published(&[NAME], 1)).await;
 }
 
 // req: KUBELET-42
 #[tokio::test]
-async fn devices_that_cannot_be_published_are_refused_once_and_nothing_is_sent() {
+async fn invalid_devices_are_refused_once_and_not_sent() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     let (running, desired) = publish(&server, mk_devices(&["a", "a"]));
@@ -345,7 +351,7 @@ async fn devices_that_cannot_be_published_are_refused_once_and_nothing_is_sent()
 }
 
 #[tokio::test]
-async fn an_older_kubernetes_is_named_and_checked_again() {
+async fn an_older_kubernetes_is_reported_and_checked_again() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     server.set_old(true);

@@ -1,5 +1,5 @@
-//! Two instances of a driver on one data directory: who publishes, and what becomes
-//! of the devices when one ends.
+//! Two instances of a driver on one data directory: the election of the publisher, and the
+//! devices after the end of an instance.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::support::api::ApiServer;
 use crate::support::{Claims, DRIVER, Script, files, notify, soon, until};
 
-/// One instance, and its registration socket.
+/// One instance, with its registration socket.
 #[cfg(test)]
 struct Instance {
     plugin: Plugin,
@@ -51,7 +51,7 @@ fn start(server: &ApiServer, root: &TempDir, device: &str) -> Instance {
     }
 }
 
-/// One that kubelet has registered and that publishes.
+/// Starts an instance, registers it, and waits until it publishes.
 #[cfg(test)]
 async fn serving(server: &ApiServer, root: &TempDir, device: &str) -> Instance {
     let instance = start(server, root, device);
@@ -109,17 +109,17 @@ async fn a_new_versions_devices_appear_once_kubelet_can_call_it() {
     new.publishes().await;
     old.stands_by().await;
     assert_eq!(published(&server), "new");
-    // One creation by the old one, one change by the new one, and no fight.
+    // One creation by the old instance, one change by the new one, and no further writes.
     assert_eq!(server.writes().len(), 2, "{:?}", server.writes());
 
-    // The end of the update: the old one goes, and nothing happens.
+    // The end of the update: the old instance ends, without further writes.
     old.plugin.shutdown().await;
     assert_eq!(published(&server), "new");
     assert_eq!(server.writes().len(), 2, "{:?}", server.writes());
 }
 
 #[tokio::test]
-async fn a_failed_update_gives_the_old_devices_back() {
+async fn a_failed_update_restores_the_old_devices() {
     let server = mk_server();
     let root = tempfile::tempdir().unwrap();
     let old = serving(&server, &root, "old").await;
@@ -133,7 +133,7 @@ async fn a_failed_update_gives_the_old_devices_back() {
 }
 
 #[tokio::test]
-async fn slices_that_someone_deletes_are_restored_by_one_of_two_instances() {
+async fn deleted_slices_are_restored_by_one_of_two_instances() {
     let server = mk_server();
     let root = tempfile::tempdir().unwrap();
     let old = serving(&server, &root, "same").await;

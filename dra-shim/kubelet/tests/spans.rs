@@ -1,4 +1,4 @@
-//! Log lines name their claim. One test, since the subscriber is the process's.
+//! Log lines name their claim. One test, because the subscriber is global to the process.
 #![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
@@ -43,8 +43,7 @@ impl io::Write for Log {
 }
 
 #[tokio::test]
-async fn every_line_of_a_claims_work_names_it_also_from_blocking_threads_and_where_only_warnings_pass()
- {
+async fn log_lines_name_their_claim_also_on_blocking_threads_and_with_a_filter_for_warnings() {
     let (log, warnings) = (Log::default(), Log::default());
     let (writer, warning_writer) = (log.clone(), warnings.clone());
     let lines = tracing_subscriber::fmt::layer()

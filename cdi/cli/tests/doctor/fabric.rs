@@ -42,7 +42,7 @@ fn the_fix_removes_a_non_library_from_the_librarys_path() {
     fs::create_dir_all(host.at("usr/lib64/libnvidia-ml.so.1")).unwrap();
     let (evidence, fix) = first(&host, "nvml-missing");
     assert!(evidence.ends_with("is not a regular file"), "{evidence}");
-    assert!(fix.starts_with("remove what lies"), "{fix}");
+    assert!(fix.starts_with("remove the directory or link"), "{fix}");
 
     host.remove("usr/lib64");
     host.write("usr/lib64/libnvidia-ml.so.1", library());

@@ -12,7 +12,7 @@ use super::session::Device;
 use super::symbol::required;
 use crate::nvml_failure::{NvmlCode, NvmlFailure};
 
-/// A GPU's fabric info as NVML reports it, whichever version was read.
+/// A GPU's fabric info from NVML, in any version.
 pub(crate) struct FabricInfo {
     pub(crate) cluster_uuid: [u8; 16],
     pub(crate) status: u32,
@@ -27,17 +27,16 @@ pub(crate) struct FabricInfo {
 const INFO: &str = "nvmlDeviceGetGpuFabricInfo";
 const INFO_V: &str = "nvmlDeviceGetGpuFabricInfoV";
 
-/// The value of `state` before the call. If it is still there afterwards, and
-/// everything else is zero, the library has written nothing. Zero would mean
-/// "not supported".
+/// The value of `state` before the call. If it is unchanged afterwards and everything else is
+/// zero, the library has written nothing. Zero cannot be used: it means "not supported".
 const UNWRITTEN: u8 = 0xa5;
 
 const V2: c_uint = version_word::<nvmlGpuFabricInfo_v2_t>(2);
 const V3: c_uint = version_word::<nvmlGpuFabricInfo_v3_t>(3);
 
-// The layouts of nvml.h (R550 and newer). The version word contains the size,
-// so bindings of another size would be rejected or, worse, overrun; and v2 is
-// read through v3, which begins with the same fields.
+// The layouts of nvml.h (R550 and newer). The version word contains the size: NVML would
+// reject bindings of another size or, worse, overrun them. v2 is read through v3, which begins
+// with the same fields.
 const _: () = {
     assert!(size_of::<nvmlGpuFabricInfo_t>() == 28);
     assert!(offset_of!(nvmlGpuFabricInfo_t, clusterUuid) == 0);
@@ -72,8 +71,8 @@ const fn version_word<T>(version: u32) -> c_uint {
 impl Device<'_> {
     /// Tries v3, then v2, then the unversioned call, until one succeeds.
     ///
-    /// "Not supported" counts only if every version fails: it may be about the
-    /// version and not the GPU, and the Go driver uses the unversioned call.
+    /// "Not supported" counts only if every version fails: it may refer to the version and not
+    /// the GPU. The Go driver uses the unversioned call.
     // req: NODE-44
     pub(crate) fn fabric_info(&self) -> Result<FabricInfo, NvmlFailure> {
         let mut most_telling = NvmlFailure::SymbolMissing { call: INFO_V };
@@ -98,7 +97,7 @@ impl Device<'_> {
         self.versioned(V2)
     }
 
-    /// Reads by the version word [`V2`] or [`V3`]: v3 begins with the fields of v2.
+    /// Reads with the version word [`V2`] or [`V3`]: v3 begins with the fields of v2.
     fn versioned(&self, word: c_uint) -> Result<FabricInfo, NvmlFailure> {
         let read = required(&self.library.lib.nvmlDeviceGetGpuFabricInfoV, INFO_V)?;
         let mut info = Padded::new(nvmlGpuFabricInfo_v3_t {
@@ -110,9 +109,8 @@ impl Device<'_> {
             healthMask: 0,
             healthSummary: 0,
         });
-        // SAFETY: the handle is of the session that `self` borrows. NVML
-        // writes at most the size in the version word, and there is more room
-        // than that behind the pointer.
+        // SAFETY: the handle is of the session that `self` borrows. NVML writes at most the
+        // size in the version word, and the buffer is larger than that.
         self.library.call(INFO_V, || unsafe {
             read(self.handle, (&raw mut info).cast())
         })?;
@@ -136,9 +134,8 @@ impl Device<'_> {
             cliqueId: 0,
             state: UNWRITTEN,
         });
-        // SAFETY: the handle is of the session that `self` borrows. NVML writes
-        // this struct, which has no version and never changed, and there is
-        // more room than that behind the pointer.
+        // SAFETY: the handle is of the session that `self` borrows. NVML writes this struct,
+        // which has no version and never changed, and the buffer is larger than that.
         self.library.call(INFO, || unsafe {
             read(self.handle, (&raw mut info).cast())
         })?;
@@ -155,9 +152,8 @@ impl Device<'_> {
     }
 }
 
-/// `None` for a failure of the GPU. Otherwise the failure may be about the
-/// version of the call alone, and the number is how much it says about the GPU
-/// once every version has failed.
+/// Ranks failures that may be due to the version of the call: if every version fails, the
+/// failure with the highest rank is reported. `None` for a failure of the GPU.
 fn version_weight(failure: &NvmlFailure) -> Option<u8> {
     match failure {
         NvmlFailure::SymbolMissing { .. } => Some(0),

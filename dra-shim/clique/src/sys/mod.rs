@@ -1,10 +1,9 @@
-//! NVML's C interface, as safe as a foreign library can be made.
+//! A defensive interface to NVML's C library.
 //!
-//! Results are believed only as far as `nvml.h` defines them: every buffer is
-//! larger than the size passed to the library, the end of a text is searched
-//! only inside its buffer, and a success that wrote nothing is a failure.
-//! `nvml-wrapper` does none of that and has no fabric call, so this is built on
-//! its bindings alone.
+//! Results are trusted only as far as `nvml.h` defines them. Every buffer is larger than the
+//! size passed to the library. The end of a text is searched only inside its buffer. A success
+//! that wrote nothing is a failure. `nvml-wrapper` has none of these checks and no fabric call,
+//! so this module uses only its bindings.
 
 #![expect(unsafe_code, reason = "a C library is loaded and called")]
 

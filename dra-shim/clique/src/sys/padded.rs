@@ -1,11 +1,11 @@
 //! Buffers for a library that may write past their end.
 
-/// Bytes behind every buffer. A library that writes past the size it was given
-/// overwrites these instead of the stack.
+/// Number of bytes behind every buffer. A library that writes past the given size overwrites
+/// these instead of the stack.
 const PADDING: usize = 512;
 
-/// A `T` followed by padding. A pointer to it is also one to the value
-/// (`repr(C)`), and is valid for writes to both.
+/// A `T` followed by padding. A pointer to it is also a pointer to the value (`repr(C)`), and
+/// is valid for writes to both.
 #[repr(C)]
 pub(super) struct Padded<T> {
     pub(super) value: T,

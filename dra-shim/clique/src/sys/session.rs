@@ -1,4 +1,4 @@
-//! The library, a session of it, and a device of the session.
+//! The library, a session, and a device of the session.
 
 use std::ffi::{CStr, OsStr, c_char, c_uint};
 use std::ptr;
@@ -26,8 +26,8 @@ const HANDLE_V1: &str = "nvmlDeviceGetHandleByIndex";
 const NAME: &str = "nvmlDeviceGetName";
 const UUID: &str = "nvmlDeviceGetUUID";
 
-/// More GPUs than any host has: the kernel module's own limit is far below. A
-/// larger count is not believed.
+/// Maximum plausible number of GPUs. The kernel module's limit is far lower; a larger count is
+/// an error.
 const MAX_GPUS: u32 = 1024;
 
 /// The size of every text buffer, in bytes.
@@ -39,16 +39,16 @@ type Count = unsafe extern "C" fn(*mut c_uint) -> nvmlReturn_t;
 type Handle = unsafe extern "C" fn(c_uint, *mut nvmlDevice_t) -> nvmlReturn_t;
 type Text = unsafe extern "C" fn(nvmlDevice_t, *mut c_char, c_uint) -> nvmlReturn_t;
 
-/// A function and its name in `nvml.h`.
+/// A function with its name in `nvml.h`.
 type Named<F> = (&'static str, F);
 
-/// A loaded `libnvidia-ml.so.1`; unloaded when dropped.
+/// A loaded `libnvidia-ml.so.1`. Dropping it unloads the library.
 pub(crate) struct Library {
     pub(super) lib: NvmlLib,
     current_call: CurrentCall,
 }
 
-/// An open NVML session; ended when dropped, before the library is unloaded.
+/// An open NVML session. Dropping it ends the session, then unloads the library.
 pub(crate) struct Session {
     library: Library,
     shutdown: unsafe extern "C" fn() -> nvmlReturn_t,
@@ -63,19 +63,17 @@ pub(crate) struct Device<'s> {
 // === impl Library ===
 
 impl Library {
-    /// Loads the library; calls no function of NVML. Fails with the loader's own
+    /// Loads the library, without calling a function of NVML. The error is the loader's
     /// message.
     ///
-    /// Every symbol is bound at once, as when Python loads NVML: a symbol that
-    /// the library itself lacks is then an error of the loader, and does not end
-    /// the process on its first use.
+    /// Binds every symbol at once, as Python's NVML bindings do. So a symbol that the library
+    /// cannot resolve is an error of the loader, and does not kill the process on first use.
     pub(crate) fn load(path: &OsStr, current_call: CurrentCall) -> Result<Self, String> {
         let load = || {
-            // SAFETY: loading runs the library's initialisers. The file is the
-            // driver's own below the configured root, trusted like the driver
-            // itself, and has been checked to be a complete library for this
-            // architecture; the bindings look its functions up by the names
-            // and types of nvml.h.
+            // SAFETY: loading runs the library's initialisers. The file is the driver's own,
+            // below the configured root, and trusted like the driver. It has been checked to
+            // be a complete library for this architecture. The bindings look up its functions
+            // with the names and types of nvml.h.
             unsafe { NvmlLib::from_library(Loaded::open(Some(path), RTLD_NOW | RTLD_LOCAL)?) }
         };
         match current_call.track(LOAD, load) {
@@ -84,21 +82,20 @@ impl Library {
         }
     }
 
-    /// Opens a session through the newest initialisation function of the
-    /// library. Only the newest does not touch the GPUs, so that a node whose
-    /// GPUs are all bound to vfio still gets an answer.
+    /// Opens a session with the newest initialisation function of the library. Only the newest
+    /// does not touch the GPUs, so it also works on a node whose GPUs are all bound to vfio.
     pub(crate) fn open(self) -> Result<Session, NvmlFailure> {
         let lib = &self.lib;
-        // Looked up before the session that it has to end.
+        // Looked up before the session is opened: without it, the session could not be ended.
         let shutdown = required(&lib.nvmlShutdown, SHUTDOWN)?;
         if let Ok(init) = lib.nvmlInitWithFlags {
             // SAFETY: it takes a flag of nvml.h and no pointer.
             self.call(INIT, || unsafe { init(NVML_INIT_FLAG_NO_GPUS) })?;
         } else if let Ok(init) = lib.nvmlInit_v2 {
-            // SAFETY: it takes nothing.
+            // SAFETY: it takes no arguments.
             self.call(INIT_V2, || unsafe { init() })?;
         } else if let Ok(init) = lib.nvmlInit {
-            // SAFETY: it takes nothing.
+            // SAFETY: it takes no arguments.
             self.call(INIT_V1, || unsafe { init() })?;
         } else {
             return Err(NvmlFailure::SymbolMissing { call: INIT });
@@ -109,7 +106,7 @@ impl Library {
         })
     }
 
-    /// Makes a call that is reported as `name`.
+    /// Makes a call, with `name` for reports.
     pub(super) fn call(
         &self,
         name: &'static str,
@@ -125,13 +122,13 @@ impl Library {
 // === impl Session ===
 
 impl Session {
-    /// The number of devices, never more than a host can have.
+    /// The number of devices, at most [`MAX_GPUS`].
     pub(crate) fn device_count(&self) -> Result<u32, NvmlFailure> {
         let ((call, count), _) = self.enumeration()?;
-        // No library returns this count, so it shows whether one was written.
+        // No library returns this count, so it shows whether the call wrote one.
         let mut devices = Padded::new(c_uint::MAX);
-        // SAFETY: the session is open, and the pointer is good for more than
-        // the one word that is written there.
+        // SAFETY: the session is open, and the pointer is valid for more than the one word
+        // that is written.
         self.library
             .call(call, || unsafe { count((&raw mut devices).cast()) })?;
         match devices.value {
@@ -157,8 +154,8 @@ impl Session {
         })
     }
 
-    /// The functions for the count and for a handle, both of one generation: the
-    /// two generations number the devices in different orders.
+    /// The functions for the count and for a handle, of the same generation: the generations
+    /// number the devices in different orders.
     fn enumeration(&self) -> Result<(Named<Count>, Named<Handle>), NvmlFailure> {
         let lib = &self.library.lib;
         let newer = || -> Result<_, NvmlFailure> {
@@ -177,8 +174,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // SAFETY: the session is open and no handle of it is in use any more.
-        // An error does not affect what was read.
+        // SAFETY: the session is open, and none of its handles is in use any more. An error
+        // does not affect the results.
         let _ = self.library.call(SHUTDOWN, || unsafe { (self.shutdown)() });
     }
 }
@@ -186,7 +183,6 @@ impl Drop for Session {
 // === impl Device ===
 
 impl Device<'_> {
-    /// The product name.
     pub(crate) fn name(&self) -> Result<String, NvmlFailure> {
         self.text(NAME, required(&self.library.lib.nvmlDeviceGetName, NAME)?)
     }

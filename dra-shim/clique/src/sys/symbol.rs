@@ -2,7 +2,7 @@
 
 use crate::nvml_failure::NvmlFailure;
 
-/// The function named `call`, or the failure that says that the library lacks it.
+/// Returns the function named `call`, or [`NvmlFailure::SymbolMissing`].
 pub(super) fn required<F: Copy, E>(
     symbol: &Result<F, E>,
     call: &'static str,

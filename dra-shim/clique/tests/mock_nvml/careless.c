@@ -1,6 +1,6 @@
 /*
- * A third NVML, by somebody who read half of nvml.h: two GPUs of one clique,
- * with the habits that a flag asks for:
+ * A third implementation of NVML, with deviations from nvml.h: two GPUs of one
+ * clique, with the behaviour of these flags:
  *
  *   -DCOUNT=n         the number of GPUs that is returned
  *   -DINIT=n          what initialising returns

@@ -1,4 +1,4 @@
-//! A library that was written in a hurry: `careless.c`, by the C compiler.
+//! A careless implementation of NVML: `careless.c`, built with the C compiler.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn careless(flags: &[&str]) -> MockDriver {
     driver_of("careless.c", flags)
 }
 
-/// What is reported, with the root replaced.
+/// The reported code and reason, with the root replaced.
 fn report(flags: &[&str]) -> (&'static str, String) {
     let driver = careless(flags);
     let fabric = driver.fabric();
@@ -20,7 +20,7 @@ fn report(flags: &[&str]) -> (&'static str, String) {
 }
 
 #[test]
-fn a_library_with_its_own_habits_names_its_clique() {
+fn an_unusual_library_reports_its_clique() {
     let habits: [&[&str]; 8] = [
         &[],
         &["-DNO_NUL"],
@@ -49,7 +49,7 @@ fn a_library_with_its_own_habits_names_its_clique() {
 }
 
 #[test]
-fn each_fault_is_reported_with_the_call_and_nvmls_name_for_it() {
+fn each_fault_is_reported_with_the_call_and_nvmls_error_name() {
     let of_both = |what: &str| format!("gpus 0-1: {what} (2 of 2 GPUs without a final state)");
     let rows: [(&[&str], &str, String); 14] = [
         (
@@ -85,7 +85,7 @@ fn each_fault_is_reported_with_the_call_and_nvmls_name_for_it() {
         (
             &["-DNULL_HANDLE"],
             "gpu-unreadable",
-            "gpu 0: unreadable: nvmlDeviceGetHandleByIndex_v2 returned success and no result (1 of 2 GPUs without a final state)".to_owned(),
+            "gpu 0: unreadable: nvmlDeviceGetHandleByIndex_v2 returned success but wrote no result (1 of 2 GPUs without a final state)".to_owned(),
         ),
         (
             &["-DCOUNT_V1"],
@@ -129,7 +129,7 @@ fn each_fault_is_reported_with_the_call_and_nvmls_name_for_it() {
 }
 
 #[test]
-fn a_library_that_needs_a_missing_one_is_reported_with_the_loaders_message() {
+fn a_missing_dependency_is_reported_with_the_loaders_message() {
     let driver = careless(&["-DLIBM", "-lm"]);
     assert_eq!(driver.fabric().code(), "clique");
     let file = driver.root().join("usr/lib64/libnvidia-ml.so.1");

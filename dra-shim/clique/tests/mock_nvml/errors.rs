@@ -7,14 +7,14 @@ use nvml_clique::FabricProbe;
 use crate::support::{MockDriver, RACK, devices, member};
 
 #[test]
-fn an_error_at_the_end_of_a_session_does_not_affect_what_was_read() {
+fn an_error_at_the_end_of_a_session_does_not_affect_the_result() {
     let rest = r#", "errors": {"nvmlShutdown": 999}"#;
     let driver = MockDriver::new(&devices(&[member(0, RACK, 5)], rest));
     assert_eq!(driver.fabric().code(), "clique");
 }
 
 #[test]
-fn one_lost_gpu_is_named_and_the_others_are_still_read() {
+fn a_lost_gpu_is_reported_and_the_others_are_still_read() {
     let rest = r#", "errors": {"nvmlDeviceGetUUID@1": 15}"#;
     let gpus = [member(0, RACK, 5), member(1, RACK, 5), member(2, RACK, 5)];
     let driver = MockDriver::new(&devices(&gpus, rest));
@@ -27,7 +27,7 @@ fn one_lost_gpu_is_named_and_the_others_are_still_read() {
 }
 
 #[test]
-fn a_driver_that_is_not_loaded_says_so() {
+fn a_driver_that_is_not_loaded_is_reported() {
     let driver = MockDriver::new("this is no configuration");
     let fabric = driver.fabric();
     assert_eq!(
@@ -48,7 +48,7 @@ fn a_file_that_is_not_a_library_differs_from_a_missing_one() {
         fabric.to_string().ends_with(" is not a shared library"),
         "{fabric}"
     );
-    assert!(fabric.hint().contains("remove what lies"), "{fabric}");
+    assert!(fabric.hint().contains("remove the other file"), "{fabric}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A library that returns success and a wrong result, which must not be believed.
+//! A library that returns success and a wrong result, which must be detected.
 
 use nvml_clique::{Fabric, FabricProbe, GpuFabricState, NvmlFailure};
 
@@ -10,7 +10,7 @@ fn misbehaving(what: &str) -> MockDriver {
 }
 
 #[test]
-fn a_count_that_no_host_has_is_rejected_before_it_is_used() {
+fn an_implausible_count_is_rejected_before_it_is_used() {
     for count in [1025, i32::MAX.cast_unsigned(), u32::MAX - 1] {
         let config = devices(
             &[member(0, RACK, 5)],
@@ -25,7 +25,7 @@ fn a_count_that_no_host_has_is_rejected_before_it_is_used() {
 }
 
 #[test]
-fn gpus_that_are_counted_and_not_there_are_unreadable_and_the_rest_are_read() {
+fn missing_gpus_are_unreadable_and_the_others_are_read() {
     let config = devices(&[member(0, RACK, 5)], r#", "device_count": 1024"#);
     let driver = MockDriver::new(&config);
     let gpus = driver.gpus();
@@ -42,7 +42,7 @@ fn gpus_that_are_counted_and_not_there_are_unreadable_and_the_rest_are_read() {
 }
 
 #[test]
-fn a_gpu_about_which_nothing_was_written_is_unreadable_and_not_unsupported() {
+fn a_gpu_without_written_data_is_unreadable_and_not_unsupported() {
     for call in [
         "nvmlDeviceGetGpuFabricInfoV",
         "nvmlDeviceGetHandleByIndex_v2",
@@ -50,7 +50,7 @@ fn a_gpu_about_which_nothing_was_written_is_unreadable_and_not_unsupported() {
         let driver = misbehaving(&format!(r#""{call}@1": "writes-nothing""#));
         let reason = driver.fabric().to_string();
         assert!(
-            reason.contains(&format!("{call} returned success and no result")),
+            reason.contains(&format!("{call} returned success but wrote no result")),
             "{reason}"
         );
         assert_eq!(driver.fabric().clique(), None);
@@ -60,7 +60,7 @@ fn a_gpu_about_which_nothing_was_written_is_unreadable_and_not_unsupported() {
 
 // req: NODE-45
 #[test]
-fn a_struct_of_all_ones_is_an_unknown_state_and_names_no_clique() {
+fn a_struct_of_all_ones_is_an_unknown_state_without_a_clique() {
     let driver = misbehaving(r#""nvmlDeviceGetGpuFabricInfoV": "garbage""#);
     for gpu in driver.gpus() {
         assert_eq!(gpu.fabric, GpuFabricState::Unrecognised(255));
@@ -84,7 +84,7 @@ fn text_is_not_read_past_its_buffer() {
 
 // req: NODE-45
 #[test]
-fn a_call_that_writes_behind_its_struct_does_no_harm() {
+fn a_call_that_writes_past_its_struct_does_no_harm() {
     let every = [
         "nvmlDeviceGetCount_v2",
         "nvmlDeviceGetHandleByIndex_v2",
@@ -98,7 +98,7 @@ fn a_call_that_writes_behind_its_struct_does_no_harm() {
 }
 
 #[test]
-fn a_library_that_ignores_the_version_word_is_read_as_what_it_wrote() {
+fn a_library_that_ignores_the_version_word_is_read_correctly() {
     let driver = misbehaving(r#""nvmlDeviceGetGpuFabricInfoV": "ignores-version""#);
     assert_eq!(driver.fabric().code(), "clique");
     let health = driver.gpus()[0].health.unwrap();

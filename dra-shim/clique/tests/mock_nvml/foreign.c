@@ -1,7 +1,7 @@
 /*
- * A second NVML, which shares nothing with the workspace's mock: not the
- * language, not the bindings, not the layout of a handle. One GPU of one
- * clique, through the functions that a flag does not remove:
+ * A second implementation of NVML, which shares neither language nor bindings
+ * nor the layout of a handle with the workspace's mock. One GPU of one clique,
+ * through the functions that are not removed by a flag:
  *
  *   -DVERSION=n   the only version of the versioned info that is accepted
  *   -DNO_V        no versioned info
@@ -29,7 +29,7 @@ static int text(struct gpu *it, const char *value, char *to, unsigned size) {
     if (!sessions) return UNINITIALIZED;
     if (it != &gpu || !to) return INVALID_ARGUMENT;
     if (strlen(value) >= size) return INSUFFICIENT_SIZE;
-    /* What is behind the end of a text is nobody's business. */
+    /* The bytes after the end of a text are undefined. */
     memset(to, 0x5a, size);
     strcpy(to, value);
     return SUCCESS;

@@ -1,4 +1,4 @@
-//! A library that nobody here wrote the bindings for: `foreign.c`, by the C compiler.
+//! An implementation of NVML that does not use this workspace's bindings: `foreign.c`, built with the C compiler.
 
 use std::env;
 use std::fs;
@@ -13,7 +13,7 @@ fn foreign(flags: &[&str]) -> MockDriver {
     driver_of("foreign.c", flags)
 }
 
-/// A root with the library that a C file of this directory becomes with `flags`.
+/// A root with the library that is built from a C file of this directory with `flags`.
 pub(crate) fn driver_of(source: &str, flags: &[&str]) -> MockDriver {
     let driver = MockDriver::without_library();
     let built = driver.root().join("built.so");
@@ -34,7 +34,7 @@ pub(crate) fn driver_of(source: &str, flags: &[&str]) -> MockDriver {
 }
 
 #[test]
-fn a_foreign_library_names_the_same_clique_through_whatever_it_has() {
+fn a_foreign_library_reports_the_same_clique_through_any_of_its_calls() {
     let healthy = (Some(0x1aa), Some(HealthSummary::Healthy));
     let table: [(&[&str], _); 9] = [
         (&[], healthy),
@@ -66,7 +66,7 @@ fn a_foreign_library_names_the_same_clique_through_whatever_it_has() {
 }
 
 #[test]
-fn a_foreign_library_that_knows_no_version_is_reported_with_its_own_code() {
+fn a_foreign_library_without_a_known_version_has_its_own_code() {
     let driver = foreign(&["-DVERSION=0", "-DNO_V1"]);
     assert_eq!(
         driver.fabric().to_string(),

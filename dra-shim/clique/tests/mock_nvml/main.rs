@@ -1,7 +1,7 @@
-//! The real probe and the real watch on a real shared library.
+//! The real probe and watch, with a real shared library.
 //!
-//! What the crate reports for each behaviour of NVML, through dlopen and the C
-//! ABI; `reported.md` is all of it in one table.
+//! Checks the crate's reports for each behaviour of NVML, through dlopen and the C ABI.
+//! `reported.md` has all reports in one table.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! A library that is replaced, half copied, or held by something else.
+//! A library that is replaced, partly copied, or held by other code.
 
 #![expect(unsafe_code, reason = "the test itself holds a library")]
 
@@ -14,9 +14,9 @@ use crate::watch::{await_code, watch};
 const IN_ROOT: &str = "usr/lib64/libnvidia-ml.so.1";
 
 #[test]
-fn a_replaced_library_is_the_new_one_even_while_something_holds_the_old() {
+fn the_new_library_is_loaded_while_other_code_holds_the_old_one() {
     let driver = MockDriver::new(&rack());
-    // SAFETY: it is the workspace's mock, whose initialisers do nothing.
+    // SAFETY: the library is the workspace's mock, whose initialisers do nothing.
     let _held = unsafe { NvmlLib::new(driver.root().join(IN_ROOT)) }.unwrap();
     let (_watch, changes) = watch(&driver);
     await_code(&changes, "clique");
@@ -59,7 +59,7 @@ fn a_library_that_is_still_being_copied_is_not_loaded_until_it_is_complete() {
                     assert!(error.hint().contains("only in part"), "{}", error.hint());
                 }
             }
-            // The rest of the file is what only debuggers read.
+            // Only debuggers read the rest of the file.
             answer => assert!(
                 answer.is_ok() && whole.len() * part / 64 >= mapped,
                 "{part}/64: {answer:?}"

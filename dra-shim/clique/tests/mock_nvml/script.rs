@@ -1,4 +1,4 @@
-//! `hack/mock-driver.sh`, which lays out the driver roots of the cluster's nodes.
+//! `hack/mock-driver.sh`, which creates the driver roots of the cluster's nodes.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -18,7 +18,7 @@ fn mock_driver(root: &Path, options: &[&str]) -> Output {
         .unwrap()
 }
 
-/// The fabric after the script ran with these options.
+/// The fabric after a run of the script with these options.
 fn fabric(root: &Path, options: &[&str]) -> Fabric {
     let output = mock_driver(root, options);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -27,7 +27,7 @@ fn fabric(root: &Path, options: &[&str]) -> Fabric {
 }
 
 #[test]
-fn a_root_is_laid_out_broken_and_repaired_by_running_the_script_again() {
+fn the_script_creates_breaks_and_repairs_a_root() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     let clique = format!("{RACK}.0");

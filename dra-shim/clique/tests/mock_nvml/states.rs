@@ -1,11 +1,11 @@
-//! The states of GPUs, and the node's state that follows.
+//! The states of GPUs, and the resulting state of the node.
 
 use nvml_clique::{GpuFabricState, HealthSummary, NvmlCode};
 
 use crate::support::{MockDriver, OTHER_RACK, RACK, device, devices, member, rack};
 
 #[test]
-fn a_node_in_a_clique_names_it_and_its_gpus() {
+fn a_node_in_a_clique_reports_it_and_its_gpus() {
     let driver = MockDriver::new(&rack());
     let clique = driver.fabric().clique().unwrap();
     assert_eq!(clique.to_string(), format!("{RACK}.5"));
@@ -34,10 +34,10 @@ fn every_fabric_state_has_its_own_code() {
     assert_eq!(driver.fabric().code(), "fabric-not-supported");
 }
 
-/// An H200 that is in no fabric, by driver 580.159.04: the call succeeds in each of the three versions, with
-/// a struct of 40, 36 or 28 bytes that is zero after the version word.
+/// An H200 without a fabric, with driver 580.159.04: the call succeeds in each of the three versions, with a
+/// struct of 40, 36 or 28 bytes that is zero after the version word.
 #[test]
-fn a_gpu_of_which_all_is_zero_supports_no_fabric() {
+fn a_gpu_with_all_zero_data_supports_no_fabric() {
     for version in 1..=3 {
         let h200 =
             r#"{"name": "NVIDIA H200", "uuid": "GPU-0", "fabric": {"state": "not-supported"}}"#;
@@ -112,7 +112,7 @@ fn no_gpu_at_all_is_described() {
 }
 
 #[test]
-fn a_degraded_gpu_belongs_to_the_clique_and_its_problems_are_named() {
+fn a_degraded_gpu_belongs_to_the_clique_and_its_problems_are_reported() {
     let sick = r#""state": "completed", "cluster_uuid": "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
                   "clique_id": 5, "health_mask": 1193, "health_summary": 3"#;
     let driver = MockDriver::new(&devices(&[member(0, RACK, 5), device(1, sick)], ""));
@@ -130,7 +130,7 @@ fn a_degraded_gpu_belongs_to_the_clique_and_its_problems_are_named() {
 
 // req: NODE-44
 #[test]
-fn an_older_driver_gets_the_older_calls_and_names_the_same_clique() {
+fn an_older_driver_gets_the_older_calls_and_reports_the_same_clique() {
     for (newest, mask, summary) in [
         (3, Some(426), Some(HealthSummary::Healthy)),
         (2, Some(426), None),

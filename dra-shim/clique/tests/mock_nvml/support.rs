@@ -30,8 +30,8 @@ impl MockDriver {
         Self { dir }
     }
 
-    /// A library that lacks `symbols`: their names in the file have another first letter,
-    /// and dlsym does not find them.
+    /// A library without `symbols`: their first letter in the file is changed, so that dlsym
+    /// does not find them.
     pub(crate) fn lacking(symbols: &[&str], config: &str) -> Self {
         let driver = Self::without_library();
         let mut bytes = fs::read(library()).unwrap();
@@ -55,7 +55,7 @@ impl MockDriver {
         self.replace("nvml-mock.json", config.as_bytes());
     }
 
-    /// The calls of NVML while `read` runs.
+    /// The NVML calls during `read`.
     pub(crate) fn calls(&self, read: impl FnOnce()) -> Vec<String> {
         let file = self.dir.path().join("usr/lib64/nvml-mock.calls");
         fs::write(&file, "").unwrap();
@@ -119,7 +119,7 @@ pub(crate) fn rack() -> String {
     devices(&[member(0, RACK, 5), member(1, RACK, 5)], "")
 }
 
-/// What the crate makes of a root.
+/// The crate's report of a root.
 pub(crate) fn fabric(root: &Path) -> Fabric {
     match NvmlProbe::new(DriverRoot::new(root)).read() {
         Ok(gpus) => Fabric::from_gpus(&gpus),

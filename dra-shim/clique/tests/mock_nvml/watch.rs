@@ -24,7 +24,7 @@ pub(crate) fn watch(driver: &MockDriver) -> (FabricWatch, Receiver<Reading>) {
     (watch.unwrap(), changes)
 }
 
-/// The next change to `code`. A slow machine may see a hang in between.
+/// Waits for the next change to `code`. A slow machine may observe a hang in between.
 pub(crate) fn await_code(changes: &Receiver<Reading>, code: &str) -> Reading {
     loop {
         let reading = changes.recv_timeout(GIVE_UP).unwrap();
@@ -35,7 +35,7 @@ pub(crate) fn await_code(changes: &Receiver<Reading>, code: &str) -> Reading {
 }
 
 #[test]
-fn a_library_that_appears_later_vanishes_and_returns_is_followed_without_a_restart() {
+fn a_watch_follows_a_library_that_appears_vanishes_and_returns() {
     let driver = MockDriver::without_library();
     let (watch, changes) = watch(&driver);
     await_code(&changes, "nvml-missing");
@@ -58,7 +58,7 @@ fn a_library_that_appears_later_vanishes_and_returns_is_followed_without_a_resta
 }
 
 #[test]
-fn a_hang_in_any_call_is_reported_and_ends_when_the_call_does() {
+fn a_hang_in_any_call_is_reported_until_the_call_returns() {
     let calls = [
         "nvmlInitWithFlags",
         "nvmlDeviceGetCount_v2",
@@ -91,7 +91,7 @@ fn eight(third: &str, rest: &str) -> String {
 }
 
 #[test]
-fn one_gpu_of_eight_that_fails_in_any_way_leaves_the_others_their_clique() {
+fn one_failed_gpu_of_eight_does_not_take_the_clique_from_the_others() {
     let well = eight(&member(3, RACK, 5), "");
     let lost = r#", "errors": {"nvmlDeviceGetHandleByIndex_v2@3": 15}"#;
     let no_answer = r#", "errors": {"nvmlDeviceGetGpuFabricInfoV@3": 10}"#;

@@ -80,7 +80,7 @@ fn a_missing_nvidia_imex_is_reported_with_the_searched_paths_until_it_is_install
     node.until("reported", |node| {
         node.get("/readyz")
             .1
-            .contains("nvidia-imex is in none of the 8 usual places below")
+            .contains("nvidia-imex was not found in the 8 usual places below")
     });
     node.until("reported", |_| api.events() == ["ImexNotStarted"]);
     fs::rename(node.path("kept"), &program).unwrap();

@@ -1,13 +1,13 @@
-//! Which claim has which lamp: a record and a CDI spec for each claim, and the order in which they are written.
+//! The claims' lamps: a record and a CDI spec for each claim, written in this order:
 //!
 //! ```text
-//! open       records of an earlier boot go; a spec without a record shows that records are missing
+//! open       remove records of an earlier boot; a spec without a record shows that records are missing
 //! prepare    record "started", if none is missing ──> CDI spec ──> record "completed", if no other claim has the lamp
 //! unprepare  CDI spec removed, record removed or aborted: in one commit
 //! ```
 //!
-//! A process may be killed between any two writes, and kubelet repeats every call. Nothing here waits for
-//! anything but the disk.
+//! A process may be killed between any two writes, and kubelet repeats every call. The code waits only for the
+//! disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use imex_cdi::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// One lamp of a prepared claim. It has all of the answer to kubelet, which a later process gives again.
+/// One lamp of a prepared claim. It has the whole answer to kubelet, so that a later process can repeat it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lamp {
     requests: Vec<String>,
@@ -38,17 +38,17 @@ pub(crate) struct Lamp {
 
 impl Payload for Lamp {}
 
-/// The lamps of a node. Each is one claim's at a time, whatever the scheduler believes.
+/// The lamps of a node. Only one claim at a time has a lamp, even if the scheduler allocates it twice.
 pub(crate) struct Lamps {
     store: Store<Lamp>,
     specs: Arc<ClaimSpecs>,
 }
 
-/// Why a claim is not prepared, or not unprepared.
+/// Error of preparing or unpreparing a claim.
 #[derive(Debug, thiserror::Error, Advice)]
 #[advice(hint = "delete the claim and create it again", vis = "pub(crate)")]
 pub(crate) enum LampError {
-    // Its claim may be unprepared meanwhile.
+    // Retried, because the other claim may be unprepared meanwhile.
     #[error("{lamp} is in use by claim {holder}")]
     #[advice(
         code = "in-use",
@@ -73,8 +73,8 @@ pub(crate) enum LampError {
 // === impl Lamps ===
 
 impl Lamps {
-    /// Opens the records in `plugin_dir`, and looks which of them, and of the specs in `cdi_dir`, are still true.
-    /// No claim is prepared while [`is_damaged`](Self::is_damaged).
+    /// Opens the records in `plugin_dir` and the specs in `cdi_dir`, and removes those of an earlier boot. No claim
+    /// is prepared while [`is_damaged`](Self::is_damaged).
     pub(crate) fn open(
         plugin_dir: Arc<dyn Dir>,
         cdi_dir: Arc<dyn Dir>,
@@ -89,14 +89,14 @@ impl Lamps {
         Ok(lamps)
     }
 
-    /// Whether claims may be missing from the records: the file was damaged, removed, or is an older one.
+    /// Whether claims may be missing from the records: the file was damaged, removed, or replaced by an older one.
     pub(crate) fn is_damaged(&self) -> bool {
         *self.store.view().damage() != Damage::None
     }
 
-    /// Ends the damage with the claims that the API server has for this node: those that have a spec are prepared. A
-    /// spec of no such claim goes. Two claims of one lamp are an error: nothing here says which has it, and the damage
-    /// lasts until one of them is gone.
+    /// Rebuilds damaged records from the claims that the API server has for this node. Claims with a spec are
+    /// prepared; specs of other claims are removed. Two claims with the same lamp are an error, because the owner
+    /// is unknown: the damage remains until one of them is deleted.
     pub(crate) fn rebuild(&self, allocated: &[Claim], now: Timestamp) -> Result<(), LampError> {
         let mut found = Vec::new();
         for claim in allocated {
@@ -108,7 +108,7 @@ impl Lamps {
         let allocated: BTreeSet<_> = allocated.iter().map(|it| it.id.uid.clone()).collect();
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| {
-            // What an older file has of claims that are gone.
+            // Records of deleted claims in an older file.
             let recorded = claims.records_unchecked().map(|(uid, _)| uid.to_owned());
             let gone = recorded.filter(|uid| !allocated.contains(uid));
             for gone in gone.collect::<Vec<_>>() {
@@ -130,7 +130,7 @@ impl Lamps {
         })
     }
 
-    /// Gives the claim its lamps. The same answer each time, also from another process.
+    /// Prepares the claim's lamps. Every call returns the same answer, also from another process.
     pub(crate) fn prepare(
         &self,
         claim: &Claim,
@@ -139,13 +139,13 @@ impl Lamps {
         let uid = uid(&claim.id.uid)?;
         let (name, status, wanted) = self.wanted(claim)?;
         let started = status.clone();
-        // Somebody may have put an older file back since the start. A commit that fails writes nothing, so this is a
-        // separate one.
+        // An administrator may have restored an older file since the start. This is a separate commit, because a
+        // failed commit writes nothing.
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| note_missing(claims, &specs))?;
         let prepared = self.commit(move |claims| match claims.start(&name, &started, now) {
             Ok(()) => Ok(None),
-            // What was prepared is the answer until it is unprepared.
+            // The recorded lamps are the answer until the claim is unprepared.
             Err(Refused::Completed { uid }) => Ok(claims.get(&uid).map(|it| it.devices().to_vec())),
             Err(refused) => Err(refused.into()),
         })?;
@@ -177,10 +177,10 @@ impl Lamps {
         Ok(answer(&lamps))
     }
 
-    /// Takes the claim's lamps back. Success also for a claim that has none.
+    /// Releases the claim's lamps. Succeeds also for a claim without lamps.
     pub(crate) fn unprepare(&self, claim_uid: &str, now: Timestamp) -> Result<(), LampError> {
         let (uid, specs) = (uid(claim_uid)?, Arc::clone(&self.specs));
-        // One commit, so that no Prepare comes between.
+        // One commit, so that no Prepare runs in between.
         self.commit(move |claims| {
             undo(claims, &specs, &uid, now)?;
             claims.expire(now);
@@ -188,7 +188,7 @@ impl Lamps {
         })
     }
 
-    /// What the claim asks for.
+    /// The claim's identity, status and requested lamps.
     fn wanted(&self, claim: &Claim) -> Result<(ClaimRef, ClaimStatus, Vec<Lamp>), LampError> {
         let uid = uid(&claim.id.uid)?;
         let lamps = claim.results.iter().map(|result| {
@@ -216,14 +216,14 @@ impl Lamps {
     }
 }
 
-/// Before the first claim.
+/// Checks the records and specs before the first claim.
 fn begin(claims: &mut Claims<Lamp>, specs: &ClaimSpecs) -> Result<(), LampError> {
     let with_spec = specs.claims()?;
     match claims.boot() {
         Boot::Same => {}
-        // The part of the file with the boot id was damaged. A spec shows that there was no reboot.
+        // The boot id in the file was damaged. A spec shows that there was no reboot.
         Boot::Missing if !with_spec.is_empty() => claims.assume_same_boot()?,
-        // Nothing that was prepared is, after a reboot. Kubelet prepares the claims of its pods again.
+        // After a reboot no claim is prepared. kubelet prepares the claims of its pods again.
         Boot::Missing | Boot::Changed { .. } => {
             for uid in &with_spec {
                 specs.remove(uid)?;
@@ -235,7 +235,8 @@ fn begin(claims: &mut Claims<Lamp>, specs: &ClaimSpecs) -> Result<(), LampError>
     note_missing(claims, specs)
 }
 
-/// A spec without a record: the file was removed, or is an older one. From then on, `records` is an error.
+/// Marks records as missing if a spec has none: the file was removed or is an older one. From then on, `records` is
+/// an error.
 fn note_missing(claims: &mut Claims<Lamp>, specs: &ClaimSpecs) -> Result<(), LampError> {
     let with_spec = specs.claims()?;
     let mut recorded = with_spec.iter().map(|uid| claims.get(uid.as_str()));
@@ -245,7 +246,7 @@ fn note_missing(claims: &mut Claims<Lamp>, specs: &ClaimSpecs) -> Result<(), Lam
     Ok(())
 }
 
-/// First the spec, then what remembers it.
+/// Removes the spec, then the record of it.
 fn undo(
     claims: &mut Claims<Lamp>,
     specs: &ClaimSpecs,
@@ -261,7 +262,7 @@ fn undo(
     Ok(())
 }
 
-/// Whether no other claim of these has one of the lamps.
+/// Checks that no other claim of `records` has one of the lamps.
 fn check_free<'a>(
     records: impl Iterator<Item = (&'a str, &'a ClaimRecord<Lamp>)>,
     uid: &str,
@@ -277,7 +278,7 @@ fn check_free<'a>(
     Ok(())
 }
 
-/// What a container gets.
+/// The CDI devices for a container.
 fn devices(lamps: &[Lamp]) -> Result<Vec<ClaimDevice>, LampError> {
     let device = |lamp: &Lamp| {
         let edits = ContainerEdits {

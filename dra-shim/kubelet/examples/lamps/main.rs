@@ -1,8 +1,8 @@
-//! A DRA driver whose devices are one claim's at a time, also after crashes, reboots and damaged files: `dra-kubelet` for
-//! kubelet, `dra-checkpoint` for the records, `imex-cdi` for the CDI specs. A pod that claims a lamp finds
-//! `LAMP=lamp-0` in its environment.
+//! A DRA driver that gives each device to one claim at a time, also after crashes, reboots and damaged files. It uses
+//! `dra-kubelet` for kubelet, `dra-checkpoint` for the records and `imex-cdi` for the CDI specs. A pod that claims a
+//! lamp finds `LAMP=lamp-0` in its environment.
 //!
-//! It runs as root on a node: `NODE_NAME=node1 KUBECONFIG=FILE lamps`, or in a pod with `NODE_NAME`.
+//! Run it as root on a node: `NODE_NAME=node1 KUBECONFIG=FILE lamps`, or in a pod with `NODE_NAME`.
 
 mod lamps;
 
@@ -29,7 +29,7 @@ use crate::lamps::Lamps;
 const DRIVER: &str = "lamps.example.com";
 const PLUGINS: &str = "/var/lib/kubelet/plugins";
 const CDI_DIR: &str = "/var/run/cdi";
-/// Between two attempts, each of which lists all claims of the cluster.
+/// Pause between two attempts. Each attempt lists all claims of the cluster.
 const RECOVERY_INTERVAL: Duration = Duration::from_secs(10);
 
 struct LampDriver(Arc<Lamps>);
@@ -62,7 +62,7 @@ async fn allocated(client: &Client, node: &str) -> Result<Vec<Claim>, Box<dyn Er
             name: object.name_any(),
             uid: object.uid().unwrap_or_default(),
         };
-        // One without an allocation is an error here, and of no interest.
+        // Claims without an allocation are an error of `parse`, and ignored.
         let claim = Claim::parse(&serde_json::to_string(&object)?, &id, DRIVER);
         claims.extend(
             claim
@@ -73,14 +73,14 @@ async fn allocated(client: &Client, node: &str) -> Result<Vec<Claim>, Box<dyn Er
     Ok(claims)
 }
 
-/// Rebuilds records that are damaged, now or later, once the API server says which claims there are.
+/// Rebuilds damaged records, now or later, from the claims on the API server.
 async fn recover(lamps: Arc<Lamps>, client: Client, node: String) {
     loop {
         if lamps.is_damaged()
             && let Err(error) = rebuild(&lamps, &client, &node).await
         {
             warn!(
-                "no lamp is given to another claim: the records are damaged, and not rebuilt: {error}"
+                "no further claims are prepared: the records are damaged and cannot be rebuilt: {error}"
             );
         }
         tokio::time::sleep(RECOVERY_INTERVAL).await;

@@ -1,5 +1,5 @@
-//! One attempt at one claim: read it, check it, call the driver, and contain whatever
-//! goes wrong there.
+//! One attempt at one claim: reads and checks the claim, calls the driver, and converts panics
+//! to errors.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -23,11 +23,11 @@ use crate::observer::{Method, Observer};
 use crate::text::root_cause;
 use dra_claim::ClaimRef;
 
-/// Limit of one read of a claim: well over the answer of a slow API server, and several
-/// fit into a call.
+/// Timeout of one read of a claim: much longer than a slow API server needs, and short enough
+/// for several reads in a call.
 const GET_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What every attempt needs.
+/// The state that all attempts share.
 pub(crate) struct Attempts<D, S> {
     pub(crate) driver_name: String,
     pub(crate) driver: D,
@@ -36,26 +36,25 @@ pub(crate) struct Attempts<D, S> {
     pub(crate) permits: Permits,
 }
 
-/// Limits the attempts that run at once. Those of each method are limited apart: a
-/// Prepare that hangs must not keep an Unprepare waiting.
+/// Limits concurrent attempts, separately for each method: a Prepare that hangs must not block
+/// an Unprepare.
 pub(crate) struct Permits {
     prepare: Semaphore,
     unprepare: Semaphore,
 }
 
-/// How many attempts of each method run at once; the others wait for a few hundred
-/// bytes each. A node has tens of pods that start at once, and reads of claims are
-/// limited to as many.
+/// Maximum number of concurrent attempts of each method. A waiting attempt takes a few hundred
+/// bytes. Tens of pods may start on a node at once.
 const MAX_ATTEMPTS: usize = 32;
 
-/// A claim that was read for the calls that were waiting until `answer_by`.
+/// A claim that was read for calls with this `answer_by`.
 pub(crate) struct FetchedClaim {
     claim: Claim,
     answer_by: Instant,
 }
 
-/// Pauses between attempts: 250 ms, doubling to 3 s, with jitter so that nodes that
-/// wait for the same thing do not retry in step.
+/// Pauses between attempts: 250 ms, doubling to 3 s, with jitter so that nodes do not retry
+/// in step.
 pub(crate) fn delays() -> impl Iterator<Item = Duration> + Send {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(250))
@@ -66,8 +65,8 @@ pub(crate) fn delays() -> impl Iterator<Item = Duration> + Send {
 }
 
 impl<D: Driver, S: ClaimSource> Attempts<D, S> {
-    /// `fetched` carries the claim from attempt to attempt. A call that joined since may
-    /// know a newer version of it, so a later `answer_by` makes it stale.
+    /// Runs one attempt. `fetched` carries the claim from attempt to attempt. A later
+    /// `answer_by` makes it stale: the call that joined may be for a newer version.
     pub(crate) async fn prepare(
         &self,
         id: &ClaimRef,
@@ -84,7 +83,8 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
             self.fetch(id, answer_by, cancellation).await?
         };
         let context = Context::new(answer_by.into_std(), cancellation.clone());
-        // The method is called when this is polled: it may panic before it returns a future.
+        // The driver's method is called inside the future, because it may panic before it
+        // returns one.
         let attempt = async { check(&claim, self.driver.prepare(&context, &claim).await?) };
         let outcome = self.attempt(Method::Prepare, id, attempt).await;
         *fetched = Some(FetchedClaim { claim, answer_by });
@@ -164,10 +164,10 @@ impl Permits {
         }
     }
 
-    /// Waits for the attempt's turn, in the order of asking.
+    /// Waits for a permit, in order of the requests.
     ///
     /// # Errors
-    /// It was cancelled, or did not come before `answer_by`.
+    /// The attempt was cancelled, or got no permit before `answer_by`.
     pub(crate) async fn acquire(
         &self,
         method: Method,
@@ -179,11 +179,11 @@ impl Permits {
             Method::Unprepare => &self.unprepare,
         };
         tokio::select! {
-            // Fails only for a closed semaphore, and nobody closes these.
+            // Fails only for a closed semaphore, and these are never closed.
             permit = permits.acquire() => permit.map_err(|_| ClaimError::shutting_down()),
             () = cancellation.cancelled() => Err(ClaimError::cancelled()),
             () = tokio::time::sleep_until(answer_by) => {
-                Err(ClaimError::retry("too many other claims are under way").with_code("busy"))
+                Err(ClaimError::retry("too many other claims are in progress").with_code("busy"))
             }
         }
     }
@@ -204,8 +204,8 @@ fn get_error(error: &GetClaimError) -> ClaimError {
     claim_error.with_code(error.code())
 }
 
-/// Turns a panic of the driver's code into the claim's error. State that it left
-/// inconsistent is the driver's: a poisoned lock makes the next attempt panic again.
+/// Converts a panic of the driver's code to the claim's error. Inconsistent state after it is
+/// the driver's problem: a poisoned lock makes the next attempt panic again.
 // req: KUBELET-16
 async fn catch_panic<T>(
     future: impl Future<Output = Result<T, ClaimError>> + Send,
@@ -223,12 +223,10 @@ pub(crate) fn driver_panicked() -> ClaimError {
 }
 
 fn source_panicked() -> ClaimError {
-    tracing::error!(
-        "the source of claims panicked; the panic message is in the log before this line"
-    );
+    tracing::error!("the ClaimSource panicked; the panic message is in the log before this line");
     internal_error().with_code("claim-source-panicked")
 }
 
 fn internal_error() -> ClaimError {
-    ClaimError::permanent("the driver failed internally; its log has the details")
+    ClaimError::permanent("the driver failed internally; see its log for details")
 }

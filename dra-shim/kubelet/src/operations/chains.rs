@@ -1,7 +1,8 @@
-//! The chains of operations: which call joins which operation, and until when.
+//! The chains of operations: decide whether a call joins an operation, and when an operation
+//! ends.
 //!
-//! All of it is decided under one lock, so that no call can join an operation that has
-//! already decided to end.
+//! All decisions are made under one lock, so that no call can join an operation that has
+//! decided to end.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,8 +16,8 @@ use crate::driver::Outcome;
 use crate::error::ClaimError;
 use crate::observer::Method;
 
-/// Retries end with one attempt this long before the answer is due, so that a success
-/// in a call's last seconds is not missed.
+/// Time of the last attempt before the answer is due, so that a success in a call's last
+/// seconds is not missed.
 const LAST_ATTEMPT: Duration = Duration::from_secs(1);
 
 /// The last operation of each claim's chain, by UID. Claims without a running operation
@@ -24,38 +25,38 @@ const LAST_ATTEMPT: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Chains(Mutex<HashMap<String, Operation>>);
 
-/// A running operation, as later calls see it.
+/// A running operation, for the calls that join or follow it.
 #[derive(Clone)]
 pub(super) struct Operation {
     pub(super) method: Method,
     pub(super) cancellation: CancellationToken,
-    /// The latest of the times by which the waiting calls must be answered. Written
-    /// only under the lock of [`Chains`].
+    /// The latest time by which a waiting call must be answered. Written only under the
+    /// lock of [`Chains`].
     answer_by: watch::Sender<Instant>,
     pub(super) progress: watch::Receiver<Progress>,
 }
 
-/// How far an operation is.
+/// The progress of an operation.
 #[derive(Clone, Debug)]
 pub(super) enum Progress {
     /// Waiting for its predecessor, attempting, or pausing between attempts.
     Running {
-        /// The error of the last attempt that has ended.
+        /// The error of the last attempt.
         last_error: Option<ClaimError>,
     },
-    /// Over, and no longer in its chain.
+    /// Finished, and no longer in its chain.
     Done(Outcome),
 }
 
 /// A call's place in a claim's chain.
 pub(super) enum Place {
-    /// At a running operation.
+    /// The call joined a running operation.
     Joined(watch::Receiver<Progress>),
-    /// At a new one, which the caller has to run.
+    /// The call has a new operation, which the caller must run.
     New {
         operation: Operation,
         progress: watch::Sender<Progress>,
-        /// What has to end first.
+        /// The operation that must end first.
         predecessor: Option<watch::Receiver<Progress>>,
     },
 }
@@ -82,7 +83,8 @@ impl Operation {
         *self.answer_by.borrow()
     }
 
-    /// A cancelled operation is not joined: its outcome will be an error.
+    /// Whether a call of this method joins the operation. A cancelled operation is not joined:
+    /// its outcome will be an error.
     fn is_joined_by(&self, method: Method) -> bool {
         self.method == method && !self.cancellation.is_cancelled()
     }
@@ -91,8 +93,8 @@ impl Operation {
 // === impl Chains ===
 
 impl Chains {
-    /// Joins the last operation of the claim's chain or appends one, which is cancelled
-    /// with `stop`. An Unprepare cancels the Prepare that it follows.
+    /// Joins the last operation of the claim's chain, or appends one that `stop` cancels. An
+    /// Unprepare cancels the Prepare that it follows.
     // req: KUBELET-26, KUBELET-28
     pub(super) fn place(
         &self,
@@ -120,7 +122,7 @@ impl Chains {
         }
     }
 
-    /// Whether no call waits for the operation any more. If so, it has left its chain.
+    /// Whether no call waits for the operation any more. If so, removes it from its chain.
     pub(super) fn leave_if_expired(&self, uid: &str, operation: &Operation) -> bool {
         let mut chains = self.lock();
         let expired = Instant::now() >= operation.answer_by();
@@ -130,9 +132,9 @@ impl Chains {
         expired
     }
 
-    /// The pause before the next attempt: `delay`, or less before the last one, which
-    /// begins [`LAST_ATTEMPT`] before the answer is due. `None` after the last one; the
-    /// operation has left its chain then.
+    /// Returns the pause before the next attempt: `delay`, or less before the last attempt,
+    /// which begins [`LAST_ATTEMPT`] before the answer is due. After the last attempt, removes
+    /// the operation from its chain and returns `None`.
     pub(super) fn pause_or_leave(
         &self,
         uid: &str,
@@ -150,7 +152,7 @@ impl Chains {
         Some(delay.min(remaining.saturating_sub(LAST_ATTEMPT)))
     }
 
-    /// Nobody can join the operation from now on. Idempotent.
+    /// Removes the operation from its chain, so that no call can join it. Idempotent.
     pub(super) fn leave(&self, uid: &str, operation: &Operation) {
         remove(&mut self.lock(), uid, operation);
     }
@@ -166,7 +168,7 @@ impl Chains {
     }
 }
 
-/// Removes the operation, unless a later one has taken its place.
+/// Removes the operation, unless a later one has replaced it.
 fn remove(chains: &mut HashMap<String, Operation>, uid: &str, operation: &Operation) {
     let is_same = |last: &Operation| last.progress.same_channel(&operation.progress);
     if chains.get(uid).is_some_and(is_same) {

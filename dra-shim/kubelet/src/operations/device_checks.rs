@@ -1,8 +1,8 @@
-//! Checks of the devices that a driver returns, against the claim.
+//! Checks the devices that a driver returns against the claim.
 //!
-//! kubelet accepts all of them. A mismatch that containers survive is logged only. An
-//! id that every runtime rejects becomes the claim's error: a message in the pod's
-//! event instead of a container that never starts.
+//! kubelet accepts all of them. If containers can still start, a mismatch is only logged. A
+//! CDI id that every runtime rejects becomes the claim's error: the pod gets an event,
+//! instead of a container that never starts.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::error::ClaimError;
 use crate::names::is_cdi_id;
 use dra_claim::{DeviceResult, base_request};
 
-/// How many mismatches one log line lists.
+/// Maximum number of mismatches in one log line.
 const MAX_LOGGED: usize = 5;
 
-/// What is wrong with a prepared device, without hindering the runtime.
+/// A problem of a prepared device that the runtime accepts.
 #[derive(Debug, PartialEq, Eq)]
 enum Mismatch<'a> {
     NotAllocated,
@@ -29,19 +29,21 @@ impl fmt::Display for Mismatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAllocated => f.write_str("is not allocated to the claim"),
-            Self::ShareId => f.write_str("has a share id that none of its allocation results has"),
+            Self::ShareId => {
+                f.write_str("has a share id that is in none of its allocation results")
+            }
             Self::Duplicate => f.write_str("is returned twice with the same share id"),
             Self::UnknownRequest(name) => {
                 write!(
                     f,
-                    "names the request `{name}`, which no allocation result has"
+                    "refers to the request `{name}`, which has no allocation result"
                 )
             }
         }
     }
 }
 
-/// Returns the devices, or an error for a CDI id that no runtime accepts.
+/// Returns the devices, or an error if a CDI id is invalid for every runtime.
 // req: KUBELET-23
 pub(crate) fn check(
     claim: &Claim,
@@ -49,7 +51,7 @@ pub(crate) fn check(
 ) -> Result<Vec<PreparedDevice>, ClaimError> {
     let mut ids = devices.iter().flat_map(|device| &device.cdi_ids);
     if let Some(id) = ids.find(|id| !is_cdi_id(id)) {
-        let error = format_args!("the driver answered with `{id}`, which is not a CDI device id");
+        let error = format_args!("the driver returned `{id}`, which is not a valid CDI device id");
         return Err(ClaimError::permanent(error).with_code("invalid-cdi-id"));
     }
     let mismatches = mismatches(claim, &devices);
@@ -61,14 +63,15 @@ pub(crate) fn check(
             uid = %claim.id.uid,
             count = mismatches.len(),
             mismatches = logged.collect::<Vec<_>>().join("; "),
-            "the prepared devices do not match the claim; kubelet accepts them all the same"
+            "the prepared devices do not match the claim; kubelet accepts them anyway"
         );
     }
     warn_of_unanswered(claim, &devices);
     Ok(devices)
 }
 
-/// A driver that returns no device at all does so on purpose.
+/// Warns about allocation results without a device. An empty list is no mistake: some drivers
+/// return no devices.
 fn warn_of_unanswered(claim: &Claim, devices: &[PreparedDevice]) {
     let results = unanswered(claim, devices);
     if devices.is_empty() || results.is_empty() {
@@ -87,7 +90,7 @@ fn warn_of_unanswered(claim: &Claim, devices: &[PreparedDevice]) {
     );
 }
 
-/// The allocation results of which no device is.
+/// The allocation results without a device.
 fn unanswered<'a>(claim: &'a Claim, devices: &[PreparedDevice]) -> Vec<&'a DeviceResult> {
     let has_device = |result: &DeviceResult| {
         let mut found = devices.iter();
@@ -212,7 +215,7 @@ mod tests {
 
     // req: KUBELET-23
     #[test]
-    fn an_id_that_no_runtime_accepts_is_the_claims_error() {
+    fn an_invalid_cdi_id_fails_the_claim() {
         let mut device = mk_device("d1", None);
         device.cdi_ids = vec!["a/b=c".into(), "not a cdi id".into()];
         let error = check(&mk_claim(), vec![device]).unwrap_err();

@@ -1,12 +1,12 @@
-//! Prepare and Unprepare of claims, independent of the calls that ask for them.
+//! Operations: Prepare and Unprepare of claims, independent of kubelet's calls.
 //!
-//! Each claim UID has at most one chain of operations. An operation runs in a task of
-//! its own and outlives the call that began it. A call of the same method joins the
-//! last operation of the chain; a call of the other method is queued behind it, and an
-//! Unprepare first cancels the Prepare that it follows.
+//! Each claim UID has at most one chain of operations. An operation runs in its own task and
+//! outlives the call that began it. A call of the same method joins the last operation of
+//! the chain. A call of the other method is queued behind it; an Unprepare first cancels
+//! the Prepare that it follows.
 //!
 //! ```text
-//! Operations ──► Chains (who joins, who follows) ──► Task (retries) ──► Attempts ──► Driver
+//! Operations ──► Chains (join or append) ──► Task (retries) ──► Attempts ──► Driver
 //! ```
 
 use std::sync::Arc;
@@ -38,14 +38,14 @@ pub(crate) struct Operations<D, S> {
     tasks: TaskTracker,
 }
 
-/// What a call waits for: the end of one operation.
+/// A call's handle on one operation.
 pub(crate) struct OperationHandle {
     method: Method,
     progress: watch::Receiver<Progress>,
 }
 
-/// Ends all operations of a plugin. Dropping it does so at once: every operation is
-/// cancelled, and no further attempt begins.
+/// Ends all operations of a plugin. Dropping it cancels every operation at once, and no
+/// further attempt begins.
 pub(crate) struct Drain {
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -85,8 +85,8 @@ impl<D: Driver, S: ClaimSource> Operations<D, S> {
         }
     }
 
-    /// Joins the claim's running operation of this method, or begins one. The
-    /// operation goes on whether or not the handle is kept.
+    /// Joins the claim's running operation of this method, or begins one. Dropping the handle
+    /// does not affect the operation.
     pub(crate) fn submit(
         &self,
         method: Method,
@@ -134,7 +134,7 @@ impl<D: Driver, S: ClaimSource> Operations<D, S> {
 // === impl OperationHandle ===
 
 impl OperationHandle {
-    /// The operation's outcome, or at `answer_by` the last error that is known.
+    /// Returns the operation's outcome, or at `answer_by` its last error.
     pub(crate) async fn outcome(mut self, answer_by: Instant) -> Outcome {
         let done = self
             .progress
@@ -144,8 +144,8 @@ impl OperationHandle {
             .map(|done| done.is_ok());
         match &*self.progress.borrow() {
             Progress::Done(outcome) => outcome.clone(),
-            // The task is gone without an outcome, and no panic ends one: the runtime
-            // is shutting down.
+            // The task ended without an outcome. Panics are caught, so the runtime is
+            // shutting down.
             Progress::Running { .. } if done == Ok(false) => Err(ClaimError::shutting_down()),
             Progress::Running {
                 last_error: Some(error),
@@ -158,10 +158,10 @@ impl OperationHandle {
 fn unfinished(method: Method) -> ClaimError {
     ClaimError::retry(match method {
         Method::Prepare => {
-            "preparing takes longer than kubelet waits; it continues, and kubelet asks again"
+            "preparing takes longer than kubelet waits; it continues, and kubelet retries"
         }
         Method::Unprepare => {
-            "unpreparing takes longer than kubelet waits; it continues, and kubelet asks again"
+            "unpreparing takes longer than kubelet waits; it continues, and kubelet retries"
         }
     })
     .with_code("unfinished")
@@ -170,10 +170,10 @@ fn unfinished(method: Method) -> ClaimError {
 // === impl Drain ===
 
 impl Drain {
-    /// Lets running operations end by themselves for `grace`, then cancels them and
-    /// waits `after` for those that react to it. False if some did not.
+    /// Waits `grace` for running operations, then cancels them and waits another `after`.
+    /// Returns false if some are still running.
     ///
-    /// If the future is dropped midway, the drain is dropped with it.
+    /// Dropping the future midway drops the drain.
     pub(crate) async fn run(self, grace: Duration, after: Duration) -> bool {
         self.tasks.close();
         let by_themselves = tokio::time::timeout(grace, self.tasks.wait()).await.is_ok();

@@ -1,5 +1,5 @@
-//! The task that runs one operation: waits for its predecessor, attempts, retries, and
-//! reports the outcome.
+//! Runs one operation in a task: waits for its predecessor, attempts, retries, and reports the
+//! outcome.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::error::{ClaimError, ErrorClass};
 use crate::observer::Method;
 use dra_claim::ClaimRef;
 
-/// What all operations of a plugin share.
+/// The state that all operations of a plugin share.
 pub(super) struct Shared<D, S> {
     pub(super) attempts: Attempts<D, S>,
     pub(super) chains: Chains,
-    /// Parent of every operation's cancellation: fires at the end of shutdown's grace
+    /// Parent of every operation's cancellation. Fires at the end of a shutdown's grace
     /// period.
     pub(super) stop: CancellationToken,
 }
 
-/// One operation and what it needs to run.
+/// One operation with its inputs.
 pub(super) struct Task<D, S> {
     pub(super) shared: Arc<Shared<D, S>>,
     pub(super) operation: Operation,
@@ -38,8 +38,8 @@ pub(super) struct Task<D, S> {
 // === impl Task ===
 
 impl<D: Driver, S: ClaimSource> Task<D, S> {
-    /// Its span names the claim in every line that the driver logs. Its level is that of
-    /// errors, so that a filter that lets warnings pass does not take the name from them.
+    /// Runs the operation in a span that names the claim in the driver's log lines. The span
+    /// has level `error`, so that a filter for warnings does not remove it.
     #[tracing::instrument(
         name = "claim",
         level = "error",
@@ -53,15 +53,15 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
     )]
     pub(super) async fn run(self, predecessor: Option<watch::Receiver<Progress>>) {
         if let Some(mut predecessor) = predecessor {
-            // An error means that its task is gone, which will do.
+            // An error means that its task has ended, which is enough.
             let _ = predecessor
                 .wait_for(|progress| matches!(progress, Progress::Done(_)))
                 .await;
         }
         let observer = &self.shared.attempts.observer;
         observer.claim_started(self.operation.method, &self.claim);
-        // An attempt catches panics of the driver's methods. What remains is a value of
-        // the driver that panics when it is dropped.
+        // An attempt catches panics of the driver's methods. This catches panics in the drop
+        // of a driver's value.
         let outcome = AssertUnwindSafe(self.attempts())
             .catch_unwind()
             .await
@@ -80,7 +80,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
         self.progress.send_replace(Progress::Done(outcome));
     }
 
-    /// Attempts until one succeeds, fails for good, or no call waits any more.
+    /// Attempts until one succeeds or fails permanently, or no call waits any more.
     // req: KUBELET-24
     async fn attempts(&self) -> Outcome {
         let (uid, chains) = (&self.claim.uid, &self.shared.chains);
@@ -97,7 +97,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
                 return Err(error);
             }
             let error = match self.attempt(&mut fetched).await {
-                // Devices that an Unprepare is about to take away are no success.
+                // An Unprepare is about to release these devices.
                 Ok(_) if self.is_superseded() => return Err(superseded()),
                 Ok(devices) => return Ok(devices),
                 Err(error) => error,
@@ -109,7 +109,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
             let Some(pause) = chains.pause_or_leave(uid, &self.operation, delay) else {
                 return Err(error);
             };
-            tracing::debug!(%error, ?pause, "will try again");
+            tracing::debug!(%error, ?pause, "attempt failed; retrying after the pause");
             self.progress.send_replace(Progress::Running {
                 last_error: Some(error),
             });
@@ -127,8 +127,8 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
         let method = self.operation.method;
         let permits = &attempts.permits;
         let _permit = permits.acquire(method, answer_by, cancellation).await?;
-        // Boxed, so that an operation that waits for its turn takes no room for the
-        // driver's futures, which are many times as large as itself.
+        // Boxed, because the driver's futures are many times larger than the operation: an
+        // operation that waits for a permit does not need space for them.
         match method {
             Method::Prepare => {
                 Box::pin(attempts.prepare(&self.claim, fetched, answer_by, cancellation)).await
@@ -139,13 +139,13 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
         }
     }
 
-    /// Whether an Unprepare follows. The end of a shutdown cancels the operation too,
-    /// but nothing follows then.
+    /// Whether an Unprepare follows. The end of a shutdown also cancels the operation, but no
+    /// operation follows then.
     fn is_superseded(&self) -> bool {
         self.operation.cancellation.is_cancelled() && !self.shared.stop.is_cancelled()
     }
 
-    /// Why no further attempt may begin, if so.
+    /// The error if no further attempt may begin.
     // req: KUBELET-27
     fn reason_to_stop(&self) -> Option<ClaimError> {
         if self.shared.stop.is_cancelled() {
@@ -162,7 +162,7 @@ impl<D, S> Task<D, S> {
 }
 
 impl<D, S> Drop for Task<D, S> {
-    /// A task that is dropped unfinished must not be joined either.
+    /// No call may join a task that is dropped unfinished.
     fn drop(&mut self) {
         self.leave_chain();
     }

@@ -1,5 +1,5 @@
-//! The chain of one claim's operations, on paused time: what a call waits for is
-//! stated exactly, and nothing depends on how fast the machine is.
+//! The chain of one claim's operations, in paused time: results do not depend on the speed of
+//! the machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +13,8 @@ use crate::context::Context;
 use crate::driver::PreparedDevice;
 use crate::observer::NoopObserver;
 
-/// Takes a permit for each step, logs its beginning and end, and fails with
-/// `Retry` while `failures` last.
+/// A driver that needs a permit for each step, logs its beginning and end, and fails the first
+/// `failures` steps with `Retry`.
 struct Gated {
     gate: Arc<Semaphore>,
     log: mpsc::UnboundedSender<String>,
@@ -91,7 +91,7 @@ fn mk_bench(failures: usize, permits: usize) -> Bench {
 }
 
 impl Bench {
-    /// A call that waits for `seconds`, as a future of its outcome.
+    /// Submits a call with a timeout of `seconds`, and returns a future of its outcome.
     fn call(&self, method: Method, seconds: u64) -> impl Future<Output = Outcome> + use<> {
         let answer_by = Instant::now() + Duration::from_secs(seconds);
         let claim = ClaimRef {
@@ -127,8 +127,8 @@ async fn calls_that_join_share_one_step_and_its_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_joining_call_keeps_the_retries_going_beyond_the_first_calls_deadline() {
-    // Ten failures last longer than 5 s and shorter than 43 s.
+async fn a_joining_call_extends_the_retries_beyond_the_first_calls_deadline() {
+    // Ten failures take more than 5 s and less than 43 s.
     let bench = mk_bench(10, 100);
     let (first, second) = (
         bench.call(Method::Prepare, 5),
@@ -157,7 +157,7 @@ async fn retries_read_the_claim_once_until_another_call_joins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unprepare_follows_the_step_in_flight_and_no_retry_comes_between() {
+async fn an_unprepare_follows_the_step_in_flight_without_a_retry_in_between() {
     let mut bench = mk_bench(1, 0);
     let prepare = bench.call(Method::Prepare, 43);
     bench.next().await;
@@ -174,7 +174,7 @@ async fn an_unprepare_follows_the_step_in_flight_and_no_retry_comes_between() {
 
 // req: KUBELET-27
 #[tokio::test(start_paused = true)]
-async fn a_prepare_that_succeeds_under_an_unprepare_is_no_success() {
+async fn a_prepare_that_succeeds_after_an_unprepare_arrived_is_an_error() {
     let mut bench = mk_bench(0, 0);
     let prepare = bench.call(Method::Prepare, 43);
     bench.next().await;
@@ -189,7 +189,7 @@ async fn a_prepare_that_succeeds_under_an_unprepare_is_no_success() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unprepare_behind_a_stuck_prepare_is_answered_and_its_repetition_joins() {
+async fn an_unprepare_behind_a_stuck_prepare_is_answered_and_its_retry_joins() {
     let mut bench = mk_bench(0, 0);
     let stuck = bench.call(Method::Prepare, 43);
     bench.next().await;
@@ -208,7 +208,7 @@ async fn an_unprepare_behind_a_stuck_prepare_is_answered_and_its_repetition_join
 
 // req: KUBELET-28
 #[tokio::test(start_paused = true)]
-async fn a_prepare_during_an_unprepare_waits_and_begins_anew() {
+async fn a_prepare_during_an_unprepare_waits_and_is_a_new_operation() {
     let mut bench = mk_bench(0, 0);
     let unprepare = bench.call(Method::Unprepare, 43);
     bench.next().await;
@@ -222,7 +222,7 @@ async fn a_prepare_during_an_unprepare_waits_and_begins_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_waits_for_any_more_is_not_begun() {
+async fn an_expired_call_is_not_begun() {
     let mut bench = mk_bench(0, 0);
     let unprepare = bench.call(Method::Unprepare, 43);
     bench.next().await;
@@ -252,7 +252,7 @@ async fn the_last_attempt_begins_one_second_before_the_answer_is_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_remembered_of_claims_that_are_done() {
+async fn finished_claims_leave_no_state() {
     let bench = mk_bench(1000, 1000);
     bench.call(Method::Prepare, 5).await.unwrap_err();
     assert!(
@@ -267,7 +267,7 @@ async fn nothing_is_remembered_of_claims_that_are_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_succeeds_in_the_last_moment_of_a_drain_is_a_success() {
+async fn a_step_that_succeeds_at_the_end_of_a_drain_is_a_success() {
     let mut bench = mk_bench(0, 0);
     let prepare = bench.call(Method::Prepare, 43);
     bench.next().await;

@@ -47,9 +47,9 @@ macro_rules! conversions {
 conversions!(v1);
 conversions!(v1beta1);
 
-/// The base names of the requests that a driver returned, each once. Containers refer
-/// to a request, never to the subrequest that was allocated, and for a name that
-/// kubelet cannot match the container silently gets no device.
+/// Returns the base names of the driver's requests, without duplicates. Containers refer to a
+/// request, never to the allocated subrequest. If kubelet cannot match a name, the container
+/// silently gets no device.
 // req: KUBELET-21
 fn base_names(requests: &[String]) -> Vec<String> {
     let mut known = BTreeSet::new();
@@ -99,7 +99,7 @@ mod tests {
 
     // req: KUBELET-21
     #[test]
-    fn requests_reach_kubelet_as_base_names_whatever_the_driver_returned() {
+    fn kubelet_gets_base_names_of_requests_without_duplicates() {
         assert_eq!(v1::Device::from(mk_device()).request_names, ["gpu", "net"]);
         assert_eq!(
             v1beta1::Device::from(mk_device()).request_names,
@@ -109,7 +109,7 @@ mod tests {
 
     // req: KUBELET-22
     #[test]
-    fn the_share_id_is_sent_where_the_version_has_a_field_for_it() {
+    fn v1_has_the_share_id() {
         assert_eq!(
             v1::Device::from(mk_device()).share_id.as_deref(),
             Some("s-1")

@@ -1,4 +1,4 @@
-//! The DRA service in both of its versions: one answer for each claim of a call.
+//! The DRA service in both versions. It answers each claim of a call separately.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,23 +17,23 @@ use crate::observer::{CallOutcome, Method, Observer};
 use crate::operations::Operations;
 use dra_claim::ClaimRef;
 
-/// kubelet's timeout, should the header ever be missing.
+/// kubelet's timeout, used if the header is missing.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45);
-/// Upper limit for the header's value: no caller waits longer.
+/// Upper limit of the header's value.
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
-/// The answer is sent this long before the deadline: if it came too late, the pod would
-/// get no reason, and wait a minute for the next call.
+/// Time between the answer and the deadline. After the deadline the pod's event would have no
+/// reason, and the pod would wait a minute for the next call.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// The most claims in a call: far more than a pod can use, whose devices the scheduler
-/// chooses one by one, though the API has no limit of its own. kubelet sends the claims
-/// of one pod, and 4 MiB at most.
+/// Maximum number of claims in a call. kubelet sends the claims of one pod, in at most 4 MiB.
+/// The API has no limit, but a pod cannot use so many claims: the scheduler chooses their
+/// devices one by one.
 const MAX_CLAIMS: usize = 1024;
 
-/// The service in both versions; the conversions are in [`super::convert`].
+/// The service in both versions; [`super::convert`] has the conversions.
 pub(super) struct DraService<D, S>(pub(super) Operations<D, S>);
 
-/// Reports a call to the observer: cancelled, if it is dropped before it is answered.
+/// Reports a call to the observer, as cancelled if this is dropped before the answer.
 struct CallInFlight<'a> {
     observer: &'a dyn Observer,
     method: Method,
@@ -69,8 +69,8 @@ impl Drop for CallInFlight<'_> {
 // === impl DraService ===
 
 impl<D: Driver, S: ClaimSource> DraService<D, S> {
-    /// One answer for each UID in the request; an error if there are too many. All operations have begun before the
-    /// first await, so a call that is cut off loses its answer and nothing else.
+    /// Returns one answer for each UID in the request; an error if there are too many. All
+    /// operations begin before the first await, so a call that is cut off loses only its answer.
     // req: KUBELET-15, KUBELET-16, KUBELET-29
     async fn answer<C, A>(
         &self,
@@ -87,7 +87,7 @@ impl<D: Driver, S: ClaimSource> DraService<D, S> {
             let claims = claims.len();
             call.answered(claims, claims);
             return Err(Status::resource_exhausted(format!(
-                "the call has {claims} claims, and this plugin takes {MAX_CLAIMS} at most"
+                "the call has {claims} claims; at most {MAX_CLAIMS} are allowed"
             )));
         }
         let answer_by = answer_by(Instant::now(), metadata);
@@ -159,8 +159,8 @@ macro_rules! dra_plugin {
 dra_plugin!(v1);
 dra_plugin!(v1beta1);
 
-/// Whether the names can be an object's: they become parts of URLs, and the UID becomes
-/// one of files. Unprepare uses the UID only.
+/// Checks that the names are valid: they become parts of URLs, and the UID becomes part of
+/// file names. Unprepare uses only the UID.
 // req: KUBELET-34
 fn check_names(method: Method, claim: &ClaimRef) -> Result<(), ClaimError> {
     let named = is_label(&claim.namespace) && is_subdomain(&claim.name, MAX_OBJECT_NAME);
@@ -171,15 +171,15 @@ fn check_names(method: Method, claim: &ClaimRef) -> Result<(), ClaimError> {
     } else {
         return Ok(());
     };
-    tracing::warn!(invalid, "refused a claim that cannot exist");
+    tracing::warn!(invalid, "refused a claim with an invalid identifier");
     Err(
-        ClaimError::permanent(format_args!("no ResourceClaim can have this {invalid}"))
+        ClaimError::permanent(format_args!("the ResourceClaim's {invalid} is invalid"))
             .with_code("claim-name-invalid"),
     )
 }
 
-/// When the call must be answered: [`MARGIN`] before the caller's deadline, or a quarter
-/// of the timeout before it, if that is shorter.
+/// The time by which the call must be answered: [`MARGIN`] before the caller's deadline, or a
+/// quarter of the timeout if that is shorter.
 // req: KUBELET-25
 fn answer_by(now: Instant, metadata: &MetadataMap) -> Instant {
     let header = metadata
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_timeout_header_is_read_in_all_its_units() {
+    fn the_timeout_header_is_parsed_in_all_units() {
         assert_eq!(
             parse_timeout("44999971u"),
             Some(Duration::from_micros(44_999_971))
@@ -229,7 +229,7 @@ mod tests {
 
     // req: KUBELET-34
     #[test]
-    fn a_claim_that_cannot_exist_is_refused_and_unprepare_asks_for_the_uid_only() {
+    fn invalid_names_are_refused_and_unprepare_checks_only_the_uid() {
         let claim = |namespace: &str, name: &str, uid: &str| ClaimRef {
             namespace: namespace.to_owned(),
             name: name.to_owned(),

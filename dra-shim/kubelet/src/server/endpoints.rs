@@ -1,5 +1,4 @@
-//! The two sockets of a plugin and the gRPC servers behind them, from opening to
-//! closing.
+//! The two sockets of a plugin and their gRPC servers.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,27 +27,26 @@ use crate::proto::registration::PluginInfo;
 use crate::proto::registration::registration_server::RegistrationServer;
 use crate::proto::{PLUGIN_TYPE, supported, v1, v1beta1};
 
-/// How often the socket files are checked. kubelet stops calling at once when they
-/// disappear, so this bounds how long an over-eager clean-up job makes the plugin
-/// unreachable.
+/// Period of the check of the socket files. kubelet stops calling at once when they disappear.
+/// So this bounds how long a clean-up job that deletes them makes the plugin unreachable.
 const CHECK_PERIOD: Duration = Duration::from_secs(2);
-/// How long closing servers may take to send the answers that are ready.
+/// Time that closing servers get to send the answers that are ready.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// What the services answer with; it outlives the endpoints.
+/// The state behind the services, which outlives the endpoints.
 pub(crate) struct Services<D, S> {
     pub(crate) directories: Directories,
     pub(crate) operations: Operations<D, S>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) health: watch::Receiver<Vec<DeviceHealth>>,
     pub(crate) registration: RegistrationState,
-    /// The sockets of other instances that stay.
+    /// The live sockets of other instances that should have ended.
     pub(crate) other_instances: watch::Sender<Vec<PathBuf>>,
-    /// Neither advertise nor serve the newer version of the API.
+    /// Whether v1 of the API is neither advertised nor served.
     pub(crate) only_v1beta1: bool,
 }
 
-/// Listening sockets. Dropping them stops serving and removes the socket files.
+/// The listening sockets. Dropping them stops serving and removes the socket files.
 pub(crate) struct Endpoints {
     /// Dropped before `service`: kubelet unregisters first.
     registration: SocketFile,
@@ -60,8 +58,8 @@ pub(crate) struct Endpoints {
 // === impl Endpoints ===
 
 impl Endpoints {
-    /// The service listens before the registration socket exists: kubelet may call
-    /// it right after registration.
+    /// Opens the sockets. The service listens before the registration socket exists, because
+    /// kubelet may call it right after registration.
     // req: KUBELET-1, KUBELET-36
     pub(crate) fn open<D: Driver, S: ClaimSource>(
         services: &Services<D, S>,
@@ -116,12 +114,12 @@ impl Endpoints {
         [self.registration.path(), self.service.path()]
     }
 
-    /// Returns when kubelet can no longer reach the plugin here, with the reason.
+    /// Returns the reason once kubelet can no longer reach the plugin on these sockets.
     // req: KUBELET-9
     pub(super) async fn lost(&mut self) -> String {
         loop {
             tokio::select! {
-                _ = self.servers.join_next() => return "a server ended".to_owned(),
+                _ = self.servers.join_next() => return "a gRPC server stopped".to_owned(),
                 () = tokio::time::sleep(CHECK_PERIOD) => {}
             }
             let files = [&self.registration, &self.service];
@@ -131,19 +129,19 @@ impl Endpoints {
         }
     }
 
-    /// Bounded by [`FLUSH`]: a client that never completes its connection's preface
-    /// would hold up a graceful shutdown forever.
+    /// Stops the servers within [`FLUSH`]. A client that never completes the connection preface
+    /// would block a graceful shutdown forever.
     pub(super) async fn close(mut self) {
         self.stop.cancel();
         let ended = async { while self.servers.join_next().await.is_some() {} };
         if tokio::time::timeout(FLUSH, ended).await.is_err() {
-            tracing::debug!("connections were still open and are cut");
+            tracing::debug!("closing connections that are still open");
         }
     }
 }
 
-/// Accepts connections of root, which kubelet runs as, and of our own user. A failed
-/// accept (no file descriptors left, a client that is gone already) is retried.
+/// Accepts connections from root (kubelet) and from this process's own user. A failed accept
+/// is retried: no file descriptors are left, or the client has already disconnected.
 fn connections(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>> {
     stream::unfold(listener, |listener| async move {
         loop {
@@ -168,7 +166,7 @@ fn is_trusted(stream: &UnixStream) -> bool {
     if !trusted {
         tracing::warn!(
             ?peer,
-            "refused a connection that is neither root's nor our own user's"
+            "refused a connection: the peer is neither root nor this process's user"
         );
     }
     trusted

@@ -1,5 +1,5 @@
-//! The health stream, which kubelet shows in `pod.status` and uses for nothing else.
-//! It opens the stream on every plugin, whether or not the service is advertised.
+//! The health stream. kubelet only shows the health in `pod.status`. It opens the stream on
+//! every plugin, even if the service is not advertised.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,34 +18,34 @@ use crate::observer::Observer;
 use crate::proto::health as proto;
 use crate::proto::health::dra_resource_health_server::DraResourceHealth;
 
-/// How often an unchanged list is repeated: kubelet forgets a report after 30 s, and
-/// three heartbeats fit into that.
+/// Period in which an unchanged list is repeated. kubelet discards a report after 30 s, the
+/// time of three heartbeats.
 // req: KUBELET-51
 const HEARTBEAT: Duration = Duration::from_secs(10);
 const TIMEOUT_SECONDS: i64 = 30;
-/// kubelet truncates longer messages between bytes, not between characters.
+/// Maximum length of a message. kubelet truncates longer ones, possibly within a character.
 const MAX_MESSAGE: usize = 1024;
 
-/// The service behind one service socket.
+/// The health service of one service socket.
 pub(super) struct HealthService {
     pub(super) devices: watch::Receiver<Vec<DeviceHealth>>,
     pub(super) observer: Arc<dyn Observer>,
-    /// Ends the streams, which nothing else would.
+    /// Ends the streams, which have no other end.
     pub(super) stop: CancellationToken,
 }
 
-/// One stream: a report at once, at every change and at every heartbeat.
+/// One stream. It sends a report at once, at every change and at every heartbeat.
 struct Reports {
     devices: watch::Receiver<Vec<DeviceHealth>>,
     sender_is_gone: bool,
     heartbeat: Interval,
     stop: CancellationToken,
-    /// What was left out of the last report; logged when it changes.
+    /// The truncation of the last report; logged when it changes.
     truncation: Truncation,
     _open: OpenStream,
 }
 
-/// Reports the stream to the observer: open until this is dropped.
+/// Reports the stream to the observer as open until this is dropped.
 struct OpenStream(Arc<dyn Observer>);
 
 // === impl HealthService ===
@@ -123,7 +123,7 @@ impl Reports {
         if truncation != self.truncation && truncation != Truncation::default() {
             tracing::warn!(
                 ?truncation,
-                "the devices' health exceeds kubelet's limit of 4 MiB"
+                "the health report was truncated to kubelet's limit of 4 MiB"
             );
         }
         self.truncation = truncation;
@@ -157,7 +157,7 @@ mod tests {
 
     type Stream = <HealthService as DraResourceHealth>::NodeWatchResourcesStream;
 
-    /// The stream about one device, and who could change that.
+    /// A stream with one device, and the sender of its health.
     async fn mk_stream() -> (watch::Sender<Vec<DeviceHealth>>, Stream) {
         let (sender, devices) = watch::channel(vec![DeviceHealth {
             pool: "n1".into(),
@@ -177,7 +177,7 @@ mod tests {
 
     // req: KUBELET-51
     #[tokio::test(start_paused = true)]
-    async fn a_report_may_be_lost_twice_before_kubelet_forgets_the_device() {
+    async fn kubelet_keeps_a_devices_health_if_two_reports_are_lost() {
         let (_sender, mut stream) = mk_stream().await;
         let first = stream.next().await.unwrap().unwrap();
         let forgets_after = first.devices[0].health_check_timeout_seconds;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dropped_sender_leaves_its_last_list_reported() {
+    async fn the_last_list_is_reported_after_the_sender_is_dropped() {
         let (sender, stream) = mk_stream().await;
         drop(sender);
         let reports: Vec<_> = stream.take(2).collect().await;

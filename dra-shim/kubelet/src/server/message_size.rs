@@ -1,5 +1,5 @@
-//! kubelet's limit on the size of a message. A larger one fails as a whole, and with it
-//! every claim of a call, or the health of every device.
+//! kubelet's limit on the size of a message. If a message is larger, all claims of the call
+//! fail, or the health of all devices is lost.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use crate::driver::Outcome;
 use crate::error::ClaimError;
 use crate::proto::health::{DeviceHealth, NodeWatchResourcesResponse};
 
-/// The default of gRPC for Go, which kubelet does not change.
+/// kubelet's limit: the default of gRPC for Go.
 const MAX_BYTES: usize = 4 << 20;
-/// What an entry of a list or map costs at most besides its content: two tags, two
-/// lengths, and a tag and a length around both.
+/// Maximum overhead of an entry of a list or map: two tags, two lengths, and a tag and a
+/// length around both.
 const ENTRY_OVERHEAD: usize = 20;
 
-/// What had to be left out of a health report.
+/// The truncation of a health report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Truncation {
-    /// The length to which all messages were truncated, if they were.
+    /// The length to which messages were truncated, if they were.
     pub(super) messages: Option<usize>,
-    /// How many devices at the end of the list were left out.
+    /// The number of devices omitted at the end of the list.
     pub(super) devices: usize,
 }
 
-/// Replaces the largest answers by errors until the message is small enough, and
-/// returns how many it replaced.
+/// Replaces the largest answers with errors until the message is small enough. Returns the
+/// number of replaced answers.
 pub(super) fn fit_answers<A>(answers: &mut BTreeMap<String, A>) -> usize
 where
     A: From<Outcome> + Message,
@@ -40,7 +40,11 @@ where
             .max_by_key(|(uid, answer)| size(uid, *answer));
         let Some((uid, answer)) = largest else { break };
         let before = size(uid, answer);
-        tracing::warn!(uid, bytes = before, "an answer is too large for kubelet");
+        tracing::warn!(
+            uid,
+            bytes = before,
+            "the claim's answer exceeds kubelet's limit; returning an error instead"
+        );
         *answer = A::from(Err(too_large(before)));
         let after = size(uid, answer);
         if after >= before {
@@ -58,12 +62,12 @@ fn size(uid: &str, answer: &impl Message) -> usize {
 
 fn too_large(bytes: usize) -> ClaimError {
     ClaimError::permanent(format_args!(
-        "the driver's answer has {bytes} bytes, and kubelet accepts {MAX_BYTES} for all claims of a call"
+        "the driver's answer has {bytes} bytes; kubelet accepts at most {MAX_BYTES} for all claims of a call"
     ))
     .with_code("answer-too-large")
 }
 
-/// Truncates all messages to one length; if the names alone are too large, also the
+/// Truncates all messages to one length. If the names alone are too large, also truncates the
 /// list.
 pub(super) fn fit_health(report: &mut NodeWatchResourcesResponse) -> Truncation {
     if report.encoded_len() <= MAX_BYTES {

@@ -1,5 +1,5 @@
-//! Notices other instances of the driver on the node that stay: two plugins with one
-//! name take each other's registrations and calls.
+//! Detects other instances of the driver on the node that should have ended. Two plugins with
+//! one name take each other's registrations and calls.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use tokio::time::Instant;
 use super::sockets::Directories;
 use super::stale_sockets;
 
-/// How often the directories are looked at: two listings, and a connection to each
-/// socket of another instance.
+/// Period of the check: it lists two directories, and connects to each socket of another
+/// instance.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// How long another instance of this library may stay: as long as an update takes, in
-/// which the old one ends when the new one is ready.
+/// Time that another instance of this library may remain: as long as an update takes, during
+/// which the old instance ends when the new one is ready.
 const UPDATE_TAKES: Duration = Duration::from_secs(600);
-/// How long an instance of Go's kubeletplugin may stay: it is being replaced, and has
-/// ended by the look after the next.
+/// Time that an instance of Go's kubeletplugin may remain: it is being replaced, and ends
+/// before the check after the next.
 const REPLACEMENT_TAKES: Duration = Duration::from_secs(60);
 
-/// The living sockets of other instances, and since when they have been seen.
+/// The live sockets of other instances, with the time when each was first observed.
 pub(super) struct OtherInstances {
     seen: BTreeMap<PathBuf, Instant>,
     reported: watch::Sender<Vec<PathBuf>>,
@@ -38,8 +38,8 @@ impl OtherInstances {
         }
     }
 
-    /// Reports the sockets, other than `own`, that have accepted connections for longer
-    /// than an update takes.
+    /// Checks the sockets other than `own`, and reports those that have accepted connections
+    /// for too long.
     pub(super) async fn look(&mut self, directories: &Directories, own: &[&Path]) {
         let mut living = Vec::new();
         for path in stale_sockets::sockets(directories) {
@@ -55,14 +55,14 @@ impl OtherInstances {
         });
     }
 
-    /// Those that stay too long.
+    /// Records the live sockets, and returns those that remain too long.
     fn observe(&mut self, living: Vec<PathBuf>, now: Instant) -> Vec<PathBuf> {
         self.seen.retain(|path, _| living.contains(path));
         for path in living {
             self.seen.entry(path).or_insert(now);
         }
         let stays = |(path, since): &(&PathBuf, &Instant)| {
-            // The names of this library's sockets carry an `@`.
+            // The names of this library's sockets contain an `@`.
             let is_ours = path.to_string_lossy().contains('@');
             let limit = if is_ours {
                 UPDATE_TAKES
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_instance_that_stays_is_reported_until_it_ends_and_our_own_sockets_are_not() {
+    async fn another_instance_that_remains_is_reported_until_it_ends() {
         let root = tempfile::tempdir().unwrap();
         let directories = mk_directories(root.path());
         let (own, _own) = listen(&directories, "d.example.com-00000000@reg.sock");
@@ -124,7 +124,7 @@ mod tests {
         let mut others = OtherInstances::new(sender);
         let own = [own.as_path()];
         others.look(&directories, &own).await;
-        assert!(reported.borrow().is_empty(), "it may be on its way out");
+        assert!(reported.borrow().is_empty(), "it may be ending");
         tokio::time::advance(REPLACEMENT_TAKES).await;
         others.look(&directories, &own).await;
         assert_eq!(reported.borrow().as_slice(), std::slice::from_ref(&go));

@@ -1,4 +1,4 @@
-//! The registration service: kubelet asks for the plugin's name and socket, and says
+//! The registration service: kubelet gets the plugin's name and socket from it, and reports
 //! whether it accepted them.
 
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::proto::registration::{
 };
 use crate::registration::Registration;
 
-/// The current [`Registration`] and everybody who follows it. Clones share it.
+/// The current [`Registration`], with its subscribers. Clones share it.
 #[derive(Clone)]
 pub(crate) struct RegistrationState {
     sender: watch::Sender<Registration>,
     observer: Arc<dyn Observer>,
 }
 
-/// Answers from memory: kubelet waits one second for `GetInfo`.
+/// The registration service. Answers from memory: kubelet's timeout for `GetInfo` is 1 s.
 pub(super) struct RegistrationService {
     pub(super) info: PluginInfo,
     pub(super) state: RegistrationState,
@@ -34,7 +34,7 @@ impl RegistrationState {
         Self { sender, observer }
     }
 
-    /// Counts as a change even if the value is the same.
+    /// Sets the state. Subscribers see a change even if the value is the same.
     pub(super) fn set(&self, registration: Registration) {
         self.observer.registration_changed(&registration);
         self.sender.send_replace(registration);

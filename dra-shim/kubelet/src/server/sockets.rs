@@ -1,8 +1,8 @@
-//! Socket files: their directories, their names, and how they appear and disappear.
+//! Socket files: directories, names, creation and removal.
 //!
-//! Every file name contains an `@`. kubelet's gRPC client sends the percent-encoded
-//! path as HTTP/2 `:authority`, which `h2` rejects because `%` is not allowed in a host;
-//! with the `@`, everything before it is URI userinfo, where `%` is legal.
+//! Every file name contains an `@`. kubelet's gRPC client sends the percent-encoded path as
+//! HTTP/2 `:authority`. `h2` rejects it without an `@`, because `%` is not allowed in a host.
+//! The part before an `@` is URI userinfo, where `%` is allowed.
 
 use std::fs;
 use std::io;
@@ -21,19 +21,19 @@ const MAX_PATH: usize = 107;
 #[derive(Clone, Debug)]
 pub(crate) struct Directories {
     pub(crate) driver: String,
-    /// Watched by kubelet, which dials every socket that appears in it.
+    /// The directory that kubelet watches; kubelet dials every socket that appears in it.
     pub(crate) registry: PathBuf,
-    /// The driver's own directory.
+    /// The driver's data directory.
     pub(crate) data: PathBuf,
 }
 
-/// Why the sockets could not be opened.
+/// Error of opening the sockets.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 #[advice(hint = "mount kubelet's directory into the container, writable, at the same path")]
 pub enum SocketError {
     /// The path is longer than a socket address allows.
-    #[error("socket path {} has {} bytes, and a unix socket allows {MAX_PATH}", path.display(), path.as_os_str().len())]
+    #[error("socket path {} is too long: {} bytes, a unix socket allows {MAX_PATH}", path.display(), path.as_os_str().len())]
     #[advice(
         code = "socket-path-too-long",
         hint = "use a shorter kubelet root or driver name"
@@ -42,11 +42,11 @@ pub enum SocketError {
         /// The path.
         path: PathBuf,
     },
-    /// The path is relative, but kubelet has another working directory.
+    /// The path is relative; kubelet has another working directory.
     #[error("socket directory {} is not an absolute path", path.display())]
     #[advice(
         code = "socket-directory-not-absolute",
-        hint = "give an absolute path, the one that kubelet uses"
+        hint = "use the absolute path that kubelet uses"
     )]
     NotAbsolute {
         /// The directory.
@@ -79,8 +79,8 @@ pub(super) struct SocketPaths {
     pub(super) service: PathBuf,
 }
 
-/// The file of a listening socket. Dropping it removes the file, unless another one has
-/// taken its place.
+/// The file of a listening socket. Dropping it removes the file, unless another file has
+/// replaced it.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
@@ -90,8 +90,8 @@ pub(super) struct SocketFile {
 // === impl Directories ===
 
 impl Directories {
-    /// New names at every opening: kubelet treats a known name that reappears as removed
-    /// first, and fails calls in between.
+    /// Returns new names each time. If a known name reappears, kubelet first unregisters it, and
+    /// calls fail until it is registered again.
     // req: KUBELET-2, KUBELET-3, KUBELET-12
     pub(super) fn new_sockets(&self) -> Result<SocketPaths, SocketError> {
         let suffix = format!("{:08x}", fastrand::u32(..));
@@ -120,8 +120,8 @@ fn checked(directory: &Path, name: &str) -> Result<PathBuf, SocketError> {
 // === impl SocketFile ===
 
 impl SocketFile {
-    /// Binds under a dot-name, which kubelet's watcher ignores, and renames: when the
-    /// file appears it is listening and has its final mode.
+    /// Binds the socket under a dot-name, which kubelet's watcher ignores, and renames it. When
+    /// the file appears, it is listening and has its final mode.
     // req: KUBELET-2
     pub(super) fn open(path: &Path) -> Result<(Self, UnixListener), SocketError> {
         let failed = |source| SocketError::Open {
@@ -158,7 +158,7 @@ impl SocketFile {
         &self.path
     }
 
-    /// Whether the path still leads to this socket. If not, kubelet has noticed too.
+    /// Whether the path still refers to this socket. If not, kubelet has detected that too.
     pub(super) fn exists(&self) -> bool {
         file_id(&self.path).is_ok_and(|id| id == self.id)
     }
@@ -194,7 +194,7 @@ mod tests {
 
     // req: KUBELET-2
     #[test]
-    fn both_names_carry_an_at_sign_and_change_every_time() {
+    fn both_names_contain_an_at_sign_and_are_new_each_time() {
         let directories = mk_directories(Path::new("/var/lib/kubelet"));
         let (one, two) = (
             directories.new_sockets().unwrap(),
@@ -236,7 +236,7 @@ mod tests {
 
     // req: KUBELET-2
     #[tokio::test]
-    async fn an_open_socket_appears_under_its_name_only_and_goes_with_its_owner() {
+    async fn an_open_socket_has_only_its_final_name_and_is_removed_on_drop() {
         let root = tempfile::tempdir().unwrap();
         let paths = mk_directories(root.path()).new_sockets().unwrap();
         let (file, _listener) = SocketFile::open(&paths.service).unwrap();

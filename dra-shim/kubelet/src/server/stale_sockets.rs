@@ -1,6 +1,6 @@
-//! Removes the sockets that dead instances of this driver left behind: those that have
-//! the driver's name and refuse connections. A live one, such as that of the other
-//! instance in a rolling update, accepts them.
+//! Removes sockets of dead instances of this driver: sockets that have the driver's name and
+//! refuse connections. Sockets of live instances, for example during a rolling update, accept
+//! connections.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,8 @@ use tokio::net::UnixStream;
 use super::sockets::Directories;
 use crate::file_id::file_id;
 
-/// Removes them from both directories. Errors are logged only: it is tried again.
+/// Removes stale sockets from both directories. Errors are only logged, because the removal is
+/// retried.
 // req: KUBELET-11
 pub(super) async fn remove(directories: &Directories) {
     for path in sockets(directories) {
@@ -21,8 +22,8 @@ pub(super) async fn remove(directories: &Directories) {
     }
 }
 
-/// The sockets in both directories that have this driver's name, of whichever instance:
-/// of this library, or of Go's kubeletplugin.
+/// The sockets in both directories that have this driver's name, of any instance of this
+/// library or of Go's kubeletplugin.
 pub(super) fn sockets(directories: &Directories) -> Vec<PathBuf> {
     let prefix = format!("{}-", directories.driver);
     let registration = |name: &str| {
@@ -44,8 +45,8 @@ pub(super) fn sockets(directories: &Directories) -> Vec<PathBuf> {
     sockets
 }
 
-/// Whether what follows the driver's prefix names an instance: this library's suffix of
-/// 8 hex digits (without `ours` in a dot-name), or the pod UID of Go's kubeletplugin
+/// Whether `rest`, the name after the driver's prefix, is that of an instance: 8 hex digits
+/// of this library (without `ours` in a dot-name), or the pod UID of Go's kubeletplugin
 /// before `foreign`.
 fn is_instance(rest: &str, ours: &str, foreign: &str) -> bool {
     let is_hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
@@ -73,7 +74,7 @@ async fn remove_if_dead(path: &Path) {
     if !refuses(path).await {
         return;
     }
-    // A socket that is bound but does not listen yet refuses too, for microseconds.
+    // A socket that is bound but not yet listening also refuses, for microseconds.
     tokio::time::sleep(Duration::from_millis(200)).await;
     if refuses(path).await && file_id(path).is_ok_and(|now| now == id) {
         match fs::remove_file(path) {

@@ -1,5 +1,4 @@
-//! Keeps a plugin reachable: when kubelet cannot find its sockets any more, it opens
-//! new ones.
+//! Keeps a plugin reachable: opens new sockets when the old ones are lost.
 
 use std::time::Duration;
 
@@ -14,14 +13,15 @@ use crate::claim_source::ClaimSource;
 use crate::driver::Driver;
 use crate::registration::Registration;
 
-/// How long reopening lost sockets may fail before the plugin gives up.
+/// Time for which reopening lost sockets may fail before the plugin fails.
 const REOPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Keeps endpoints open until `stop`, removes the sockets of dead instances after each
-/// registration and every [`LOOK_EVERY`] while it lasts, and reports living ones that stay.
+/// Keeps endpoints open until `stop`. Removes the sockets of dead instances after each
+/// registration, and every [`LOOK_EVERY`] while registered. Reports other live instances that
+/// should have ended.
 ///
-/// Lost endpoints go on serving until kubelet has registered their successor: kubelet
-/// may still hold a connection to them, though the file is gone.
+/// Lost endpoints continue to serve until kubelet has registered their successor: kubelet may
+/// still have a connection to them, although the file is deleted.
 // req: KUBELET-8
 pub(crate) async fn supervise<D: Driver, S: ClaimSource>(
     services: Services<D, S>,
@@ -52,7 +52,7 @@ pub(crate) async fn supervise<D: Driver, S: ClaimSource>(
                 let own = std::iter::once(&endpoints).chain(&predecessor);
                 let own: Vec<_> = own.flat_map(Endpoints::paths).collect();
                 others.look(&services.directories, &own).await;
-                // A killed process that had not quite ended accepted connections until then.
+                // A killed process may have accepted connections until the previous check.
                 if registration.borrow().is_registered() {
                     stale_sockets::remove(&services.directories).await;
                 }
@@ -87,7 +87,7 @@ async fn reopen<D: Driver, S: ClaimSource>(
         match Endpoints::open(services) {
             Ok(endpoints) => return Ok(endpoints),
             Err(error) if Instant::now() >= give_up => return Err(error),
-            Err(error) => tracing::warn!(%error, "cannot open the sockets yet"),
+            Err(error) => tracing::warn!(%error, "cannot open the sockets; retrying"),
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

@@ -1,5 +1,5 @@
-//! The node's slices as last seen: from the watch and from the responses to our own
-//! writes, whichever is newer.
+//! Cache of the node's slices, from the watch and from the responses to this process's
+//! writes; the newer one wins.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use kube::runtime::watcher::Event;
 #[derive(Default)]
 pub(super) struct SliceCache {
     pub(super) slices: BTreeMap<String, ResourceSlice>,
-    /// The list in progress while a watch begins.
+    /// The incomplete list while a watch begins.
     listing: BTreeMap<String, ResourceSlice>,
     /// Whether all slices have been listed once.
     pub(super) synced: bool,
@@ -19,8 +19,8 @@ pub(super) struct SliceCache {
 // === impl SliceCache ===
 
 impl SliceCache {
-    /// Applies an event of the watch. True if something changed that was not our own
-    /// write.
+    /// Applies an event of the watch. Returns whether a slice changed other than by a write of
+    /// this process.
     pub(super) fn apply(&mut self, event: Event<ResourceSlice>) -> bool {
         match event {
             Event::Init => self.listing.clear(),
@@ -34,7 +34,7 @@ impl SliceCache {
             }
             Event::Apply(slice) => return self.insert(slice),
             Event::Delete(slice) => {
-                // The event of an earlier object of the same name may come late.
+                // The event of an earlier object with the same name may be late.
                 let ours = self.slices.get(name(&slice));
                 if ours.is_some_and(|ours| ours.metadata.uid == slice.metadata.uid) {
                     self.slices.remove(name(&slice));
@@ -45,7 +45,7 @@ impl SliceCache {
         false
     }
 
-    /// Stores a slice. False if it is known already, or older than what is known.
+    /// Stores a slice. Returns false if it is cached already, or older than the cached one.
     pub(super) fn insert(&mut self, mut slice: ResourceSlice) -> bool {
         slice.metadata.managed_fields = None;
         let known = self.slices.get(name(&slice));
@@ -56,13 +56,12 @@ impl SliceCache {
         true
     }
 
-    /// The newest generation of the pool; 0 without slices.
+    /// The highest generation of the pool; 0 without slices.
     pub(super) fn generation(&self) -> i64 {
         let generations = self.slices.values().map(|slice| slice.spec.pool.generation);
         generations.max().unwrap_or_default()
     }
 
-    /// Replaces everything by a fresh list.
     pub(super) fn replace(&mut self, slices: Vec<ResourceSlice>) {
         self.slices = slices
             .into_iter()
@@ -72,13 +71,13 @@ impl SliceCache {
     }
 }
 
-/// The name of a slice; every stored one has a name.
+/// The name of a slice; every stored slice has one.
 pub(super) fn name(slice: &ResourceSlice) -> &str {
     slice.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// Whether `slice` is newer than `known`, of the same name: it has another UID, or a
-/// higher resourceVersion (an integer in every storage that Kubernetes has).
+/// Whether `slice` is newer than `known`, which has the same name: it has another UID, or a
+/// higher resourceVersion (an integer in every storage of Kubernetes).
 fn is_newer(slice: &ResourceSlice, known: &ResourceSlice) -> bool {
     let version = |slice: &ResourceSlice| -> Option<u128> {
         slice.metadata.resource_version.as_deref()?.parse().ok()
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_event_of_our_own_write_is_no_news() {
+    fn the_event_of_our_own_write_is_not_a_change() {
         let mut cache = SliceCache::default();
         assert!(cache.insert(mk_slice("a", "10")));
         assert!(!cache.apply(Event::Apply(mk_slice("a", "10"))));
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_deletion_of_an_earlier_object_of_the_same_name_is_ignored() {
+    fn a_late_deletion_of_an_earlier_object_with_the_same_name_is_ignored() {
         let mut cache = SliceCache::default();
         cache.insert(mk_slice("new", "10"));
         assert!(!cache.apply(Event::Delete(mk_slice("old", "9"))));

@@ -1,13 +1,13 @@
-//! The election of the instance that publishes, among those that run on one data
-//! directory, as in a rolling update: the newest that kubelet has registered; until
-//! there is one, the newest.
+//! Elects the instance that publishes, among the instances on one data directory (several
+//! run during a rolling update): the newest registered instance, or the newest if none is
+//! registered.
 //!
-//! Each instance holds a lock file, empty, `publisher-DRIVER-CLASS-STARTED.lock` in the
-//! data directory (which drivers of other names may share), under an exclusive `flock`
-//! for as long as the instance lives. The kernel releases the lock when the process
-//! dies, however it dies, so a file that can be locked is that of a dead instance and is
-//! removed. CLASS is 1 once kubelet has registered the instance. STARTED is its start in
-//! nanoseconds since the Unix epoch, and higher than in every file that existed then.
+//! Each instance has an empty lock file `publisher-DRIVER-CLASS-STARTED.lock` in the data
+//! directory, which drivers with other names may share. The instance holds an exclusive
+//! `flock` on it for its whole life. The kernel releases the lock when the process dies, so
+//! a file that can be locked belongs to a dead instance and is removed. CLASS is 1 once
+//! kubelet has registered the instance. STARTED is its start in nanoseconds since the Unix
+//! epoch, and is higher than in every file that existed at that time.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -20,7 +20,7 @@ use crate::file_id::file_id;
 const PREFIX: &str = "publisher-";
 const SUFFIX: &str = ".lock";
 
-/// This instance as a candidate among those on its data directory.
+/// This instance's candidacy among the instances on its data directory.
 #[derive(Debug)]
 pub(super) struct Election {
     directory: PathBuf,
@@ -51,7 +51,7 @@ impl Rank {
         format!("{PREFIX}{driver}-{class}-{:020}{SUFFIX}", self.started)
     }
 
-    /// None for a file that is not a lock file of this driver.
+    /// Returns `None` for a file that is not a lock file of this driver.
     fn parse(name: &str, driver: &str) -> Option<Self> {
         let rest = name.strip_prefix(PREFIX)?.strip_prefix(driver)?;
         let middle = rest.strip_prefix('-')?.strip_suffix(SUFFIX)?;
@@ -67,15 +67,14 @@ impl Rank {
 // === impl LockFile ===
 
 impl LockFile {
-    /// None if another instance has this name.
+    /// Returns `None` if another instance has this name.
     fn create(path: PathBuf, rank: Rank) -> io::Result<Option<Self>> {
         let file = match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(error),
         };
-        // Another instance may have found it before it was locked, and removed it as that
-        // of a dead instance.
+        // Before it was locked, another instance may have removed it as a dead instance's file.
         match file.try_lock() {
             Ok(()) if is_at(&file, &path) => Ok(Some(Self { rank, path, file })),
             Ok(()) | Err(TryLockError::WouldBlock) => Ok(None),
@@ -91,7 +90,7 @@ impl LockFile {
 impl Drop for LockFile {
     fn drop(&mut self) {
         if self.exists() {
-            // If this fails, the next instance that checks removes it.
+            // On failure, the next check of another instance removes the file.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -108,10 +107,10 @@ impl Election {
         }
     }
 
-    /// Whether this instance is elected. Creates its lock file first, again if someone
-    /// removed it, and a higher-ranking one once it is `registered`. Removes the files of
-    /// all dead instances: one that dies again and again would leave one each time. Blocks,
-    /// but not for long.
+    /// Whether this instance is elected. First creates this instance's lock file if it is
+    /// missing, or one of higher rank once the instance is `registered`. Removes the files of
+    /// all dead instances: a crash loop would leave one for each crash. Blocks for a short
+    /// time.
     // req: KUBELET-46
     pub(super) fn is_elected(&mut self, registered: bool) -> io::Result<bool> {
         let rank = self.stand(registered)?;
@@ -143,7 +142,7 @@ impl Election {
         rank.registered |= registered;
         loop {
             if let Some(own) = LockFile::create(self.path(rank), rank)? {
-                self.own = Some(own); // the previous one is dropped now
+                self.own = Some(own); // drops the previous one
                 return Ok(rank);
             }
             rank.started = rank.started.saturating_add(1);
@@ -178,7 +177,7 @@ impl Election {
         Ok(ranks)
     }
 
-    /// Removes the lock file of a dead instance.
+    /// Whether the instance is alive. Removes the lock file of a dead one.
     fn is_alive(&self, rank: Rank) -> io::Result<bool> {
         let path = self.path(rank);
         let file = match File::open(&path) {
@@ -186,8 +185,8 @@ impl Election {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
-        // A shared lock: several instances that check a dead one at the same time do not
-        // take each other for it.
+        // A shared lock: instances that check a file at the same time must not take each
+        // other's lock for that of a live instance.
         match file.try_lock_shared() {
             Ok(()) => {
                 if is_at(&file, &path) {
@@ -208,7 +207,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the path still leads to the open file.
+/// Whether the path still refers to the open file.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), file_id(path)) {
         (Ok(file), Ok(there)) => (file.dev(), file.ino()) == there,
@@ -235,7 +234,7 @@ mod tests {
 
     // req: KUBELET-46
     #[test]
-    fn the_newest_registered_instance_is_elected_and_until_then_the_older_remains() {
+    fn the_older_instance_remains_elected_until_the_newer_is_registered() {
         let directory = tempfile::tempdir().unwrap();
         let (mut old, mut new) = (mk_election(&directory), mk_election(&directory));
         assert!(old.is_elected(false).unwrap());
@@ -251,7 +250,7 @@ mod tests {
     fn drivers_that_share_a_data_directory_each_have_their_own_election() {
         let directory = tempfile::tempdir().unwrap();
         let mut ours = mk_election(&directory);
-        // Also where one name is the beginning of another's lock file.
+        // One name is a prefix of another driver's lock file.
         let names = ["b.example.com", "a.example.com-1"];
         let mut theirs =
             names.map(|name| Election::new(directory.path().to_owned(), name.to_owned()));
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn of_instances_that_kubelet_has_not_registered_the_newest_is_elected() {
+    fn the_newest_of_the_unregistered_instances_is_elected() {
         let directory = tempfile::tempdir().unwrap();
         let (mut old, mut new) = (mk_election(&directory), mk_election(&directory));
         assert!(old.is_elected(false).unwrap());
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_files_of_killed_instances_are_ignored_and_removed_whatever_their_rank() {
+    fn lock_files_of_killed_instances_are_removed_at_any_rank() {
         for (registered, started) in [(true, u64::MAX / 2), (true, 1), (false, 1)] {
             let directory = tempfile::tempdir().unwrap();
             let dead = Rank {
@@ -300,7 +299,7 @@ mod tests {
 
     const HOLDER: &str = "slices::election::tests::hold_a_lock_file_for_another_process";
 
-    /// Not a test: the next one runs it as a process of its own.
+    /// Not a test: the next test runs it in a separate process.
     #[test]
     #[ignore = "run by another test"]
     fn hold_a_lock_file_for_another_process() {
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_file_that_was_deleted_is_created_again_with_its_old_rank() {
+    fn a_deleted_lock_file_is_created_again_with_the_same_rank() {
         let directory = tempfile::tempdir().unwrap();
         let (mut old, mut new) = (mk_election(&directory), mk_election(&directory));
         old.is_elected(true).unwrap();

@@ -5,21 +5,21 @@ use dra_common::Advice;
 use crate::names::MAX_OBJECT_NAME;
 use crate::text;
 
-/// Why a pool cannot be published at the moment. Its code is that of
-/// [`Publication::Failing`](super::Publication::Failing).
+/// Error of publishing a pool. [`Publication::Failing`](super::Publication::Failing) has its
+/// code.
 #[derive(Debug, thiserror::Error, Advice)]
 #[advice(hint = "", vis = "pub(super)")]
 pub(super) enum SliceError {
     #[error("device name `{name}` is not a DNS label of at most 63 lower-case characters")]
     #[advice(code = "invalid-devices")]
     DeviceName { name: String },
-    #[error("device name `{name}` occurs twice, and names must be unique in a pool")]
+    #[error("duplicate device name `{name}`: names must be unique in a pool")]
     #[advice(code = "invalid-devices")]
     DuplicateDevice { name: String },
-    #[error("device `{name}` consumes counters, and this library publishes no counter sets")]
+    #[error("device `{name}` has consumesCounters, but counter sets are not supported")]
     #[advice(code = "invalid-devices")]
     Counters { name: String },
-    #[error("the slice name {name} has {} characters, and the API server allows {MAX_OBJECT_NAME}", name.len())]
+    #[error("ResourceSlice name {name} is too long: {} characters, at most {MAX_OBJECT_NAME} are allowed", name.len())]
     #[advice(code = "slice-name-too-long")]
     NameTooLong { name: String },
     #[error("node {node} does not exist")]
@@ -31,7 +31,7 @@ pub(super) enum SliceError {
     #[error("the API server{} does not serve resource.k8s.io/v1", version.as_deref().map(|version| format!(" ({version})")).unwrap_or_default())]
     #[advice(
         code = "kubernetes-too-old",
-        hint = "Kubernetes 1.34 or newer is needed, with this version of the API group enabled"
+        hint = "use Kubernetes 1.34 or newer, and enable this version of the API group"
     )]
     NotServed { version: Option<String> },
     #[error("cannot {action}")]
@@ -41,14 +41,14 @@ pub(super) enum SliceError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// The name may be that of a slice which was made a moment ago, or of one that is not
-    /// of this driver and node, which the publisher does not see.
+    /// The existing slice may be a new one that is not in the cache yet, or belong to another
+    /// driver or node, so that the publisher does not see it.
     #[error(
-        "cannot create the ResourceSlice {name}: there is one of that name, which is not of this driver and node, or is being deleted; another name is tried"
+        "cannot create the ResourceSlice {name}: the name is in use by a slice that is being deleted or belongs to another driver or node; retrying with another name"
     )]
     #[advice(code = "slice-request")]
     NameTaken { name: String },
-    #[error("cannot {action}: no response from the API server in time")]
+    #[error("cannot {action}: the API server did not respond in time")]
     #[advice(code = "slice-request-timeout")]
     TimedOut { action: &'static str },
 }
@@ -56,7 +56,7 @@ pub(super) enum SliceError {
 // === impl SliceError ===
 
 impl SliceError {
-    /// Whether only another [`DesiredPool`](super::DesiredPool) helps.
+    /// Whether only a new [`DesiredPool`](super::DesiredPool) can fix the error.
     pub(super) const fn is_permanent(&self) -> bool {
         matches!(
             self,
@@ -67,14 +67,15 @@ impl SliceError {
         )
     }
 
-    /// Whether another writer was faster, so that the slices must be listed again.
+    /// Whether another writer changed the slices, so that they must be listed again.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Self::NameTaken { .. })
             || self.status() == Some(409)
             || self.status() == Some(404)
     }
 
-    /// The error of a slice's creation, which says whether the name was the reason.
+    /// Converts the error of a slice's creation to [`SliceError::NameTaken`], if that is the
+    /// reason.
     pub(super) fn if_name_taken(self, name: &str) -> Self {
         match &self {
             Self::Api { source, .. } if is_already_exists(source) => Self::NameTaken {
@@ -92,7 +93,7 @@ impl SliceError {
         }
     }
 
-    /// The message with the API server's own message and the fix, for status and log.
+    /// The message with the API server's own message or the hint, for status and log.
     pub(super) fn full_message(&self) -> String {
         match (self, self.hint()) {
             (Self::Api { source, .. }, _) => format!("{self}: {}", text::root_cause(source)),
@@ -106,7 +107,7 @@ fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }
 
-/// The HTTP status of the API server's response; none if there was no response.
+/// The HTTP status of the API server's response; `None` if there was no response.
 pub(super) fn status(error: &kube::Error) -> Option<u16> {
     match error {
         kube::Error::Api(status) => Some(status.code),

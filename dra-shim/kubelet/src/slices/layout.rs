@@ -1,9 +1,8 @@
-//! The layout of a pool: which device goes into which slice.
+//! The layout of a pool: assigns devices to slices.
 //!
-//! A device stays in the slice that holds it, so that a change of one device is a
-//! change of one slice, which needs no new generation. Only when the number of slices
-//! has to change are all devices laid out again, in the driver's order: every slice is
-//! written then in any case.
+//! A device remains in its slice, so that a change of one device changes one slice and needs
+//! no new generation. If the number of slices must change, all devices are laid out again in
+//! the driver's order: then every slice is written in any case.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +11,16 @@ use k8s_openapi::api::resource::v1::Device;
 use super::error::SliceError;
 use crate::names::is_label;
 
-/// The API server allows 128 devices, but 64 as soon as one device of the slice has
-/// a taint, consumes counters or has list attributes. A slice of 65 could never get
-/// a taint, and any device may need one later.
+/// Maximum number of devices in a slice. The API server allows 128, but only 64 if a device
+/// of the slice has a taint, consumes counters or has list attributes. Any device may need a
+/// taint later, which a slice of 65 devices could not get.
 pub(super) const MAX_DEVICES: usize = 64;
 
-/// The names of the devices in one stored slice; none if the slice is missing or of an
-/// older generation.
+/// The device names of one stored slice; `None` if the slice is missing or of an older
+/// generation.
 pub(super) type StoredNames<'a> = Option<BTreeSet<&'a str>>;
 
-/// The devices of each slice, by index: at most [`MAX_DEVICES`] each, in the driver's
+/// Returns the devices of each slice, by index: at most [`MAX_DEVICES`] each, in the driver's
 /// order. No slice is empty, except the only slice of an empty pool.
 pub(super) fn assign<'a>(
     devices: &'a [Device],
@@ -30,7 +29,7 @@ pub(super) fn assign<'a>(
     keep_in_place(devices, stored).unwrap_or_else(|| lay_out(devices))
 }
 
-/// Slices of [`MAX_DEVICES`], without regard to what is stored.
+/// Creates slices of [`MAX_DEVICES`] devices, regardless of the stored slices.
 // req: KUBELET-41
 fn lay_out(devices: &[Device]) -> Vec<Vec<&Device>> {
     if devices.is_empty() {
@@ -40,8 +39,8 @@ fn lay_out(devices: &[Device]) -> Vec<Vec<&Device>> {
     chunks.map(|chunk| chunk.iter().collect()).collect()
 }
 
-/// Every device stays in its slice, and new ones go where there is room. None if that
-/// would need another number of slices.
+/// Keeps every device in its slice, and puts new devices where there is room. Returns `None`
+/// if the number of slices must change.
 fn keep_in_place<'a>(
     devices: &'a [Device],
     stored: &[StoredNames<'_>],
@@ -59,7 +58,7 @@ fn keep_in_place<'a>(
             *room = room.checked_sub(1)?;
         }
     }
-    // The devices of a missing slice are nowhere now, and go back to it.
+    // Missing slices are filled first, with the devices that they had.
     let missing = (0..stored.len()).filter(|&slot| matches!(stored.get(slot), Some(None)));
     let present = (0..stored.len()).filter(|&slot| matches!(stored.get(slot), Some(Some(_))));
     let order: Vec<usize> = missing.chain(present).collect();
@@ -80,8 +79,8 @@ fn keep_in_place<'a>(
     (is_valid && !slices.is_empty()).then_some(slices)
 }
 
-/// Rejects what the API server would reject, and names that occur twice: the scheduler
-/// allocates nothing from such a pool.
+/// Rejects devices that the API server would reject, and duplicate names: the scheduler
+/// allocates nothing from a pool with duplicates.
 // req: KUBELET-42
 pub(super) fn validate(devices: &[Device]) -> Result<(), SliceError> {
     let mut names = BTreeSet::new();
@@ -132,7 +131,7 @@ mod tests {
 
     // req: KUBELET-41
     #[test]
-    fn a_new_pool_is_cut_into_slices_of_64_in_the_drivers_order() {
+    fn a_new_pool_is_split_into_slices_of_64_in_the_drivers_order() {
         assert_eq!(sizes(&assign(&[], &[])), [0]);
         assert_eq!(sizes(&assign(&mk_numbered(0..64), &[])), [64]);
         let devices = mk_numbered(0..130);
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_goes_and_one_that_comes_leave_the_other_slices_alone() {
+    fn adding_or_removing_a_device_leaves_the_other_slices_unchanged() {
         let before = mk_numbered(0..130);
         let layout = assign(&before, &[]);
         let mut after = before.clone();
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_devices_of_a_missing_slice_go_back_to_where_they_were() {
+    fn the_devices_of_a_missing_slice_return_to_it() {
         let devices = mk_numbered(0..130);
         let mut layout = assign(&devices, &[]);
         layout[2].push(&devices[3]);
@@ -193,7 +192,7 @@ mod tests {
 
     // req: KUBELET-42
     #[test]
-    fn a_name_that_is_no_label_or_occurs_twice_is_refused_by_name() {
+    fn invalid_and_duplicate_device_names_are_rejected() {
         for name in ["", "-a", "a-", "A", "a.b", "a_b", &"a".repeat(64)] {
             let devices = mk_devices([name.to_owned()]);
             let error = validate(&devices).unwrap_err();

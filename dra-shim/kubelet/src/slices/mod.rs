@@ -1,5 +1,5 @@
-//! Publishing the node's devices: `ResourceSlice`s in a pool named after the node, kept
-//! as the driver wants them, whoever else changes them.
+//! Publishes the node's devices as `ResourceSlice`s in a pool named after the node, and
+//! reverts changes by others.
 //!
 //! ```text
 //! DesiredPool (watch) ──┐
@@ -13,17 +13,16 @@
 //! # Several instances
 //!
 //! During a rolling update two instances of a driver share the data directory, and may
-//! want different devices. [`election`] decides which one publishes: the newest that
-//! kubelet has registered; until there is one, the newest. The other stands by: it
-//! writes nothing, checks once a second, and takes over within about a second after the
-//! newer one ends, also by `kill -9`. So a failed update leaves the old devices
-//! published, and the devices of a new version appear only once kubelet can call it.
+//! publish different devices. [`election`] decides which one publishes: the newest
+//! registered instance, or the newest if none is registered. The other is on standby: it
+//! writes nothing and checks the election once a second. It takes over within about a
+//! second after the newer one ends, also by `kill -9`. So a failed update leaves the old
+//! devices published, and the devices of a new version appear only once kubelet can call it.
 //!
 //! Limits: instances on different data directories, and other implementations of the
-//! protocol under the same driver name, do not take part in the election. With the same
-//! devices they converge all the same, since a slice that is right is left alone,
-//! whoever wrote it; with different devices each reverts the other's changes. A newer
-//! instance that hangs stays elected.
+//! protocol under the same driver name, do not take part in the election. If they have the
+//! same devices, they converge: a correct slice is not rewritten. If they have different
+//! devices, each reverts the other's changes. A newer instance that hangs remains elected.
 
 mod cache;
 mod election;

@@ -1,25 +1,24 @@
-//! The publisher's decisions, without I/O: the requests that lead from the slices that
-//! exist to those that are desired.
+//! The publisher's decisions, without I/O: computes the requests that turn the existing
+//! slices into the desired ones.
 //!
-//! Rules of the API and its consumers that shape them: the scheduler uses only the
-//! slices of a pool's highest generation, and only if their number is the pool's
-//! `resourceSliceCount`; it tries slices in order of their names, so names begin with
-//! the slice's index in hexadecimal; driver, pool name and node name of a slice are
-//! immutable.
+//! They follow from rules of the API and the scheduler. The scheduler uses only the slices
+//! of a pool's highest generation, and only if their number is the pool's
+//! `resourceSliceCount`. It tries slices in order of their names, so names begin with the
+//! slice's index in hexadecimal. Driver, pool name and node name of a slice are immutable.
 //!
 //! # What a scheduler sees between the requests
 //!
-//! The pool as it was, the pool as it should be, or nothing; never a mixture, and never
-//! a device twice. This follows from when the generation is kept:
+//! The scheduler sees the old pool, the new pool, or no pool. It never sees a mixture, or a
+//! device twice. The choice of the generation ensures this:
 //!
-//! * one slice of a complete pool differs: its write alone leads from old to new;
-//! * all slices of the newest generation are up to date and some are missing: the pool
-//!   is invisible until the last of them is written;
-//! * otherwise the generation grows by one and every slice is written: the first write
+//! * If one slice of a complete pool differs, the generation is kept: one write changes the
+//!   pool from old to new.
+//! * If all slices of the newest generation are up to date and some are missing, the
+//!   generation is kept: the pool is invisible until the last missing slice is written.
+//! * Otherwise the generation grows by one and every slice is written: the first write
 //!   hides the pool and the last one shows it.
 //!
-//! This holds for the pool that is published. Slices of other pools are deleted one by
-//! one, before it changes.
+//! This holds for the published pool. Slices of other pools are deleted first, one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +37,7 @@ pub(super) struct Pool {
     pub(super) driver: String,
     pub(super) node: String,
     pub(super) node_uid: String,
-    /// Names that slices of somebody else have.
+    /// Names in use by slices of other drivers or nodes.
     pub(super) taken: BTreeSet<String>,
 }
 
@@ -46,9 +45,9 @@ pub(super) struct Pool {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     Create(ResourceSlice),
-    /// Has the resourceVersion of the slice that it was made from.
+    /// Has the resourceVersion of the existing slice.
     Replace(ResourceSlice),
-    /// Only of exactly this object (name, UID, resourceVersion).
+    /// Deletes exactly this object (name, UID, resourceVersion).
     Delete(ResourceSlice),
 }
 
@@ -56,7 +55,7 @@ pub(super) enum Step {
 /// previous one have succeeded.
 pub(super) type Stage = Vec<Step>;
 
-/// One slice as it should be, and the stored one that it is written to.
+/// One desired slice, and the stored slice that it replaces.
 struct Slot<'a> {
     index: usize,
     devices: Vec<&'a Device>,
@@ -65,11 +64,11 @@ struct Slot<'a> {
     up_to_date: bool,
 }
 
-/// The stages after which the pool contains `devices`; empty if it does already.
+/// Returns the stages after which the pool contains `devices`; empty if it already does.
 ///
-/// First the slices of other pools are deleted, since they may name the same devices.
-/// Then the pool is written, in place where a slice with that index exists, whoever
-/// created it and whatever its suffix. Slices that are not needed any more go last.
+/// First the slices of other pools are deleted, because they may have the same devices. Then
+/// the pool is written; an existing slice with the same index is replaced, regardless of its
+/// creator and suffix. Surplus slices are deleted last.
 // req: KUBELET-39
 pub(super) fn publish(
     pool: &Pool,
@@ -97,12 +96,12 @@ pub(super) fn publish(
         .collect())
 }
 
-/// The requests that leave no slice of this driver and node.
+/// Returns the requests that delete all slices of this driver and node.
 pub(super) fn withdraw(observed: &BTreeMap<String, ResourceSlice>) -> Stage {
     delete(observed.values())
 }
 
-/// Skips slices that are being deleted already.
+/// Deletes slices, except those that are already being deleted.
 fn delete<'a>(slices: impl IntoIterator<Item = &'a ResourceSlice>) -> Stage {
     let slices = slices.into_iter();
     let slices = slices.filter(|slice| slice.metadata.deletion_timestamp.is_none());
@@ -116,7 +115,7 @@ fn is_kept(slice: &ResourceSlice, slots: &[Slot<'_>]) -> bool {
         .any(|existing| name(existing) == name(slice))
 }
 
-/// The module's documentation says why this is safe.
+/// The generation to write; the module's documentation explains why this is safe.
 // req: KUBELET-40
 fn next_generation(own: &[&ResourceSlice], slots: &[Slot<'_>]) -> i64 {
     let generation = |slice: &ResourceSlice| slice.spec.pool.generation;
@@ -169,7 +168,7 @@ impl Pool {
         slots.map(slot).collect()
     }
 
-    /// One stored slice for each index. Two publishers must choose the same ones.
+    /// Chooses one stored slice for each index. All publishers must choose the same ones.
     fn adopt<'a>(&self, own: &[&'a ResourceSlice]) -> BTreeMap<usize, &'a ResourceSlice> {
         let mut adopted: BTreeMap<usize, &ResourceSlice> = BTreeMap::new();
         for slice in own.iter().copied().filter(|slice| self.can_adopt(slice)) {
@@ -178,7 +177,7 @@ impl Pool {
             };
             let best = adopted.entry(index).or_insert(slice);
             let generations = (slice.spec.pool.generation, best.spec.pool.generation);
-            // They come in order of names: the first of a generation stays.
+            // Slices come in order of names: the first one of a generation wins.
             if generations.0 > generations.1 {
                 *best = slice;
             }
@@ -194,7 +193,7 @@ impl Pool {
             && slice.metadata.deletion_timestamp.is_none()
     }
 
-    /// None if the stored slice is as it should be.
+    /// Returns `None` if the stored slice is up to date.
     // req: KUBELET-47
     fn write(
         &self,
@@ -222,14 +221,14 @@ impl Pool {
         Ok(Some(Step::Replace(slice)))
     }
 
-    /// The first of `INDEX-DRIVER-NODE`, `INDEX-DRIVER-NODE-2` and so on that is not taken:
-    /// the same one for every publisher of the pool that has met the same slices.
+    /// The first of `INDEX-DRIVER-NODE`, `INDEX-DRIVER-NODE-2` and so on that is not taken.
+    /// Publishers of the pool with the same taken names choose the same name.
     fn slice_name(&self, index: usize) -> Result<String, SliceError> {
         let plain = format!("{index:05x}-{}-{}", self.driver, self.node);
         let others = (2u32..).map(|number| format!("{plain}-{number}"));
         let mut names = std::iter::once(plain.clone()).chain(others);
         let name = names.find(|name| !self.taken.contains(name));
-        let name = name.unwrap_or(plain); // not taken: there are more numbers than names
+        let name = name.unwrap_or(plain); // always found: there are more numbers than taken names
         if name.len() > MAX_OBJECT_NAME {
             return Err(SliceError::NameTooLong { name });
         }
@@ -254,7 +253,7 @@ impl Pool {
         }
     }
 
-    /// The Node: when it is deleted, its slices are garbage-collected.
+    /// The owner is the Node: its deletion garbage-collects the slices.
     // req: KUBELET-43
     fn owner(&self) -> OwnerReference {
         OwnerReference {
@@ -286,8 +285,8 @@ fn is_up_to_date(
         && pairs().all(|(device, stored)| stored_forms.matches(device, stored))
 }
 
-/// The device names of each slice of the newest generation. Empty if the pool has more
-/// slices than there are devices, so that it cannot keep its layout.
+/// The device names of each slice of the newest generation. Empty if the pool has more slices
+/// than devices, so that the layout must change.
 fn stored_names<'a>(
     adopted: &BTreeMap<usize, &'a ResourceSlice>,
     devices: usize,
@@ -318,8 +317,8 @@ fn count_of(slices: usize) -> i64 {
     i64::try_from(slices).unwrap_or(i64::MAX)
 }
 
-/// The slice's index in its pool, from its name: at least 5 hexadecimal digits before the
-/// first dash.
+/// Parses the slice's index in its pool from its name: at least 5 hexadecimal digits before
+/// the first dash.
 fn index(name: &str) -> Option<usize> {
     let (digits, _) = name.split_once('-')?;
     let valid = digits.len() >= 5 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -29,23 +29,23 @@ pub(crate) struct Publisher {
     requests: Requests,
     desired: watch::Receiver<DesiredPool>,
     state: watch::Sender<Publication>,
-    /// None while a blocking thread checks it.
+    /// `None` while a blocking thread checks it.
     election: Option<Election>,
     /// Whether kubelet has ever registered this instance.
     registered: bool,
     cache: SliceCache,
     stored_forms: StoredForms,
-    /// Names of slices that are not of this driver and node, as failed creations have shown.
+    /// Names of slices of other drivers or nodes, found by failed creations.
     taken: BTreeSet<String>,
-    /// The dropped fields that were logged last.
+    /// The last logged dropped fields.
     logged_drops: Vec<DroppedField>,
     schedule: Schedule,
-    /// The state before a broken watch could not begin again.
+    /// The state before the watch failed to restart.
     before_failed_watch: Option<Publication>,
     is_watching: bool,
 }
 
-/// [`Publication::Failing`]'s code for the watch.
+/// The code of [`Publication::Failing`] for the watch.
 const WATCH_FAILS: &str = "watch-slices";
 
 // === impl Publisher ===
@@ -82,8 +82,8 @@ impl Publisher {
         self.state.subscribe()
     }
 
-    /// Runs until `stop`. Lists the slices after each `Registered`, because a kubelet that
-    /// has just started deletes all slices of its node.
+    /// Runs until `stop`. Lists the slices after each `Registered`, because kubelet deletes all
+    /// slices of its node when it starts.
     pub(crate) async fn run(
         mut self,
         mut registration: watch::Receiver<Registration>,
@@ -140,7 +140,7 @@ impl Publisher {
                     self.report(before);
                 }
             }
-            // One that breaks begins again within a minute: that it cannot is worth a report.
+            // A watch that ends restarts within a minute; only a failed restart is reported.
             Watched::Failed(_) if std::mem::take(&mut self.is_watching) => {}
             Watched::Failed(error) => self.handle_failed_watch(&error).await,
         }
@@ -153,8 +153,8 @@ impl Publisher {
                 let error = self.requests.not_served().await;
                 self.report_error(&error);
             }
-            // On standby the watch does not matter; while failing, the failed request says
-            // more than this. The slices may be right all the same.
+            // On standby the watch does not matter. If publishing fails already, the error of
+            // the request is more useful than this one.
             _ if self.is_standby_or_failing() => {}
             _ => {
                 self.before_failed_watch = Some(self.state.borrow().clone());
@@ -184,7 +184,7 @@ impl Publisher {
                     self.report(state);
                 }
             }
-            // Routine in a rolling update, and while slices are being deleted.
+            // Normal in a rolling update and while slices are being deleted.
             Err(error) if error.is_conflict() && self.schedule.conflict() => {}
             Err(error) => {
                 if !error.is_permanent() {
@@ -195,7 +195,7 @@ impl Publisher {
         }
     }
 
-    /// Compares and writes once. None if the slices are not known yet.
+    /// Compares and writes once. Returns `None` if the slices are not listed yet.
     async fn publish(&mut self) -> Result<Option<Publication>, SliceError> {
         let desired = self.desired.borrow().clone();
         if desired != DesiredPool::Undecided && !self.is_elected().await {
@@ -237,15 +237,16 @@ impl Publisher {
         }
     }
 
-    /// The slices were listed, this one was not among them, and yet there is one of its name.
+    /// Records a taken name: the list did not contain the slice, but its creation failed
+    /// because the name exists.
     fn take_name(&mut self, name: &str) {
-        let message = "the name of a slice is taken by one that is not of this driver and node, or is being deleted: another name is used";
+        let message = "the slice's name is in use by a slice that is being deleted or belongs to another driver or node; using another name";
         tracing::warn!(slice = name, "{message}");
         self.taken.insert(name.to_owned());
     }
 
-    /// Whether this instance is to publish; true if that cannot be found out, since two
-    /// instances with the same devices agree anyway.
+    /// Whether this instance publishes. True if the election fails: two instances with the same
+    /// devices write the same slices.
     async fn is_elected(&mut self) -> bool {
         let Some(mut election) = self.election.take() else {
             return true;
@@ -261,13 +262,13 @@ impl Publisher {
         };
         self.election = Some(election);
         elected.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot determine whether a newer instance publishes");
+            tracing::warn!(%error, "cannot check for a newer instance; publishing anyway");
             true
         })
     }
 
-    /// Reads the Node each time, which is rare: a Node that was deleted and created again
-    /// has another UID, and slices owned by the old one are garbage-collected.
+    /// Reads the Node each time, because a Node that was deleted and created again has a new
+    /// UID, and slices owned by the old UID are garbage-collected. Publishing is rare.
     async fn pool(&self) -> Result<Pool, SliceError> {
         Ok(Pool {
             driver: self.driver.clone(),
@@ -277,8 +278,8 @@ impl Publisher {
         })
     }
 
-    /// Sends the requests of a stage and records the results. Returns the first error,
-    /// after all of them have ended.
+    /// Sends the requests of a stage and records the results. Returns the first error after
+    /// all requests have ended.
     async fn apply(&mut self, stage: Stage, devices: &[v1::Device]) -> Result<(), SliceError> {
         let mut result = Ok(());
         let mut stored = Vec::new();
@@ -300,7 +301,7 @@ impl Publisher {
         result
     }
 
-    /// Logs each dropped field once: it is not sent again either.
+    /// Logs each dropped field once.
     // req: KUBELET-45
     fn log_dropped_fields(&mut self) {
         let dropped = self.stored_forms.dropped_fields();
@@ -323,7 +324,6 @@ impl Publisher {
         });
     }
 
-    /// Logs and sends the state, if it has changed.
     fn report(&self, state: Publication) {
         self.state.send_if_modified(|current| {
             if *current == state {
@@ -333,7 +333,7 @@ impl Publisher {
                 Publication::Failing { code, reason } => {
                     tracing::warn!(code, %reason, "cannot publish devices");
                 }
-                state => tracing::info!(?state, "publication of devices"),
+                state => tracing::info!(?state, "publication of devices changed"),
             }
             *current = state;
             true

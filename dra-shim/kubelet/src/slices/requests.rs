@@ -14,22 +14,20 @@ use super::error::{SliceError, status};
 use super::plan::{Stage, Step};
 use crate::observer::Observer;
 
-/// The timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Limit of concurrent requests of one stage. Several at once, because a pool of several
-/// slices is invisible to the scheduler while its generation changes.
+/// Limit of concurrent requests of one stage. Requests are concurrent because a pool of
+/// several slices is invisible to the scheduler while its generation changes.
 const MAX_IN_FLIGHT: usize = 16;
 
-/// A kind of request.
 #[derive(Clone, Copy)]
 struct Kind {
-    /// The label under which it is counted.
+    /// The metric label.
     label: &'static str,
-    /// What could not be done, in an error message.
+    /// The action, for the error message `cannot {action}`.
     action: &'static str,
 }
 
-/// The result of a step: the slice as it is stored now, or the name that was deleted.
+/// The result of a step: the stored slice, or the name of the deleted one.
 pub(super) enum Applied {
     Stored(Box<ResourceSlice>),
     Deleted(String),
@@ -45,7 +43,7 @@ pub(super) struct Requests {
 }
 
 const LIST: Kind = Kind::new("list", "list ResourceSlices");
-const VERSION: Kind = Kind::new("get-version", "get the version");
+const VERSION: Kind = Kind::new("get-version", "get the version of the API server");
 const NODE: Kind = Kind::new("get-node", "get the Node");
 const CREATE: Kind = Kind::new("create", "create the ResourceSlice");
 const UPDATE: Kind = Kind::new("update", "update the ResourceSlice");
@@ -94,8 +92,8 @@ impl Requests {
         }
     }
 
-    /// The error for a list that got 404: the API server does not serve this API version.
-    /// Names the server's version, if that can be read.
+    /// Returns the error for a list that got 404: the API server does not serve this API
+    /// version. It names the server's version, if that can be read.
     pub(super) async fn not_served(&self) -> SliceError {
         let version = self.request(VERSION, self.client.apiserver_version()).await;
         let version = version.ok().map(|info| info.git_version);
@@ -112,7 +110,7 @@ impl Requests {
         })
     }
 
-    /// Runs all steps of a stage, also if some fail.
+    /// Runs all steps of a stage, even if some fail.
     pub(super) async fn run(&self, stage: Stage) -> Vec<Result<Applied, SliceError>> {
         stream::iter(stage)
             .map(|step| self.step(step))

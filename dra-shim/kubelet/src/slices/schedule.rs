@@ -1,22 +1,22 @@
-//! When the publisher reconciles next.
+//! The time of the publisher's next reconciliation.
 
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use tokio::time::Instant;
 
-/// Pause before the reaction to someone else's change, plus up to as much again: the
+/// Pause before the reaction to a change by another writer, plus up to 100 % jitter. The
 /// deletion of several slices is handled as one change, and nodes do not react in step.
 const SETTLE: Duration = Duration::from_millis(100);
 /// How often an instance on standby checks the election.
 const STANDBY_CHECK: Duration = Duration::from_secs(1);
 /// The longest pause after an error.
 const MAX_DELAY: Duration = Duration::from_secs(30);
-/// How many conflicts in a row are normal: when all slices are deleted, the deletions
-/// come one by one.
+/// Maximum number of consecutive conflicts that are not an error: when all slices are
+/// deleted, the deletions come one by one.
 const MAX_CONFLICTS: u32 = 5;
 
-/// The time of the next reconciliation: the earliest of those requested.
+/// The time of the next reconciliation: the earliest requested one.
 pub(super) struct Schedule {
     at: Option<Instant>,
     /// Whether to list the slices first, because the cache may be out of date.
@@ -41,18 +41,18 @@ impl Schedule {
         self.by(Instant::now());
     }
 
-    /// After someone else's change.
+    /// Schedules after a change by another writer.
     pub(super) fn soon(&mut self) {
         self.by(Instant::now() + SETTLE.mul_f64(1.0 + fastrand::f64()));
     }
 
-    /// On standby: to check the election again.
+    /// Schedules the next check of the election, on standby.
     pub(super) fn standby(&mut self) {
         self.by(Instant::now() + STANDBY_CHECK);
     }
 
-    /// After a conflict with another writer: soon, with a new list. False if there were
-    /// too many in a row.
+    /// Schedules a new list soon, after a conflict with another writer. Returns false after too
+    /// many consecutive conflicts.
     pub(super) fn conflict(&mut self) -> bool {
         self.conflicts += 1;
         if self.conflicts > MAX_CONFLICTS {
@@ -63,21 +63,21 @@ impl Schedule {
         true
     }
 
-    /// After an error: later each time, until [`Schedule::reset`].
+    /// Schedules a retry after an error, with back-off until [`Schedule::reset`].
     pub(super) fn retry(&mut self) {
         self.list = true;
-        // The iterator has no end.
+        // The iterator is infinite.
         let delay = self.delays.next().unwrap_or(MAX_DELAY);
         self.by(Instant::now() + delay);
     }
 
-    /// After a success.
+    /// Resets the back-off after a success.
     pub(super) fn reset(&mut self) {
         self.delays = delays();
         self.conflicts = 0;
     }
 
-    /// Returns when it is time, and clears that time. Cancel-safe.
+    /// Waits for the scheduled time, and clears it. Cancel-safe.
     pub(super) async fn wait(&mut self) {
         match self.at {
             Some(at) => tokio::time::sleep_until(at).await,

@@ -1,5 +1,5 @@
-//! The watch of the node's slices, and how soon it begins again: there is one on every
-//! node, and an API server that restarts ends all of them at once.
+//! The watch of the node's slices, with pauses between restarts: every node has one, and a
+//! restart of the API server ends all of them at once.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,46 +14,47 @@ use kube::{Api, Client};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// The nodes whose watches end together come back spread over this time: 10 000 of them
-/// with 170 requests a second, or 340 at first if they have tried in vain before.
-/// kubelet's registration and a changed pool do not wait for the watch.
+/// Time over which the restarts of watches are spread that ended together. With 10 000 nodes
+/// that is 170 requests a second, or 340 at first if earlier attempts failed. kubelet's
+/// registration and a changed pool do not wait for the watch.
 const SPREAD: Duration = Duration::from_secs(60);
 
-/// kube asks the API server to end a watch after 290 s. One that has lasted nearly as
-/// long has expired, and the next one begins at once: expiries are spread already.
+/// Age from which the end of a watch counts as its expiry. kube asks the API server to end a
+/// watch after 290 s. After an expiry the next watch begins at once: expiries are already
+/// spread.
 const EXPIRED_AFTER: Duration = Duration::from_secs(280);
 
-/// The longest pause after the first failure of a watch that has never begun; it doubles
-/// with each further one.
+/// The longest pause after the first failure of a watch that has never begun. It doubles with
+/// each further failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What happens to the watch.
+/// An event of [`SliceWatch`].
 pub(super) enum Watched {
     /// A slice has changed, or the slices are being listed.
     Slice(Box<watcher::Event<ResourceSlice>>),
     /// The API server has accepted the watch.
     Begun,
-    /// The watch has failed, and begins again after a pause.
+    /// The watch has failed, and restarts after a pause.
     Failed(watcher::Error),
 }
 
-/// A watch that begins again for as long as it lives.
+/// A watch that restarts whenever it ends.
 pub(super) struct SliceWatch {
     events: Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<ResourceSlice>>> + Send>>,
     pace: Arc<Pace>,
     /// The end of the pause after a failure.
     resume_at: Option<Instant>,
     has_begun: bool,
-    /// Failures before it has begun.
+    /// Failures before the watch has begun for the first time.
     failures: u32,
-    /// When a list was last made because the history was lost.
+    /// The last time that the slices were listed again because the history was lost.
     listed_again: Option<Instant>,
 }
 
-/// What the watch and its client know of each other.
+/// State that the watch shares with its client.
 #[derive(Default)]
 struct Pace {
-    /// When the watch that is open, or has ended without an error, began.
+    /// The start of the current watch, or of the last one if it ended without an error.
     began: Mutex<Option<Instant>>,
     begun: Notify,
 }
@@ -64,7 +65,7 @@ impl SliceWatch {
     /// Watches the slices that match the field selector.
     ///
     /// # Panics
-    /// Outside a tokio runtime, as every `Client::new`.
+    /// Outside a tokio runtime, like `Client::new`.
     pub(super) fn new(client: &Client, selector: &str) -> Self {
         let pace = Arc::new(Pace::default());
         let slices = Api::all(paced(client, &pace));
@@ -79,7 +80,8 @@ impl SliceWatch {
         }
     }
 
-    /// Cancel-safe. None only if kube's watcher ends, which it never does.
+    /// Returns the next event; `None` only if kube's watcher ends, which it never does.
+    /// Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Watched> {
         if let Some(at) = self.resume_at {
             sleep_until(at).await;
@@ -108,7 +110,7 @@ impl SliceWatch {
         let now = Instant::now();
         let listed_lately = self.listed_again.is_some_and(|at| now - at < SPREAD);
         if is_history_lost && !listed_lately {
-            // The watch before it has paused; a list is next.
+            // The failed watch was paused already; a list is next.
             self.listed_again = Some(now);
             return Duration::ZERO;
         }
@@ -124,9 +126,9 @@ impl SliceWatch {
 // === impl Pace ===
 
 impl Pace {
-    /// The pause before a watch is asked for: none, unless the last one has ended early
-    /// and without an error, as when an API server shuts down. kube's watcher takes that
-    /// for an expiry.
+    /// The pause before a watch is requested. It is zero unless the last watch ended early
+    /// without an error, as when an API server shuts down. kube's watcher treats that as an
+    /// expiry.
     fn before_watch(&self) -> Duration {
         match self.forget() {
             Some(began) if began.elapsed() < EXPIRED_AFTER => up_to(SPREAD),
@@ -147,7 +149,7 @@ impl Pace {
     }
 }
 
-/// A client for one watch, which it paces.
+/// Creates a client that paces one watch.
 fn paced(client: &Client, pace: &Arc<Pace>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let (client, pace) = (client.clone(), Arc::clone(pace));

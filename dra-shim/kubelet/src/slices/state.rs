@@ -1,79 +1,79 @@
-//! What a driver wants published, and where publishing stands.
+//! The devices that a driver wants to publish, and the state of publishing.
 
 use std::fmt;
 
 use k8s_openapi::api::resource::v1::Device;
 
-/// What the node's pool should contain.
+/// The desired contents of the node's pool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum DesiredPool {
-    /// Not known yet: what is published stays as it is.
+    /// Not known yet: published slices remain unchanged.
     #[default]
     Undecided,
-    /// Nothing: the driver's slices of this node are deleted.
+    /// No pool: the driver's slices of this node are deleted.
     Withdrawn,
     /// These devices, any number, in order of preference. An empty pool is valid.
     ///
-    /// They are published in slices of 64. The scheduler tries the devices of a slice in
-    /// this order, and the slices one after the other. A device stays in its slice while
-    /// others come and go, so across slices the order holds only when the pool is
-    /// published for the first time.
+    /// They are published in slices of 64. The scheduler tries the slices one after the
+    /// other, and the devices of a slice in this order. A device remains in its slice while
+    /// others are added and removed. So the order across slices holds only when the pool is
+    /// first published.
     ///
-    /// Names must be DNS labels and unique. Counter sets are not published, so devices
-    /// that consume counters are rejected. A taint's `timeAdded` may be left to the API
-    /// server: it is kept while key, value and effect stay the same.
+    /// Names must be DNS labels and unique. Devices that consume counters are rejected:
+    /// counter sets are not supported. A taint's `timeAdded` may be omitted: the API server
+    /// sets it, and it is kept while key, value and effect are unchanged.
     Devices(Vec<Device>),
 }
 
-/// Where publishing stands.
+/// The state of publishing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Publication {
-    /// [`DesiredPool::Undecided`], or the API server has not been reached yet.
+    /// The desired pool is [`DesiredPool::Undecided`], or the API server was not reachable yet.
     #[default]
     Pending,
     /// The API server holds the desired devices, as far as it stores them.
     Published {
         /// The names of the `ResourceSlice`s, in order.
         slices: Vec<String>,
-        /// The pool's generation, which all of them have.
+        /// The pool's generation, the same for all slices.
         generation: i64,
         /// The fields that the API server dropped: normally none.
         ///
-        /// A driver that relies on such a field needs another way. Where `taints` are
-        /// dropped, for example, it keeps new claims away from a device by leaving the
-        /// device out of [`DesiredPool::Devices`].
+        /// A driver that relies on such a field needs an alternative. For example, if
+        /// `taints` are dropped, it can keep new claims away from a device by removing the
+        /// device from [`DesiredPool::Devices`].
         ///
-        /// Known once this process has written the device. It does so if what it finds
-        /// stored differs from what is desired: after a restart, too, a field that is
-        /// dropped makes a difference, and is tried once.
+        /// Known once this process has written the device, which it does if the stored
+        /// device differs from the desired one. A dropped field is such a difference, so
+        /// after a restart it is written once more.
         dropped: Vec<DroppedField>,
     },
     /// The API server holds no slice of this driver and node.
     Withdrawn,
-    /// Another instance of the driver on the same data directory publishes: a newer one,
-    /// or one that kubelet has registered while it has not registered this one. This
-    /// instance writes nothing, and takes over when that one ends.
+    /// Another instance of the driver on the same data directory publishes, because it is
+    /// newer, or because kubelet has registered it and not this instance. This instance
+    /// writes nothing, and takes over when the other one ends.
     Standby,
-    /// Publishing fails at the moment; the publisher keeps trying.
+    /// Publishing fails; the publisher retries.
     Failing {
         /// A stable code for metrics: `invalid-devices`, `slice-name-too-long`,
         /// `kubernetes-too-old`, `no-node`, `slice-request`, `slice-request-timeout`,
         /// `watch-slices`.
         code: &'static str,
-        /// The reason, and the fix if it is known, in one sentence.
+        /// The reason, and the fix if it is known.
         reason: String,
     },
 }
 
-/// A field of published devices that the API server did not store, because the feature
-/// gate that guards it is off or the API server does not know it.
+/// A field of published devices that the API server did not store, because its feature gate
+/// is off or the API server does not know the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedField {
     /// The field below `spec.devices[]`, such as `taints` or `bindsToNode`.
     pub field: String,
-    /// The names of the devices that lost it, in order.
+    /// The names of the affected devices, in order.
     pub devices: Vec<String>,
-    /// The feature gate of API server and scheduler that probably guards it.
+    /// The feature gate of API server and scheduler that probably guards the field.
     pub gate: Option<&'static str>,
 }
 
@@ -82,12 +82,12 @@ impl fmt::Display for DroppedField {
         let count = self.devices.len();
         write!(
             f,
-            "the API server dropped {} of {count} devices",
+            "the API server dropped the field {} of {count} devices",
             self.field
         )?;
         match self.gate {
             Some(gate) => write!(f, ": the feature gate {gate} is probably off"),
-            None => f.write_str(": it is probably too old for that field"),
+            None => f.write_str(": it is probably too old for this field"),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The form in which the API server stores a device. It normalises quantities and times,
-//! and silently drops fields whose feature gate is off. Writing such a device again would
-//! change nothing, so it counts as published.
+//! The form in which the API server stores a device. The API server normalises quantities
+//! and times, and silently drops fields if their feature gate is off. Such a device counts
+//! as published: writing it again would change nothing.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use super::state::DroppedField;
 
-/// What the API server made of devices that it did not store as they were sent, by
-/// device name.
+/// The devices that the API server did not store as they were sent, by device name.
 #[derive(Debug, Default)]
 pub(super) struct StoredForms(BTreeMap<String, StoredForm>);
 
@@ -61,7 +60,7 @@ impl StoredForms {
                 .is_some_and(|form| form.sent == *wanted && form.stored == *stored)
     }
 
-    /// The fields that were dropped, each once, with its devices.
+    /// The dropped fields, each with its devices.
     pub(super) fn dropped_fields(&self) -> Vec<DroppedField> {
         let mut fields: BTreeMap<&Field, Vec<String>> = BTreeMap::new();
         for (device, form) in &self.0 {
@@ -81,7 +80,7 @@ impl StoredForms {
 
 fn dropped(sent: &Device, stored: &Device) -> Vec<Field> {
     let (Ok(sent), Ok(stored)) = (serde_json::to_value(sent), serde_json::to_value(stored)) else {
-        return Vec::new(); // these types always become JSON
+        return Vec::new(); // cannot happen: these types serialize to JSON
     };
     let mut fields = Vec::new();
     collect_missing(&sent, Some(&stored), &mut Vec::new(), &mut fields);
@@ -90,7 +89,8 @@ fn dropped(sent: &Device, stored: &Device) -> Vec<Field> {
     fields
 }
 
-/// Collects the fields that `sent` has and `stored` lacks. Another value is not a loss.
+/// Collects the fields that `sent` has and `stored` lacks. A different value is not a
+/// dropped field.
 fn collect_missing<'a>(
     sent: &'a Value,
     stored: Option<&Value>,
@@ -98,7 +98,7 @@ fn collect_missing<'a>(
     fields: &mut Vec<Field>,
 ) {
     match (sent, stored) {
-        // An empty value may be left out: nothing is lost.
+        // The API server may omit an empty value.
         (Value::Null | Value::Bool(false), None) => {}
         (Value::Array(list), None) if list.is_empty() => {}
         (Value::Object(map), None) if map.is_empty() => {}
@@ -122,7 +122,7 @@ fn collect_missing<'a>(
     }
 }
 
-/// The feature gate of Kubernetes 1.34 to 1.36 that guards a field of a device.
+/// The feature gate of Kubernetes 1.34 to 1.36 for a field of a device.
 fn gate(path: &[&str]) -> Option<&'static str> {
     match *path.first()? {
         "taints" => Some("DRADeviceTaints"),
@@ -140,8 +140,8 @@ fn gate(path: &[&str]) -> Option<&'static str> {
     }
 }
 
-/// The device with the stored `timeAdded` on those of its taints that are stored and have
-/// no time of their own.
+/// Returns the device with the stored `timeAdded` in its taints that are stored already and
+/// have no `timeAdded`.
 pub(super) fn with_stored_taint_times(device: &Device, stored: Option<&Device>) -> Device {
     let mut device = device.clone();
     let before = stored.and_then(|stored| stored.taints.as_deref());
@@ -173,7 +173,7 @@ mod tests {
 
     // req: KUBELET-45
     #[test]
-    fn dropped_fields_are_named_with_their_devices_and_their_gate() {
+    fn dropped_fields_are_reported_with_their_devices_and_gate() {
         let full = |name: &str| {
             mk_device(json!({
                 "name": name, "bindsToNode": true,
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(dropped[2].devices, ["a", "b"]);
         assert_eq!(
             dropped[2].to_string(),
-            "the API server dropped taints of 2 devices: the feature gate DRADeviceTaints is probably off"
+            "the API server dropped the field taints of 2 devices: the feature gate DRADeviceTaints is probably off"
         );
     }
 
@@ -232,13 +232,13 @@ mod tests {
         assert!(!stored_forms.matches(&other, &stored));
         let touched = mk_device(json!({"name": "a", "allNodes": true}));
         assert!(!stored_forms.matches(&sent, &touched));
-        // A device that is not desired any more is forgotten.
+        // The record of a device that is no longer desired is removed.
         stored_forms.record(&[], &[mk_stored(vec![])]);
         assert_eq!(stored_forms.dropped_fields(), []);
     }
 
     #[test]
-    fn empty_values_are_not_missed() {
+    fn omitted_empty_values_are_not_dropped_fields() {
         let sent = mk_device(json!({"name": "a", "bindsToNode": false, "taints": []}));
         assert_eq!(dropped(&sent, &mk_device(json!({"name": "a"}))), []);
     }

@@ -4,27 +4,27 @@ use std::collections::BTreeMap;
 
 use crate::driver::PreparedDevice;
 
-/// By claim UID, exactly those of the call: the devices (none after an Unprepare), or the
-/// plugin's error message.
+/// The answers by claim UID, exactly one for each claim of the call: the devices (none after an
+/// Unprepare), or the plugin's error message.
 pub type Answers = BTreeMap<String, Result<Vec<PreparedDevice>, String>>;
 
-/// Why a call as a whole failed.
+/// Error of a call as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// No kubelet process runs.
+    /// No kubelet process is running.
     #[error("kubelet is stopped")]
     Stopped,
-    /// kubelet knows no plugin of this name.
+    /// No plugin with this name is registered.
     #[error("DRA driver {driver} is not registered")]
     NotRegistered {
-        /// The name.
+        /// The driver name.
         driver: String,
     },
-    /// There is no connection: kubelet does not wait for one.
+    /// There is no connection, and kubelet does not wait for one.
     #[error("rpc error: Unavailable: {reason}")]
     Unavailable {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// No answer within [`Times::call`](super::Times::call); the call was cancelled.
@@ -41,13 +41,13 @@ pub enum CallError {
     /// The answer has a claim that is not in the call.
     #[error("the answer has the unknown ResourceClaim UID {uid}")]
     UnknownClaim {
-        /// That claim.
+        /// The claim's UID.
         uid: String,
     },
     /// The answer lacks claims.
     #[error("the answer skipped {count} ResourceClaims")]
     Skipped {
-        /// How many.
+        /// The number of missing claims.
         count: usize,
     },
 }

@@ -1,11 +1,11 @@
-//! The `:authority` that kubelet's grpc-go sends, and that a server must accept.
+//! The `:authority` that kubelet's grpc-go sends and a server must accept.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The authority that grpc-go derives from a bare path: every byte but unreserved
-/// characters, sub-delimiters and `:[]@` as `%XX`. An `@` turns what precedes it into URI
-/// userinfo; without one `h2`, among others, rejects it.
+/// Returns the authority that grpc-go derives from a bare path: every byte as `%XX`, except
+/// unreserved characters, sub-delimiters and `:[]@`. The part before an `@` is URI userinfo;
+/// without an `@`, servers such as `h2` reject the authority.
 pub(super) fn from_path(path: &Path) -> String {
     let path = path.to_string_lossy();
     let mut authority = String::with_capacity(2 * path.len());
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_percent_encoded_but_for_the_at_sign() {
+    fn a_path_is_percent_encoded_except_the_at_sign() {
         let path = Path::new("/var/lib/kubelet/plugins_registry/d.example.com-1@reg.sock");
         assert_eq!(
             from_path(path),

@@ -1,4 +1,4 @@
-//! Prepare and Unprepare as kubelet sends them and checks their answers.
+//! kubelet's Prepare and Unprepare calls, with its checks of the answers.
 
 use super::answers::{Answers, CallError};
 use super::event::{Event, ServiceVersion};
@@ -9,7 +9,7 @@ use crate::driver::PreparedDevice;
 use crate::observer::Method;
 use dra_claim::ClaimRef;
 
-/// Makes one call with all of these claims to the plugin that gets the driver's calls.
+/// Makes one call with all of these claims to the driver's current plugin.
 pub(super) async fn call(
     process: &Process,
     driver: &str,
@@ -52,11 +52,11 @@ pub(super) async fn call(
     Ok(answers)
 }
 
-/// Facts: an entry that was not asked for is an error, and so is a missing one,
-/// also for a claim without devices and for Unprepare.
+/// Checks that each claim has an answer. Facts: an entry for an unknown claim is an error. A
+/// missing entry is an error too, also for a claim without devices and for Unprepare.
 fn complete(claims: &[ClaimRef], answers: Answers) -> Result<Answers, CallError> {
-    let asked = |uid: &&String| claims.iter().any(|claim| claim.uid == **uid);
-    if let Some(uid) = answers.keys().find(|uid| !asked(uid)) {
+    let is_known = |uid: &&String| claims.iter().any(|claim| claim.uid == **uid);
+    if let Some(uid) = answers.keys().find(|uid| !is_known(uid)) {
         return Err(CallError::UnknownClaim { uid: uid.clone() });
     }
     match claims.len().saturating_sub(answers.len()) {
@@ -90,7 +90,7 @@ macro_rules! version {
                         request.set_timeout(time);
                         let answer = client.node_prepare_resources(request).await?;
                         let claims = answer.into_inner().claims.into_iter();
-                        // Devices beside an error are not looked at.
+                        // Fact: devices beside an error are ignored.
                         Ok(claims
                             .map(|(uid, it)| (uid, result(it.error, it.devices)))
                             .collect())
@@ -138,7 +138,7 @@ macro_rules! version {
 }
 
 version!(v1, |device| device.share_id.clone());
-// Which cannot carry one.
+// v1beta1 has no share id.
 version!(v1beta1, |_| None);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The channel to a plugin's service, in gRPC's sense: one connection that is made at
-//! once, kept open, and made again when it is lost.
+//! The gRPC channel to a plugin's service: one connection that is opened at once, kept open,
+//! and reopened when it is lost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ enum State {
     Connecting,
     /// Calls are sent.
     Ready(Transport),
-    /// Calls fail at once: kubelet does not ask for wait-for-ready.
+    /// Calls fail at once: kubelet does not use wait-for-ready.
     Failed(String),
 }
 
-/// Keeps the connection. Dropping it cuts the connection.
+/// Keeps the connection open. Dropping it cuts the connection.
 pub(super) struct Channel {
     state: watch::Receiver<State>,
     _stop: DropGuard,
 }
 
 impl Channel {
-    /// Begins to connect. `changed` is called for each connection made (`true`) and lost
-    /// (`false`), from the channel's own task.
+    /// Begins to connect. The channel's task calls `changed` when a connection is opened
+    /// (`true`) or lost (`false`).
     pub(super) fn open(
         endpoint: &Path,
         origin: http::Uri,
@@ -51,7 +51,7 @@ impl Channel {
         matches!(*self.state.borrow(), State::Ready(_))
     }
 
-    /// The connection, as soon as it is known whether there is one.
+    /// Waits until connecting has succeeded or failed, and returns the connection.
     pub(super) async fn transport(&self) -> Result<Transport, String> {
         let mut state = self.state.clone();
         let known = state
@@ -85,7 +85,7 @@ async fn keep(
                 if began.elapsed() > times.reconnect {
                     back_off = BackOff::grpc(&times);
                 } else {
-                    // A server that accepts and hangs up was never ready for grpc-go.
+                    // For grpc-go, a server that accepts and hangs up was never ready.
                     tokio::time::sleep(back_off.next()).await;
                 }
             }

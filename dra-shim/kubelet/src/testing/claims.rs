@@ -1,5 +1,5 @@
-//! kubelet's record of claims (`dra_manager_state`), and the one fact about them that it
-//! keeps in memory only: whether they are prepared.
+//! kubelet's record of claims (`dra_manager_state`). Whether a claim is prepared is only in
+//! memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::pod::PodClaim;
 use crate::driver::PreparedDevice;
 use dra_claim::ClaimRef;
 
-/// By namespace and name, as kubelet keys them.
+/// The claims by namespace and name, as in kubelet.
 pub(super) struct Claims {
     records: BTreeMap<(String, String), Record>,
     repeated_prepare: RepeatedPrepare,
@@ -17,7 +17,7 @@ pub(super) struct Claims {
 struct Record {
     claim: ClaimRef,
     pods: BTreeSet<String>,
-    /// Every driver of the allocation from the first attempt on.
+    /// The devices by driver, from the first attempt on for every driver of the allocation.
     devices: BTreeMap<String, Vec<PreparedDevice>>,
     /// Not in the checkpoint: a new process prepares the claim again for the next pod.
     prepared: bool,
@@ -37,10 +37,9 @@ impl Claims {
         }
     }
 
-    /// Records the pod with its claims, and returns those that are to be prepared.
+    /// Records the pod with its claims, and returns the claims that need a Prepare.
     ///
-    /// Fact: another UID under a recorded name is refused until the old one has
-    /// been unprepared.
+    /// Fact: another UID under a recorded name is refused until the old claim is unprepared.
     pub(super) fn admit<'a>(
         &mut self,
         pod: &str,
@@ -94,8 +93,8 @@ impl Claims {
         }
     }
 
-    /// The claims to unprepare before `pod` may go, with their drivers: those of no other
-    /// pod. The pod is removed from all other claims.
+    /// Returns the claims that only `pod` has, with their drivers: they must be unprepared before
+    /// the pod can end. Removes the pod from all other claims.
     pub(super) fn release(&mut self, pod: &str) -> Vec<(ClaimRef, Vec<String>)> {
         let mut last = Vec::new();
         for record in self.records.values_mut() {

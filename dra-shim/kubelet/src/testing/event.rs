@@ -1,4 +1,4 @@
-//! The log of the fake: what happened, in order, and what can be derived from that.
+//! The fake's log of events.
 
 use std::path::{Path, PathBuf};
 
@@ -7,33 +7,33 @@ use tokio::sync::watch;
 use crate::device_health::DeviceHealth;
 use crate::observer::Method;
 
-/// One thing that happened between the fake and the plugins.
+/// An event between the fake and the plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A kubelet process began; the sockets that exist are new to it.
+    /// A kubelet process began; it registers all existing sockets.
     Started,
-    /// It ended: every connection was cut, and what it held in memory is lost.
+    /// The process ended: every connection was cut, and its state in memory is lost.
     Stopped,
-    /// A registration failed; it will be tried again after a growing pause.
+    /// A registration failed; kubelet retries with back-off.
     RegistrationFailed {
         /// The socket in the registry directory.
         socket: PathBuf,
-        /// What kubelet would log.
+        /// kubelet's log message.
         reason: String,
     },
-    /// The plugin was notified of its registration; kubelet had recorded it before, see
+    /// The plugin was notified of its registration. kubelet records it before that, see
     /// [`FakeKubelet::endpoints`](super::FakeKubelet::endpoints).
     Registered {
         /// Its name.
         driver: String,
         /// Its service socket.
         endpoint: PathBuf,
-        /// Which version of the service its calls will be made in.
+        /// The version of the service that kubelet will call.
         service: ServiceVersion,
     },
-    /// The plugin's registration socket is gone, or it failed to take note of its
-    /// registration.
+    /// The plugin was unregistered: its registration socket was removed, or it did not
+    /// acknowledge the notification.
     Unregistered {
         /// Its name.
         driver: String,
@@ -47,7 +47,7 @@ pub enum Event {
         /// Its service socket.
         endpoint: PathBuf,
     },
-    /// That connection ended, and not because of kubelet.
+    /// That connection ended, and kubelet did not close it.
     Disconnected {
         /// Its name.
         driver: String,
@@ -58,55 +58,55 @@ pub enum Event {
     Called {
         /// The plugin's name.
         driver: String,
-        /// The service socket that it was sent to.
+        /// The service socket that received the call.
         endpoint: PathBuf,
-        /// Which call.
+        /// The method.
         method: Method,
         /// The claims' UIDs.
         claims: Vec<String>,
     },
-    /// A device in an answer that kubelet accepts and that causes a failure later. A plugin
-    /// of this library rejects some of them itself.
+    /// An answer has a device that kubelet accepts but that causes a failure later. Plugins of
+    /// this library reject some of these devices themselves.
     InvalidDevice {
         /// The plugin's name.
         driver: String,
         /// The claim's UID.
         claim: String,
-        /// The device, and what is wrong with it.
+        /// The device and its problem.
         reason: String,
     },
-    /// The health stream carried a list.
+    /// The health stream sent a list.
     HealthReported {
         /// The plugin's name.
         driver: String,
         /// The list.
         devices: Vec<DeviceHealth>,
     },
-    /// The health stream ended or could not be opened; what it reported is forgotten.
+    /// The health stream ended or could not be opened; its reports are discarded.
     HealthLost {
         /// The plugin's name.
         driver: String,
-        /// What kubelet would log.
+        /// kubelet's log message.
         reason: String,
     },
-    /// The pod's warning event, `FailedPrepareDynamicResources`; Prepare comes again
-    /// after [`Times::pod_retry`](super::Times::pod_retry).
+    /// The pod got the warning event `FailedPrepareDynamicResources`; kubelet retries after
+    /// [`Times::pod_retry`](super::Times::pod_retry).
     PrepareFailed {
         /// The pod's UID.
         pod: String,
         /// The event's message.
         message: String,
     },
-    /// The pod stays, and Unprepare comes again.
+    /// An Unprepare failed; the pod remains, and kubelet retries.
     UnprepareFailed {
         /// The pod's UID.
         pod: String,
-        /// What kubelet would log.
+        /// kubelet's log message.
         message: String,
     },
     /// The node's slices were deleted.
     SlicesDeleted {
-        /// The driver whose slices they were; `None` for all drivers, at the start.
+        /// The driver of the slices; `None` for all drivers, at the start of kubelet.
         driver: Option<String>,
     },
 }
@@ -120,7 +120,7 @@ pub enum ServiceVersion {
     V1beta1,
 }
 
-/// The log. Clones write to the same one.
+/// The log of events. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Log(watch::Sender<Vec<Event>>);
 
@@ -140,13 +140,12 @@ impl Log {
 
     pub(super) async fn until(&self, mut condition: impl FnMut(&[Event]) -> bool) {
         let mut events = self.0.subscribe();
-        // The sender is in `self`, so this ends with the condition only.
+        // The sender is in `self`, so this returns only if the condition holds.
         let _ = events.wait_for(|events| condition(events)).await;
     }
 }
 
-/// The service sockets of `driver` that are registered after `events`, the oldest
-/// first.
+/// The service sockets of `driver` that are registered after `events`, oldest first.
 pub(super) fn registered<'a>(events: &'a [Event], driver: &str) -> Vec<&'a Path> {
     let mut endpoints: Vec<&Path> = Vec::new();
     for event in events {

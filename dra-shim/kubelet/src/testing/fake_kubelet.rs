@@ -1,4 +1,4 @@
-//! The fake kubelet as tests use it.
+//! The fake kubelet's interface for tests.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ use crate::driver::PreparedDevice;
 use crate::observer::Method;
 use dra_claim::ClaimRef;
 
-/// A kubelet on a directory of its own, see the [module](super). Dropping it ends it as if
-/// it were killed.
+/// A fake kubelet with its own directory, see the [module](super). Dropping it is like killing
+/// kubelet.
 ///
-/// Its methods may be called from any thread, from several at once, and in any order; those
-/// that start something do so in tasks of the current tokio runtime.
+/// Its methods may be called concurrently, from any thread and in any order. Background work
+/// runs in tasks of the current tokio runtime.
 pub struct FakeKubelet {
     node: Arc<Node>,
     /// The running process, if there is one.
@@ -47,11 +47,11 @@ impl FakeKubelet {
         Self::begin(Node::new(root.to_owned(), options, None))
     }
 
-    /// As [`FakeKubelet::start`], and it also deletes the `ResourceSlice`s of `node` when
-    /// kubelet would: all of them at its start, and those of a driver that has been
-    /// disconnected for [`Times::wipe`](super::Times::wipe).
+    /// Starts a kubelet like [`FakeKubelet::start`] that also deletes the `ResourceSlice`s of
+    /// `node`: all of them at its start, and those of a driver that has been disconnected for
+    /// [`Times::wipe`](super::Times::wipe).
     ///
-    /// `client` is used from a task of its own, one `DELETE` of a collection at a time.
+    /// One task uses `client`, with one `DELETE` of a collection at a time.
     ///
     /// # Errors
     ///
@@ -77,8 +77,8 @@ impl FakeKubelet {
     }
 
     /// Kills the process, and returns when all of its tasks have ended. Connections and calls
-    /// are cut at once. Plugins, health and which claims are prepared are forgotten; the
-    /// record of claims and the pods remain.
+    /// are cut at once. Plugins, health and the prepared state of claims are lost; the record
+    /// of claims and the pods remain.
     pub async fn stop(&self) {
         let process = locked(&self.process).take();
         if let Some(process) = process {
@@ -87,7 +87,8 @@ impl FakeKubelet {
         }
     }
 
-    /// [`FakeKubelet::stop`], then a new process, which registers every socket again.
+    /// Stops the process like [`FakeKubelet::stop`], and starts a new one, which registers every
+    /// socket again.
     ///
     /// # Errors
     ///
@@ -99,34 +100,33 @@ impl FakeKubelet {
         Ok(())
     }
 
-    /// The directory that it watches.
+    /// The directory that the fake watches.
     pub fn registry(&self) -> PathBuf {
         self.node.registry()
     }
 
-    /// Returns once a plugin of this name is registered with the running process. Waits
-    /// forever otherwise: the caller sets a timeout.
+    /// Waits until a plugin of this driver is registered with the running process. The caller
+    /// sets a timeout.
     pub async fn wait_registered(&self, driver: &str) {
         self.wait_until(|events| !event::registered(events, driver).is_empty())
             .await;
     }
 
-    /// The service sockets of the driver's plugins that kubelet would call, oldest first. As
-    /// in kubelet, a plugin is among them before it is notified of its registration.
+    /// The service sockets of the driver's registered plugins, oldest first. As in kubelet, a
+    /// plugin is registered before it is notified of that.
     pub fn endpoints(&self, driver: &str) -> Vec<PathBuf> {
         self.process()
             .map_or_else(Vec::new, |process| process.endpoints(driver))
     }
 
-    /// Loses the plugins' next `count` answers to this step: the plugin has answered, and
-    /// kubelet behaves as if the call had failed. Replaces an earlier count for the step;
-    /// effective from the next answer on, of whichever plugin.
+    /// Loses the next `count` answers to this step, of any plugin: the plugin has answered, but
+    /// kubelet behaves as if the call had failed. Replaces an earlier count for the step.
     pub fn lose_answers(&self, step: RegistrationStep, count: u32) {
         self.node.set_faults(step, count);
     }
 
-    /// Makes one `NodePrepareResources` call with all these claims, without a pod: nothing
-    /// is recorded, and nothing is repeated. Dropping the future cancels the call.
+    /// Makes one `NodePrepareResources` call with all these claims, without a pod: there is no
+    /// record and no retry. Dropping the future cancels the call.
     ///
     /// # Errors
     ///
@@ -154,9 +154,8 @@ impl FakeKubelet {
         call::call(&process, driver, method, claims).await
     }
 
-    /// Adds a pod to the node, also while no process runs. Its claims are prepared, again
-    /// and again until that succeeds. If there is a pod of that UID already, it is returned
-    /// instead.
+    /// Adds a pod to the node, even while no process runs. Its claims are prepared, with
+    /// retries until that succeeds. If the node has a pod with this UID, that one is returned.
     pub fn run_pod(&self, pod: Pod) -> watch::Receiver<Phase> {
         let uid = pod.uid.clone();
         if self.node.add_pod(pod)
@@ -171,15 +170,15 @@ impl FakeKubelet {
         )
     }
 
-    /// Deletes a pod, also while no process runs. Its claims are unprepared, again and again
-    /// until that succeeds, unless other pods have them too. Returns at once; an unknown UID
-    /// is ignored.
+    /// Deletes a pod, even while no process runs. Its claims are unprepared, with retries until
+    /// that succeeds, unless other pods have them too. Returns at once; an unknown UID is
+    /// ignored.
     pub fn delete_pod(&self, uid: &str) {
         self.delete(uid, Deletion::Graceful);
     }
 
-    /// Deletes a pod with grace period 0: it is forgotten at once, and its claims are
-    /// unprepared by the clean-up of [`Times::cleanup`](super::Times::cleanup).
+    /// Deletes a pod with grace period 0: it is removed at once, and the clean-up of
+    /// [`Times::cleanup`](super::Times::cleanup) unprepares its claims.
     pub fn force_delete_pod(&self, uid: &str) {
         self.delete(uid, Deletion::Forced);
     }
@@ -190,14 +189,14 @@ impl FakeKubelet {
         }
     }
 
-    /// The devices in kubelet's record of the claim, which is what the runtime gets; `None`
-    /// before a pod's first Prepare and after its Unprepare.
+    /// The devices in kubelet's record of the claim, which the runtime gets; `None` before the
+    /// first Prepare and after the Unprepare.
     pub fn devices(&self, claim: &ClaimRef) -> Option<Vec<PreparedDevice>> {
         self.node.claims().devices(claim)
     }
 
-    /// The health of a device as kubelet would show it: [`Health::Unknown`](crate::Health) if
-    /// no stream has reported it, or not recently enough.
+    /// The health that kubelet shows for a device: [`Health::Unknown`](crate::Health) if no
+    /// stream has reported it, or if the report is stale.
     pub fn health(&self, driver: &str, pool: &str, device: &str) -> DeviceHealth {
         match self.process() {
             Some(process) => process.health().read(driver, pool, device),
@@ -205,17 +204,16 @@ impl FakeKubelet {
         }
     }
 
-    /// All events so far, also those of processes that have ended.
+    /// All events so far, including those of ended processes.
     pub fn events(&self) -> Vec<Event> {
         self.node.log.snapshot()
     }
 
-    /// Returns once `condition` holds for [`FakeKubelet::events`]. Waits forever otherwise:
-    /// the caller sets a timeout.
+    /// Waits until `condition` holds for [`FakeKubelet::events`]. The caller sets a timeout.
     ///
-    /// `condition` is called on the caller's task, first with the events so far and then
-    /// after each new event, though not for every one if several come at once. It runs under
-    /// a lock that every new event needs: it must neither block nor call the fake.
+    /// `condition` is called on the caller's task, first with the events so far and then after
+    /// new events; several new events may need only one call. It runs under a lock that every
+    /// new event needs, so it must neither block nor call the fake.
     pub async fn wait_until(&self, condition: impl FnMut(&[Event]) -> bool + Send) {
         self.node.log.until(condition).await;
     }

@@ -1,16 +1,16 @@
-//! Answers of plugins that a test wants to be lost.
+//! Plugins' answers that the fake loses on request of a test.
 
 /// A step of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegistrationStep {
     /// `GetInfo`.
     GetInfo,
-    /// `NotifyRegistrationStatus`: the plugin believes that it is registered, and
-    /// kubelet unregisters it.
+    /// `NotifyRegistrationStatus`: the plugin considers itself registered, but kubelet
+    /// unregisters it.
     Notify,
 }
 
-/// How many answers are still to be lost, for each step.
+/// The number of answers to lose, for each step.
 #[derive(Default)]
 pub(super) struct Faults {
     get_info: u32,
@@ -24,7 +24,7 @@ impl Faults {
         *self.count(step) = count;
     }
 
-    /// Fails if this answer is one to be lost.
+    /// Fails if this answer must be lost.
     pub(super) fn lose(&mut self, step: RegistrationStep) -> Result<(), String> {
         let count = self.count(step);
         match count.checked_sub(1) {

@@ -10,9 +10,9 @@ use super::process::Process;
 use crate::proto::health as proto;
 use crate::proto::health::dra_resource_health_client::DraResourceHealthClient;
 
-/// Keeps a stream open on the plugin's connection, whether or not the service is
-/// advertised. Facts: the end of a stream clears all that the driver reported; the next
-/// is opened after 5 s, also if the service is not implemented.
+/// Keeps a stream open on the plugin's connection, even if the service is not advertised.
+/// Facts: the end of a stream discards the driver's reports. The next stream is opened after
+/// 5 s, even if the service is not implemented.
 pub(super) async fn listen(process: Weak<Process>, driver: String, channel: Arc<Channel>) {
     loop {
         let reason = follow(&process, &driver, &channel).await;
@@ -30,7 +30,7 @@ pub(super) async fn listen(process: Weak<Process>, driver: String, channel: Arc<
     }
 }
 
-/// Follows one stream to its end, and returns the reason.
+/// Follows one stream to its end, and returns the reason for the end.
 async fn follow(process: &Weak<Process>, driver: &str, channel: &Channel) -> String {
     let transport = match channel.transport().await {
         Ok(transport) => transport,

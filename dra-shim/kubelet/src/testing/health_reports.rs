@@ -1,4 +1,4 @@
-//! What kubelet knows of devices' health.
+//! kubelet's cache of devices' health.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,8 +43,8 @@ impl Reports {
         }
     }
 
-    /// The health of a device. One that is missing in the last report keeps its state until
-    /// that is stale.
+    /// The health of a device. A device that is missing in the last report keeps its health
+    /// until that is stale.
     pub(super) fn read(&self, driver: &str, pool: &str, device: &str) -> DeviceHealth {
         let key = (pool.to_owned(), device.to_owned());
         let report = self.0.get(driver).and_then(|reports| reports.get(&key));

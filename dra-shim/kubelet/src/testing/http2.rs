@@ -1,6 +1,6 @@
-//! One HTTP/2 connection over a unix socket, with any `:authority` that a URI can hold.
-//! A gRPC library's own channel would reconnect unnoticed; here each connection made and
-//! lost is an event.
+//! One HTTP/2 connection over a unix socket, with any `:authority` that is valid in a URI. A
+//! gRPC library's channel reconnects silently; here each opened and lost connection is an
+//! event.
 
 use std::future::Future;
 use std::io;
@@ -16,7 +16,7 @@ use tokio::net::UnixStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::body::Body;
 
-/// Sends the calls of one connection; the generated clients are built on it.
+/// Sends calls on one connection; the generated clients use it.
 #[derive(Clone)]
 pub(super) struct Transport {
     sender: SendRequest<Body>,
@@ -31,14 +31,14 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Returns when the connection has ended, whoever ended it.
+    /// Waits for the end of the connection, by either side.
     pub(super) async fn ended(&self) {
         self.ended.cancelled().await;
     }
 }
 
-/// The origin with this authority; `None` if no URI can hold it, in which case servers
-/// that parse it as a URI reject it.
+/// Returns the origin with this authority. `None` if it is invalid in a URI: servers that parse
+/// it as a URI reject it.
 pub(super) fn origin(authority: &str) -> Option<Uri> {
     Uri::builder()
         .scheme("http")
@@ -70,13 +70,12 @@ pub(super) async fn connect(socket: &Path, origin: Uri) -> io::Result<(Transport
     Ok((Transport { sender, origin }, connection))
 }
 
-/// A failed call as kubelet would log it.
+/// kubelet's log message for a failed call.
 pub(super) fn rpc_error(status: &tonic::Status) -> String {
     format!("rpc error: {:?}: {}", status.code(), status.message())
 }
 
-/// Runs the connection's tasks until it is cut, without a GOAWAY, as when kubelet is
-/// killed.
+/// Runs the connection's tasks until it is cut. There is no GOAWAY, as when kubelet is killed.
 #[derive(Clone)]
 struct Tasks(CancellationToken);
 
@@ -109,7 +108,7 @@ mod tests {
     use crate::testing::authority;
 
     #[test]
-    fn only_a_path_with_an_at_sign_in_its_last_part_is_an_authority() {
+    fn only_a_path_with_an_at_sign_in_its_last_part_is_a_valid_authority() {
         let is_authority = |path: &str| origin(&authority::from_path(Path::new(path))).is_some();
         assert!(is_authority("/r/d-1@reg.sock"));
         assert!(!is_authority("/r/d-1-reg.sock"));

@@ -1,11 +1,11 @@
-//! Checks of prepared devices that kubelet does not make, and that pods fail for.
+//! Checks of prepared devices for problems that kubelet accepts and that make pods fail.
 
 use std::collections::BTreeSet;
 
 use crate::driver::PreparedDevice;
 use crate::names::is_cdi_id;
 
-/// A message for each problem that is visible without knowing the allocation.
+/// Returns a message for each problem that is visible without the allocation.
 pub(super) fn problems(devices: &[PreparedDevice]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut seen = BTreeSet::new();
@@ -20,7 +20,7 @@ pub(super) fn problems(devices: &[PreparedDevice]) -> Vec<String> {
             report("is returned twice with the same share id");
         }
         for id in device.cdi_ids.iter().filter(|id| !is_cdi_id(id)) {
-            report(&format!("has `{id}`, which is not a CDI device id"));
+            report(&format!("has `{id}`, which is not a valid CDI device id"));
         }
     }
     problems

@@ -1,13 +1,13 @@
 //! A fake kubelet, to test a driver without a cluster.
 //!
-//! It finds the plugin's sockets, registers it, opens its health stream and calls it over
-//! real unix sockets, as kubelet 1.34 to 1.36 does, with kubelet's back-offs, timeouts and
-//! checks of every answer. [`FakeKubelet::prepare`] makes one call;
-//! [`FakeKubelet::run_pod`] does what kubelet does for a pod: repeats failed calls, shares
-//! claims between pods, and unprepares with the last of them.
+//! It finds the plugin's sockets, registers the plugin, opens its health stream and calls it
+//! over real unix sockets. Back-offs, timeouts and checks of answers are those of kubelet 1.34
+//! to 1.36. [`FakeKubelet::prepare`] makes one call. [`FakeKubelet::run_pod`] does kubelet's
+//! work for a pod: it repeats failed calls, shares claims between pods, and unprepares a claim
+//! with its last pod.
 //!
-//! It is independent of the plugin's side except for the protocol definitions, so plugins
-//! that do not use this library can be tested as well.
+//! It shares only the protocol definitions with the plugin's side, so it can also test plugins
+//! that do not use this library.
 //!
 //! Comments that begin with *Fact* state behaviour of kubelet that the code reproduces.
 //!
@@ -47,7 +47,7 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn Error>> {
-//!     // A short path: socket paths end at 107 bytes.
+//!     // A short path: socket paths have at most 107 bytes.
 //!     let root = tempfile::tempdir()?;
 //!     let kubelet = FakeKubelet::start(root.path(), Options::default())?;
 //!     let plugin = Plugin::builder("lamps.example.com", "node-1")
@@ -63,7 +63,7 @@
 //!     let devices = kubelet.devices(&claim).unwrap_or_default();
 //!     assert_eq!(devices[0].cdi_ids, ["lamps.example.com/lamp=lamp-0"]);
 //!
-//!     // kubelet forgets which claims are prepared; the driver must not.
+//!     // A restarted kubelet no longer knows which claims are prepared; the driver must.
 //!     kubelet.restart().await?;
 //!     kubelet.wait_registered("lamps.example.com").await;
 //!     kubelet.delete_pod("pod-1");
@@ -76,19 +76,22 @@
 //! # Publishing
 //!
 //! [`PluginBuilder::publish`](crate::PluginBuilder::publish) takes any `kube::Client`, and
-//! `kube::Client::new` takes a `tower` service. A service in memory needs to answer
-//! `GET /api/v1/nodes/NODE` and list, watch, `POST`, `PUT` and `DELETE` of
-//! `/apis/resource.k8s.io/v1/resourceslices`. A watch must stay open, and stored objects need a
-//! `metadata.resourceVersion` and a `uid`. `tests/support/api.rs` of this crate is such a service.
+//! `kube::Client::new` takes a `tower` service. A service in memory must support
+//! `GET /api/v1/nodes/NODE`, and list, watch, `POST`, `PUT` and `DELETE` of
+//! `/apis/resource.k8s.io/v1/resourceslices`. A watch must remain open, and stored objects need
+//! a `metadata.resourceVersion` and a `uid`. `tests/support/api.rs` of this crate is an example.
 //! With [`FakeKubelet::start_with_api`] the fake deletes slices there as kubelet does.
 //!
 //! # Limits
 //!
-//! It reads neither claims nor pods from an API server: the test decides whether a claim is
-//! allocated and reserved for the pod. Jitter is kubelet's for pods and absent elsewhere. A
-//! connection counts as made when the service accepts it, not after its first HTTP/2 frame.
-//! It does not check who created a socket. An [`Event::InvalidDevice`] is about what the
-//! answer shows by itself, since the fake does not know the allocation.
+//! * The fake reads no claims or pods from an API server: the test decides whether a claim is
+//!   allocated and reserved for the pod.
+//! * Only pauses for pods have kubelet's jitter; other pauses have none.
+//! * A connection counts as established when the service accepts it, not after its first
+//!   HTTP/2 frame.
+//! * The fake does not check the owner of a socket.
+//! * The fake does not know the allocation, so [`Event::InvalidDevice`] only reports problems
+//!   within an answer.
 //!
 //! # Structure
 //!
@@ -96,7 +99,7 @@
 //! FakeKubelet ──► startup ──► plugin_manager ──► registration ──► health (stream)
 //!                    ├──────► pod_worker ──────► call
 //!                    └──────► slice_cleanup
-//! all of them ──► Process (memory of one kubelet process) ──► Node (what outlives it)
+//! all of them ──► Process (memory of one kubelet process) ──► Node (state that outlives it)
 //! ```
 
 mod answers;

@@ -1,4 +1,4 @@
-//! The node as it outlives a kubelet process: kubelet's checkpoint on disk, and the
+//! The node's state that outlives a kubelet process: kubelet's checkpoint on disk, and the
 //! node's pods on the API server.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(super) struct NodeApi {
     pub(super) name: String,
 }
 
-/// Locks, also after a panic: no change leaves the data half-done.
+/// Locks the mutex, even after a panic: no panic leaves the data half-changed.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -64,7 +64,7 @@ impl Node {
         locked(&self.pods).get(uid).cloned()
     }
 
-    /// False if there is a pod of that UID already, which stays.
+    /// Adds the pod. Returns false if a pod with this UID exists, which remains.
     pub(super) fn add_pod(&self, pod: Pod) -> bool {
         let mut pods = locked(&self.pods);
         let new = !pods.contains_key(&pod.uid);
@@ -77,7 +77,7 @@ impl Node {
         locked(&self.faults).set(step, count);
     }
 
-    /// Fails if this answer is one to be lost.
+    /// Fails if this answer must be lost.
     pub(super) fn lose(&self, step: RegistrationStep) -> Result<(), String> {
         locked(&self.faults).lose(step)
     }

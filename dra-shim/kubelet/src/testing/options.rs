@@ -1,4 +1,4 @@
-//! The settings of the fake: kubelet's times and its release.
+//! The settings of the fake kubelet.
 
 use std::time::Duration;
 
@@ -6,42 +6,42 @@ use std::time::Duration;
 /// `Options { release: Release::V1_35, ..Options::default() }`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// kubelet's waits and deadlines; [`Times::fast`] unless set.
+    /// kubelet's pauses and timeouts; [`Times::fast`] unless set.
     pub times: Times,
     /// kubelet's release; the newest unless set.
     pub release: Release,
-    /// What a repeated Prepare does to a claim's record; [`RepeatedPrepare::Append`]
+    /// The effect of a repeated Prepare on a claim's record; [`RepeatedPrepare::Append`]
     /// unless set.
     pub repeated_prepare: RepeatedPrepare,
 }
 
-/// The kubelet releases that differ in ways that drivers notice.
+/// The kubelet releases with differences that affect drivers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Release {
-    /// 1.34 and 1.35: the service socket is dialled by its bare path too, so that
-    /// its `:authority` is the percent-encoded path.
+    /// 1.34 and 1.35: the service socket is also dialled by its bare path, so that its
+    /// `:authority` is the percent-encoded path.
     V1_35,
     /// 1.36: the service socket's `:authority` is `localhost`.
     #[default]
     V1_36,
 }
 
-/// What happens to a claim's devices when it is prepared again: after a restart of
-/// kubelet, or because another driver of the claim failed.
+/// The effect of a repeated Prepare on a claim's devices. kubelet repeats a Prepare after its
+/// restart, and if another driver of the claim failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RepeatedPrepare {
-    /// Each answer is added to those before, so the runtime gets the same CDI id
-    /// twice: kubelets without kubernetes/kubernetes pull request 140274, 1.36.2
-    /// among them.
+    /// Each answer is appended, so the runtime gets the same CDI id twice. This is the
+    /// behaviour of kubelets without kubernetes/kubernetes pull request 140274, for
+    /// example 1.36.2.
     #[default]
     Append,
-    /// Only the last answer counts.
+    /// The last answer replaces earlier ones.
     Replace,
 }
 
-/// kubelet's waits and timeouts. Each field states kubelet's own value, which
-/// [`Times::KUBELET`] has.
+/// kubelet's pauses and timeouts. Each field's documentation states kubelet's own value, as in
+/// [`Times::KUBELET`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Times {
     /// Period of the loop that registers and unregisters: 1 s.
@@ -52,38 +52,37 @@ pub struct Times {
     pub get_info: Duration,
     /// `NotifyRegistrationStatus`: 5 s.
     pub notify: Duration,
-    /// Pause after a socket's first failed registration, doubled each time: 0.5 s.
+    /// Pause after a socket's first failed registration, doubled after each failure: 0.5 s.
     pub back_off: Duration,
-    /// The longest such pause: 122 s.
+    /// The maximum of `back_off`: 122 s.
     pub max_back_off: Duration,
     /// `NodePrepareResources` and `NodeUnprepareResources`: 45 s.
     pub call: Duration,
-    /// Pause before a service that refused a connection is tried again, 1.6 times
-    /// as long each time: 1 s.
+    /// Pause before the next connection to a service after a refused one, multiplied by 1.6
+    /// after each failure: 1 s.
     pub reconnect: Duration,
-    /// The longest such pause: 120 s.
+    /// The maximum of `reconnect`: 120 s.
     pub max_reconnect: Duration,
-    /// Pause before a health stream that ended is opened again: 5 s.
+    /// Pause before an ended health stream is reopened: 5 s.
     pub health_reopen: Duration,
-    /// How long a device's health is valid if the report does not say: 30 s.
+    /// Validity of a device's health, unless the report sets it: 30 s.
     pub health_freshness: Duration,
-    /// Pause after a failed Prepare, up to half as long again: 60 s.
+    /// Pause after a failed Prepare, plus up to 50 % jitter: 60 s.
     pub pod_retry: Duration,
-    /// Pause after a failed Unprepare of a pod that ends, up to half as long again:
-    /// 10 s.
+    /// Pause after a failed Unprepare of an ending pod, plus up to 50 % jitter: 10 s.
     pub unprepare_retry: Duration,
-    /// Period of the loop that unprepares for pods that have vanished: 60 s.
+    /// Period of the loop that unprepares claims of deleted pods: 60 s.
     pub cleanup: Duration,
-    /// How long a driver may be disconnected before its slices are deleted: 30 s.
+    /// Time for which a driver may be disconnected before its slices are deleted: 30 s.
     pub wipe: Duration,
-    /// Pause before a failed deletion of slices is tried again, doubled: 1 s.
+    /// Pause after a failed deletion of slices, doubled after each failure: 1 s.
     pub wipe_retry: Duration,
-    /// The longest such pause: 5 min.
+    /// The maximum of `wipe_retry`: 5 min.
     pub max_wipe_retry: Duration,
 }
 
 impl Times {
-    /// What kubelet 1.34 to 1.36 does.
+    /// The times of kubelet 1.34 to 1.36.
     pub const KUBELET: Self = Self {
         registration_loop: Duration::from_secs(1),
         dial: Duration::from_secs(10),
@@ -104,8 +103,8 @@ impl Times {
         max_wipe_retry: Duration::from_secs(300),
     };
 
-    /// For tests: waits are 100 times shorter, while timeouts keep their length, so that a
-    /// busy machine fails no test.
+    /// Times for tests: pauses are 100 times shorter. Timeouts keep their length, so that tests
+    /// do not fail on a busy machine.
     #[must_use]
     pub fn fast() -> Self {
         let real = Self::KUBELET;
@@ -118,7 +117,7 @@ impl Times {
         }
     }
 
-    /// Everything `n` times shorter, timeouts too: a plugin has 1/`n` s for `GetInfo`.
+    /// Divides all times by `n`, also timeouts: a plugin has 1/`n` s for `GetInfo`.
     ///
     /// # Panics
     ///
@@ -153,7 +152,7 @@ impl Default for Times {
     }
 }
 
-/// A pause that grows with every failure.
+/// A pause that grows after every failure.
 #[derive(Clone, Debug)]
 pub(super) struct BackOff {
     next: Duration,
@@ -170,7 +169,7 @@ impl BackOff {
         }
     }
 
-    /// That of gRPC's reconnects, without its jitter.
+    /// The back-off of gRPC's reconnects, without its jitter.
     pub(super) const fn grpc(times: &Times) -> Self {
         Self {
             next: times.reconnect,
@@ -186,7 +185,7 @@ impl BackOff {
     }
 }
 
-/// kubelet's jitter for pods: up to half as long again.
+/// Adds kubelet's jitter for pods: up to 50 %.
 pub(super) fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(1.0 + fastrand::f64() / 2.0)
 }

@@ -1,5 +1,4 @@
-//! kubelet's plugin manager: compares the sockets that exist with the plugins that are
-//! registered, once per period.
+//! kubelet's plugin manager: periodically compares existing sockets with registered plugins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,7 +14,7 @@ use super::process::Process;
 use super::registration;
 use super::watcher::{Change, Watcher};
 
-/// Runs until it is dropped.
+/// Runs the plugin manager until it is dropped.
 pub(super) async fn run(process: Arc<Process>, mut watcher: Watcher, found: Vec<Change>) {
     let times = &process.node.options.times;
     let mut manager = Manager::new(times.clone());
@@ -50,7 +49,7 @@ pub(super) async fn run(process: Arc<Process>, mut watcher: Watcher, found: Vec<
     }
 }
 
-/// Identifies a socket file: one that is created again under its old name is another.
+/// Identifies a socket file. A file that is created again under its old name has a new id.
 type Id = u64;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -67,7 +66,7 @@ struct Manager {
     registered: BTreeMap<PathBuf, (Id, Registered)>,
     /// Registrations in flight.
     running: BTreeSet<PathBuf>,
-    /// Failed, and when the next attempt may begin.
+    /// Failed registrations, with the time of the next attempt.
     waiting: BTreeMap<PathBuf, (BackOff, Instant)>,
 }
 
@@ -99,8 +98,8 @@ impl Manager {
         }
     }
 
-    /// The steps of one pass. Fact: a socket that was created again is unregistered in one
-    /// pass and registered in the next, a second later.
+    /// Returns the steps of one pass. Fact: a socket that was created again is unregistered in
+    /// one pass and registered in the next, a second later.
     fn steps(&mut self, now: Instant) -> Vec<Step> {
         let gone = |socket: &PathBuf, id: Id| self.desired.get(socket) != Some(&id);
         let (removed, kept) = std::mem::take(&mut self.registered)
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failing_socket_is_tried_at_the_seconds_at_which_kubelet_does() {
+    async fn registrations_are_retried_at_the_same_times_as_by_kubelet() {
         let (mut manager, socket) = mk_manager();
         let began = Instant::now();
         let mut attempts = Vec::new();
@@ -184,16 +183,16 @@ mod tests {
             if !manager.steps(now).is_empty() {
                 attempts.push(second);
                 manager.running.remove(&socket);
-                // The handshake itself takes its moment.
+                // The handshake takes some time.
                 manager.fail(socket.clone(), now + Duration::from_millis(1));
             }
         }
-        // Seen with a real kubelet: +1, +3, +6, +10 (here +11), +18 s.
+        // Observed with a real kubelet: +1, +3, +6, +10 (here +11), +18 s.
         assert_eq!(attempts, [0, 1, 3, 6, 11]);
     }
 
     #[tokio::test]
-    async fn a_socket_created_again_is_unregistered_first_and_registered_a_pass_later() {
+    async fn a_recreated_socket_is_unregistered_first_and_registered_a_pass_later() {
         let (mut manager, socket) = mk_manager();
         let now = Instant::now();
         assert_eq!(manager.steps(now), [Step::Register(socket.clone(), 0)]);

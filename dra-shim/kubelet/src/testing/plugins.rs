@@ -1,4 +1,4 @@
-//! The table of registered plugins, and which of them gets a driver's calls.
+//! The table of registered plugins, and the choice of the plugin for a driver's calls.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,19 +9,18 @@ use super::channel::Channel;
 use super::event::ServiceVersion;
 use crate::proto::registration::PluginInfo;
 
-/// kubelet's names, not this library's constants: a test that uses the constants of the
-/// code under test would pass whatever they are.
+/// kubelet's name, not this library's constant: with the constants of the code under test, a
+/// test would pass for any value.
 const PLUGIN_TYPE: &str = "DRAPlugin";
 const V1: &str = "v1.DRAPlugin";
 const V1BETA1: &str = "v1beta1.DRAPlugin";
 
-/// A registered plugin.
 pub(super) struct Plugin {
     pub(super) driver: String,
     pub(super) endpoint: PathBuf,
     pub(super) service: ServiceVersion,
     pub(super) channel: Arc<Channel>,
-    /// Ends its health stream.
+    /// Ends the health stream when dropped.
     pub(super) _listening: DropGuard,
 }
 
@@ -39,8 +38,8 @@ pub(super) struct Plugins(Vec<Plugin>);
 // === impl Plugins ===
 
 impl Plugins {
-    /// Fact: a pair of driver and endpoint that exists is refused: no instance can take the
-    /// place of another.
+    /// Adds a plugin. Fact: an existing pair of driver and endpoint is refused, so no instance
+    /// can replace another.
     pub(super) fn add(&mut self, plugin: Plugin) -> Result<(), String> {
         let taken = |other: &Plugin| same(other, &plugin.driver, &plugin.endpoint);
         if self.0.iter().any(taken) {
@@ -59,7 +58,7 @@ impl Plugins {
         Some(self.0.remove(index))
     }
 
-    /// The newest plugin of the driver that is connected; if none is, the newest.
+    /// The driver's newest connected plugin, or its newest plugin if none is connected.
     pub(super) fn choose(&self, driver: &str) -> Option<&Plugin> {
         let of_driver = || self.0.iter().rev().filter(|it| it.driver == driver);
         of_driver()
@@ -93,9 +92,9 @@ fn same(plugin: &Plugin, driver: &str, endpoint: &Path) -> bool {
     plugin.driver == driver && plugin.endpoint == endpoint
 }
 
-/// The version of the service that kubelet will use, or why it refuses the plugin.
+/// Returns the version of the service that kubelet will use, or the reason for a refusal.
 ///
-/// Fact: it is the first of the plugin's list that kubelet knows, in the plugin's order.
+/// Fact: kubelet uses the first version in the plugin's list that it supports.
 pub(super) fn validate(info: &PluginInfo) -> Result<ServiceVersion, String> {
     if info.r#type != PLUGIN_TYPE {
         return Err(format!(
@@ -147,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_list_without_a_version_of_the_service_is_refused() {
-        // The gRPC package's own name is not what kubelet calls the service.
+        // kubelet's name of the service is not the name of the gRPC package.
         let package = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin";
         for versions in [&[] as &[&str], &["v1alpha1.DRAResourceHealth"], &[package]] {
             assert!(validate(&mk_info(versions)).is_err(), "{versions:?}");

@@ -1,4 +1,4 @@
-//! Pods with claims, as the API server and kubelet's record have them.
+//! Pods with claims.
 
 use tokio::sync::watch;
 
@@ -18,7 +18,8 @@ pub struct Pod {
 pub struct PodClaim {
     /// The claim.
     pub claim: ClaimRef,
-    /// Each of them is called, with all of the pod's claims that name it.
+    /// The drivers in the claim's allocation. Each is called with all of the pod's claims that
+    /// it has a part in.
     pub drivers: Vec<String>,
 }
 
@@ -29,21 +30,21 @@ pub enum Phase {
     Pending,
     /// Its claims are prepared and its sandbox exists.
     Running,
-    /// Its claims are unprepared, or still needed by other pods.
+    /// Its claims are unprepared, or other pods still need them.
     Gone,
 }
 
-/// How a pod was deleted.
+/// The deletion of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deletion {
     No,
-    /// It stays on the API server until it has ended.
+    /// It remains on the API server until it has ended.
     Graceful,
     /// It is removed from the API server at once.
     Forced,
 }
 
-/// A pod and what happens to it. Clones are the same pod.
+/// A pod with its phase and deletion. Clones share the state.
 #[derive(Clone)]
 pub(super) struct PodRecord {
     pub(super) pod: Pod,

@@ -1,5 +1,4 @@
-//! kubelet's work for pods with claims, from admission to their end: when it calls, and
-//! what it does when a call fails.
+//! kubelet's work for pods with claims, from admission to their end: calls and retries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +11,8 @@ use super::process::Process;
 use crate::observer::Method;
 use dra_claim::ClaimRef;
 
-/// A pod's worker, from whatever phase the pod is in. A deletion cancels a Prepare in
-/// flight, as in kubelet's pod workers.
+/// Runs a pod's worker, from any phase of the pod. As in kubelet's pod workers, a deletion
+/// cancels a Prepare in flight.
 pub(super) async fn run(process: Arc<Process>, uid: String) {
     let Some(record) = process.node.pod(&uid) else {
         return;
@@ -32,8 +31,8 @@ pub(super) async fn run(process: Arc<Process>, uid: String) {
     // After a forced deletion, the clean-up finds its claims.
 }
 
-/// Facts: a failed Prepare is repeated 60 to 90 s later; a running pod is not prepared
-/// again by a kubelet that has restarted.
+/// Prepares the pod's claims with retries. Facts: a failed Prepare is repeated after 60 to
+/// 90 s. A restarted kubelet does not prepare a running pod again.
 async fn keep_running(process: &Process, record: &PodRecord) -> std::convert::Infallible {
     let times = &process.node.options.times;
     while *record.phase.borrow() == Phase::Pending {
@@ -51,7 +50,8 @@ async fn keep_running(process: &Process, record: &PodRecord) -> std::convert::In
     std::future::pending().await
 }
 
-/// Fact: the pod stays until Unprepare succeeds; it is repeated after 10 to 15 s.
+/// Unprepares the pod's claims with retries. Fact: the pod remains until Unprepare succeeds; a
+/// failed one is repeated after 10 to 15 s.
 async fn end(process: &Process, record: &PodRecord) {
     let times = &process.node.options.times;
     while let Err(message) = unprepare(process, &record.pod.uid).await {
@@ -65,7 +65,7 @@ async fn end(process: &Process, record: &PodRecord) {
     record.phase.send_replace(Phase::Gone);
 }
 
-/// Unprepares the claims of pods that are no longer active: deleted by force, or while no
+/// Unprepares the claims of pods that are no longer active: force-deleted, or deleted while no
 /// kubelet ran.
 pub(super) async fn clean_up(process: Arc<Process>) {
     let period = process.node.options.times.cleanup;
@@ -92,10 +92,10 @@ pub(super) async fn clean_up(process: Arc<Process>) {
     }
 }
 
-/// Facts: every driver must be registered before anything is recorded; each driver gets
-/// one call with all of its claims that are not prepared; drivers are called one after
-/// the other, in no order; the first failure ends the attempt, and the next attempt calls
-/// the drivers before it again.
+/// Prepares a pod's claims once. Facts: every driver must be registered before anything is
+/// recorded. Each driver gets one call with all of its unprepared claims. Drivers are called
+/// one after the other, in random order. The first failure ends the attempt, and the next
+/// attempt repeats the earlier drivers' calls.
 async fn prepare(process: &Process, pod: &Pod) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("prepare dynamic resources: {error}");
     for driver in pod.claims.iter().flat_map(|claim| &claim.drivers) {
@@ -120,7 +120,7 @@ async fn prepare(process: &Process, pod: &Pod) -> Result<(), String> {
                         "NodePrepareResources failed for ResourceClaim {name}: {error}"
                     )));
                 }
-                // `call` refuses an answer that lacks one.
+                // Cannot happen: `call` refuses an answer that lacks a claim.
                 None => continue,
             };
             process.node.claims().add_devices(claim, &driver, devices);
@@ -133,8 +133,9 @@ async fn prepare(process: &Process, pod: &Pod) -> Result<(), String> {
     Ok(())
 }
 
-/// Facts: only claims whose last pod this is, and only from what is recorded: neither pod
-/// nor claim need exist any more. The claims are forgotten when all calls succeeded.
+/// Unprepares a pod's claims once. Facts: only claims without other pods are unprepared. Only
+/// the record is used, so pod and claim may already be deleted. The claims are removed from
+/// the record when all calls have succeeded.
 async fn unprepare(process: &Process, pod: &str) -> Result<(), String> {
     let last = process.node.claims().release(pod);
     let batches = by_driver(last.iter().map(|(claim, drivers)| (claim, drivers)));
@@ -159,7 +160,7 @@ async fn unprepare(process: &Process, pod: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The claims of each driver; drivers are in random order, as in Go's maps.
+/// Groups the claims by driver; drivers are in random order, as in Go's maps.
 fn by_driver<'a>(
     claims: impl Iterator<Item = (&'a ClaimRef, &'a Vec<String>)>,
 ) -> Vec<(String, Vec<ClaimRef>)> {

@@ -1,4 +1,4 @@
-//! One kubelet process: what it holds in memory and loses when it ends.
+//! One kubelet process: the state in memory that is lost when it ends.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -16,13 +16,12 @@ use super::health_reports::Reports;
 use super::node::{Node, locked};
 use super::plugins::{Plugin, Plugins, Registered};
 
-/// A kubelet process.
 pub(super) struct Process {
     pub(super) node: Arc<Node>,
-    /// Changes with every connection made or lost and every plugin that is removed.
+    /// Changes when a connection is opened or lost and when a plugin is added or removed.
     pub(super) connections: watch::Sender<()>,
     plugins: Mutex<Plugins>,
-    /// All drivers that were registered since the start.
+    /// All drivers that have been registered since the start.
     drivers: Mutex<BTreeSet<String>>,
     health: Mutex<Reports>,
     stop: CancellationToken,
@@ -52,7 +51,7 @@ impl Process {
         });
     }
 
-    /// As SIGKILL: cuts every connection and call, and drops all tasks with what they hold.
+    /// Ends the process like SIGKILL: cuts every connection and call, and drops all tasks.
     pub(super) fn kill(&self) {
         self.stop.cancel();
         self.tasks.close();
@@ -60,7 +59,7 @@ impl Process {
         self.node.log.push(Event::Stopped);
     }
 
-    /// After [`Process::kill`]: returns when all of its tasks have ended.
+    /// Waits until all tasks have ended, after [`Process::kill`].
     pub(super) async fn ended(&self) {
         self.tasks.wait().await;
     }
@@ -96,7 +95,7 @@ impl Process {
         Ok(())
     }
 
-    /// The connection is cut and the health stream cancelled.
+    /// Removes a plugin, which cuts its connection and cancels its health stream.
     pub(super) fn remove(&self, plugin: &Registered) {
         locked(&self.plugins).remove(&plugin.driver, &plugin.endpoint);
         self.connections.send_modify(|()| {});
@@ -122,7 +121,7 @@ impl Process {
         self.node.log.push(Event::Unregistered { driver, endpoint });
     }
 
-    /// Every driver since the start, and whether one of its plugins is connected.
+    /// Every driver since the start, and whether any of its plugins is connected.
     pub(super) fn drivers(&self) -> Vec<(String, bool)> {
         let plugins = locked(&self.plugins);
         let drivers = locked(&self.drivers);

@@ -19,12 +19,12 @@ use super::{authority, health};
 use crate::proto::registration::registration_client::RegistrationClient;
 use crate::proto::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 
-/// The whole handshake. The error is what kubelet would log; the next attempt comes after
-/// a pause.
+/// Performs the whole handshake. The error is kubelet's log message; kubelet retries after a
+/// pause.
 ///
-/// Facts: the plugin is added to the table before it is notified, so it may be called
-/// before; a plugin that is refused gets the reason; one that does not acknowledge the
-/// notification is removed again.
+/// Facts: the plugin is added to the table before it is notified, so it may be called before
+/// that. A refused plugin gets the reason. A plugin that does not acknowledge the notification
+/// is removed again.
 pub(super) async fn register(process: &Arc<Process>, socket: &Path) -> Result<Registered, String> {
     let times = &process.node.options.times;
     let mut connection = limit("dial", times.dial, RegistrationConnection::dial(socket)).await?;
@@ -37,7 +37,7 @@ pub(super) async fn register(process: &Arc<Process>, socket: &Path) -> Result<Re
                 plugin_registered: false,
                 error: reason.clone(),
             };
-            // It is refused, whatever it answers to that.
+            // The answer to a refusal does not matter.
             let _ = limit("Notify", times.notify, connection.notify(refusal)).await;
             return Err(reason);
         }
@@ -68,7 +68,7 @@ async fn limit<T, E: Display>(
 /// Adds the plugin to the table, and begins to connect and to watch its health.
 fn admit(process: &Arc<Process>, info: &PluginInfo, socket: &Path) -> Result<Registered, String> {
     let service = validate(info)?;
-    // Fact: no endpoint means the registration socket itself.
+    // Fact: without an endpoint, the registration socket is the service socket too.
     let endpoint = match info.endpoint.as_str() {
         "" => socket.to_owned(),
         endpoint => PathBuf::from(endpoint),
@@ -114,7 +114,7 @@ fn open(process: &Process, registered: &Registered, origin: http::Uri, times: &T
     })
 }
 
-/// One connection to the plugin's registration service, dialled by its bare path, for the handshake.
+/// The handshake's connection to the plugin's registration service, dialled by its bare path.
 struct RegistrationConnection {
     client: RegistrationClient<Transport>,
     _connection: Connection,
@@ -148,7 +148,7 @@ impl RegistrationConnection {
 fn origin(authority: &str, socket: &Path) -> Result<http::Uri, String> {
     http2::origin(authority).ok_or_else(|| {
         format!(
-            "no call reaches {}: h2 rejects it, as its name has no @",
+            "no call reaches {}: h2 rejects the path because the file name has no @",
             socket.display()
         )
     })

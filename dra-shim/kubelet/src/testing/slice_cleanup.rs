@@ -15,20 +15,20 @@ use super::node::NodeApi;
 use super::options::{BackOff, Times};
 use super::process::Process;
 
-/// The driver owner slices are meant; `None` for all drivers.
+/// The driver whose slices are deleted; `None` for all drivers.
 type Owner = Option<String>;
 
 #[derive(Debug)]
 enum State {
     Connected,
-    /// To be deleted at that time, with the pause if that fails.
+    /// Deleted at this time, with the back-off for failures.
     Due(Instant, BackOff),
     Deleted,
 }
 
-/// Facts: the timer also starts for a plugin that was registered but never connected, and
-/// a connection within the 30 s stops it; a failed deletion is retried after 1 s, doubled
-/// up to 5 min.
+/// Deletes slices as kubelet does. Facts: the timer also starts for a plugin that was
+/// registered but never connected. A connection within the 30 s stops the timer. A failed
+/// deletion is retried after 1 s, doubled up to 5 min.
 pub(super) async fn run(process: Arc<Process>, api: NodeApi) {
     let times = &process.node.options.times;
     let mut connections = process.connections.subscribe();
@@ -50,7 +50,7 @@ pub(super) async fn run(process: Arc<Process>, api: NodeApi) {
                 () = tokio::time::sleep_until(at) => {
                     let deleted = delete(&api, owner.as_deref()).await;
                     let deleted = deleted.inspect_err(|error| {
-                        tracing::warn!(%error, "cannot delete the slices yet");
+                        tracing::warn!(%error, "cannot delete the slices; retrying");
                     });
                     if deleted.is_ok() {
                         let driver = owner.clone();
@@ -86,7 +86,7 @@ fn settle(state: &mut State, deleted: bool) {
     }
 }
 
-/// `DeleteCollection` with kubelet's field selectors.
+/// Sends a `DeleteCollection` with kubelet's field selectors.
 async fn delete(api: &NodeApi, driver: Option<&str>) -> Result<(), kube::Error> {
     let of_driver = driver.map_or_else(String::new, |driver| format!(",spec.driver={driver}"));
     let fields = format!("spec.nodeName={}{of_driver}", api.name);

@@ -11,8 +11,8 @@ use super::process::Process;
 use super::watcher::Watcher;
 use super::{plugin_manager, pod_worker, slice_cleanup};
 
-/// Starts a process on the node: creates the registry directory if need be (0755, as
-/// kubelet does), begins its loops, and resumes the pods that exist.
+/// Starts a process on the node: creates the registry directory if it is missing (0755, like
+/// kubelet), starts the loops, and resumes the existing pods.
 pub(super) fn start(node: &Arc<Node>) -> io::Result<Arc<Process>> {
     let registry = node.registry();
     let mut directories = fs::DirBuilder::new();

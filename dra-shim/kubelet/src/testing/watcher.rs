@@ -1,5 +1,5 @@
-//! kubelet's watch of the registry directory: inotify, also on directories below it, for
-//! Create and Remove only.
+//! kubelet's watch of the registry directory and its subdirectories: inotify, for Create and
+//! Remove only.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,24 +10,24 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 
-/// What the registration loop acts on.
+/// A change that the registration loop handles.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// A socket was created.
     Created(PathBuf),
-    /// What was at the path is gone.
+    /// The file at the path was removed.
     Removed(PathBuf),
 }
 
-/// The kernel keeps the events until the registration loop comes round.
+/// The watch. The kernel buffers the events until the registration loop reads them.
 pub(super) struct Watcher {
     inotify: Inotify,
     directories: HashMap<WatchDescriptor, PathBuf>,
 }
 
 impl Watcher {
-    /// Begins to watch, and returns the sockets that exist as if they had just been created
-    /// (fact: kubelet walks the tree when it starts).
+    /// Begins to watch, and returns the existing sockets as created (fact: kubelet walks the
+    /// tree when it starts).
     pub(super) fn new(registry: &Path) -> io::Result<(Self, Vec<Change>)> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         let mut watcher = Self {
@@ -55,8 +55,8 @@ impl Watcher {
         }
     }
 
-    /// As fsnotify names them: a file made or moved here is a Create; a file that
-    /// was moved away is a Rename, which kubelet does not look at.
+    /// Translates an event as fsnotify does: a file created here or moved here is a Create; a
+    /// file moved away is a Rename, which kubelet ignores.
     fn translate(&mut self, event: InotifyEvent, changes: &mut Vec<Change>) {
         let (Some(directory), Some(name)) = (self.directories.get(&event.wd), event.name) else {
             return;
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_are_seen_coming_and_going_and_nothing_else_is() {
+    fn only_created_and_removed_sockets_are_reported() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         let _old = UnixListener::bind(at("old.sock")).unwrap();
@@ -116,7 +116,7 @@ mod tests {
 
         fs::write(at("a file"), "").unwrap();
         let _hidden = UnixListener::bind(at(".new")).unwrap();
-        // A Create for the new name, and for the old one a Rename only.
+        // A Create of the new name; the old name gets only a Rename.
         fs::rename(at(".new"), at("new.sock")).unwrap();
         assert_eq!(
             watcher.changes().unwrap(),

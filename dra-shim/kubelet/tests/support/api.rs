@@ -16,7 +16,7 @@ const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
 
 type Answer = UnsyncBoxBody<Bytes, Infallible>;
 
-/// Clones are the same server.
+/// The server. Clones share its state.
 #[derive(Clone, Default)]
 pub struct ApiServer(Arc<Mutex<State>>);
 
@@ -25,15 +25,15 @@ struct State {
     version: u64,
     nodes: BTreeMap<String, String>,
     slices: BTreeMap<String, Value>,
-    /// Names of slices that the client's selector does not see.
+    /// Names of slices that the client's selector does not match.
     foreign: BTreeSet<String>,
     events: Vec<(u64, Bytes)>,
     watches: Vec<mpsc::UnboundedSender<Bytes>>,
     requests: Vec<String>,
     down: bool,
-    /// Fields of devices whose feature gate is off.
+    /// Device fields whose feature gate is off.
     dropped: Vec<String>,
-    /// Has no `resource.k8s.io/v1`.
+    /// Whether the server lacks `resource.k8s.io/v1`.
     is_old: bool,
 }
 
@@ -51,7 +51,7 @@ impl ApiServer {
         self.state().nodes.insert(name.to_owned(), uid.to_owned());
     }
 
-    /// Refuses everything, or nothing.
+    /// Refuses all requests, or none.
     pub fn set_down(&self, down: bool) {
         self.state().down = down;
     }
@@ -65,17 +65,17 @@ impl ApiServer {
         self.state().dropped = fields.iter().map(|field| (*field).to_owned()).collect();
     }
 
-    /// Turns it into a Kubernetes 1.33, or back.
+    /// Makes the server behave like Kubernetes 1.33, or a current version.
     pub fn set_old(&self, is_old: bool) {
         self.state().is_old = is_old;
     }
 
-    /// As another client would: the watches hear of it.
+    /// Stores a slice like another client; watches get an event.
     pub fn put_slice(&self, slice: Value) -> Value {
         self.state().store(slice)
     }
 
-    /// There is a slice of another driver or node with this name.
+    /// Adds a slice of another driver or node with this name.
     pub fn put_foreign_slice(&self, name: &str) {
         self.state().foreign.insert(name.to_owned());
     }
@@ -122,7 +122,7 @@ impl ApiServer {
             }));
         }
         if state.is_old && path.starts_with("/apis/resource.k8s.io/v1/") {
-            // What a real one says about a group version that it does not have.
+            // The response of a real server for an unknown group version.
             let body = Full::from("404 page not found\n").boxed_unsync();
             let mut response = Response::new(body);
             *response.status_mut() = StatusCode::NOT_FOUND;
@@ -172,7 +172,7 @@ impl State {
         }))
     }
 
-    /// Everything after the version that the client has listed, and all that comes.
+    /// Sends all events after the client's listed version, and all later ones.
     fn watch(&mut self, query: &str) -> Response<Answer> {
         let listed = query
             .split('&')
@@ -233,7 +233,7 @@ impl State {
         let stored = stored.clone();
         self.drop_from(&mut slice);
         if stored == slice {
-            return ok(&stored); // nothing changes, and no watch hears of it
+            return ok(&stored); // no change, so no watch event
         }
         ok(&self.store(slice))
     }
@@ -276,7 +276,7 @@ impl State {
         Some(ok(&slice))
     }
 
-    /// With field selectors for node and driver, as kubelet sends them.
+    /// Deletes a collection, with kubelet's field selectors for node and driver.
     fn delete_collection(&mut self, query: &str) -> Response<Answer> {
         let query = query.replace("%3D", "=").replace("%2C", ",");
         let fields = query
@@ -305,7 +305,7 @@ impl State {
     }
 }
 
-/// The rules of the real one that a publisher can break.
+/// Validates a slice with those rules of a real server that a publisher can break.
 fn validate(slice: &Value) -> Result<(), &'static str> {
     let pool = &slice["spec"]["pool"];
     if pool["generation"].as_i64() < Some(0) || pool["resourceSliceCount"].as_i64() < Some(1) {

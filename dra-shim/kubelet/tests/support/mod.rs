@@ -1,4 +1,4 @@
-//! A plugin with a scripted driver on real sockets, and kubelet's side of them.
+//! A plugin with a scripted driver on real sockets, and kubelet's side.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 pub mod api;
@@ -47,12 +47,12 @@ use proto::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 use proto::v1::dra_plugin_client::DraPluginClient;
 
 pub const DRIVER: &str = "test.example.com";
-/// When a test gives up on something that should long have happened.
+/// Timeout of a test for events that normally happen much sooner.
 pub const GIVE_UP: Duration = Duration::from_secs(60);
 
 type Prepared = Result<Vec<PreparedDevice>, ClaimError>;
 
-/// A step of a driver: what it is called with, and what comes of it.
+/// A step of a driver, as a closure.
 type Step<T, R> =
     Box<dyn Fn(Context, T) -> BoxFuture<'static, Result<R, ClaimError>> + Send + Sync>;
 
@@ -63,7 +63,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Prepares as `prepare` says; unprepares anything.
+    /// Prepares with `prepare`; unprepares always succeed.
     pub fn preparing<F>(prepare: impl Fn(Context, Claim) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Prepared> + Send + 'static,
@@ -74,13 +74,13 @@ impl Script {
         }
     }
 
-    /// Answers with the allocation results at once.
+    /// Returns the allocation results at once.
     pub fn instant() -> Self {
         Self::preparing(|_, claim| async move { Ok(devices(&claim)) })
     }
 }
 
-/// One device per result, with a CDI id made of the UID.
+/// One device for each result, with a CDI id from the UID.
 pub fn devices(claim: &Claim) -> Vec<PreparedDevice> {
     let cdi_ids = vec![format!("example.com/test={}", claim.id.uid)];
     let results = claim.results.iter();
@@ -180,7 +180,7 @@ impl Running {
         self.root.path().join("plugins").join(DRIVER)
     }
 
-    /// The one registration socket that is there.
+    /// The only registration socket.
     pub fn registration_socket(&self) -> PathBuf {
         let sockets = files(&self.registry());
         assert_eq!(sockets.len(), 1, "{sockets:?}");
@@ -191,13 +191,13 @@ impl Running {
         RegistrationClient::new(connect(&self.registration_socket()).await)
     }
 
-    /// How the plugin introduces itself.
+    /// The plugin's answer to `GetInfo`.
     pub async fn info(&self) -> PluginInfo {
         let mut client = self.registration().await;
         client.get_info(InfoRequest {}).await.unwrap().into_inner()
     }
 
-    /// Found as kubelet finds it: through the registration.
+    /// The plugin's service, found like by kubelet: through the registration.
     pub async fn service(&self) -> Channel {
         connect(Path::new(&self.info().await.endpoint)).await
     }
@@ -212,7 +212,7 @@ pub async fn connect(socket: &Path) -> Channel {
     endpoint.connect().await.unwrap()
 }
 
-/// What kubelet says to a plugin that it has registered.
+/// kubelet's notification of a registered plugin.
 pub fn registered() -> RegistrationStatus {
     RegistrationStatus {
         plugin_registered: true,
@@ -220,7 +220,7 @@ pub fn registered() -> RegistrationStatus {
     }
 }
 
-/// Says so to the plugin behind the registration socket.
+/// Notifies the plugin behind the registration socket that it is registered.
 pub async fn notify(socket: &Path) {
     let mut client = RegistrationClient::new(connect(socket).await);
     client
@@ -229,7 +229,7 @@ pub async fn notify(socket: &Path) {
         .unwrap();
 }
 
-/// What a directory holds, in order of names.
+/// The files of a directory, in order of names.
 pub fn files(directory: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
@@ -267,7 +267,7 @@ pub fn unprepare_request(
     request
 }
 
-/// Waits for a condition; panics with `what` when it does not come.
+/// Waits for a condition; panics with `what` after the timeout.
 pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let waiting = async {
         while !condition() {
@@ -279,7 +279,7 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
         .unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-/// Waits for a future; panics with `what` when it does not end.
+/// Waits for a future; panics with `what` after the timeout.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(GIVE_UP, future)
         .await

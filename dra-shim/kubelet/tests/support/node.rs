@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use super::{Claims, DRIVER, Script, devices, soon};
 
 pub struct Node {
-    /// First, so that it goes first: a plugin's end is not to be waited for.
+    /// The first field, so that it is dropped first: it does not wait for a plugin's end.
     pub kubelet: FakeKubelet,
     pub root: TempDir,
 }
@@ -52,7 +52,7 @@ impl Node {
         settings(builder).start(driver, claims).unwrap()
     }
 
-    /// The plugin, once kubelet has registered it.
+    /// Starts a plugin, and waits until kubelet has registered it.
     pub async fn registered(&self, driver: Script, claims: impl ClaimSource) -> Plugin {
         let plugin = self.start(driver, claims);
         soon("the registration", self.kubelet.wait_registered(DRIVER)).await;
@@ -69,7 +69,7 @@ impl Node {
             .await;
     }
 
-    /// How many calls kubelet has sent.
+    /// The number of calls that kubelet has sent.
     pub fn calls(&self, wanted: Method) -> usize {
         let events = self.kubelet.events();
         let is_wanted =
@@ -77,7 +77,7 @@ impl Node {
         events.iter().filter(is_wanted).count()
     }
 
-    /// kubelet's next call for the claim is answered with its devices.
+    /// Checks that kubelet's next call for the claim is answered with its devices.
     pub async fn prepares(&self, claim: &str) {
         let answers = self.kubelet.prepare(DRIVER, &[claim_ref(claim)]).await;
         let answers = answers.unwrap();
@@ -118,15 +118,15 @@ pub async fn reaches(pod: &mut watch::Receiver<Phase>, phase: Phase) {
     soon(&what, pod.wait_for(|it| *it == phase)).await.unwrap();
 }
 
-/// What a driver's next steps do; all after that succeed.
+/// The behaviour of a driver's next steps; all later steps succeed.
 #[derive(Clone, Copy, Debug)]
 pub enum Next {
     Fail,
-    /// Wait for [`Steps::release`], or for the end of what they belong to.
+    /// Wait for [`Steps::release`], or for the cancellation of the attempt.
     Block,
 }
 
-/// Scripts, by method, that the test changes while the driver runs.
+/// Scripts by method, which the test changes while the driver runs.
 #[derive(Clone, Default)]
 pub struct Plan {
     pub prepare: Steps,
@@ -147,12 +147,12 @@ impl Steps {
         self.0.lock().unwrap().0 = steps.iter().copied().collect();
     }
 
-    /// How many steps have begun.
+    /// The number of steps that have begun.
     pub fn begun(&self) -> usize {
         self.0.lock().unwrap().1
     }
 
-    /// Lets one step that blocks go on.
+    /// Lets one blocked step continue.
     pub fn release(&self) {
         self.1.add_permits(1);
     }
@@ -180,7 +180,7 @@ impl Plan {
         let mut script = Script::preparing(move |context, claim| {
             let prepare = prepare.clone();
             async move {
-                // A step that blocks ends when it is fenced.
+                // A blocked step ends when it is cancelled.
                 tokio::select! {
                     step = prepare.step() => step?,
                     () = context.cancellation().cancelled() => return Err(ClaimError::retry("cancelled")),
@@ -196,7 +196,7 @@ impl Plan {
     }
 }
 
-/// Kubelet's times with calls that end soon: for steps that hang.
+/// kubelet's times with a short timeout for calls, for steps that hang.
 pub fn short_calls() -> Times {
     Times {
         call: Duration::from_secs(1),

@@ -1,11 +1,11 @@
-//! The events of an observer, one line each.
+//! Records an observer's events, one line each.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dra_kubelet::{CallOutcome, ClaimError, ClaimRef, Method, Observer, Registration};
 
-/// Records everything but the times, in order.
+/// Records all events in order, without the times.
 #[derive(Clone, Default)]
 pub struct Notes(Arc<Mutex<Vec<String>>>);
 

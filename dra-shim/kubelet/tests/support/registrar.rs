@@ -1,4 +1,4 @@
-//! Another implementation's registration service.
+//! A registration service of another implementation.
 
 use std::path::Path;
 
@@ -14,14 +14,14 @@ use super::proto::registration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
 };
 
-/// The requests of kubelet that were received.
+/// The received requests of kubelet.
 pub struct Received {
     pub verdicts: watch::Receiver<Vec<RegistrationStatus>>,
     /// `:authority` of every request.
     pub authorities: watch::Receiver<Vec<String>>,
 }
 
-/// It answers as the test configures.
+/// A service whose answers the test configures.
 struct Registrar {
     info: PluginInfo,
     verdicts: watch::Sender<Vec<RegistrationStatus>>,
@@ -43,7 +43,7 @@ impl Registration for Registrar {
     }
 }
 
-/// Serves it in the registry directory as `file`.
+/// Serves the registration in the registry directory as `file`.
 pub fn register(node: &Node, file: &str, endpoint: &Path, versions: &[&str]) -> Received {
     let (verdicts, verdicts_seen) = watch::channel(Vec::new());
     let (authorities, authorities_seen) = watch::channel(Vec::new());

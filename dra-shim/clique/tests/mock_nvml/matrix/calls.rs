@@ -66,7 +66,7 @@ pub(super) fn misbehaviour(table: &mut Table) {
     let gpus = [member(0, RACK, 5), member(1, RACK, 5)];
     let ways = ["writes-nothing", "garbage", "overrun"];
     let of_text = ["unterminated", "not-utf8", "line-break"];
-    // Calls that write: all but those that begin a session.
+    // Calls that write: all except those that begin a session.
     for (call, lacking) in CALLS.iter().skip(3) {
         let is_text = matches!(*call, "nvmlDeviceGetName" | "nvmlDeviceGetUUID");
         let more = if is_text { &of_text[..] } else { &[] };
@@ -109,7 +109,7 @@ pub(super) fn error_codes(table: &mut Table) {
                 .to_string()
                 .contains(&format!("{call} returned {}", NvmlCode(code)));
             let expected = match (call, code) {
-                // The form is unknown, not the GPU: the next older one is asked.
+                // The version is unknown, not the GPU: the next older version is tried.
                 ("nvmlDeviceGetGpuFabricInfoV", 2 | 3 | 13 | 25) | ("nvmlShutdown", _) => {
                     fabric.code() == "clique"
                 }

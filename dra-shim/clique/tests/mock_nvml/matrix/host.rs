@@ -53,7 +53,7 @@ pub(super) fn files(table: &mut Table) {
         driver.install(bytes);
         let fabric = driver.fabric();
         let reason = fabric.to_string().replace(&whole.len().to_string(), "ALL");
-        // How long the mock is differs from build to build.
+        // The mock's length differs between builds.
         let reason = match reason.split_once(" of at least ") {
             Some((before, _)) if bytes.len() == 4096 => format!("{before} of at least ALL bytes"),
             _ => reason,

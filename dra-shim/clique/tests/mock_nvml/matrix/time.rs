@@ -1,4 +1,4 @@
-//! Calls that take long, and a driver that comes and goes.
+//! Slow calls, and a driver that is installed and removed.
 
 use std::fs;
 use std::sync::mpsc::Receiver;
@@ -45,7 +45,7 @@ pub(super) fn delays_and_hangs(table: &mut Table) {
     }
 }
 
-/// A slow machine may see an earlier call hang.
+/// Waits for a hang in `expected`. A slow machine may observe a hang in an earlier call.
 fn await_hang_in(watch: &FabricWatch, expected: &str) -> Fabric {
     let give_up = Instant::now() + GIVE_UP;
     loop {

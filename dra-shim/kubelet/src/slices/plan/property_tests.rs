@@ -1,5 +1,5 @@
-//! Whatever the pool looks like and wherever a change is interrupted, a scheduler
-//! sees the old devices, the new ones, or none.
+//! For any pool and any interruption of a change, a scheduler sees the old devices, the new
+//! devices, or none.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -8,17 +8,17 @@ use proptest::sample::Index;
 use super::super::tests::api::{Server, mk_device, mk_pool, visible};
 use super::*;
 
-/// Something that others, crashes or earlier versions do to slices.
+/// A change of slices by other clients, crashes or earlier versions.
 #[derive(Clone, Debug)]
 enum Damage {
     Lose(Index),
     /// A second slice with the same index.
     Double(Index),
-    /// As if an update had not reached it.
+    /// Sets an older generation, as if an update had not reached the slice.
     Outdate(Index),
-    /// Under a name as Go's generateName makes it.
+    /// Renames the slice to a name of Go's generateName.
     Rename(Index),
-    /// Under a name without an index.
+    /// Renames the slice to a name without an index.
     Misname(Index),
     Miscount(Index),
     Empty(Index),
@@ -38,7 +38,7 @@ fn any_damage() -> impl Strategy<Value = Damage> {
     })
 }
 
-/// Up to four slices of devices, in versions.
+/// Devices for up to four slices, in several versions.
 fn any_devices() -> impl Strategy<Value = Vec<Device>> {
     let few = btree_map(0..300_u16, 0..2_u8, 0..5);
     let many = (0..230_u16, btree_map(0..230_u16, 0..2_u8, 0..4)).prop_map(|(count, changed)| {
@@ -53,8 +53,8 @@ fn any_devices() -> impl Strategy<Value = Vec<Device>> {
     })
 }
 
-/// What is desired, what happened before, and how many steps are made, in which
-/// order, before the process dies.
+/// The desired devices, the damage before, and the number and order of steps before the process
+/// dies.
 fn any_round() -> impl Strategy<Value = (Vec<Device>, Vec<Damage>, Vec<usize>)> {
     (
         any_devices(),
@@ -117,7 +117,7 @@ fn damage(server: &mut Server, damage: &Damage) {
     }
 }
 
-/// Takes the steps of each stage in the order that `order` gives, until it ends.
+/// Runs the steps of each stage in the given order, until `order` ends.
 fn run(
     server: &mut Server,
     devices: &[Device],
@@ -133,7 +133,7 @@ fn run(
                 return Ok(());
             };
             let step = stage.remove(index % stage.len());
-            server.apply(step).expect("nobody else writes");
+            server.apply(step).expect("no other client writes");
             let now = server.visible("n1");
             prop_assert!(
                 now.is_none() || now == before || now == wanted,
@@ -191,7 +191,7 @@ proptest! {
 }
 
 #[test]
-fn the_model_shows_the_mixture_that_a_kept_generation_would_make() {
+fn the_model_detects_a_mixture_if_the_generation_is_kept() {
     let devices = |version| -> Vec<_> { (0..100).map(|n| mk_device(n, version)).collect() };
     let (old, new) = (devices(0), devices(1));
     let mut server = Server::default();

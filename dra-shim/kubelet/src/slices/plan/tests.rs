@@ -41,7 +41,7 @@ fn mk_numbered(numbers: std::ops::Range<usize>) -> Vec<Device> {
         .collect()
 }
 
-/// Of `count` slices.
+/// A slice of a pool of `count` slices.
 fn mk_part(name: &str, generation: i64, count: i64, devices: &[Device]) -> ResourceSlice {
     let mut slice = mk_slice(name, generation, devices);
     slice.spec.pool.resource_slice_count = count;
@@ -60,7 +60,7 @@ fn mk_tainted(device: &Device) -> Device {
     }
 }
 
-/// The requests in order, without the stages.
+/// The requests in order, without stages.
 fn steps(
     pool: &Pool,
     devices: &[Device],
@@ -89,7 +89,7 @@ const GO_NAME: &str = "00000-d.example.com-n1-x7k2p";
 const GO_SECOND: &str = "00001-d.example.com-n1-q2w3e";
 
 #[test]
-fn a_missing_slice_is_created_under_a_name_that_can_be_foretold() {
+fn a_missing_slice_is_created_under_a_predictable_name() {
     let steps = steps(&mk_pool(), &[mk_device("a")], &BTreeMap::new()).unwrap();
     let [Step::Create(slice)] = steps.as_slice() else {
         panic!("{steps:?}")
@@ -104,7 +104,7 @@ fn a_missing_slice_is_created_under_a_name_that_can_be_foretold() {
 }
 
 #[test]
-fn a_slice_that_is_right_is_left_alone_whoever_named_it() {
+fn a_correct_slice_is_not_rewritten_under_any_name() {
     let observed = mk_observed([mk_slice(GO_NAME, 5, &[mk_device("a")])]);
     assert_eq!(steps(&mk_pool(), &[mk_device("a")], &observed).unwrap(), []);
 }
@@ -141,7 +141,7 @@ fn a_recreated_node_becomes_the_new_owner() {
 }
 
 #[test]
-fn a_duplicate_is_outdated_by_a_new_generation_before_it_is_deleted() {
+fn a_duplicate_slice_needs_a_new_generation_before_its_deletion() {
     let devices = [mk_device("a")];
     let observed = mk_observed([
         mk_slice(GO_NAME, 5, &devices),
@@ -190,7 +190,7 @@ fn a_pool_of_two_slices_shrinks_to_one_of_a_new_generation() {
 }
 
 #[test]
-fn what_the_server_made_of_our_devices_is_not_sent_again() {
+fn the_stored_form_of_a_device_is_not_sent_again() {
     let sent = [mk_tainted(&mk_device("a"))];
     let stored = mk_slice(GO_NAME, 5, &[mk_device("a")]);
     let mut stored_forms = StoredForms::default();
@@ -203,7 +203,7 @@ fn what_the_server_made_of_our_devices_is_not_sent_again() {
 }
 
 #[test]
-fn a_taint_keeps_the_time_that_the_server_gave_it() {
+fn a_taint_keeps_the_time_added_by_the_server() {
     let taint = DeviceTaint {
         key: "k".into(),
         effect: "NoSchedule".into(),
@@ -223,7 +223,7 @@ fn a_taint_keeps_the_time_that_the_server_gave_it() {
 }
 
 #[test]
-fn two_slices_of_a_new_pool_are_written_side_by_side_in_one_generation() {
+fn two_slices_of_a_new_pool_are_written_in_one_stage_and_generation() {
     let devices = mk_numbered(0..100);
     let stages = publish(
         &mk_pool(),
@@ -277,12 +277,12 @@ fn changes_in_two_slices_are_one_new_generation_of_all() {
     devices[0] = mk_tainted(&devices[0]);
     devices[70] = mk_tainted(&devices[70]);
     let stages = publish(&mk_pool(), &devices, &StoredForms::default(), &observed).unwrap();
-    assert_eq!(stages.len(), 1, "side by side: {stages:?}");
+    assert_eq!(stages.len(), 1, "one stage: {stages:?}");
     assert_eq!(generations(&stages[0]), [6, 6, 6]);
 }
 
 #[test]
-fn a_lost_slice_comes_back_in_the_generation_of_the_others() {
+fn a_lost_slice_is_restored_in_the_generation_of_the_others() {
     let devices = mk_numbered(0..100);
     let observed = mk_observed([mk_part(GO_SECOND, 5, 2, &devices[64..])]);
     let steps = steps(&mk_pool(), &devices, &observed).unwrap();
@@ -294,7 +294,7 @@ fn a_lost_slice_comes_back_in_the_generation_of_the_others() {
 }
 
 #[test]
-fn a_change_that_was_interrupted_is_finished_in_its_generation() {
+fn an_interrupted_change_is_finished_in_its_generation() {
     let devices = mk_numbered(0..100);
     let observed = mk_observed([
         mk_part(GO_NAME, 6, 2, &devices[..64]),
@@ -308,7 +308,7 @@ fn a_change_that_was_interrupted_is_finished_in_its_generation() {
 }
 
 #[test]
-fn a_slice_of_a_pool_that_is_no_longer_published_goes_before_its_devices_come() {
+fn slices_of_an_old_pool_are_deleted_before_their_devices_are_published() {
     let mut other = mk_slice("00000-d.example.com-old", 3, &[mk_device("a")]);
     other.spec.pool.name = "old".into();
     let stages = publish(
@@ -350,7 +350,7 @@ fn a_new_owner_of_several_slices_needs_no_new_generation() {
 }
 
 #[test]
-fn counts_and_generations_that_make_no_sense_are_mended() {
+fn invalid_counts_and_generations_are_repaired() {
     let devices = [mk_device("a")];
     for (generation, count) in [(i64::MAX, 1), (0, i64::MAX), (7, 0), (7, -1)] {
         let observed = mk_observed([
@@ -370,7 +370,7 @@ fn counts_and_generations_that_make_no_sense_are_mended() {
 }
 
 #[test]
-fn a_name_that_occurs_twice_is_refused_before_anything_is_sent() {
+fn a_duplicate_name_is_rejected_before_any_request() {
     let devices = [mk_device("a"), mk_device("a")];
     let error = steps(&mk_pool(), &devices, &BTreeMap::new()).unwrap_err();
     assert_eq!(error.code(), "invalid-devices");

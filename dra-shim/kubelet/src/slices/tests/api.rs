@@ -7,18 +7,18 @@ use k8s_openapi::api::resource::v1::{Device, DeviceAttribute, ResourceSlice};
 use super::super::cache::name;
 use super::super::plan::{Pool, Step};
 
-/// What a scheduler can allocate from one pool: device name to its content.
+/// The allocatable devices of one pool: device name to content.
 pub(in crate::slices) type Visible = BTreeMap<String, String>;
 
 #[derive(Clone, Debug, Default)]
 pub(in crate::slices) struct Server {
     pub(in crate::slices) slices: BTreeMap<String, ResourceSlice>,
-    /// Requests that changed something.
+    /// Number of requests that changed something.
     pub(in crate::slices) writes: usize,
     version: u64,
 }
 
-/// The precondition of a request did not hold.
+/// Error of a request with a failed precondition.
 #[derive(Debug)]
 pub(in crate::slices) struct Conflict;
 
@@ -54,7 +54,7 @@ impl Server {
         }
     }
 
-    /// Stores a slice unconditionally, as other clients may.
+    /// Stores a slice unconditionally, like another client.
     pub(in crate::slices) fn put(&mut self, mut slice: ResourceSlice) {
         self.version += 1;
         slice.metadata.resource_version = Some(self.version.to_string());
@@ -65,7 +65,7 @@ impl Server {
         self.slices.keys().cloned().collect()
     }
 
-    /// The devices that can be allocated; none for an incomplete or invalid pool.
+    /// The allocatable devices; `None` for an incomplete or invalid pool.
     pub(in crate::slices) fn visible(&self, pool: &str) -> Option<Visible> {
         let of_pool = |slice: &&ResourceSlice| slice.spec.pool.name == pool;
         let slices: Vec<_> = self.slices.values().filter(of_pool).collect();
@@ -111,7 +111,7 @@ pub(in crate::slices) fn mk_pool() -> Pool {
     }
 }
 
-/// A device with an attribute that holds its version.
+/// A device with its version as an attribute.
 pub(in crate::slices) fn mk_device(number: u16, version: u8) -> Device {
     let attribute = DeviceAttribute {
         int: Some(version.into()),

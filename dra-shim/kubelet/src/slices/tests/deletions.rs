@@ -1,4 +1,4 @@
-//! A slice that is deleted beside an API server where another one has its name since.
+//! Deletion of a slice if another slice has taken its name on the API server.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -15,16 +15,16 @@ use super::super::plan::Step;
 use super::super::requests::Requests;
 use crate::observer::NoopObserver;
 
-/// `(uid, resourceVersion)` of the one slice that there is.
+/// `(uid, resourceVersion)` of the only slice.
 type Stored = Arc<Mutex<Option<(&'static str, &'static str)>>>;
 
-/// Deletes as the API server does: whatever has the name, unless a precondition says otherwise.
+/// Deletes like the API server: the object with the name, if the preconditions hold.
 fn answer(stored: &Stored, options: &Value) -> Response<Full<Bytes>> {
-    let asked = |name: &str| options["preconditions"][name].as_str();
+    let precondition = |name: &str| options["preconditions"][name].as_str();
     let mut stored = stored.lock().unwrap();
     let (uid, version) = stored.unwrap();
-    let is_meant = asked("uid").is_none_or(|asked| asked == uid)
-        && asked("resourceVersion").is_none_or(|asked| asked == version);
+    let is_meant = precondition("uid").is_none_or(|expected| expected == uid)
+        && precondition("resourceVersion").is_none_or(|expected| expected == version);
     let (code, status, reason) = if is_meant {
         *stored = None;
         (200, "Success", "")
@@ -55,8 +55,8 @@ fn mk_requests(stored: &Stored) -> Requests {
     Requests::new(client, "d.example.com", "n1", Arc::new(NoopObserver))
 }
 
-/// Deletes the slice that was read as `u1` in version 7. Whether it is said to be gone, and
-/// whether anything of the name is left.
+/// Deletes the slice that was read as `u1` in version 7. Returns whether the deletion succeeded,
+/// and whether an object with the name remains.
 async fn delete(uid: &'static str, version: &'static str) -> (bool, bool) {
     let stored: Stored = Arc::new(Mutex::new(Some((uid, version))));
     let read = ResourceSlice {
@@ -75,9 +75,9 @@ async fn delete(uid: &'static str, version: &'static str) -> (bool, bool) {
 
 // req: KUBELET-53
 #[tokio::test]
-async fn a_slice_is_deleted_only_as_the_object_that_was_read() {
+async fn only_the_slice_that_was_read_is_deleted() {
     assert_eq!(delete("u1", "7").await, (true, false));
-    // Another has its name, or somebody has written to it.
+    // Another object has its name, or another client has changed it.
     assert_eq!(delete("u2", "7").await, (false, true));
     assert_eq!(delete("u1", "8").await, (false, true));
 }

@@ -1,4 +1,4 @@
-//! An API server that does little more than end watches.
+//! An API server that ends watches.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// Writes down what is asked for when. Clones are the same server.
+/// The server, which records requests and their times. Clones share it.
 #[derive(Clone)]
 pub(super) struct Server(Arc<Mutex<State>>);
 
@@ -23,7 +23,7 @@ struct State {
     requests: Vec<(Instant, &'static str)>,
     is_down: bool,
     history_is_lost: bool,
-    /// Ends all watches: cleanly, or as a connection that breaks.
+    /// Ends all watches: cleanly, or like a broken connection.
     end: watch::Sender<Option<End>>,
 }
 
@@ -88,7 +88,7 @@ impl Server {
         self.0.lock().unwrap().end.send_replace(Some(end));
     }
 
-    /// The next watch is refused, as one whose history is lost.
+    /// Refuses the next watch, because its history is lost.
     pub(super) fn lose_history(&self) {
         self.0.lock().unwrap().history_is_lost = true;
     }
@@ -97,7 +97,7 @@ impl Server {
         self.0.lock().unwrap().is_down = is_down;
     }
 
-    /// The requests since the last call, as seconds from now on and kind.
+    /// Returns the requests since the last call, as seconds after `since` and kind.
     pub(super) fn take(&self, since: Instant) -> Vec<(u64, &'static str)> {
         let requests = std::mem::take(&mut self.0.lock().unwrap().requests);
         let seconds = |at: Instant| (at - since).as_secs();
@@ -108,7 +108,7 @@ impl Server {
     }
 }
 
-/// Ends with the time that it asks for, or with the server.
+/// A watch that ends after the requested time, or with the server.
 fn mk_watch(query: &str, mut end: watch::Receiver<Option<End>>) -> UnsyncBoxBody<Bytes, io::Error> {
     let (body, answer) = Channel::<Bytes, io::Error>::new(1);
     let seconds = query

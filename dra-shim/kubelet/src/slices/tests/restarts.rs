@@ -1,4 +1,4 @@
-//! Real publishers whose API server ends their watches: when they come back.
+//! Restarts of real publishers' watches after the API server has ended them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ struct Silent;
 
 impl Observer for Silent {}
 
-/// What one publisher needs to live.
+/// A running publisher with its inputs.
 struct Running {
     state: watch::Receiver<Publication>,
     desired: watch::Sender<DesiredPool>,
@@ -28,7 +28,7 @@ struct Running {
     _stop: tokio_util::sync::DropGuard,
 }
 
-/// `data` is written only when something is to be published.
+/// Starts a publisher. It writes to `data` only if it has devices to publish.
 fn start(client: &kube::Client, data: &Path) -> Running {
     let desired = watch::Sender::new(DesiredPool::Undecided);
     let registration = watch::Sender::new(Registration::Pending);
@@ -51,7 +51,7 @@ fn start(client: &kube::Client, data: &Path) -> Running {
     }
 }
 
-/// A publisher whose watch is open.
+/// A publisher with an open watch.
 async fn mk_watching(server: &Server, data: &TempDir) -> Running {
     let running = start(&server.client(), data.path());
     sleep(Duration::from_secs(1)).await;
@@ -63,7 +63,7 @@ async fn mk_watching(server: &Server, data: &TempDir) -> Running {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_expires_begins_again_at_once() {
+async fn an_expired_watch_restarts_at_once() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::new();
     let start = Instant::now();
@@ -76,7 +76,7 @@ async fn a_watch_that_expires_begins_again_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_early_begins_again_within_a_minute_with_one_request() {
+async fn a_watch_that_ends_early_restarts_within_a_minute_with_one_request() {
     let data = tempfile::tempdir().unwrap();
     for end in [End::Clean, End::Broken] {
         let mut pauses = Vec::new();
@@ -92,13 +92,13 @@ async fn a_watch_that_ends_early_begins_again_within_a_minute_with_one_request()
             pauses.push(requests[0].0);
         }
         pauses.sort_unstable();
-        // All of 20 in one half of the minute: once in 500 000 runs.
+        // Probability of all 20 in one half of the minute: 1 in 500 000.
         assert!(pauses[0] < 30 && pauses[19] >= 30, "{end:?} {pauses:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_lost_history_the_list_does_not_wait_for_a_second_time() {
+async fn after_a_lost_history_the_list_does_not_wait_again() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::new();
     let _running = mk_watching(&server, &data).await;
@@ -128,7 +128,7 @@ async fn registration_and_a_changed_pool_do_not_wait_for_the_watch() {
         .wait_for(|state| matches!(state, Publication::Published { .. }))
         .await
         .unwrap();
-    // Which of the two is seen first is a matter of chance.
+    // The order of the two is random.
     sleep(Duration::from_millis(500)).await;
     let requests = server.take(ended);
     assert!(
@@ -138,7 +138,7 @@ async fn registration_and_a_changed_pool_do_not_wait_for_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_outage_is_not_reported_and_a_long_one_until_the_watch_is_back() {
+async fn only_a_long_outage_is_reported_until_the_watch_restarts() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::new();
     let running = mk_watching(&server, &data).await;
@@ -174,7 +174,7 @@ async fn a_short_outage_is_not_reported_and_a_long_one_until_the_watch_is_back()
         .unwrap();
 }
 
-/// How many requests a second there are, by kind, from `since` on.
+/// The number of requests in each second.
 fn per_second(requests: &[(u64, &'static str)]) -> BTreeMap<u64, usize> {
     let mut counts = BTreeMap::new();
     for (second, _) in requests {
@@ -184,7 +184,7 @@ fn per_second(requests: &[(u64, &'static str)]) -> BTreeMap<u64, usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_nodes_come_back_spread_over_a_minute_after_a_restart() {
+async fn watches_of_ten_thousand_nodes_restart_spread_over_a_minute() {
     const NODES: usize = 10_000;
     println!("API server restart, {NODES} nodes   requests   peak per second   last after");
     for (name, outage, end) in [
@@ -210,10 +210,10 @@ async fn ten_thousand_nodes_come_back_spread_over_a_minute_after_a_restart() {
         let last = requests.last().unwrap().0;
         println!("{name:<33} {:>8} {peak:>17} {last:>10} s", requests.len());
         assert_eq!(requests.len(), NODES);
-        // 167 a second; twice as many at first if all have tried in vain before. Of 60
-        // seconds with 333, one has more than 500 once in 10^14 runs.
+        // 167 a second; twice as many at first if all have failed before. The probability that
+        // one of 60 seconds with 333 on average has more than 500 is 10^-14.
         assert!(peak < 500, "{peak}");
-        // A pause just short of a minute ends with the timer's next millisecond.
+        // A pause just below a minute ends at the timer's next millisecond.
         assert!(last <= 60);
         drop(running);
     }

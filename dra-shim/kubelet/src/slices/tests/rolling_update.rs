@@ -1,5 +1,5 @@
-//! Two publishers of one node in every interleaving of their requests: they agree,
-//! in a bounded number of writes.
+//! Two publishers of one node, with random interleavings of their requests: they converge in a
+//! bounded number of writes.
 
 use std::collections::BTreeMap;
 
@@ -56,9 +56,9 @@ fn any_devices() -> impl Strategy<Value = Vec<Device>> {
 
 struct World {
     server: Server,
-    /// In order of their starts.
+    /// The instances, in order of their starts.
     instances: Vec<Instance>,
-    /// Whether the instances share a data directory, and so take part in one election.
+    /// Whether the instances share a data directory, and so one election.
     election: bool,
 }
 
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// Among the living: the newest that is registered, else the newest.
+    /// The live instance that is elected: the newest registered one, or else the newest.
     fn elected(&self) -> Option<usize> {
         let alive = (0..self.instances.len()).filter(|&who| self.instances[who].alive);
         alive.max_by_key(|&who| (self.instances[who].registered, who))
@@ -126,13 +126,13 @@ impl World {
             instance.pending.remove(0);
         }
         if self.server.apply(step).is_err() {
-            // In reality the rest of the stage is sent too; not sending it is just another
+            // In reality the rest of the stage is sent too; not sending it is another
             // interleaving.
             instance.pending.clear();
         }
     }
 
-    /// All instances plan and write, one after the other, until nothing is left to do.
+    /// Lets all instances plan and write, one after the other, until they have no requests.
     /// Returns the number of writes.
     fn settle(&mut self) -> usize {
         let before = self.server.writes;
@@ -157,47 +157,47 @@ impl World {
 
 proptest! {
     #[test]
-    fn two_publishers_that_want_the_same_agree_even_without_election(
+    fn two_publishers_with_the_same_devices_converge_without_an_election(
         devices in any_devices(),
         events in vec(any_event(), 0..60),
     ) {
-        let mut world = World::new([devices.clone(), devices.clone()], false);
+        let mut model = World::new([devices.clone(), devices.clone()], false);
         for event in &events {
-            world.apply(event);
+            model.apply(event);
         }
-        world.apply(&Event::Start(0));
-        let writes = world.settle();
+        model.apply(&Event::Start(0));
+        let writes = model.settle();
         prop_assert!(writes <= 6, "{writes} writes for three slices");
-        prop_assert_eq!(world.server.visible("n1"), Some(visible(&devices)));
-        // Without wipes and deaths each slice is created once and never written again.
+        prop_assert_eq!(model.server.visible("n1"), Some(visible(&devices)));
+        // Without wipes and crashes each slice is created once and never written again.
         let quiet = |event: &&Event| matches!(event, Event::Plan(_) | Event::Request(..));
-        let mut world = World::new([devices.clone(), devices], false);
+        let mut model = World::new([devices.clone(), devices], false);
         for event in events.iter().filter(quiet) {
-            world.apply(event);
+            model.apply(event);
         }
-        world.settle();
-        prop_assert_eq!(world.server.writes, world.server.slices.len());
+        model.settle();
+        prop_assert_eq!(model.server.writes, model.server.slices.len());
     }
 
     // req: KUBELET-46
     #[test]
-    fn of_two_publishers_that_want_different_devices_the_elected_one_prevails(
+    fn the_elected_publisher_prevails_if_devices_differ(
         devices in [any_devices(), any_devices()],
         events in vec(any_event(), 0..60),
         survivors in 1..4_u8,
     ) {
-        let mut world = World::new(devices.clone(), true);
+        let mut model = World::new(devices.clone(), true);
         for event in &events {
-            world.apply(event);
+            model.apply(event);
         }
         for who in 0..2 {
             let survives = survivors & (1 << who) != 0;
-            world.apply(&if survives { Event::Start(who) } else { Event::Kill(who) });
+            model.apply(&if survives { Event::Start(who) } else { Event::Kill(who) });
         }
-        let writes = world.settle();
+        let writes = model.settle();
         prop_assert!(writes <= 12, "{writes} writes for three slices");
-        let who = world.elected().unwrap();
-        prop_assert_eq!(world.server.visible("n1"), Some(visible(&devices[who])));
-        prop_assert_eq!(world.settle(), 0);
+        let who = model.elected().unwrap();
+        prop_assert_eq!(model.server.visible("n1"), Some(visible(&devices[who])));
+        prop_assert_eq!(model.settle(), 0);
     }
 }
