@@ -118,7 +118,8 @@ def words(name, page):
     page = re.sub(r"<!-- generated.*?<!-- end of generated text -->", "", page, flags=re.S)
     if os.path.basename(name) == "COMMANDS.md":
         page = re.sub(r"^```console\n.*?^```", "", page, flags=re.S | re.M)
-    return len(page.split())
+    # The bars and rules of tables are no words.
+    return sum(any(letter.isalnum() for letter in word) for word in page.split())
 
 
 def main():

@@ -78,7 +78,7 @@ fn only_the_plugin_of_a_node_publishes_its_devices() -> Result<()> {
             "node 2's slice",
             "replace",
             &changed,
-            Some("names no node"),
+            Some("is not bound to a node"),
         ),
         (
             &other,
