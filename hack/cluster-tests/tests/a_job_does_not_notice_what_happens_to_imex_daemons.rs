@@ -141,16 +141,16 @@ fn somebody_edits_the_object_of_the_clique() -> Result<()> {
         settled()?;
         delete_clique(cluster)?;
         settled()?;
-        ensure!(imex_pid(cluster)? == pid, "nvidia-imex was started again");
+        ensure!(imex_pid(cluster)? == pid, "nvidia-imex was restarted");
         Ok(())
     })
 }
 
-/// Nobody has seen it as it was: what runs says so.
+/// No controller has the former state: the running daemons report it.
 // req: DM-7
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn somebody_edits_or_deletes_the_clique_before_another_controller_leads() -> Result<()> {
+fn the_clique_is_edited_or_deleted_before_another_controller_leads() -> Result<()> {
     survives("edited-unseen", |cluster| {
         let pid = imex_pid(cluster)?;
         let before = imex_members::object(cluster, CLIQUE)?;
@@ -169,22 +169,22 @@ fn somebody_edits_or_deletes_the_clique_before_another_controller_leads() -> Res
         delete_clique(cluster)?;
         scale_controllers(cluster, 2)?;
         settle(cluster, &before)?;
-        ensure!(imex_pid(cluster)? == pid, "nvidia-imex was started again");
+        ensure!(imex_pid(cluster)? == pid, "nvidia-imex was restarted");
         Ok(())
     })
 }
 
-/// And no controller runs while a daemon's pod is replaced.
+/// No controller runs while a daemon's pod is replaced.
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_controllers_are_away() -> Result<()> {
+fn no_controller_runs() -> Result<()> {
     survives("no-controller", |cluster| {
         end_controllers(cluster)?;
         let pid = imex_pid(cluster)?;
         cluster.on_node(NODE, &format!("kill -9 {pid}"))?;
         let daemon = NodePod::imex_daemon(cluster, NODE)?;
         wait_until(cluster, "the daemon is ready without a controller", || {
-            ensure!(imex_pid(cluster)? != pid, "it is {pid} still");
+            ensure!(imex_pid(cluster)? != pid, "it is still {pid}");
             ensure!(daemon.is_ready()?, "not ready");
             Ok(())
         })?;
@@ -227,9 +227,9 @@ fn delete_clique(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the object of the clique has the members, the length and the labels that it had.
+/// Waits until the clique's object has its former members, length and labels.
 fn settle(cluster: &Cluster, before: &Value) -> Result<()> {
-    wait_until(cluster, "it is as before", || {
+    wait_until(cluster, "the clique is as before", || {
         let now = imex_members::object(cluster, CLIQUE)?;
         for path in ["/daemons", "/listLength", "/metadata/labels"] {
             ensure!(now.pointer(path) == before.pointer(path), "{now}");
@@ -271,7 +271,7 @@ fn survives(name: &str, disaster: impl FnOnce(&Cluster) -> Result<()>) -> Result
     channels::sees_only(&cluster, &namespace, "after", channel)
 }
 
-/// What would change if the container had been started again, or its device were another.
+/// The container's device and state: they change if the container restarts or its device is replaced.
 fn device_of(
     cluster: &Cluster,
     namespace: &Namespace,
