@@ -86,12 +86,12 @@ fn the_pods_of_a_group_have_its_channel_on_both_nodes_and_another_group_has_anot
             may_not_open(&cluster, &namespace, (pod, node), other)?;
         }
     }
-    nobody_gets_the_channel_of_a_claim_in_use(&cluster, &namespace, [red, blue])?;
+    the_channel_of_a_claim_in_use_stays_allocated(&cluster, &namespace, [red, blue])?;
     claims_end_with_their_pods(&cluster, &namespace)
 }
 
 /// Users who may edit claims cannot free the claim `red` while its pods run.
-fn nobody_gets_the_channel_of_a_claim_in_use(
+fn the_channel_of_a_claim_in_use_stays_allocated(
     cluster: &Cluster,
     namespace: &Namespace,
     taken: [u64; 2],

@@ -108,7 +108,7 @@ fn the_hosts_file_of_its_pod_is_written_anew() -> Result<()> {
 // req: DM-7
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn somebody_edits_the_object_of_the_clique() -> Result<()> {
+fn the_object_of_the_clique_is_edited() -> Result<()> {
     survives("edited-clique", |cluster| {
         let pid = imex_pid(cluster)?;
         let before = imex_members::object(cluster, CLIQUE)?;

@@ -22,8 +22,8 @@ fn a_pod_waits_while_another_nvidia_imex_has_the_session() -> Result<()> {
     let daemon = NodePod::imex_daemon(&cluster, NODE)?.replace(NODE)?;
     wait_until(&cluster, "the daemon reports which process has the session", || {
         let events = cluster.events_about("imex-dra", &daemon.name)?;
-        let told = events.iter().any(|it| it.starts_with("ImexSessionInUse: "));
-        ensure!(told, "its events: {events:#?}");
+        let has_event = events.iter().any(|it| it.starts_with("ImexSessionInUse: "));
+        ensure!(has_event, "its events: {events:#?}");
         Ok(())
     })?;
 
@@ -31,8 +31,8 @@ fn a_pod_waits_while_another_nvidia_imex_has_the_session() -> Result<()> {
     wait_until(&cluster, "the pod has an event with the reason", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
         let mut waits = events.iter().filter(|it| it.starts_with("PrepareWaits: "));
-        let told = waits.any(|it| it.contains("NV_ERR_IN_USE"));
-        ensure!(told, "its events: {events:#?}");
+        let has_event = waits.any(|it| it.contains("NV_ERR_IN_USE"));
+        ensure!(has_event, "its events: {events:#?}");
         let domain = cluster.json(&["get", DOMAINS, "train", "-n", &namespace.name])?;
         let status = domain.pointer("/status/nodes/0/status");
         ensure!(status == Some(&json!("NotReady")), "{domain:#}");
@@ -57,20 +57,20 @@ fn a_pod_waits_if_the_driver_does_not_support_host_names_and_the_node_reports_bo
     let names_both = |it: &String| it.contains("550.163.01") && it.contains("570.158.01");
     wait_until(&cluster, "the node has an event", || {
         let events = cluster.events_about("default", "node2")?;
-        let mut told = events
+        let mut has_event = events
             .iter()
             .filter(|it| it.starts_with("ImexDriverTooOld: "));
-        ensure!(told.any(names_both), "its events: {events:#?}");
+        ensure!(has_event.any(names_both), "its events: {events:#?}");
         Ok(())
     })?;
 
     fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
     wait_until(&cluster, "the pod has an event with the reason", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
-        let mut told = events
+        let mut has_event = events
             .iter()
             .filter(|it| it.contains("imex-daemon-driver-too-old: "));
-        ensure!(told.any(names_both), "its events: {events:#?}");
+        ensure!(has_event.any(names_both), "its events: {events:#?}");
         Ok(())
     })?;
 
@@ -97,8 +97,8 @@ fn the_daemons_state_from_before_a_reboot_is_ignored() -> Result<()> {
     fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
     wait_until(&cluster, "the pod has an event with the reason", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
-        let told = events.iter().any(|it| it.contains("is of an earlier boot"));
-        ensure!(told, "its events: {events:#?}");
+        let has_event = events.iter().any(|it| it.contains("is of an earlier boot"));
+        ensure!(has_event, "its events: {events:#?}");
         Ok(())
     })?;
     drop(stopped);
@@ -160,8 +160,8 @@ fn a_pod_on_a_node_without_a_clique_runs_without_a_channel_and_its_claim_has_an_
     let claim = claim.and_then(Value::as_str).context("no claim")?;
     wait_until(&cluster, "its claim has an event", || {
         let events = cluster.events_about(&namespace.name, claim)?;
-        let told = events.iter().any(|it| it.starts_with("NoIMEXChannel: "));
-        ensure!(told, "its events: {events:#?}");
+        let has_event = events.iter().any(|it| it.starts_with("NoIMEXChannel: "));
+        ensure!(has_event, "its events: {events:#?}");
         Ok(())
     })?;
 

@@ -49,9 +49,9 @@ fn pods_go_to_the_node_with_a_clique_and_the_domain_reports_when_it_is_full() ->
         let message = message(&cluster, &namespace)?.context("not yet")?;
         ensure!(message.contains("without an NVLink clique: 1 of 2"), "{message}");
         let events = cluster.events_about(&namespace.name, "picky")?;
-        let told = |event: &&String| event.starts_with("NodesWithoutClique");
+        let is_it = |event: &&String| event.starts_with("NodesWithoutClique");
         ensure!(
-            events.iter().filter(told).count() == 1,
+            events.iter().filter(is_it).count() == 1,
             "its events: {events:#?}"
         );
         Ok(())
@@ -62,8 +62,8 @@ fn pods_go_to_the_node_with_a_clique_and_the_domain_reports_when_it_is_full() ->
     fixtures::wait_until_running(&cluster, &namespace, "second")?;
     ensure!(node_of(&cluster, &namespace, "second")? == "node2");
     wait_until(&cluster, "the condition is removed", || {
-        let told = told(&cluster, &namespace)?;
-        ensure!(told.is_none(), "{told:?}");
+        let message = message(&cluster, &namespace)?;
+        ensure!(message.is_none(), "{message:?}");
         Ok(())
     })
 }

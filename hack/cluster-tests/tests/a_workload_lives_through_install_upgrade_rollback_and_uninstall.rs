@@ -181,9 +181,9 @@ fn a_rollback_to_isolation_none_waits_for_the_last_channel() -> Result<()> {
     let plugin = NodePod::plugin(&cluster, 1)?;
 
     let back = [&[with_none.as_str()][..], &WAIT].concat();
-    let said = helm_refuses(&cluster, "rollback", &back)?;
+    let printed = helm_refuses(&cluster, "rollback", &back)?;
     let words = "1 ComputeDomain has an IMEX channel of their own, which isolation none ends (back-to-none/train)";
-    ensure!(said.contains(words), "helm says: {said}");
+    ensure!(printed.contains(words), "helm says: {printed}");
     let now = NodePod::plugin(&cluster, 1)?;
     ensure!(now.name == plugin.name, "{} is a new plugin", now.name);
     workload.goes_on("a refused rollback")?;
@@ -221,8 +221,8 @@ fn an_uninstallation_affects_no_pods_and_leaves_the_crd() -> Result<()> {
     let claim = fixtures::only_claim_uid(&cluster, &namespace)?;
     let values = values(&cluster)?;
 
-    let said = helm_refuses(&cluster, "uninstall", &WAIT)?;
-    ensure!(said.contains("(last-steps/train)"), "helm says: {said}");
+    let printed = helm_refuses(&cluster, "uninstall", &WAIT)?;
+    ensure!(printed.contains("(last-steps/train)"), "helm says: {printed}");
     workload.goes_on("a refused uninstallation")?;
     let knowingly = [&["--no-hooks"][..], &WAIT].concat();
     helm(&cluster, "uninstall", &knowingly)?;

@@ -30,10 +30,10 @@ fn the_chart_is_uninstalled_after_the_last_domain_and_installed_again() -> Resul
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     let plugin = NodePod::plugin(&cluster, 1)?;
 
-    let said = helm_refuses(&cluster, "uninstall", &["--wait", "--timeout=120s"])?;
+    let output = helm_refuses(&cluster, "uninstall", &["--wait", "--timeout=120s"])?;
     ensure!(
-        said.contains("1 ComputeDomain would be left without a driver (uninstall/train)"),
-        "helm says: {said}"
+        output.contains("1 ComputeDomain would be left without a driver (uninstall/train)"),
+        "helm says: {output}"
     );
     ensure!(plugin.is_ready()?, "the plugin is not ready");
     // Helm has recorded the start of the uninstallation. A rollback to the same revision resets that.

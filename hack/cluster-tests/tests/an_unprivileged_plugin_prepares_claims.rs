@@ -131,15 +131,15 @@ fn it_may_open_the_device_nodes_of_a_cdi_spec_of_its_node() -> Result<()> {
     let namespace = Namespace::create(&cluster, "unprivileged-cdi")?;
     let _hosts = CdiHosts::set_up(&cluster)?;
     let back = upgrade_with(&cluster, &["unprivileged"])?;
-    let said = opening(&cluster, 1)?;
-    ensure!(said.contains("No such file"), "without CDI: {said}");
+    let outcome = opening(&cluster, 1)?;
+    ensure!(outcome.contains("No such file"), "without CDI: {outcome}");
     drop(back);
 
     let _back = upgrade_with(&cluster, &["unprivileged", "unprivileged-cdi"])?;
     has_no_capability(&cluster)?;
     for node in NODES {
-        let said = opening(&cluster, node)?;
-        ensure!(said.contains(NO_DRIVER), "on node {node}: {said}");
+        let outcome = opening(&cluster, node)?;
+        ensure!(outcome.contains(NO_DRIVER), "on node {node}: {outcome}");
     }
     prepares(&cluster, &namespace)
 }

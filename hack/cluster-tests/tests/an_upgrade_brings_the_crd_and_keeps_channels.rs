@@ -83,9 +83,9 @@ fn a_newer_crd_stays_while_a_domain_needs_it() -> Result<()> {
         ensure!(cluster.kubectl(&newer)? == "x", "it is not");
         Ok(())
     })?;
-    let said = refusal(&cluster, &[])?;
+    let output = refusal(&cluster, &[])?;
     let words = "1 ComputeDomains (crd-newer/train) have fields that this one lacks (status.newer)";
-    ensure!(said.contains(words), "helm says: {said}");
+    ensure!(output.contains(words), "helm says: {output}");
     domain.delete(&cluster, &namespace)?;
     upgrade(&cluster, &[])
 }
@@ -99,9 +99,9 @@ fn isolation_ends_under_a_domain_with_a_channel_only_with_override() -> Result<(
     let isolation = ChartValue::set(&cluster, ISOLATION, "channel")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let none = format!("--set={ISOLATION}=none");
-    let said = refusal(&cluster, &[&none])?;
+    let output = refusal(&cluster, &[&none])?;
     let words = "1 ComputeDomain has an IMEX channel of their own, which isolation none ends (isolation-ends/train)";
-    ensure!(said.contains(words), "helm says: {said}");
+    ensure!(output.contains(words), "helm says: {output}");
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     upgrade(&cluster, &[&none, "--set=guard.override=true"])?;
     drop(isolation);

@@ -15,7 +15,7 @@ fn a_pod_on_each_node_opens_the_mocks_channel_and_a_pod_without_the_claim_cannot
 
     for node in [1, 2] {
         let pod = worker_on(&cluster, &namespace, node, &domain)?;
-        the_channel_is_as_the_mock_says(&cluster, &namespace, &pod, node)?;
+        the_channel_matches_the_mock(&cluster, &namespace, &pod, node)?;
     }
     a_pod_without_the_claim_gets_eperm(&cluster, &namespace)?;
     Ok(())

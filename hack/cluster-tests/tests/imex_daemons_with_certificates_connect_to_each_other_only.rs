@@ -19,7 +19,7 @@ fn a_renewed_certificate_sends_a_signal_and_a_wrong_one_changes_nothing() -> Res
     let namespace = Namespace::create(&cluster, "encrypted")?;
     let before = imex_members::wait_until_ready(&cluster)?;
     ensure!(
-        said_to_a_stranger(&cluster)?.contains("REFUSED"),
+        answer_without_tls(&cluster)?.contains("REFUSED"),
         "a daemon without TLS answers why it refuses"
     );
     let authority = Authority::new()?;
@@ -34,7 +34,7 @@ fn a_renewed_certificate_sends_a_signal_and_a_wrong_one_changes_nothing() -> Res
     })?;
     until_connected(&cluster)?;
     ensure!(
-        said_to_a_stranger(&cluster)?.is_empty(),
+        answer_without_tls(&cluster)?.is_empty(),
         "a client without TLS got an answer"
     );
 
@@ -114,7 +114,7 @@ impl Authority {
             "stringData": {
                 "tls.crt": certificate.pem(),
                 "tls.key": key.serialize_pem(),
-                "ca.crt": said.pem,
+                "ca.crt": named.pem,
             },
         });
         cluster.apply(&secret.to_string())
@@ -166,7 +166,7 @@ fn until_connected(cluster: &Cluster) -> Result<()> {
 }
 
 /// The answer of node 1's daemon to a client without TLS and with another node list.
-fn said_to_a_stranger(cluster: &Cluster) -> Result<String> {
+fn answer_without_tls(cluster: &Cluster) -> Result<String> {
     let pod = NodePod::imex_daemon(cluster, 1)?.name;
     let pod = cluster.json(&["get", "pod", &pod, "-n", NAMESPACE])?;
     let address = pod.pointer("/status/podIP").and_then(Value::as_str);

@@ -18,10 +18,10 @@ const TIMEOUT: &str = "--timeout=120s";
 /// Checks that `helm VERB` fails within a minute and names the Job that did not start.
 fn job_fails(cluster: &Cluster, verb: &str, args: &[&str], job: &str) -> Result<()> {
     let begun = Instant::now();
-    let said = helm_refuses(cluster, verb, args)?;
+    let output = helm_refuses(cluster, verb, args)?;
     let took = begun.elapsed();
     let named = format!("Job/{NAMESPACE}/{job} not ready. status: Failed");
-    ensure!(said.contains(&named), "helm {verb} says: {said}");
+    ensure!(output.contains(&named), "helm {verb} says: {output}");
     let minute = Duration::from_secs(60);
     ensure!(took < minute, "helm {verb} took {took:?}");
     Ok(())
@@ -62,8 +62,8 @@ fn a_release_whose_image_is_missing_is_upgraded_to_another_one() -> Result<()> {
     job_fails(&cluster, "uninstall", &[TIMEOUT], job)?;
 
     let another = [CHART, "--reuse-values", "--set=image.tag="];
-    let said = helm_refuses(&cluster, "upgrade", &another)?;
-    ensure!(said.contains("has no deployed releases"), "it says: {said}");
+    let output = helm_refuses(&cluster, "upgrade", &another)?;
+    ensure!(output.contains("has no deployed releases"), "it says: {output}");
     helm(&cluster, "rollback", &[&deployed, "--no-hooks"])?;
     upgrade(&cluster, &["--set=image.tag="])?;
     ensure!(

@@ -38,7 +38,7 @@ fn the_label_changes_under_claims_outlives_its_slice_and_does_not_replace_foreig
         run("after", node)?;
     }
     for node in [1, 2] {
-        wait_until_told(&cluster, node, CLIQUE, OTHER_CLIQUE)?;
+        wait_until_reported(&cluster, node, CLIQUE, OTHER_CLIQUE)?;
     }
     wait_until_labelled(&cluster, 1, OTHER_CLIQUE)?;
     ensure!(
@@ -64,7 +64,7 @@ fn the_label_changes_under_claims_outlives_its_slice_and_does_not_replace_foreig
 
     drop(stopped);
     wait_until_labelled(&cluster, 1, CLIQUE)?;
-    wait_until_told(&cluster, 1, OTHER_CLIQUE, CLIQUE)
+    wait_until_reported(&cluster, 1, OTHER_CLIQUE, CLIQUE)
 }
 
 fn wait_until_labelled(cluster: &Cluster, node: u8, clique: &str) -> Result<()> {
@@ -76,13 +76,13 @@ fn wait_until_labelled(cluster: &Cluster, node: u8, clique: &str) -> Result<()> 
     })
 }
 
-fn wait_until_told(cluster: &Cluster, node: u8, from: &str, to: &str) -> Result<()> {
+fn wait_until_reported(cluster: &Cluster, node: u8, from: &str, to: &str) -> Result<()> {
     let what = format!("an event says that node{node} is now in {to}");
     let words = format!("changed from {from} to {to}:");
     wait_until(cluster, &what, || {
         let events = cluster.events_about("default", &format!("node{node}"))?;
-        let told = |event: &String| event.starts_with("CliqueChanged") && event.contains(&words);
-        ensure!(events.iter().any(told), "its events: {events:#?}");
+        let reported = |event: &String| event.starts_with("CliqueChanged") && event.contains(&words);
+        ensure!(events.iter().any(reported), "its events: {events:#?}");
         Ok(())
     })
 }

@@ -35,7 +35,7 @@ fn a_channel_that_a_later_plugin_adds_is_refused_before_the_start() -> Result<()
     let plugin = NodePod::plugin(&cluster, 1)?;
     let namespace = Namespace::create(&cluster, "guard-late")?;
     let _late = Injector::start(&cluster, env!("CARGO_BIN_EXE_injector"), 1, 95)?;
-    for (pod, what, asked, path) in [
+    for (pod, what, requested, path) in [
         ("node", NODE, format!("{major}:9"), "/dev/injected"),
         (
             "cdi",
@@ -46,7 +46,7 @@ fn a_channel_that_a_later_plugin_adds_is_refused_before_the_start() -> Result<()
     ] {
         let why = format!("the container asks for IMEX channel 9 (device {path})");
         let before = refused_at_start(&plugin)?;
-        cluster.apply(&pod_with(&namespace, pod, what, &asked))?;
+        cluster.apply(&pod_with(&namespace, pod, what, &requested))?;
         wait_until(&cluster, &format!("{pod} is refused at its start"), || {
             let events = cluster.events_about(&namespace.name, pod)?;
             let refused = events.iter().any(|event| {
@@ -98,14 +98,14 @@ fn refused_at_start(plugin: &NodePod) -> Result<u64> {
     line.map_or(Ok(0), |count| Ok(count.parse()?))
 }
 
-fn pod_with(namespace: &Namespace, name: &str, what: &str, asked: &str) -> String {
+fn pod_with(namespace: &Namespace, name: &str, what: &str, requested: &str) -> String {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
             "namespace": namespace.name,
-            "annotations": {what: asked},
+            "annotations": {what: requested},
         },
         "spec": {
             "terminationGracePeriodSeconds": 1,

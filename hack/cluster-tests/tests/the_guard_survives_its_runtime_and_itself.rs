@@ -41,7 +41,7 @@ fn a_runtime_that_restarts_has_its_guard_again_within_two_seconds() -> Result<()
         let pod = format!("asks-{round}");
         cluster.apply(&pod_with(&namespace, &pod, 1))?;
         fixtures::wait_until_running(&cluster, &namespace, &pod)?;
-        is_told(&cluster, &namespace, &pod)?;
+        is_reported(&cluster, &namespace, &pod)?;
     }
     ensure!(plugin.restarts()? == 0, "the plugin was restarted");
     Ok(())
@@ -198,7 +198,7 @@ fn two_hundred_containers_of_twenty_pods_at_once_start_and_have_events() -> Resu
         fixtures::wait_until_running(&cluster, &namespace, pod)?;
         nothing_failed(&cluster, &namespace, pod)?;
     }
-    is_told(&cluster, &namespace, "pod-0")?;
+    is_reported(&cluster, &namespace, "pod-0")?;
     ensure!(plugin.restarts()? == 0, "the plugin was restarted");
     // On a busy machine the runtime may disconnect a guard that answers late. That is a time limit, not the subject of
     // this test: the guard reconnects and reports the next pod.
@@ -206,7 +206,7 @@ fn two_hundred_containers_of_twenty_pods_at_once_start_and_have_events() -> Resu
     println!("connections of the guard: {connections}");
     cluster.apply(&pod_with(&namespace, "afterwards", 1))?;
     fixtures::wait_until_running(&cluster, &namespace, "afterwards")?;
-    is_told(&cluster, &namespace, "afterwards")
+    is_reported(&cluster, &namespace, "afterwards")
 }
 
 fn connections(plugin: &NodePod) -> Result<usize> {
@@ -246,10 +246,10 @@ fn seconds_of_day(time: &str) -> Option<f64> {
 fn is_reported(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
     wait_until(cluster, &format!("{pod} has the event"), || {
         let events = cluster.events_about(&namespace.name, pod)?;
-        let told = events
+        let reported = events
             .iter()
             .any(|event| event.starts_with("ChannelWithoutClaim"));
-        ensure!(told, "its events: {events:#?}");
+        ensure!(reported, "its events: {events:#?}");
         Ok(())
     })
 }

@@ -100,12 +100,12 @@ fn programs(cluster: &Cluster) -> Result<String> {
     cluster.kubectl(&get)
 }
 
-fn ensure_named(said: &str, workload: &Workload<'_>) -> Result<()> {
+fn ensure_named(output: &str, workload: &Workload<'_>) -> Result<()> {
     let words = format!(
         "1 ComputeDomain would be left without nvidia-imex: the hosts run it in one mode, the driver in the other ({}/train)",
         workload.namespace.name
     );
-    ensure!(said.contains(&words), "helm says: {said}");
+    ensure!(output.contains(&words), "helm says: {output}");
     Ok(())
 }
 
@@ -119,14 +119,14 @@ fn is_refused(
     let cluster = workload.cluster;
     let (given, deployed, before) = (values(cluster)?, revision(cluster)?, programs(cluster)?);
     let options = [CHART, "--reuse-values", "--timeout=120s", &to.gate()];
-    let said = helm_refuses(cluster, "upgrade", &options)?;
-    ensure_named(&said, workload)?;
+    let output = helm_refuses(cluster, "upgrade", &options)?;
+    ensure_named(&output, workload)?;
     let now = programs(cluster)?;
     ensure!(now == before, "the upgrade changed {before} to {now}");
     workload.goes_on("a refused upgrade")?;
     if let Some(former) = former {
-        let said = helm_refuses(cluster, "rollback", &[former, "--timeout=120s"])?;
-        ensure_named(&said, workload)?;
+        let output = helm_refuses(cluster, "rollback", &[former, "--timeout=120s"])?;
+        ensure_named(&output, workload)?;
         workload.goes_on("a refused rollback")?;
     }
     // Helm would uninstall the objects of the last revision, which is the refused one.

@@ -42,12 +42,12 @@ fn the_pods_are_in_the_clique_of_the_first_one_and_wait_for_room_there() -> Resu
         let fifth = pods.iter().find(waits).context("none waits")?;
         let name = fifth.pointer("/metadata/name").and_then(Value::as_str);
         let events = cluster.events_about(&namespace.name, name.context("no name")?)?;
-        let told = |event: &String| {
+        let reported = |event: &String| {
             event.starts_with("FailedScheduling")
                 && event.contains("1 node(s) were unschedulable")
                 && event.contains("1 node(s) didn't match pod affinity rules")
         };
-        ensure!(events.iter().any(told), "its events: {events:#?}");
+        ensure!(events.iter().any(reported), "its events: {events:#?}");
         Ok(())
     })?;
     drop(full);

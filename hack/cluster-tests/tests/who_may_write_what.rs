@@ -1,12 +1,11 @@
-//! What the chart's policies and roles allow and refuse, on the real API server: who may write
-//! slices, which claims are refused when they are created, what the programs and the Jobs of an installation may
-//! not do.
+//! The chart's policies and roles on the real API server: which accounts may write slices, which claims are refused at
+//! creation, and the permissions of the programs and of the chart's Jobs.
 //! Each test prints its table.
 
 #![expect(
     clippy::needless_pass_by_value,
     clippy::too_many_lines,
-    reason = "tables: printed for who reads the run, and written out"
+    reason = "tables are printed for readers of the run, and written out"
 )]
 
 use anyhow::{Context as _, Result, ensure};
@@ -197,7 +196,7 @@ fn a_stolen_token_of_node_1_can_write_only_slices_of_node_1() -> Result<()> {
 }
 
 /// A request, and words of the refusal.
-type AskedFor = (&'static str, Value, Option<&'static str>);
+type ClaimCase = (&'static str, Value, Option<&'static str>);
 
 /// A claim with this request and these parameters for the driver.
 fn claim(request: Value, parameters: Value) -> Value {
@@ -207,7 +206,7 @@ fn claim(request: Value, parameters: Value) -> Value {
     }})
 }
 
-fn claims(ours: Value) -> Vec<AskedFor> {
+fn claims(ours: Value) -> Vec<ClaimCase> {
     let class = "compute-domain-default-channel.nvidia.com";
     let channel = |more: Value| {
         let mut parameters = json!({

@@ -15,8 +15,8 @@ fn the_second_pod_waits_for_the_first_and_an_event_of_the_node_says_why() -> Res
     wait_until(&cluster, "the nodes have the event", || {
         for node in ["node1", "node2"] {
             let events = cluster.events_about("default", node)?;
-            let told = |event: &&String| event.contains("DRAConsumableCapacity");
-            let count = events.iter().filter(told).count();
+            let reported = |event: &&String| event.contains("DRAConsumableCapacity");
+            let count = events.iter().filter(reported).count();
             ensure!(count == 1, "{count} events of {node}: {events:#?}");
         }
         Ok(())

@@ -38,11 +38,11 @@ fn domains_get_ready_with_the_go_drivers_crd_and_conditions_once_it_is_replaced(
         // The event has what the status cannot have.
         on.until_event("taken", "TemplateNameTaken").await;
         on.delete_within(A_MINUTE, "goes").await?;
-        let said = controller.lines_with("WARN");
-        let said = said
+        let warnings = controller.lines_with("WARN");
+        let warnings = warnings
             .iter()
             .filter(|line| line.contains("CustomResourceDefinition"));
-        let count = said.count();
+        let count = warnings.count();
         ensure!(count == 1, "{count} warnings mention the older CRD");
 
         apply_crd(&on.client, OUR_CRD).await?;

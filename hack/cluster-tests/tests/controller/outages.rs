@@ -117,9 +117,9 @@ fn after_a_restore_of_etcd_the_leader_reports_it_and_serves_new_domains() -> Res
         on.create(&named("after")).await?;
         let took = on.ready_within(A_MINUTE, "after").await?;
         on.delete_within(A_MINUTE, "before").await?;
-        let mut said = controller.lines_with("etcd was restored");
-        said.retain(|line| line.contains(" WARN "));
-        ensure!(said.len() == 1, "{said:?}");
+        let mut warnings = controller.lines_with("etcd was restored");
+        warnings.retain(|line| line.contains(" WARN "));
+        ensure!(warnings.len() == 1, "{warnings:?}");
         on.until_event("controller", "HistoryLost").await;
         Ok(format!("a new domain was Ready {} later", seconds(took)))
     })
