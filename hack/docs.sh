@@ -72,7 +72,7 @@ HELM
     chmod +x "$scratch/bin/helm"
 }
 
-# run_block FILE: as somebody types it, with the cluster's kubectl and helm.
+# run_block FILE: runs it as typed, with the cluster's kubectl and helm.
 run_block() {
     # The timeout ends loops that wait for something that never happens.
     (cd "$place" && timeout 300 "$root/hack/cluster.sh" exec bash -c 'PATH=$0:$PATH; exec bash -euo pipefail "$1"' "$scratch/bin" "$1")
@@ -121,15 +121,15 @@ run_page() {
 
 run_one() {
     local place_in_page=$1 what=$2 words=$3 file=$4 code=0
-    run_block "$file" >"$scratch/said" 2>&1 </dev/null || code=$?
+    run_block "$file" >"$scratch/output" 2>&1 </dev/null || code=$?
     case $what in
-        refused) [ $code != 0 ] && grep -qF -- "$words" "$scratch/said" && return ;;
-        prints) [ $code = 0 ] && grep -qF -- "$words" "$scratch/said" && return ;;
+        refused) [ $code != 0 ] && grep -qF -- "$words" "$scratch/output" && return ;;
+        prints) [ $code = 0 ] && grep -qF -- "$words" "$scratch/output" && return ;;
         *) [ $code != 0 ] || return 0 ;;
     esac
     say "$place_in_page: $what ${words:+\"$words\" }failed, exit code $code:"
     sed 's/^/    $ /' "$file" >&2
-    tail -n 30 "$scratch/said" | sed 's/^/    /' >&2
+    tail -n 30 "$scratch/output" | sed 's/^/    /' >&2
     return 1
 }
 

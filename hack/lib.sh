@@ -35,7 +35,7 @@ descendants() {
     done
 }
 
-# Fails if a cluster of hack/cluster.sh is up or starting, healthy or not: someone uses it.
+# Fails if a cluster of hack/cluster.sh is up or starting, healthy or not: it is in use.
 no_cluster() {
     local now
     # If it prints no state, it has printed an error.

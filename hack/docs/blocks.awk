@@ -5,7 +5,7 @@
 # Writes the text of each block to DIR/NUMBER and prints a line: NUMBER, line in the page, action and the action's
 # words, separated by tabs.
 #
-# A comment on a line of its own before the block names the action:
+# A comment on a separate line before the block names the action:
 #
 #   run: cluster NODES [--mode M]  before the first block: gives the page a fresh cluster of NODES GPU nodes
 #                                  (options of hack/gpu-nodes.sh)

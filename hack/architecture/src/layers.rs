@@ -38,7 +38,9 @@ pub(crate) fn findings(workspace: &Workspace) -> Result<Vec<String>, Error> {
             let arrows = graph.uses_of(|file| is_below(file, special));
             let arrows = arrows.filter(|(user, _)| !users.iter().any(|it| is_below(user, it)));
             found.extend(arrows.map(|(user, used)| {
-                format!("{name}: {user} is vendor-neutral but uses {used}, which is specific to IMEX")
+                format!(
+                    "{name}: {user} is vendor-neutral but uses {used}, which is specific to IMEX"
+                )
             }));
         }
     }

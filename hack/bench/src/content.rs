@@ -31,7 +31,8 @@ impl Content {
             r#"{{"devices":[{{"channel":{{"info":{{"id":0}},"device":{{"Requests":["channel"],"PoolName":"node-a","DeviceName":"channel-0","CDIDeviceIDs":["k8s.compute-domain.nvidia.com/claim={}-channel-0"]}}}},"daemon":null}}],"configState":{{"Type":"channel","ComputeDomain":"c0ffee00-1234-4567-89ab-0123456789ab"}}}}"#,
             self.claim.uid
         );
-        let group = serde_json::from_str(&text).context("the benchmark's device group is not valid")?;
+        let group =
+            serde_json::from_str(&text).context("the benchmark's device group is not valid")?;
         Ok(vec![group])
     }
 }

@@ -42,7 +42,7 @@ impl Who {
     /// An account of another namespace, with all permissions that RBAC can give.
     pub fn other_account(name: &'static str, namespace: &str) -> Self {
         let options = vec![
-            format!("--as=system:serviceaccount:{namespace}:somebody"),
+            format!("--as=system:serviceaccount:{namespace}:other"),
             "--as-group=system:serviceaccounts".to_owned(),
             format!("--as-group=system:serviceaccounts:{namespace}"),
             "--as-group=system:masters".to_owned(),

@@ -52,7 +52,10 @@ fn running_pods_keep_their_devices_when_a_backup_is_restored() -> Result<()> {
         cluster.on_node(1, &format!("{put_back}; {then}"))?;
         is_rebuilt(&cluster, &claim)?;
         let traces = fixtures::traces_on_node(&cluster, 1, &claim)?;
-        ensure!(traces.contains(".yaml"), "its CDI spec is missing: {traces}");
+        ensure!(
+            traces.contains(".yaml"),
+            "its CDI spec is missing: {traces}"
+        );
     }
     wait_until(&cluster, "the node's event names the claim", || {
         let reason = "--field-selector=reason=CheckpointRebuilt";

@@ -1,5 +1,5 @@
-//! Where the driver runs `nvidia-imex`: whatever ends it, its daemon or the controllers, pods that run keep
-//! running with their device, the members come back at their places, and the next pod starts.
+//! Driver-managed IMEX: when `nvidia-imex`, its daemon or the controllers end, running pods keep running with their
+//! device, the members get their indexes back, and the next pod starts.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::cliques::CLIQUE;
@@ -17,9 +17,9 @@ fn nvidia_imex_is_killed() -> Result<()> {
     survives("imex-killed", |cluster| {
         let pid = imex_pid(cluster)?;
         cluster.on_node(NODE, &format!("kill -9 {pid}"))?;
-        wait_until(cluster, "another one runs", || {
+        wait_until(cluster, "a new nvidia-imex runs", || {
             let now = imex_pid(cluster)?;
-            ensure!(now != pid, "it is {pid} still");
+            ensure!(now != pid, "it is still {pid}");
             Ok(())
         })
     })
@@ -28,7 +28,7 @@ fn nvidia_imex_is_killed() -> Result<()> {
 // req: DAEMON-6
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn nvidia_imex_hangs_and_goes_on() -> Result<()> {
+fn nvidia_imex_hangs_and_continues() -> Result<()> {
     survives("imex-hangs", |cluster| {
         let pid = imex_pid(cluster)?;
         cluster.on_node(NODE, &format!("kill -STOP {pid}"))?;
@@ -67,7 +67,7 @@ fn its_pod_is_deleted() -> Result<()> {
     })
 }
 
-/// The pod of before may still run when the next one starts, with the driver's session.
+/// The old pod may still run, with the driver's session, when the next one starts.
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn its_pod_is_deleted_by_force() -> Result<()> {
@@ -78,17 +78,17 @@ fn its_pod_is_deleted_by_force() -> Result<()> {
         cluster.kubectl(&[&delete[..], &force].concat())?;
         wait_until(cluster, "it has a successor", || {
             let now = NodePod::imex_daemon(cluster, NODE)?.name;
-            ensure!(now != pod, "it is {pod} still");
+            ensure!(now != pod, "it is still {pod}");
             Ok(())
         })
     })
 }
 
-/// Kubelet does so when it starts the container of a pod again.
+/// kubelet does that when it restarts a pod's container.
 // req: DAEMON-4
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_hosts_file_of_its_pod_is_written_anew() -> Result<()> {
+fn the_hosts_file_of_its_pod_is_rewritten() -> Result<()> {
     survives("hosts-file", |cluster| {
         let pid = imex_pid(cluster)?;
         let hosts = format!("/proc/{pid}/root/etc/hosts");
@@ -103,8 +103,8 @@ fn the_hosts_file_of_its_pod_is_written_anew() -> Result<()> {
     })
 }
 
-/// It loses a label, a member and its length, has an index twice and one beyond the list, two members that have
-/// swapped their places, forged UIDs, another length, and is deleted.
+/// The edits: labels, a member or the length removed, an index used twice or beyond the list, indexes of two members
+/// swapped, UIDs forged, the length changed; finally, the object is deleted.
 // req: DM-7
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]

@@ -20,12 +20,16 @@ fn a_pod_waits_while_another_nvidia_imex_has_the_session() -> Result<()> {
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let driver = BrokenDriver::install_with_imex(NODE, &["--imex-fault", "IN_USE=1"])?;
     let daemon = NodePod::imex_daemon(&cluster, NODE)?.replace(NODE)?;
-    wait_until(&cluster, "the daemon reports which process has the session", || {
-        let events = cluster.events_about("imex-dra", &daemon.name)?;
-        let has_event = events.iter().any(|it| it.starts_with("ImexSessionInUse: "));
-        ensure!(has_event, "its events: {events:#?}");
-        Ok(())
-    })?;
+    wait_until(
+        &cluster,
+        "the daemon reports which process has the session",
+        || {
+            let events = cluster.events_about("imex-dra", &daemon.name)?;
+            let has_event = events.iter().any(|it| it.starts_with("ImexSessionInUse: "));
+            ensure!(has_event, "its events: {events:#?}");
+            Ok(())
+        },
+    )?;
 
     fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
     wait_until(&cluster, "the pod has an event with the reason", || {
@@ -136,21 +140,18 @@ impl Drop for Stopped<'_> {
 // req: DAEMON-1, MODE-20
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_pod_on_a_node_without_a_clique_runs_without_a_channel_and_its_claim_has_an_event() -> Result<()> {
+fn a_pod_on_a_node_without_a_clique_runs_without_a_channel_and_its_claim_has_an_event() -> Result<()>
+{
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "no-clique")?;
     imex_members::wait_until_ready(&cluster)?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let driver = BrokenDriver::install_with_imex(NODE, &["--state", "not-supported"])?;
     let now = reread(&cluster)?;
-    wait_until(
-        &cluster,
-        "the daemon is ready without nvidia-imex",
-        || {
-            ensure!(now.is_ready()?, "not ready");
-            Ok(())
-        },
-    )?;
+    wait_until(&cluster, "the daemon is ready without nvidia-imex", || {
+        ensure!(now.is_ready()?, "not ready");
+        Ok(())
+    })?;
     fixtures::run_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
     let look = format!("ls {}", channels::CHANNELS);
     let (found, text) = cluster.in_pod(&namespace.name, "worker", &look)?;

@@ -47,7 +47,10 @@ fn pods_go_to_the_node_with_a_clique_and_the_domain_reports_when_it_is_full() ->
     fixtures::create_pod_anywhere(&cluster, &namespace, "second", &domain)?;
     wait_until(&cluster, "the domain has the condition", || {
         let message = message(&cluster, &namespace)?.context("not yet")?;
-        ensure!(message.contains("without an NVLink clique: 1 of 2"), "{message}");
+        ensure!(
+            message.contains("without an NVLink clique: 1 of 2"),
+            "{message}"
+        );
         let events = cluster.events_about(&namespace.name, "picky")?;
         let is_it = |event: &&String| event.starts_with("NodesWithoutClique");
         ensure!(

@@ -158,7 +158,10 @@ fn next_pod(
     fixtures::run_pod(cluster, namespace, new, NODE, Some(domain))?;
     has_channel(cluster, namespace, new)?;
     let traces = fixtures::traces_on_node(cluster, NODE, &claim)?;
-    ensure!(traces.is_empty(), "{old}'s claim is still prepared: {traces}");
+    ensure!(
+        traces.is_empty(),
+        "{old}'s claim is still prepared: {traces}"
+    );
     Ok(())
 }
 

@@ -79,7 +79,10 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
     let remove = json!([{"op": "remove", "path": "/status/devices/0"}]);
     let reserve = json!([{"op": "add", "path": "/status/reservedFor/-", "value": {"resource": "pods", "name": "other", "uid": "1"}}]);
     let deallocate = json!([{"op": "remove", "path": "/status/reservedFor"}, {"op": "remove", "path": "/status/devices"}, {"op": "remove", "path": "/status/allocation"}]);
-    let (foreign, binding) = ("in its own pool", "not change the allocation or reservations");
+    let (foreign, binding) = (
+        "in its own pool",
+        "not change the allocation or reservations",
+    );
     let rows: [(&Who, &str, &Value, Option<&str>); 11] = [
         (&own, "change its device's report", &change, None),
         (&own, "remove its device's report", &remove, None),

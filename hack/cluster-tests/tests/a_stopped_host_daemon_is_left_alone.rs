@@ -103,10 +103,7 @@ fn a_workload_keeps_its_device_and_can_end_while_the_daemon_is_down() -> Result<
         .enable_time()
         .build()?;
     runtime.block_on(throughout(WATCHED_FOR, async || {
-        ensure!(
-            !daemon.is_started_again()?,
-            "the daemon has been restarted"
-        );
+        ensure!(!daemon.is_started_again()?, "the daemon has been restarted");
         ensure!(plugin.restarts()? == restarts, "the plugin was restarted");
         Ok(())
     }))?;

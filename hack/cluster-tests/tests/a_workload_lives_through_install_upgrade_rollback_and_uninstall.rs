@@ -183,7 +183,7 @@ fn a_rollback_to_isolation_none_waits_for_the_last_channel() -> Result<()> {
     let back = [&[with_none.as_str()][..], &WAIT].concat();
     let printed = helm_refuses(&cluster, "rollback", &back)?;
     let words = "1 ComputeDomain has an IMEX channel of their own, which isolation none ends (back-to-none/train)";
-    ensure!(printed.contains(words), "helm says: {printed}");
+    ensure!(printed.contains(words), "helm printed: {printed}");
     let now = NodePod::plugin(&cluster, 1)?;
     ensure!(now.name == plugin.name, "{} is a new plugin", now.name);
     workload.goes_on("a refused rollback")?;
@@ -222,7 +222,10 @@ fn an_uninstallation_affects_no_pods_and_leaves_the_crd() -> Result<()> {
     let values = values(&cluster)?;
 
     let printed = helm_refuses(&cluster, "uninstall", &WAIT)?;
-    ensure!(printed.contains("(last-steps/train)"), "helm says: {printed}");
+    ensure!(
+        printed.contains("(last-steps/train)"),
+        "helm printed: {printed}"
+    );
     workload.goes_on("a refused uninstallation")?;
     let knowingly = [&["--no-hooks"][..], &WAIT].concat();
     helm(&cluster, "uninstall", &knowingly)?;

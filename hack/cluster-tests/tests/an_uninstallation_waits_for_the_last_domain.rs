@@ -33,7 +33,7 @@ fn the_chart_is_uninstalled_after_the_last_domain_and_installed_again() -> Resul
     let output = helm_refuses(&cluster, "uninstall", &["--wait", "--timeout=120s"])?;
     ensure!(
         output.contains("1 ComputeDomain would be left without a driver (uninstall/train)"),
-        "helm says: {output}"
+        "helm printed: {output}"
     );
     ensure!(plugin.is_ready()?, "the plugin is not ready");
     // Helm has recorded the start of the uninstallation. A rollback to the same revision resets that.

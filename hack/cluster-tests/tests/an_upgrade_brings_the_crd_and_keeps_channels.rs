@@ -85,7 +85,7 @@ fn a_newer_crd_stays_while_a_domain_needs_it() -> Result<()> {
     })?;
     let output = refusal(&cluster, &[])?;
     let words = "1 ComputeDomains (crd-newer/train) have fields that this one lacks (status.newer)";
-    ensure!(output.contains(words), "helm says: {output}");
+    ensure!(output.contains(words), "helm printed: {output}");
     domain.delete(&cluster, &namespace)?;
     upgrade(&cluster, &[])
 }
@@ -101,7 +101,7 @@ fn isolation_ends_under_a_domain_with_a_channel_only_with_override() -> Result<(
     let none = format!("--set={ISOLATION}=none");
     let output = refusal(&cluster, &[&none])?;
     let words = "1 ComputeDomain has an IMEX channel of their own, which isolation none ends (isolation-ends/train)";
-    ensure!(output.contains(words), "helm says: {output}");
+    ensure!(output.contains(words), "helm printed: {output}");
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     upgrade(&cluster, &[&none, "--set=guard.override=true"])?;
     drop(isolation);

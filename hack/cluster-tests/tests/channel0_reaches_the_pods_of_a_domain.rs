@@ -122,9 +122,6 @@ fn a_pod_without_the_claim_gets_eperm(cluster: &Cluster, namespace: &Namespace) 
         !opened && text.contains("Operation not permitted"),
         "open() without a claim failed with {text:?}, not EPERM"
     );
-    ensure!(
-        text.contains("open"),
-        "mknod failed, not open(): {text:?}"
-    );
+    ensure!(text.contains("open"), "mknod failed, not open(): {text:?}");
     Ok(())
 }

@@ -48,7 +48,10 @@ fn a_running_pod_keeps_them_and_after_its_end_our_daemons_serve_the_next_pod() -
         ensure!(events.contains("DriverManagedLeftovers"), "{events}");
         Ok(())
     })?;
-    ensure!(daemon_pods(&cluster, &uid)?.len() == 2, "the daemons were removed");
+    ensure!(
+        daemon_pods(&cluster, &uid)?.len() == 2,
+        "the daemons were removed"
+    );
     // The chart's preflight ignores them, too.
     cluster_tests::release::upgrade(&cluster, &[])?;
 

@@ -26,7 +26,10 @@ fn a_node_with_a_claim_is_healthy_and_without_the_claims_spec_is_not() -> Result
         ensure!(text.ends_with("\nhealthy\n"), "doctor prints: {text}");
         Ok(text)
     })?;
-    ensure!(text.lines().count() <= SCREEN, "the output is too long: {text}");
+    ensure!(
+        text.lines().count() <= SCREEN,
+        "the output is too long: {text}"
+    );
     ensure!(
         !text.contains("[runtime-"),
         "it has not queried containerd: {text}"

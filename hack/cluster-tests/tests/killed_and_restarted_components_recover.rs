@@ -59,19 +59,15 @@ fn survives(
 
     disaster()?;
 
-    wait_until(
-        cluster,
-        "the first pod still has its channel",
-        || {
-            let (found, text) = cluster.in_pod(
-                &namespace.name,
-                "before",
-                &format!("test -c {CHANNEL_PATH}"),
-            )?;
-            ensure!(found, "{text}");
-            Ok(())
-        },
-    )?;
+    wait_until(cluster, "the first pod still has its channel", || {
+        let (found, text) = cluster.in_pod(
+            &namespace.name,
+            "before",
+            &format!("test -c {CHANNEL_PATH}"),
+        )?;
+        ensure!(found, "{text}");
+        Ok(())
+    })?;
     cluster.kubectl(&[
         "delete",
         "pod",

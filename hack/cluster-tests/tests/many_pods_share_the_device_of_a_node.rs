@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 // req: CHANNEL-4
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn ten_pods_of_one_domain_run_on_one_node_and_one_that_needs_the_whole_device_waits() -> Result<()> {
+fn ten_pods_of_one_domain_run_on_one_node_and_one_that_needs_the_whole_device_waits() -> Result<()>
+{
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "sharing")?;
     // Created before sharing: its template requests the whole device.
@@ -102,17 +103,12 @@ fn a_device_is_exclusive_again_after_its_last_share_and_a_forged_slice_gives_it_
     wait_until(&cluster, "node2 is tainted again", || {
         is_draining(&cluster, 2)
     })?;
-    wait_until(
-        &cluster,
-        "the node refuses the second allocation",
-        || {
-            let events = cluster.events_about(&namespace.name, "second-2")?;
-            let refused =
-                |event: &String| event.contains("device channel-0 is still in use by claim");
-            ensure!(events.iter().any(refused), "its events: {events:#?}");
-            Ok(())
-        },
-    )?;
+    wait_until(&cluster, "the node refuses the second allocation", || {
+        let events = cluster.events_about(&namespace.name, "second-2")?;
+        let refused = |event: &String| event.contains("device channel-0 is still in use by claim");
+        ensure!(events.iter().any(refused), "its events: {events:#?}");
+        Ok(())
+    })?;
 
     delete_pod(&cluster, &namespace, "first-2")?;
     fixtures::wait_until_running(&cluster, &namespace, "second-2")?;

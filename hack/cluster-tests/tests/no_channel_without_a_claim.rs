@@ -110,7 +110,10 @@ fn those_with_a_claim_start(cluster: &Cluster, namespace: &Namespace) -> Result<
     Ok(())
 }
 
-fn pods_that_may_use_every_device_have_an_event(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+fn pods_that_may_use_every_device_have_an_event(
+    cluster: &Cluster,
+    namespace: &Namespace,
+) -> Result<()> {
     let admin = Door {
         is_privileged: true,
         ..Door::new("admin", "")

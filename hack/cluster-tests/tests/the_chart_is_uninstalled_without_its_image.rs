@@ -21,7 +21,7 @@ fn job_fails(cluster: &Cluster, verb: &str, args: &[&str], job: &str) -> Result<
     let output = helm_refuses(cluster, verb, args)?;
     let took = begun.elapsed();
     let named = format!("Job/{NAMESPACE}/{job} not ready. status: Failed");
-    ensure!(output.contains(&named), "helm {verb} says: {output}");
+    ensure!(output.contains(&named), "helm {verb} printed: {output}");
     let minute = Duration::from_secs(60);
     ensure!(took < minute, "helm {verb} took {took:?}");
     Ok(())
@@ -63,7 +63,10 @@ fn a_release_whose_image_is_missing_is_upgraded_to_another_one() -> Result<()> {
 
     let another = [CHART, "--reuse-values", "--set=image.tag="];
     let output = helm_refuses(&cluster, "upgrade", &another)?;
-    ensure!(output.contains("has no deployed releases"), "it says: {output}");
+    ensure!(
+        output.contains("has no deployed releases"),
+        "helm printed: {output}"
+    );
     helm(&cluster, "rollback", &[&deployed, "--no-hooks"])?;
     upgrade(&cluster, &["--set=image.tag="])?;
     ensure!(
@@ -92,7 +95,7 @@ fn a_release_that_never_ran_is_uninstalled_with_the_command_in_its_job() -> Resu
     let way_out = way_out.and_then(|text| text.as_str()).context("no text")?;
     let (_, command) = way_out.rsplit_once(": ").context("no command")?;
     let words: Vec<&str> = command.split(' ').collect();
-    ensure!(words.first() == Some(&"helm"), "it says: {way_out}");
+    ensure!(words.first() == Some(&"helm"), "the Job has: {way_out}");
     cluster.script(&words, "")?;
 
     for command in [

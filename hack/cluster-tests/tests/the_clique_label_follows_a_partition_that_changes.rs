@@ -13,8 +13,8 @@ const THEIRS: &str = "of-feature-discovery";
 // req: CHANNEL-21
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_label_changes_under_claims_outlives_its_slice_and_does_not_replace_foreign_ones() -> Result<()>
-{
+fn the_label_changes_under_claims_outlives_its_slice_and_does_not_replace_foreign_ones()
+-> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "repartitioned")?;
     let theirs = LabelOfOthers::write(&cluster, 2)?;
@@ -81,7 +81,8 @@ fn wait_until_reported(cluster: &Cluster, node: u8, from: &str, to: &str) -> Res
     let words = format!("changed from {from} to {to}:");
     wait_until(cluster, &what, || {
         let events = cluster.events_about("default", &format!("node{node}"))?;
-        let reported = |event: &String| event.starts_with("CliqueChanged") && event.contains(&words);
+        let reported =
+            |event: &String| event.starts_with("CliqueChanged") && event.contains(&words);
         ensure!(events.iter().any(reported), "its events: {events:#?}");
         Ok(())
     })

@@ -105,7 +105,7 @@ fn ensure_named(output: &str, workload: &Workload<'_>) -> Result<()> {
         "1 ComputeDomain would be left without nvidia-imex: the hosts run it in one mode, the driver in the other ({}/train)",
         workload.namespace.name
     );
-    ensure!(output.contains(&words), "helm says: {output}");
+    ensure!(output.contains(&words), "helm printed: {output}");
     Ok(())
 }
 

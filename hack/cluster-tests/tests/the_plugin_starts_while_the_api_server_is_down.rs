@@ -35,7 +35,10 @@ fn a_plugin_that_starts_without_api_server_works_when_it_is_back() -> Result<()>
     drop(back);
 
     wait_until(&cluster, "the plugin is ready", || {
-        ensure!(plugin.restarts()? > before, "the restart is not in its status yet");
+        ensure!(
+            plugin.restarts()? > before,
+            "the restart is not in its status yet"
+        );
         ensure!(plugin.is_ready()?, "{:?}", plugin.log()?.lines().last());
         Ok(())
     })?;

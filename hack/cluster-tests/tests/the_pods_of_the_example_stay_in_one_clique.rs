@@ -36,20 +36,24 @@ fn the_pods_are_in_the_clique_of_the_first_one_and_wait_for_room_there() -> Resu
     let full = Cordoned::new(&cluster, &node)?;
     let patch = r#"--patch={"spec":{"parallelism":5,"completions":5}}"#;
     cluster.kubectl(&["patch", "job", "one-clique", "-n", &namespace.name, patch])?;
-    wait_until(&cluster, "the fifth pod has an event that says why it waits", || {
-        let pods = pods(&cluster, &namespace)?;
-        let waits = |pod: &&Value| pod.pointer("/spec/nodeName").is_none();
-        let fifth = pods.iter().find(waits).context("none waits")?;
-        let name = fifth.pointer("/metadata/name").and_then(Value::as_str);
-        let events = cluster.events_about(&namespace.name, name.context("no name")?)?;
-        let reported = |event: &String| {
-            event.starts_with("FailedScheduling")
-                && event.contains("1 node(s) were unschedulable")
-                && event.contains("1 node(s) didn't match pod affinity rules")
-        };
-        ensure!(events.iter().any(reported), "its events: {events:#?}");
-        Ok(())
-    })?;
+    wait_until(
+        &cluster,
+        "the fifth pod has an event that says why it waits",
+        || {
+            let pods = pods(&cluster, &namespace)?;
+            let waits = |pod: &&Value| pod.pointer("/spec/nodeName").is_none();
+            let fifth = pods.iter().find(waits).context("none waits")?;
+            let name = fifth.pointer("/metadata/name").and_then(Value::as_str);
+            let events = cluster.events_about(&namespace.name, name.context("no name")?)?;
+            let reported = |event: &String| {
+                event.starts_with("FailedScheduling")
+                    && event.contains("1 node(s) were unschedulable")
+                    && event.contains("1 node(s) didn't match pod affinity rules")
+            };
+            ensure!(events.iter().any(reported), "its events: {events:#?}");
+            Ok(())
+        },
+    )?;
     drop(full);
     ensure!(only_node_of(&cluster, &namespace, 5)? == node);
     // Before the plugins restart once more.

@@ -287,7 +287,8 @@ fn claims(ours: Value) -> Vec<ClaimCase> {
 // req: CHART-5
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn with_the_webhook_enabled_claims_that_no_node_would_prepare_are_refused_at_creation() -> Result<()> {
+fn with_the_webhook_enabled_claims_that_no_node_would_prepare_are_refused_at_creation() -> Result<()>
+{
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "configs")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;

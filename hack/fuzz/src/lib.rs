@@ -25,5 +25,8 @@ pub fn within_bounds(memory: &Memory, bytes: &[u8], check: impl FnOnce(&[u8])) {
     let limited = memory.set_limit(limit);
     check(bytes);
     let freed = memory.set_limit(usize::MAX);
-    assert!(limited.is_ok() && freed.is_ok(), "the limit could not be set");
+    assert!(
+        limited.is_ok() && freed.is_ok(),
+        "the limit could not be set"
+    );
 }

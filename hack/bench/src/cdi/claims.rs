@@ -124,7 +124,7 @@ impl Claims {
         let asserted = self
             .specs
             .ensure(&Self::uid(number)?, std::slice::from_ref(device))?;
-        ensure!(asserted.written, "there was nothing to write");
+        ensure!(asserted.written, "the file was already up to date");
         Ok(())
     }
 

@@ -49,7 +49,9 @@ pub(super) fn rows(scratch: &Scratch, rounds: usize) -> anyhow::Result<Vec<Row>>
 /// The `cdi-gen` that was built with this program.
 fn cdi_gen() -> anyhow::Result<PathBuf> {
     let this = std::env::current_exe()?;
-    let folder = this.parent().context("this program has no parent directory")?;
+    let folder = this
+        .parent()
+        .context("this program has no parent directory")?;
     Ok(folder.join("cdi-gen"))
 }
 

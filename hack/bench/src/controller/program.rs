@@ -115,7 +115,10 @@ impl Program {
         kill(Pid::from_raw(self.child.id().try_into()?), Signal::SIGTERM)?;
         while self.child.try_wait()?.is_none() {
             if began.elapsed() > GIVE_UP {
-                bail!("the program has not ended after SIGTERM: {}", self.last_lines());
+                bail!(
+                    "the program has not ended after SIGTERM: {}",
+                    self.last_lines()
+                );
             }
             sleep(Duration::from_millis(5)).await;
         }

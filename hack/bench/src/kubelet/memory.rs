@@ -74,7 +74,9 @@ struct Running(Child);
 impl Running {
     fn start(root: &Path, kubeconfig: &Path) -> anyhow::Result<Self> {
         let own = std::env::current_exe()?;
-        let built = own.parent().context("this program has no parent directory")?;
+        let built = own
+            .parent()
+            .context("this program has no parent directory")?;
         let program = built.join("examples/echo");
         let child = Command::new(&program)
             .args(["--node-name", "node-1", "--kubeconfig"])

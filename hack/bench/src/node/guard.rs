@@ -68,10 +68,7 @@ async fn mean(client: &Client, node: &str, template: &str) -> anyhow::Result<Dur
         after.seconds - before.seconds,
         after.containers - before.containers,
     );
-    anyhow::ensure!(
-        containers > 0.0,
-        "kubelet's metrics count no containers"
-    );
+    anyhow::ensure!(containers > 0.0, "kubelet's metrics count no containers");
     Ok(Duration::from_secs_f64(seconds / containers))
 }
 

@@ -142,7 +142,10 @@ impl Plugin {
         let began = Instant::now();
         while self.child.try_wait()?.is_none() {
             if began.elapsed() > GIVE_UP {
-                bail!("the plugin has not ended after SIGTERM:\n{}", self.printed());
+                bail!(
+                    "the plugin has not ended after SIGTERM:\n{}",
+                    self.printed()
+                );
             }
             thread::sleep(Duration::from_millis(5));
         }

@@ -276,7 +276,11 @@ fn domains_from_before_isolation_keep_channel_0_and_report_it() -> Result<()> {
             let conditions = old.data.pointer("/status/conditions");
             let conditions = conditions.and_then(|it| it.as_array()).context("none")?;
             let reported = conditions.iter().any(|it| it["type"] == "NotIsolated");
-            ensure!(reported && channel(&old) == Some(0), "{}", old.data["status"]);
+            ensure!(
+                reported && channel(&old) == Some(0),
+                "{}",
+                old.data["status"]
+            );
             Ok(())
         })
         .await;
@@ -396,8 +400,7 @@ fn a_quota_on_leases_is_reported_and_raising_it_is_enough() -> Result<()> {
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn channels_of_groups_are_reserved_while_a_pool_or_a_claim_of_a_group_exists() -> Result<()>
-{
+fn channels_of_groups_are_reserved_while_a_pool_or_a_claim_of_a_group_exists() -> Result<()> {
     run(async |on| {
         let pool = Applied::new(&[group_pool()])?;
         let controller = on.start_with(isolated(256)).await?;
@@ -421,7 +424,10 @@ fn channels_of_groups_are_reserved_while_a_pool_or_a_claim_of_a_group_exists() -
         };
         until("the channels of groups cool down", is_released).await;
         on.create_ready("c").await?;
-        ensure!(on.confirmed_channel("c").await? == 130, "the group's channels are still cooling down");
+        ensure!(
+            on.confirmed_channel("c").await? == 130,
+            "the group's channels are still cooling down"
+        );
 
         on.let_lease_cool(GROUP_LEASE).await?;
         controller.restart()?;

@@ -35,7 +35,10 @@ fn a_domain_deleted_while_claims_exist_reports_them_and_is_deleted() -> Result<(
         on.delete_within(Duration::from_secs(10), "other").await?;
         let about_other = on.has_event("other", "ClaimsInUse").await?;
         ensure!(!about_other, "a domain without claims has the event, too");
-        Ok(format!("the domain was deleted after {} ms", took.as_millis()))
+        Ok(format!(
+            "the domain was deleted after {} ms",
+            took.as_millis()
+        ))
     })
 }
 

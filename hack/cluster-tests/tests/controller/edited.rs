@@ -58,7 +58,10 @@ fn a_copy_beside_the_template_of_a_domain_stays() -> Result<()> {
         })
         .await?;
         let copy = on.template("copy").await?;
-        ensure!(copy.metadata.deletion_timestamp.is_none(), "the copy is being deleted");
+        ensure!(
+            copy.metadata.deletion_timestamp.is_none(),
+            "the copy is being deleted"
+        );
         Ok(String::new())
     })
 }

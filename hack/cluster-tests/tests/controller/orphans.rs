@@ -111,9 +111,11 @@ fn a_copy_in_another_namespace_does_not_affect_the_domain() -> Result<()> {
 /// Checks that the owner of a copy can delete it.
 async fn copy_goes(on: &Fixture, namespace: &str, name: &str) -> Result<()> {
     on.delete_template(namespace, name).await?;
-    within(SECONDS, &format!("the copy {name} is deleted"), async || {
-        on.template_is_gone(namespace, name).await
-    })
+    within(
+        SECONDS,
+        &format!("the copy {name} is deleted"),
+        async || on.template_is_gone(namespace, name).await,
+    )
     .await
     .map(drop)
 }

@@ -97,8 +97,7 @@ fn a_dead_connection_to_the_api_server_is_noticed_within_a_minute() -> Result<()
 // req: CD-31
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn after_a_restore_of_etcd_the_leader_reports_it_and_serves_new_domains() -> Result<()>
-{
+fn after_a_restore_of_etcd_the_leader_reports_it_and_serves_new_domains() -> Result<()> {
     run_for(A_MINUTE * 4, async |on| {
         let controller = on
             .start_with(Setup {

@@ -91,8 +91,7 @@ fn a_policy_that_changes_the_template_is_reported_and_its_removal_is_enough() ->
         ];
         if !kubectl(&group)?.contains("mutatingadmissionpolicies") {
             return Ok(
-                "not run: this Kubernetes has no MutatingAdmissionPolicy (since 1.36)"
-                    .to_owned(),
+                "not run: this Kubernetes has no MutatingAdmissionPolicy (since 1.36)".to_owned(),
             );
         }
         let policy = Applied::new(&mutation(&on.namespace))?;

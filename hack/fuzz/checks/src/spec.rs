@@ -74,7 +74,10 @@ fn can_be_kept(spec: &Spec) {
 )]
 fn says_what_it_needs(spec: &Spec) {
     let needed = spec.needed_version();
-    assert!(needed <= spec.version(), "its version is too old for its fields");
+    assert!(
+        needed <= spec.version(),
+        "its version is too old for its fields"
+    );
     let most = spec.needs().map(|(version, _)| version).max();
     assert!(most.is_none_or(|most| most == needed));
     let lowered = spec.clone().with_version(needed);

@@ -246,7 +246,11 @@ impl Controller {
         for line in self.last_lines(60) {
             eprintln!("{}: {line}", self.0.pod);
         }
-        eprintln!("{}: the complete log is in {}", self.0.pod, self.0.log.display());
+        eprintln!(
+            "{}: the complete log is in {}",
+            self.0.pod,
+            self.0.log.display()
+        );
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {

@@ -112,10 +112,16 @@ impl Fixture {
     ) -> Result<()> {
         let template = self.template(name).await?;
         let metadata = &template.metadata;
-        ensure!(metadata.uid.as_deref() != Some(before), "it is the old template");
+        ensure!(
+            metadata.uid.as_deref() != Some(before),
+            "it is the old template"
+        );
         ensure!(metadata.deletion_timestamp.is_none(), "it is being deleted");
         let owner = metadata.labels.as_ref().and_then(|all| all.get(LABEL));
-        ensure!(owner.is_some_and(|uid| uid == domain), "its owner is {owner:?}");
+        ensure!(
+            owner.is_some_and(|uid| uid == domain),
+            "its owner is {owner:?}"
+        );
         let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
         ensure!(
             finalizers == [FINALIZER],

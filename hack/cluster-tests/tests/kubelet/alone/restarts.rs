@@ -29,7 +29,7 @@ fn a_plugin_is_registered_again_after_kubelets_restart() -> Result<()> {
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn a_pod_created_while_kubelet_is_down_runs_after_its_restart() -> Result<()> {
+fn a_pod_made_while_kubelet_is_down_runs_after_its_restart() -> Result<()> {
     run("5", async |on| {
         let _running = on.serve(&ScriptedDriver::default()).await?;
         on.kubelet.stop().await?;

@@ -15,8 +15,7 @@ const ANOTHER_NODE: &str = "another-node";
 // req: KUBELET-37
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn slices_that_kubelet_wipes_at_its_start_are_restored_within_two_seconds() -> Result<()>
-{
+fn slices_that_kubelet_wipes_at_its_start_are_restored_within_two_seconds() -> Result<()> {
     run("19", async |on| {
         let _running = on.serve(&ScriptedDriver::default()).await?;
         on.until_published().await;
@@ -52,8 +51,7 @@ fn slices_that_kubelet_wipes_at_its_start_are_restored_within_two_seconds() -> R
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn a_slice_gets_another_name_if_another_nodes_slice_has_its_name() -> Result<()>
-{
+fn a_slice_gets_another_name_if_another_nodes_slice_has_its_name() -> Result<()> {
     run("name", async |on| {
         let plain = format!("00000-{}-node1", on.driver);
         let foreign = serde_json::from_value::<ResourceSlice>(json!({

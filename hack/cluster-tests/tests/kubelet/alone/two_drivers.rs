@@ -60,7 +60,10 @@ fn a_kubelet_restart_while_one_of_two_drivers_blocks_in_prepare_is_harmless() ->
         on.until_running("p").await;
         let took = released.elapsed();
         on.delete_and_wait("p").await?;
-        Ok(format!("ran {} after the driver was released", seconds(took)))
+        Ok(format!(
+            "ran {} after the driver was released",
+            seconds(took)
+        ))
     })
 }
 
@@ -86,7 +89,10 @@ fn a_kubelet_restart_while_one_of_two_drivers_blocks_in_unprepare_is_harmless() 
         blocked.set(Unprepare, Behavior::Succeed);
         let released = Instant::now();
         on.until_gone("p").await;
-        ensure!(mine.started(Unprepare) >= 1, "the first driver was not called");
+        ensure!(
+            mine.started(Unprepare) >= 1,
+            "the first driver was not called"
+        );
         Ok(format!(
             "deleted {} after the driver was released",
             seconds(released.elapsed())

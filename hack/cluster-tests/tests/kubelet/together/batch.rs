@@ -43,8 +43,7 @@ async fn change_two_claims(on: &Node) -> Result<()> {
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn a_replaced_and_an_unallocated_claim_do_not_prevent_preparing_the_good_one() -> Result<()>
-{
+fn a_replaced_and_an_unallocated_claim_do_not_prevent_preparing_the_good_one() -> Result<()> {
     run("batch", async |on| {
         let script = ScriptedDriver::default();
         let (gate, open) = watch::channel(false);

@@ -94,7 +94,9 @@ fn endpoint_of(path: &Path) -> Result<Endpoint, String> {
     let ip = config
         .get("IMEX_CMD_BIND_INTERFACE_IP")
         .unwrap_or("127.0.0.1");
-    let ip = ip.parse().map_err(|_| format!("{ip:?} is not an IP address"))?;
+    let ip = ip
+        .parse()
+        .map_err(|_| format!("{ip:?} is not an IP address"))?;
     let port = config.number("IMEX_CMD_PORT", 50005)?;
     let port = u16::try_from(port).map_err(|_| "IMEX_CMD_PORT is not a port")?;
     Ok(Endpoint::Address(ip, port))

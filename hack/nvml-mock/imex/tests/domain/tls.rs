@@ -96,7 +96,9 @@ fn sigusr1_reloads_certificates_and_keeps_the_old_ones_if_that_fails() {
 
     fs::write(a.path("tls.key"), "nothing").unwrap();
     a.signal(Signal::SIGUSR1);
-    a.until("failure logged", |a| a.log().contains("certificates are not read"));
+    a.until("failure logged", |a| {
+        a.log().contains("certificates are not read")
+    });
     a.until("connected again", |a| a.link("1") == "CONNECTED");
 
     // A new authority: they connect again when both have read it.
