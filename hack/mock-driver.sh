@@ -177,7 +177,7 @@ device() {
     for key in name clique state status health; do
         gpu[$key]=${one[$1:$key]-${all[$key]}}
     done
-    [[ ${gpu[clique]} =~ ^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})\.([0-9]+)$ ]] || die "a clique must be UUID.ID, not '${gpu[clique]}'"
+    [[ ${gpu[clique]} =~ ^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})\.([0-9]+)$ ]] || die "a clique is UUID.ID, not '${gpu[clique]}'"
     local cluster=${BASH_REMATCH[1]} id=${BASH_REMATCH[3]}
     is_number "${gpu[status]}" status
     is_number "${gpu[health]}" health

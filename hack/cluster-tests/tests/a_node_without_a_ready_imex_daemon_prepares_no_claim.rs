@@ -61,17 +61,17 @@ fn a_pod_waits_if_the_driver_does_not_support_host_names_and_the_node_reports_bo
     let names_both = |it: &String| it.contains("550.163.01") && it.contains("570.158.01");
     wait_until(&cluster, "the node has an event", || {
         let events = cluster.events_about("default", "node2")?;
-        let mut has_event = events
+        let mut matching = events
             .iter()
             .filter(|it| it.starts_with("ImexDriverTooOld: "));
-        ensure!(has_event.any(names_both), "its events: {events:#?}");
+        ensure!(matching.any(names_both), "its events: {events:#?}");
         Ok(())
     })?;
 
     fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
     wait_until(&cluster, "the pod has an event with the reason", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
-        let mut has_event = events
+        let mut matching = events
             .iter()
             .filter(|it| it.contains("imex-daemon-driver-too-old: "));
         ensure!(has_event.any(names_both), "its events: {events:#?}");
