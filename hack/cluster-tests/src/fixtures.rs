@@ -301,19 +301,14 @@ pub fn wait_until_running(cluster: &Cluster, namespace: &Namespace, pod: &str) -
 /// # Errors
 /// If there is no such event before the timeout; with the pod's events.
 pub fn wait_until_unschedulable(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
-    wait_until(
-        cluster,
-        &format!("{pod} has an event that it waits for a device"),
-        || {
-            let events = cluster.events_about(&namespace.name, pod)?;
-            let reported = events.iter().any(|event| {
-                event.starts_with("FailedScheduling")
-                    && event.contains("cannot allocate all claims")
-            });
-            ensure!(reported, "its events: {events:#?}");
-            Ok(())
-        },
-    )
+    wait_until(cluster, &format!("{pod} is unschedulable"), || {
+        let events = cluster.events_about(&namespace.name, pod)?;
+        let reported = events.iter().any(|event| {
+            event.starts_with("FailedScheduling") && event.contains("cannot allocate all claims")
+        });
+        ensure!(reported, "its events: {events:#?}");
+        Ok(())
+    })
 }
 
 /// The device that the driver publishes for the node.

@@ -74,7 +74,7 @@ fn a_pod_waits_if_the_driver_does_not_support_host_names_and_the_node_reports_bo
         let mut matching = events
             .iter()
             .filter(|it| it.contains("imex-daemon-driver-too-old: "));
-        ensure!(has_event.any(names_both), "its events: {events:#?}");
+        ensure!(matching.any(names_both), "its events: {events:#?}");
         Ok(())
     })?;
 
