@@ -7,14 +7,14 @@
 #   hack/bench.sh cliques [--sizes N,N...]
 #   hack/bench.sh node [--rounds N] [--pairs N] [--bursts N] [--guard N] [--plugin PROGRAM]
 #
-# DIR is on a disk (target/ of the repository); the program refuses tmpfs. What
-# is also measured in memory is in /dev/shm.
+# DIR must be on a disk, not tmpfs (default: target/ of the repository). Measurements
+# in memory use /dev/shm.
 # controller and node start a cluster (hack/cluster.sh, as root) without the chart
-# and take it down; the controller's sizes take half an hour, 60,200 three minutes;
-# node about as long, with --pairs 5 --bursts 1 --guard 1 four minutes. modes starts
-# two with the chart, and takes ten minutes.
-# Run it on a quiet machine: times are those of the hour, the ratio to the
-# floor, which runs beside each call, is what counts.
+# and take it down. controller takes half an hour, with --sizes 60,200 three minutes;
+# node half an hour, with --pairs 5 --bursts 1 --guard 1 four minutes. modes starts
+# two clusters with the chart and takes ten minutes.
+# Run it on a quiet machine. Absolute times vary from hour to hour; compare the
+# ratio to the floor, which is measured beside each call.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -25,8 +25,8 @@ with_crd() {
     hack/cluster.sh kubectl wait --for=condition=Established crd/computedomains.resource.nvidia.com >/dev/null
 }
 
-# In the namespaces of a node, beside its kubelet. Its own directories are on a
-# disk, and its /run is a tmpfs.
+# Runs in the namespaces of a node, beside its kubelet. The node's directories are on
+# a disk, and its /run is a tmpfs.
 node() {
     no_cluster
     cargo build --quiet --locked --release -p bench -p compute-domain-plugin
@@ -38,8 +38,8 @@ node() {
     hack/cluster.sh exec --node 1 "$(realpath "$target_dir")/release/bench" node --node node1 "$@"
 }
 
-# In the namespaces of the control plane, whose API server logs the requests of
-# the users that the policy names.
+# Runs in the namespaces of the control plane. Its API server logs the requests of
+# the users that the audit policy names.
 controller() {
     # shellcheck source=hack/cluster/state.sh
     . hack/cluster/state.sh
@@ -51,7 +51,8 @@ controller() {
     hack/cluster.sh exec "$(realpath "$target_dir")/release/bench" controller --audit-log "$state/log/audit.log" "$@"
 }
 
-# As the controller, with daemons that are simulated. Nobody may find out that their nodes are, too.
+# As controller(), with simulated daemons. The controller manager is stopped: it would find that the nodes are
+# simulated, too.
 cliques() {
     # shellcheck source=hack/cluster/state.sh
     . hack/cluster/state.sh
@@ -68,7 +69,7 @@ cliques() {
         --controller "$(realpath "$target_dir")/release/compute-domain-controller" --audit-log "$state/log/audit.log" "$@"
 }
 
-# Before the build, which takes minutes.
+# Arguments are checked before the build, which takes minutes.
 case ${1-} in
     modes) exec "$root/hack/bench/modes.py" "${@:2}" ;;
     checkpoint | cdi | kubelet | controller | node | cliques) ;;
@@ -81,7 +82,7 @@ case $1 in
         exit
         ;;
 esac
-# cdi-gen is one of the subjects, and so is the example driver of dra-kubelet.
+# Also measured: cdi-gen and the example driver of dra-kubelet.
 cargo build --quiet --locked --release -p bench -p cdi-gen
 cargo build --quiet --locked --release -p dra-kubelet --example echo
 exec "$target_dir/release/bench" "$@"

@@ -3,15 +3,15 @@
 #
 #   hack/bug-report.sh [--namespace NAMESPACE] [NODE...]
 #
-# NODE...      nodes whose plugin and IMEX daemon it collects logs and state of; without any, ten nodes, those with a
-#              pod that is not ready first
-# NAMESPACE    of the chart, imex-dra unless given
+# NODE...      collects logs and state of the plugin and the IMEX daemon on these nodes; by default, on ten nodes,
+#              those with a pod that is not ready first
+# NAMESPACE    the chart's namespace (imex-dra)
 #
 # Writes imex-dra-report-TIME.tar.gz in the current directory: versions; the chart's pods and workloads; nodes;
 # ComputeDomains, cliques, claims (which pod has which device), this driver's ResourceSlices, DeviceClasses;
-# events about these; logs, of each container at most 2000 lines and 1 MiB, before and after its last restart.
-# It reads no Secrets, no ConfigMaps and no environment of containers. The file has names of nodes, namespaces and
-# pods, and addresses.
+# events about these; logs of each container before and after its last restart, at most 2000 lines and 1 MiB each.
+# It reads no Secrets, no ConfigMaps and no containers' environment. The file contains names of nodes, namespaces
+# and pods, and IP addresses.
 set -euo pipefail
 
 case ${1-} in
@@ -30,7 +30,7 @@ mkdir "$scratch/$name"
 k() { timeout 60 kubectl "$@"; }
 in_namespace() { k --namespace "$namespace" "$@"; }
 
-# save FILE COMMAND...: writes what the command prints, errors too, up to 5 MiB. A command that fails does not end this script.
+# save FILE COMMAND...: writes the command's output and errors, up to 5 MiB. A command that fails does not end this script.
 save() {
     local file=$scratch/$name/$1
     shift
@@ -38,17 +38,17 @@ save() {
     { printf '$ %s\n' "$*" && "$@" 2>&1; } | head -c 5M >"$file" || echo "(this failed, or is cut off)" >>"$file"
 }
 
-# events ARGUMENT...: the last thousand.
+# events ARGUMENT...: the last thousand events.
 events() { k get events --sort-by=.lastTimestamp "$@" | tail -n 1000; }
 
-# logs POD: of its containers, and of those before their last restart.
+# logs POD: saves its containers' logs, from before their last restart, too.
 logs() {
     local pod=$1
     save "logs/$pod.log" in_namespace logs "$pod" --all-containers --timestamps --tail=2000 --limit-bytes=1048576
     save "logs/$pod.previous.log" in_namespace logs "$pod" --all-containers --timestamps --tail=2000 --limit-bytes=1048576 --previous
 }
 
-k version >"$scratch/version" || { echo "kubectl reaches no cluster" >&2 && exit 1; }
+k version >"$scratch/version" || { echo "kubectl cannot reach the cluster" >&2 && exit 1; }
 
 save version.txt cat "$scratch/version"
 save chart.txt in_namespace get deployments,daemonsets,jobs,pods,leases,networkpolicies,resourcequotas -o wide
@@ -66,7 +66,7 @@ save events/pods.txt events --all-namespaces --field-selector reason=FailedPrepa
 
 for pod in $(in_namespace get pods --selector imex-dra-component=controller -o name); do logs "$pod"; done
 
-# Each line: whether it is ready, node, pod.
+# Each line: ready (true or false), node, pod.
 in_namespace get pods --selector 'imex-dra-component in (kubelet-plugin, imex-daemon)' \
     -o jsonpath='{range .items[*]}{.status.containerStatuses[0].ready}{"\t"}{.spec.nodeName}{"\t"}{.metadata.name}{"\n"}{end}' | sort >"$scratch/pods"
 nodes=("$@")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes cdi-gen's man pages and shell completions.
 #
-#   hack/cli-docs.sh [DIR]   into DIR, or target/cli-docs
+#   hack/cli-docs.sh [DIR]   into DIR (target/cli-docs)
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

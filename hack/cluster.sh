@@ -1,50 +1,49 @@
 #!/usr/bin/env bash
-# A real Kubernetes cluster of one node or more on this machine, in private
-# namespaces: nothing of it is reachable from outside, and `down` leaves nothing.
+# A real Kubernetes cluster with one or more nodes on this machine, in private
+# namespaces. It is not reachable from outside, and `down` leaves nothing behind.
 #
 #   hack/cluster.sh build              builds the programs, once (15 minutes)
-#   hack/cluster.sh up [--nodes N]     starts it, with empty state; node1 ... nodeN
-#   hack/cluster.sh down               ends it; the logs stay
+#   hack/cluster.sh up [--nodes N]     starts the cluster with empty state; node1 ... nodeN
+#   hack/cluster.sh down               ends the cluster; keeps the logs
 #   hack/cluster.sh status             components and nodes; fails unless all run
 #   hack/cluster.sh kubectl ARG...     as cluster admin
 #   hack/cluster.sh helm ARG...        likewise; relative paths are the caller's
 #   hack/cluster.sh exec [--node K] CMD...
-#                                      runs a command as node K sees the machine,
-#                                      without --node as the control plane does
+#                                      runs a command in the namespaces of node K,
+#                                      by default of the control plane
 #   hack/cluster.sh load IMAGE.tar [ARCH]
-#                                      imports an OCI or docker archive on each node; ARCH: an image
-#                                      for another CPU than this machine's, which needs an emulator
-#   hack/cluster.sh logs NAME          what a component printed
+#                                      imports an OCI or docker archive on each node; ARCH: the image's
+#                                      CPU architecture if not this machine's (needs an emulator)
+#   hack/cluster.sh logs NAME          prints a component's log
 #   hack/cluster.sh kill NAME [SIGNAL] ends a component with SIGKILL or SIGNAL
 #   hack/cluster.sh stop NAME          ends it with SIGTERM
 #   hack/cluster.sh start NAME         starts it again
 #   hack/cluster.sh restart NAME       stop, then start
 #   hack/cluster.sh gates [A=false,B=true]
-#                                      feature gates of API server, scheduler and
+#                                      sets feature gates of API server, scheduler and
 #                                      controller manager from their next start on;
-#                                      without any: their defaults
+#                                      by default their own defaults
 #
 # NAME: supervisor and audit (logs only), etcd, apiserver, scheduler, controller-manager,
 # and for each node K containerd-K, kubelet-K, proxy-K. A component that died is
 # not restarted.
 #
-# On every node: images localhost/pause:1 and localhost/busybox:1, also under the
-# name that examples/ use, docker.io/library/busybox:1; /run is the
-# node's own tmpfs; /etc/cdi, /var/lib/kubelet, /var/lib/containerd, /var/log are
-# its own directories; /dev is the machine's, and what is made in it the node's.
-# There is no cluster DNS.
+# Every node has the images localhost/pause:1 and localhost/busybox:1, also under the
+# name that examples/ use, docker.io/library/busybox:1. Private to the node: /run
+# (tmpfs), /etc/cdi, /var/lib/kubelet, /var/lib/containerd, /var/log, and changes in
+# /dev, which shows the machine's devices. There is no cluster DNS.
 #
 # IMEX_CLUSTER_DIR       the state directory ($IMEX_CACHE/cluster/state)
 # IMEX_CLUSTER_DEADLINE  seconds after which `up` gives up (120)
-# IMEX_CLUSTER_KUBERNETES  another Kubernetes, of those that hack/cluster/other-kubernetes.sh
-#                        builds: 1.34 or 1.37, for a run by hand; with the gates in its file
-#                        `gates`, which the usual one has by default, and the APIs in
-#                        `apis`, without which a gate's informers never start
-# IMEX_CLUSTER_KUBELET   another program as the nodes' kubelet, as with an older kubelet:
+# IMEX_CLUSTER_KUBERNETES  another Kubernetes version, for runs by hand: 1.34 or 1.37, built by
+#                        hack/cluster/other-kubernetes.sh. Enables the gates in its file `gates`
+#                        (on by default in the usual version) and the APIs in `apis` (without them
+#                        a gate's informers never start)
+# IMEX_CLUSTER_KUBELET   another kubelet for the nodes, such as an older one:
 #                        IMEX_CLUSTER_KUBELET=$(hack/cluster/other-kubernetes.sh 1.34)/kubelet
 # IMEX_CLUSTER_GATES     the kubelets' feature gates, such as "A: true, B: false"
-# IMEX_CLUSTER_AUDIT     an audit policy (a file): the API server writes the requests
-#                        that it selects to the log `audit`, one JSON object a line
+# IMEX_CLUSTER_AUDIT     audit policy file: the API server writes the requests that it
+#                        selects to the log `audit`, one JSON object per line
 set -euo pipefail
 
 # shellcheck source=hack/lib.sh
@@ -126,9 +125,9 @@ up() {
         [ ! -e "$pins/apis" ] || version_apis=$(<"$pins/apis")
     fi
     local kubelet=${IMEX_CLUSTER_KUBELET:-$programs/kubelet}
-    [[ $kubelet = /* && -x $kubelet ]] || die "IMEX_CLUSTER_KUBELET is '$kubelet', which is no absolute path of a program"
+    [[ $kubelet = /* && -x $kubelet ]] || die "IMEX_CLUSTER_KUBELET is '$kubelet', which is not the absolute path of a program"
     local policy=${IMEX_CLUSTER_AUDIT-}
-    [[ -z $policy || -r $policy ]] || die "IMEX_CLUSTER_AUDIT is '$policy', which is no readable file"
+    [[ -z $policy || -r $policy ]] || die "IMEX_CLUSTER_AUDIT is '$policy', which is not a readable file"
     mkdir -p "$state"
     exec 9>>"$lock"
     until flock --nonblock 9; do
@@ -137,7 +136,7 @@ up() {
             join_running_cluster "$nodes"
             return
         fi
-        sleep 0.1 # another `up` is about to start it, or it is about to have ended
+        sleep 0.1 # another `up` is starting the supervisor, or the supervisor is ending
     done
     rm -f "$state/supervisor.pid"
     remove_cgroups
@@ -162,18 +161,18 @@ up() {
 check_machine() {
     need_tools ip nft runc busybox openssl unshare nsenter setpriv setsid flock
     ! ldd "$(command -v busybox)" >/dev/null 2>&1 ||
-        die "busybox is not the static one; run: apt-get install busybox-static"
+        die "busybox is not static; run: apt-get install busybox-static"
     case $state/ in
         /etc/* | /run/* | /var/lib/* | /var/log/* | /proc/* | /sys/*)
-            die "the state directory $state is at a place that the nodes have their own of; set IMEX_CLUSTER_DIR to another" ;;
+            die "the state directory $state is in a directory that each node replaces by its own; set IMEX_CLUSTER_DIR to another" ;;
     esac
     if [ -d "$state" ] && [ ! -e "$lock" ] && [ -n "$(ls -A "$state")" ]; then
-        die "$state is not empty and no cluster's; set IMEX_CLUSTER_DIR to an empty directory"
+        die "$state is not empty and not a cluster's state directory; set IMEX_CLUSTER_DIR to an empty directory"
     fi
     local free_mib
     free_mib=$(df --output=avail -m "$(existing_parent "$state")" | tail -1)
     [ "$free_mib" -ge 2000 ] ||
-        die "a cluster needs 2000 MiB in $state and $free_mib are free; free some, or set IMEX_CLUSTER_DIR to a directory on a larger disk"
+        die "a cluster needs 2000 MiB in $state, but $free_mib MiB are free; free some, or set IMEX_CLUSTER_DIR to a directory on a larger disk"
 }
 
 existing_parent() {
@@ -193,7 +192,7 @@ join_running_cluster() {
     fi
 }
 
-# Prints what the supervisor waits for until it is ready or has ended.
+# Prints the supervisor's progress until it is ready or has ended.
 follow_progress() {
     local line alive=1 lines
     until [ -e "$state/progress" ] || lock_is_free; do sleep 0.05; done
@@ -212,7 +211,7 @@ follow_progress() {
 
 no_supervisor() {
     tail -n 5 "$state/log/supervisor.log" >&2 || true
-    die "the cluster ended before it was up; the reason is above, logs are in $state/log. Clean up with hack/cluster.sh down"
+    die "the cluster did not start; the reason is above, logs are in $state/log. Clean up with hack/cluster.sh down"
 }
 
 down() {
@@ -225,9 +224,9 @@ down() {
     local deadline=$((SECONDS + 60)) pid
     exec 9>>"$lock"
     until flock --nonblock 9; do
-        [ $SECONDS -lt $deadline ] || die "$lock is still held after 60 s; see who holds it with: fuser -v $lock"
-        # The holder is the supervisor, or was when it wrote its pid; another
-        # `up` that has not started it yet will write one.
+        [ $SECONDS -lt $deadline ] || die "$lock is still held after 60 s; find the process with: fuser -v $lock"
+        # The process in supervisor.pid is, or was, the holder. If another `up` holds the
+        # lock, its supervisor will write a pid.
         if pid=$(cat "$state/supervisor.pid" 2>/dev/null); then kill -s KILL "$pid" 2>/dev/null || true; fi
         sleep 0.05
     done
@@ -271,7 +270,7 @@ load() {
     check_architectures "$archive" "${arch:-$(native_architecture)}"
     for k in $(seq 1 "$(node_count)"); do
         say "loading $archive on node$k"
-        import_archive "$archive" "$arch" enter "$k" || die "$archive could not be imported on node$k; containerd's reason is above"
+        import_archive "$archive" "$arch" enter "$k" || die "$archive could not be imported on node$k; containerd's error is above"
     done
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job, on a real cluster, from nothing: two nodes of one NVLink clique and the chart. When the pods are
-# gone, nothing is left.
+# End-to-end demo on a new cluster: two nodes of one NVLink clique, and the chart. At the end it deletes all objects
+# and checks that the driver has left nothing behind.
 #
 #   hack/demo.sh [--mode hostManaged|driverManaged] [--arch arm64|amd64] [--keep]
 #
@@ -8,9 +8,9 @@
 #                 /dev/nvidia-caps-imex-channels/channel0.
 # driverManaged:  one IMEX daemon on each node, two ComputeDomains and a Job of two pods in each. Each pod gets
 #                 the channel of its own ComputeDomain.
-# --arch          the CPU that the chart's image and the (mock) driver are built for; another than this machine's
-#                 runs in an emulator, which is registered with the kernel (binfmt_misc) until the demo ends
-# --keep          leaves the cluster up and says what to try next; without it, the cluster is taken down
+# --arch          CPU architecture of the chart's image and the (mock) driver. If it is not this machine's, programs
+#                 run in an emulator, which is registered with the kernel (binfmt_misc) until the demo ends
+# --keep          leaves the cluster up and prints what to try next; by default, the cluster is taken down
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -49,7 +49,7 @@ k() { "$cluster" kubectl "$@"; }
 
 step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
-# shows COMMAND...: prints the command as a user would type it, then runs it.
+# shows COMMAND...: prints the command that a user would type, then runs it.
 shows() {
     local words=$*
     printf '$ %s\n' "${words/#k /$cluster kubectl }"
@@ -68,10 +68,10 @@ until_is() {
     [ -z "$expected" ] || printf 'ok  %s\n' "$expected"
 }
 
-# The major of the IMEX channels that node $1's mock driver has.
+# The major of the IMEX channels in node $1's mock driver.
 major_of() { "$cluster" exec --node "$1" sed -n 's/^ *\([0-9]*\) nvidia-caps-imex-channels$/\1/p' /run/nvidia/driver/proc-devices; }
 
-# sorted COMMAND: its words, in order.
+# sorted COMMAND: the words of its output, sorted.
 sorted() { "$@" | tr " " "\n" | sort | xargs; }
 
 failed() {
@@ -83,7 +83,7 @@ failed() {
 down() {
     status=$?
     end_children
-    [ $status = 0 ] || [ -z "$is_begun" ] || say "demo.sh: the demo failed; what it did last is above"
+    [ $status = 0 ] || [ -z "$is_begun" ] || say "demo.sh: the demo failed; its last step is above"
     if [ -n "$keep_up" ] && "$cluster" status >/dev/null; then
         say ""
         say "The cluster is up. Try:"
@@ -92,7 +92,7 @@ down() {
         say "  hack/cluster.sh kubectl logs -n imex-dra -l imex-dra-component=kubelet-plugin"
         say "  hack/cluster.sh exec --node 1 cat $plugin_dir/checkpoint.json"
         say "  hack/cluster.sh down"
-        is_native || say "Until then, the emulator stays registered, too."
+        is_native || say "The emulator stays registered until then."
     else
         "$cluster" down
     fi
@@ -102,10 +102,10 @@ down() {
 step "A cluster of two nodes, each with a (mock) NVIDIA driver, and the chart"
 no_cluster
 need_tools readelf pgrep flock
-# Of two demos, one would take the other's cluster and image.
+# Two demos at once would use the same cluster and image.
 need_cache "$IMEX_CACHE"
 exec 8>"$IMEX_CACHE/demo.lock"
-flock --nonblock 8 || die "another hack/demo.sh runs; wait until it has ended"
+flock --nonblock 8 || die "another hack/demo.sh is running; wait until it ends"
 is_native || need_target
 is_begun=''
 trap down EXIT
@@ -115,20 +115,20 @@ is_begun=1
 hack/install.sh --mode "$mode"
 shows k get nodes,pods -A -o wide
 
-step "What each node's plugin published: one channel"
+step "Each node's plugin publishes one channel"
 slices() { k get resourceslices -o jsonpath='{range .items[*]}{.spec.nodeName}/{.spec.devices[*].name} {end}'; }
-until_is "both nodes publish it" "node1/channel-0 node2/channel-0 " slices
+until_is "both nodes have published it" "node1/channel-0 node2/channel-0 " slices
 shows k get resourceslices
 
-step "The CPU that the plugins' program is built for"
-# The test cluster's nodes see all processes of this machine. A path through /proc/PID/root is there for those that
-# run in the image.
+step "The CPU architecture of the plugin's program"
+# The test cluster's nodes see all processes of this machine. Only for those that run in the image, the path
+# through /proc/PID/root exists.
 # shellcheck disable=SC2016 # the node's own shell
 plugins='for pid in $(pgrep -f compute-domain-kubelet-plugin); do
     readelf -h /proc/$pid/root/usr/bin/compute-domain-kubelet-plugin 2>/dev/null
 done; true'
 built_for() { "$cluster" exec --node 1 sh -c "$plugins" | sed -n 's/^ *Machine: *//p' | sort | uniq -c | sed 's/^ *//'; }
-until_is "both nodes' are for $architecture" "2 $elf_machine" built_for
+until_is "both plugins are programs for $architecture" "2 $elf_machine" built_for
 
 if [ "$mode" = hostManaged ]; then
     # shellcheck source=hack/demo/host-managed.sh
@@ -138,14 +138,14 @@ else
     . hack/demo/driver-managed.sh
 fi
 
-step "All of it is deleted, and nothing is left"
+step "Everything is deleted, and nothing is left behind"
 shows k delete --wait=true --timeout=120s -f "$manifest"
 left() { k get resourceclaims,resourceclaimtemplates,computedomains -o name; }
-until_is "claims, template and domain (with their finalizers) are gone" "" left
+until_is "claims, template and domain are deleted (no finalizer holds them)" "" left
 for node in 1 2; do
     specs() { "$cluster" exec --node "$node" sh -c 'ls /var/run/cdi | grep claim_ || true'; }
     entries() { "$cluster" exec --node "$node" sh -c "grep -c preparedClaims $plugin_dir/checkpoint.json || true"; }
     until_is "node$node has no CDI file of a claim" "" specs
     until_is "node$node's checkpoint has no entry" 0 entries
 done
-printf '\nThe demo did what it should.\n'
+printf '\nThe demo succeeded.\n'

@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
 # Checks the documentation.
 #
-#   hack/docs.sh --check   no cluster: every relative link and anchor of all Markdown files leads
-#                          somewhere, every source that is named exists, every table is one, every key that a
-#                          documented command sets is a value of its chart, and every command of docs/ either
-#                          can be run or says why not
+#   hack/docs.sh --check   without a cluster: all relative links, anchors and source paths in Markdown files
+#                          exist, all tables are well-formed, the chart has every value that a documented
+#                          command sets, and each command of docs/ is marked as run here, or why not
 #   hack/docs.sh [PAGE...] runs the commands (```sh) of pages of docs/ and examples/, by default of all
-#                          that have some: in order, each page on a fresh cluster of hack/cluster.sh with
-#                          GPU nodes (hack/gpu-nodes.sh), examples on one together. Says page and line of
-#                          each that fails. A page takes one to four minutes, all of them about ten.
-#   --keep                 leave the cluster of the last page up
+#                          pages: in order, each page on a fresh cluster of hack/cluster.sh with GPU nodes
+#                          (hack/gpu-nodes.sh), all examples on one. Prints page and line of each command
+#                          that fails. A page takes one to four minutes, all of them about ten.
+#   --keep                 leaves the cluster of the last page up
 #
-# hack/docs/blocks.awk has the comments with which a page says what it needs. Here, REGISTRY is localhost,
-# and helm gets the values of the mock driver.
+# hack/docs/blocks.awk describes the comments in which a page states what it needs. REGISTRY becomes localhost,
+# and helm gets the values for the mock driver.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -27,31 +26,31 @@ check() {
     awk -v files="$scratch/files" -f hack/docs/fences.awk -f hack/docs/links.awk pass=1 "${pages[@]}" pass=2 "${pages[@]}" || status=1
     awk -f hack/docs/fences.awk -f hack/docs/tables.awk "${pages[@]}" || status=1
     awk -v charts=deployments/helm -f hack/docs/keys.awk "${pages[@]}" || status=1
-    # Sources that a page names: from the root, or the end of their path.
+    # Sources that a page names: paths from the root, or the ends of paths.
     while IFS=: read -r page line words; do
-        grep -qxE "(.*/)?$(tr -d '`' <<<"${words//./\\.}")" "$scratch/files" || { say "$page:$line: no file is called $words" && status=1; }
+        grep -qxE "(.*/)?$(tr -d '`' <<<"${words//./\\.}")" "$scratch/files" || { say "$page:$line: there is no file $words" && status=1; }
     done < <(grep -noE '`[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+\.(rs|sh|py|awk|tpl)`' "${pages[@]}")
     for page in $(tracked 'docs/*.md' 'examples/*.md'); do
         local cluster=
         while IFS=$'\t' read -r _ line what words; do
             case $what in
                 cluster | installed | shared) cluster=$what ;;
-                unknown) say "$page:$line: nobody knows what this means: $words" && status=1 ;;
-                run | prints | refused | hosts) [ -n "$cluster" ] || { say "$page:$line: is this to be run? Then the page says on what (run: cluster), or why not (run: none)" && status=1; } ;;
+                unknown) say "$page:$line: unknown run comment: $words" && status=1 ;;
+                run | prints | refused | hosts) [ -n "$cluster" ] || { say "$page:$line: no cluster for this command; add 'run: cluster NODES' at the top of the page, or 'run: none REASON' before the command" && status=1; } ;;
             esac
         done < <(blocks "$page")
     done
-    [ $status = 0 ] || die "what is wrong is above"
+    [ $status = 0 ] || die "the documentation has errors; they are above"
 }
 
-# blocks PAGE: what hack/docs/blocks.awk says of it.
+# blocks PAGE: the page's blocks as hack/docs/blocks.awk prints them.
 blocks() {
     rm -rf "$scratch/blocks"
     mkdir "$scratch/blocks"
     awk -v out="$scratch/blocks" -f hack/docs/blocks.awk "$1"
 }
 
-# The directory in which readers type: the repository, without what builds make.
+# The directory in which readers type commands: the repository without build outputs.
 make_workplace() {
     local name
     place=$scratch/place
@@ -61,7 +60,7 @@ make_workplace() {
         ln -s "$root/$name" "$place/$name"
     done
     ln -sfn "$root/out" "$place/out"
-    # What the mock driver needs, for each release of the chart.
+    # Adds the values for the mock driver to each helm command for our chart.
     cat >"$scratch/bin/helm" <<'HELM'
 #!/bin/sh
 helm=$(dirname "$(command -v kubectl)")/helm
@@ -73,13 +72,13 @@ HELM
     chmod +x "$scratch/bin/helm"
 }
 
-# run_block FILE: as somebody types it, with the cluster's kubectl and helm.
+# run_block FILE: runs it as typed, with the cluster's kubectl and helm.
 run_block() {
-    # A loop that waits for what never comes fails here.
+    # The timeout ends loops that wait for something that never happens.
     (cd "$place" && timeout 300 "$root/hack/cluster.sh" exec bash -c 'PATH=$0:$PATH; exec bash -euo pipefail "$1"' "$scratch/bin" "$1")
 }
 
-# need_cluster KIND WORDS: what the page begins with.
+# need_cluster KIND WORDS: the cluster that the page's first comment requests.
 need_cluster() {
     local options
     [ "$1" != shared ] || [ "$shared" != "$2" ] || return 0
@@ -94,7 +93,7 @@ need_cluster() {
     fi
     [ "$1" != shared ] || shared=$2
 }
-# The words of the cluster that is up, if pages share it.
+# WORDS of the cluster that is up, if pages share it.
 shared=
 
 run_page() {
@@ -116,21 +115,21 @@ run_page() {
                 ;;
         esac
     done 4<"$scratch/list"
-    say "$page: $tried blocks run, $wrong of them failed, $left not run; $((SECONDS - begun)) s"
+    say "$page: $tried blocks run, $wrong failed, $left skipped; $((SECONDS - begun)) s"
     [ $wrong = 0 ]
 }
 
 run_one() {
     local place_in_page=$1 what=$2 words=$3 file=$4 code=0
-    run_block "$file" >"$scratch/said" 2>&1 </dev/null || code=$?
+    run_block "$file" >"$scratch/output" 2>&1 </dev/null || code=$?
     case $what in
-        refused) [ $code != 0 ] && grep -qF -- "$words" "$scratch/said" && return ;;
-        prints) [ $code = 0 ] && grep -qF -- "$words" "$scratch/said" && return ;;
+        refused) [ $code != 0 ] && grep -qF -- "$words" "$scratch/output" && return ;;
+        prints) [ $code = 0 ] && grep -qF -- "$words" "$scratch/output" && return ;;
         *) [ $code != 0 ] || return 0 ;;
     esac
     say "$place_in_page: $what ${words:+\"$words\" }failed, exit code $code:"
     sed 's/^/    $ /' "$file" >&2
-    tail -n 30 "$scratch/said" | sed 's/^/    /' >&2
+    tail -n 30 "$scratch/output" | sed 's/^/    /' >&2
     return 1
 }
 
@@ -162,4 +161,4 @@ failed=()
 for page in "${pages[@]}"; do
     run_page "$page" || failed+=("$page")
 done
-[ ${#failed[@]} = 0 ] || die "commands failed in ${failed[*]}; they are above"
+[ ${#failed[@]} = 0 ] || die "commands in ${failed[*]} failed; see above"

@@ -2,31 +2,31 @@
 # Runs the cluster tests (hack/cluster-tests) on a real cluster of two nodes
 # with the chart installed.
 #
-#   hack/e2e.sh           all of them, and the commands of the documentation (hack/docs.sh); goes on after one that fails
-#   hack/e2e.sh --must    those that every change must pass
-#   hack/e2e.sh NAME      the files in hack/cluster-tests/tests whose name has NAME in it
+#   hack/e2e.sh           all tests, and the commands of the documentation (hack/docs.sh); continues after a failure
+#   hack/e2e.sh --must    the tests that every change must pass
+#   hack/e2e.sh NAME      the files in hack/cluster-tests/tests with NAME in their name
 #   hack/e2e.sh kubelet [FILTER]
 #                         Kubernetes' node-level scenarios for DRA drivers, with
-#                         drivers of dra-kubelet on the real kubelet (tests/kubelet),
-#                         and a table of the results; needs no chart. FILTER: those
-#                         whose name has it in it. Another kubelet, once by hand:
+#                         drivers of dra-kubelet on the real kubelet (tests/kubelet);
+#                         prints a table of the results; needs no chart. FILTER: a part
+#                         of the tests' names. With another kubelet, by hand:
 #                         IMEX_CLUSTER_KUBELET=$(hack/cluster/other-kubernetes.sh 1.34)/kubelet hack/e2e.sh kubelet
 #   hack/e2e.sh controller [FILTER]
 #                         compute-domain-controller as a process against the real
-#                         API server (tests/controller), killed, paused and refused,
-#                         with the CRD and no chart; and a table. By hand:
+#                         API server (tests/controller): killed, paused, requests
+#                         refused; without chart; prints a table. By hand:
 #                         CREATE_DELETE_PAIRS=10000 hack/e2e.sh controller around_crashes
-#   --keep                leave the cluster up
+#   --keep                leaves the cluster up
 #
-# IMEX_CLUSTER_KUBERNETES=1.34 or 1.37: on that Kubernetes, by hand (hack/cluster/other-kubernetes.sh).
-# IMEX_CLUSTER_IMAGE=FILE: with this image, see hack/gpu-nodes.sh. Programs that tests start
-# themselves are dev builds all the same.
+# IMEX_CLUSTER_KUBERNETES=1.34 or 1.37: runs on that Kubernetes, by hand (hack/cluster/other-kubernetes.sh).
+# IMEX_CLUSTER_IMAGE=FILE: installs this image, see hack/gpu-nodes.sh. Programs that tests start
+# themselves are still dev builds.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$root"
 
-# In this order: what restarts components or breaks nodes comes last.
+# In this order: tests that restart components or break nodes come last.
 must=(
     channel0_reaches_the_pods_of_a_domain
     allocation_mode_all_is_refused
@@ -39,7 +39,7 @@ must=(
     no_channel_without_a_claim
     a_missing_driver_is_reported_and_retried
     killed_and_restarted_components_recover
-    # After it, nodes keep new claims away for a minute or two: sharing ends.
+    # After this test, nodes accept no new claims for a minute or two: shared devices are draining.
     each_domain_has_a_channel_of_its_own
 )
 all=(
@@ -80,11 +80,11 @@ all=(
     a_node_that_requires_the_guard_starts_nothing_without_it
     without_consumable_capacity_one_claim_has_the_device
     the_plugin_starts_while_the_api_server_is_down
-    # Another mode for a while.
+    # Switches the mode temporarily.
     the_mode_is_switched_when_no_domain_is_left
 )
 
-# On a cluster of their own, where the driver runs nvidia-imex.
+# On their own cluster, with driver-managed IMEX.
 driver_managed=(
     domains_form_on_imex_daemons_that_run_already
     a_node_without_a_ready_imex_daemon_prepares_no_claim
@@ -95,18 +95,18 @@ driver_managed=(
     imex_daemons_with_certificates_connect_to_each_other_only
 )
 
-# Of the kubelet scenarios, with --must: seconds each.
+# The kubelet scenarios of --must; each takes seconds.
 must_kubelet=(
     a_passing_fault_costs_the_pod_no_resync
     a_slice_deleted_by_hand_is_back_within_a_second
 )
 
-# Of those where the driver runs nvidia-imex, with --must.
+# The driver-managed tests of --must.
 must_driver_managed=(
     domains_form_on_imex_daemons_that_run_already
 )
 
-# Of the controller's tests, with --must: a minute together.
+# The controller's tests of --must; together they take a minute.
 must_controller=(
     a_domain_deleted_while_it_is_being_created_leaves_nothing
     a_domain_that_lost_its_finalizer_leaves_no_template
@@ -118,8 +118,8 @@ must_controller=(
     leases_that_somebody_deletes_are_made_again_and_nothing_new_is_given_meanwhile
 )
 
-# inside TEST NODE ARG...: runs a test program of cluster-tests as node NODE sees
-# the machine, or for 0 as the control plane does; without quotes in the paths.
+# inside TEST NODE ARG...: runs a test program of cluster-tests in the namespaces of
+# node NODE, or for 0 of the control plane. Paths must not contain quotes.
 inside() {
     local test=$1 runner="'$root/hack/cluster.sh', 'exec'"
     [ "$2" = 0 ] || runner+=", '--node', '$2'"
@@ -127,18 +127,18 @@ inside() {
     cargo --config "target.'cfg(all())'.runner=[$runner]" test --locked -p cluster-tests --test "$test" -- --ignored "$@"
 }
 
-# print_table SUITE WHAT FILTER...: the rows that the tests of a suite have written.
+# print_table SUITE WHAT FILTER...: prints the rows that the suite's tests have written.
 print_table() {
     local suite=$1 what=$2
     shift 2
-    [ -s "$SCENARIO_TABLE" ] || die "no test ran; is there one with ${*:-any name} in its name? See hack/cluster-tests/tests/$suite"
+    [ -s "$SCENARIO_TABLE" ] || die "no test ran; no name of a test contains ${*:-anything}. See hack/cluster-tests/tests/$suite"
     printf '\n%s\n| | test | result | seconds | remark |\n|---|---|---|---|---|\n' "$what"
     sort -V "$SCENARIO_TABLE" | awk -F '\t' '{printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5}'
     : >"$SCENARIO_TABLE"
 }
 
-# kubelet_suite FILTER...: first those that go side by side, mostly waiting for
-# kubelet's timers; then those that restart kubelet or measure.
+# kubelet_suite FILTER...: first runs the tests that can run in parallel (they mostly
+# wait for kubelet's timers), then those that restart kubelet or measure.
 kubelet_suite() {
     local status=0 version
     inside kubelet 1 --skip alone:: --test-threads=40 "$@" || status=1
@@ -148,12 +148,12 @@ kubelet_suite() {
     return $status
 }
 
-# controller_suite FILTER...: one test at a time: a controller acts on the whole cluster.
+# controller_suite FILTER...: runs one test at a time, because a controller acts on the whole cluster.
 controller_suite() {
     local status=0
-    # The tests say who made each object; a second controller's look like theirs.
+    # Objects of a second controller look like those of the tests' controller.
     [ -z "$(hack/cluster.sh kubectl get deployments -A -o name -l app.kubernetes.io/name=imex-dra)" ] ||
-        die "the chart is installed on a cluster that was kept, and its controller acts on the tests' domains: hack/cluster.sh down, then again"
+        die "the chart is installed on the kept cluster, and its controller would act on the tests' domains; run hack/cluster.sh down, then this script again"
     cargo build --quiet --locked -p compute-domain-controller
     inside controller 0 --test-threads=1 "$@" || status=1
     print_table controller compute-domain-controller "$@"
@@ -162,20 +162,21 @@ controller_suite() {
     return $status
 }
 
-# Kubernetes takes six seconds for an empty namespace, so the tests do not wait
-# for theirs.
+# Waits until the tests' namespaces are deleted. Kubernetes takes six seconds for an empty namespace, so the tests
+# themselves do not wait.
 namespaces_are_gone() {
     local deadline=$((SECONDS + 30)) left
     while left=$(hack/cluster.sh kubectl get namespaces -l imex-dra-test=controller -o name) && [ -n "$left" ]; do
         if [ $SECONDS -ge $deadline ]; then
-            say "still there after 30 s: $left"
+            say "namespaces not deleted after 30 s: $left"
             return 1
         fi
         sleep 0.5
     done
 }
 
-# chart_tests MODE NAME...: with the chart in that mode. One by one: together they would run in alphabetical order.
+# chart_tests MODE NAME...: runs tests with the chart in this mode. One by one, because cargo would run them in
+# alphabetical order.
 chart_tests() {
     local mode=$1 name
     shift
@@ -185,14 +186,14 @@ chart_tests() {
     for name in "$@"; do
         if ! cargo test --locked -p cluster-tests --test chart -- --ignored --test-threads=1 --nocapture "$name::"; then
             failed "$name"
-            # A release that it has left half done would fail the tests that follow.
+            # The failed test may have left a half-installed release, which would fail later tests.
             hack/cluster.sh helm uninstall imex-dra --namespace imex-dra --no-hooks --wait --timeout 2m || true
             hack/install.sh --mode "$mode"
         fi
     done
 }
 
-# failed WHAT: of all, the others are tried, too.
+# failed WHAT: if all tests run, continues with the next; otherwise exits.
 failed() {
     [ "$suite" = all ] || exit 1
     say "FAILED: $1"
@@ -232,20 +233,20 @@ for file in hack/cluster-tests/tests/*.rs; do
     name=$(basename "$file" .rs)
     [ "$name" != main ] || continue
     [[ " ${all[*]} ${driver_managed[*]} " == *" $name "* ]] || die "$file is not listed in hack/e2e.sh"
-    # Else its name selects no test, and no test fails.
+    # Otherwise its name would select no test, and nothing would fail.
     grep -qx "mod $name;" hack/cluster-tests/tests/main.rs || die "$file is not a module of hack/cluster-tests/tests/main.rs"
 done
 for name in "${must_kubelet[@]}" "${must_controller[@]}"; do
     grep -rqF "fn $name()" hack/cluster-tests/tests/kubelet hack/cluster-tests/tests/controller ||
-        die "no test is called $name; must_kubelet or must_controller in hack/e2e.sh names it"
+        die "there is no test $name, which must_kubelet or must_controller in hack/e2e.sh names"
 done
 
-# What run_scenario appends a row to.
+# The file to which run_scenario appends rows.
 SCENARIO_TABLE=$(mktemp)
 export SCENARIO_TABLE
 trap 'rm -f "$SCENARIO_TABLE"; [ -n "$keep" ] || hack/cluster.sh down' EXIT
 hack/cluster.sh up --nodes "$nodes"
-# Before the chart, whose controller would be a second one.
+# Before the chart is installed: its controller would be a second one.
 case $suite in
     controller | all) controller_suite "${filters[@]}" || failed "the controller's suite" ;;
     must) controller_suite "${must_controller[@]}" ;;
@@ -256,13 +257,13 @@ case $suite in
     must) kubelet_suite "${must_kubelet[@]}" ;;
 esac
 if [ ${#resident[@]} -gt 0 ]; then
-    # Its mode is not changed under what other tests have left.
+    # On a new cluster: the mode cannot change while objects of other tests exist.
     if [ ${#tests[@]} -gt 0 ]; then hack/cluster.sh down && hack/cluster.sh up --nodes "$nodes"; fi
     chart_tests driverManaged "${resident[@]}"
 fi
 if [ "$suite" = all ]; then
     hack/cluster.sh down
     hack/docs.sh || failed "the documentation"
-    hack/cluster/check-clean.sh || failed "what the cluster leaves"
+    hack/cluster/check-clean.sh || failed "the cleanup of the cluster"
     [ ${#failures[@]} = 0 ] || die "failed: ${failures[*]}"
 fi

@@ -1,19 +1,19 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with the scripts that source it
-# Running what was built for another CPU architecture: emulators that the kernel starts (binfmt_misc).
+# Runs programs of another CPU architecture in emulators that the kernel starts (binfmt_misc).
 # Sourced after hack/machine.sh.
 
 binfmt=/proc/sys/fs/binfmt_misc
 
-# What register_emulator registers is called after who removes it: this script, named by its process,
-# or hack/cluster.sh down, for the cluster of this cgroup name (hack/cluster/state.sh).
+# Names for register_emulator. The name says what removes the registration: this script (by its process id), or
+# hack/cluster.sh down for the cluster of this cgroup name (hack/cluster/state.sh).
 emulator_of_script() { echo "imex-dra-script-$(pid_namespace)-$$-$machine"; }
 emulator_of_cluster() { echo "$1-$machine"; }
 
 pid_namespace() { stat -L -c %i /proc/self/ns/pid; }
 
-# register_emulator NAME: until unregister_emulator, this kernel runs programs of the architecture in an
-# emulator that it keeps open (flag F), so that they also run where the emulator's file is not, as in a
-# container. Fails, and sets why, where that is refused. What others have registered stays as it is.
+# register_emulator NAME: until unregister_emulator, the kernel runs programs of the architecture in an emulator.
+# It keeps the emulator open (flag F), so programs also run in a container, which lacks the emulator's file.
+# If registration fails, sets why and fails. Leaves registrations of others alone.
 register_emulator() {
     local name=$1 magic mask refused
     why="registering an emulator takes root: run it with sudo --preserve-env=PATH"
@@ -21,11 +21,11 @@ register_emulator() {
     if ! command -v "$emulator" >/dev/null 2>&1; then
         why="$emulator is missing; as root run: apt-get install qemu-user-static"
         (need_tools "$emulator") 2>/dev/null || return 1
-        why="$emulator is missing or no program, though qemu-user-static is installed; as root run: apt-get install --reinstall qemu-user-static"
+        why="$emulator is missing or not executable, although qemu-user-static is installed; as root run: apt-get install --reinstall qemu-user-static"
         command -v "$emulator" >/dev/null 2>&1 || return 1
     fi
     if [ ! -e $binfmt/status ]; then
-        why="binfmt_misc cannot be mounted: the kernel has no such module (modprobe binfmt_misc loads it), or this is a container without the right to mount"
+        why="binfmt_misc cannot be mounted: the kernel module is not loaded (run: modprobe binfmt_misc), or this container may not mount"
         mount -t binfmt_misc imex-dra $binfmt 2>/dev/null || return 1
     fi
     why="binfmt_misc is disabled on this machine; enable it with: echo 1 > $binfmt/status"
@@ -40,12 +40,12 @@ register_emulator() {
     unregister_killed
     [ ! -e "$binfmt/$name" ] || echo -1 >"$binfmt/$name"
     if ! refused=$( (printf '%s' ":$name:M::$magic:$mask:$(command -v "$emulator"):F" >$binfmt/register) 2>&1); then
-        why="the kernel refuses to register $emulator in $binfmt: ${refused##*: }"
+        why="the kernel does not register $emulator in $binfmt: ${refused##*: }"
         return 1
     fi
 }
 
-# Removes what scripts have registered that were killed, as far as this PID namespace knows them.
+# Removes registrations of killed scripts of this PID namespace.
 unregister_killed() {
     local entry pid
     for entry in "$binfmt/imex-dra-script-$(pid_namespace)"-*; do
@@ -54,7 +54,8 @@ unregister_killed() {
     done
 }
 
-# unregister_emulator NAME: also where it is not registered. A mount of these scripts goes with what is registered last.
+# unregister_emulator NAME: does nothing if it is not registered. After the last registration, unmounts binfmt_misc if
+# these scripts have mounted it.
 unregister_emulator() {
     [ ! -e "$binfmt/$1" ] || echo -1 >"$binfmt/$1"
     unregister_killed

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# Looks for inputs that break what hack/fuzz/checks promises, with libFuzzer,
-# on stable Rust.
+# Fuzzes the properties in hack/fuzz/checks with libFuzzer, on stable Rust.
 #
-#   hack/fuzz.sh TARGET [SECONDS]   fuzzes for that long (60); fails with the
-#                                   input's path when one breaks a promise
-#   hack/fuzz.sh --keep TARGET      adds to hack/fuzz/corpus what earlier runs
-#                                   found and reaches code that it does not
+#   hack/fuzz.sh TARGET [SECONDS]   fuzzes for SECONDS (60); if an input violates
+#                                   a property, prints its path and fails
+#   hack/fuzz.sh --keep TARGET      adds inputs of earlier runs to hack/fuzz/corpus
+#                                   if they reach code that the corpus does not
 #
-# TARGET is a file in hack/fuzz/targets. What runs find is kept in target/fuzz;
-# the corpus is replayed by an ordinary test, `cargo test -p fuzz-checks`.
+# TARGET is a file in hack/fuzz/targets. Runs keep their inputs in target/fuzz.
+# `cargo test -p fuzz-checks`, an ordinary test, replays the corpus.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -32,9 +31,9 @@ found=$out/corpus/$target
 seeds=$root/hack/fuzz/corpus/$target
 mkdir -p "$found" "$out/findings"
 
-# What cargo-fuzz passes, but for the sanitizer: that one needs nightly, and
-# what is fuzzed has no unsafe code. A target of its own, though it is the
-# host's: only so do build scripts stay without these flags.
+# The flags of cargo-fuzz without the sanitizer: that needs nightly, and the fuzzed
+# code has no unsafe. --target, although it is the host's, keeps these flags away
+# from build scripts.
 RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
 -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -44,7 +43,7 @@ RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
 fuzzer=$out/$host/release/$target
 
 if [ -n "$keep" ]; then
-    # By reached code alone, and short inputs: or the corpus would be thousands.
+    # Counts only reached code, and only short inputs: otherwise the corpus would be thousands of files.
     "$fuzzer" -set_cover_merge=1 -use_counters=0 -use_cmp=0 -max_len=1024 \
         -artifact_prefix="$out/findings/$target-" "$seeds" "$found"
 else

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Asks a real NVIDIA driver what an IMEX channel protects.
+"""Tests on a real NVIDIA driver what an IMEX channel protects.
 
     hack/gpu-host.py [--cdi-gen PROGRAM] [--inject PROGRAM] [--runc PROGRAM]
 
-Starts pairs of containers with runc, to which imex-cdi's example inject-bundle has given channels, and lets one export
-GPU memory by a fabric handle and the other import it (gpu-host/fabric_memory.py). Prints a table; fails
-if the driver does other than docs/isolation.md says. Needs root, one GPU whose driver has IMEX channels
-(major nvidia-caps-imex-channels in /proc/devices), libcuda, runc, and built programs: cdi-gen and inject-bundle. Writes nothing
-outside a temporary directory, and makes no device node on the host but for one row, whose node it removes.
+Starts pairs of containers with runc. imex-cdi's example inject-bundle gives them channels. One container exports GPU
+memory by a fabric handle, the other imports it (gpu-host/fabric_memory.py). Prints a table, and fails if the driver
+does not behave as docs/isolation.md describes. Needs root, a GPU with a driver that has IMEX channels (major
+nvidia-caps-imex-channels in /proc/devices), libcuda, runc, and two built programs, cdi-gen and inject-bundle. Writes
+only to a temporary directory. For one row, it creates a device node on the host and removes it.
 """
 
 import argparse
@@ -27,8 +27,8 @@ GPU_NODES = ["nvidia0", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"]
 REFUSED = "CUDA_ERROR_NOT_PERMITTED"
 TIMEOUT = 90
 
-# The channels of who exports and who imports, the one that each opens (None: none of them), and
-# whether the memory is read. "*" is all of the driver.
+# The channels of the exporter and of the importer, the channel that each opens (or None), and whether the importer
+# reads the memory. "*": all channels of the driver.
 PAIRS = [
     (["3"], ["3"], "channel3", "channel3", True),
     (["2047"], ["2047"], "channel2047", "channel2047", True),
@@ -56,7 +56,7 @@ def major():
 
 
 class Bundles:
-    """OCI bundles on the host's own root, in a scratch directory."""
+    """OCI bundles with the host's root, in a scratch directory."""
 
     def __init__(self, arguments, scratch):
         self.arguments, self.scratch, self.made = arguments, scratch, 0
@@ -69,7 +69,7 @@ class Bundles:
         self.names = [device["name"] for device in json.loads(channels)["devices"]]
 
     def start(self, side, file, channels, user_namespace=False):
-        """A container that exports or imports; its line of output comes by finish()."""
+        """Starts a container that exports or imports; finish() returns its output line."""
         self.made += 1
         bundle = self.scratch / f"bundle{self.made}"
         bundle.mkdir()
@@ -104,7 +104,7 @@ class Bundles:
 
 
 def put_in_user_namespace(config):
-    """Root of the container is an ordinary user of the host; nodes are binds of the host's."""
+    """Maps the container's root to an unprivileged user; device nodes are bind mounts from the host."""
     linux = config["linux"]
     linux["namespaces"].append({"type": "user"})
     for mapping in ("uidMappings", "gidMappings"):
@@ -113,7 +113,7 @@ def put_in_user_namespace(config):
 
 @contextlib.contextmanager
 def host_node(number):
-    """A channel's node on the host, for runtimes that cannot make one."""
+    """Creates a channel's node on the host, for runtimes that cannot create it in the container."""
     path = CHANNEL_DIR / f"channel{number}"
     made_dir = not CHANNEL_DIR.exists()
     CHANNEL_DIR.mkdir(exist_ok=True)
@@ -137,13 +137,13 @@ def finish(container):
 
 
 def expected(result, channel, succeeds):
-    """Whether a side did what PAIRS says."""
+    """Whether a side's result matches PAIRS."""
     outcome = result["outcome"] == "done" if succeeds else result["outcome"].endswith(REFUSED)
     return outcome and result["opened"] == ([channel] if channel else [])
 
 
 def pair(bundles, exporter, importer, first, second, shares, user_namespace=False):
-    """One row: both containers, side by side; whether it is as expected."""
+    """Runs both containers at the same time and prints a row; whether it is as expected."""
     file = bundles.shared / f"handle{bundles.made}"
     out = bundles.start("export", file, exporter, user_namespace)
     if not first:
@@ -191,9 +191,9 @@ def main():
             right.append(pair(bundles, ["3"], ["3"], "channel3", "channel3", True, user_namespace=True))
     finally:
         run("umount", "--recursive", "--lazy", root)
-        root.rmdir()  # Fails if the host is still mounted there: nothing of it is removed.
+        root.rmdir()  # Fails if the host's root is still mounted there, before rmtree could remove files of it.
         shutil.rmtree(scratch, ignore_errors=True)
-    print(f"\n{sum(right)} of {len(right)} as docs/isolation.md says")
+    print(f"\n{sum(right)} of {len(right)} match docs/isolation.md")
     sys.exit(0 if all(right) else 1)
 
 

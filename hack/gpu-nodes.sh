@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
-# Makes every node of the running cluster of hack/cluster.sh a GPU host with the image on it, as an operator
-# finds them before the chart is installed.
+# Makes every node of the running cluster (hack/cluster.sh) a GPU host with the image on it: the state before an
+# administrator installs the chart.
 #
 #   hack/gpu-nodes.sh [--mode hostManaged|driverManaged]
 #
-# hostManaged, the default: each node runs a nvidia-imex of its own. driverManaged: its driver has the programs
-# (the stand-ins of hack/nvml-mock/imex), and nothing runs them.
+# hostManaged, the default: each node runs nvidia-imex. driverManaged: each node's driver root has the IMEX
+# programs (the stand-ins of hack/nvml-mock/imex), and nothing runs them.
 #
 # The driver is the mock, see hack/mock-node.sh.
 #
-# IMEX_CLUSTER_ARCH      arm64 or amd64: the architecture of the image and of what the mock driver is
-#                        built for (this machine's); nodes run another one's programs only while an
-#                        emulator is registered, as by hack/demo.sh --arch
-# IMEX_CLUSTER_IMAGE     an archive of hack/image.sh, such as that of a release; without it, a
-#                        dev build is made
+# IMEX_CLUSTER_ARCH      arm64 or amd64: the architecture of the image and the mock driver (this
+#                        machine's); for another one, an emulator must be registered, as by
+#                        hack/demo.sh --arch
+# IMEX_CLUSTER_IMAGE     an archive of hack/image.sh, such as a release's; by default, makes a dev build
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -29,7 +28,7 @@ cluster=hack/cluster.sh
 . "$root/hack/machine.sh"
 use_architecture "${IMEX_CLUSTER_ARCH:-$(native_architecture)}"
 image=${IMEX_CLUSTER_IMAGE:-out/imex-dra-image.tar}
-[ -z "${IMEX_CLUSTER_IMAGE-}" ] || [ -r "$image" ] || die "IMEX_CLUSTER_IMAGE is '$image', which is no readable file"
+[ -z "${IMEX_CLUSTER_IMAGE-}" ] || [ -r "$image" ] || die "IMEX_CLUSTER_IMAGE is '$image', which is not a readable file"
 
 need_tools cargo cc
 nodes=$($cluster kubectl get nodes -o name | sed 's,^node/node,,')

@@ -4,17 +4,17 @@
 #
 #   hack/image.sh [--arch arm64|amd64|all] [--profile dev|release] [--out FILE] [--twice]
 #
-# --arch: for which CPU, without it for this machine's; all: one archive with an
-# index of both, from which container runtimes take the image of their machine.
-# --twice: then builds all of it again, from a copy of the sources in another
-# place and from nothing, and fails unless the archive is the same one.
+# --arch: CPU architecture (this machine's); all: one archive with an index of both,
+# from which container runtimes select their image.
+# --twice: then builds everything again, from a copy of the sources in another
+# directory and without caches, and fails if the archive differs.
 #
-# A release image comes with a list of what is in it, FILE with .spdx.json for
-# .tar; with --arch all there are two, .arm64.spdx.json and .amd64.spdx.json.
-# The archive's path is printed on stdout; `ctr -n k8s.io images import FILE`
-# brings it in as localhost/imex-dra:v<the chart's appVersion>. The same
+# A release image comes with an SBOM, FILE with .spdx.json instead of .tar; with
+# --arch all there are two, .arm64.spdx.json and .amd64.spdx.json.
+# Prints the archive's path on stdout. `ctr -n k8s.io images import FILE`
+# imports it as localhost/imex-dra:v<the chart's appVersion>. The same
 # programs and the same Debian packages give the same image digest.
-# deployments/container/README.md says why the base is what it is.
+# deployments/container/README.md explains the choice of the base.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -28,13 +28,13 @@ umask 022
 export LC_ALL=C
 
 programs="compute-domain-controller compute-domain-kubelet-plugin compute-domain-daemon cdi-gen"
-# Writes into each program which crates it is made of, for scanners of images.
+# Writes each program's crates into the program, for image scanners.
 cargo_auditable_version=0.7.7
-# Of a release, as it is pulled.
+# The limit for a release's compressed layer.
 most_mib=30
-# What our programs and the host's libnvidia-ml link to. Before glibc 2.34 the
-# small ones are libraries of their own, since then stubs that old programs
-# still name.
+# Libraries that our programs and the host's libnvidia-ml link to. Before glibc 2.34
+# the small ones were separate libraries; now they are stubs that old programs still
+# name.
 base_libraries="libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2 libnss_files.so.2 libnss_dns.so.2 libgcc_s.so.1"
 
 parse_arguments() {
@@ -62,8 +62,8 @@ parse_arguments() {
         dev | release) ;;
         *) die "--profile is dev or release, not '$profile'" ;;
     esac
-    [ -n "$out" ] && [ ! -d "$out" ] || die "--out '$out' is no name of a file"
-    { mkdir -p "$(dirname "$out")" && [ -w "$(dirname "$out")" ]; } 2>/dev/null || die "--out $out: its directory cannot be written"
+    [ -n "$out" ] && [ ! -d "$out" ] || die "--out '$out' is not a file name"
+    { mkdir -p "$(dirname "$out")" && [ -w "$(dirname "$out")" ]; } 2>/dev/null || die "--out $out: its directory is not writable"
     [ -n "$arch" ] || arch=$(native_architecture)
     if [ "$arch" = all ]; then
         wanted=$architectures
@@ -75,14 +75,14 @@ parse_arguments() {
 
 # --- programs ---------------------------------------------------------------
 
-# Sets bin, the directory with the programs, all symbols still in.
+# Sets bin, the directory with the programs (not stripped).
 build_programs() {
     local cargo=(dev_cargo) packages=(-p compute-domain-controller -p compute-domain-plugin -p imex-daemon -p cdi-gen)
     bin=$(programs_dir)
     if [ "$profile" = release ]; then
         get_cross_tools
         get_cargo_tool cargo-auditable "$cargo_auditable_version"
-        # Remapped, so that a release does not depend on where it was built; generated sources are in the target directory.
+        # Remapped, so that a release does not depend on the build directory. Generated sources are in the target directory.
         export RUSTFLAGS="--remap-path-prefix=$root=/imex-dra --remap-path-prefix=$target_dir=/imex-dra/target --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
         cargo=(with_zig cargo auditable zigbuild --release --locked --target "$target.$glibc_floor")
         bin=$target_dir/$target/release
@@ -95,17 +95,17 @@ check_glibc_floor() {
     local program newest
     for program in $programs; do
         newest=$(readelf --version-info "$bin/$program" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1 || true)
-        [ -n "$newest" ] || die "$program needs no symbol of glibc: it is not linked dynamically and cannot dlopen NVML"
+        [ -n "$newest" ] || die "$program needs no glibc symbol: it is linked statically and cannot dlopen NVML"
         [ "$(printf '%s\n' "$newest" "GLIBC_$glibc_floor" | sort -V | tail -1)" = "GLIBC_$glibc_floor" ] ||
-            die "$program needs a symbol of $newest; released programs must run with glibc $glibc_floor"
+            die "$program needs $newest; released programs must run with glibc $glibc_floor"
         say "$program needs glibc ${newest#GLIBC_} or newer (allowed: $glibc_floor)"
     done
 }
 
 # --- base -------------------------------------------------------------------
 
-# add_package NAME: unpacks it beside the image and leaves in the image what
-# its licence and a vulnerability scanner want: copyright and control data.
+# add_package NAME: unpacks it beside the image. Adds its copyright file (required by
+# the licence) and control data (for vulnerability scanners) to the image.
 add_package() {
     local name=$1
     fetch_package "$name"
@@ -121,12 +121,12 @@ make_base() {
     local gcc_base
     add_package libc6
     add_package libgcc-s1
-    # libgcc-s1 keeps its copyright in the gcc-N-base it depends on.
+    # The copyright file of libgcc-s1 is in gcc-N-base, a dependency.
     gcc_base=$(dpkg-deb -f "$package" Depends | grep -o 'gcc-[0-9]*-base' || true)
-    [ -n "$gcc_base" ] || die "$package does not depend on a gcc-N-base package: where is its copyright?"
+    [ -n "$gcc_base" ] || die "$package does not depend on a gcc-N-base package, which has its copyright file"
     add_package "$gcc_base"
 
-    # Merged-/usr whatever the release packs, so that one path is the path.
+    # Merged /usr, whatever the Debian release has, so that each file has one path.
     local library from
     mkdir -p "$rootfs/usr/lib/$triplet" "$rootfs/usr/lib64" "$rootfs/usr/bin" "$rootfs/etc" "$rootfs/run"
     ln -s usr/lib "$rootfs/lib"
@@ -134,7 +134,7 @@ make_base() {
     ln -s usr/bin "$rootfs/bin"
     for library in $base_libraries "$(basename "$loader")"; do
         from=$(find "$unpacked" -path "*/$triplet/$library" | head -1)
-        [ -n "$from" ] || die "Debian's packages of this release hold no $library"
+        [ -n "$from" ] || die "Debian's packages of this release have no $library"
         install -m 755 "$from" "$rootfs/usr/lib/$triplet/$library"
     done
     if [ ! -e "$rootfs$loader" ]; then
@@ -156,19 +156,19 @@ add_programs() {
         install -m 755 "$bin/$program" "$rootfs/usr/bin/$program"
         "$triplet-strip" --strip-all "$rootfs/usr/bin/$program"
         [ "$(readelf -p .interp "$bin/$program" | grep -o '/lib.*' || true)" = "$loader" ] ||
-            die "$program does not ask for $loader: is it static, or for another machine?"
+            die "$program does not use the loader $loader: it is static, or for another architecture"
         for needed in $(readelf -d "$bin/$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
-            [ -e "$rootfs/usr/lib/$triplet/$needed" ] || die "$program needs $needed, which the image's base does not hold"
+            [ -e "$rootfs/usr/lib/$triplet/$needed" ] || die "$program needs $needed, which the image's base does not have"
         done
     done
 }
 
-# No shell, no package manager: whoever gets into a container finds our programs to start, and nothing else.
+# Fails if the image has executables other than our programs, such as a shell or a package manager.
 check_programs() {
     local found
     found=$(find "$rootfs" -path "$rootfs/usr/lib" -prune -o -type f -perm /111 -printf '%P\n' | sort)
     # shellcheck disable=SC2086 # a list of words on purpose
-    [ "$found" = "$(printf 'usr/bin/%s\n' $programs | sort)" ] || die "the image has other programs than ours: $found"
+    [ "$found" = "$(printf 'usr/bin/%s\n' $programs | sort)" ] || die "the image must contain only our programs; it has: $found"
     while IFS= read -r -d '' found; do
         [ "$(head -c 4 "$found" | tr -d '\0')" != $'\x7fELF' ] || check_elf "$found"
     done < <(find "$rootfs" -type f -print0)
@@ -187,7 +187,7 @@ add_blob() {
 
 descriptor() { printf '{"mediaType":"application/vnd.oci.image.%s","digest":"sha256:%s","size":%s' "$1" "$2" "$3"; }
 
-# Adds the image of one architecture to the layout; sets manifest to its descriptor.
+# Adds the image of one architecture to the layout; sets manifest to the descriptor.
 pack() {
     local created diff_id layer config platform gzip_level
     created=$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)
@@ -199,8 +199,8 @@ pack() {
     [ "$profile" = dev ] || check_size "${layer#* }"
 
     platform="\"architecture\":\"$architecture\",\"os\":\"linux\""
-    # MALLOC_ARENA_MAX: glibc keeps an arena for each of a program's threads, which
-    # doubles its memory; these programs allocate little.
+    # MALLOC_ARENA_MAX: by default, glibc keeps an arena for each thread, which doubles
+    # these programs' memory; they allocate little.
     cat >"$scratch/config" <<JSON
 {"created":"$created",$platform,"config":{"User":"0:0","Env":["PATH=/usr/bin","NVIDIA_VISIBLE_DEVICES=void","MALLOC_ARENA_MAX=1"],"WorkingDir":"/","Labels":{"org.opencontainers.image.title":"imex-dra","org.opencontainers.image.version":"$version","org.opencontainers.image.licenses":"Apache-2.0"}},"rootfs":{"type":"layers","diff_ids":["sha256:$diff_id"]},"history":[{"created":"$created","created_by":"hack/image.sh --profile $profile"}]}
 JSON
@@ -216,7 +216,7 @@ JSON
     [ "$profile" = dev ] || list_contents
 }
 
-# write_index FILE DESCRIPTOR...: an OCI index.
+# write_index FILE DESCRIPTOR...: writes an OCI index.
 write_index() {
     local file=$1 all
     shift
@@ -224,7 +224,7 @@ write_index() {
     echo "{\"schemaVersion\":2,\"mediaType\":\"application/vnd.oci.image.index.v1+json\",\"manifests\":[${all%,}]}" >"$file"
 }
 
-# Writes the archive: of an image, or of an index of the images.
+# Writes the archive of the image, or of an index of several.
 write_archive() {
     local top=${manifests[0]} index
     if [ ${#manifests[@]} -gt 1 ]; then
@@ -243,24 +243,24 @@ write_archive() {
 
 # --- release ----------------------------------------------------------------
 
-# check_size BYTES: of the layer, as it is pulled.
+# check_size BYTES: fails if the compressed layer is too large.
 check_size() {
     local most=$((most_mib * 1024 * 1024))
-    [ "$1" -le $most ] || die "the image for $architecture has $1 bytes, and a release may have $most: what has grown?"
+    [ "$1" -le $most ] || die "the image for $architecture has $1 bytes; the limit for a release is $most"
 }
 
-# Lists what the image is made of, beside the archive.
+# Writes the image's SBOM beside the archive.
 list_contents() {
     local list=${out%.tar}.spdx.json program
     [ "$wanted" = "$architecture" ] || list=${out%.tar}.$architecture.spdx.json
     write_index "$layout/index.json" "$manifest"
     write_sbom imex-dra "v$version" "oci-dir:$layout" "$image_digest" "$list"
     for program in $programs; do
-        grep -q "/usr/bin/$program\b" "$list" || die "the list of contents does not name what $program is made of"
+        grep -q "/usr/bin/$program\b" "$list" || die "the SBOM does not list the crates of $program"
     done
 }
 
-# Builds once more, where no path, file or cache is the same.
+# Builds again with other paths, files and caches.
 compare_with_second() {
     local copy=$scratch/elsewhere second
     mkdir -p "$copy"
@@ -268,7 +268,7 @@ compare_with_second() {
     say "building again in another directory"
     CARGO_TARGET_DIR=$scratch/elsewhere-target "$copy/hack/image.sh" --arch "$arch" --profile "$profile" --out "$scratch/second.tar" >/dev/null
     second=$(digest "$scratch/second.tar")
-    [ "$second" = "$(digest "$out")" ] || die "the second build has another digest than the first: $second"
+    [ "$second" = "$(digest "$out")" ] || die "the second build has a different digest: $second"
     say "both builds have the same digest"
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs imex-dra on the running cluster of hack/cluster.sh, as an operator
-# would: a driver and the image on every node (hack/gpu-nodes.sh), the chart.
+# Installs imex-dra on the running cluster (hack/cluster.sh) as an administrator
+# would: a driver and the image on every node (hack/gpu-nodes.sh), then the chart.
 #
-#   hack/install.sh [--mode hostManaged|driverManaged] [OPTION]...    options as of helm upgrade --install
+#   hack/install.sh [--mode hostManaged|driverManaged] [OPTION]...    options of helm upgrade --install
 #
 # hostManaged is the default, as in hack/gpu-nodes.sh.
 #
@@ -39,8 +39,8 @@ explain() {
 
 hack/gpu-nodes.sh --mode "$mode"
 
-# The image's name does not change with its content; an annotation that does
-# makes the pods new when the image is.
+# The image's name does not change with its content. This annotation does, so that a
+# new image rolls out new pods.
 digest=$(sha256sum "$image" | cut -c1-16)
 
 say "installing the chart and waiting until its pods are ready"

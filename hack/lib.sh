@@ -1,11 +1,11 @@
-# shellcheck shell=bash disable=SC2034 # used by who sources it
-# Shared by the scripts in hack/: where things are cached, how a script speaks,
-# and how it gets the tools it needs. Sourced, not run.
+# shellcheck shell=bash disable=SC2034 # used by the scripts that source it
+# Shared by the scripts in hack/: cache directory, messages, --help, and installation
+# of tools. Sourced, not run.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 IMEX_CACHE=${IMEX_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/imex-dra}
 export IMEX_CACHE
-# The crates that others link: each builds, and is packaged, alone.
+# The published crates: each must build and package on its own.
 published=(dra-common-derive dra-common dra-claim durable-file dra-checkpoint imex-cdi nvml-clique dra-kubelet nri-plugin)
 # Where cargo builds.
 target_dir=${CARGO_TARGET_DIR:-$root/target}
@@ -17,8 +17,8 @@ die() {
     exit 1
 }
 
-# end_children: ends what this script has started and still runs, with all that it has started. For EXIT traps:
-# a signal to the script alone leaves its commands running.
+# end_children: ends this script's running child processes and their descendants. For EXIT traps: a signal to the
+# script alone leaves its commands running.
 end_children() {
     trap '' INT TERM HUP
     local pids
@@ -35,29 +35,29 @@ descendants() {
     done
 }
 
-# Fails where a cluster of hack/cluster.sh is up or starts, healthy or not: it is somebody's.
+# Fails if a cluster of hack/cluster.sh is up or starting, healthy or not: it is in use.
 no_cluster() {
     local now
-    # Where it prints no state, it has said why.
+    # If it prints no state, it has printed an error.
     now=$("$root/hack/cluster.sh" status) || [ -n "$now" ] || exit 1
     [[ $now = down* ]] || die "a cluster is up already; end it first with hack/cluster.sh down"
 }
 
-# The date of what is built, so that the same sources give the same files.
+# The date of built files: the same sources give the same files.
 epoch=${SOURCE_DATE_EPOCH:-0}
 
 # plain_tar FILE ARG...: tar without this machine's order, dates and owners.
 plain_tar() { tar --sort=name --format=gnu --mtime="@$epoch" --owner=0 --group=0 --numeric-owner -cf "$@"; }
 
-# What is at the top of the script, unless it has more to say.
+# Prints the script's header, unless the script has its own usage.
 declare -F usage >/dev/null || usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; }
 
-# Asked for help, no script does anything else.
+# Every script prints its usage for --help and exits.
 case ${1-} in
     -h | --help) usage && exit 0 ;;
 esac
 
-# The Debian package that brings a tool.
+# The Debian package that contains a tool.
 package_of() {
     case $1 in
         ip) echo iproute2 ;;
@@ -78,9 +78,9 @@ package_of() {
     esac
 }
 
-# need_tools TOOL...: on Debian as root, install what is missing; elsewhere
-# say in one line what to run. Go and Rust are the user's to install: Debian's
-# are too old.
+# need_tools TOOL...: on Debian as root, installs missing tools; elsewhere fails and
+# prints the command to run. Users install Go and Rust themselves: Debian's are too
+# old.
 need_tools() {
     local missing=() tool
     for tool in "$@"; do
@@ -99,7 +99,7 @@ need_tools() {
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         say "installing ${packages[*]} (for ${missing[*]})"
         mkdir -p "$IMEX_CACHE"
-        # One script after the other: hack/test.sh runs several.
+        # One script at a time: hack/test.sh runs several.
         {
             flock 8
             apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${packages[@]}"

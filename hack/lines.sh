@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Counts what there is to read.
+# Counts lines of code and words of documentation.
 #
 #   hack/lines.sh           lines of Rust by crate, of the chart and of scripts, words of Markdown by page
 #   hack/lines.sh --total   the totals alone
 #
-# Lines are those with text. Of Rust, by the file and its `cfg`:
+# Empty lines do not count. The kind of a line of Rust depends on its file and `cfg`:
 #   product    code of the programs and crates
-#   docs       their comments, doc examples included
-#   support    what only tests and developers use: hack/, the features `testing` and `sim`, examples
+#   docs       comments of product files, doc examples included
+#   support    code for tests and developers only: hack/, the features `testing` and `sim`, examples
 #   tests      test targets and `cfg(test)` modules; comments included, as for support
 # Not counted: Go, YAML and JSON below hack/, and examples/.
-# Words leave out what a program writes (blocks and pages marked as generated, output of commands in
-# COMMANDS.md), fixtures, and reports copied from elsewhere.
+# Words do not include generated text (blocks and pages marked so, output of commands in COMMANDS.md),
+# fixtures, and reports copied from elsewhere.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -20,7 +20,7 @@ need_tools git python3
 exec python3 - "$@" <<'PYTHON'
 import collections, os, re, signal, subprocess, sys
 
-# Its reader may end first, such as head.
+# The reader of a pipe may end first, such as head.
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 if sys.argv[1:] not in ([], ["--total"]):
     sys.exit("lines.sh: the only option is --total")
@@ -61,7 +61,7 @@ def only_for(cfg):
 
 
 def gated_modules(sources):
-    """Path without .rs -> kind, of modules in files of their own that have a cfg."""
+    """Path without .rs -> kind, for modules with a cfg in files of their own."""
     gated = {}
     for name, source in sources.items():
         stem = name[:-3]
@@ -101,7 +101,7 @@ def count(source, kind):
         if inside is not None:
             lines["tests"] += 1
             if indent == inside:
-                # In a block, a string may have any line but this one.
+                # Inside a block, a line of a string may be anything but this.
                 in_block = in_block or stripped.endswith("{")
                 if stripped == "}" or not in_block and stripped.endswith((";", "}")):
                     inside = None
@@ -118,7 +118,8 @@ def words(name, page):
     page = re.sub(r"<!-- generated.*?<!-- end of generated text -->", "", page, flags=re.S)
     if os.path.basename(name) == "COMMANDS.md":
         page = re.sub(r"^```console\n.*?^```", "", page, flags=re.S | re.M)
-    return len(page.split())
+    # The bars and rules of tables are not words.
+    return sum(any(letter.isalnum() for letter in word) for word in page.split())
 
 
 def main():

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with the scripts that source it
-# Building for another CPU architecture: the names of an architecture, Rust's
-# target, zig as linker, Debian's packages. Sourced after hack/lib.sh.
+# Builds for another CPU architecture: an architecture's names, Rust target, zig as
+# linker, Debian packages. Sourced after hack/lib.sh.
 
 architectures="arm64 amd64"
 # The oldest glibc that released programs run on.
@@ -8,15 +8,15 @@ glibc_floor=2.28
 ziglang_version=0.15.2
 cargo_zigbuild_version=0.24.1
 
-# use_architecture ARCH: sets architecture (the word of Debian and OCI), machine (Rust's and the kernel's),
-# triplet (Debian's library directory), target (Rust's), loader (where programs look for it), elf_machine (as
-# readelf prints it), page (the largest of its kernels, in bytes) and emulator.
+# use_architecture ARCH: sets architecture (Debian's and OCI's name), machine (Rust's and the kernel's name),
+# triplet (Debian's library directory), target (Rust's), loader (its path), elf_machine (as readelf prints it),
+# page (the largest page size of its kernels, in bytes) and emulator.
 use_architecture() {
     architecture=$1
     case $architecture in
         arm64) machine=aarch64 loader=/lib/ld-linux-aarch64.so.1 elf_machine=AArch64 page=65536 ;;
         amd64) machine=x86_64 loader=/lib64/ld-linux-x86-64.so.2 elf_machine="Advanced Micro Devices X86-64" page=4096 ;;
-        *) die "no architecture is called '$architecture': --arch is ${2:-arm64 or amd64}" ;;
+        *) die "unknown architecture '$architecture': --arch is ${2:-arm64 or amd64}" ;;
     esac
     triplet=$machine-linux-gnu
     target=$machine-unknown-linux-gnu
@@ -28,7 +28,7 @@ native_architecture() {
     case $(uname -m) in
         aarch64) echo arm64 ;;
         x86_64) echo amd64 ;;
-        *) die "this machine is a $(uname -m); imex-dra is built on and for arm64 and amd64" ;;
+        *) die "this machine is $(uname -m); imex-dra supports arm64 and amd64" ;;
     esac
 }
 
@@ -36,16 +36,16 @@ is_native() { [ "$architecture" = "$(native_architecture)" ]; }
 
 # --- building ---------------------------------------------------------------
 
-# Fails, and sets why, if nothing can be built for the architecture here.
+# If this machine cannot build for the architecture, sets why and fails.
 has_target() {
     local libraries output
     need_tools cargo cc
     libraries=$(rustc --print target-libdir --target "$target")
     if ! compgen -G "$libraries/libstd-*.rlib" >/dev/null; then
-        why="Rust's standard library for $target is not installed, and there is no rustup to install it: see https://rustup.rs"
+        why="Rust's standard library for $target is not installed, and rustup, which installs it, is missing: see https://rustup.rs"
         if command -v rustup >/dev/null 2>&1; then
             say "installing Rust's standard library for $target"
-            why="Rust's standard library for $target is not in $libraries, though rustup has installed it; run: rustup target remove $target && rustup target add $target"
+            why="Rust's standard library for $target is not in $libraries, although rustup has installed it; run: rustup target remove $target && rustup target add $target"
             output=$(rustup --quiet target add "$target" 2>&1) ||
                 why="rustup could not install Rust's standard library for $target: $(sed -n 's/^error: //p' <<<"$output" | head -1)"
         fi
@@ -55,12 +55,12 @@ has_target() {
 
 need_target() { has_target || die "$why"; }
 
-# need_cache DIR: makes it.
+# need_cache DIR: creates it.
 need_cache() {
-    if ! mkdir -p "$1" 2>/dev/null || [ ! -w "$1" ]; then die "$1 cannot be written; set IMEX_CACHE to a directory that can"; fi
+    if ! mkdir -p "$1" 2>/dev/null || [ ! -w "$1" ]; then die "$1 is not writable; set IMEX_CACHE to a writable directory"; fi
 }
 
-# Sets zig; installs it once, complete or not at all.
+# Sets zig; installs it once, atomically.
 get_zig() {
     local tools=$IMEX_CACHE/tools
     zig=$tools/ziglang-$ziglang_version/zig
@@ -74,8 +74,8 @@ get_zig() {
     install_dir "$(echo "$scratch"/venv/lib/python3*/site-packages/ziglang)" "$tools/ziglang-$ziglang_version"
 }
 
-# get_cargo_tool NAME VERSION: puts its directory before tools_path; installs it
-# once, complete or not at all.
+# get_cargo_tool NAME VERSION: prepends its directory to tools_path; installs it
+# once, atomically.
 tools_path=
 get_cargo_tool() {
     local to=$IMEX_CACHE/tools/$1-$2
@@ -89,20 +89,20 @@ get_cargo_tool() {
     tools_path=$to/bin:$tools_path
 }
 
-# install_dir FROM TO: FROM may be on another file system; TO appears whole.
+# install_dir FROM TO: replaces TO by a rename; FROM may be on another file system.
 install_dir() {
     rm -rf "$2" "$2.new.$$"
     cp -a "$1" "$2.new.$$"
     mv "$2.new.$$" "$2"
 }
 
-# with_zig COMMAND...: cargo with zig as linker and C compiler; what it builds for $target.$glibc_floor needs no
-# newer glibc. Results are in $target_dir/$target.
+# with_zig COMMAND...: runs cargo with zig as linker and C compiler. Builds for $target.$glibc_floor need no newer
+# glibc. Results are in $target_dir/$target.
 with_zig() {
     (cd "$root" && CARGO_ZIGBUILD_ZIG_PATH=$zig PATH=$tools_path$PATH "$@")
 }
 
-# dev_cargo ARG...: a dev build for the architecture, into programs_dir; this machine's own needs no zig.
+# dev_cargo ARG...: makes a dev build for the architecture in programs_dir; a native one needs no zig.
 dev_cargo() {
     if is_native; then
         (cd "$root" && cargo build "$@")
@@ -112,30 +112,30 @@ dev_cargo() {
     fi
 }
 
-# Where dev_cargo's results are.
+# The directory of dev_cargo's results.
 programs_dir() { if is_native; then echo "$target_dir/debug"; else echo "$target_dir/$target/debug"; fi; }
 
-# Sets what with_zig needs.
+# Installs the tools of with_zig.
 get_cross_tools() {
     need_target
     get_zig
     get_cargo_tool cargo-zigbuild "$cargo_zigbuild_version"
 }
 
-# check_elf FILE: fails unless it is for the architecture, and can be mapped with the pages of all its kernels.
+# check_elf FILE: fails unless FILE is for the architecture and its segments fit all page sizes of the kernels.
 check_elf() {
     local is alignment
     is=$(readelf -h "$1" 2>/dev/null | sed -n 's/^ *Machine: *//p')
     [ "$is" = "$elf_machine" ] || die "$1 is for ${is:-no machine: it is not ELF}, not for $elf_machine"
     for alignment in $(readelf -lW "$1" | awk '$1 == "LOAD" {print $NF}'); do
-        ((alignment >= page)) || die "$1 has segments aligned to $alignment, and kernels for $architecture may have pages of $page bytes"
+        ((alignment >= page)) || die "$1 has segments aligned to $alignment, but kernels for $architecture may have pages of $page bytes"
     done
 }
 
 # --- Debian's packages ------------------------------------------------------
 
-# apt-get for the architecture, with package lists of its own: this machine's apt, which may be for another
-# architecture, is neither asked nor changed.
+# apt-get for the architecture with separate package lists: it neither reads nor changes this machine's apt, which may
+# be for another architecture.
 apt_get() {
     local apt=$IMEX_CACHE/image/apt/$architecture
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
@@ -144,12 +144,12 @@ apt_get() {
         -o Dir::State="$apt" -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" "$@"
 }
 
-# fetch_package NAME: sets package to its .deb in the cache, at the version that the lists name; lists are
-# brought up to date when they lack the package, or the mirror has a newer version.
+# fetch_package NAME: sets package to its .deb in the cache, at the version in the package lists. Updates the lists
+# if they lack the package or the mirror has a newer version.
 fetch_package() {
     local cache=$IMEX_CACHE/image/debs file
     if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-deb >/dev/null 2>&1; then
-        die "Debian's packages are needed, and this machine has no apt-get or no dpkg-deb: run this on Debian, or in a container of it"
+        die "apt-get or dpkg-deb is missing; run this on Debian or in a Debian container"
     fi
     mkdir -p "$cache" "$scratch/debs"
     file=$(package_file "$1")
@@ -157,7 +157,7 @@ fetch_package() {
         say "downloading Debian's $1 for $architecture"
         if [ -z "$file" ] || ! (cd "$scratch/debs" && apt_get download "$1") 2>"$scratch/apt.log"; then
             apt_get update >/dev/null 2>"$scratch/apt.log" ||
-                die "no package lists for $architecture: $(tail -1 "$scratch/apt.log"). Ubuntu has arm64 on other servers than amd64: build there on the architecture itself"
+                die "no package lists for $architecture: $(tail -1 "$scratch/apt.log"). Ubuntu has arm64 and amd64 on different servers: on Ubuntu, build on a machine of the architecture"
             (cd "$scratch/debs" && apt_get download "$1") 2>"$scratch/apt.log" ||
                 die "apt-get download $1 failed for $architecture: $(tail -1 "$scratch/apt.log")"
             file=$(package_file "$1")
@@ -167,10 +167,10 @@ fetch_package() {
     package=$cache/$file
 }
 
-# The file name apt would download NAME to, or nothing.
+# The file name to which apt would download NAME, or nothing.
 package_file() { { apt_get download --print-uris "$1" 2>/dev/null || true; } | awk 'NR == 1 {print $2}'; }
 
-# make_sysroot DIR: the loader and the C library, which emulated programs find with QEMU_LD_PREFIX=DIR.
+# make_sysroot DIR: unpacks the loader and the C library for emulated programs with QEMU_LD_PREFIX=DIR.
 make_sysroot() {
     local name
     for name in libc6 libgcc-s1; do

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Lays out an NVIDIA driver root without a GPU: the mock of NVML with its
+# Makes an NVIDIA driver root without a GPU: the mock of NVML with its
 # nvml-mock.json, nvidia-smi, nvidia-imex-ctl, and stand-ins for /proc files.
 #
-# Each run describes the whole root: run it again with other options to break
-# or repair a host under a running program. Every file is replaced by a rename,
-# so a reader sees the old one or the new one. Needs bash and coreutils; sed
-# for --without.
+# Each run writes the whole root: run it again with other options to break or
+# repair a host under a running program. It replaces every file by a rename, so a
+# reader sees the old one or the new one. Needs bash and coreutils; sed for
+# --without.
 set -euo pipefail
 
 usage() {
@@ -15,35 +15,35 @@ usage: mock-driver.sh ROOT [OPTION]...
 library
   --library FILE         the built mock (target/debug/libnvml_mock.so)
   --driver-version V     580.82.07
-  --without SYMBOL       a library that lacks SYMBOL (repeat)
-  --no-library           no libnvidia-ml at all
+  --without SYMBOL       a library without SYMBOL (repeat)
+  --no-library           no libnvidia-ml
 
 GPUs and fabric (nvml-mock.json)
-  --gpus N               how many (4)
-  --name NAME            their product (NVIDIA GB200)
-  --clique UUID.ID       the clique of all of them
+  --gpus N               number of GPUs (4)
+  --name NAME            product name (NVIDIA GB200)
+  --clique UUID.ID       clique of all GPUs
   --state STATE          completed, in-progress, not-started, not-supported or a number
-  --status CODE          what the registration ended with (0)
+  --status CODE          status of the fabric registration (0)
   --health MASK          health mask (0x1aa: healthy)
-  --gpu I:KEY=VALUE      one GPU otherwise: name, uuid, clique, state, status, health (repeat)
-  --fabric-info V        newest fabric info the driver knows: 3, 2 or 1
-  --error SYMBOL[@I]=CODE    a call that fails [on GPU I] (repeat)
-  --delay SYMBOL[@I]=MS      a call that takes its time (repeat)
-  --hang SYMBOL[@I]          a call that returns only when a later run drops this (repeat)
+  --gpu I:KEY=VALUE      value for GPU I only: name, uuid, clique, state, status, health (repeat)
+  --fabric-info V        newest fabric info version of the driver: 3, 2 or 1
+  --error SYMBOL[@I]=CODE    the call fails [on GPU I] (repeat)
+  --delay SYMBOL[@I]=MS      the call takes MS milliseconds (repeat)
+  --hang SYMBOL[@I]          the call hangs until a run without this option (repeat)
 
 kernel and host
-  --major N              major of the IMEX channels (a free one that the kernel gives out last)
+  --major N              major of the IMEX channels (a free one that the kernel assigns last)
   --no-major             a kernel module without IMEX channels
   --channels N           ImexChannelCount (2048)
-  --imex-state WORD      what nvidia-imex-ctl -q says (READY); FAIL fails, HANG hangs
-  --imex-socket PATH     the only socket it answers for (any)
+  --imex-state WORD      output of nvidia-imex-ctl -q (READY); FAIL fails, HANG hangs
+  --imex-socket PATH     the only socket for which nvidia-imex-ctl succeeds (any)
   --imex-programs DIR    nvidia-imex and nvidia-imex-ctl of the package imex-mock (target/debug), with this
-                         machine's loader and C library, instead of a script that reads --imex-state; with
-                         --imex-state too, nvidia-imex-ctl answers that instead of asking nvidia-imex
-  --imex-fault KEY=VALUE what goes wrong in them (repeat): see hack/nvml-mock/imex/src/faults.rs
-  --shell FILE           a static shell to put at bin/sh, so that the root can be entered
-  --arch ARCH            arm64 or amd64, what --library and --imex-programs are built for (this machine)
-  --sysroot DIR          where that architecture's loader and C library are, for --imex-programs (/)
+                         machine's loader and C library, instead of a script that prints --imex-state; if
+                         --imex-state is given, too, nvidia-imex-ctl prints it without a query to nvidia-imex
+  --imex-fault KEY=VALUE a fault of these programs (repeat): see hack/nvml-mock/imex/src/faults.rs
+  --shell FILE           static shell for bin/sh, for chroot into the root
+  --arch ARCH            architecture of --library and --imex-programs: arm64 or amd64 (this machine's)
+  --sysroot DIR          directory of that architecture's loader and C library, for --imex-programs (/)
 USAGE
 }
 
@@ -83,7 +83,7 @@ while [ $# -gt 0 ]; do
         --no-major) with_major=no && shift && continue ;;
         --*) need "$@" ;;
         *)
-            [ -z "$driver_root" ] || die "one ROOT only, not '$driver_root' and '$1'"
+            [ -z "$driver_root" ] || die "more than one ROOT: '$driver_root' and '$1'"
             driver_root=$1
             shift
             continue
@@ -122,12 +122,12 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-[ -n "$driver_root" ] || { usage >&2 && die "which ROOT?"; }
+[ -n "$driver_root" ] || { usage >&2 && die "ROOT is missing"; }
 [ "$with_library" = no ] || [ -f "$library" ] || die "no mock library at $library; run: cargo build -p nvml-mock"
 
 library_dir=$driver_root/usr/lib/$triplet
 
-# put FILE [MODE]: FILE becomes standard input, at once.
+# put FILE [MODE]: replaces FILE atomically by standard input.
 put() {
     mkdir -p "$(dirname "$1")"
     cat >"$1.new.$$"
@@ -154,8 +154,8 @@ put_library() {
     done
 }
 
-# The name with another first letter, where it stands between NUL bytes (the
-# dynamic string table): its hash no longer leads to it, so dlsym fails.
+# Changes the first letter of the name between NUL bytes (in the dynamic string
+# table): the name no longer matches its hash, so dlsym fails.
 drop_symbol() {
     local before after
     before=$(cksum <"$1")
@@ -164,13 +164,13 @@ drop_symbol() {
     [ "$before" != "$after" ] || { rm -f "$1" && die "--without $2: the mock has no such symbol"; }
 }
 
-# json_text TEXT: as a JSON string.
+# json_text TEXT: prints it as a JSON string.
 json_text() {
     local text=${1//\\/\\\\}
     printf '"%s"' "${text//\"/\\\"}"
 }
 
-# device I: one line, which the mock's nvidia-smi relies on.
+# device I: prints GPU I on one line. The mock of nvidia-smi relies on that.
 device() {
     local key state
     local -A gpu=()
@@ -190,14 +190,14 @@ device() {
         "$state" "${gpu[status]}" "$cluster" "$id" "${gpu[health]}"
 }
 
-# The same on every run, another on every host.
+# The same in every run, different on every host.
 gpu_uuid() {
     local sum
     sum=$(cksum <<<"${HOSTNAME:-}")
     printf 'GPU-%08x-0000-4000-8000-%012x' "${sum%% *}" "$1"
 }
 
-# joined ITEM...: with commas, each on its own line.
+# joined ITEM...: prints them with commas, one on each line.
 joined() {
     local separator=
     for item in "$@"; do
@@ -209,7 +209,7 @@ joined() {
 put_config() {
     local devices=() i
     for ((i = 0; i < gpus; i++)); do
-        # Not in one line with the assignment: a die inside must end the script.
+        # Not `devices+=("$(device)")`: die in device must end the script.
         item=$(device "$i") || exit 1
         devices+=("$item")
     done
@@ -229,7 +229,7 @@ put_config() {
 JSON
 }
 
-# The name of a character major of this machine, or nothing.
+# The name that this machine has for a character major, or nothing.
 owner_of() {
     local number name
     while read -r number name; do
@@ -238,8 +238,8 @@ owner_of() {
     done </proc/devices
 }
 
-# The kernel gives out dynamic majors from 254 down to 234, then from 511 down
-# to 384, so the lowest of these is the last that a driver loaded later gets.
+# The kernel assigns dynamic majors from 254 down to 234, then from 511 down to
+# 384. So drivers that are loaded later get the lowest of these last.
 free_major() {
     local candidate
     for ((candidate = 384; candidate <= 511; candidate++)); do
@@ -248,7 +248,7 @@ free_major() {
     die "no major between 384 and 511 is free on this machine"
 }
 
-# This machine's /proc/devices with the driver's majors in it.
+# Writes this machine's /proc/devices with the mock driver's majors.
 put_proc_devices() {
     local line ours
     ours=$(printf '%3d nvidia\n%3d nvidiactl\n%3d nvidia-caps' 195 195 "$caps_major")
@@ -281,7 +281,7 @@ DeviceFileModify: 1
 CAPABILITY
 }
 
-# The programs' loader, where they ask for it, and the libraries that they are linked to.
+# Copies a program's loader, at the path in the program, and its libraries.
 put_loader() {
     local file
     put "$driver_root$loader" 755 <"$sysroot$loader"
@@ -290,7 +290,7 @@ put_loader() {
     done
 }
 
-# ldd runs a program, and asks this machine's loader for its libraries.
+# The libraries of a program. ldd works for this machine's architecture only: it runs the program.
 libraries_of() {
     local name
     if [ -z "$sysroot" ]; then
@@ -330,13 +330,13 @@ put_tools() {
 }
 
 if [ -n "$major" ]; then
-    [ -z "$(owner_of "$major")" ] || die "major $major belongs to $(owner_of "$major") on this machine; without --major a free one is taken"
+    [ -z "$(owner_of "$major")" ] || die "major $major belongs to $(owner_of "$major") on this machine; omit --major to use a free one"
 else
     major=$(free_major) || exit 1
 fi
 caps_major=$(free_major "$major") || exit 1
 
-# Describing comes before being found: the library goes in last, out first.
+# Programs find the driver by its library: install it last, remove it first.
 mkdir -p "$driver_root/dev"
 [ "$with_library" = yes ] || put_library
 put_config

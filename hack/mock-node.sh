@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# Lays out the mock driver on one node of the running cluster, where a driver
-# container has its root on real nodes, and makes the node its GPU host
-# (hack/cluster/gpu-host.sh).
+# Makes one node of the running cluster a GPU host with the mock driver
+# (hack/cluster/gpu-host.sh). The driver root is where a driver container has it on
+# real nodes.
 #
 #   hack/mock-node.sh K [OPTION]...    options as in hack/mock-driver.sh
 #
 # IMEX_CLUSTER_ARCH      as for hack/gpu-nodes.sh
 #
-# All nodes are in one clique. Each has a channel major of its own, so that a
-# hard-coded one shows; they are the highest of the kernel's dynamic range,
-# which it hands out last.
+# All nodes are in one clique. Each has another channel major, so that a hard-coded
+# one fails. They are in the kernel's dynamic range, at the end that it assigns last.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Makes what a release consists of, in out/imex-dra-VERSION, with the version of Cargo.toml and of the chart:
+# Makes the files of a release in out/imex-dra-VERSION. VERSION is that of Cargo.toml and the chart:
 #
-#   hack/release.sh            makes it; replaces one that is there
-#   hack/release.sh --check    makes it again, and fails unless what is there is the same
+#   hack/release.sh            makes the release; replaces an existing one
+#   hack/release.sh --check    makes it again and fails if the existing one differs
 #
 #   imex-dra-image-VERSION.tar          the image for arm64 and amd64 (hack/image.sh --arch all)
-#   imex-dra-image-VERSION.ARCH.spdx.json   what is in it
+#   imex-dra-image-VERSION.ARCH.spdx.json   its SBOM
 #   imex-dra-VERSION.tgz                the chart
-#   cdi-gen-VERSION-linux-ARCH.tar.gz   the program, which needs glibc 2.28 and nothing else, its man pages and
-#                                       completions, and what is in it
-#   crates/                             what other projects link; ORDER has the order for `cargo publish`
-#   RELEASE-NOTES.md                    from CHANGELOG.md: this version's, or before its release what is unreleased
-#   SHA256SUMS                          of all files
+#   cdi-gen-VERSION-linux-ARCH.tar.gz   the program, which needs only glibc 2.28, its man pages, completions and
+#                                       SBOM
+#   crates/                             the published crates; ORDER has the order for `cargo publish`
+#   RELEASE-NOTES.md                    the section of this version in CHANGELOG.md, or the Unreleased one
+#   SHA256SUMS                          checksums of all files
 #
-# Needs no network once hack/image.sh --arch all has run and `cargo fetch --locked` too.
+# Needs no network if hack/image.sh --arch all and `cargo fetch --locked` have run before.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -33,7 +33,7 @@ trap 'rm -rf "$scratch"' EXIT
 check_versions() {
     local key chart=deployments/helm/imex-dra/Chart.yaml
     for key in version appVersion; do
-        grep -qE "^$key: \"?$version\"?$" "$chart" || die "$chart has another $key than Cargo.toml's version, $version: make them the same"
+        grep -qE "^$key: \"?$version\"?$" "$chart" || die "$key in $chart differs from the version in Cargo.toml, $version; make them the same"
     done
 }
 
@@ -58,7 +58,7 @@ make_cdi_gen() {
         install -m 755 "$target_dir/$target/release/cdi-gen" "$directory/cdi-gen"
         check_elf "$directory/cdi-gen"
         write_sbom cdi-gen "$version" "file:$directory/cdi-gen" "sha256:$(sha256sum "$directory/cdi-gen" | cut -d' ' -f1)" "$directory/cdi-gen.spdx.json"
-        grep -q '"name": *"imex-cdi"' "$directory/cdi-gen.spdx.json" || die "the list of what cdi-gen is made of lacks imex-cdi"
+        grep -q '"name": *"imex-cdi"' "$directory/cdi-gen.spdx.json" || die "the SBOM of cdi-gen lacks imex-cdi"
         cp -r "$scratch/cli-docs/man" "$scratch/cli-docs/completions" LICENSE "$directory"
         archive -C "$scratch" "$name" >"$new/$name.tar.gz"
     done
@@ -68,21 +68,21 @@ make_crates() {
     local package
     rm -rf "$target_dir/package"
     mkdir "$new/crates"
-    # cargo packages them in order of dependence, and says so.
+    # cargo packages them in dependency order and prints that order.
     cargo package --offline --locked --no-verify "${published[@]/#/--package=}" 2>&1 |
         tee "$scratch/cargo.log" | sed -n 's/^ *Packaging \([a-z-]*\) .*/\1/p' >"$new/crates/ORDER" ||
         die "cargo package failed: $(cat "$scratch/cargo.log")"
     while read -r package; do
         cp "$target_dir/package/$package-$version.crate" "$new/crates/"
     done <"$new/crates/ORDER"
-    [ "$(wc -l <"$new/crates/ORDER")" = ${#published[@]} ] || die "cargo has not packaged all of: ${published[*]}"
+    [ "$(wc -l <"$new/crates/ORDER")" = ${#published[@]} ] || die "cargo has not packaged all of these crates: ${published[*]}"
 }
 
 make_notes() {
     local section=$version
     grep -q "^## $version\b" CHANGELOG.md || section=Unreleased
     awk -v section="$section" '/^## / {inside = ($2 == section)} inside' CHANGELOG.md >"$new/RELEASE-NOTES.md"
-    [ -s "$new/RELEASE-NOTES.md" ] || die "CHANGELOG.md has no section '## $version' and none '## Unreleased'"
+    [ -s "$new/RELEASE-NOTES.md" ] || die "CHANGELOG.md has neither a section '## $version' nor '## Unreleased'"
 }
 
 make_all() {
@@ -108,11 +108,11 @@ case ${1-} in
         ;;
     --check)
         [ -f "$out/SHA256SUMS" ] || die "no release in $out: run hack/release.sh first"
-        (cd "$out" && sha256sum --quiet --check SHA256SUMS >&2) || die "$out is not what its SHA256SUMS names; see above"
+        (cd "$out" && sha256sum --quiet --check SHA256SUMS >&2) || die "files in $out do not match SHA256SUMS; see above"
         mkdir "$scratch/again"
         make_all "$scratch/again"
-        diff "$out/SHA256SUMS" "$scratch/again/SHA256SUMS" >&2 || die "$out (<) is not what these sources make (>)"
-        say "$out is what these sources make"
+        diff "$out/SHA256SUMS" "$scratch/again/SHA256SUMS" >&2 || die "$out (<) differs from a build of these sources (>)"
+        say "$out matches a build of these sources"
         ;;
     *) die "unknown argument $1; usage: hack/release.sh [--check]" ;;
 esac

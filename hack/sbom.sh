@@ -1,11 +1,10 @@
 # shellcheck shell=bash disable=SC2154 # shares variables with the scripts that source it
-# Lists of what a release's files are made of (SPDX 2.3), as a scanner finds it in them: nothing is declared by
-# hand. Sourced after hack/machine.sh.
+# SBOMs (SPDX 2.3) of a release's files, from a scanner: nothing is declared by hand. Sourced after hack/machine.sh.
 
-# Reads Debian's status.d and what cargo auditable has written into programs.
+# syft reads Debian's status.d and the data that cargo auditable has written into programs.
 syft_version=v1.57.0
 
-# Sets syft; builds it once, complete or not at all.
+# Sets syft; builds it once, atomically.
 get_syft() {
     syft=$IMEX_CACHE/tools/syft-$syft_version/syft
     [ ! -x "$syft" ] || return 0
@@ -18,12 +17,12 @@ get_syft() {
     install_dir "$scratch/syft" "$(dirname "$syft")"
 }
 
-# write_sbom NAME VERSION SOURCE DIGEST FILE: of a SOURCE as syft names them. The same source gives the same file:
-# what syft makes of the time and of chance is made of DIGEST.
+# write_sbom NAME VERSION SOURCE DIGEST FILE: writes the SBOM of SOURCE, in syft's notation. The same source gives the
+# same file: syft's timestamp is replaced by a fixed date, and its random namespace by DIGEST.
 write_sbom() {
     local platform=()
     get_syft
-    # Of an image's index it is which one; with a file syft refuses it.
+    # Selects an image of an index; for a file, syft rejects the option.
     [[ $3 != oci-dir:* ]] || platform=(--platform "linux/$architecture")
     SYFT_CHECK_FOR_APP_UPDATE=false "$syft" scan --quiet --source-name "$1" --source-version "$2" \
         "${platform[@]}" --output "spdx-json=$scratch/sbom" "$3" >&2 || die "syft could not read $3"

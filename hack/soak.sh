@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs what takes too long for hack/test.sh: processes killed at random moments
-# on a real disk, and reopened; then ten minutes of fuzzing.
+# Runs the tests that take too long for hack/test.sh: kills processes at random
+# moments on a real disk and reopens their files; then ten minutes of fuzzing.
 #
 #   hack/soak.sh              300 kills
 #   SOAK_ROUNDS=N hack/soak.sh
@@ -18,10 +18,10 @@ esac
 need_tools cargo cc g++
 say "== checkpoint: $SOAK_ROUNDS kills"
 cargo test --quiet --locked -p dra-checkpoint --test soak -- --ignored --nocapture
-say "== checkpoint: fuzzed for 300 s"
+say "== checkpoint: fuzzing for 300 s"
 hack/fuzz.sh checkpoint 300
 for target in device_list driver_files spec config; do
-    say "== $target: fuzzed for 75 s"
+    say "== $target: fuzzing for 75 s"
     hack/fuzz.sh "$target" 75
 done
-say "the soak found nothing"
+say "all soak tests passed"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs the unit tests and doc examples of library crates as programs of another CPU architecture, in an emulator
-# that is registered with the kernel (binfmt_misc) meanwhile.
+# Runs the unit tests and doc examples of library crates as programs of another CPU architecture, in an emulator.
+# Meanwhile, the emulator is registered with the kernel (binfmt_misc).
 #
 #   hack/test-arch.sh ARCH [PACKAGE...]    arm64 or amd64; all library crates without PACKAGE
 #
-# Fails where nothing can be built for ARCH or the emulator cannot be had. IMEX_EMULATION=optional: then says
-# how many tests were not run, and why, and passes.
+# Fails if this machine cannot build for ARCH or has no emulator. With IMEX_EMULATION=optional it then prints how
+# many tests were not run, and why, and passes.
 #
-# What emulation cannot show: speed and timing, pages of 64 KiB (Grace kernels have them; qemu-user has this
-# machine's), memory ordering weaker than this machine's, system calls that qemu-user does not know (openat2,
-# pidfd_getfd), and the real NVML.
+# Emulation does not test: speed and timing, pages of 64 KiB (Grace kernels have them; qemu-user has this machine's
+# page size), weaker memory ordering than this machine's, system calls missing in qemu-user (openat2, pidfd_getfd),
+# and the real NVML.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -29,7 +29,7 @@ fi
 features=()
 [[ " ${packages[*]} " != *" imex-cdi "* ]] || features=(--features "imex-cdi/oci imex-cdi/nri")
 
-# Those of this machine, which are built already where this is of use: the same tests.
+# Counts the tests of this machine's architecture: they are the same, and already built.
 not_run() {
     local tests
     [ "${IMEX_EMULATION-}" = optional ] || die "$1"
@@ -44,25 +44,25 @@ run=(cargo test)
 skipped=()
 if ! is_native; then
     scratch=$(mktemp -d)
-    # A test starts itself as another user.
+    # A test runs its own program as another user.
     chmod 755 "$scratch"
     trap 'end_children; unregister_emulator "$(emulator_of_script)"; rm -rf "$scratch"' EXIT
     register_emulator "$(emulator_of_script)" || not_run "$why"
     get_cross_tools
     make_sysroot "$scratch/sysroot"
-    # Tests have their mock of NVML built by cargo, too.
+    # Tests build the mock of NVML with cargo.
     export CARGO_BUILD_TARGET=$target QEMU_LD_PREFIX=$scratch/sysroot
-    # Tests compile C, too.
+    # Tests also compile C.
     printf '#!/bin/sh\nexec "%s" cc -target %s.%s "$@"\n' "$zig" "$triplet" "$glibc_floor" >"$scratch/cc"
     chmod 755 "$scratch/cc"
     export IMEX_CC=$scratch/cc
-    # In an emulator, optimized tests save more than the optimizer takes.
+    # In an emulator, optimization saves more time than it takes.
     export CARGO_PROFILE_DEV_OPT_LEVEL=1
-    # What qemu-user cannot do.
+    # qemu-user cannot run these.
     skipped=(
-        # It makes a vfork a fork, so posix_spawn does not learn that the program is not there.
+        # It turns vfork into fork, so posix_spawn does not notice that the program is missing.
         --skip command::tests::a_missing_program_fails_to_start
-        # A runtime starts its plugins without an environment, so the emulator does not find the loader.
+        # A runtime starts plugins without an environment, so the emulator does not find the loader.
         --skip go_runtime::a_plugin_that_the_runtime_starts_uses_its_connection
     )
     run=(with_zig cargo-zigbuild test --target "$target.$glibc_floor")

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Passes the tests. What CI runs.
+# Runs the tests. CI runs this script.
 #
-#   hack/test.sh --fast   no root, no cluster: format, links and keys in the documentation, lints,
-#                         dependencies, requirements, unit tests, chart render, modes, packages;
-#                         the first run builds the cluster's programs even so, for helm
-#   hack/test.sh          all of that, then what needs root: an API server that
-#                         vanishes, every fault at every step of the kubelet plugin,
-#                         the behaviours that must never break on a real cluster
-#                         (see hack/e2e.sh), and the commands of the guides
+#   hack/test.sh --fast   without root and cluster: format, links and keys in the documentation, lints,
+#                         dependencies, requirements, unit tests, chart rendering, modes, packages;
+#                         the first run still builds the cluster's programs, for helm
+#   hack/test.sh          all of that, then tests that need root: loss of the API
+#                         server, every fault at every step of the kubelet plugin,
+#                         the essential cluster tests (hack/e2e.sh --must), and the
+#                         commands of the guides
 #   hack/test.sh --arch arm64|amd64
 #                         the unit tests and doc examples of all library crates as programs of that
 #                         architecture, in an emulator (hack/test-arch.sh)
@@ -20,7 +20,7 @@ cargo_deny_version=0.20.2
 
 step() { say "== $* (after $((SECONDS / 60)) min)"; }
 
-# What runs beside the steps, by name, and its output: tests mostly wait, and leave the CPUs to it.
+# Background jobs by name, and their output. Tests mostly wait, so the CPUs are free for these jobs.
 declare -A beside=()
 logs=$(mktemp -d)
 trap 'end_beside; rm -rf "$logs"' EXIT
@@ -29,15 +29,15 @@ trap 'end_beside; rm -rf "$logs"' EXIT
 start_beside() {
     local name=$1
     shift
-    # A process group of its own, to end all of it.
+    # In its own process group, so that end_beside can end all its processes.
     set -m
-    # The steps come first, but tests in an emulator need their share, too, or their deadlines pass.
+    # The steps have priority, but tests in an emulator need enough CPU time to meet their deadlines.
     nice -n 5 "$@" >"$logs/$name" 2>&1 &
     set +m
     beside[$name]=$!
 }
 
-# join NAME: waits for it, shows its output, and fails if it did.
+# join NAME: waits for the job, prints its output, and fails if the job failed.
 join() {
     local pid=${beside[$1]} status=0
     unset "beside[$1]"
@@ -52,13 +52,13 @@ end_beside() {
     wait
 }
 
-# A tool from the crate registry, at one version, outside the clone.
+# cargo_tool NAME VERSION: installs a tool from the crate registry outside the clone.
 cargo_tool() {
     local name=$1 version=$2
     PATH=$IMEX_CACHE/tools/bin:$PATH
     export PATH
     if ! "$name" --version 2>/dev/null | grep -qF "$version"; then
-        # It runs for seconds: not worth the optimizer's minutes.
+        # --debug: it runs for seconds, and optimization would take minutes.
         say "installing $name $version into $IMEX_CACHE/tools: once, 2 minutes on 2 cores"
         cargo install --quiet --debug --locked --root "$IMEX_CACHE/tools" --version "$version" "$name"
     fi
@@ -77,7 +77,7 @@ fast() {
     step "documentation: links, anchors, tables, keys of the chart"
     hack/docs.sh --check
 
-    step "units of systemd"
+    step "systemd units"
     hack/units.sh
 
     step "dependencies: licences, sources, duplicates"
@@ -88,11 +88,11 @@ fast() {
     step "lints"
     cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
     cargo clippy --quiet --locked -p imex-cdi --features oci,nri --all-targets -- -D warnings
-    # A workspace of its own: libFuzzer comes with it.
+    # A separate workspace, because it depends on libFuzzer.
     (cd hack/fuzz && cargo fmt --check && cargo check --quiet --locked --target-dir "$target_dir")
-    ! git grep -nE '^\s*(//[/!]|#).*```.*(ignore|no_run)' -- '*.rs' || die "a doc example that does not run proves nothing"
-    # READMEs are doc examples too. Some need a driver or a kubelet, and only compile.
-    ! git grep -nE '^\s*```.*ignore' -- '*.md' || die "a doc example that does not compile proves nothing"
+    ! git grep -nE '^\s*(//[/!]|#).*```.*(ignore|no_run)' -- '*.rs' || die "doc examples must run: remove ignore and no_run"
+    # READMEs are doc examples, too. Some need a driver or a kubelet and only compile.
+    ! git grep -nE '^\s*```.*ignore' -- '*.md' || die "doc examples in READMEs must compile: remove ignore"
 
     step "structure: no module circles, generated documentation up to date"
     cargo run --quiet --locked -p architecture -- check
@@ -102,7 +102,7 @@ fast() {
 
     step "unit tests and doc examples"
     cargo test --quiet --locked --workspace --exclude imex-cdi --no-run
-    # Built in a place of its own: cargo would wait for cargo.
+    # In its own target directory: otherwise one cargo waits for the other.
     [ "$(uname -m)" = aarch64 ] ||
         start_beside arm64 env IMEX_EMULATION=optional CARGO_TARGET_DIR="$target_dir/arm64" \
             hack/test-arch.sh arm64 durable-file dra-checkpoint imex-cdi nvml-clique
@@ -112,15 +112,15 @@ fast() {
     step "every source file is compiled"
     every_source_file_is_compiled
 
-    step "imex-cdi beside Go's libraries and in runc"
+    step "imex-cdi compared with the Go libraries and runc"
     cdi_beside_others
 
     step "man pages and completions"
     hack/cli-docs.sh
 
     step "documentation"
-    # Not CRATE/testing: that asks those that depend on the crate, and where there are none
-    # cargo leaves the feature out and says nothing.
+    # Not CRATE/testing: cargo applies that only through crates that depend on CRATE, and silently omits the feature
+    # if there are none.
     RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --workspace --features testing --no-deps
     for package in dra_kubelet nri_plugin; do
         [ -f "$target_dir/doc/$package/testing/index.html" ] || die "$package's documentation lacks its testing module"
@@ -139,7 +139,7 @@ fast() {
     step "alerts and dashboard"
     deployments/monitoring/test.sh
 
-    step "the doctor asks containerd itself"
+    step "the doctor with a real containerd"
     CONTAINERD=$programs/bin/containerd cargo test --quiet --locked -p host-doctor --lib -- --ignored containerd_itself
 
     # The unit tests have built both programs.
@@ -150,21 +150,20 @@ fast() {
     packaged_crates_build
 }
 
-# A file that no `mod` names is no error for the compiler, and its tests are none that fail. By the files that rustc
-# has read: one that it read for an earlier commit counts in a target directory that is not new.
+# The compiler does not report a file without a `mod`, and its tests never run. This compares with the files that rustc
+# has read. In a target directory that is not new, a file read for an earlier commit counts.
 every_source_file_is_compiled() {
     local forgotten
     forgotten=$(comm -23 <(git ls-files -- '*.rs' ':!hack/fuzz/src' ':!hack/fuzz/targets' | sort) <(
         find "$target_dir"/debug/{deps,build,examples} -name '*.d' -exec cat {} + | tr ' ' '\n' | grep '\.rs$' | sort -u |
             xargs realpath -q --relative-to=. | sort -u
     ))
-    [ -z "$forgotten" ] || die "no module or target has these files: $forgotten"
+    [ -z "$forgotten" ] || die "these files belong to no module or target: $forgotten"
 }
 
-# Each crate as its users get it, with the features of its own dependencies only: a file that the package
-# leaves out is missing here. Not `cargo package`'s own verification: that takes
-# a dependency of the same workspace from where CARGO_HOME unpacked it for an
-# earlier commit, as long as the version is the same.
+# Builds each crate as its users get it, with the features of its own dependencies only. Finds files missing in the
+# package. `cargo package` itself verifies less: if the version is the same, it uses workspace dependencies that
+# CARGO_HOME has unpacked for an earlier commit.
 packaged_crates_build() {
     local unpacked=$target_dir/packaged name
     rm -rf "$target_dir/package" "$unpacked"
@@ -174,23 +173,22 @@ packaged_crates_build() {
         printf '[workspace]\nresolver = "3"\nmembers = ["*"]\n[patch.crates-io]\n'
         for name in "${published[@]}"; do
             mkdir "$unpacked/$name"
-            # Without the archive's times, by which cargo would see no change.
+            # -m: with the archive's timestamps, cargo would see no change.
             tar -xmzf "$target_dir/package/$name"-[0-9]*.crate --strip-components=1 -C "$unpacked/$name"
             printf '%s = { path = "%s" }\n' "$name" "$name"
         done
     } >"$unpacked/Cargo.toml"
-    # The same versions of everything else. Not --locked: the lock file names
-    # crates that are not here.
+    # The same versions of all other crates. Not --locked: the lock file also names crates that are missing here.
     cp Cargo.lock "$unpacked"
     local check=(cargo check --quiet --manifest-path "$unpacked/Cargo.toml" --target-dir "$target_dir")
     for name in "${published[@]}"; do "${check[@]}" -p "$name"; done
     for name in imex-cdi/inject dra-kubelet/testing nri-plugin/testing; do "${check[@]}" -p "${name%/*}" --features "$name"; done
 }
 
-# With the features for Rust runtimes and for plugins of NRI: every
-# test of the crate, and none may pass because a program is missing.
+# Runs all tests of imex-cdi, with the features for Rust runtimes and NRI plugins. No test may pass because a
+# program is missing.
 cdi_beside_others() {
-    # Making device nodes and containers takes root.
+    # Creating device nodes and containers needs root.
     if [ "$(id -u)" = 0 ]; then
         need_tools runc busybox
         export IMEX_REQUIRE_RUNC=1
@@ -204,16 +202,16 @@ case ${1-} in
     --fast) fast ;;
     "")
         fast
-        step "connections: an API server that vanishes"
+        step "connections: loss of the API server"
         need_tools ip nft unshare
         cargo test --quiet --locked -p daemon-runtime --test dead_peer -- --ignored
-        step "faults: the kubelet plugin's own system calls, its API server, its death"
+        step "faults: the kubelet plugin's system calls fail, its API server fails, it is killed"
         need_tools strace unshare
-        # Its tables are worth reading.
+        # --nocapture prints the tables of faults.
         cargo test --quiet --locked -p compute-domain-plugin --test faults -- --ignored --nocapture
-        step "behaviours that must never break, on a real cluster"
+        step "essential tests on a real cluster"
         hack/e2e.sh --must
-        step "documentation: its commands"
+        step "documentation: commands of the guides"
         hack/docs.sh docs/installation.md docs/operation.md
         ;;
     --arch) hack/test-arch.sh "${2-}" ;;

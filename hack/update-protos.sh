@@ -2,7 +2,7 @@
 # Refreshes the vendored protocol definitions of dra-kubelet or of nri-plugin.
 # Usage: hack/update-protos.sh kubelet [VERSION]      (of the Go module k8s.io/kubelet)
 #        hack/update-protos.sh nri [VERSION]          (of the Go module github.com/containerd/nri)
-# Without VERSION it takes the one that proto/README.md names, so a second run changes nothing.
+# VERSION defaults to the one in proto/README.md, so a second run changes nothing.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -26,13 +26,13 @@ cd "$root/dra-shim/$crate/proto"
 
 pinned=$(sed -n "s|.*\`$module\` \(v[0-9.]*\).*|\1|p" README.md)
 version=${2:-$pinned}
-[[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "'$version' is no version of $module: give one such as $pinned"
+[[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "'$version' is not a version of $module; an example is $pinned"
 need_tools go
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 source=$(cd "$scratch" && go mod init protos 2>/dev/null && go mod download -json "$module@$version" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
-[[ -d $source ]] || die "$module@$version could not be downloaded: is that version released, and is the Go module proxy reachable?"
+[[ -d $source ]] || die "cannot download $module@$version; check that the version exists and the Go module proxy is reachable"
 
 for file in "${files[@]}"; do
     install -D -m 0644 "$source/${file%%=*}" "${file##*=}"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# What can be said of Containerfile without building it: it packs the programs that
-# hack/image.sh packs, from the same packages, with the same environment.
+# Checks Containerfile without building it: same programs, packages and environment as in hack/image.sh.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../../hack/lib.sh"
@@ -11,7 +10,7 @@ same() {
     local what=$1 ours theirs
     ours=$(tr -s ' \n' '\n' <<<"$2" | sed '/^$/d' | sort)
     theirs=$(tr -s ' \n' '\n' <<<"$3" | sed '/^$/d' | sort)
-    [ -n "$ours" ] || die "hack/image.sh has no $what where this script looks for them"
+    [ -n "$ours" ] || die "no $what found in hack/image.sh; adapt the pattern in this script"
     [ "$ours" = "$theirs" ] || die "deployments/container/Containerfile and hack/image.sh differ in their $what: $(diff <(echo "$ours") <(echo "$theirs") || true)"
 }
 

@@ -24,7 +24,7 @@ booleans: the strings "true" and "false" are two, and templates say what is none
 {{- if kindIs "map" $is -}}
 {{- include "schema.of" (list $is) -}}
 {{- else if hasPrefix "unused: " $is -}}
-{{- dict "description" (trimPrefix "unused: " $is | printf "Without meaning here: %s") | toJson -}}
+{{- dict "description" (trimPrefix "unused: " $is | printf "No effect: %s") | toJson -}}
 {{- else -}}
 {{- dict "type" (required (printf "keys.yaml has the type %q" $is) (get $types $is)) | toJson -}}
 {{- end -}}

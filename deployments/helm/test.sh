@@ -150,18 +150,18 @@ contains 'value: "12h"' rack
 render --set resources.computeDomains.imex.tlsSecret=imex-tls --set resources.computeDomains.imex.tlsName=imex >"$scratch/tls.yaml"
 for text in 'value: /etc/imex-dra/tls' 'value: /run/imex-dra/tls' 'value: "imex"' 'secretName: "imex-tls"' 'defaultMode: 0400' 'medium: Memory'; do contains "$text" tls; done
 lacks IMEX_TLS driver
-refuses 'resources.computeDomains.imex.tlsSecret is "no/name", which no Secret can be called' --set resources.computeDomains.imex.tlsSecret=no/name
-refuses 'resources.computeDomains.imex.tlsSecret and tlsName are for driver-managed IMEX: on hosts that run nvidia-imex, its own configuration has the certificates; leave them empty' "${gate[@]}" --set resources.computeDomains.imex.tlsSecret=a
-refuses 'resources.computeDomains.imex.tlsName is the name in the certificate of tlsSecret, which is empty: set that, too' --set resources.computeDomains.imex.tlsName=a
-refuses 'resources.computeDomains.imex.forceAfter is "never": leave it empty, so that updates wait for jobs, or set a time such as 12h' --set resources.computeDomains.imex.forceAfter=never
-refuses 'resources.computeDomains.imex.forceAfter is for driver-managed IMEX: on hosts that run nvidia-imex, nobody but their operator updates it; leave it empty' "${gate[@]}" --set resources.computeDomains.imex.forceAfter=12h
+refuses 'resources.computeDomains.imex.tlsSecret is "no/name", which is not a valid name of a Secret: set the name of an existing one' --set resources.computeDomains.imex.tlsSecret=no/name
+refuses 'resources.computeDomains.imex.tlsSecret and tlsName need driver-managed IMEX: where hosts run nvidia-imex, its configuration file has the certificates; leave them empty' "${gate[@]}" --set resources.computeDomains.imex.tlsSecret=a
+refuses 'resources.computeDomains.imex.tlsName needs tlsSecret, the Secret whose certificate has that name: set both' --set resources.computeDomains.imex.tlsName=a
+refuses 'resources.computeDomains.imex.forceAfter is "never": leave it empty to let updates wait for jobs, or set a duration such as 12h' --set resources.computeDomains.imex.forceAfter=never
+refuses 'resources.computeDomains.imex.forceAfter needs driver-managed IMEX: where hosts run nvidia-imex, their administrator updates it; leave it empty' "${gate[@]}" --set resources.computeDomains.imex.forceAfter=12h
 render --set openshift.scc=true >"$scratch/rack.yaml"
 contains 'name: imex-dra-role-binding-scc-imexdaemon' rack
 render --set kubeletPlugin.hostService.enabled=true >"$scratch/rack.yaml"
 contains 'name: imex-dra-imex-daemon' rack
-refuses 'imexDaemon.metrics.httpEndpoint has no port: a daemon serves there that it is ready, such as :8082' --set imexDaemon.metrics.httpEndpoint=
+refuses 'imexDaemon.metrics.httpEndpoint has no port: set one such as :8082, because the readiness probe uses it' --set imexDaemon.metrics.httpEndpoint=
 refuses 'resources.computeDomains.imex.maxNodesPerIMEXDomain is "0": leave it empty or set a number from 1 to 2048' --set resources.computeDomains.imex.maxNodesPerIMEXDomain=0
-refuses 'resources.computeDomains.imex.hostSocketPath is not for driver-managed IMEX, whose own daemons have their own socket: leave it empty, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex' --set resources.computeDomains.imex.hostSocketPath=/run/imex.sock
+refuses 'resources.computeDomains.imex.hostSocketPath is not supported with driver-managed IMEX, because its daemons have their own socket: leave it empty, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex' --set resources.computeDomains.imex.hostSocketPath=/run/imex.sock
 
 # A channel of its own for each ComputeDomain: rights for Leases, and nodes without a clique are tainted.
 render "${gate[@]}" --set resources.computeDomains.imex.isolation=channel >"$scratch/isolation.yaml"
@@ -329,7 +329,7 @@ render "${gate[@]}" "${monitored[@]}" --set controller.metrics.metricsPath=numbe
 contains 'path: "/numbers"' monitored
 lacks 'interval:|runbook_url' monitored
 [ "$(grep -c 'alert: ' "$scratch/monitored.yaml")" = "$(grep -c -- '- alert: ' "$chart/monitoring/alerts.yaml")" ] || fail "not every alert is in the PrometheusRule"
-refuses "monitoring.podMonitor.enabled=true finds no metrics: set controller.metrics.enabled or kubeletPlugin.metrics.enabled to true, with an endpoint" \
+refuses "monitoring.podMonitor.enabled=true has no metrics to scrape: set controller.metrics.enabled or kubeletPlugin.metrics.enabled to true, with an endpoint" \
     "${gate[@]}" "${monitored[@]}" --set controller.metrics.enabled=false --set kubeletPlugin.metrics.computeDomainHttpEndpoint=
 
 # What an operator reads after the installation.
@@ -369,8 +369,8 @@ refuses "unknown value controller.replicaz: did you mean controller.replicas?" "
 refuses "unknown value mode: did you mean resources.computeDomains.imex.mode?" "${gate[@]}" --set mode=hostManaged
 refuses "unknown value controller.metrics.port: controller.metrics has enabled, httpEndpoint, metricsPath" "${gate[@]}" --set controller.metrics.port=1
 refuses "unknown value imagePullSecret: did you mean imagePullSecrets?; unknown value nriGard: did you mean nriGuard?" "${gate[@]}" --set imagePullSecret=a --set nriGard.mode=off
-refuses "controller.replicas is null: remove that line, and its default holds" "${gate[@]}" --set controller.replicas=null
-refuses "kubeletPlugin.metrics is null: remove that line, and its default holds" "${gate[@]}" --set kubeletPlugin.metrics=null
+refuses "controller.replicas is null: remove the line to use the default" "${gate[@]}" --set controller.replicas=null
+refuses "kubeletPlugin.metrics is null: remove the line to use the default" "${gate[@]}" --set kubeletPlugin.metrics=null
 renders_as_default "${gate[@]}" --set global.registry=a --set enabled=true --set tags.gpu=true
 
 # Values of another type: Helm's words, which name key and types.
@@ -402,24 +402,24 @@ render "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=ADDIT
 imex=resources.computeDomains.imex
 # Gates, imex.mode and imex.isolation: controller/api/tests/modes. Here, what only a chart has.
 refuses "unrecognized feature gate featureGates.HostManagedImex: remove it, or set one of AllAlpha, AllBeta, ComputeDomainCliques, ConsumableShares, ContextualLogging, CrashOnNVLinkFabricErrors, DRAListTypeAttributes, DeviceMetadata, DynamicMIG, FabricManagerPartitioning, HostManagedIMEX, HostManagedIMEXDaemon, IMEXDaemonsWithDNSNames, LoggingAlphaOptions, LoggingBetaOptions, MPSSupport, NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings" --set featureGates.HostManagedImex=true
-refuses "resources.computeDomains.enabled=false leaves nothing to install: this chart contains ComputeDomains only; uninstall it instead" "${gate[@]}" --set resources.computeDomains.enabled=false
-refuses "resources.gpus.enabled=true is not for this chart: install NVIDIA's dra-driver-nvidia-gpu beside it, with resources.computeDomains.enabled=false there" "${gate[@]}" --set resources.gpus.enabled=true
+refuses "resources.computeDomains.enabled=false leaves nothing to install, because this chart contains only ComputeDomains: uninstall it instead" "${gate[@]}" --set resources.computeDomains.enabled=false
+refuses "resources.gpus.enabled=true is not supported by this chart: install NVIDIA's dra-driver-nvidia-gpu beside it, with resources.computeDomains.enabled=false there" "${gate[@]}" --set resources.gpus.enabled=true
 refuses "webhook.enabled=on is not a boolean: set it to true or false" "${gate[@]}" --set webhook.enabled=on
 refuses "the namespace is default: add --namespace imex-dra --create-namespace, or --set allowDefaultNamespace=true if that is intended" "${gate[@]}" --namespace default
 # req: CHART-7
-refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: without it, all replicas would write" "${gate[@]}" --set controller.leaderElection.enabled=false
+refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: otherwise all replicas would write" "${gate[@]}" --set controller.leaderElection.enabled=false
 refuses "controller.pdb.minAvailable=2: with controller.replicas=2 no node of them could be drained; take a smaller one" "${gate[@]}" --set controller.pdb.minAvailable=2
 refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin (and NAME-imexdaemon, unless hosts manage IMEX) must exist, and NAME-crds and NAME-guard unless crds.apply and guard.enabled are false" "${gate[@]}" --set serviceAccount.create=false
 refuses 'kubeletPlugin.kubeletRoot="kubelet" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set kubeletPlugin.kubeletRoot=kubelet
 refuses 'resources.computeDomains.imex.hostSocketPath="imex.sock" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set $imex.hostSocketPath=imex.sock
-refuses "resources.computeDomains.imex.groupClaims=true needs kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled=true: claims of groups find their nodes by that label" "${gate[@]}" --set $imex.groupClaims=true
+refuses "resources.computeDomains.imex.groupClaims=true needs kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled=true: group claims find their nodes by that label" "${gate[@]}" --set $imex.groupClaims=true
 refuses 'unknown kubeletPlugin.hostService.identity "node": set kubelet or serviceAccount' "${gate[@]}" --set kubeletPlugin.hostService.identity=node
 refuses 'unknown nriGuard.mode "on": set off, warn or enforce' "${gate[@]}" --set nriGuard.mode=on
-refuses 'nriGuard.exemptNamespaces has "a,b", which is not the name of a namespace' "${gate[@]}" --set 'nriGuard.exemptNamespaces[0]=a\,b'
+refuses 'nriGuard.exemptNamespaces has "a,b", which is not a valid name of a namespace' "${gate[@]}" --set 'nriGuard.exemptNamespaces[0]=a\,b'
 for directory in etc/cdi /etc/cdi/ /etc/../cdi /var/run/cdi; do
-    refuses "nriGuard.cdiDirectories has \"$directory\": name directories of the host like /etc/cdi, without a slash at the end; /var/run/cdi is read in any case" "${gate[@]}" --set "nriGuard.cdiDirectories[0]=$directory"
+    refuses "nriGuard.cdiDirectories has \"$directory\": list directories of the host such as /etc/cdi, without a trailing slash; /var/run/cdi is always read" "${gate[@]}" --set "nriGuard.cdiDirectories[0]=$directory"
 done
-refuses 'nriGuard.cdiDirectories names a directory twice: remove one of the two' "${gate[@]}" --set 'nriGuard.cdiDirectories={/etc/cdi,/etc/cdi}'
+refuses 'nriGuard.cdiDirectories lists a directory twice: remove one of the two' "${gate[@]}" --set 'nriGuard.cdiDirectories={/etc/cdi,/etc/cdi}'
 refuses "controller.containers.computeDomain.env: IMEX_MODE is set by the chart from another value; set that value instead" "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=IMEX_MODE'
 refuses "kubeletPlugin.containers.computeDomains.env: NODE_NAME is set by the chart from another value; set that value instead" "${gate[@]}" --set 'kubeletPlugin.containers.computeDomains.env[0].name=NODE_NAME'
 # req: CHART-9

@@ -1,5 +1,5 @@
-//! The service of `kubelet`, for the floor and for the caller: dra-kubelet shows no
-//! gRPC type.
+//! Generates kubelet's gRPC service for the floor and the caller: dra-kubelet exports no
+//! gRPC types.
 
 use std::error::Error;
 

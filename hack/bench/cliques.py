@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What it costs that daemons join their cliques: hack/bench.sh cliques [--sizes N,N...]
+"""Measures the cost of daemons that join their cliques: hack/bench.sh cliques [--sizes N,N...]
 
-A real API server and the real compute-domain-controller; the daemons are simulated, each as the real one asks: a list and a watch
-of its clique's object by name. A daemon's pod appears with its address, becomes ready when the object has it, and is done when
-the object says that all of its clique are ready. Kubelets are simulated, too: nodes, slices and pods are just objects. 18 nodes are a
-clique. Runs in the namespaces of the control plane.
+The API server and compute-domain-controller are real. The daemons are simulated, with the requests of the real ones: a
+list and a watch of the clique's object by name. A daemon creates its pod with its address, makes it ready when the
+object has the address, and is done when all members in the object are ready. Kubelets are simulated, too: nodes, slices
+and pods are only objects. A clique has 18 nodes. Runs in the namespaces of the control plane.
 """
 
 import argparse
@@ -38,7 +38,7 @@ class Server:
         self.slots = asyncio.Semaphore(AT_ONCE)
 
     async def open(self, method, path, body=None, kind="application/json"):
-        """The status, and a reader of the body."""
+        """Sends a request; returns the status and a reader of the body."""
         reader, writer = await asyncio.open_connection(self.host, self.port, ssl=self.tls)
         data = b"" if body is None else json.dumps(body).encode()
         writer.write(
@@ -72,7 +72,7 @@ def unchunked(raw):
 
 
 class Daemon:
-    """One of them. `done` is when it knew that all of its clique are ready."""
+    """A simulated daemon. `done` is the time at which it saw that all members are ready."""
 
     def __init__(self, server, number):
         self.server = server
@@ -146,7 +146,7 @@ async def each(daemons, what):
 
 
 def writes(audit):
-    """How many writes of cliques the controller has made until now."""
+    """The number of the controller's writes of cliques so far."""
     count = 0
     for line in audit.read_text().splitlines():
         event = json.loads(line)

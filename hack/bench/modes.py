@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What it costs that the driver runs nvidia-imex: hack/bench.sh modes [--pairs N]
+"""Measures the cost of driver-managed IMEX: hack/bench.sh modes [--pairs N]
 
-Two clusters of two nodes each run side by side with the chart, one host-managed with isolation channel, one
-driver-managed. A round applies a ComputeDomain with a pod on each node, waits until both pods run, and deletes them; the
-clusters take turns, and each pair gives one difference. What kubectl itself takes is in both times.
+Two clusters with two nodes each and the chart run side by side, one host-managed with isolation channel, one
+driver-managed. A round applies a ComputeDomain with a pod on each node, waits until both pods run, and deletes them.
+The clusters alternate, and each pair of rounds gives one difference. Both times include kubectl's.
 
-The API servers log the requests of the chart's programs: those of a round, of a minute without any, and of a daemon
-that starts anew are counted from the second one's.
+The API servers log the requests of the chart's programs. On the driver-managed cluster, the requests of a round, of
+an idle minute and of a daemon's restart are counted.
 """
 
 import argparse
@@ -54,7 +54,7 @@ spec:
 
 
 class Cluster:
-    """One of the two, with its state below `directory`."""
+    """One of the two clusters, with its state below `directory`."""
 
     def __init__(self, directory, mode, options):
         self.state = pathlib.Path(directory) / mode
@@ -93,8 +93,8 @@ class Cluster:
         return took
 
     def requests(self):
-        """How many requests of each program there were until now: (program, verb, resource)."""
-        # A leader's renewals of its lease are the same in any mode.
+        """Number of requests so far by (program, verb, resource)."""
+        # A leader renews its lease equally often in each mode.
         counts = collections.Counter()
         for line in (self.state / "log" / "audit.log").read_text().splitlines():
             event = json.loads(line)
@@ -108,7 +108,7 @@ class Cluster:
     def counted(self, what):
         before = self.requests()
         what()
-        # A program may still be about to tell of it.
+        # A program may still send requests about it.
         time.sleep(3)
         return self.requests() - before
 
@@ -157,7 +157,7 @@ def measure(host, driver, pairs):
             time.sleep(0.2)
         sys.exit("the daemon of node1 did not become ready within 60 s")
 
-    table("A daemon that goes and comes back costs", driver.counted(restart))
+    table("A daemon's restart costs", driver.counted(restart))
 
 
 def main():

@@ -1,14 +1,14 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with its siblings
-# A directory of the cluster's own ($cgroup) in every cgroup hierarchy, which
-# becomes the root of its cgroup namespace: kubelet, containerd and runc then
-# see and change nothing of the host's. Works on cgroup v1, v1 with a v2 mount
-# beside it (hybrid), and v2. Sourced after state.sh.
+# The cluster's directory ($cgroup) in every cgroup hierarchy. It becomes the root
+# of the cluster's cgroup namespace, so that kubelet, containerd and runc neither
+# see nor change the host's cgroups. Works on cgroup v1, v1 with a v2 mount beside
+# it (hybrid), and v2. Sourced after state.sh.
 
-# What the cluster needs of a pure v2 host; devices are a BPF program there.
+# The controllers that the cluster needs on a pure v2 host; there, a BPF program replaces devices.
 needed_v2_controllers="cpu memory pids"
 
-# Every hierarchy mounted under /sys, each once: MOUNTPOINT TYPE OPTIONS, where
-# OPTIONS are those of a v1 mount ("cpu,cpuacct", "none,name=systemd") or "-".
+# Prints each hierarchy mounted under /sys once: MOUNTPOINT TYPE OPTIONS. OPTIONS
+# are those of a v1 mount ("cpu,cpuacct", "none,name=systemd") or "-".
 cgroup_hierarchies() {
     awk '
         $5 ~ "^/sys/" {
@@ -30,8 +30,7 @@ cgroup_hierarchies() {
 
 is_pure_v2() { [ "$(stat --file-system --format=%T /sys/fs/cgroup)" = cgroup2fs ]; }
 
-# Moves the calling process, alone, into the cluster's directory of each
-# hierarchy.
+# Moves only the calling process into the cluster's directory of each hierarchy.
 join_cgroups() {
     local at type
     if is_pure_v2; then enable_v2_controllers; fi
@@ -45,8 +44,8 @@ join_cgroups() {
     done < <(cgroup_hierarchies)
 }
 
-# Makes the needed controllers available below the root of a v2 host. What was
-# not enabled before is noted first, for `remove_cgroups` to undo.
+# Enables the needed controllers below the root of a v2 host. First records those
+# that were disabled, so that `remove_cgroups` can disable them again.
 enable_v2_controllers() {
     local controller enabled
     enabled=" $(cat /sys/fs/cgroup/cgroup.subtree_control) "
@@ -58,13 +57,13 @@ enable_v2_controllers() {
     done
 }
 
-# Inside the cgroup namespace: mounts /sys anew, with hierarchies that start at
-# the cluster's directory and the network devices of this network namespace.
+# Inside the cgroup namespace: remounts /sys, with hierarchies that start at the
+# cluster's directory and the network devices of this network namespace.
 mount_sys() {
     local hierarchies at type options v2=
     hierarchies=$(cgroup_hierarchies)
     if is_pure_v2; then v2=1; fi
-    # Lazy: a command that was let in early may hold something of it.
+    # Lazy: a command that entered early may still use it.
     umount --recursive --lazy /sys
     mount -t sysfs sysfs /sys
     [ -n "$v2" ] || mount -t tmpfs -o mode=755 tmpfs /sys/fs/cgroup
@@ -77,8 +76,8 @@ mount_sys() {
     done <<<"$hierarchies"
 }
 
-# On v2 a cgroup with controllers enabled for its children holds no process
-# itself: the calling process, the only one yet, moves to a leaf first.
+# On v2, a cgroup that enables controllers for its children must not contain
+# processes: the calling process, still the only one, moves to a leaf first.
 divide_v2_root() {
     is_pure_v2 || return 0
     mkdir -p /sys/fs/cgroup/supervisor
@@ -86,8 +85,8 @@ divide_v2_root() {
     sed 's/[^ ]*/+&/g' /sys/fs/cgroup/cgroup.controllers >/sys/fs/cgroup/cgroup.subtree_control
 }
 
-# On the host, once no process is left: removes the directories, deepest first.
-# A cgroup may be busy for a moment after its last process.
+# On the host, after the last process has ended: removes the directories, deepest
+# first. A cgroup may stay busy for a moment.
 remove_cgroups() {
     local at controller deadline=$((SECONDS + 10))
     while read -r at _; do
@@ -98,7 +97,7 @@ remove_cgroups() {
     done < <(cgroup_hierarchies)
     [ -e "$state/enabled-controllers" ] || return 0
     while read -r controller; do
-        echo "-$controller" >/sys/fs/cgroup/cgroup.subtree_control || true # somebody else needs it by now
+        echo "-$controller" >/sys/fs/cgroup/cgroup.subtree_control || true # in use by others now
     done <"$state/enabled-controllers"
     rm "$state/enabled-controllers"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Shows that a cluster leaves nothing behind: compares the machine before and
-# after `down`, in ordinary runs and after `up` or the supervisor was killed at
-# each of its steps. Uses a state directory of its own. Takes about three minutes.
+# Checks that a cluster leaves nothing behind: compares the machine before `up` and
+# after `down`, in ordinary runs and after `up` or the supervisor was killed at each
+# step. Uses its own state directory. Takes about three minutes.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -16,10 +16,10 @@ trap '"$cluster" down; rm -rf "$scratch"' EXIT
 
 need_tools ip nft ps sysctl
 
-# What a cluster could leave on the machine. Not looked at: directories that
-# other programs write to at any time.
+# Lists everything that a cluster could leave on the machine, except in directories
+# to which other programs write at any time.
 snapshot() (
-    set +e +o pipefail # processes and files of others vanish under the eyes of find
+    set +e +o pipefail # other processes and files disappear while find runs
     mounts
     find /sys/fs/cgroup -maxdepth 2 -type d | sed 's/^/cgroup /'
     find /proc/[0-9]*/ns -lname 'pid:*' -printf '%l\n' 2>/dev/null |
@@ -34,8 +34,8 @@ snapshot() (
         -o -path "${CARGO_HOME:-$HOME/.cargo}" -o -path "${XDG_CACHE_HOME:-$HOME/.cache}" \) -prune -o -printf 'file %p\n' 2>/dev/null
 )
 
-# Adds the PID namespace of the running cluster, which holds every process of it,
-# to those that may have no process any more after `down`.
+# Records the PID namespace of the running cluster, which contains all its processes:
+# after `down` it must be empty.
 note_namespace() {
     local pid
     pid=$(cat "$IMEX_CLUSTER_DIR/supervisor.pid") && readlink "/proc/$pid/ns/pid" >>"$scratch/namespaces"
@@ -43,21 +43,21 @@ note_namespace() {
 
 mounts() { awk '{print "mount", $5, $3}' /proc/self/mountinfo; }
 
-# Network namespaces are taken apart by the kernel a moment after they end.
+# The kernel removes network namespaces with a short delay.
 expect_clean() {
     local deadline=$((SECONDS + 10))
     until snapshot | sort | diff "$scratch/before" - >"$scratch/difference"; do
         if [ $SECONDS -ge $deadline ]; then
             cat "$scratch/difference" >&2
-            die "$1: the machine is not as it was before (<), but has (>) the above"
+            die "$1: the machine differs from before; < is missing, > is new"
         fi
         sleep 0.2
     done
     say "ok  $1"
 }
 
-# interrupted_up STEP VICTIM: `up`, with "up" itself or the "supervisor" killed
-# when `up` has printed STEP lines.
+# interrupted_up STEP VICTIM: runs `up` and kills VICTIM ("up" itself or the
+# "supervisor") when `up` has printed STEP lines.
 interrupted_up() {
     local pid lines=0
     exec {output}< <(exec "$cluster" up 2>&1)
@@ -65,19 +65,19 @@ interrupted_up() {
     while [ "$lines" -lt "$1" ] && read -r -u "$output" _; do lines=$((lines + 1)); done
     note_namespace
     case $2 in
-        up) kill -s KILL "$pid" 2>/dev/null ;; # ended already at the last step
+        up) kill -s KILL "$pid" 2>/dev/null ;; # at the last step it has ended already
         supervisor) kill -s KILL "$(cat "$IMEX_CLUSTER_DIR/supervisor.pid")" ;;
     esac
     exec {output}<&-
     [ "$lines" = "$1" ] # fewer: `up` has no step of that number
 }
 
-# early_up SECONDS: `up`, killed that soon after its start.
+# early_up SECONDS: starts `up` and kills it after SECONDS.
 early_up() {
     local pid
     "$cluster" up >"$scratch/up.log" 2>&1 &
     pid=$!
-    sleep "$1" # the moment is what the test varies
+    sleep "$1" # not a wait: the test varies this moment
     kill -s KILL "$pid" 2>/dev/null || true
     wait "$pid" 2>/dev/null || true
 }
@@ -90,7 +90,7 @@ a_pod_runs() {
 }
 
 echo none >"$scratch/namespaces"
-"$cluster" build >/dev/null # whatever is installed or built is there before
+"$cluster" build >/dev/null # installs and builds everything before the first snapshot
 "$cluster" down
 snapshot | sort >"$scratch/before"
 
@@ -98,11 +98,11 @@ snapshot | sort >"$scratch/before"
 note_namespace
 a_pod_runs stale
 for kind in cgroup namespace process; do
-    [[ $(snapshot | sort | diff "$scratch/before" -) == *"> $kind "* ]] || die "the check does not see the $kind of a running cluster"
+    [[ $(snapshot | sort | diff "$scratch/before" -) == *"> $kind "* ]] || die "the check does not find the $kind of a running cluster"
 done
 expect "up twice is up once" "cluster.sh: the cluster is already up" "cluster.sh: $("$cluster" up --nodes 2 2>&1)"
 "$cluster" status >/dev/null
-if "$cluster" up --nodes 1 2>/dev/null; then die "up with another number of nodes must be refused"; fi
+if "$cluster" up --nodes 1 2>/dev/null; then die "up with another number of nodes must fail"; fi
 "$cluster" down
 expect_clean "after down"
 "$cluster" down

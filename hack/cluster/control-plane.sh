@@ -1,20 +1,20 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with its siblings
 # etcd, the API server, the scheduler and the controller manager, in the
-# supervisor's own namespaces. Each `run_NAME` becomes that program. Sourced
-# after state.sh and namespaces.sh.
+# supervisor's namespaces. Each `run_NAME` replaces the shell by that program.
+# Sourced after state.sh and namespaces.sh.
 
 api_server=https://10.200.0.1:6443
 service_subnet=10.96.0.0/16
 service_of_api_server=10.96.0.1
 
-# as_component PROGRAM ARG...: with nothing of the caller's environment, and
-# without the ignored signals that a background job of a shell has.
+# as_component PROGRAM ARG...: runs it without the caller's environment, and without
+# the ignored signals that a shell's background job has.
 as_component() {
     exec env -i --default-signal "PATH=$programs:/usr/sbin:/usr/bin:/sbin:/bin" \
         "HOME=$state/home" "TMPDIR=$state/tmp" "$@"
 }
 
-# The identities that the built-in RBAC and the Node authorizer know, by token.
+# Writes tokens for the identities of the built-in RBAC and the Node authorizer.
 write_identities() {
     local k
     mkdir -p "$state/kubeconfig" "$state/api"
@@ -34,13 +34,13 @@ write_identities() {
 
 new_key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
 
-# Who signs the certificates of clients.
+# Makes the certificate authority for client certificates.
 client_authority() {
     openssl req -x509 "${new_key[@]}" -subj /CN=clients -days 3650 -keyout "$state/api/clients.key" -out "$state/api/clients.crt" 2>/dev/null
 }
 
-# client_certificate NAME SUBJECT: a second kubeconfig of an identity, NAME-certificate, as kubeadm makes kubelet's:
-# with certificate and key in one file, which kubelet renews.
+# client_certificate NAME SUBJECT: writes a second kubeconfig for an identity, NAME-certificate. Certificate and key
+# are in one file, which kubelet renews, as in kubeadm's kubeconfig for kubelet.
 client_certificate() {
     local pem=$state/kubeconfig/$1.pem
     openssl req -new "${new_key[@]}" -subj "$2" -keyout "$pem.key" -out "$pem.request" 2>/dev/null
@@ -51,8 +51,8 @@ client_certificate() {
     sed "s|{token: [^}]*}|{client-certificate: \"$pem\", client-key: \"$pem\"}|" "$state/kubeconfig/$1" >"$state/kubeconfig/$1-certificate"
 }
 
-# identity NAME USER [GROUP]: a line of the API server's token file, and a
-# kubeconfig beside it.
+# identity NAME USER [GROUP]: prints a line of the API server's token file and
+# writes a kubeconfig.
 identity() {
     local token
     token=$(openssl rand -hex 16)
@@ -67,12 +67,12 @@ identity() {
 	EOT
 }
 
-# The option of a program of the control plane for its feature gates, where any are set.
+# Prints the feature-gates option of control plane programs, if gates are set.
 gates_option() {
     local gates more=
     gates=$(<"$state/version-gates")
     if [ -e "$state/control-plane-gates" ]; then more=$(<"$state/control-plane-gates"); fi
-    # Of one that is named twice the last counts.
+    # If a gate is named twice, the last one takes effect.
     gates+=${gates:+${more:+,}}$more
     if [ "$gates" ]; then echo "--feature-gates=$gates"; fi
 }
@@ -84,9 +84,9 @@ run_etcd() {
         --initial-cluster default=http://127.0.0.1:2380
 }
 
-# It makes its own serving certificate, which names the service address, so that
-# pods verify it with the root that the controller manager gives them.
-# Its audit log is never rotated, so that every request in it can be counted.
+# The API server makes its own serving certificate, valid for the service address.
+# Pods verify it with the root certificate that the controller manager gives them.
+# The audit log is never rotated, so that all its requests can be counted.
 run_apiserver() {
     local audit=() gates apis
     gates=$(gates_option)
@@ -117,8 +117,8 @@ run_scheduler() {
         --kubeconfig="$kubeconfig" --authentication-kubeconfig="$kubeconfig" --authorization-kubeconfig="$kubeconfig"
 }
 
-# With the default rates and period a start takes 5 s longer. The default of
-# --flex-volume-plugin-dir is made in the host's /usr.
+# With the default rates and period, a start takes 5 s longer. The default
+# --flex-volume-plugin-dir would be created in the host's /usr.
 run_controller-manager() {
     local kubeconfig=$state/kubeconfig/controller-manager gates
     gates=$(gates_option)

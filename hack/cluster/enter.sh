@@ -1,12 +1,11 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with its siblings
-# Commands inside the cluster, from outside. Sourced after state.sh and
+# Runs commands inside the cluster, from outside. Sourced after state.sh and
 # namespaces.sh.
 
-# enter K CMD...: becomes the command as node K sees the machine, or for K = 0
-# as the control plane does, in the caller's directory where that exists inside.
-# With the cluster's programs on PATH and kubectl's and helm's files in the state
-# directory. The command ends when nsenter is killed, as nothing else would tell
-# it.
+# enter K CMD...: executes the command in the namespaces of node K, or for K = 0 of
+# the control plane, in the caller's directory if it exists there. The cluster's
+# programs are on PATH; kubectl's and helm's files are in the state directory.
+# Killing nsenter kills the command (pdeathsig).
 enter() {
     local pid inside=() node=$1
     shift

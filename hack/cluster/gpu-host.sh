@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes the node that it runs in the GPU host of a mock driver: the driver's root
-# (hack/mock-driver.sh), and what a loaded driver and its operator have outside
-# of it: files in /proc, the node of the IMEX capability, nvidia-imex.
+# Makes the node in which it runs a GPU host with the mock driver: the driver root
+# (hack/mock-driver.sh), and what a loaded driver and an administrator add outside of
+# it: files in /proc, the device node of the IMEX capability, nvidia-imex.
 #
 #   gpu-host.sh DRIVER_ROOT [OPTION]...    options as in hack/mock-driver.sh
 #
-# Run by hack/mock-node.sh, again for each change.
+# hack/mock-node.sh runs it, again for each change.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -20,9 +20,9 @@ driver_root=$1
 capability=driver/nvidia/capabilities/fabric-imex-mgmt
 nodes_config=/etc/nvidia-imex/nodes_config.cfg
 
-# The driver's root is laid out by what the kernel itself says of its majors.
-# The list is another file after that, so it is mounted anew; the directory of
-# the others stays.
+# mock-driver.sh reads the kernel's own /proc/devices, so the mock's is unmounted
+# first. Each run replaces the file, so it is mounted again; the directory
+# proc/driver stays.
 lay_out() {
     ! mountpoint -q /proc/devices || umount /proc/devices
     "$here/../mock-driver.sh" "$@"
@@ -30,7 +30,7 @@ lay_out() {
     mountpoint -q /proc/driver || mount --bind "$driver_root/proc/driver" /proc/driver
 }
 
-# As nvidia-modprobe makes it.
+# Creates the device node of the capability like nvidia-modprobe.
 make_capability() {
     local major minor node
     major=$(awk '$2 == "nvidia-caps" {print $1}' /proc/devices)
@@ -41,7 +41,7 @@ make_capability() {
     mknod -m 400 "$node" c "$major" "$minor"
 }
 
-# Whether the driver's root has a nvidia-imex, for others than the operator to run: then the host runs none.
+# Whether the driver root has nvidia-imex, for the driver to run: then the host runs none.
 is_driver_managed() { [ -e "$driver_root/usr/bin/nvidia-imex" ]; }
 
 stop_imex() {
@@ -51,7 +51,7 @@ stop_imex() {
     rm -f /run/nvidia-imex.pid
 }
 
-# A process of the daemon's name, and its configuration, which all nodes share.
+# Starts a process with the daemon's name, and writes its configuration, the same on all nodes.
 start_imex() {
     local pid k
     mkdir -p "$(dirname "$nodes_config")"

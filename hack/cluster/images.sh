@@ -1,14 +1,13 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with its siblings
-# Container images without a registry: those that every node starts with, made
-# of the host's static busybox, and the import of archives. Sourced after
-# state.sh.
+# Container images without a registry: makes each node's base images from the host's
+# static busybox, and imports archives. Sourced after state.sh.
 
 # shellcheck source=hack/machine.sh
 . "$root/hack/machine.sh"
 
 pause_image=localhost/pause:1
 busybox_image=localhost/busybox:1
-# The name that examples/ use, so that they are applied as they are.
+# The name in examples/, so that they can be applied unchanged.
 examples_image=docker.io/library/busybox:1
 
 # Writes an OCI archive with these images to $1.
@@ -56,19 +55,19 @@ descriptor() {
     echo "{\"mediaType\": \"$2\", \"digest\": \"sha256:$digest\", \"size\": $(stat --format=%s "$3")${4-}}"
 }
 
-# check_architectures FILE ARCH: fails unless the nodes can run the archive's images for ARCH. For another CPU than
-# this machine's, containerd takes none out of an archive for several.
+# check_architectures FILE ARCH: fails unless the nodes can run the archive's images for ARCH. From an archive for
+# several architectures, containerd imports only this machine's image.
 check_architectures() {
     local found
     found=$(archive_architectures "$1" | sort -u | xargs)
     case $found in
         "" | "$2") ;;
-        *" "*) [ "$2" = "$(native_architecture)" ] || die "$1 has images for $found; containerd here runs only this machine's of them. Make one with: hack/image.sh --arch $2" ;;
+        *" "*) [ "$2" = "$(native_architecture)" ] || die "$1 has images for $found, of which containerd imports only this machine's; make one with: hack/image.sh --arch $2" ;;
         *) die "$1 has an image for $found, not for $2; make one with: hack/image.sh --arch $2" ;;
     esac
 }
 
-# What the OCI archive has images for, a word each; nothing for one of docker.
+# The architectures of the images in an OCI archive; nothing for a docker archive.
 archive_architectures() {
     local digest blob config
     for digest in $(archive_file "$1" index.json | grep -o 'sha256:[0-9a-f]\{64\}'); do
@@ -83,10 +82,10 @@ archive_architectures() {
 
 archive_file() { tar -xOf "$1" "$2" 2>/dev/null || tar -xOf "$1" "./$2" 2>/dev/null; }
 
-# import_archive FILE ARCH PREFIX...: imports an archive, OCI or docker, into the
-# containerd of the node that the prefix runs commands in, and waits until
-# kubelet can see its images: the CRI plugin labels each that it has taken over.
-# ARCH is empty for this machine's.
+# import_archive FILE ARCH PREFIX...: imports an OCI or docker archive into a node's
+# containerd; PREFIX runs commands in the node. Waits until kubelet can see the
+# images: the CRI plugin labels each image that it manages. ARCH is empty for this
+# machine's.
 import_archive() {
     local file=$1 arch=$2 output deadline=$((SECONDS + 30))
     shift 2
@@ -94,7 +93,7 @@ import_archive() {
     output=$("${ctr[@]}" import --local ${arch:+--platform "linux/$arch"} --snapshotter "$(cat "$state/snapshotter")" - <"$file" 2>&1) ||
         { say "$output"; return 1; }
     until ("${ctr[@]}" list 2>/dev/null) | awk 'NR > 1 && !/io.cri-containerd.image=managed/ {missing = 1} END {exit missing}'; do
-        [ $SECONDS -lt $deadline ] || { say "containerd's CRI plugin does not know the images after 30 s"; return 1; }
+        [ $SECONDS -lt $deadline ] || { say "containerd's CRI plugin has not picked up the images within 30 s"; return 1; }
         sleep 0.1
     done
 }

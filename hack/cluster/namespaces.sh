@@ -1,21 +1,20 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with its siblings
-# What a process of the cluster sees of the machine: mounts and network, for the
-# control plane and for each node. Everything here is mounted or made in private
-# namespaces and ends with them. Sourced after state.sh and cgroups.sh.
+# Mounts and network of the cluster's processes, for the control plane and for each
+# node. All of it is in private namespaces and ends with them. Sourced after state.sh
+# and cgroups.sh.
 #
 #   control plane   10.200.0.1       bridge "nodes"
 #   node K          10.200.0.(10+K)  eth0, hostname nodeK, pods in 10.201.K.0/24
 #
-# /run, /etc and /var/lib are writable without the host seeing it, and a node's
-# /dev; below them, the directories that hold a node's data are the state
-# directory's.
+# Changes in /run, /etc, /var/lib and a node's /dev are private. The directories
+# with a node's data below them are mounted from the state directory.
 
 containerd_socket=/run/containerd/containerd.sock
 
 node_address() { echo "10.200.0.$((10 + $1))"; }
 pod_subnet() { echo "10.201.$1.0/24"; }
 
-# The part of the machine that all of the cluster sees alike.
+# Mounts that all nodes and the control plane share.
 mount_common() {
     mount -t proc proc /proc
     fence_sysctls
@@ -24,13 +23,13 @@ mount_common() {
     mount_writable_copy /etc
     mount_writable_copy /var/lib
     rm -f /etc/resolv.conf /etc/hosts
-    : >/etc/resolv.conf # no name server: with one, the API server waits for it
+    : >/etc/resolv.conf # no name server: the API server would wait for it
     echo "127.0.0.1 localhost" >/etc/hosts
     mkdir -p /etc/cdi /var/lib/kubelet /var/lib/containerd /var/lib/cni
 }
 
-# Kubelet sets these for the whole machine. It finds the values that it wants,
-# and in any case writes into a file of ours.
+# kubelet sets these for the whole machine. Here it finds the values that it wants,
+# and if it writes, it writes to a private file.
 fence_sysctls() {
     local name value
     mkdir -p "$state/sysctl"
@@ -54,15 +53,14 @@ mount_writable_copy() {
     mount -t overlay -o "lowerdir=$1,upperdir=$over/changes,workdir=$over/work" overlay "$1"
 }
 
-# The machine's devices but NVIDIA's, beside which a node makes those of its
-# driver: each has majors of its own. What is mounted below /dev stays the
-# machine's.
+# Mounts the machine's devices without NVIDIA's. The node adds those of its own
+# driver: each node has other majors. Mounts below /dev are the machine's.
 mount_own_dev() {
     local machine=/run/cluster/machine-dev path
     mkdir -p "$machine"
     mount --rbind /dev "$machine"
     mount_writable_copy /dev
-    rm -rf /dev/nvidia* # a GPU of the machine, or what somebody left there
+    rm -rf /dev/nvidia* # of the machine's GPU, or leftovers
     for path in pts shm; do
         [ ! -d "$machine/$path" ] || mount --rbind "$machine/$path" "/dev/$path"
     done
@@ -80,8 +78,8 @@ mount_node() {
         mkdir -p "$data$path"
         mount --bind "$data$path" "$path"
     done
-    # As systemd has it on a host: volumes with mount propagation need it. The
-    # node's namespace is a private copy, so nothing spreads outside.
+    # Shared, as systemd sets it up on a host: volumes with mount propagation need it.
+    # The node's namespace is a private copy, so nothing propagates outside.
     mount --make-rshared /
     echo "node$1" >/proc/sys/kernel/hostname
 }
@@ -94,8 +92,8 @@ control_plane_network() {
     echo 1 >/proc/sys/net/ipv4/ip_forward
 }
 
-# Connects node $1, whose network namespace process $2 is in, with the control
-# plane and, by the routes, its pods with everyone's.
+# Connects node $1 (process $2 is in its network namespace) with the control plane.
+# Adds routes between its pods and those of the other nodes.
 node_network() {
     local k=$1 anchor=$2 other
     ip link add "node$k" type veth peer name eth0 netns "$anchor"

@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with its siblings
-# A node: a process that holds its mount, network and host name namespaces (the
+# A node: a process that keeps its mount, network and host name namespaces open (the
 # anchor), and containerd, kubelet and kube-proxy inside them. Sourced after
 # control-plane.sh.
 
-# Starts the anchor of node $1 and returns once its mounts are made.
+# Starts the anchor of node $1 and waits for its mounts.
 start_anchor() {
     local k=$1 ready
     mkdir -p "$state/node$k"
@@ -14,14 +14,14 @@ start_anchor() {
     node_network "$k" "$(cat "$state/node$k/anchor")"
 }
 
-# What the anchor of node $1 does.
+# Runs as the anchor of node $1.
 hold_node() {
     mount_node "$1"
     echo ready
     exec sleep infinity >/dev/null
 }
 
-# in_node K PROGRAM ARG...: becomes the program inside node K.
+# in_node K PROGRAM ARG...: executes the program inside node K.
 in_node() {
     local anchor
     anchor=$(cat "$state/node$1/anchor")
@@ -29,8 +29,8 @@ in_node() {
     as_component nsenter --target "$anchor" --mount --net --uts -- "$@"
 }
 
-# overlayfs, unless the state directory is on a file system that cannot be the
-# upper layer of one (as in a container).
+# Prints overlayfs, or native if the state directory's file system cannot be the
+# upper layer of an overlay (as in a container).
 snapshotter() {
     local probe=$state/tmp/overlay
     mkdir -p "$probe"/{lower,upper,work,merged}
@@ -49,9 +49,9 @@ write_node_configs() {
     write_proxy_config "$k"
 }
 
-# restrict_oom_score_adj: runc fails without it where CAP_SYS_RESOURCE is missing.
-# No AppArmor: its profiles would be loaded into the host's kernel. opt: its
-# default directory is the host's /opt, as is NRI's for plugins.
+# restrict_oom_score_adj: without it, runc fails if CAP_SYS_RESOURCE is missing.
+# No AppArmor: containerd would load profiles into the host's kernel. opt and NRI's
+# plugin_path: their defaults are in the host's /opt.
 write_containerd_config() {
     local config=$state/node$1
     cat >"$config/containerd.toml" <<-EOT
@@ -93,8 +93,8 @@ write_containerd_config() {
 }
 
 # syncFrequency: how soon kubelet retries a claim that could not be prepared.
-# volumePluginDir: its default is made in the host's /usr. No limits on disk and
-# no QoS cgroups: a test machine may be small and full.
+# volumePluginDir: the default would be created in the host's /usr. No disk limits
+# and no QoS cgroups: a test machine may be small and full.
 write_kubelet_config() {
     cat >"$state/node$1/kubelet.yaml" <<-EOT
 	apiVersion: kubelet.config.k8s.io/v1beta1
@@ -120,8 +120,8 @@ write_kubelet_config() {
     [ ! -s "$state/gates" ] || echo "featureGates: {$(cat "$state/gates")}" >>"$state/node$1/kubelet.yaml"
 }
 
-# masqueradeAll: answers from a pod on the caller's own node come back through
-# kube-proxy without br_netfilter. Connection tracking limits are the host's.
+# masqueradeAll: replies from a pod on the client's own node pass kube-proxy even
+# without br_netfilter. conntrack 0: keeps the host's connection tracking limits.
 write_proxy_config() {
     cat >"$state/node$1/proxy.yaml" <<-EOT
 	apiVersion: kubeproxy.config.k8s.io/v1alpha1

@@ -1,17 +1,17 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with its siblings
-# Asking the supervisor to end or start one component. Sourced after state.sh.
+# Requests to the supervisor to end or start a component. Sourced after state.sh.
 
 request() {
     supervisor_pid >/dev/null || die "the cluster is not up; start it with hack/cluster.sh up"
-    echo "$*" 1<>"$state/control" # opened for both: it must not wait for a reader
+    echo "$*" 1<>"$state/control" # opened read-write: it must not wait for a reader
 }
 
 check_component() {
     is_component "$1" || die "no component '$1'; there are: $(component_names | tr '\n' ' ')"
 }
 
-# end_component NAME SIGNAL: returns once it has ended, or, for a signal that
-# ends nothing, at once. The API server takes 60 s to end after SIGTERM.
+# end_component NAME SIGNAL: waits until the component has ended; does not wait for
+# signals that do not end it. The API server takes 60 s to end after SIGTERM.
 end_component() {
     local before deadline=$((SECONDS + 90))
     check_component "$1"
@@ -26,7 +26,7 @@ end_component() {
     done
 }
 
-# start_component NAME: returns once its program runs.
+# start_component NAME: waits until its program runs.
 start_component() {
     local before now deadline=$((SECONDS + 30))
     check_component "$1"
@@ -39,7 +39,7 @@ start_component() {
             "$before") ;;
             exited*)
                 tail -n 10 "$state/log/$1.log" >&2
-                die "$1 ended at once; the end of its log is above"
+                die "$1 exited immediately; the end of its log is above"
                 ;;
         esac
         [ $SECONDS -lt $deadline ] || die "$1 did not start within 30 s; see hack/cluster.sh logs supervisor"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# PID 1 of the cluster: sets up what its processes see of the machine, starts
-# them in order, then starts, kills and restarts single ones on request. When it
-# ends, the kernel ends every other process of its PID namespace, and with them
-# all mounts and networks.
+# PID 1 of the cluster: sets up mounts and networks, starts the components in order,
+# then starts, kills and restarts single ones on request. When it ends, the kernel
+# ends every other process of its PID namespace, and with them all mounts and
+# networks.
 #
-# Run by `hack/cluster.sh up` in new namespaces, with the state directory's lock
-# on descriptor 9. It runs three times over:
-#   (nothing)   joins the cluster's cgroups, then becomes
+# `hack/cluster.sh up` runs it in new namespaces, with the state directory's lock on
+# descriptor 9. This script has three roles, by argument:
+#   (nothing)   joins the cluster's cgroups, then executes
 #   supervise   the supervisor, in a cgroup namespace that starts there
-#   anchor K    what holds the namespaces of node K (node.sh)
+#   anchor K    keeps the namespaces of node K open (node.sh)
 #
-# It restarts nothing by itself: a component that died is there to be seen.
+# It restarts nothing by itself, so that tests see a component that died.
 set -euo pipefail
 trap 'echo "supervisor: line $LINENO of ${BASH_SOURCE[0]}: $BASH_COMMAND failed" >&2' ERR
 
@@ -38,7 +38,7 @@ main() {
         anchor) hold_node "$2" ;;
         supervise) supervise ;;
         *)
-            # /proc is still the host's, and so is the pid in it.
+            # /proc is still the host's, so this is the pid on the host.
             read -r pid _ </proc/self/stat
             echo "$pid" >"$state/supervisor.pid"
             join_cgroups
@@ -68,7 +68,7 @@ supervise() {
     serve_requests
 }
 
-# In the order in which one needs the other.
+# Starts all components in the order of their dependencies.
 start_all() {
     local k nodes
     nodes=$(seq 1 "$(node_count)")
@@ -94,7 +94,7 @@ start_all() {
     wait_for controller-manager "pods can be made in the default namespace" admin get serviceaccount default
 }
 
-# In subshells, since each becomes the program.
+# In subshells, because each replaces its shell by the program.
 admin() { (as_component kubectl --kubeconfig "$state/kubeconfig/admin" --request-timeout=5s "$@"); }
 containerd_answers() { (in_node "$1" ctr --address "$containerd_socket" version); }
 service_is_routed() { [[ $(in_node "$1" nft list table ip kube-proxy) == *"$service_of_api_server"* ]]; }
@@ -104,16 +104,15 @@ node_is_usable() {
 
 progress() { printf '%3ds  %s\n' $SECONDS "$*" >>"$state/progress"; }
 
-# wait_for COMPONENT WHAT COMMAND...: until the command succeeds; gives up when
-# any component dies, or when `up` has taken too long. COMPONENT is the one whose
-# log then tells most.
+# wait_for COMPONENT WHAT COMMAND...: waits until the command succeeds; fails if any
+# component exits or `up` takes too long. After a timeout, it shows COMPONENT's log.
 wait_for() {
     local component=$1 what=$2 dead
     shift 2
     progress "waiting until $what"
     until "$@" >/dev/null 2>&1; do
         dead=$(cd "$state/components" && grep -l ^exited -- * | head -1) || true
-        [ -z "$dead" ] || fail "$dead" "$dead died while waiting until $what"
+        [ -z "$dead" ] || fail "$dead" "$dead exited while waiting until $what"
         [ $SECONDS -lt "$give_up_after" ] || fail "$component" "gave up after $give_up_after s waiting until $what"
         sleep 0.1
     done
@@ -128,8 +127,8 @@ fail() {
     exit 1
 }
 
-# start NAME: unless it runs. A child of ours waits for the program, so that its
-# end is recorded whatever kills it.
+# start NAME: starts it unless it runs. A child of the supervisor waits for the
+# program and records its end.
 start() {
     local name=$1 node=()
     case $(component_state "$name") in starting | running*) return 0 ;; esac
@@ -145,8 +144,8 @@ start() {
     } &
 }
 
-# Requests: "start NAME" and "kill NAME SIGNAL". Who asks waits for the
-# component's state to change.
+# Requests: "start NAME" and "kill NAME SIGNAL". The sender waits for the component's
+# state to change.
 serve_requests() {
     local verb name signal pid
     while read -r -u 8 verb name signal; do

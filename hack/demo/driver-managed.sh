@@ -1,12 +1,12 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with hack/demo.sh, which sources it
-# The demo where the driver runs nvidia-imex: two ComputeDomains on the same nodes, a channel each.
+# The demo of driver-managed IMEX: two ComputeDomains on the same nodes, with a channel each.
 
 manifest=hack/demo/two-domains.yaml
 directory=/dev/nvidia-caps-imex-channels
 
-step "One IMEX daemon on each node, for good, and the clique that they are members of"
+step "One permanent IMEX daemon on each node, and their clique"
 members() { k get computedomaincliques -n imex-dra -o jsonpath='{range .items[*].daemons[*]}{.nodeName}/{.status} {end}'; }
-until_is "both nodes are members, and ready" "node1/Ready node2/Ready" sorted members
+until_is "both nodes are ready members" "node1/Ready node2/Ready" sorted members
 shows k get computedomaincliques -n imex-dra -o yaml
 daemons() { k get pods -n imex-dra -l imex-dra-component=imex-daemon -o name; }
 for daemon in $(daemons); do
@@ -23,7 +23,7 @@ printf 'ok  %d ms after kubectl apply began\n' $((($(date +%s%N) - started) / 10
 shows k get computedomains,resourceclaims
 shows k get pods -o wide
 
-step "Inside the pods: the channel of their own ComputeDomain, and no other"
+step "Inside the pods: only the channel of their own ComputeDomain"
 for domain in red blue; do
     number=$(k get computedomain "$domain" -o 'jsonpath={.status.channel}')
     nodes=
@@ -31,7 +31,7 @@ for domain in red blue; do
         pod=${entry%:*} node=${entry#*:node}
         nodes+="$node "
         until_is "$pod of $domain has channel$number" "channel$number" k exec "$pod" -- ls $directory
-        until_is "it is one of node$node's mock: major (hex) and minor" \
+        until_is "its device numbers are those of node$node's mock: major (hex) and minor" \
             "$(printf '%x %x' "$(major_of "$node")" "$number")" k exec "$pod" -- stat -c '%t %T' "$directory/channel$number"
     done
     until_is "the pods of $domain are on both nodes" "1 2" xargs <<<"$(tr ' ' '\n' <<<"$nodes" | sort -n)"

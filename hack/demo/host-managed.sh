@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares variables with hack/demo.sh, which sources it
-# The demo where hosts run nvidia-imex: one ComputeDomain, channel 0.
+# The demo of host-managed IMEX: one ComputeDomain, channel 0.
 
 manifest=hack/demo/train-a.yaml
 channel=/dev/nvidia-caps-imex-channels/channel0
@@ -20,15 +20,15 @@ for entry in $pods; do
     pod=${entry%:*} node=${entry#*:node}
     nodes+="$node "
     major=$(major_of "$node")
-    until_is "$pod on node$node has $channel: kind, mode, major (hex) of node$node's mock, minor" \
+    until_is "$pod on node$node has $channel: type, mode, major (hex) of node$node's mock, minor" \
         "character special file 666 $(printf %x "$major") 0" k exec "$pod" -- stat -c '%F %a %t %T' "$channel"
-    until_is "its open() passes the device cgroup and finds no driver behind the mock (ENXIO)" \
+    until_is "the device cgroup permits its open(), and the mock has no kernel driver (ENXIO)" \
         "cat: can't open '$channel': No such device or address" k exec "$pod" -- sh -c "cat $channel 2>&1 || true"
     shows k exec "$pod" -- ls -l "$channel"
 done
 until_is "the pods are on both nodes" "1 2" xargs <<<"$(tr ' ' '\n' <<<"$nodes" | sort -n)"
 
-step "A pod without the claim makes the same device by hand, and may not open it"
+step "A pod without the claim makes the same device node and cannot open it"
 k run outsider --image=localhost/busybox:1 --image-pull-policy=Never --restart=Never \
     --overrides='{"spec":{"nodeName":"node1","terminationGracePeriodSeconds":1}}' -- sleep 100000 >/dev/null
 until_is "the outsider runs" Running k get pod outsider -o 'jsonpath={.status.phase}'

@@ -1,24 +1,24 @@
-# Splits a page into what hack/docs.sh does with it.
+# Splits a page into the blocks that hack/docs.sh runs.
 #
 #   awk -v out=DIR -f blocks.awk PAGE
 #
-# The text of each block that has a part in it becomes DIR/NUMBER, and a line on stdout says: NUMBER, the line
-# in the page, what is done with it, and with which words, separated by tabs.
+# Writes the text of each block to DIR/NUMBER and prints a line: NUMBER, line in the page, action and the action's
+# words, separated by tabs.
 #
-# A comment says what, on a line of its own before the block:
+# A comment on a separate line before the block names the action:
 #
-#   run: cluster NODES [--mode M]  before the first block: the page has a fresh cluster of so many GPU nodes
+#   run: cluster NODES [--mode M]  before the first block: gives the page a fresh cluster of NODES GPU nodes
 #                                  (options of hack/gpu-nodes.sh)
-#   run: installed NODES [--mode M] [--set A=B]...   likewise, and the chart is installed (hack/install.sh)
-#   run: shared NODES [--mode M] [--set A=B]...      likewise; pages with the same comment that follow each other
-#                                  share one cluster, and leave nothing on it
-#   run: hosts MODE                what is written above for the hosts is done: they run nvidia-imex (hostManaged), or the driver
-#                                  is to run it (driverManaged)
+#   run: installed NODES [--mode M] [--set A=B]...   likewise, and installs the chart (hack/install.sh)
+#   run: shared NODES [--mode M] [--set A=B]...      likewise; consecutive pages with the same comment share one
+#                                  cluster and must leave nothing on it
+#   run: hosts MODE                switches the hosts as the text above describes: nvidia-imex runs on the host
+#                                  (hostManaged), or the driver will run it (driverManaged)
 #   run: none REASON               the next block cannot be run here
-#   run: prints WORDS              it succeeds, and prints these words
-#   run: refused WORDS             it fails, and prints these words
-#   run: file NAME                 it is the content of a file that later blocks use
-#   run: only here                 the comment goes on, up to its end, with commands that readers do not need
+#   run: prints WORDS              the next block succeeds and prints these words
+#   run: refused WORDS             the next block fails and prints these words
+#   run: file NAME                 the next block is the content of a file that later blocks use
+#   run: only here                 the rest of this comment, over several lines, is commands that readers do not need
 
 /^ *<!-- run: only here$/ { body = ""; hidden = FNR; indent = match($0, /</) - 1; next }
 hidden && /^ *-->$/ { emit(hidden, "hidden", "", body); hidden = 0; next }

@@ -1,4 +1,4 @@
-# Leaves out what is in fences of Markdown files, and the fences: there are no headings, links or tables.
+# Skips fenced blocks of Markdown files: headings, links and tables in them do not count.
 #
 #   awk -f fences.awk -f RULES.awk FILE...
 

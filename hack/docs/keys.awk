@@ -1,9 +1,9 @@
-# Whether every key that a documented helm command sets is a value of its chart.
+# Checks that every key that a documented helm command sets is a value of its chart.
 #
 #   awk -v charts=DIR -f keys.awk FILE...
 #
-# A command that names DIR/CHART is about that chart, one that names another (repository/chart) about
-# none of ours, as is nvidia-ctk, and all others about imex-dra. Prints FILE:LINE: and the key, and fails.
+# A command that names DIR/CHART sets values of that chart. Commands that name another repository's chart, and those
+# of nvidia-ctk, are skipped. All others set values of imex-dra. Prints FILE:LINE: and the key, and fails.
 
 FNR == 1 { command = "" }
 command == "" { start = FNR }
@@ -48,7 +48,7 @@ function judge_key(chart, key, part) {
     wrong = 1
 }
 
-# The keys of a chart: keys.yaml, which says the types, or values.yaml.
+# Loads the keys of a chart: from keys.yaml, which has their types, or values.yaml.
 function load(chart, path, line, depth, name, value, stack, i, key) {
     if (loaded[chart]++) return
     path = charts "/" chart "/keys.yaml"

@@ -1,9 +1,9 @@
-# Whether every relative link and anchor of Markdown files leads somewhere.
+# Checks that the target of every relative link and anchor in Markdown files exists.
 #
 #   awk -v files=LIST -f fences.awk -f links.awk pass=1 FILE... pass=2 FILE...
 #
-# LIST has the paths of all files of the repository, one on each line. Prints FILE:LINE: and what is
-# wrong, and fails. Anchors are those that forges make of headings.
+# LIST has the paths of all files of the repository, one on each line. Prints FILE:LINE: and the error, and fails.
+# Anchors are those that GitHub makes from headings.
 
 BEGIN {
     while ((getline path < files) > 0) {
@@ -50,7 +50,7 @@ function slug(heading) {
 function judge(target, path, anchor) {
     sub(/ .*/, "", target)
     gsub(/^<|>$/, "", target)
-    # Elsewhere, or a name of rustdoc.
+    # A URL, or an item of rustdoc.
     if (target ~ /^[a-z]+:/ || target ~ /::/ || target == "") return
     path = target
     anchor = ""
@@ -64,7 +64,7 @@ function judge(target, path, anchor) {
         complain(target, path " has no heading for #" anchor)
 }
 
-# The path that a link in `from` means, without dots.
+# Resolves a link in `from` to a path without dots.
 function joined(from, to, parts, n, i, kept, m, path) {
     if (!sub(/\/[^\/]*$/, "", from)) from = ""
     n = split(from "/" to, parts, "/")
@@ -80,6 +80,6 @@ function joined(from, to, parts, n, i, kept, m, path) {
 }
 
 function complain(target, reason) {
-    printf "%s:%d: the link %s leads nowhere: %s\n", FILENAME, FNR, target, reason
+    printf "%s:%d: broken link %s: %s\n", FILENAME, FNR, target, reason
     wrong = 1
 }

@@ -1,10 +1,10 @@
-"""One side of a transfer of GPU memory by a fabric handle, with nothing but libcuda.
+"""One side of a transfer of GPU memory by a fabric handle, with libcuda only.
 
     fabric_memory.py export FILE   allocates, writes a word, exports to FILE, waits for FILE.done
     fabric_memory.py import FILE   waits for FILE, imports, maps, reads the word
 
-Prints one line of JSON: the channels that this process sees and has opened, and either `done` or the
-call that failed with CUDA's name of the error.
+Prints one line of JSON: the channels that this process sees and has opened, and either `done` or the failed call with
+CUDA's name of the error.
 """
 
 import ctypes
@@ -65,7 +65,7 @@ class Cuda:
             raise Refused(f"{function}: {(name.value or str(code).encode()).decode()}")
 
     def mapped(self, memory):
-        """The address at which this process has the memory."""
+        """Maps the memory; returns its address."""
         zero, size, address = ctypes.c_ulonglong(0), ctypes.c_size_t(SIZE), ctypes.c_ulonglong()
         self.call("cuMemAddressReserve", ctypes.byref(address), size, ctypes.c_size_t(0), zero, zero)
         self.call("cuMemMap", address, size, ctypes.c_size_t(0), memory, zero)
@@ -94,7 +94,7 @@ class Cuda:
 
 
 def write(file, content):
-    """The other side never sees half a file."""
+    """Writes atomically: the other side never reads a partial file."""
     with open(file + ".new", "wb") as new:
         new.write(content)
     os.rename(file + ".new", file)
@@ -115,7 +115,7 @@ def opened():
         try:
             links.append(os.readlink(f"/proc/self/fd/{descriptor}"))
         except FileNotFoundError:
-            pass  # That of the listing.
+            pass  # The descriptor of listdir itself.
     return sorted(os.path.basename(link) for link in links if link.startswith(CHANNEL_DIR))
 
 
@@ -137,7 +137,7 @@ def main(side, file):
     if side == "import":
         write(file + ".done", b"")
     elif result["outcome"] == "done":
-        # The memory ends with the process that allocated it.
+        # The driver frees the memory when the process that allocated it ends.
         wait_for(file + ".done")
 
 

@@ -1,4 +1,4 @@
-//! Gives the library the name that the real one has.
+//! Gives the library the real one's name.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

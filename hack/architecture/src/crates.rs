@@ -1,16 +1,15 @@
-//! The picture of the crates and their arrows.
+//! The graph and the table of the crates' dependencies.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::workspace::{Package, Workspace};
 
-/// Tools and tests: they use everything, and nothing uses them.
+/// The directory of tools and tests: they may use every crate, and no crate uses them.
 const TOOLS: &str = "hack";
 
-/// A Mermaid graph and a table. The graph has a box for each product crate, grouped
-/// by top-level folder, and an arrow from each crate to those that it is built
-/// from, except where a longer way leads there too. The table has them all.
+/// A Mermaid graph and a table of the product crates, grouped by top-level folder.
+/// The graph leaves out transitive dependencies; the table has them.
 pub(crate) fn picture(workspace: &Workspace) -> String {
     let mut folders: BTreeMap<String, Vec<&Package>> = BTreeMap::new();
     for package in &workspace.packages {
@@ -31,7 +30,7 @@ pub(crate) fn picture(workspace: &Workspace) -> String {
     )
 }
 
-/// The crates that each is built from.
+/// Each crate's dependencies.
 type Used<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
 fn graph(folders: &BTreeMap<String, Vec<&Package>>, used: &Used<'_>) -> String {
@@ -58,8 +57,8 @@ fn graph(folders: &BTreeMap<String, Vec<&Package>>, used: &Used<'_>) -> String {
     text
 }
 
-/// Whether `from` is built from `to`, directly or through others. Ends, since
-/// cargo refuses circles.
+/// Whether `from` depends on `to`, directly or transitively. Terminates, because
+/// cargo rejects circles.
 fn reaches(used: &Used<'_>, from: &str, to: &str) -> bool {
     let mut below = used.get(from).into_iter().flatten();
     below.any(|next| *next == to || reaches(used, next, to))
@@ -92,7 +91,7 @@ fn folder_of(workspace: &Workspace, package: &Package) -> String {
     top.to_string_lossy().into_owned()
 }
 
-/// The workspace's crates that it is built from, by name.
+/// Names of the package's dependencies in the workspace.
 fn used_by(package: &Package) -> Vec<&str> {
     let dependencies = package.dependencies.iter();
     let ours = dependencies.filter(|it| it.path.is_some() && it.kind.is_none());
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crate_points_at_those_that_it_is_built_from_and_tools_are_left_out() {
+    fn a_crate_points_at_its_dependencies_and_tools_are_left_out() {
         let workspace = serde_json::from_str(
             r#"{
                 "workspace_root": "/ws",

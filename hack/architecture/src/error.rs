@@ -1,4 +1,4 @@
-//! Why the check could not be made, or failed.
+//! Errors and failures of the check.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ pub(crate) enum Error {
     Cargo(#[source] io::Error),
     #[error("cargo metadata: {message}")]
     Metadata { message: String },
-    #[error("cargo metadata printed something else than its JSON: {0}")]
+    #[error("cannot parse the output of cargo metadata: {0}")]
     MetadataJson(#[source] serde_json::Error),
     #[error("cannot read {}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
@@ -29,18 +29,18 @@ pub(crate) enum Error {
     #[error("standard output: {0}")]
     Output(#[source] io::Error),
     #[error(
-        "{0} module circles; let one of the two sides go, or move what both need into a module below both"
+        "{0} module circles; remove one direction, or move what both modules need into a module below both"
     )]
     Circles(usize),
-    #[error("{0} uses of something special by something general")]
+    #[error("{0} uses of IMEX-specific code in general code")]
     Layers(usize),
     #[error(
-        "{0} findings of sources that work on one machine only; arm64 is the first one, and not all tests run there"
+        "{0} findings in sources that work on one architecture only; arm64 is the main one, and not all tests run there"
     )]
     OneMachine(usize),
-    #[error("{0} identifiers have a word that REFUSED in hack/architecture/src/names.rs lists")]
+    #[error("{0} identifiers contain a word of REFUSED in hack/architecture/src/names.rs")]
     Names(usize),
-    #[error("{0} events are missing in their table, or are in it and nowhere else")]
+    #[error("{0} differences between the events in the code and in the table")]
     Events(usize),
     #[error("out of date: {}; run `cargo run -p architecture -- write` and commit the result", paths.join(", "))]
     OutOfDate { paths: Vec<String> },

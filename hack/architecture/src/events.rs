@@ -1,8 +1,8 @@
-//! Every reason that an event can have is in the documentation's table, and nothing else is.
+//! Checks that the documentation's table has exactly the reasons that events can have.
 //!
-//! Reasons reach the API server through variables, too, so what is looked for is how they are
-//! written: words in a string of its own, each with a capital letter, in the sources of programs
-//! that write events. What looks like one and is none is named here.
+//! Reasons also reach the API server through variables. So this module searches the sources of
+//! programs that write events for string literals of two or more capitalized words. Other strings
+//! of this form are listed here.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// The table, one row for each reason, which is its first cell.
+/// The page with the table: one row for each reason, in its first cell.
 pub(crate) const TABLE: &str = "docs/events.md";
 
-/// Where the programs are that write events, and a reason that two of them know. What does not
-/// exist writes none.
+/// Sources of the programs that write events, and of a reason that two of them share. Paths that do
+/// not exist are skipped.
 const PROGRAMS: [&str; 6] = [
     "controller/api/src/names.rs",
     "controller/src",
@@ -24,7 +24,8 @@ const PROGRAMS: [&str; 6] = [
     "dra-shim/daemon/src",
 ];
 
-/// Kinds of objects, words of other APIs, and types of conditions that come without an event.
+/// Strings that are not reasons: kinds of objects, words of other APIs, and condition types without
+/// an event.
 const NO_REASONS: [&str; 35] = [
     "AllocationModeUnsupported",
     "CDIDeviceIDs",
@@ -66,7 +67,7 @@ const NO_REASONS: [&str; 35] = [
 /// Files and folders of tests.
 const LEFT_OUT: [&str; 4] = ["tests", "testing", "fake_api", "simulation"];
 
-/// What table and sources say differently, a line each.
+/// One line for each difference between table and sources.
 pub(crate) fn findings(root: &Path) -> Result<Vec<String>, Error> {
     let mut written = BTreeSet::new();
     let mut all = String::new();
@@ -90,9 +91,9 @@ pub(crate) fn findings(root: &Path) -> Result<Vec<String>, Error> {
 fn differences(written: &BTreeSet<String>, code: &str, rows: &[String]) -> Vec<String> {
     let missing = written.iter().filter(|reason| !rows.contains(reason));
     let missing = missing.map(|reason| {
-        format!("{TABLE} has no row for the event {reason}; if it is none, name it in hack/architecture/src/events.rs")
+        format!("{TABLE} has no row for the event {reason}; if it is not an event, add it to NO_REASONS in hack/architecture/src/events.rs")
     });
-    // Reasons of one word are in the table only: "Ready" is many things.
+    // Reasons of one word are not searched in the code: "Ready" has many meanings.
     let stale = rows
         .iter()
         .filter(|row| !code.contains(&format!("\"{row}\"")));
@@ -101,7 +102,7 @@ fn differences(written: &BTreeSet<String>, code: &str, rows: &[String]) -> Vec<S
     missing.chain(stale).collect()
 }
 
-/// The first cells of a table's rows, as code.
+/// The code in the first cells of a table's rows.
 fn rows(page: &str) -> Vec<String> {
     let cell = |line: &str| {
         let (reason, _) = line.strip_prefix("| `")?.split_once('`')?;
@@ -110,7 +111,7 @@ fn rows(page: &str) -> Vec<String> {
     page.lines().filter_map(cell).collect()
 }
 
-/// Strings of nothing but two or more words with capital letters.
+/// String literals that consist of two or more capitalized words.
 fn reasons(code: &str) -> impl Iterator<Item = String> {
     code.split('"')
         .filter(|text| is_reason(text))
@@ -128,7 +129,7 @@ fn is_reason(text: &str) -> bool {
     starts && is_word && joints.next().is_some()
 }
 
-/// Sources that are no tests: the file, or those in the folder.
+/// Sources other than tests: the file, or those in the folder.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     if folder.is_file() {
         return Ok(vec![folder.to_owned()]);
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_a_row_and_a_row_without_an_event_are_told() {
+    fn an_event_without_a_row_and_a_row_without_an_event_are_reported() {
         let code = r#"("ClaimsInUse", "Admitted")"#;
         let written = reasons(code).collect();
         let rows = rows("| reason | about |\n|---|---|\n| `Admitted` | x |\n| `LongGone` | x |\n");

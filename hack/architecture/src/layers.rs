@@ -1,10 +1,10 @@
-//! What a general crate or module may use: never what is special to IMEX or to this driver.
+//! Checks that general crates and modules use no code that is specific to IMEX or this driver.
 
 use crate::error::Error;
 use crate::modules::ModuleGraph;
 use crate::workspace::{Package, Workspace};
 
-/// The crates for other people's programs, and the crates of ours that each may use.
+/// The crates that are also for other programs, and the workspace's crates that each may use.
 const GENERAL: [(&str, &[&str]); 9] = [
     ("dra-common-derive", &[]),
     ("dra-common", &["dra-common-derive"]),
@@ -20,11 +20,11 @@ const GENERAL: [(&str, &[&str]); 9] = [
     ("dra-kubelet", &["dra-claim", "dra-common"]),
 ];
 
-/// None of these crates uses them, but for Kubernetes' client, which `dra-kubelet` uses.
+/// Crates that none of these may use, except that `dra-kubelet` uses Kubernetes' client.
 const NEVER: [&str; 3] = ["clap", "kube", "k8s-openapi"];
 const USES_KUBERNETES: &str = "dra-kubelet";
 
-/// A module and those that may use what is below it, in the crate of this name.
+/// A crate, its IMEX-specific module, and the modules that may use it.
 const SPECIAL: (&str, &str, [&str; 3]) = ("imex-cdi", "imex", ["imex", "lint", "lib.rs"]);
 
 /// One line for each use that is not allowed.
@@ -38,7 +38,9 @@ pub(crate) fn findings(workspace: &Workspace) -> Result<Vec<String>, Error> {
             let arrows = graph.uses_of(|file| is_below(file, special));
             let arrows = arrows.filter(|(user, _)| !users.iter().any(|it| is_below(user, it)));
             found.extend(arrows.map(|(user, used)| {
-                format!("{name}: {user} is for any vendor, and uses {used}, which is for IMEX")
+                format!(
+                    "{name}: {user} is vendor-neutral but uses {used}, which is specific to IMEX"
+                )
             }));
         }
     }
@@ -59,14 +61,14 @@ fn forbidden(package: &Package) -> Vec<String> {
     wrong
         .map(|it| {
             format!(
-                "{name} is for other people's programs, too, and uses {}",
+                "{name} is also for other programs and must not use {}",
                 it.name
             )
         })
         .collect()
 }
 
-/// Whether `file` is that of the module or of one below it.
+/// Whether `file` belongs to the module or one below it.
 fn is_below(file: &str, module: &str) -> bool {
     file.strip_prefix(module)
         .is_some_and(|rest| rest.is_empty() || rest == ".rs" || rest.starts_with('/'))
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_general_crate_may_use_neither_a_special_one_nor_a_client_that_it_does_not_need() {
+    fn a_general_crate_may_not_use_specific_crates_or_kubernetes_client() {
         let package = |name: &str, dependencies: &str| -> Package {
             serde_json::from_str(&format!(
                 r#"{{"name": "{name}", "description": null, "manifest_path": "/Cargo.toml",

@@ -1,25 +1,25 @@
-//! No source knows x86-64 only: the racks' own CPU, Grace, is an aarch64, and not all tests run there.
+//! Checks that no source works on x86-64 only: Grace, the racks' CPU, is aarch64, and not all tests run there.
 //!
-//! What a compiler for the other machine would say of types is not found here; what it would not
-//! say is: paths, names and numbers that are one machine's.
+//! It does not find type errors, which a compiler for the other architecture reports. It finds paths,
+//! names and numbers of one architecture, which the compiler accepts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// The same machine in the words of Rust and Debian's libraries, of Debian's packages and OCI
-/// images, and of the loader; each with the other machine's word.
+/// x86-64's names in Rust and Debian's library paths, in Debian's packages and OCI images, and in
+/// the loader's file name; each with aarch64's name.
 const WORDS: [(&str, &str); 3] = [
     ("x86_64", "aarch64"),
     ("amd64", "arm64"),
     ("x86-64", "aarch64"),
 ];
 
-/// Text that compiles on both machines, or reads well, and means something on one.
+/// Code that is specific to one architecture, although it may compile on both.
 const ONE_MACHINE: [(&str, &str); 5] = [
-    ("std::arch", "intrinsics are one machine's"),
-    ("asm!", "assembly is one machine's"),
+    ("std::arch", "intrinsics are for one architecture"),
+    ("asm!", "assembly is for one architecture"),
     ("*const i8", "C's char is unsigned on aarch64: write c_char"),
     ("*mut i8", "C's char is unsigned on aarch64: write c_char"),
     (
@@ -28,7 +28,7 @@ const ONE_MACHINE: [(&str, &str); 5] = [
     ),
 ];
 
-/// What is wrong with the sources below `root`, a line each.
+/// One line for each finding in the sources below `root`.
 pub(crate) fn findings(root: &Path) -> Result<Vec<String>, Error> {
     let mut findings = Vec::new();
     for path in sources(root)? {
@@ -39,7 +39,7 @@ pub(crate) fn findings(root: &Path) -> Result<Vec<String>, Error> {
     Ok(findings)
 }
 
-/// The files that are looked at, in order.
+/// The files to check, in order.
 pub(crate) fn sources(root: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     collect(root, &mut files)?;
@@ -54,8 +54,8 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
     })
 }
 
-/// The files that programs, scripts and charts are made of. Tests run on the machine at hand, and
-/// name what one of them had.
+/// Collects the files of programs, scripts and charts. Tests are left out: they may use values of
+/// one machine.
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
     const LEFT_OUT: [&str; 4] = ["target", "out", "tests", "corpus"];
     let unreadable = |source| Error::Read {
@@ -82,7 +82,7 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A file names both machines in the same number of lines of code.
+/// Findings in a file: it must name both architectures in the same number of lines of code.
 fn of_text(text: &str) -> impl Iterator<Item = String> {
     let code = || {
         text.lines()
@@ -91,7 +91,7 @@ fn of_text(text: &str) -> impl Iterator<Item = String> {
     let lines_with = move |word: &str| code().filter(|line| line.contains(word)).count();
     let words = WORDS.iter().filter_map(move |(ours, other)| {
         let (here, there) = (lines_with(ours), lines_with(other));
-        (here > there).then(|| format!("{here} lines name {ours}, and {there} name {other}"))
+        (here > there).then(|| format!("{here} lines name {ours}, but {there} name {other}"))
     });
     let one = ONE_MACHINE
         .iter()
@@ -152,7 +152,7 @@ mod tests {
         }
         assert_eq!(
             findings(root.path()).unwrap(),
-            ["a/src/paths.rs: 1 lines name amd64, and 0 name arm64"]
+            ["a/src/paths.rs: 1 lines name amd64, but 0 name arm64"]
         );
     }
 }

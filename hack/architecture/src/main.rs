@@ -1,18 +1,18 @@
-//! Keeps the structure of the code as the documentation says it is.
+//! Checks the structure of the code against the documentation.
 //!
 //! ```text
 //! sources ───────────► modules ──► circles: none may exist
-//!         ├──────────► layers: nothing general uses what is special
-//!         ├──────────► machines: none that knows x86-64 alone
+//!         ├──────────► layers: general code uses no IMEX-specific code
+//!         ├──────────► machines: none works on x86-64 only
 //!         ├──────────► names: no words of everyday speech in identifiers
-//!         └──────────► events: each has its row in the documentation
+//!         └──────────► events: each has a row in the documentation
 //! cargo metadata ────► crates  ─┐
 //! the state machines ► states  ─┴► generated blocks of the documentation: compared, or written
 //! ```
 //!
-//! `architecture check` is part of `hack/test.sh`; `architecture write` brings
-//! the documentation up to date; `architecture modules` counts the modules of
-//! each crate and the arrows between them.
+//! `architecture check` is part of `hack/test.sh`; `architecture write` updates
+//! the documentation; `architecture modules` counts the modules of each crate and
+//! the arrows between them.
 
 #![forbid(unsafe_code)]
 
@@ -35,7 +35,7 @@ use crate::error::Error;
 use crate::modules::ModuleGraph;
 use crate::workspace::Workspace;
 
-/// What to do, as typed.
+/// The subcommand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Command {
     Check,
@@ -88,7 +88,7 @@ fn run(command: Command, output: &mut impl Write) -> Result<(), Error> {
     }
 }
 
-/// Everything that is generated, by file.
+/// All generated blocks.
 fn blocks(workspace: &Workspace) -> Vec<Block> {
     let mut blocks = vec![Block {
         file: "ARCHITECTURE.md",
@@ -148,7 +148,7 @@ fn check_events(workspace: &Workspace, output: &mut impl Write) -> Result<(), Er
     }
 }
 
-/// Returns how many there are.
+/// Prints the findings; returns their number.
 fn print(findings: &[String], output: &mut impl Write) -> Result<usize, Error> {
     for finding in findings {
         writeln!(output, "{finding}").map_err(Error::Output)?;

@@ -1,16 +1,16 @@
-//! The modules of one crate, and which names what of which other.
+//! The modules of a crate, and the items of other modules that each names.
 //!
 //! ```text
 //! files ──syn──► Module (items, imports, paths) ──resolve──► ModuleGraph ──► circles
 //! ```
 //!
-//! A module is a file; what a file nests inline belongs to it. An arrow goes
-//! from the module that names an item to the one that *defines* it: re-exports
-//! on the way are looked through, so a parent that only hands its children's
-//! names on is not between them. Test code does not count.
+//! A module is a file, including its inline modules. An arrow leads from the
+//! module that names an item to the one that *defines* it. Re-exports are
+//! resolved, so a parent that only re-exports its children's names gets no
+//! arrows. Test code does not count.
 //!
-//! Not seen: methods (a call does not name the module of its `impl`), and
-//! names that a macro makes up.
+//! Not found: methods (a call does not name the module of its `impl`), and
+//! names that a macro generates.
 
 mod file;
 mod resolve;
@@ -25,7 +25,7 @@ use petgraph::graphmap::DiGraphMap;
 use self::file::{Module, ModuleFile};
 use crate::error::Error;
 
-/// Which modules of a crate use which, and the names that they use.
+/// The uses between modules of a crate, and the names that they use.
 #[derive(Debug, Default)]
 pub(crate) struct ModuleGraph {
     /// The modules' files, below the crate's first file.
@@ -34,7 +34,7 @@ pub(crate) struct ModuleGraph {
     arrows: BTreeMap<(usize, usize), BTreeSet<String>>,
 }
 
-/// Modules that use each other, directly or through one another.
+/// Modules that use each other, directly or transitively.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Circle {
     pub(crate) files: Vec<String>,
@@ -86,7 +86,7 @@ impl ModuleGraph {
         circles
     }
 
-    /// The files that use one of these, as user and used.
+    /// The uses of one of these files, as (user, used).
     pub(crate) fn uses_of(
         &self,
         is_used: impl Fn(&str) -> bool,
@@ -116,7 +116,7 @@ impl ModuleGraph {
     }
 }
 
-/// The module of `first`, then all below it, parents before children.
+/// The module of `first`, then all modules below it, parents before children.
 fn load(first: &Path) -> Result<Vec<Module>, Error> {
     let top = first.parent().unwrap_or(first).to_owned();
     let mut modules = vec![];

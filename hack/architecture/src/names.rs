@@ -1,4 +1,4 @@
-//! Identifiers have names that another engineer would search for, not words of everyday speech.
+//! Checks that identifiers have names that an engineer would search for, not words of everyday speech.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use crate::error::Error;
 use crate::machines;
 
-/// Words that no identifier has, each with what to write instead. The list grows.
+/// Words that no identifier may contain, each with its replacements.
 const REFUSED: [(&str, &str); 13] = [
     ("told", "event, report, reported"),
     ("tell", "report, send"),
@@ -24,10 +24,10 @@ const REFUSED: [(&str, &str); 13] = [
     ("hindered", "blocked"),
 ];
 
-/// An identifier of more words is a sentence: the name of a test.
+/// An identifier with more words is a sentence, the name of a test.
 const MOST_WORDS: usize = 4;
 
-/// One line for each file and identifier.
+/// One line for each identifier with such a word.
 pub(crate) fn findings(root: &Path) -> Result<Vec<String>, Error> {
     let mut findings = Vec::new();
     for path in machines::sources(root)? {
@@ -35,7 +35,7 @@ pub(crate) fn findings(root: &Path) -> Result<Vec<String>, Error> {
         if path.extension().is_none_or(|it| it != "rs") || name.starts_with("hack") {
             continue;
         }
-        // What is no Rust is the compiler's to report.
+        // If a file is not valid Rust, the compiler reports it.
         let tokens = machines::read(&path)?.parse().unwrap_or_default();
         let mut found = Vec::new();
         collect(tokens, &mut found);
@@ -65,7 +65,7 @@ fn finding(identifier: &str) -> Option<String> {
         .iter()
         .find(|(word, _)| words.iter().any(|it| it == word))?;
     Some(format!(
-        "the identifier {identifier} has the word {word}; write for example {better}"
+        "the identifier {identifier} contains the word {word}; use for example {better}"
     ))
 }
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_word_is_found_in_any_spelling_and_the_name_of_a_test_is_left_alone() {
+    fn a_refused_word_is_found_in_any_spelling_except_in_test_names() {
         for identifier in ["Told", "is_told", "TOLD", "WasTold", "told_all"] {
             assert!(finding(identifier).is_some(), "{identifier}");
         }

@@ -1,5 +1,5 @@
-//! The tables and pictures of the product's state machines. Each comes from the
-//! transition function that the code itself calls.
+//! The tables and diagrams of the product's state machines. Each is generated from
+//! the transition function that the product calls.
 
 mod machine;
 
@@ -15,7 +15,7 @@ use nvml_clique::{FabricEvent, NodeFabricState};
 use self::machine::Machine;
 use crate::document::Block;
 
-/// Where all of them are.
+/// The page with all of them.
 const FILE: &str = "ARCHITECTURE.md";
 
 /// One block for each machine.
@@ -52,7 +52,7 @@ fn record() -> Machine {
     )
 }
 
-/// The record and the spec of a claim, under everything that is decided about it.
+/// The record and the spec of a claim, in all transactions.
 fn claim() -> Machine {
     Machine::of(
         &ClaimState::ALL.map(|state| (state, state.name())),
@@ -68,7 +68,7 @@ fn claim() -> Machine {
     )
 }
 
-/// The states after each step of a transaction, as far as the record allows them.
+/// The states after each step of a transaction; an error if the record does not allow the step.
 fn states_after(state: ClaimState, transaction: Transaction) -> Vec<Result<ClaimState, Refusal>> {
     let mut state = Ok(state);
     let steps = state.into_iter().flat_map(|it| it.steps(transaction));
@@ -80,8 +80,8 @@ fn states_after(state: ClaimState, transaction: Transaction) -> Vec<Result<Claim
         .collect()
 }
 
-/// A table of the states that a crash between two steps leaves, and of what the
-/// next start makes of them.
+/// A table of the states that a crash between two steps leaves, and of their
+/// recovery at the next start.
 fn after_a_crash() -> String {
     let mut text =
         String::from("| a crash can leave | in the middle of | the next start |\n|---|---|---|\n");
@@ -118,7 +118,7 @@ fn after_a_crash() -> String {
     text
 }
 
-/// What a watch knows of its node's NVLink fabric.
+/// The state of a node's NVLink fabric, as a watch sees it.
 fn fabric() -> Machine {
     Machine::of(
         &NodeFabricState::ALL.map(|state| (state, state.name())),
@@ -127,7 +127,7 @@ fn fabric() -> Machine {
     )
 }
 
-/// A table of what the plugin does in each state of the fabric.
+/// A table of the plugin's actions in each state of the fabric.
 fn policies() -> String {
     let mut text = String::from(
         "| fabric | channel major | slice | may be tainted by | plugin ready | Prepare |\n|---|---|---|---|---|---|\n",
@@ -149,7 +149,7 @@ fn policies() -> String {
     text
 }
 
-/// A ComputeDomain, and what the controller does about it.
+/// A ComputeDomain and the controller's actions.
 fn domain() -> Machine {
     use domain_life::Action;
 

@@ -1,4 +1,4 @@
-//! The packages of this workspace, as `cargo metadata` has them.
+//! The packages of this workspace, from `cargo metadata`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::error::Error;
 
-/// What this program needs of `cargo metadata --no-deps`.
+/// The parts of `cargo metadata --no-deps` that this program needs.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workspace {
     pub(crate) workspace_root: PathBuf,
@@ -26,9 +26,9 @@ pub(crate) struct Package {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// `null` for a normal one, else `dev` or `build`.
+    /// `null` for a normal dependency, otherwise `dev` or `build`.
     pub(crate) kind: Option<String>,
-    /// Only a dependency inside the workspace has one.
+    /// Only dependencies inside the workspace have a path.
     pub(crate) path: Option<PathBuf>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Target {
 // === impl Workspace ===
 
 impl Workspace {
-    /// Asks the cargo that runs this program.
+    /// Runs `cargo metadata` with the cargo that runs this program.
     pub(crate) fn read() -> Result<Self, Error> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
@@ -66,7 +66,7 @@ impl Package {
         directory.strip_prefix(root).unwrap_or(directory)
     }
 
-    /// Its library and programs; not its tests, benches, examples and build script.
+    /// Its library and programs, without tests, benches, examples and build script.
     pub(crate) fn crates(&self) -> impl Iterator<Item = &Target> {
         const OTHERS: [&str; 4] = ["test", "bench", "example", "custom-build"];
         let targets = self.targets.iter();

@@ -1,5 +1,5 @@
-//! CDI: one file with every channel, a directory with the files of many claims, one
-//! claim's file, and `cdi-gen`.
+//! CDI benchmarks: one file with every channel, a directory with files of many claims,
+//! the file of one claim, and `cdi-gen`.
 
 mod claims;
 mod program;

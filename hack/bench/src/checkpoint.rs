@@ -1,4 +1,4 @@
-//! Reading a checkpoint, one change, and sixteen at once.
+//! Checkpoint benchmarks: a read, one change, and sixteen changes at once.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,8 +20,8 @@ use crate::table::{Aim, Row};
 
 const AT_ONCE: usize = 16;
 
-/// The number of prepared claims, the time in which a file of them should be read, and the
-/// limit of the ratio between a change and a raw replacement of the file.
+/// Number of prepared claims, time limit for reading their file, and limit for the ratio of a
+/// change to a raw replacement of the file.
 const SIZES: [(usize, Duration, f64); 4] = [
     (1, Duration::from_micros(100), 1.3),
     (16, Duration::from_micros(300), 1.3),
@@ -29,7 +29,7 @@ const SIZES: [(usize, Duration, f64); 4] = [
     (1024, Duration::from_millis(12), 2.5),
 ];
 
-/// A store on disk with prepared claims, and a few more that the benchmark changes.
+/// A store on disk with prepared claims, and a few more claims that the benchmark changes.
 struct Subject {
     store: Store<DeviceGroup>,
     dir: PathBuf,
@@ -102,7 +102,7 @@ impl Subject {
         fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
     }
 
-    /// The floor of a read: reading the file and checking that it is JSON.
+    /// The floor of a read: reads the file and checks that it is JSON.
     fn reads(&self, rounds: usize) -> anyhow::Result<Rounds> {
         let read = || {
             let checkpoint = Checkpoint::<DeviceGroup>::decode(&self.file()?)?;
@@ -126,8 +126,8 @@ impl Subject {
         interleave(rounds, change, self.raw_replace()?)
     }
 
-    /// Changes each claim from a thread of its own. All begin together, and the round ends
-    /// with the last.
+    /// Changes each claim from a separate thread. All begin together; the round ends with the
+    /// last one.
     fn changes_at_once(&self, rounds: usize) -> anyhow::Result<Rounds> {
         let go = Barrier::new(self.changing.len() + 1);
         let done = Barrier::new(self.changing.len() + 1);
@@ -141,7 +141,7 @@ impl Subject {
                         let mut outcome = Ok(());
                         for round in 1..=calls {
                             go.wait();
-                            // A failure is told at the end: nobody may be left waiting.
+                            // Failures are reported at the end, so that no thread waits forever.
                             if outcome.is_ok() {
                                 outcome = self.change(content, round);
                             }
@@ -166,8 +166,8 @@ impl Subject {
         })
     }
 
-    /// Starts the claim with its other version, so that one record changes and the length of
-    /// the file does not.
+    /// Starts the claim with its other version: one record changes, but not the length of the
+    /// file.
     fn change(&self, content: &Content, round: usize) -> Result<(), CommitError<Refused>> {
         let [even, odd] = content.versions.clone();
         let version = if round.is_multiple_of(2) { even } else { odd };
@@ -176,7 +176,7 @@ impl Subject {
             .commit(move |claims| claims.start(&claim, &version, Timestamp::now()))
     }
 
-    /// The floor of a change: writing as many bytes just as durably.
+    /// The floor of a change: writes the same number of bytes with the same durability.
     fn raw_replace(&self) -> anyhow::Result<impl FnMut() -> anyhow::Result<()>> {
         let bytes = self.file()?;
         let raw = RawFile::in_directory(&self.dir)?;

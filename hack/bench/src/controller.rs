@@ -1,14 +1,14 @@
-//! The controller: how long N domains take from the user's first request until all are Ready, and
-//! until the last one is gone, which requests that costs, and what the process needs.
+//! Controller benchmark: the time from the user's first request until all N domains are Ready, and
+//! until the last one is deleted, the requests, and the process's CPU time and memory.
 //!
 //! ```text
 //!   user ─── creates, deletes, watches ───► API server ◄─── subject: compute-domain-controller
 //!  (this program)                               │      ◄─── floor: the same writes, no decisions
-//!                                               └─► audit log: who made which request
+//!                                               └─► audit log: requests by user
 //! ```
 //!
-//! The floors run between the subject's rounds; a round's ratio is to the mean of its two
-//! neighbours.
+//! Rounds of floor and subject alternate; a round's ratio is to the mean of the floors before and
+//! after it.
 
 mod accounts;
 mod audit;
@@ -37,12 +37,12 @@ use user::User;
 
 pub(crate) use floor::run as run_floor;
 
-/// How many domains all rounds of a size create together, as far as the largest and the smallest
-/// number of rounds allow.
+/// The target for the number of domains that all rounds of a size create together; the number of
+/// rounds is limited.
 const DOMAINS: usize = 600;
 const MOST_ROUNDS: usize = 5;
 
-/// What is measured, and where.
+/// The options of the benchmark.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Numbers of domains, one row each.
@@ -53,15 +53,15 @@ pub(crate) struct Args {
     /// The controller's program; by default the one beside this program.
     #[arg(long)]
     controller: Option<PathBuf>,
-    /// The log of the API server with the requests of both.
+    /// The API server's audit log with the requests of both.
     #[arg(long)]
     audit_log: PathBuf,
 }
 
-/// How the floor works.
+/// The options of the floor.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct FloorArgs {
-    /// How many domains it works on at the same time: as many as the controller.
+    /// How many domains the floor handles at the same time: as many as the controller.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) at_once: u16,
 }
@@ -95,7 +95,7 @@ impl Bench {
         let scratch = tempfile::tempdir()?;
         accounts::prepare(&admin)
             .await
-            .context("the cluster has to be a new one")?;
+            .context("the cluster must be new")?;
         Ok(Self {
             subject: Account::create(&admin, "subject", scratch.path()).await?,
             floor: Account::create(&admin, "floor", scratch.path()).await?,
@@ -125,14 +125,14 @@ impl Bench {
         Ok(size)
     }
 
-    /// A round, with a line on standard error: the larger sizes take minutes.
+    /// Runs a round and prints a line to standard error: larger sizes take minutes.
     async fn told(&mut self, which: Which, size: usize, rest: bool) -> anyhow::Result<Round> {
         let round = self.round(which, size, rest).await;
         let round = round.with_context(|| format!("{which:?} with {size} domains"))?;
         let seconds = |phase: &Phase| phase.wall.as_secs_f64();
         writeln!(
             std::io::stderr(),
-            "{size} domains, {which:?}: Ready after {:.2} s, gone after {:.2} s",
+            "{size} domains, {which:?}: Ready after {:.2} s, deleted after {:.2} s",
             seconds(&round.create),
             seconds(&round.delete),
         )?;

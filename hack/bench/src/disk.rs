@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use nix::sys::statfs::{self, FsType};
 use tempfile::TempDir;
 
-/// A directory of our own on a real disk.
+/// A temporary directory on a real disk.
 pub(crate) struct Scratch {
     dir: TempDir,
     /// The file system's name, for the report.
@@ -26,7 +26,7 @@ pub(crate) struct RawFile {
 // === impl Scratch ===
 
 impl Scratch {
-    /// Rejects file systems in memory, where a durable write costs nothing.
+    /// Creates it below `parent`. Rejects file systems in memory, on which a durable write costs nothing.
     pub(crate) fn on_disk(parent: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(parent)
             .with_context(|| format!("cannot create {}", parent.display()))?;
@@ -42,12 +42,12 @@ impl Scratch {
         const SHM: &str = "/dev/shm";
         let found = statfs::statfs(SHM).with_context(|| format!("cannot stat {SHM}"))?;
         if found.filesystem_type() != statfs::TMPFS_MAGIC {
-            bail!("{SHM} is no tmpfs; CDI files are measured on one, as on nodes");
+            bail!("{SHM} is not a tmpfs; CDI files are measured on tmpfs, as on nodes");
         }
         Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(SHM)?)
     }
 
-    /// A fresh directory in it.
+    /// Creates a new directory in it.
     pub(crate) fn subdirectory(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.dir.path().join(name);
         fs::create_dir(&path)?;
@@ -62,7 +62,7 @@ pub(crate) fn filesystem(path: &Path) -> anyhow::Result<&'static str> {
         .filesystem_type();
     let Some(name) = name(found) else {
         bail!(
-            "{} is in memory: name a directory on a disk with --dir",
+            "{} is in memory; use --dir with a directory on a disk",
             path.display()
         );
     };
@@ -78,7 +78,7 @@ fn name(found: FsType) -> Option<&'static str> {
         statfs::XFS_SUPER_MAGIC => Some("xfs"),
         statfs::BTRFS_SUPER_MAGIC => Some("btrfs"),
         statfs::OVERLAYFS_SUPER_MAGIC => Some("overlayfs"),
-        _ => Some("a file system that this program does not know"),
+        _ => Some("an unknown file system"),
     }
 }
 
@@ -93,8 +93,8 @@ impl RawFile {
         })
     }
 
-    /// Temporary file, write, fsync, rename, fsync of the directory: without any one of them
-    /// a power loss may lose the content.
+    /// Temporary file, write, fsync, rename, fsync of the directory: if one of them is missing, a
+    /// power loss may lose the content.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut temporary = OpenOptions::new()
             .write(true)

@@ -1,4 +1,4 @@
-//! kubelet's side of the calls, on one connection.
+//! A client that makes kubelet's calls on one connection.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tonic::transport::{Channel, Endpoint};
 use crate::dra_proto as proto;
 use crate::dra_proto::dra_plugin_client::DraPluginClient;
 
-/// kubelet's timeout of a call.
+/// kubelet's timeout for a call.
 const DEADLINE: Duration = Duration::from_secs(45);
 
 #[derive(Clone)]
@@ -24,7 +24,7 @@ impl Caller {
         Ok(Self(DraPluginClient::new(channel)))
     }
 
-    /// Prepares the claims in one call, and checks that each got its one device.
+    /// Prepares the claims in one call; checks that each got one device.
     pub(crate) async fn prepare(&self, claims: &[proto::Claim]) -> anyhow::Result<()> {
         let request = proto::NodePrepareResourcesRequest {
             claims: claims.to_vec(),
@@ -66,10 +66,10 @@ fn timed<T>(message: T) -> tonic::Request<T> {
 
 fn take<A>(answers: &mut HashMap<String, A>, claim: &proto::Claim) -> anyhow::Result<A> {
     let answer = answers.remove(&claim.uid);
-    answer.with_context(|| format!("claim {} got no answer", claim.name))
+    answer.with_context(|| format!("the answer lacks claim {}", claim.name))
 }
 
-/// The service socket of the one plugin that uses the directory.
+/// The service socket of the plugin with this data directory.
 pub(crate) fn service_socket(data: &Path) -> Option<PathBuf> {
     let is_service = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

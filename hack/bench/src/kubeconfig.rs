@@ -1,4 +1,4 @@
-//! Kubeconfigs for the programs that are measured.
+//! Kubeconfigs of the measured programs.
 
 use std::fs;
 use std::path::Path;

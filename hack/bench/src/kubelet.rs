@@ -1,5 +1,5 @@
-//! dra-kubelet: what it adds to a bare gRPC call, how the times of 200 concurrent calls are
-//! spread, and how much memory a driver needs.
+//! dra-kubelet benchmark: its overhead over a bare gRPC call, the spread of times of 200 concurrent
+//! calls, and a driver's memory.
 //!
 //! ```text
 //!            ┌─ unix socket ─► dra-kubelet ─► a driver that answers at once
@@ -25,11 +25,11 @@ use claim::{AT_ONCE, at_once, prepare};
 use memory::Memory;
 use servers::Servers;
 
-/// How much longer than the floor one call may take, in the median.
+/// The limit for the median overhead of a call over the floor.
 const OVER_FLOOR: Duration = Duration::from_micros(300);
-/// The limit of the ratio between the slowest and the median of the concurrent calls.
+/// The limit for the ratio of the slowest to the median concurrent call.
 const SLOWEST: f64 = 5.0;
-/// The number of rounds is chosen for disk writes; calls are much shorter.
+/// Calls per round: the number of rounds is chosen for disk writes, and calls are much shorter.
 const CALLS_PER_ROUND: usize = 10;
 
 pub(crate) fn run(out: &mut impl Write, rounds: usize) -> anyhow::Result<()> {
@@ -140,5 +140,5 @@ fn middle(values: &mut [f64]) -> f64 {
 
 fn worst(values: &mut [f64]) -> anyhow::Result<f64> {
     values.sort_by(f64::total_cmp);
-    values.last().copied().context("there was no round")
+    values.last().copied().context("there were no rounds")
 }

@@ -1,6 +1,6 @@
-//! Benchmarks. Absolute times depend on the machine and its load, so each subject runs
-//! beside a floor, the least that any program must do for the same effect. The ratio of the
-//! two in each round is judged; times are recorded only.
+//! Benchmarks. Absolute times depend on the machine and its load. So each subject runs
+//! beside a floor, the minimum that any program must do for the same effect. The verdict
+//! is on the ratio of both in each round; times are only recorded.
 //!
 //! ```text
 //! round 1: floor, subject    round 2: subject, floor    round 3: …
@@ -35,10 +35,10 @@ use disk::Scratch;
 struct Args {
     #[command(subcommand)]
     benchmark: Benchmark,
-    /// Number of measured rounds for each row; the controller's follows from the size.
+    /// Number of measured rounds for each row; the controller's number depends on the size.
     #[arg(long, global = true, default_value_t = 100, value_parser = clap::value_parser!(u16).range(30..))]
     rounds: u16,
-    /// A directory on a disk, for the files that are written.
+    /// Directory on a disk for the written files.
     #[arg(long, global = true, default_value = "target")]
     dir: PathBuf,
 }
@@ -55,11 +55,11 @@ enum Benchmark {
     Node(node::Args),
     /// Lets the controller create and delete many domains on a real API server.
     Controller(controller::Args),
-    /// The floor of `controller`, a process of its own as the controller is.
+    /// The floor of `controller`, in its own process like the controller.
     #[command(hide = true)]
     ControllerFloor(controller::FloorArgs),
     /// Parses the spec FILE and prints how many bytes of memory that took. `cdi` runs it as a
-    /// process of its own, because peak memory is measured per process.
+    /// separate process, because peak memory is measured per process.
     #[command(hide = true)]
     Peak { file: PathBuf },
 }

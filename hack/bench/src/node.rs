@@ -1,5 +1,5 @@
-//! The node plugin: how long kubelet's calls take beside the least that they need, how much
-//! longer a pod with a claim takes to start, and what the process needs.
+//! Node plugin benchmark: the times of kubelet's calls beside their floors, the additional start
+//! time of a pod with a claim, and the process's memory.
 //!
 //! ```text
 //!   kubelet's part  ── gRPC ──► compute-domain-kubelet-plugin ──► API server, disk, tmpfs
@@ -7,9 +7,9 @@
 //!   user (this program) ── pods ──► API server, scheduler, kubelet ──► the same plugin
 //! ```
 //!
-//! It runs in the namespaces of a node, beside its real kubelet, with the plugin as a child. The
-//! claims of the calls are allocated by hand, each on a channel of its own, so that one node can
-//! hold many; those of the pods are allocated by the scheduler.
+//! It runs in the namespaces of a node, beside its real kubelet, with the plugin as a child process.
+//! For the calls, it allocates the claims itself, each on another channel, so that a node can have
+//! many; the scheduler allocates those of the pods.
 
 mod calls;
 mod floor;
@@ -32,13 +32,13 @@ use self::objects::{DRIVER, IDLE_TEMPLATE, Objects, PREPARED, SHARED_TEMPLATE, T
 use self::plugin::{Plugin, Setup};
 use self::pods::{BURST, Jobs, Pair};
 
-/// How often the plugin is started to see how soon it is registered.
+/// The number of starts for measuring the time to registration.
 const STARTS: usize = 10;
 
-/// What is measured, and where.
+/// The options of the benchmark.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The node whose namespaces this is run in.
+    /// The node in whose namespaces this program runs.
     #[arg(long)]
     node: String,
     /// The plugin's program; by default the one beside this program.
@@ -50,10 +50,10 @@ pub(crate) struct Args {
     /// Pairs of pods, with and without a claim.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     pairs: u16,
-    /// Pairs of twenty pods at once, those with shares of the node's device beside others.
+    /// Pairs of twenty pods at once: with shares of the node's device, and without.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     bursts: u16,
-    /// Turns of two blocks of ten pods, with the guard and without.
+    /// Pairs of two blocks of ten pods: with the guard, and without.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     guard: u16,
 }
@@ -78,7 +78,7 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
     };
     let objects = runtime
         .block_on(Objects::create(&client, &args.node))
-        .context("the cluster has to be a new one")?;
+        .context("the cluster must be new")?;
 
     let mut starts = Vec::with_capacity(STARTS);
     for _ in 1..STARTS {
@@ -115,7 +115,7 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
     ))?;
     memory.push(("after the pods".to_owned(), plugin.memory()?));
     plugin.terminate()?;
-    // Before the device is shared: for minutes afterwards no pod gets it.
+    // Before the device is shared: afterwards it drains for minutes, and no pod gets it.
     let guarded = guard::measure(&runtime, &client, &setup, TEMPLATE, args.guard.into())?;
     let shared = Setup {
         is_shared: true,
@@ -135,8 +135,8 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
     report::memory(out, &memory)
 }
 
-/// Pods that share the node's device beside pods without claims, and beside those whose claims ask no more
-/// of a driver than they must.
+/// Pods that share the node's device, beside pods without claims, and beside pods with claims for a driver
+/// that does nothing.
 async fn bursts(client: &Client, args: &Args) -> anyhow::Result<(Vec<Pair>, Vec<Pair>)> {
     pods::until_shared(client, &args.node, DRIVER).await?;
     let jobs = |floor| Jobs {

@@ -7,7 +7,7 @@ use anyhow::Context;
 use nix::time::ClockId;
 use nix::unistd::Pid;
 
-/// The number behind `key` in the file `path` of `/proc`; of `VmHWM: 5120 kB` it is
+/// The number after `key` in the file `path` of `/proc`; for `VmHWM: 5120 kB` it is
 /// 5120.
 pub(crate) fn number(path: &str, key: &str) -> anyhow::Result<u64> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
@@ -24,7 +24,7 @@ pub(crate) fn anonymous_kib(pid: u32) -> anyhow::Result<u64> {
     number(&format!("/proc/{pid}/status"), "RssAnon")
 }
 
-/// The largest resident memory that a process ever had, files included, in KiB.
+/// The peak resident memory of a process, files included, in KiB.
 pub(crate) fn peak_kib(pid: u32) -> anyhow::Result<u64> {
     number(&format!("/proc/{pid}/status"), "VmHWM")
 }

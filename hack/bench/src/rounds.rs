@@ -1,4 +1,4 @@
-//! Measures subject and floor, round by round.
+//! Measures subject and floor in rounds.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub(crate) struct Sample {
     pub(crate) wall: Duration,
     /// CPU time of all threads of the process, and of the programs that it waited for.
     pub(crate) cpu: Duration,
-    /// Bytes handed to the kernel.
+    /// Bytes written with write(2).
     pub(crate) written: u64,
 }
 
@@ -28,13 +28,12 @@ pub(crate) struct Rounds {
     floor: Vec<Sample>,
 }
 
-/// How many times [`interleave`] calls each of the two.
+/// The number of times that [`interleave`] calls each of the two.
 pub(crate) fn calls(rounds: usize) -> usize {
     WARM_UP + rounds
 }
 
-/// Runs both in every round, alternating which comes first, so that a disturbance affects
-/// both.
+/// Runs both in every round, alternating which comes first, so that disturbances affect both.
 pub(crate) fn interleave(
     rounds: usize,
     mut subject: impl FnMut() -> anyhow::Result<()>,
@@ -43,7 +42,7 @@ pub(crate) fn interleave(
     interleave_samples(rounds, || time(&mut subject), || time(&mut floor))
 }
 
-/// As [`interleave`]; the two measure themselves, so that each can do more than what counts.
+/// Like [`interleave`], but the two measure themselves, so that each can also do unmeasured work.
 pub(crate) fn interleave_samples(
     rounds: usize,
     mut subject: impl FnMut() -> anyhow::Result<Sample>,
@@ -91,7 +90,7 @@ fn cpu() -> anyhow::Result<Duration> {
     Ok(own + Duration::from_micros(micros.try_into()?))
 }
 
-/// What this process has handed to write(2) so far, in bytes.
+/// Bytes that this process has passed to write(2) so far.
 fn written() -> anyhow::Result<u64> {
     proc::number("/proc/self/io", "wchar")
 }
@@ -99,7 +98,7 @@ fn written() -> anyhow::Result<u64> {
 // === impl Rounds ===
 
 impl Rounds {
-    /// Rounds of which only the times are known, each of subject and floor.
+    /// Rounds from times of (subject, floor) only.
     pub(crate) fn of_times(rounds: impl IntoIterator<Item = (Duration, Duration)>) -> Self {
         let sample = |wall| Sample {
             wall,
@@ -133,14 +132,14 @@ impl Rounds {
         percentile(self.floor.iter().map(|s| s.wall), 50)
     }
 
-    /// The `percent`-th percentile of subject minus floor, each of one round; zero
-    /// where the subject was the faster one.
+    /// The `percent`-th percentile of subject minus floor in the same round; zero if the
+    /// subject was faster.
     pub(crate) fn over(&self, percent: usize) -> Duration {
         let rounds = self.subject.iter().zip(&self.floor);
         percentile(rounds.map(|(s, f)| s.wall.saturating_sub(f.wall)), percent)
     }
 
-    /// The `percent`-th percentile of subject by floor, each of one round.
+    /// The `percent`-th percentile of the ratio of subject to floor in the same round.
     pub(crate) fn ratio(&self, percent: usize) -> f64 {
         let rounds = self.subject.iter().zip(&self.floor);
         let ratios = rounds.map(|(s, f)| s.wall.as_secs_f64() / f.wall.as_secs_f64());
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_round_runs_both_and_the_first_ones_do_not_count() {
+    fn each_round_runs_both_and_the_first_rounds_do_not_count() {
         let order = std::cell::RefCell::new(String::new());
         let rounds = interleave(
             30,

@@ -1,4 +1,4 @@
-//! The report: ratios with a verdict, and times for the record.
+//! The report: ratios with a verdict, and times for information.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::rounds::Rounds;
 pub(crate) struct Row {
     /// The amount and kind of the data.
     pub(crate) of: String,
-    /// The file that is read or written, or the program that is run.
+    /// The file that is read or written, or the program that runs.
     pub(crate) file_bytes: usize,
     pub(crate) operation: &'static str,
     pub(crate) rounds: Rounds,

@@ -1,5 +1,5 @@
-//! Writes cdi-gen's man pages and shell completions into a directory, from the
-//! arguments that cdi-gen itself is compiled with:
+//! Writes cdi-gen's man pages and shell completions into a directory, from
+//! cdi-gen's own definition of its arguments:
 //!
 //! ```text
 //! DIR/man/man1/cdi-gen.1, cdi-gen-list.1, …
@@ -48,7 +48,7 @@ fn write(dir: &Path) -> io::Result<()> {
     clap_mangen::generate_to(Args::command(), &pages)?;
     for page in fs::read_dir(&pages)? {
         let page = page?;
-        // DIR may be /usr/local/share, with pages of other programs.
+        // DIR may be /usr/local/share with pages of other programs.
         if !page.file_name().as_encoded_bytes().starts_with(b"cdi-gen") {
             continue;
         }
@@ -69,11 +69,11 @@ fn write(dir: &Path) -> io::Result<()> {
 
 /// The completions for bash.
 ///
-/// If the program's name has a dash, `clap_complete` 4.6 has two names for a
-/// command: one where a word leads to it (`cdi__gen__subcmd__list`), another where
-/// its options are (`cdi__subcmd__gen__subcmd__list`). Bash would then complete
-/// nothing after a subcommand. Both become the former, which is unambiguous: no
-/// subcommand is called `gen`.
+/// If the program's name has a dash, `clap_complete` 4.6 uses two names for a
+/// command: one where a word selects it (`cdi__gen__subcmd__list`), another at its
+/// options (`cdi__subcmd__gen__subcmd__list`). Bash would then complete nothing
+/// after a subcommand. Both become the former, which is unambiguous: there is no
+/// subcommand `gen`.
 fn bash() -> String {
     let mut script = Vec::new();
     clap_complete::generate(Shell::Bash, &mut Args::command(), "cdi-gen", &mut script);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_arguments_are_sound() {
+    fn the_arguments_are_valid() {
         Args::command().debug_assert();
     }
 }

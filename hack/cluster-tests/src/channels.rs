@@ -1,4 +1,4 @@
-//! Which IMEX channels the containers of a pod see and may open.
+//! Checks which IMEX channels a pod's containers see and may open.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -6,23 +6,23 @@ use serde_json::Value;
 use crate::fixtures::DOMAINS;
 use crate::{Cluster, Namespace, fixtures};
 
-/// Where the device nodes of channels are in a container.
+/// The directory of channels' device nodes in a container.
 pub const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
 
-/// The channel that the status of a ComputeDomain says.
+/// The channel in a ComputeDomain's status.
 ///
 /// # Errors
-/// If it says none.
+/// If the status has none.
 pub fn of_domain(cluster: &Cluster, namespace: &Namespace, domain: &str) -> Result<u64> {
     let domain = cluster.json(&["get", DOMAINS, domain, "-n", &namespace.name])?;
     let channel = domain.pointer("/status/channel").and_then(Value::as_u64);
     channel.with_context(|| format!("no channel: {domain}"))
 }
 
-/// The pod has the device node of this channel alone, and may open it.
+/// Checks that the pod has only this channel's device node, and may open it.
 ///
 /// # Errors
-/// If it sees something else.
+/// If it sees anything else.
 pub fn sees_only(cluster: &Cluster, namespace: &Namespace, pod: &str, channel: u64) -> Result<()> {
     let command = format!("ls {CHANNELS} && stat -c '%T' {CHANNELS}/*");
     let (_, seen) = cluster.in_pod(&namespace.name, pod, &command)?;
@@ -31,7 +31,7 @@ pub fn sees_only(cluster: &Cluster, namespace: &Namespace, pod: &str, channel: u
         seen.trim() == expected,
         "{pod} sees {seen:?}, not {expected:?}"
     );
-    // No driver stands behind the mock's number: past the device cgroup the kernel finds nothing.
+    // The mock's major has no kernel driver: if the device cgroup permits open(), it fails with ENXIO.
     let command = format!("cat {CHANNELS}/channel{channel}");
     let (_, text) = cluster.in_pod(&namespace.name, pod, &command)?;
     ensure!(
@@ -41,7 +41,7 @@ pub fn sees_only(cluster: &Cluster, namespace: &Namespace, pod: &str, channel: u
     Ok(())
 }
 
-/// The device cgroup refuses this channel to a pod on this node, also if it makes the device node itself.
+/// Checks that the device cgroup denies this channel to a pod on this node, even if the pod makes the device node.
 ///
 /// # Errors
 /// If the pod opens it.

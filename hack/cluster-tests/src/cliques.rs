@@ -1,4 +1,4 @@
-//! The NVLink clique of a node, and the label that tells it.
+//! The NVLink clique of a node, and its label.
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::Cluster;
 /// The clique in which `hack/mock-node.sh` puts all nodes.
 pub const CLIQUE: &str = "8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11.7";
 
-/// Another one, of the same NVLink domain.
+/// Another clique of the same NVLink domain.
 pub const OTHER_CLIQUE: &str = "8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11.8";
 
 /// The label of nodes.
@@ -17,7 +17,7 @@ pub const LABEL: &str = "nvidia.com/gpu.clique";
 /// The chart's value for it.
 pub const LABEL_ENABLED: &str = "kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled";
 
-/// What the node's label says, if there is one.
+/// The value of the node's label, if it has one.
 ///
 /// # Errors
 /// As [`Cluster::json`].

@@ -25,7 +25,7 @@ pub struct Cluster {
     script: PathBuf,
 }
 
-/// The namespace of one test, deleted when the test ends, also when it fails.
+/// The namespace of a test; deleted when the test ends, even if it fails.
 #[derive(Debug)]
 pub struct Namespace {
     cluster: Cluster,
@@ -47,7 +47,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The path of the script, for a process that has to run while the test does.
+    /// The path of the script, for processes that must run during the test.
     pub fn script_path(&self) -> &Path {
         &self.script
     }
@@ -68,13 +68,13 @@ impl Cluster {
         self.script(&[&["kubectl"], args].concat(), "")
     }
 
-    /// Runs `kubectl ARGS`, which has to fail with these words.
+    /// Runs `kubectl ARGS`, which must fail with these words.
     ///
     /// # Errors
     /// If it succeeds, or fails for another reason.
     pub fn kubectl_refused(&self, args: &[&str], words: &str) -> Result<()> {
         let refused = self.kubectl(args).err();
-        let refused = refused.with_context(|| format!("{args:?} is not refused"))?;
+        let refused = refused.with_context(|| format!("{args:?} has not failed"))?;
         let text = format!("{refused:#}");
         ensure!(text.contains(words), "not {words:?}: {text}");
         Ok(())
@@ -233,6 +233,6 @@ impl Drop for Namespace {
         let ignored = self
             .cluster
             .kubectl(&["delete", "namespace", &self.name, "--wait=false"]);
-        drop(ignored); // ignored: the next run's `create` waits for it, and reports what is wrong
+        drop(ignored); // ignored: the next run's `create` waits for it, and reports errors
     }
 }

@@ -1,4 +1,4 @@
-//! Programs that a test runs to their end.
+//! Programs that a test runs to completion.
 
 use std::io::Write as _;
 use std::iter;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 /// Runs the command with `input` as its standard input, and returns its standard output.
 ///
 /// # Errors
-/// If it does not start, or fails: what it printed.
+/// If it does not start or fails; with its output.
 pub fn output_of(command: &mut Command, input: &str) -> Result<String> {
     let words = iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();

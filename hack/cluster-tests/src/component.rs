@@ -1,5 +1,5 @@
-//! Control of a component of the cluster from inside, through the state directory of
-//! `hack/cluster.sh`: its own commands work from outside only.
+//! Control of a cluster component from inside the cluster, through the state directory of
+//! `hack/cluster.sh`: the script's own commands work only from outside.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -53,15 +53,15 @@ impl Component {
         &self.state
     }
 
-    /// Sends a signal, such as `STOP`, without waiting for what it does.
+    /// Sends a signal, such as `STOP`, without waiting for its effect.
     ///
     /// # Errors
-    /// If the supervisor cannot be asked.
+    /// If the request cannot be written.
     pub fn signal(&self, signal: &str) -> Result<()> {
         self.request(&format!("kill {} {signal}", self.name))
     }
 
-    /// Sends SIGTERM, and returns once it has ended.
+    /// Sends SIGTERM and waits until the component has ended.
     ///
     /// # Errors
     /// As [`Component::signal`].
@@ -71,7 +71,7 @@ impl Component {
         Ok(())
     }
 
-    /// Returns once its process runs.
+    /// Starts it and waits until its process runs.
     ///
     /// # Errors
     /// As [`Component::signal`].
@@ -81,14 +81,14 @@ impl Component {
         Ok(())
     }
 
-    /// What it has printed so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         let path = self.state.join("log").join(format!("{}.log", self.name));
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
     fn request(&self, line: &str) -> Result<()> {
-        // Opened for both, it does not wait for a reader.
+        // Opened read-write, it does not wait for a reader.
         let mut control = OpenOptions::new()
             .read(true)
             .write(true)

@@ -1,5 +1,5 @@
-//! What tests create and look at: `ComputeDomains`, pods that claim their channel, a broken mock
-//! driver, claims and what they leave behind on a node.
+//! Fixtures: `ComputeDomains`, pods that claim their channel, a broken mock driver, claims and their
+//! traces on a node.
 
 use std::process::Command;
 
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::{Cluster, Namespace, output_of, program_path, wait_until};
 
-/// The resource of `ComputeDomain`s, for kubectl. In full: it remembers for hours a kind that another group had.
+/// The resource of `ComputeDomain`s, for kubectl. With group: kubectl caches for hours that another group had the kind.
 pub const DOMAINS: &str = "computedomains.resource.nvidia.com";
 
 /// The channel's device node in a container with a claim.
 pub const CHANNEL_PATH: &str = "/dev/nvidia-caps-imex-channels/channel0";
 
-/// Where `hack/install.sh` installs the mock driver on each node.
+/// The directory in which `hack/install.sh` installs the mock driver on each node.
 pub const DRIVER_ROOT: &str = "/run/nvidia/driver";
 
 /// A ComputeDomain whose template has the name `<name>-channel`.
@@ -42,7 +42,7 @@ impl TestDomain {
         Ok(domain)
     }
 
-    /// Creates a domain that wants this many nodes.
+    /// Creates a domain with this `numNodes`.
     ///
     /// # Errors
     /// As [`Cluster::script`].
@@ -81,10 +81,10 @@ impl TestDomain {
         Ok(domain)
     }
 
-    /// Its `status.status` is this.
+    /// Checks its `status.status`.
     ///
     /// # Errors
-    /// If it is another.
+    /// If it differs.
     pub fn is(&self, cluster: &Cluster, namespace: &Namespace, expected: &str) -> Result<()> {
         let of = ["get", DOMAINS, &self.name, "-n", &namespace.name];
         let status = cluster.kubectl(&[&of[..], &["-o", "jsonpath={.status.status}"]].concat())?;
@@ -92,10 +92,10 @@ impl TestDomain {
         Ok(())
     }
 
-    /// Deletes the domain and waits until it is gone.
+    /// Deletes the domain and waits until it is deleted.
     ///
     /// # Errors
-    /// If it is still there after a minute.
+    /// If it still exists after a minute.
     pub fn delete(&self, cluster: &Cluster, namespace: &Namespace) -> Result<()> {
         let namespace = &namespace.name;
         let command = ["delete", DOMAINS, &self.name];
@@ -121,7 +121,7 @@ pub fn create_pod(
     cluster.apply(&pod_manifest(namespace, name, Some(node), domain))
 }
 
-/// As [`create_pod`], on whichever node the scheduler finds.
+/// As [`create_pod`], on any node.
 ///
 /// # Errors
 /// As [`Cluster::script`].
@@ -134,7 +134,7 @@ pub fn create_pod_anywhere(
     cluster.apply(&pod_manifest(namespace, name, None, Some(domain)))
 }
 
-/// As [`create_pod`], with a container that runs this shell command and ends.
+/// As [`create_pod`], with a container that runs this shell command and exits.
 ///
 /// # Errors
 /// As [`Cluster::script`].
@@ -153,7 +153,7 @@ pub fn create_pod_that(
     cluster.apply(&manifest.to_string())
 }
 
-/// As [`create_pod`], with a claim from the template of this name.
+/// As [`create_pod`], with a claim from the template with this name.
 ///
 /// # Errors
 /// As [`Cluster::script`].
@@ -183,7 +183,7 @@ pub fn run_pod(
     wait_until_running(cluster, namespace, name)
 }
 
-/// Creates a claim that pods can share, as the domain's template has it.
+/// Creates a claim with the spec of the domain's template, which pods can share.
 ///
 /// # Errors
 /// As [`Cluster::script`].
@@ -204,7 +204,7 @@ pub fn create_claim(
     cluster.apply(&claim.to_string())
 }
 
-/// As [`run_pod`], with a claim that exists.
+/// As [`run_pod`], with an existing claim.
 ///
 /// # Errors
 /// If it is not running before the timeout; with its events.
@@ -219,7 +219,7 @@ pub fn run_pod_with_claim(
     wait_until_running(cluster, namespace, name)
 }
 
-/// As [`create_pod`], with a claim that exists.
+/// As [`create_pod`], with an existing claim.
 ///
 /// # Errors
 /// As [`Cluster::script`].
@@ -296,17 +296,17 @@ pub fn wait_until_running(cluster: &Cluster, namespace: &Namespace, pod: &str) -
     })
 }
 
-/// Waits until the scheduler has told the pod that no device is free for its claims.
+/// Waits until the scheduler has reported that no device is free for the pod's claims.
 ///
 /// # Errors
-/// If it has not before the timeout; with the pod's events.
+/// If there is no such event before the timeout; with the pod's events.
 pub fn wait_until_unschedulable(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
-    wait_until(cluster, &format!("{pod} is told why it waits"), || {
+    wait_until(cluster, &format!("{pod} is unschedulable"), || {
         let events = cluster.events_about(&namespace.name, pod)?;
-        let told = events.iter().any(|event| {
+        let reported = events.iter().any(|event| {
             event.starts_with("FailedScheduling") && event.contains("cannot allocate all claims")
         });
-        ensure!(told, "its events: {events:#?}");
+        ensure!(reported, "its events: {events:#?}");
         Ok(())
     })
 }
@@ -324,7 +324,7 @@ pub fn published_device(cluster: &Cluster, node: u8) -> Result<Value> {
     device.cloned().context("no device")
 }
 
-/// A value of the chart, away from its default until this is dropped.
+/// A chart value that is changed until this is dropped.
 #[derive(Debug)]
 pub struct ChartValue {
     cluster: Cluster,
@@ -332,11 +332,11 @@ pub struct ChartValue {
 }
 
 impl ChartValue {
-    /// Upgrades the release, and waits until its pods are ready: after the domains of tests that have
-    /// ended are gone, since the chart's guard counts their channels.
+    /// Upgrades the release and waits until its pods are ready. First waits until domains of ended tests
+    /// are deleted, because the chart's preflight counts their channels.
     ///
     /// # Errors
-    /// If they are not.
+    /// If the pods do not become ready.
     pub fn set(cluster: &Cluster, key: &'static str, value: &str) -> Result<Self> {
         wait_for_domains_of_ended_tests(cluster)?;
         let chart_value = Self {
@@ -347,7 +347,7 @@ impl ChartValue {
         Ok(chart_value)
     }
 
-    /// Where a test ends, `ComputeDomains` may still be on their way out; nobody needs their channels.
+    /// `knowingly`: at the end of a test, `ComputeDomains` may still be deleting; their channels are unused.
     fn upgrade(&self, value: &str, knowingly: bool) -> Result<()> {
         let chart = concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -371,20 +371,20 @@ impl ChartValue {
 
 impl Drop for ChartValue {
     fn drop(&mut self) {
-        drop(self.upgrade("", true)); // ignored: if it fails, the next test does, too
+        drop(self.upgrade("", true)); // ignored: if it fails, the next test fails, too
     }
 }
 
-/// They go when their pods have gone, long before their namespaces do. What the guard is asked next has to find
-/// none of them.
+/// Waits until the domains of ended tests are deleted: after their pods, long before their namespaces. The next run
+/// of the chart's preflight must not find them.
 ///
 /// # Errors
-/// If one is still there after the timeout.
+/// If one still exists after the timeout.
 pub fn wait_for_domains_of_ended_tests(cluster: &Cluster) -> Result<()> {
     fn name_at<'a>(objects: &'a [Value], pointer: &str) -> Vec<Option<&'a Value>> {
         objects.iter().map(|it| it.pointer(pointer)).collect()
     }
-    wait_until(cluster, "no domain is left of an ended test", || {
+    wait_until(cluster, "the domains of ended tests are deleted", || {
         let ending = cluster.items(&["namespaces", "--field-selector=status.phase=Terminating"])?;
         let ending = name_at(&ending, "/metadata/name");
         let domains = cluster.items(&[DOMAINS, "--all-namespaces"])?;
@@ -399,7 +399,7 @@ pub fn wait_for_domains_of_ended_tests(cluster: &Cluster) -> Result<()> {
 #[derive(Debug)]
 pub struct BrokenDriver {
     node: u8,
-    /// Options that the intact one has, too.
+    /// Options that the intact driver has, too.
     intact: Vec<String>,
 }
 
@@ -413,7 +413,7 @@ impl BrokenDriver {
         Self::with_intact(node, Vec::new(), options)
     }
 
-    /// The same where the driver runs `nvidia-imex`, whose stand-in the driver root has.
+    /// Like [`install`](Self::install), for driver-managed IMEX: the driver root has the stand-in for `nvidia-imex`.
     ///
     /// # Errors
     /// If the script fails.
@@ -444,12 +444,12 @@ impl BrokenDriver {
 
 impl Drop for BrokenDriver {
     fn drop(&mut self) {
-        drop(self.repair()); // ignored: if it fails, the next test does, too
+        drop(self.repair()); // ignored: if it fails, the next test fails, too
     }
 }
 
-/// Makes the hosts of both nodes run `nvidia-imex`, as host-managed ones do, or stops it there and leaves its programs in
-/// the driver's root.
+/// Starts `nvidia-imex` on the hosts of both nodes, as for host-managed IMEX, or stops it there and leaves its programs
+/// in the driver root.
 ///
 /// # Errors
 /// If the script fails.
@@ -512,8 +512,8 @@ pub fn only_claim_uid(cluster: &Cluster, namespace: &Namespace) -> Result<String
     Ok(claim)
 }
 
-/// What is still on the node of a claim: the names of its CDI files, and the checkpoint's
-/// path if the checkpoint mentions it. Empty if nothing is left.
+/// A claim's remains on the node: the names of its CDI files, and the checkpoint's path if
+/// the checkpoint mentions it. Empty if there are none.
 ///
 /// # Errors
 /// As [`Cluster::on_node`].

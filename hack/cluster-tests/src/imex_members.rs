@@ -1,5 +1,4 @@
-//! Where the driver runs `nvidia-imex`: which nodes are members of the clique of `hack/mock-node.sh`, and
-//! how they are.
+//! For driver-managed IMEX: the members of the clique of `hack/mock-node.sh`, and their states.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -16,7 +15,7 @@ pub const CLIQUES: &str = "computedomaincliques.resource.nvidia.com";
 pub struct Member {
     /// The node's name.
     pub node: String,
-    /// Its place in the node list of `nvidia-imex`.
+    /// Its index in the node list of `nvidia-imex`.
     pub index: u64,
     /// Whether its daemon is ready.
     pub is_ready: bool,
@@ -35,7 +34,7 @@ pub fn object(cluster: &Cluster, clique: &str) -> Result<Value> {
 /// The members of a clique, in the order of their names.
 ///
 /// # Errors
-/// If it has no object, or one without the fields of a member.
+/// If it has no object, or a member lacks a field.
 pub fn of(cluster: &Cluster, clique: &str) -> Result<Vec<Member>> {
     let object = object(cluster, clique)?;
     let daemons = object.get("daemons").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! The program `injector` on a node.
+//! Runs the program `injector` on a node.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -8,15 +8,14 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::Cluster;
 
-/// A plugin of the NRI of a node's runtime that gives containers what their pods' annotations ask for, until it
-/// is dropped.
+/// An NRI plugin on a node that gives containers the devices in their pods' annotations; ends when dropped.
 pub struct Injector(Child);
 
 // === impl Injector ===
 
 impl Injector {
-    /// Starts `program`, `env!("CARGO_BIN_EXE_injector")` of a test, and waits until the runtime knows it. `index`
-    /// is its place among plugins; the guard's is 90.
+    /// Starts `program`, `env!("CARGO_BIN_EXE_injector")` of a test, and waits until the runtime has registered it.
+    /// Plugins run in the order of `index`; the guard's is 90.
     ///
     /// # Errors
     /// If it does not start, or does not register.
@@ -38,14 +37,14 @@ impl Injector {
         let injector = Self(child);
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
-        ensure!(line == "registered\n", "the injector says {line:?}");
+        ensure!(line == "registered\n", "the injector printed {line:?}");
         Ok(injector)
     }
 }
 
 impl Drop for Injector {
     fn drop(&mut self) {
-        // It ends with its standard input.
+        // It ends when its standard input is closed.
         drop(self.0.stdin.take());
         drop(self.0.wait());
     }

@@ -3,21 +3,21 @@
 //! `hack/e2e.sh` sets both up and runs the tests.
 //!
 //! ```text
-//! test ──► Namespace (of its own, deleted at the end)
+//! test ──► Namespace (of the test, deleted at the end)
 //!      ──► kubectl / on_node ──► hack/cluster.sh ──► the cluster
 //!      ──► wait_until("…", condition) ──► fails after TIMEOUT, and prints the
 //!                                         components' logs
 //! ```
 //!
-//! A test waits for conditions, not for a fixed time; [`TIMEOUT`] only ends a wait that has failed.
+//! A test waits for conditions, not for a fixed time; [`TIMEOUT`] only ends waits that fail.
 //! All tests are `#[ignore]`, because they need the cluster.
 //!
 //! Two suites need no chart. They run inside the cluster, as programs that `hack/cluster.sh exec`
 //! starts:
 //!
 //! * `tests/kubelet`, in the namespaces of node 1, tests `dra-kubelet` against that node's kubelet.
-//!   Its drivers run in the test's own process. Those that a test kills run as the program
-//!   `steady-driver`.
+//!   Its drivers run in the test's process, except those that a test kills: they run as the
+//!   program `steady-driver`.
 //! * `tests/controller`, in the namespaces of the control plane, tests `compute-domain-controller`
 //!   against the API server. The controllers are processes of the test.
 //!

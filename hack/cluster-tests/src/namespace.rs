@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 
-/// Creates a namespace with the label `imex-dra-test=SUITE`. Returns its name, which begins with
-/// `prefix` and which no other has.
+/// Creates a namespace with the label `imex-dra-test=SUITE`. Returns its unique name, which begins
+/// with `prefix`.
 ///
 /// # Errors
 /// If the API server refuses it.

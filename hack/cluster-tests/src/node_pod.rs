@@ -1,5 +1,5 @@
-//! The pods that the chart has on each node, of the kubelet plugin and of the IMEX daemon: their state, and
-//! ways to kill them.
+//! The chart's pods on each node, the kubelet plugin's and the IMEX daemon's: their state, and ways to kill
+//! them.
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::{Cluster, wait_until};
 /// The namespace in which the chart is installed.
 pub const NAMESPACE: &str = "imex-dra";
 
-/// One of them.
+/// A pod of the chart on a node.
 #[derive(Debug, Clone)]
 pub struct NodePod {
     cluster: Cluster,
@@ -25,7 +25,7 @@ enum Component {
 }
 
 impl Component {
-    /// As the pod's label has it.
+    /// The value of the pod's label.
     fn name(self) -> &'static str {
         match self {
             Self::Plugin => "kubelet-plugin",
@@ -33,7 +33,7 @@ impl Component {
         }
     }
 
-    /// Where it serves its metrics.
+    /// The port for its metrics.
     fn port(self) -> u16 {
         match self {
             Self::Plugin => 8081,
@@ -51,7 +51,7 @@ impl NodePod {
         Self::on(cluster, Component::Plugin, node)
     }
 
-    /// The same of the IMEX daemon.
+    /// The IMEX daemon's pod on node `node` that is not being deleted.
     ///
     /// # Errors
     /// If there is none, or more than one.
@@ -78,7 +78,7 @@ impl NodePod {
         }
     }
 
-    /// Deletes the pod, and waits until the container of its successor runs.
+    /// Deletes the pod and waits until the container of its successor runs.
     ///
     /// # Errors
     /// If there is no running successor.
@@ -97,7 +97,7 @@ impl NodePod {
     /// Whether the pod is ready.
     ///
     /// # Errors
-    /// If the pod is gone.
+    /// If the pod does not exist.
     pub fn is_ready(&self) -> Result<bool> {
         Ok(self.container_status()?.get("ready") == Some(&Value::Bool(true)))
     }
@@ -105,7 +105,7 @@ impl NodePod {
     /// How often its container was restarted.
     ///
     /// # Errors
-    /// If the pod is gone.
+    /// If the pod does not exist.
     pub fn restarts(&self) -> Result<u64> {
         self.container_status()?
             .get("restartCount")
@@ -113,15 +113,15 @@ impl NodePod {
             .context("no restart count")
     }
 
-    /// What its container has printed so far.
+    /// The log of its container.
     ///
     /// # Errors
-    /// If the pod is gone.
+    /// If the pod does not exist.
     pub fn log(&self) -> Result<String> {
         self.cluster.kubectl(&["logs", "-n", NAMESPACE, &self.name])
     }
 
-    /// What it serves at `/metrics`.
+    /// Its metrics.
     ///
     /// # Errors
     /// If it does not answer.
@@ -139,8 +139,8 @@ impl NodePod {
         self.cluster.on_node(node, &self.kill_command()?).map(drop)
     }
 
-    /// The command with which [`Cluster::on_node`] kills its process with SIGKILL,
-    /// even while the API server is down.
+    /// A command for [`Cluster::on_node`] that kills its process with SIGKILL, even
+    /// while the API server is down.
     ///
     /// # Errors
     /// If the pod has no container.
@@ -149,7 +149,7 @@ impl NodePod {
         Ok(format!("ctr -n k8s.io task kill --signal SIGKILL {id}"))
     }
 
-    /// The id of its container, as the runtime has it.
+    /// The id of its container in the runtime.
     ///
     /// # Errors
     /// If the pod has no container.

@@ -1,6 +1,6 @@
-//! What API server and policies say to somebody: rows of tables, which the tests print.
+//! Checks which requests the API server and policies allow to an account; prints the results as table rows.
 
-#![expect(clippy::print_stdout, reason = "tables, for who reads the run")]
+#![expect(clippy::print_stdout, reason = "tables for readers of the run")]
 
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::node_pod::NAMESPACE;
 /// The driver's name in slices and claims.
 pub const DRIVER: &str = "compute-domain.nvidia.com";
 
-/// Who asks: a name for the table, and kubectl's options.
+/// An account: a name for the table, and kubectl's options.
 #[derive(Debug)]
 pub struct Who {
     /// For the table.
@@ -21,7 +21,7 @@ pub struct Who {
 }
 
 impl Who {
-    /// Who may do everything.
+    /// The cluster's administrator, with all permissions.
     pub fn admin() -> Self {
         let (name, options) = ("an administrator", Vec::new());
         Self { name, options }
@@ -39,10 +39,10 @@ impl Who {
         format!("--as=system:serviceaccount:{NAMESPACE}:imex-dra-service-account-{component}")
     }
 
-    /// Of another namespace, with every right that RBAC can give.
+    /// An account of another namespace, with all permissions that RBAC can give.
     pub fn other_account(name: &'static str, namespace: &str) -> Self {
         let options = vec![
-            format!("--as=system:serviceaccount:{namespace}:somebody"),
+            format!("--as=system:serviceaccount:{namespace}:other"),
             "--as-group=system:serviceaccounts".to_owned(),
             format!("--as-group=system:serviceaccounts:{namespace}"),
             "--as-group=system:masters".to_owned(),
@@ -59,17 +59,17 @@ impl Who {
         Self { name, options }
     }
 
-    /// With every right that RBAC can give.
+    /// Adds all permissions that RBAC can give.
     #[must_use]
     pub fn with_all_rights(mut self) -> Self {
         self.options.push("--as-group=system:masters".to_owned());
         self
     }
 
-    /// Who has the plugin's account with a token that is bound to this node: no impersonation. For an hour.
+    /// The plugin's account with a token bound to this node, valid for an hour: no impersonation.
     ///
     /// # Errors
-    /// If there is no such account, or the token is another one's.
+    /// If there is no such account, or the token belongs to another one.
     pub fn with_token(cluster: &Cluster, name: &'static str, node: &str) -> Result<Self> {
         let token = format!("--token={}", plugin_token(cluster, node)?);
         let who = ["auth", "whoami", "--output=json", &token];
@@ -87,12 +87,12 @@ impl Who {
         Ok(Self { name, options })
     }
 
-    /// What the API server says to it, as a dry run; `None`: it is allowed.
+    /// The API server's refusal in a dry run; `None` if it allows the request.
     pub fn refused(&self, cluster: &Cluster, verb: &str, object: &Value) -> Option<String> {
         self.tries(cluster, verb, object, &["--dry-run=server"])
     }
 
-    /// As [`Who::refused`], and what is allowed is done.
+    /// As [`Who::refused`], without dry run: an allowed request takes effect.
     pub fn is_kept_from(&self, cluster: &Cluster, verb: &str, object: &Value) -> Option<String> {
         self.tries(cluster, verb, object, &[])
     }
@@ -115,11 +115,11 @@ impl Who {
     }
 }
 
-/// Whether RBAC and the Node authorizer let somebody do this in a namespace: a verb and a resource, or
-/// `RESOURCE/SUBRESOURCE`, or a resource and the name of one.
+/// Whether RBAC and the Node authorizer allow a request in a namespace: a verb and a resource,
+/// `RESOURCE/SUBRESOURCE`, or a resource and an object's name.
 ///
 /// # Errors
-/// If the API server does not answer, or knows no such resource.
+/// If the API server does not answer, or has no such resource.
 pub fn can_i(
     cluster: &Cluster,
     who: &[&str],
@@ -127,7 +127,7 @@ pub fn can_i(
     verb: &str,
     what: &str,
 ) -> Result<bool> {
-    // For kubectl, what follows a slash is the object's name.
+    // For kubectl, the part after a slash is an object's name.
     let (object, subresource) = if let Some((resource, name)) = what.split_once(' ') {
         (format!("{resource}/{name}"), "")
     } else {
@@ -149,7 +149,7 @@ pub fn can_i(
         Err(error) => (false, format!("{error:#}")),
     };
     let word = if answer { "yes" } else { "no" };
-    // It asks all the same about what it does not know.
+    // kubectl also sends the request for resources that it does not know.
     let is_known = !text.contains("doesn't have a resource type");
     let has_answer = text.lines().any(|line| {
         let line = line.rsplit(": ").next().unwrap_or(line);
@@ -159,10 +159,10 @@ pub fn can_i(
     Ok(answer)
 }
 
-/// Prints a table of who may do what in a namespace, as [`can_i`].
+/// Checks permissions in a namespace with [`can_i`]; prints them as a table.
 ///
 /// # Errors
-/// If a row is not as it says.
+/// If an answer is not the expected one.
 pub fn rights(
     cluster: &Cluster,
     title: &str,
@@ -182,10 +182,10 @@ pub fn rights(
     Ok(())
 }
 
-/// Prints a row, and fails unless the answer is the one wanted: words of the refusal, or none.
+/// Prints a row, and compares the answer with the expected one: words of the refusal, or none.
 ///
 /// # Errors
-/// As said.
+/// If they differ.
 pub fn row(who: &str, what: &str, refused: Option<&str>, wanted: Option<&str>) -> Result<()> {
     let answer = if refused.is_some() {
         "refused"
@@ -204,12 +204,12 @@ pub fn row(who: &str, what: &str, refused: Option<&str>, wanted: Option<&str>) -
     }
 }
 
-/// A slice of node 2 that does not exist yet.
+/// A new slice of node 2.
 pub fn new_slice(name: &str, driver: &str) -> Value {
     new_slice_of("node2", name, driver)
 }
 
-/// A slice of this node that does not exist yet.
+/// A new slice of this node.
 pub fn new_slice_of(node: &str, name: &str, driver: &str) -> Value {
     let pool = json!({"name": node, "generation": 1, "resourceSliceCount": 1});
     json!({
@@ -218,7 +218,7 @@ pub fn new_slice_of(node: &str, name: &str, driver: &str) -> Value {
     })
 }
 
-/// A token of the plugin's account that is bound to this node, as an administrator makes it for a service.
+/// A token of the plugin's account bound to this node, as an administrator makes it for a host service.
 ///
 /// # Errors
 /// If there is no such account or node.

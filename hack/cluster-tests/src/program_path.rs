@@ -1,4 +1,4 @@
-//! Where cargo has put the programs that a test runs.
+//! Paths of programs that cargo has built.
 
 use anyhow::{Context as _, Result};
 

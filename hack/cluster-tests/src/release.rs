@@ -1,4 +1,4 @@
-//! The chart's release, as `hack/install.sh` has made it.
+//! The chart's release, installed by `hack/install.sh`.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -17,32 +17,32 @@ pub const CHART: &str = concat!(
 /// Runs `helm VERB imex-dra ARGS` for the release.
 ///
 /// # Errors
-/// If helm fails: what it printed.
+/// If helm fails; with its output.
 pub fn helm(cluster: &Cluster, verb: &str, args: &[&str]) -> Result<String> {
     let command = ["helm", verb, RELEASE, "--namespace=imex-dra"];
     cluster.script(&[&command[..], args].concat(), "")
 }
 
-/// As [`helm`], which has to fail. Returns what it printed.
+/// As [`helm`], but it must fail. Returns its output.
 ///
 /// # Errors
 /// If helm succeeds.
 pub fn helm_refuses(cluster: &Cluster, verb: &str, args: &[&str]) -> Result<String> {
     let refused = helm(cluster, verb, args).err();
-    let refused = refused.with_context(|| format!("helm {verb} {args:?} is not refused"))?;
+    let refused = refused.with_context(|| format!("helm {verb} {args:?} has not failed"))?;
     Ok(format!("{refused:#}"))
 }
 
-/// Upgrades the release with its values and these, and waits until its pods are ready.
+/// Upgrades the release with its values and these options; waits until its pods are ready.
 ///
 /// # Errors
-/// If they are not, or a Job refuses it: with what that Job has printed.
+/// If they do not become ready, or a hook Job refuses the upgrade; with the Job's log.
 pub fn upgrade(cluster: &Cluster, options: &[&str]) -> Result<()> {
     let common = [CHART, "--reuse-values", "--wait", "--timeout=120s"];
     helm(cluster, "upgrade", &[&common[..], options].concat()).map(drop)
 }
 
-/// The values that the release was given, for [`install`].
+/// The release's values, for [`install`].
 ///
 /// # Errors
 /// If there is no release.
@@ -54,7 +54,7 @@ pub fn values(cluster: &Cluster) -> Result<String> {
 /// Installs the release with these values, and waits until its pods are ready.
 ///
 /// # Errors
-/// If they are not, or there is a release already.
+/// If they do not become ready, or the release already exists.
 pub fn install(cluster: &Cluster, values: &str) -> Result<()> {
     let install = ["helm", "install", RELEASE, CHART, "--namespace=imex-dra"];
     let options = ["--wait", "--timeout=120s", "--values=-"];
@@ -73,7 +73,7 @@ pub fn revision(cluster: &Cluster) -> Result<String> {
     Ok(version.to_string())
 }
 
-/// Goes back to a revision, and waits until its pods are ready.
+/// Rolls back to a revision and waits until its pods are ready.
 ///
 /// # Errors
 /// As [`upgrade`].
@@ -82,8 +82,7 @@ pub fn roll_back(cluster: &Cluster, revision: &str) -> Result<()> {
     helm(cluster, "rollback", &back).map(drop)
 }
 
-/// All objects of the cluster that are the release's or the programs': `KIND/NAME`. Not those that report what
-/// has been.
+/// All objects of the release and the programs except events, as `KIND/NAME`.
 ///
 /// # Errors
 /// As [`Cluster::items`].

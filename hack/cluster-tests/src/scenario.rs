@@ -1,4 +1,4 @@
-//! One scenario of a suite that runs inside the cluster: its runtime, its row in the table.
+//! Runs a scenario of a suite inside the cluster: its runtime and its row in the table.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 
-/// Runs a scenario in a runtime of its own. What it returns is the remark of its row in the table
-/// that `hack/e2e.sh` prints; `label` is the row's first column, `title` its second.
+/// Runs a scenario in its own runtime. Its return value is the remark of its row in the table that
+/// `hack/e2e.sh` prints; `label` is the row's first column, `title` its second.
 ///
 /// # Errors
 /// Those of the scenario.
@@ -23,10 +23,10 @@ pub fn run_scenario(
         .enable_all()
         .build()?;
     let outcome = runtime.block_on(scenario);
-    // Blocking work that hangs is not waited for.
+    // Does not wait for hanging blocking work.
     runtime.shutdown_background();
     let (result, remark) = match &outcome {
-        // Shown in the table; libtest has no such result.
+        // For the table; libtest has no such result.
         Ok(remark) if remark.starts_with("not applicable") => ("-", remark.clone()),
         Ok(remark) => ("ok", remark.clone()),
         Err(error) => ("FAILED", format!("{error:#}")),
@@ -41,7 +41,7 @@ pub fn run_scenario(
     outcome.map(drop)
 }
 
-/// Appends to the table, where there is one.
+/// Appends to the table, if there is one.
 fn append_row(cells: &[&str]) -> Result<()> {
     let Some(path) = std::env::var_os("SCENARIO_TABLE").map(PathBuf::from) else {
         return Ok(());

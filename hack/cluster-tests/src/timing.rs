@@ -1,19 +1,19 @@
-//! Waiting inside a scenario, whose own time limit ends every wait.
+//! Waiting inside a scenario. The scenario's time limit ends every wait.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// How often a wait says what it still waits for.
+/// How often a wait prints its pending condition.
 const PRINT_INTERVAL: Duration = Duration::from_secs(20);
 
 thread_local! {
-    /// What the scenario of this thread waits for; empty if for nothing.
+    /// The pending condition of this thread's scenario; empty if there is none.
     static WAIT: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// What the scenario waits for in vain, and why.
+/// The pending condition of the scenario, with its last error.
 fn unfinished_wait() -> String {
     WAIT.with_borrow(|wait| {
         let end = wait
@@ -24,10 +24,10 @@ fn unfinished_wait() -> String {
     })
 }
 
-/// Gives a scenario a time limit. It has to wait on the thread that calls this, not in a task.
+/// Gives a scenario a time limit. The scenario must wait on the calling thread, not in a task.
 ///
 /// # Errors
-/// Those of the scenario; when the time is over, what it waited for.
+/// Those of the scenario; after the limit, its pending condition.
 pub async fn at_most<T>(limit: Duration, scenario: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(limit, scenario).await {
         Ok(outcome) => outcome,
@@ -39,7 +39,7 @@ pub async fn at_most<T>(limit: Duration, scenario: impl Future<Output = Result<T
 /// is printed every 20 s.
 #[expect(
     clippy::print_stderr,
-    reason = "who watches a scenario sees what it waits for"
+    reason = "shows the pending condition during a scenario"
 )]
 pub async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Result<T>) -> T {
     let mut printed = Instant::now();
@@ -60,8 +60,8 @@ pub async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Result<T>)
     }
 }
 
-/// Fails as soon as `condition` does, succeeds when `time` is over: for what must
-/// not happen.
+/// Checks that `condition` holds during all of `time`: for events that must not
+/// happen.
 ///
 /// # Errors
 /// That of the condition.
@@ -77,10 +77,10 @@ pub async fn throughout(
     Ok(())
 }
 
-/// As [`until`], but it must happen within `limit`; returns how long it took.
+/// As [`until`], but with a time limit; returns how long it took.
 ///
 /// # Errors
-/// If it does not: what the condition said last.
+/// After the limit, with the condition's last error.
 pub async fn within(
     limit: Duration,
     what: &str,

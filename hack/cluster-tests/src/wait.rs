@@ -6,12 +6,12 @@ use anyhow::{Result, anyhow};
 
 use crate::Cluster;
 
-/// When a wait fails. kubelet retries a failed prepare after up to 90 s, and a restart
-/// of everything takes a minute, so what has not happened by then never will.
+/// The limit of a wait. kubelet retries a failed prepare after up to 90 s, and a restart
+/// of everything takes a minute, so conditions that are still false will stay so.
 pub const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// How often a condition is checked. Short compared with what is waited for (hundreds
-/// of milliseconds at least), long compared with one `kubectl` (60 ms).
+/// How often a condition is checked. Short compared with the waits (hundreds of
+/// milliseconds at least), long compared with one `kubectl` (60 ms).
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Checks `condition` until it returns `Ok`, and returns that value. `what` completes the

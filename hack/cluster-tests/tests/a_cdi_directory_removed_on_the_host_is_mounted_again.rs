@@ -1,5 +1,5 @@
-//! Somebody removes the CDI directory of a node and makes a new one. The plugin's container keeps the
-//! removed one; it is restarted, and what was prepared is in the new one.
+//! The CDI directory of a node is removed and recreated. The plugin's container still has the removed
+//! one mounted; it restarts, and the specs of prepared claims are in the new one.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
@@ -18,7 +18,7 @@ fn the_specs_of_prepared_claims_are_in_the_new_directory_and_new_pods_run() -> R
     let restarts = plugin.restarts()?;
 
     cluster.on_node(1, "rm -rf /var/run/cdi && mkdir /var/run/cdi")?;
-    wait_until(&cluster, "the plugin's container is a new one", || {
+    wait_until(&cluster, "the plugin's container has restarted", || {
         ensure!(plugin.restarts()? > restarts, "not yet");
         ensure!(plugin.is_ready()?, "it is not ready");
         Ok(())

@@ -1,5 +1,5 @@
-//! Somebody deletes a claim while its pod runs, finalizers and all. The scheduler then gives the device
-//! to the next pod; the node does not, until the first pod has ended.
+//! A claim is deleted while its pod runs, including its finalizers. The scheduler then allocates the device
+//! to the next pod; the node does not prepare it until the first pod has ended.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -23,7 +23,7 @@ fn the_next_pod_gets_the_device_when_the_first_has_ended() -> Result<()> {
         events
             .iter()
             .any(|event| event.contains("is still in use by claim")),
-        "the second pod is told {events:#?}"
+        "events of the second pod: {events:#?}"
     );
     let traces = fixtures::traces_on_node(&cluster, 1, &uid)?;
     ensure!(traces.lines().count() == 2, "of the first: {traces}");
@@ -35,10 +35,10 @@ fn the_next_pod_gets_the_device_when_the_first_has_ended() -> Result<()> {
     Ok(())
 }
 
-/// kubelet calls for the first pod of a claim only.
+/// kubelet calls Prepare only for the first pod of a claim.
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn of_a_shared_claim_the_pod_that_came_last_keeps_it_too() -> Result<()> {
+fn the_last_pod_of_a_shared_claim_keeps_the_device_too() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "deleted-shared")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
@@ -56,10 +56,10 @@ fn of_a_shared_claim_the_pod_that_came_last_keeps_it_too() -> Result<()> {
     fixtures::wait_until_running(&cluster, &namespace, "next")
 }
 
-/// Waits until the plugin has looked for pods that have the claim, and found one.
+/// Waits until the plugin has searched for pods with the claim, and found one.
 fn stays_held(cluster: &Cluster, uid: &str) -> Result<()> {
     let plugin = NodePod::plugin(cluster, 1)?;
-    wait_until(cluster, "the plugin has looked for the pods", || {
+    wait_until(cluster, "the plugin has searched for the pods", || {
         let log = plugin.log()?;
         let mut lines = log.lines().filter(|line| line.contains(uid));
         ensure!(

@@ -1,5 +1,5 @@
-//! Where the driver runs `nvidia-imex`: a Node that is deleted and registered again has its place in the
-//! node list at once, and a clique that the API server refuses is reported, not only logged.
+//! Driver-managed IMEX: a Node that is deleted and registered again gets its index in the node list back
+//! at once, and a clique that the API server refuses is reported in status and events, not only logged.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::cliques::CLIQUE;
@@ -9,11 +9,11 @@ use cluster_tests::node_pod::NAMESPACE;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::Value;
 
-/// The five minutes for which the place of a machine that is gone is kept are longer than any wait here.
+/// The index of a removed node is kept for five minutes, longer than any wait here.
 // req: DM-4
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_node_that_is_deleted_and_registered_again_has_its_place_at_once() -> Result<()> {
+fn a_node_that_is_deleted_and_registered_again_gets_its_index_back_at_once() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "registered-again")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
@@ -29,8 +29,8 @@ fn a_node_that_is_deleted_and_registered_again_has_its_place_at_once() -> Result
         Ok(())
     })?;
     cluster.script(&["start", "kubelet-2"], "")?;
-    wait_until(&cluster, "the node is there again", || {
-        ensure!(node_uid(&cluster)? != uid, "it is the former one");
+    wait_until(&cluster, "the node is registered again", || {
+        ensure!(node_uid(&cluster)? != uid, "it is the old one");
         let label = [
             "label",
             "--overwrite",
@@ -52,7 +52,7 @@ fn a_node_that_is_deleted_and_registered_again_has_its_place_at_once() -> Result
 // req: DM-8
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_clique_that_a_quota_refuses_is_named_in_the_domain_and_raising_the_quota_heals() -> Result<()>
+fn a_clique_that_a_quota_refuses_is_reported_in_the_domain_until_the_quota_allows_it() -> Result<()>
 {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "refused-clique")?;
@@ -62,7 +62,7 @@ fn a_clique_that_a_quota_refuses_is_named_in_the_domain_and_raising_the_quota_he
 
     let quota = Quota::forbid(&cluster)?;
     cluster.kubectl(&["delete", CLIQUES, CLIQUE, "-n", NAMESPACE])?;
-    wait_until(&cluster, "the ComputeDomain says why", || {
+    wait_until(&cluster, "the ComputeDomain has the reason", || {
         let ready = nodes_ready(&cluster, &namespace)?;
         let text = ready.to_string();
         ensure!(
@@ -104,7 +104,7 @@ fn nodes_ready(cluster: &Cluster, namespace: &Namespace) -> Result<Value> {
     ]))
 }
 
-/// A quota of no `ComputeDomainClique` in the driver's namespace, until this is dropped.
+/// A quota that allows no `ComputeDomainClique` in the driver's namespace, until this is dropped.
 struct Quota<'a>(&'a Cluster);
 
 const QUOTA: &str = "no-cliques";
@@ -114,7 +114,7 @@ impl<'a> Quota<'a> {
         let count = format!("--hard=count/{CLIQUES}=0");
         cluster.kubectl(&["create", "quota", QUOTA, "-n", NAMESPACE, &count])?;
         let quota = Self(cluster);
-        wait_until(cluster, "the quota counts", || {
+        wait_until(cluster, "the quota is enforced", || {
             let status = cluster.json(&["get", "quota", QUOTA, "-n", NAMESPACE])?;
             let used = status.pointer("/status/used");
             ensure!(used.is_some(), "{status}");

@@ -1,6 +1,6 @@
-//! The checkpoint is overwritten with garbage while the plugin is running: the plugin sets the
-//! file aside, and rebuilds the records from CDI specs and API server. So it does if the file is
-//! missing when it starts, or an older one is put back. Running pods are not affected.
+//! The checkpoint is overwritten with garbage while the plugin is running: the plugin renames the file
+//! and rebuilds the records from CDI specs and the API server. It does the same if the file is
+//! missing when it starts, or an old one is restored. Running pods are not affected.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -12,7 +12,7 @@ const CHECKPOINT: &str = "/var/lib/kubelet/plugins/compute-domain.nvidia.com/che
 // req: CKPT-13
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_holder_is_known_again_and_its_pod_goes_without_trace() -> Result<()> {
+fn the_holders_record_is_rebuilt_and_its_pod_leaves_nothing() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "damage")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
@@ -21,7 +21,7 @@ fn the_holder_is_known_again_and_its_pod_goes_without_trace() -> Result<()> {
 
     cluster.on_node(1, &format!("echo garbage > {CHECKPOINT}"))?;
     is_rebuilt(&cluster, &claim)?;
-    // A live plugin knows its records; the next one does not.
+    // A running plugin has its records in memory; the next one does not.
     let plugin = NodePod::plugin(&cluster, 1)?;
     cluster.on_node(
         1,
@@ -34,7 +34,7 @@ fn the_holder_is_known_again_and_its_pod_goes_without_trace() -> Result<()> {
 // req: CKPT-14
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_backup_that_is_put_back_costs_no_running_pod_its_device() -> Result<()> {
+fn running_pods_keep_their_devices_when_a_backup_is_restored() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "backup")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
@@ -47,12 +47,15 @@ fn a_backup_that_is_put_back_costs_no_running_pod_its_device() -> Result<()> {
     let plugin = NodePod::plugin(&cluster, 1)?;
     let put_back = format!("rm -f {CHECKPOINT}.*; cp /tmp/backup.json {CHECKPOINT}");
 
-    // Under the running plugin, then with one that has to start.
+    // While the plugin is running, then with a restart.
     for then in ["true".to_owned(), plugin.kill_command()?] {
         cluster.on_node(1, &format!("{put_back}; {then}"))?;
         is_rebuilt(&cluster, &claim)?;
         let traces = fixtures::traces_on_node(&cluster, 1, &claim)?;
-        ensure!(traces.contains(".yaml"), "its CDI spec is gone: {traces}");
+        ensure!(
+            traces.contains(".yaml"),
+            "its CDI spec is missing: {traces}"
+        );
     }
     wait_until(&cluster, "the node's event names the claim", || {
         let reason = "--field-selector=reason=CheckpointRebuilt";
@@ -93,7 +96,7 @@ fn is_rebuilt(cluster: &Cluster, claim: &str) -> Result<()> {
         ensure!(text.contains(claim), "the holder is not in it: {text}");
         ensure!(
             text.contains("settled"),
-            "the damaged one was not set aside: {text}"
+            "the damaged file was not kept: {text}"
         );
         Ok(())
     })

@@ -1,5 +1,5 @@
-//! With `imex.groupClaims`, one claim gives the pods of a group one IMEX channel, on whichever nodes of
-//! an NVLink clique they are.
+//! With `imex.groupClaims`, one claim gives the pods of a group one IMEX channel, on all nodes of an NVLink
+//! clique.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::channels::{may_not_open, sees_only};
@@ -8,7 +8,7 @@ use cluster_tests::fixtures::{self, ChartValue, DOMAINS, TestDomain};
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
-/// Deletes the slices of cliques' pools at the end, which the controller would do after ten minutes.
+/// Deletes the slices of cliques' pools at the end; the controller would do that after ten minutes.
 struct PoolsGoAtTheEnd(Cluster);
 
 impl Drop for PoolsGoAtTheEnd {
@@ -22,7 +22,7 @@ impl Drop for PoolsGoAtTheEnd {
             first,
             second,
         ];
-        // Ignored: the next test fails if it matters to that one.
+        // Ignored: if it matters, the next test fails.
         drop(self.0.kubectl(&delete));
     }
 }
@@ -35,7 +35,7 @@ fn the_pods_of_a_group_have_its_channel_on_both_nodes_and_another_group_has_anot
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "groups")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
-    // They end in the opposite order.
+    // Dropped in reverse order.
     let _pools = PoolsGoAtTheEnd(cluster.clone());
     let _label = ChartValue::set(&cluster, LABEL_ENABLED, "true")?;
     wait_until(
@@ -72,7 +72,7 @@ fn the_pods_of_a_group_have_its_channel_on_both_nodes_and_another_group_has_anot
         red != blue && red > 0 && blue > 0,
         "channels {red} and {blue}"
     );
-    // Beside pods that have the node's device.
+    // In addition to pods that have the node's device.
     fixtures::run_pod(&cluster, &namespace, "of-the-domain", 1, Some(&domain))?;
     for (pod, node, own) in [
         ("red-1", 1, red),
@@ -86,12 +86,12 @@ fn the_pods_of_a_group_have_its_channel_on_both_nodes_and_another_group_has_anot
             may_not_open(&cluster, &namespace, (pod, node), other)?;
         }
     }
-    nobody_gets_the_channel_of_a_claim_in_use(&cluster, &namespace, [red, blue])?;
+    the_channel_of_a_claim_in_use_stays_allocated(&cluster, &namespace, [red, blue])?;
     claims_end_with_their_pods(&cluster, &namespace)
 }
 
-/// Whatever is done to the claim `red` while its pods run, by somebody who may edit claims.
-fn nobody_gets_the_channel_of_a_claim_in_use(
+/// Users who may edit claims cannot free the claim `red` while its pods run.
+fn the_channel_of_a_claim_in_use_stays_allocated(
     cluster: &Cluster,
     namespace: &Namespace,
     taken: [u64; 2],
@@ -106,7 +106,7 @@ fn nobody_gets_the_channel_of_a_claim_in_use(
     cluster.kubectl_refused(&without_finalizer, "delete the pods")?;
     let label = on_it("label", &["resource.nvidia.com/computeDomain=another"]);
     cluster.kubectl_refused(&label, "never changes")?;
-    // Other changes are nobody's business.
+    // Other changes are allowed.
     cluster.kubectl(&on_it("annotate", &["note=mine"]))?;
     cluster.kubectl(&on_it("delete", &["--wait=false"]))?;
     cluster.kubectl_refused(&without_finalizer, "delete the pods")?;
@@ -118,15 +118,15 @@ fn nobody_gets_the_channel_of_a_claim_in_use(
     sees_only(cluster, namespace, "green-1", green)
 }
 
-/// A claim that was deleted before, one that is used no more, and one whose namespace is deleted.
+/// Covers a claim that was deleted before, an unused one, and one in a deleted namespace.
 fn claims_end_with_their_pods(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
     let name = namespace.name.as_str();
     let pods = ["red-1", "red-2", "blue-1", "blue-2"];
     cluster.kubectl(&[&["delete", "pod", "-n", name, "--wait"], &pods[..]].concat())?;
-    wait_until(cluster, "the claim red is gone", || {
+    wait_until(cluster, "the claim red is deleted", || {
         let get = ["get", "resourceclaim", "red", "-n", name, "-o=name"];
         let left = cluster.kubectl(&[&get[..], &["--ignore-not-found"]].concat())?;
-        ensure!(left.is_empty(), "it is there");
+        ensure!(left.is_empty(), "it exists");
         Ok(())
     })?;
     wait_until(cluster, "the claim blue is not allocated", || {
@@ -146,7 +146,7 @@ fn claims_end_with_their_pods(cluster: &Cluster, namespace: &Namespace) -> Resul
     Ok(())
 }
 
-/// A claim of any channel of a clique, for the domain `train`.
+/// Creates a claim for any channel of a clique, for the domain `train`.
 fn create_group_claim(cluster: &Cluster, namespace: &Namespace, name: &str) -> Result<()> {
     let domain = cluster.json(&["get", DOMAINS, "train", "-n", &namespace.name])?;
     let claim = json!({
@@ -170,7 +170,7 @@ fn create_group_claim(cluster: &Cluster, namespace: &Namespace, name: &str) -> R
     cluster.apply(&claim.to_string())
 }
 
-/// The number of the channel that the claim was allocated. No node has reported a device in it.
+/// The number of the claim's allocated channel. Checks that no node has reported a device in it.
 fn allocated(cluster: &Cluster, namespace: &Namespace, claim: &str) -> Result<u64> {
     let claim = cluster.json(&["get", "resourceclaim", claim, "-n", &namespace.name])?;
     ensure!(claim.pointer("/status/devices").is_none(), "{claim}");

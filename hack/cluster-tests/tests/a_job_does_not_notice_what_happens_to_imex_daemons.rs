@@ -1,5 +1,5 @@
-//! Where the driver runs `nvidia-imex`: whatever ends it, its daemon or the controllers, pods that run keep
-//! running with their device, the members come back at their places, and the next pod starts.
+//! Driver-managed IMEX: when `nvidia-imex`, its daemon or the controllers end, running pods keep running with their
+//! device, the members get their indexes back, and the next pod starts.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::cliques::CLIQUE;
@@ -17,9 +17,9 @@ fn nvidia_imex_is_killed() -> Result<()> {
     survives("imex-killed", |cluster| {
         let pid = imex_pid(cluster)?;
         cluster.on_node(NODE, &format!("kill -9 {pid}"))?;
-        wait_until(cluster, "another one runs", || {
+        wait_until(cluster, "a new nvidia-imex runs", || {
             let now = imex_pid(cluster)?;
-            ensure!(now != pid, "it is {pid} still");
+            ensure!(now != pid, "it is still {pid}");
             Ok(())
         })
     })
@@ -28,7 +28,7 @@ fn nvidia_imex_is_killed() -> Result<()> {
 // req: DAEMON-6
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn nvidia_imex_hangs_and_goes_on() -> Result<()> {
+fn nvidia_imex_hangs_and_continues() -> Result<()> {
     survives("imex-hangs", |cluster| {
         let pid = imex_pid(cluster)?;
         cluster.on_node(NODE, &format!("kill -STOP {pid}"))?;
@@ -67,7 +67,7 @@ fn its_pod_is_deleted() -> Result<()> {
     })
 }
 
-/// The pod of before may still run when the next one starts, with the driver's session.
+/// The old pod may still run, with the driver's session, when the next one starts.
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn its_pod_is_deleted_by_force() -> Result<()> {
@@ -78,17 +78,17 @@ fn its_pod_is_deleted_by_force() -> Result<()> {
         cluster.kubectl(&[&delete[..], &force].concat())?;
         wait_until(cluster, "it has a successor", || {
             let now = NodePod::imex_daemon(cluster, NODE)?.name;
-            ensure!(now != pod, "it is {pod} still");
+            ensure!(now != pod, "it is still {pod}");
             Ok(())
         })
     })
 }
 
-/// Kubelet does so when it starts the container of a pod again.
+/// kubelet does that when it restarts a pod's container.
 // req: DAEMON-4
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_hosts_file_of_its_pod_is_written_anew() -> Result<()> {
+fn the_hosts_file_of_its_pod_is_rewritten() -> Result<()> {
     survives("hosts-file", |cluster| {
         let pid = imex_pid(cluster)?;
         let hosts = format!("/proc/{pid}/root/etc/hosts");
@@ -103,12 +103,12 @@ fn the_hosts_file_of_its_pod_is_written_anew() -> Result<()> {
     })
 }
 
-/// It loses a label, a member and its length, has an index twice and one beyond the list, two members that have
-/// swapped their places, forged UIDs, another length, and is deleted.
+/// The edits: labels, a member or the length removed, an index used twice or beyond the list, indexes of two members
+/// swapped, UIDs forged, the length changed; finally, the object is deleted.
 // req: DM-7
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn somebody_edits_the_object_of_the_clique() -> Result<()> {
+fn the_object_of_the_clique_is_edited() -> Result<()> {
     survives("edited-clique", |cluster| {
         let pid = imex_pid(cluster)?;
         let before = imex_members::object(cluster, CLIQUE)?;
@@ -141,16 +141,16 @@ fn somebody_edits_the_object_of_the_clique() -> Result<()> {
         settled()?;
         delete_clique(cluster)?;
         settled()?;
-        ensure!(imex_pid(cluster)? == pid, "nvidia-imex was started again");
+        ensure!(imex_pid(cluster)? == pid, "nvidia-imex was restarted");
         Ok(())
     })
 }
 
-/// Nobody has seen it as it was: what runs says so.
+/// No controller has the former state: the running daemons report it.
 // req: DM-7
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn somebody_edits_or_deletes_the_clique_before_another_controller_leads() -> Result<()> {
+fn the_clique_is_edited_or_deleted_before_another_controller_leads() -> Result<()> {
     survives("edited-unseen", |cluster| {
         let pid = imex_pid(cluster)?;
         let before = imex_members::object(cluster, CLIQUE)?;
@@ -169,22 +169,22 @@ fn somebody_edits_or_deletes_the_clique_before_another_controller_leads() -> Res
         delete_clique(cluster)?;
         scale_controllers(cluster, 2)?;
         settle(cluster, &before)?;
-        ensure!(imex_pid(cluster)? == pid, "nvidia-imex was started again");
+        ensure!(imex_pid(cluster)? == pid, "nvidia-imex was restarted");
         Ok(())
     })
 }
 
-/// And no controller runs while a daemon's pod is replaced.
+/// No controller runs while a daemon's pod is replaced.
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_controllers_are_away() -> Result<()> {
+fn no_controller_runs() -> Result<()> {
     survives("no-controller", |cluster| {
         end_controllers(cluster)?;
         let pid = imex_pid(cluster)?;
         cluster.on_node(NODE, &format!("kill -9 {pid}"))?;
         let daemon = NodePod::imex_daemon(cluster, NODE)?;
         wait_until(cluster, "the daemon is ready without a controller", || {
-            ensure!(imex_pid(cluster)? != pid, "it is {pid} still");
+            ensure!(imex_pid(cluster)? != pid, "it is still {pid}");
             ensure!(daemon.is_ready()?, "not ready");
             Ok(())
         })?;
@@ -227,9 +227,9 @@ fn delete_clique(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the object of the clique has the members, the length and the labels that it had.
+/// Waits until the clique's object has its former members, length and labels.
 fn settle(cluster: &Cluster, before: &Value) -> Result<()> {
-    wait_until(cluster, "it is as before", || {
+    wait_until(cluster, "the clique is as before", || {
         let now = imex_members::object(cluster, CLIQUE)?;
         for path in ["/daemons", "/listLength", "/metadata/labels"] {
             ensure!(now.pointer(path) == before.pointer(path), "{now}");
@@ -271,7 +271,7 @@ fn survives(name: &str, disaster: impl FnOnce(&Cluster) -> Result<()>) -> Result
     channels::sees_only(&cluster, &namespace, "after", channel)
 }
 
-/// What would change if the container had been started again, or its device were another.
+/// The container's device and state: they change if the container restarts or its device is replaced.
 fn device_of(
     cluster: &Cluster,
     namespace: &Namespace,

@@ -11,19 +11,19 @@ const NODE: u8 = 2;
 // req: NODE-31
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn without_libnvidia_ml_the_plugin_stays_unready_says_so_and_recovers() -> Result<()> {
+fn without_libnvidia_ml_the_plugin_is_unready_logs_why_and_recovers() -> Result<()> {
     broken_and_repaired("--no-library", "libnvidia-ml.so.1")
 }
 
 // req: NODE-31
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn without_channel_major_the_plugin_stays_unready_says_so_and_recovers() -> Result<()> {
+fn without_channel_major_the_plugin_is_unready_logs_why_and_recovers() -> Result<()> {
     broken_and_repaired("--no-major", "nvidia-caps-imex-channels")
 }
 
-/// Breaks the node, replaces the plugin's pod, and sees the new one wait and
-/// name what is missing; repairs the node, and sees the same container recover.
+/// Breaks the node and replaces the plugin's pod: the new one waits and logs what
+/// is missing. Then repairs the node: the same container recovers.
 fn broken_and_repaired(how: &str, named: &str) -> Result<()> {
     let cluster = Cluster::connect()?;
     let driver = BrokenDriver::install(NODE, &[how])?;
@@ -31,7 +31,7 @@ fn broken_and_repaired(how: &str, named: &str) -> Result<()> {
 
     wait_until(
         &cluster,
-        "the plugin's log says what is missing and it publishes nothing",
+        "the plugin logs what is missing and publishes nothing",
         || {
             let log = pod.log()?;
             ensure!(log.contains(named), "its log does not name {named}: {log}");
@@ -42,7 +42,7 @@ fn broken_and_repaired(how: &str, named: &str) -> Result<()> {
     )?;
     ensure!(
         !pod.is_ready()?,
-        "the pod is ready although its host is broken"
+        "the pod is ready although its node is broken"
     );
 
     driver.repair()?;
@@ -53,7 +53,7 @@ fn broken_and_repaired(how: &str, named: &str) -> Result<()> {
     })?;
     ensure!(
         pod.restarts()? == 0,
-        "the plugin was restarted; it should have waited"
+        "the plugin was restarted; it must wait"
     );
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! A container runtime whose NRI requires the guard starts no container while it is missing, but those that
-//! may do without it.
+//! If a runtime's NRI configuration requires the guard, the runtime starts no container while the guard is missing,
+//! except those that tolerate that.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ tolerate_missing_plugins_annotation = 'nri.example.com/tolerate-missing'
 ";
 const TOLERATED: &str = "kubeletPlugin.podAnnotations.nri\\.example\\.com/tolerate-missing";
 
-/// The plugin's pods may start without the guard, which they bring, until this is dropped.
+/// The plugin's pods, which contain the guard, may start without it until this is dropped.
 struct Tolerated(Cluster);
 
 /// Node 1's runtime requires the guard, until this is dropped.
@@ -40,7 +40,7 @@ fn a_pod_without_the_annotation_waits_for_the_guard() -> Result<()> {
     fixtures::create_pod(&cluster, &namespace, "guarded", 1, None)?;
     fixtures::wait_until_running(&cluster, &namespace, "guarded")?;
 
-    // Off: the plugin's pods are new, and run.
+    // Off: the plugin's new pods run.
     drop(enforce);
     fixtures::create_pod(&cluster, &namespace, "waits", 1, None)?;
     wait_until(&cluster, "the runtime refuses it", || {
@@ -67,7 +67,7 @@ impl Tolerated {
 
 impl Drop for Tolerated {
     fn drop(&mut self) {
-        // ignored: an annotation that nothing reads
+        // ignored: nothing reads the annotation
         drop(upgrade(&self.0, &[&format!("--set={TOLERATED}=null")]));
     }
 }
@@ -98,6 +98,6 @@ impl Required {
 
 impl Drop for Required {
     fn drop(&mut self) {
-        drop(self.restart_with(&self.before)); // ignored: if it fails, the next test does, too
+        drop(self.restart_with(&self.before)); // ignored: if it fails, the next test fails, too
     }
 }

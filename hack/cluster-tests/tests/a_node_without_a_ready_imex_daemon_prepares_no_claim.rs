@@ -1,5 +1,5 @@
-//! Where the driver runs `nvidia-imex`: a pod waits until that of its node is ready, and is told why. On a
-//! node without a clique there is nothing to wait for.
+//! Driver-managed IMEX: a pod waits until its node's `nvidia-imex` is ready, and an event says why. On a node
+//! without a clique, pods do not wait.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::cliques::{CLIQUE, OTHER_CLIQUE};
@@ -20,19 +20,23 @@ fn a_pod_waits_while_another_nvidia_imex_has_the_session() -> Result<()> {
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let driver = BrokenDriver::install_with_imex(NODE, &["--imex-fault", "IN_USE=1"])?;
     let daemon = NodePod::imex_daemon(&cluster, NODE)?.replace(NODE)?;
-    wait_until(&cluster, "the daemon says who has the session", || {
-        let events = cluster.events_about("imex-dra", &daemon.name)?;
-        let told = events.iter().any(|it| it.starts_with("ImexSessionInUse: "));
-        ensure!(told, "its events: {events:#?}");
-        Ok(())
-    })?;
+    wait_until(
+        &cluster,
+        "the daemon reports which process has the session",
+        || {
+            let events = cluster.events_about("imex-dra", &daemon.name)?;
+            let has_event = events.iter().any(|it| it.starts_with("ImexSessionInUse: "));
+            ensure!(has_event, "its events: {events:#?}");
+            Ok(())
+        },
+    )?;
 
     fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
-    wait_until(&cluster, "the pod is told what it waits for", || {
+    wait_until(&cluster, "the pod has an event with the reason", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
         let mut waits = events.iter().filter(|it| it.starts_with("PrepareWaits: "));
-        let told = waits.any(|it| it.contains("NV_ERR_IN_USE"));
-        ensure!(told, "its events: {events:#?}");
+        let has_event = waits.any(|it| it.contains("NV_ERR_IN_USE"));
+        ensure!(has_event, "its events: {events:#?}");
         let domain = cluster.json(&["get", DOMAINS, "train", "-n", &namespace.name])?;
         let status = domain.pointer("/status/nodes/0/status");
         ensure!(status == Some(&json!("NotReady")), "{domain:#}");
@@ -46,7 +50,7 @@ fn a_pod_waits_while_another_nvidia_imex_has_the_session() -> Result<()> {
 // req: DAEMON-11
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_pod_waits_on_a_node_whose_driver_takes_no_host_names_and_the_node_names_both_versions()
+fn a_pod_waits_if_the_driver_does_not_support_host_names_and_the_node_reports_both_versions()
 -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "too-old")?;
@@ -57,20 +61,20 @@ fn a_pod_waits_on_a_node_whose_driver_takes_no_host_names_and_the_node_names_bot
     let names_both = |it: &String| it.contains("550.163.01") && it.contains("570.158.01");
     wait_until(&cluster, "the node has an event", || {
         let events = cluster.events_about("default", "node2")?;
-        let mut told = events
+        let mut matching = events
             .iter()
             .filter(|it| it.starts_with("ImexDriverTooOld: "));
-        ensure!(told.any(names_both), "its events: {events:#?}");
+        ensure!(matching.any(names_both), "its events: {events:#?}");
         Ok(())
     })?;
 
     fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
-    wait_until(&cluster, "the pod is told what it waits for", || {
+    wait_until(&cluster, "the pod has an event with the reason", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
-        let mut told = events
+        let mut matching = events
             .iter()
             .filter(|it| it.contains("imex-daemon-driver-too-old: "));
-        ensure!(told.any(names_both), "its events: {events:#?}");
+        ensure!(matching.any(names_both), "its events: {events:#?}");
         Ok(())
     })?;
 
@@ -81,13 +85,13 @@ fn a_pod_waits_on_a_node_whose_driver_takes_no_host_names_and_the_node_names_bot
 // req: MODE-18
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn what_the_daemon_said_before_the_nodes_start_is_not_believed() -> Result<()> {
+fn the_daemons_state_from_before_a_reboot_is_ignored() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "rebooted")?;
     imex_members::wait_until_ready(&cluster)?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let daemon = NodePod::imex_daemon(&cluster, NODE)?;
-    // As after a reboot, before the daemon has said anything; its nvidia-imex answers all the while.
+    // As after a reboot, before the daemon has written its state; its nvidia-imex answers meanwhile.
     let stopped = Stopped::stop(&cluster, &daemon.container_id()?)?;
     let rename = "boot=$(cat /proc/sys/kernel/random/boot_id); cd /run/imex-dra/imexd && \
         sed \"s/$boot/00000000-0000-0000-0000-000000000000/\" state.json >state.new && \
@@ -95,17 +99,17 @@ fn what_the_daemon_said_before_the_nodes_start_is_not_believed() -> Result<()> {
     cluster.on_node(NODE, rename)?;
 
     fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
-    wait_until(&cluster, "the pod is told what it waits for", || {
+    wait_until(&cluster, "the pod has an event with the reason", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
-        let told = events.iter().any(|it| it.contains("is of an earlier boot"));
-        ensure!(told, "its events: {events:#?}");
+        let has_event = events.iter().any(|it| it.contains("is of an earlier boot"));
+        ensure!(has_event, "its events: {events:#?}");
         Ok(())
     })?;
     drop(stopped);
     fixtures::wait_until_running(&cluster, &namespace, "worker")
 }
 
-/// The daemon of [`NODE`], which hears nothing and writes nothing until this is dropped.
+/// The daemon of [`NODE`], stopped until this is dropped.
 struct Stopped<'a> {
     cluster: &'a Cluster,
     process: String,
@@ -128,7 +132,7 @@ impl<'a> Stopped<'a> {
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
-        // The test's own failure is the one to tell.
+        // Ignored, so that the test's own failure is reported.
         let _ = self.signal("CONT");
     }
 }
@@ -136,21 +140,18 @@ impl Drop for Stopped<'_> {
 // req: DAEMON-1, MODE-20
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_pod_on_a_node_without_a_clique_runs_without_a_channel_and_its_claim_says_so() -> Result<()> {
+fn a_pod_on_a_node_without_a_clique_runs_without_a_channel_and_its_claim_has_an_event() -> Result<()>
+{
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "no-clique")?;
     imex_members::wait_until_ready(&cluster)?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let driver = BrokenDriver::install_with_imex(NODE, &["--state", "not-supported"])?;
     let now = reread(&cluster)?;
-    wait_until(
-        &cluster,
-        "the daemon has nothing to run, and is ready",
-        || {
-            ensure!(now.is_ready()?, "not ready");
-            Ok(())
-        },
-    )?;
+    wait_until(&cluster, "the daemon is ready without nvidia-imex", || {
+        ensure!(now.is_ready()?, "not ready");
+        Ok(())
+    })?;
     fixtures::run_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
     let look = format!("ls {}", channels::CHANNELS);
     let (found, text) = cluster.in_pod(&namespace.name, "worker", &look)?;
@@ -158,10 +159,10 @@ fn a_pod_on_a_node_without_a_clique_runs_without_a_channel_and_its_claim_says_so
     let claims = cluster.items(&["resourceclaims", "-n", &namespace.name])?;
     let claim = claims.first().and_then(|it| it.pointer("/metadata/name"));
     let claim = claim.and_then(Value::as_str).context("no claim")?;
-    wait_until(&cluster, "its claim is told of", || {
+    wait_until(&cluster, "its claim has an event", || {
         let events = cluster.events_about(&namespace.name, claim)?;
-        let told = events.iter().any(|it| it.starts_with("NoIMEXChannel: "));
-        ensure!(told, "its events: {events:#?}");
+        let has_event = events.iter().any(|it| it.starts_with("NoIMEXChannel: "));
+        ensure!(has_event, "its events: {events:#?}");
         Ok(())
     })?;
 
@@ -173,7 +174,7 @@ fn a_pod_on_a_node_without_a_clique_runs_without_a_channel_and_its_claim_says_so
 // req: DAEMON-1
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_node_in_another_clique_is_a_member_there_and_comes_back_to_its_place() -> Result<()> {
+fn a_node_that_changes_its_clique_is_a_member_there_and_gets_its_index_back_later() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "moved")?;
     let before = imex_members::wait_until_ready(&cluster)?;
@@ -191,7 +192,7 @@ fn a_node_in_another_clique_is_a_member_there_and_comes_back_to_its_place() -> R
         Ok(())
     })?;
     fixtures::run_pod(&cluster, &namespace, "there", NODE, Some(&domain))?;
-    wait_until(&cluster, "the domain says where its node is", || {
+    wait_until(&cluster, "the domain has its node's clique", || {
         let domain = cluster.json(&["get", DOMAINS, "train", "-n", &namespace.name])?;
         let clique = domain.pointer("/status/nodes/0/cliqueID");
         let clique = clique.and_then(Value::as_str);
@@ -210,7 +211,7 @@ fn a_node_in_another_clique_is_a_member_there_and_comes_back_to_its_place() -> R
     Ok(())
 }
 
-/// A good clique is read again after minutes only; programs that start read at once.
+/// Restarts the programs: they read the clique when they start, but otherwise again only after minutes.
 fn reread(cluster: &Cluster) -> Result<NodePod> {
     NodePod::plugin(cluster, NODE)?.replace(NODE)?;
     NodePod::imex_daemon(cluster, NODE)?.replace(NODE)

@@ -1,5 +1,5 @@
-//! NVML reports that a node is in no clique: Prepare fails with that reason, and succeeds once
-//! there is a clique, without a restart.
+//! NVML reports that a node has no clique: Prepare fails with that reason, and succeeds once the node
+//! has one, without a restart.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, BrokenDriver, TestDomain};
@@ -9,12 +9,12 @@ use cluster_tests::{Cluster, Namespace, wait_until};
 // req: NODE-9
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_pod_gets_the_missing_clique_as_an_event_and_runs_when_the_clique_is_there() -> Result<()> {
+fn the_pod_has_an_event_about_the_missing_clique_and_runs_when_the_node_has_one() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "no-clique")?;
     let domain = TestDomain::create(&cluster, &namespace, "lonely", "Single")?;
     let driver = BrokenDriver::install(2, &["--state", "not-supported"])?;
-    // A good clique is read again after minutes only; a plugin that starts reads at once.
+    // The plugin reads the clique when it starts, but otherwise again only after minutes.
     let plugin = NodePod::plugin(&cluster, 2)?.replace(2)?;
     wait_until(&cluster, "the plugin has noticed", || {
         let log = plugin.log()?;

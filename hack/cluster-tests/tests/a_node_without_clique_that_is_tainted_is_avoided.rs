@@ -1,5 +1,5 @@
-//! With `imex.withoutClique=taint`, pods go to nodes that have a clique; when none is left, the
-//! ComputeDomain is told why its claim waits, until it does not wait any more.
+//! With `imex.withoutClique=taint`, pods go to nodes that have a clique. If none is free, the ComputeDomain's
+//! status says why its claim waits, until it no longer waits.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::cliques::CLIQUE;
@@ -10,11 +10,11 @@ use serde_json::Value;
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn pods_go_to_the_node_with_a_clique_and_the_domain_is_told_when_it_is_full() -> Result<()> {
+fn pods_go_to_the_node_with_a_clique_and_the_domain_reports_when_it_is_full() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "tainted")?;
     let driver = BrokenDriver::install(2, &["--state", "not-supported"])?;
-    // The plugins start anew with it, and read their node at once.
+    // This restarts the plugins; they read their node at once.
     let key = "resources.computeDomains.imex.withoutClique";
     let _taint = ChartValue::set(&cluster, key, "taint")?;
     wait_until(
@@ -45,13 +45,16 @@ fn pods_go_to_the_node_with_a_clique_and_the_domain_is_told_when_it_is_full() ->
 
     // The only node with a clique is taken.
     fixtures::create_pod_anywhere(&cluster, &namespace, "second", &domain)?;
-    wait_until(&cluster, "the domain is told", || {
-        let told = told(&cluster, &namespace)?.context("not yet")?;
-        ensure!(told.contains("without an NVLink clique: 1 of 2"), "{told}");
-        let events = cluster.events_about(&namespace.name, "picky")?;
-        let told = |event: &&String| event.starts_with("NodesWithoutClique");
+    wait_until(&cluster, "the domain has the condition", || {
+        let message = message(&cluster, &namespace)?.context("not yet")?;
         ensure!(
-            events.iter().filter(told).count() == 1,
+            message.contains("without an NVLink clique: 1 of 2"),
+            "{message}"
+        );
+        let events = cluster.events_about(&namespace.name, "picky")?;
+        let is_it = |event: &&String| event.starts_with("NodesWithoutClique");
+        ensure!(
+            events.iter().filter(is_it).count() == 1,
             "its events: {events:#?}"
         );
         Ok(())
@@ -61,9 +64,9 @@ fn pods_go_to_the_node_with_a_clique_and_the_domain_is_told_when_it_is_full() ->
     NodePod::plugin(&cluster, 2)?.replace(2)?;
     fixtures::wait_until_running(&cluster, &namespace, "second")?;
     ensure!(node_of(&cluster, &namespace, "second")? == "node2");
-    wait_until(&cluster, "what the domain was told is gone", || {
-        let told = told(&cluster, &namespace)?;
-        ensure!(told.is_none(), "{told:?}");
+    wait_until(&cluster, "the condition is removed", || {
+        let message = message(&cluster, &namespace)?;
+        ensure!(message.is_none(), "{message:?}");
         Ok(())
     })
 }
@@ -82,7 +85,7 @@ fn node_of(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<String
 }
 
 /// The condition's message.
-fn told(cluster: &Cluster, namespace: &Namespace) -> Result<Option<String>> {
+fn message(cluster: &Cluster, namespace: &Namespace) -> Result<Option<String>> {
     let domain = cluster.json(&["get", DOMAINS, "picky", "-n", &namespace.name])?;
     let conditions = domain.pointer("/status/conditions");
     let conditions = conditions.and_then(Value::as_array).into_iter().flatten();

@@ -1,7 +1,7 @@
-//! The plugin as a service of the host (`dra-shim/compute-domain/compute-domain-kubelet-plugin.service`) with kubelet's
-//! kubeconfig: a process on node 1 that is started as the unit says. It takes over from the plugin's pod, gives
-//! pods their channels, survives SIGKILL, and the pod takes over again. With a token of the plugin's account that is
-//! bound to the node it does its work, too.
+//! The plugin as a host service (`dra-shim/compute-domain/compute-domain-kubelet-plugin.service`) with kubelet's
+//! kubeconfig: a process on node 1, started as in the unit. It takes over from the plugin's pod, gives pods their
+//! channels, recovers from SIGKILL, and the pod takes over again. It also works with a token of the plugin's account
+//! that is bound to the node.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -18,22 +18,22 @@ const UNIT: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../dra-shim/compute-domain/compute-domain-kubelet-plugin.service"
 );
-/// Below the node's own /run.
+/// In the node's private /run.
 const PID: &str = "/run/host-service.pid";
 const LOG: &str = "/run/host-service.log";
-/// Those of the plugin's account.
+/// Credentials of the plugin's account.
 const KUBECONFIG: &str = "/run/host-service.kubeconfig";
 const TOKEN: &str = "/run/host-service.token";
 
-/// Kubelet's own kubeconfig, for a shell on the node.
+/// The path of kubelet's own kubeconfig, for a shell on the node.
 fn of_kubelet() -> String {
     format!("$(dirname $KUBECONFIG)/kubelet-{NODE}-certificate")
 }
 
-/// The service of node 1, started by this test in systemd's place.
+/// The service on node 1, started by this test instead of systemd.
 struct Service {
     cluster: Cluster,
-    /// What a shell on the node runs.
+    /// The shell command to run on the node.
     command: String,
     settings: String,
     child: Option<Child>,
@@ -46,7 +46,7 @@ fn values<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
 }
 
 impl Service {
-    /// Installed as `docs/host-service.md` says: program, unit, settings.
+    /// Installs it as in `docs/host-service.md`: program, unit, settings.
     fn install(cluster: &Cluster, kubeconfig: &str) -> Result<Self> {
         let unit = fs::read_to_string(UNIT)?;
         let one = |key: &str| -> Result<&str> {
@@ -60,7 +60,7 @@ impl Service {
         ensure!(!environment.contains('%'), "{environment}");
         let settings = one("EnvironmentFile")?.trim_start_matches('-').to_owned();
         let program = one("ExecStart")?;
-        // What a shell can do of the unit's restrictions. Its mounts end with it.
+        // Applies those restrictions of the unit that a shell can. Its mounts end with it.
         ensure!(one("CapabilityBoundingSet")?.is_empty() && one("ProtectSystem")? == "full");
         ensure!(one("NoNewPrivileges")? == "yes");
         let built = program_path("compute-domain-kubelet-plugin")?;
@@ -70,7 +70,7 @@ impl Service {
              exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs \
              env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin {environment} $(cat {settings}) {program} >>{LOG} 2>&1"
         );
-        // The plugins' other settings are as hack/install.sh has them in the chart.
+        // The other settings are those of the chart's release in hack/install.sh.
         let write = format!(
             "mkdir -p $(dirname {settings}) && rm -f {LOG} && printf '%s\\n' KUBECONFIG={kubeconfig} \
              ALT_PROC_DEVICES_PATH={}/proc-devices V=4 >{settings}",
@@ -106,7 +106,7 @@ impl Service {
         Ok(())
     }
 
-    /// Sends a signal to the plugin, and waits for its end.
+    /// Sends a signal to the plugin and waits for its end.
     fn end(&mut self, signal: &str) -> Result<()> {
         let mut child = self.child.take().context("it does not run")?;
         let kill = format!("kill -{signal} $(cat {PID})");
@@ -124,11 +124,11 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         if self.child.is_some() {
-            drop(self.end("KILL")); // ignored: the cluster's end is the process's
+            drop(self.end("KILL")); // ignored: the process ends with the cluster
         }
         let settings = &self.settings;
         let remove = format!("rm -f {settings} {KUBECONFIG} {TOKEN}");
-        drop(self.cluster.on_node(NODE, &remove)); // ignored: so is the files'
+        drop(self.cluster.on_node(NODE, &remove)); // ignored: so do the files
     }
 }
 
@@ -139,14 +139,14 @@ fn has_channel(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()
     Ok(())
 }
 
-/// The pod's claim, once that of the one before is gone.
+/// The pod's claim, once the previous pod's claim is deleted.
 fn claim_uid(cluster: &Cluster, namespace: &Namespace) -> Result<String> {
     wait_until(cluster, "there is one claim", || {
         fixtures::only_claim_uid(cluster, namespace)
     })
 }
 
-/// The pod goes, and nothing of its claim is left; the next one gets the device.
+/// Deletes the pod and checks that nothing of its claim is left; the next pod gets the device.
 fn next_pod(
     cluster: &Cluster,
     namespace: &Namespace,
@@ -158,12 +158,15 @@ fn next_pod(
     fixtures::run_pod(cluster, namespace, new, NODE, Some(domain))?;
     has_channel(cluster, namespace, new)?;
     let traces = fixtures::traces_on_node(cluster, NODE, &claim)?;
-    ensure!(traces.is_empty(), "{old}'s claim is still there: {traces}");
+    ensure!(
+        traces.is_empty(),
+        "{old}'s claim is still prepared: {traces}"
+    );
     Ok(())
 }
 
 fn wait_until_pods_are_gone(cluster: &Cluster) -> Result<()> {
-    wait_until(cluster, "the plugin's pods are gone", || {
+    wait_until(cluster, "the plugin's pods are deleted", || {
         let selector = "imex-dra-component=kubelet-plugin";
         let pods = cluster.items(&["pods", "-n", NAMESPACE, "-l", selector])?;
         ensure!(pods.is_empty(), "there are {}", pods.len());
@@ -188,7 +191,7 @@ fn wait_until_reported(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
 // req: CHART-18
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn it_takes_over_survives_its_death_and_gives_back() -> Result<()> {
+fn it_takes_over_recovers_from_a_kill_and_hands_back_to_the_pod() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "without-a-pod")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
@@ -204,7 +207,7 @@ fn it_takes_over_survives_its_death_and_gives_back() -> Result<()> {
     service.end("KILL")?;
     service.start()?;
     let claim = claim_uid(&cluster, &namespace)?;
-    wait_until(&cluster, "it has started again", || {
+    wait_until(&cluster, "the plugin has restarted", || {
         let starts = service
             .log()?
             .matches("compute-domain-kubelet-plugin starts")
@@ -217,7 +220,7 @@ fn it_takes_over_survives_its_death_and_gives_back() -> Result<()> {
     has_channel(&cluster, &namespace, "of-service")?;
     next_pod(&cluster, &namespace, &domain, ("of-service", "of-second"))?;
     let log = service.log()?;
-    ensure!(!log.contains("forbidden"), "it lacks a right: {log}");
+    ensure!(!log.contains("forbidden"), "it lacks a permission: {log}");
 
     // The pod takes over while the service still runs.
     drop(chart);
@@ -277,7 +280,7 @@ fn with_a_token_of_its_node_it_publishes_prepares_and_reports() -> Result<()> {
     })?;
     next_pod(&cluster, &namespace, &domain, ("of-service", "of-second"))?;
     let log = service.log()?;
-    ensure!(!log.contains("forbidden"), "it lacks a right: {log}");
+    ensure!(!log.contains("forbidden"), "it lacks a permission: {log}");
     service.end("TERM")?;
     drop((chart, identity));
     cluster.kubectl(&["delete", "pod", "of-second", "-n", &namespace.name])?;

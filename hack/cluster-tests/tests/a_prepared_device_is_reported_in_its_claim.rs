@@ -1,5 +1,4 @@
-//! With the rights of the chart, and no others, the plugin reports a prepared device in the claim's
-//! status.
+//! With only the chart's permissions, the plugin reports a prepared device in the claim's status.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, DOMAINS, TestDomain};

@@ -34,5 +34,5 @@ fn node_of(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<String
     let node = pod
         .pointer("/spec/nodeName")
         .and_then(serde_json::Value::as_str);
-    Ok(node.context("the pod is on no node")?.to_owned())
+    Ok(node.context("the pod has no node")?.to_owned())
 }

@@ -1,9 +1,9 @@
-//! Where the plugins are services of the hosts, they have kubelet's identity. What it may write beyond what
-//! every kubelet may: the reports of its own node's devices. The test prints its tables.
+//! A plugin that is a host service has kubelet's identity. Beyond kubelet's usual permissions, it may only write
+//! the reports of its own node's devices. The test prints its tables.
 
 #![expect(
     clippy::too_many_lines,
-    reason = "tables: printed for who reads the run, and written out"
+    reason = "tables are printed for readers of the run, and written out"
 )]
 
 use anyhow::{Context as _, Result, ensure};
@@ -63,11 +63,11 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
 
     let own = Who::kubelet("kubelet on node 2", "node2");
     let neighbour = Who::kubelet("kubelet on node 1", "node1");
-    // RBAC and the API server's own checks let it through: what is left is the policy.
+    // RBAC and the API server's own checks allow the request, so that only the policy can refuse it.
     let own_with_rights = Who::kubelet("node 2 with all rights", "node2").with_all_rights();
     let neighbour_with_rights = Who::kubelet("node 1 with all rights", "node1").with_all_rights();
     let nameless = Who {
-        name: "one of system:nodes that is no node",
+        name: "a member of system:nodes that is not a node",
         options: vec![
             "--as=node2".to_owned(),
             "--as-group=system:nodes".to_owned(),
@@ -79,7 +79,10 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
     let remove = json!([{"op": "remove", "path": "/status/devices/0"}]);
     let reserve = json!([{"op": "add", "path": "/status/reservedFor/-", "value": {"resource": "pods", "name": "other", "uid": "1"}}]);
     let deallocate = json!([{"op": "remove", "path": "/status/reservedFor"}, {"op": "remove", "path": "/status/devices"}, {"op": "remove", "path": "/status/allocation"}]);
-    let (foreign, binding) = ("of its own pool only", "not change who has which");
+    let (foreign, binding) = (
+        "in its own pool",
+        "not change the allocation or reservations",
+    );
     let rows: [(&Who, &str, &Value, Option<&str>); 11] = [
         (&own, "change its device's report", &change, None),
         (&own, "remove its device's report", &remove, None),
@@ -108,7 +111,7 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
         (&nameless, "change node 2's report", &change, Some(foreign)),
         (&Who::admin(), "change node 2's report", &change, None),
     ];
-    // kubectl reads the status before it patches, which the plugin does not.
+    // kubectl reads the status before it patches; the plugin does not.
     let reader = [
         "create",
         "role",
@@ -141,9 +144,9 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
         let refused = cluster.kubectl(&command).err();
         refused.map(|error| format!("{error:#}"))
     };
-    // The API server evaluates a policy some moments after it was made.
-    wait_until(&cluster, "the policy is in force", || {
-        patch(&neighbour, &change).context("let through").map(drop)
+    // The API server enforces a new policy after a short delay.
+    wait_until(&cluster, "the policy is enforced", || {
+        patch(&neighbour, &change).context("allowed").map(drop)
     })?;
     println!("| who | does what to a claim on node 2 | |\n|---|---|---|");
     for (who, what, change, wanted) in rows {

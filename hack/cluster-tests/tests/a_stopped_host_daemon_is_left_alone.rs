@@ -1,5 +1,5 @@
-//! The host's nvidia-imex is the operator's: when it stops below a running workload, the driver does
-//! not start it again, does not mention it, and leaves the workload and its device as they are.
+//! The administrator manages the host's nvidia-imex. If it stops under a running workload, the driver does
+//! not restart or report it, and changes neither the workload nor its device.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use cluster_tests::{Cluster, Namespace, throughout, wait_until};
 
 const NODE: u8 = 1;
 
-/// Twice as long as the plugin's slowest loop over local state; it looks every two seconds.
+/// The time of observation, long enough for the plugin's loops over local state, which run every two seconds.
 const WATCHED_FOR: Duration = Duration::from_secs(8);
 
-/// While it lives, the node's daemon is stopped. The processes of all nodes are in one PID namespace,
-/// so what is looked at is their number.
+/// The node's daemon, stopped until this is dropped. All nodes share a PID namespace, so the test counts
+/// processes.
 struct StoppedDaemon<'a> {
     cluster: &'a Cluster,
     left: usize,
@@ -27,7 +27,7 @@ impl StoppedDaemon<'_> {
         let stop = format!("pid={pid}; kill -9 $pid; while [ -d /proc/$pid ]; do sleep 0.05; done");
         cluster.on_node(NODE, &stop)?;
         let left = running(cluster)?;
-        ensure!(left < before, "{before} daemons ran, and {left} do");
+        ensure!(left < before, "{before} daemons ran, {left} still run");
         Ok(StoppedDaemon { cluster, left })
     }
 
@@ -43,12 +43,12 @@ fn running(cluster: &Cluster) -> Result<usize> {
 
 impl Drop for StoppedDaemon<'_> {
     fn drop(&mut self) {
-        // It starts the daemon, too. Ignored: if it fails, the next test does.
+        // This also starts the daemon. Ignored: if it fails, the next test fails.
         drop(fixtures::BrokenDriver::install(NODE, &[]));
     }
 }
 
-/// Programs of the driver that write down that they were run, in place of those that there are.
+/// Replacements for the driver's programs that record their calls.
 struct Recorders<'a>(&'a Cluster);
 
 impl Recorders<'_> {
@@ -76,7 +76,7 @@ impl Recorders<'_> {
 impl Drop for Recorders<'_> {
     fn drop(&mut self) {
         let restore = "cd /run/nvidia/driver/usr/bin && rm -f nvidia-imex && mv ../nvidia-imex-ctl.kept nvidia-imex-ctl";
-        drop(self.0.on_node(NODE, restore)); // ignored: if it fails, the next test does
+        drop(self.0.on_node(NODE, restore)); // ignored: if it fails, the next test fails
     }
 }
 
@@ -103,10 +103,7 @@ fn a_workload_keeps_its_device_and_can_end_while_the_daemon_is_down() -> Result<
         .enable_time()
         .build()?;
     runtime.block_on(throughout(WATCHED_FOR, async || {
-        ensure!(
-            !daemon.is_started_again()?,
-            "something has started the daemon"
-        );
+        ensure!(!daemon.is_started_again()?, "the daemon has been restarted");
         ensure!(plugin.restarts()? == restarts, "the plugin was restarted");
         Ok(())
     }))?;
@@ -124,7 +121,7 @@ fn a_workload_keeps_its_device_and_can_end_while_the_daemon_is_down() -> Result<
         ensure!(traces.is_empty(), "left: {traces}");
         Ok(())
     })?;
-    // Nor is it asked before a claim is prepared.
+    // The driver does not query it before a Prepare, either.
     fixtures::run_pod(&cluster, &namespace, "next", NODE, Some(&domain))?;
     let calls = recorders.calls()?;
     ensure!(calls.is_empty(), "the driver ran {calls:?}");

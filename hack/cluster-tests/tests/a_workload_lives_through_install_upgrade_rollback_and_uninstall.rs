@@ -1,6 +1,6 @@
-//! A workload with a channel runs through each step of the chart's life: its container sees nothing of them, and pods
-//! that start meanwhile get their channels. In the end nothing is left in the cluster but the
-//! `CustomResourceDefinition`, and nothing on the nodes but an empty checkpoint with its lock.
+//! A workload with a channel runs during installation, upgrade, rollback and uninstallation of the chart: its container
+//! is not affected, and pods that start meanwhile get their channels. In the end only the `CustomResourceDefinition` is
+//! left in the cluster, and on the nodes an empty checkpoint with its lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,7 +18,7 @@ use serde_json::Value;
 const WAIT: [&str; 2] = ["--wait", "--timeout=120s"];
 const ISOLATION: &str = "resources.computeDomains.imex.isolation";
 
-/// A pod on node 1 whose container has a channel, and was started once.
+/// A pod on node 1 with a channel; its container must never restart.
 struct Workload {
     cluster: Cluster,
     namespace: String,
@@ -42,18 +42,18 @@ impl Workload {
         Ok(workload)
     }
 
-    /// What kubelet says of the container: its id, when it started, how often.
+    /// kubelet's status of the container: its id, start time and number of restarts.
     fn container(&self) -> Result<Value> {
         let get = ["get", "pod", Self::POD, "-n", &self.namespace];
         let pod = self.cluster.json(&get)?;
         let status = pod.pointer("/status/containerStatuses/0");
         let status = status.context("it has no container")?;
-        // Not the health of its device, which is unknown while no plugin tells it.
+        // Without the health of its device, which is unknown while no plugin reports it.
         let parts = ["containerID", "restartCount", "state"];
         Ok(parts.iter().map(|part| status[*part].clone()).collect())
     }
 
-    /// What `ls -l` says of its channels: the numbers of each.
+    /// The output of `ls -l` for its channels, with their device numbers.
     fn channels(&self) -> Result<String> {
         let look = format!("cd {CHANNELS} && ls -l channel*");
         let (found, text) = self.cluster.in_pod(&self.namespace, Self::POD, &look)?;
@@ -61,7 +61,7 @@ impl Workload {
         Ok(text)
     }
 
-    /// The container has its channel, and is the one that has been there from the beginning.
+    /// Checks that the container still has its channel and has not restarted.
     fn goes_on(&self, after: &str) -> Result<()> {
         let channels = self.channels().context(format!("after {after}"))?;
         let then = &self.channels;
@@ -72,17 +72,17 @@ impl Workload {
     }
 }
 
-/// The plugin's pod on this node, once it is not the one of before.
+/// Waits until another pod of the plugin has replaced the previous one on this node.
 fn another_plugin(cluster: &Cluster, node: u8, before: &NodePod) -> Result<NodePod> {
-    wait_until(cluster, "the node has a new plugin alone", || {
+    wait_until(cluster, "the node has only the new plugin", || {
         let plugin = NodePod::plugin(cluster, node)?;
-        ensure!(plugin.name != before.name, "{} is there", plugin.name);
+        ensure!(plugin.name != before.name, "{} still exists", plugin.name);
         Ok(plugin)
     })
 }
 
-/// Pods on node 2 that look for their channel and end, one after another, while `meanwhile` runs. Returns
-/// how many.
+/// Runs pods on node 2 that check their channel and exit, one after another, while `meanwhile` runs. Returns
+/// the number of pods.
 fn short_pods(
     cluster: &Cluster,
     namespace: &Namespace,
@@ -119,7 +119,7 @@ fn short_pod(
         let get = ["get", "pod", name, "-n", &namespace.name];
         let phase = cluster.kubectl(&[&get[..], &["-o", "jsonpath={.status.phase}"]].concat())?;
         let events = || cluster.events_about(&namespace.name, name);
-        // What fails is not worth the wait.
+        // No need to wait for a failed pod.
         match phase.as_str() {
             "Succeeded" => Ok(Ok(())),
             "Failed" => Ok(Err(anyhow!("{name} has failed: {:?}", events()?))),
@@ -128,7 +128,7 @@ fn short_pod(
     })??;
     let events = cluster.events_about(&namespace.name, name)?;
     let failed = events.iter().find(|it| it.starts_with("FailedPrepare"));
-    ensure!(failed.is_none(), "{name} met a gap: {failed:?}");
+    ensure!(failed.is_none(), "{name} failed: {failed:?}");
     let delete = ["delete", "pod", name, "-n", &namespace.name, "--wait"];
     cluster.kubectl(&delete).map(drop)
 }
@@ -136,7 +136,7 @@ fn short_pod(
 // req: CHART-16
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn an_upgrade_and_a_rollback_meet_no_pod() -> Result<()> {
+fn an_upgrade_and_a_rollback_affect_no_pods() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "steps")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
@@ -181,9 +181,9 @@ fn a_rollback_to_isolation_none_waits_for_the_last_channel() -> Result<()> {
     let plugin = NodePod::plugin(&cluster, 1)?;
 
     let back = [&[with_none.as_str()][..], &WAIT].concat();
-    let said = helm_refuses(&cluster, "rollback", &back)?;
+    let printed = helm_refuses(&cluster, "rollback", &back)?;
     let words = "1 ComputeDomain has an IMEX channel of their own, which isolation none ends (back-to-none/train)";
-    ensure!(said.contains(words), "helm says: {said}");
+    ensure!(printed.contains(words), "helm printed: {printed}");
     let now = NodePod::plugin(&cluster, 1)?;
     ensure!(now.name == plugin.name, "{} is a new plugin", now.name);
     workload.goes_on("a refused rollback")?;
@@ -193,13 +193,13 @@ fn a_rollback_to_isolation_none_waits_for_the_last_channel() -> Result<()> {
     helm(&cluster, "rollback", &back)?;
     let now = values(&cluster)?;
     ensure!(now == given, "the values are {now}, not {given}");
-    // Helm has compared with the rollback that was refused: docs/operation.md.
+    // Helm compared with the refused rollback: see docs/operation.md.
     let kinds = "validatingadmissionpolicy,validatingadmissionpolicybinding";
     let delete = ["delete", kinds, "resourceclaims-policy-imex-dra"];
     cluster.kubectl(&delete).map(drop)
 }
 
-/// What the plugin's directories on the node have in them.
+/// The files in the plugin's directories on the node.
 fn files(cluster: &Cluster, node: u8) -> Result<String> {
     let driver = "compute-domain.nvidia.com";
     let list = format!(
@@ -212,7 +212,7 @@ fn files(cluster: &Cluster, node: u8) -> Result<String> {
 // req: CHART-12, CHART-13, CHART-14
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn an_uninstallation_meets_no_pod_and_leaves_the_crd() -> Result<()> {
+fn an_uninstallation_affects_no_pods_and_leaves_the_crd() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "last-steps")?;
     upgrade(&cluster, &["--set=guard.override=false"])?;
@@ -221,8 +221,11 @@ fn an_uninstallation_meets_no_pod_and_leaves_the_crd() -> Result<()> {
     let claim = fixtures::only_claim_uid(&cluster, &namespace)?;
     let values = values(&cluster)?;
 
-    let said = helm_refuses(&cluster, "uninstall", &WAIT)?;
-    ensure!(said.contains("(last-steps/train)"), "helm says: {said}");
+    let printed = helm_refuses(&cluster, "uninstall", &WAIT)?;
+    ensure!(
+        printed.contains("(last-steps/train)"),
+        "helm printed: {printed}"
+    );
     workload.goes_on("a refused uninstallation")?;
     let knowingly = [&["--no-hooks"][..], &WAIT].concat();
     helm(&cluster, "uninstall", &knowingly)?;
@@ -239,16 +242,16 @@ fn an_uninstallation_meets_no_pod_and_leaves_the_crd() -> Result<()> {
     let show = ["exec", "-n", NAMESPACE, &NodePod::plugin(&cluster, 1)?.name];
     let show = [&show[..], &["--", "cdi-gen", "checkpoint", "show"]].concat();
     let known = cluster.kubectl(&show)?;
-    ensure!(known.contains(&claim), "{claim} is not known: {known}");
+    ensure!(known.contains(&claim), "no record of {claim}: {known}");
     let traces = fixtures::traces_on_node(&cluster, 1, &claim)?;
     ensure!(traces.lines().count() == 2, "of the claim: {traces:?}");
     cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
     let traces = fixtures::traces_on_node(&cluster, 1, &claim)?;
     ensure!(traces.is_empty(), "left of the claim: {traces}");
     domain.delete(&cluster, &namespace)?;
-    // Isolation channel, of an earlier test, had them shared; plugins ask a minute or two later who still has them.
+    // Isolation channel of an earlier test shared the devices; plugins check after a minute or two which claims have them.
     for node in [1, 2] {
-        wait_until(&cluster, "the node's device is not shared any more", || {
+        wait_until(&cluster, "the node's device is no longer shared", || {
             let files = files(&cluster, node)?;
             ensure!(!files.contains("device-is-shared"), "{files}");
             Ok(())
@@ -256,14 +259,14 @@ fn an_uninstallation_meets_no_pod_and_leaves_the_crd() -> Result<()> {
     }
 
     helm(&cluster, "uninstall", &WAIT)?;
-    // The garbage collector, and kubelet, which waits before it deletes slices of a driver that has gone.
-    wait_until(&cluster, "the cluster has the CRDs and no more", || {
+    // Waits for the garbage collector, and for kubelet, which delays deleting slices of a removed driver.
+    wait_until(&cluster, "only the CRDs are left in the cluster", || {
         let left = objects_of_driver(&cluster)?;
-        // Of hack/install.sh, not of the chart; what is in it, Kubernetes makes in every namespace.
+        // The namespace of hack/install.sh, not of the chart, with the objects that Kubernetes creates in each.
         let namespace = format!("Namespace/{NAMESPACE}");
-        // The Leases: whoever held that of the controllers has given it back, and may not delete it; those of
-        // channels are kept for ten minutes after their last use, here by another test, and that of groups'
-        // channels for good.
+        // Leases: the last leader has released the controllers' Lease and may not delete it. Those of channels
+        // are kept for ten minutes after their last use, here by another test; that of groups' channels is kept
+        // permanently.
         let stays = [
             "CustomResourceDefinition/computedomaincliques.resource.nvidia.com",
             "CustomResourceDefinition/computedomains.resource.nvidia.com",
@@ -277,7 +280,7 @@ fn an_uninstallation_meets_no_pod_and_leaves_the_crd() -> Result<()> {
     let on_worker_node = files(&cluster, 1)?;
     let empty = "checkpoint.json\npu.lock\n";
     ensure!(on_worker_node == empty, "on node 1: {on_worker_node:?}");
-    // Without a checkpoint, if it has never had a claim.
+    // No checkpoint if the node has never had a claim.
     let on_other = files(&cluster, 2)?;
     ensure!(
         [empty, "pu.lock\n"].contains(&&*on_other),

@@ -1,5 +1,4 @@
-//! The API accepts `allocationMode: All`. Prepare refuses it, and the pod's event says what to
-//! change.
+//! The API accepts `allocationMode: All`. Prepare refuses it; the pod's event says what to change.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};

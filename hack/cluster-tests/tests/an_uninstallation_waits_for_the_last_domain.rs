@@ -1,5 +1,5 @@
-//! The chart is not uninstalled while `ComputeDomains` need it: helm says which, and nothing has changed. Then it
-//! goes with everything but the `CustomResourceDefinition`, and can be installed again.
+//! The chart is not uninstalled while `ComputeDomains` need it: helm names them, and nothing changes. Afterwards it is
+//! uninstalled completely except for the `CustomResourceDefinition`, and can be installed again.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -9,7 +9,7 @@ use cluster_tests::{Cluster, Namespace};
 
 const HOOKS: &str = "jobs,serviceaccounts,clusterroles,clusterrolebindings";
 
-/// What is left of Jobs around an installation.
+/// Objects left by the Jobs of helm's hooks.
 fn traces_of_hooks(cluster: &Cluster) -> Result<String> {
     let names = cluster.kubectl(&["get", HOOKS, "-A", "-o", "name"])?;
     let of_hooks = |name: &&str| name.contains("imex-dra-guard") || name.contains("imex-dra-crds");
@@ -30,13 +30,13 @@ fn the_chart_is_uninstalled_after_the_last_domain_and_installed_again() -> Resul
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     let plugin = NodePod::plugin(&cluster, 1)?;
 
-    let said = helm_refuses(&cluster, "uninstall", &["--wait", "--timeout=120s"])?;
+    let output = helm_refuses(&cluster, "uninstall", &["--wait", "--timeout=120s"])?;
     ensure!(
-        said.contains("1 ComputeDomain would be left without a driver (uninstall/train)"),
-        "helm says: {said}"
+        output.contains("1 ComputeDomain would be left without a driver (uninstall/train)"),
+        "helm printed: {output}"
     );
     ensure!(plugin.is_ready()?, "the plugin is not ready");
-    // Helm has noted that it began. A rollback to the same revision sets that back.
+    // Helm has recorded the start of the uninstallation. A rollback to the same revision resets that.
     roll_back(&cluster, &revision(&cluster)?)?;
     let status = helm(&cluster, "status", &["-o", "json"])?;
     ensure!(status.contains("\"status\":\"deployed\""), "{status}");
@@ -48,7 +48,7 @@ fn the_chart_is_uninstalled_after_the_last_domain_and_installed_again() -> Resul
     let traces = traces_of_hooks(&cluster)?;
     ensure!(traces.is_empty(), "left: {traces}");
     let crd = cluster.kubectl(&["get", "crd", fixtures::DOMAINS, "-o", "name"])?;
-    ensure!(!crd.is_empty(), "the CustomResourceDefinition is gone");
+    ensure!(!crd.is_empty(), "the CustomResourceDefinition is deleted");
 
     install(&cluster, &values)?;
     TestDomain::create(&cluster, &namespace, "again", "Single")?.delete(&cluster, &namespace)

@@ -1,5 +1,5 @@
-//! The plugin of the chart's `unprivileged.values.yaml` has no privilege and no capability, and gives pods their
-//! channels all the same. With `unprivileged-cdi.values.yaml` it may open the device nodes of a CDI spec of its node.
+//! With the chart's `unprivileged.values.yaml`, the plugin is unprivileged and has no capabilities, and still gives pods
+//! their channels. With `unprivileged-cdi.values.yaml`, it may open the device nodes of a CDI spec of its node.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -10,13 +10,13 @@ use serde_json::json;
 
 const CONTAINER: &str = "kubeletPlugin.containers.computeDomains";
 const NODES: [u8; 2] = [1, 2];
-/// As NVIDIA's driver numbers it. There is no driver: past the device cgroup, the kernel finds none.
+/// With the numbers of NVIDIA's driver. There is no driver, so open() fails with ENXIO if the device cgroup permits it.
 const DEVICE: &str = "/dev/nvidiactl";
 const NO_DRIVER: &str = "No such device or address";
-/// On each node.
+/// A CDI spec on each node.
 const SPEC: &str = "/etc/cdi/nvidia.yaml";
 
-/// Sets the chart's values back.
+/// Resets the chart's values when dropped.
 struct Privileged(Cluster);
 
 impl Drop for Privileged {
@@ -25,7 +25,7 @@ impl Drop for Privileged {
         let env = format!("--set-json={CONTAINER}.env=[]");
         let annotation = "cdi-devices\\.noderesource\\.dev/container\\.compute-domains";
         let annotation = format!("--set=kubeletPlugin.podAnnotations.{annotation}=null");
-        // ignored: if it fails, the next test does, too
+        // ignored: if it fails, the next test fails, too
         drop(upgrade(
             &self.0,
             &["--set=guard.override=true", &context, &env, &annotation],
@@ -45,13 +45,13 @@ fn upgrade_with(cluster: &Cluster, files: &[&str]) -> Result<Privileged> {
     Ok(back)
 }
 
-/// The plugins' processes have no capability.
+/// Checks that the plugins' processes have no capabilities.
 fn has_no_capability(cluster: &Cluster) -> Result<()> {
     let capabilities = cluster.on_node(
         1,
         "for it in /proc/[0-9]*; do case $(tr '\\0' ' ' <$it/cmdline 2>/dev/null) in compute-domain-kubelet-plugin*) grep CapEff $it/status;; esac; done",
     )?;
-    // Of both nodes' plugins: the nodes are namespaces of one machine.
+    // This finds the plugins of both nodes: nodes are namespaces of one machine.
     let mut sets = capabilities.lines();
     ensure!(
         !capabilities.is_empty() && sets.all(|set| set.ends_with("\t0000000000000000")),
@@ -60,7 +60,7 @@ fn has_no_capability(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// A domain's pod gets its channel, and gives it back.
+/// Checks that a domain's pod gets its channel and releases it.
 fn prepares(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
     let domain = TestDomain::create(cluster, namespace, "train", "Single")?;
     fixtures::run_pod(cluster, namespace, "worker", 1, Some(&domain))?;
@@ -71,7 +71,7 @@ fn prepares(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
 // req: CHART-17
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_pod_gets_its_channel_and_loses_it() -> Result<()> {
+fn a_pod_gets_its_channel_and_releases_it() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "unprivileged")?;
     let _back = upgrade_with(&cluster, &["unprivileged"])?;
@@ -79,7 +79,7 @@ fn a_pod_gets_its_channel_and_loses_it() -> Result<()> {
     prepares(&cluster, &namespace)
 }
 
-/// Each node with NVIDIA's CDI spec, and with what containerd's `device-injector` does, until this is dropped.
+/// Gives each node NVIDIA's CDI spec and a plugin like containerd's `device-injector`, until this is dropped.
 struct CdiHosts {
     cluster: Cluster,
     injectors: Vec<Injector>,
@@ -113,10 +113,10 @@ impl Drop for CdiHosts {
     }
 }
 
-/// What the kernel says to the plugin's container when it opens the device.
+/// The result of open() of the device in the plugin's container.
 fn opening(cluster: &Cluster, node: u8) -> Result<String> {
     let pod = NodePod::plugin(cluster, node)?.name;
-    // A program of the image that opens any file, since it has no shell.
+    // The image has no shell, but this program, which opens any file.
     let open = ["cdi-gen", "validate", DEVICE];
     let exec = ["exec", "-n", NAMESPACE, &pod, "--"];
     let opened = cluster.kubectl(&[&exec[..], &open].concat()).err();
@@ -131,15 +131,15 @@ fn it_may_open_the_device_nodes_of_a_cdi_spec_of_its_node() -> Result<()> {
     let namespace = Namespace::create(&cluster, "unprivileged-cdi")?;
     let _hosts = CdiHosts::set_up(&cluster)?;
     let back = upgrade_with(&cluster, &["unprivileged"])?;
-    let said = opening(&cluster, 1)?;
-    ensure!(said.contains("No such file"), "without CDI: {said}");
+    let outcome = opening(&cluster, 1)?;
+    ensure!(outcome.contains("No such file"), "without CDI: {outcome}");
     drop(back);
 
     let _back = upgrade_with(&cluster, &["unprivileged", "unprivileged-cdi"])?;
     has_no_capability(&cluster)?;
     for node in NODES {
-        let said = opening(&cluster, node)?;
-        ensure!(said.contains(NO_DRIVER), "on node {node}: {said}");
+        let outcome = opening(&cluster, node)?;
+        ensure!(outcome.contains(NO_DRIVER), "on node {node}: {outcome}");
     }
     prepares(&cluster, &namespace)
 }

@@ -1,5 +1,5 @@
-//! Where the driver runs `nvidia-imex`: an update of the chart replaces the daemon of a node without claims at once,
-//! and that of a node with a job when the job has ended. The job does not notice it.
+//! Driver-managed IMEX: an update of the chart replaces the daemon of a node without claims at once, and that of a
+//! node with a job after the job has ended. The job is not affected.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -11,7 +11,7 @@ use serde_json::Value;
 // req: MODE-25, MODE-26
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_daemon_of_a_running_job_follows_when_the_job_has_ended() -> Result<()> {
+fn the_daemon_of_a_running_job_is_replaced_after_the_job_has_ended() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "updated")?;
     let before = imex_members::wait_until_ready(&cluster)?;
@@ -20,7 +20,7 @@ fn the_daemon_of_a_running_job_follows_when_the_job_has_ended() -> Result<()> {
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     let container = container(&cluster, &namespace)?;
 
-    // The other way to wait is for the daemons, too, and so for the job.
+    // legacy: helm's other wait strategy would also wait for the daemons, and so for the job.
     let options = [
         "--wait=legacy",
         "--timeout=120s",
@@ -39,14 +39,14 @@ fn the_daemon_of_a_running_job_follows_when_the_job_has_ended() -> Result<()> {
         "{after:?}, and before: {before:?}"
     );
 
-    // A job that comes to the node 1 meanwhile starts there.
+    // Another pod can start on node 1 meanwhile.
     fixtures::run_pod(&cluster, &namespace, "second", 1, Some(&domain))?;
     channels::sees_only(&cluster, &namespace, "second", channel)?;
     let now = imex_members::wait_until_ready(&cluster)?;
     ensure!(now[0] == before[0], "its daemon was replaced: {now:?}");
     ensure!(
         self::container(&cluster, &namespace)? == container,
-        "the job has noticed it"
+        "the job's container has changed"
     );
     channels::sees_only(&cluster, &namespace, "worker", channel)?;
 
@@ -67,10 +67,10 @@ fn the_daemon_of_a_running_job_follows_when_the_job_has_ended() -> Result<()> {
 // req: MODE-27
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn an_update_that_does_not_start_costs_one_daemon_and_its_correction_goes_on() -> Result<()> {
+fn an_update_that_does_not_start_replaces_one_daemon_and_a_corrected_one_continues() -> Result<()> {
     let cluster = Cluster::connect()?;
     let before = imex_members::wait_until_ready(&cluster)?;
-    // It ends at once, and says why.
+    // The new daemon exits at once with an error.
     let option = [
         "--set=imexDaemon.env[0].name=IMEX_QUERY_TIMEOUT",
         "--set=imexDaemon.env[0].value=never",
@@ -83,10 +83,10 @@ fn an_update_that_does_not_start_costs_one_daemon_and_its_correction_goes_on() -
         ensure!(lost.len() == 1 && !lost[0].is_ready, "{members:?}");
         let events =
             cluster.kubectl(&["get", "events", "-A", "-o", "jsonpath={.items[*].reason}"])?;
-        ensure!(events.contains("ImexUpdateStopped"), "nobody is told");
+        ensure!(events.contains("ImexUpdateStopped"), "there is no event");
         Ok(())
     })?;
-    // No node has room for it.
+    // No node has room for the new daemon.
     let no_room = [
         "--set-json=imexDaemon.env=[]",
         "--set=imexDaemon.resources.requests.cpu=1k",
@@ -107,7 +107,7 @@ fn an_update_that_does_not_start_costs_one_daemon_and_its_correction_goes_on() -
     Ok(())
 }
 
-/// One that has just started names the claims of the node, and writes nothing to the clique's object.
+/// A new leader reports the claims of the node, and does not write to the clique's object.
 fn another_leader_marks_no_node_in_use(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
     let version = |cluster: &Cluster| -> Result<Value> {
         let object = imex_members::object(cluster, cluster_tests::cliques::CLIQUE)?;
@@ -120,7 +120,7 @@ fn another_leader_marks_no_node_in_use(cluster: &Cluster, namespace: &Namespace)
         cluster.kubectl(&[&["delete", "events"], &waits[..]].concat())?;
         let controllers = "-limex-dra-component=controller";
         cluster.kubectl(&["delete", "pods", "-n", NAMESPACE, controllers, "--force"])?;
-        wait_until(cluster, "the new leader names the claims", || {
+        wait_until(cluster, "the new leader reports the claims", || {
             let get = ["get", "events", "-o", "jsonpath={.items[*].message}"];
             let messages = cluster.kubectl(&[&get[..], &waits].concat())?;
             ensure!(
@@ -137,13 +137,13 @@ fn another_leader_marks_no_node_in_use(cluster: &Cluster, namespace: &Namespace)
     Ok(())
 }
 
-/// Has daemons made from something else.
+/// Changes the template of the daemons.
 fn update(cluster: &Cluster, values: &[&str]) -> Result<()> {
     let options = [&[CHART, "--reuse-values"], values].concat();
     helm(cluster, "upgrade", &options).map(drop)
 }
 
-/// With which name the node's daemon was updated.
+/// The name of the update in the pod of the node's daemon.
 fn template(cluster: &Cluster, node: u8) -> Result<String> {
     let pod = NodePod::imex_daemon(cluster, node)?.name;
     let get = ["get", "pod", &pod, "-n", NAMESPACE];

@@ -1,5 +1,5 @@
-//! An upgrade of the chart replaces an older `CustomResourceDefinition`, which Helm would not, refuses to replace
-//! a newer one that `ComputeDomains` need, and refuses to end channels that they have.
+//! An upgrade of the chart replaces an older `CustomResourceDefinition` (Helm alone would not). It refuses to replace
+//! a newer one that `ComputeDomains` need, and refuses to take away their channels.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const ISOLATION: &str = "resources.computeDomains.imex.isolation";
 
-/// A field of the status that no `CustomResourceDefinition` of this chart has.
+/// A status field that no `CustomResourceDefinition` of this chart has.
 const NEWER: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/newer";
 
 /// The columns that kubectl prints.
@@ -22,7 +22,7 @@ fn columns(cluster: &Cluster) -> Result<String> {
 
 fn refusal(cluster: &Cluster, options: &[&str]) -> Result<String> {
     let err = upgrade(cluster, options).err();
-    Ok(format!("{:#}", err.context("it is not refused")?))
+    Ok(format!("{:#}", err.context("the upgrade has not failed")?))
 }
 
 // req: CD-4
@@ -36,11 +36,11 @@ fn the_crd_of_the_go_driver_is_replaced_under_a_live_domain() -> Result<()> {
     let go = root.join("controller/api/fixtures/computedomains-go.yaml");
     let go = go.to_str().context("the path is not UTF-8")?;
     cluster.kubectl(&["replace", "-f", go])?;
-    ensure!(columns(&cluster)?.is_empty(), "the older one has columns");
+    ensure!(columns(&cluster)?.is_empty(), "the older CRD has columns");
     upgrade(&cluster, &[])?;
     let columns = columns(&cluster)?;
     ensure!(columns.contains("Channel"), "columns: {columns:?}");
-    wait_until(&cluster, "the status has conditions again", || {
+    wait_until(&cluster, "the status has conditions", || {
         let get = ["get", DOMAINS, "train", "-n", &namespace.name];
         let status = cluster.json(&get)?;
         let conditions = status
@@ -83,9 +83,9 @@ fn a_newer_crd_stays_while_a_domain_needs_it() -> Result<()> {
         ensure!(cluster.kubectl(&newer)? == "x", "it is not");
         Ok(())
     })?;
-    let said = refusal(&cluster, &[])?;
+    let output = refusal(&cluster, &[])?;
     let words = "1 ComputeDomains (crd-newer/train) have fields that this one lacks (status.newer)";
-    ensure!(said.contains(words), "helm says: {said}");
+    ensure!(output.contains(words), "helm printed: {output}");
     domain.delete(&cluster, &namespace)?;
     upgrade(&cluster, &[])
 }
@@ -93,15 +93,15 @@ fn a_newer_crd_stays_while_a_domain_needs_it() -> Result<()> {
 // req: CHART-13
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn isolation_is_not_ended_under_a_domain_with_a_channel_but_knowingly() -> Result<()> {
+fn isolation_ends_under_a_domain_with_a_channel_only_with_override() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "isolation-ends")?;
     let isolation = ChartValue::set(&cluster, ISOLATION, "channel")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let none = format!("--set={ISOLATION}=none");
-    let said = refusal(&cluster, &[&none])?;
+    let output = refusal(&cluster, &[&none])?;
     let words = "1 ComputeDomain has an IMEX channel of their own, which isolation none ends (isolation-ends/train)";
-    ensure!(said.contains(words), "helm says: {said}");
+    ensure!(output.contains(words), "helm printed: {output}");
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     upgrade(&cluster, &[&none, "--set=guard.override=true"])?;
     drop(isolation);

@@ -1,5 +1,5 @@
-//! What the driver is for: the pods of a ComputeDomain get channel 0 on their nodes, other pods
-//! do not, and nothing is left when they are deleted.
+//! The driver's main purpose: the pods of a ComputeDomain get channel 0 on their nodes, other pods do not, and
+//! nothing is left after their deletion.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
@@ -15,7 +15,7 @@ fn a_pod_on_each_node_opens_the_mocks_channel_and_a_pod_without_the_claim_cannot
 
     for node in [1, 2] {
         let pod = worker_on(&cluster, &namespace, node, &domain)?;
-        the_channel_is_as_the_mock_says(&cluster, &namespace, &pod, node)?;
+        the_channel_matches_the_mock(&cluster, &namespace, &pod, node)?;
     }
     a_pod_without_the_claim_gets_eperm(&cluster, &namespace)?;
     Ok(())
@@ -23,7 +23,7 @@ fn a_pod_on_each_node_opens_the_mocks_channel_and_a_pod_without_the_claim_cannot
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
+fn deleted_pods_and_domains_leave_nothing() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "cleanup")?;
     let domain = TestDomain::create(&cluster, &namespace, "train-b", "Single")?;
@@ -42,7 +42,7 @@ fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
     cluster.kubectl(&["delete", "pods", "--all", "-n", &namespace.name, "--wait"])?;
     domain.delete(&cluster, &namespace)?;
 
-    wait_until(&cluster, "claims and template are gone", || {
+    wait_until(&cluster, "claims and template are deleted", || {
         let left = cluster.kubectl(&[
             "get",
             "resourceclaims,resourceclaimtemplates",
@@ -71,7 +71,7 @@ fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
     Ok(())
 }
 
-/// A running pod with a claim of the domain's channel.
+/// Runs a pod with a claim for the domain's channel.
 fn worker_on(
     cluster: &Cluster,
     namespace: &Namespace,
@@ -83,7 +83,7 @@ fn worker_on(
     Ok(pod)
 }
 
-fn the_channel_is_as_the_mock_says(
+fn the_channel_matches_the_mock(
     cluster: &Cluster,
     namespace: &Namespace,
     pod: &str,
@@ -103,12 +103,12 @@ fn the_channel_is_as_the_mock_says(
         "the channel in {pod} is {stat:?}, not {expected:?}"
     );
 
-    // No driver stands behind the mock's number: past the device cgroup the
-    // kernel finds nothing (ENXIO), before it the cgroup refuses (EPERM).
+    // The mock's major has no kernel driver: open() fails with ENXIO if the device
+    // cgroup permits it, otherwise with EPERM.
     let (opened, text) = cluster.in_pod(&namespace.name, pod, &format!("cat {CHANNEL_PATH}"))?;
     ensure!(
         !opened && text.contains("No such device or address"),
-        "opening the channel said {text:?}, not ENXIO"
+        "open() of the channel failed with {text:?}, not ENXIO"
     );
     Ok(())
 }
@@ -120,11 +120,8 @@ fn a_pod_without_the_claim_gets_eperm(cluster: &Cluster, namespace: &Namespace) 
     let (opened, text) = cluster.in_pod(&namespace.name, "outsider", &command)?;
     ensure!(
         !opened && text.contains("Operation not permitted"),
-        "an outsider's open said {text:?}, not EPERM"
+        "open() without a claim failed with {text:?}, not EPERM"
     );
-    ensure!(
-        text.contains("open"),
-        "it was the mknod that failed, not the open: {text:?}"
-    );
+    ensure!(text.contains("open"), "mknod failed, not open(): {text:?}");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Where the driver runs `nvidia-imex`, and the Go driver ran it before: what that has made of a ComputeDomain stays while a
-//! claim of it is allocated, and is removed after that. Then the ComputeDomain has a channel of its own.
+//! Driver-managed IMEX after the Go driver: the Go driver's objects of a ComputeDomain stay while one of its claims is
+//! allocated, and are removed afterwards. Then the ComputeDomain gets its own channel.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::cliques::CLIQUE;
@@ -14,7 +14,7 @@ const TARGET: &str = "resource.nvidia.com/computeDomainTarget";
 // req: MODE-30, MODE-31, MODE-32, MODE-36
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_pod_that_runs_keeps_them_and_when_it_has_ended_the_next_one_is_served_by_ours() -> Result<()> {
+fn a_running_pod_keeps_them_and_after_its_end_our_daemons_serve_the_next_pod() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "moved")?;
     imex_members::wait_until_ready(&cluster)?;
@@ -23,7 +23,7 @@ fn a_pod_that_runs_keeps_them_and_when_it_has_ended_the_next_one_is_served_by_ou
     fixtures::create_pod_of_template(&cluster, &namespace, "worker", 1, "train-channel")?;
     wait_until(
         &cluster,
-        "a node is the worker's, and a daemon runs there",
+        "the worker's claim is allocated, and a daemon runs on the node",
         || {
             let claims = cluster.items(&["resourceclaims", "-n", &namespace.name])?;
             ensure!(
@@ -39,7 +39,7 @@ fn a_pod_that_runs_keeps_them_and_when_it_has_ended_the_next_one_is_served_by_ou
     )?;
 
     scale_controller(&cluster, 2)?;
-    wait_until(&cluster, "the domain's users are told", || {
+    wait_until(&cluster, "the domain has the event", || {
         let events = cluster.events_about(&namespace.name, "train")?.join("\n");
         ensure!(
             events.contains("GoDaemonsInUse") && events.contains("worker"),
@@ -48,12 +48,15 @@ fn a_pod_that_runs_keeps_them_and_when_it_has_ended_the_next_one_is_served_by_ou
         ensure!(events.contains("DriverManagedLeftovers"), "{events}");
         Ok(())
     })?;
-    ensure!(daemon_pods(&cluster, &uid)?.len() == 2, "they did not stay");
-    // Helm's guard does not mind them, either.
+    ensure!(
+        daemon_pods(&cluster, &uid)?.len() == 2,
+        "the daemons were removed"
+    );
+    // The chart's preflight ignores them, too.
     cluster_tests::release::upgrade(&cluster, &[])?;
 
     cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
-    wait_until(&cluster, "nothing of the Go driver's is left", || {
+    wait_until(&cluster, "no objects of the Go driver are left", || {
         let selector = format!("{LABEL}={uid}");
         for kinds in [
             "daemonsets,pods,computedomaincliques",
@@ -69,7 +72,7 @@ fn a_pod_that_runs_keeps_them_and_when_it_has_ended_the_next_one_is_served_by_ou
     let channel = channels::of_domain(&cluster, &namespace, "train")?;
     wait_until(
         &cluster,
-        "there is a template whose claims nodes know",
+        "there is a template for the nodes' devices",
         || {
             let template = ["get", "resourceclaimtemplate", "train-channel"];
             let template = cluster.json(&[&template[..], &["-n", &namespace.name]].concat())?;
@@ -95,7 +98,7 @@ fn scale_controller(cluster: &Cluster, replicas: u8) -> Result<()> {
     })
 }
 
-/// A domain as the Go driver leaves it. Returns its UID.
+/// Creates a domain as the Go driver leaves it. Returns its UID.
 fn create_domain_of_go(cluster: &Cluster, namespace: &Namespace) -> Result<String> {
     let domain = json!({
         "apiVersion": "resource.nvidia.com/v1beta1",

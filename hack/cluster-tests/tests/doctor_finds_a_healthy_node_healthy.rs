@@ -1,5 +1,5 @@
-//! `cdi-gen doctor` on a node with a prepared claim finds it healthy, on the node and from another
-//! mount namespace. If one thing is broken, that is the first finding.
+//! `cdi-gen doctor` finds a node with a prepared claim healthy, on the node and from another mount
+//! namespace. If something is broken, that is the first finding.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -8,28 +8,31 @@ use serde_json::Value;
 
 const NODE: u8 = 1;
 
-/// As many lines as a screen has.
+/// The number of lines of a screen.
 const SCREEN: usize = 24;
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_node_with_a_claim_is_healthy_and_without_the_claims_spec_it_is_not() -> Result<()> {
+fn a_node_with_a_claim_is_healthy_and_without_the_claims_spec_is_not() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "doctor")?;
     let domain = TestDomain::create(&cluster, &namespace, "train-a", "Single")?;
     fixtures::run_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
     let claim = fixtures::only_claim_uid(&cluster, &namespace)?;
 
-    // What earlier tests had prepared may still be going.
+    // Claims of earlier tests may still be unprepared.
     let text = wait_until(&cluster, "doctor finds the node healthy", || {
         let text = cluster.on_node(NODE, &format!("{} doctor 2>&1", program()?))?;
-        ensure!(text.ends_with("\nhealthy\n"), "it says: {text}");
+        ensure!(text.ends_with("\nhealthy\n"), "doctor prints: {text}");
         Ok(text)
     })?;
-    ensure!(text.lines().count() <= SCREEN, "it is too long: {text}");
+    ensure!(
+        text.lines().count() <= SCREEN,
+        "the output is too long: {text}"
+    );
     ensure!(
         !text.contains("[runtime-"),
-        "it has not asked containerd: {text}"
+        "it has not queried containerd: {text}"
     );
     for seen in ["containerd 2.", "sees the same directories", " running"] {
         ensure!(text.contains(seen), "it does not mention {seen:?}: {text}");
@@ -47,7 +50,7 @@ fn a_node_with_a_claim_is_healthy_and_without_the_claims_spec_it_is_not() -> Res
     let first = first(&report)?;
     ensure!(
         first.0 == "claim-without-spec" && first.1.contains(&claim),
-        "without the claim's spec it says {report:#}"
+        "without the claim's spec it reports {report:#}"
     );
     cluster
         .on_node(NODE, &format!("{} doctor", program()?))
@@ -66,15 +69,15 @@ fn a_mount_that_containerd_does_not_see_is_named_first() -> Result<()> {
     let (id, subject) = first(&report)?;
     ensure!(
         id == "cdi-directory-other-mount" && subject == "/var/run/cdi",
-        "with another mount than containerd's it says {report:#}"
+        "with another mount than containerd's it reports {report:#}"
     );
     Ok(())
 }
 
-/// Another containerd, in place of kubelet's: it says of itself what it is configured for.
+/// Another containerd instead of kubelet's: doctor uses the configuration that containerd itself reports.
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn what_containerd_itself_says_counts() -> Result<()> {
+fn doctor_uses_the_configuration_that_containerd_reports() -> Result<()> {
     let cluster = Cluster::connect()?;
     for (setting, id) in [
         ("enable_cdi = false", "runtime-cdi-off"),
@@ -82,21 +85,21 @@ fn what_containerd_itself_says_counts() -> Result<()> {
     ] {
         let table = format!("[plugins.'io.containerd.cri.v1.runtime']\n{setting}");
         let first = with_containerd(&cluster, "", &table)?;
-        ensure!(first.0 == id, "with {setting} it says {first:?}");
+        ensure!(first.0 == id, "with {setting} it reports {first:?}");
     }
     let disabled = "disabled_plugins = ['io.containerd.grpc.v1.cri']";
     let first = with_containerd(&cluster, disabled, "")?;
     ensure!(
         first.0 == "runtime-cri-disabled",
-        "without CRI it says {first:?}"
+        "without CRI it reports {first:?}"
     );
     Ok(())
 }
 
-/// kubelet is there, and nothing is at its socket.
+/// kubelet runs, but its runtime's socket is missing.
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_runtime_that_is_not_there_is_named() -> Result<()> {
+fn a_missing_runtime_is_reported() -> Result<()> {
     let cluster = Cluster::connect()?;
     let report = broken(
         &cluster,
@@ -107,7 +110,7 @@ fn a_runtime_that_is_not_there_is_named() -> Result<()> {
     let mut ids = ids.into_iter().flatten().filter_map(|it| it.get("id"));
     ensure!(
         ids.any(|id| id == "runtime-not-answering"),
-        "without containerd's socket it says {report:#}"
+        "without containerd's socket it reports {report:#}"
     );
     Ok(())
 }
@@ -122,12 +125,12 @@ fn the_same_node_is_as_healthy_from_another_mount_namespace() -> Result<()> {
     let text = cluster.script(&["exec", &program()?, "doctor", "--root", &root], "")?;
     ensure!(
         text.ends_with("\nhealthy\n") && text.contains("sees the same directories"),
-        "from outside it says: {text}"
+        "from outside it prints: {text}"
     );
     Ok(())
 }
 
-/// The first finding with a containerd of this configuration at kubelet's socket.
+/// The first finding if a containerd with this configuration is at kubelet's socket.
 fn with_containerd(cluster: &Cluster, top: &str, tables: &str) -> Result<(String, String)> {
     let config = format!(
         "version = 3
@@ -150,15 +153,15 @@ fn with_containerd(cluster: &Cluster, top: &str, tables: &str) -> Result<(String
             /run/other/containerd.sock /run/containerd/containerd.sock; $doctor'
         code=$?; kill $other; wait $other; rm -r /run/other; exit $code"
     );
-    // It listens before its CRI plugin does.
+    // containerd listens before its CRI plugin is ready.
     wait_until(cluster, "the other containerd answers", || {
         let first = first(&broken(cluster, &script)?)?;
-        ensure!(first.0 != "runtime-not-answering", "it says {first:?}");
+        ensure!(first.0 != "runtime-not-answering", "it reports {first:?}");
         Ok(first)
     })
 }
 
-/// The report of `$doctor` in a script that breaks the node and repairs it.
+/// Runs a script that breaks the node, runs `$doctor` and repairs the node; returns the report.
 fn broken(cluster: &Cluster, script: &str) -> Result<Value> {
     let doctor = format!("export doctor='{} doctor --json'", program()?);
     let output = cluster.on_node(NODE, &format!("{doctor}; ({script}); echo exit=$?"))?;
@@ -178,7 +181,7 @@ fn first(report: &Value) -> Result<(String, String)> {
         .with_context(|| format!("no finding in {report:#}"))
 }
 
-/// The nodes share the machine's file system.
+/// The program's path on the node: nodes share the machine's file system.
 fn program() -> Result<String> {
     program_path("cdi-gen")
 }

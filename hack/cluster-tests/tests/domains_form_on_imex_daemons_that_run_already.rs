@@ -1,5 +1,5 @@
-//! Where the driver runs `nvidia-imex`, a ComputeDomain is a channel in the IMEX domain of its nodes: it
-//! forms without a change of any daemon, and its status has the nodes of its pods.
+//! Driver-managed IMEX: a ComputeDomain is a channel in the IMEX domain of its nodes. It forms without changes
+//! to daemons, and its status has the nodes of its pods.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::cliques::CLIQUE;
@@ -11,7 +11,7 @@ use serde_json::Value;
 // req: MODE-21
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn domains_on_the_same_nodes_cost_their_daemons_nothing() -> Result<()> {
+fn domains_on_the_same_nodes_do_not_change_the_daemons() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "formed")?;
     imex_members::wait_until_ready(&cluster)?;
@@ -55,13 +55,13 @@ fn domains_on_the_same_nodes_cost_their_daemons_nothing() -> Result<()> {
 // req: MODE-22
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_domain_is_ready_when_its_pods_are_on_as_many_nodes_as_it_wants() -> Result<()> {
+fn a_domain_is_ready_when_its_pods_are_on_num_nodes_nodes() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "counted")?;
     imex_members::wait_until_ready(&cluster)?;
     let domain = TestDomain::create_for_nodes(&cluster, &namespace, "pair", 2)?;
 
-    // Its pods do not wait for that.
+    // The domain's pods do not wait until it is Ready.
     fixtures::run_pod(&cluster, &namespace, "first", 1, Some(&domain))?;
     until_its_nodes_are(&cluster, &namespace, "pair", &["node1 Ready"])?;
     domain.is(&cluster, &namespace, "NotReady")?;
@@ -81,7 +81,7 @@ fn a_domain_is_ready_when_its_pods_are_on_as_many_nodes_as_it_wants() -> Result<
     })
 }
 
-/// What a daemon does or is told: none of it is about domains.
+/// The daemons' actions and the clique's version: domains must not change them.
 fn what_domains_cost(cluster: &Cluster) -> Result<Vec<String>> {
     let clique = imex_members::object(cluster, CLIQUE)?;
     let version = clique.pointer("/metadata/resourceVersion");

@@ -1,5 +1,5 @@
-//! With `imex.isolation=channel`, each ComputeDomain has an IMEX channel of its own: the pods of two
-//! domains on one node see only theirs, and nobody can name another's.
+//! With `imex.isolation=channel`, each ComputeDomain has its own IMEX channel: the pods of two domains on one
+//! node see only their own, and claims cannot name the channel of another domain.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::channels::{may_not_open, sees_only};
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 // req: CHANNEL-2, CHANNEL-6, CHANNEL-16
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_pods_of_two_domains_on_one_node_open_their_own_channel_and_no_other() -> Result<()> {
+fn the_pods_of_two_domains_on_one_node_can_open_only_their_own_channel() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "isolated")?;
-    // Of the time before: it keeps channel 0.
+    // Created before isolation: it keeps channel 0.
     let old = TestDomain::create(&cluster, &namespace, "old", "Single")?;
     let _isolation = ChartValue::set(
         &cluster,
@@ -22,7 +22,7 @@ fn the_pods_of_two_domains_on_one_node_open_their_own_channel_and_no_other() -> 
     )?;
     wait_until(
         &cluster,
-        "the old domain says that it is not isolated",
+        "the old domain has the condition NotIsolated",
         || {
             let old = domain(&cluster, &namespace, "old")?;
             let not_isolated = condition(&old, "NotIsolated").context("no condition")?;
@@ -66,7 +66,7 @@ fn the_pods_of_two_domains_on_one_node_open_their_own_channel_and_no_other() -> 
     let uid = domain(&cluster, &namespace, "red")?;
     ensure!(holder == uid.pointer("/metadata/uid"), "{lease}");
 
-    // Its template asks for a whole device, which node1 has none of any more.
+    // Its template requests a whole device; node1 has none left.
     fixtures::run_pod(&cluster, &namespace, "old", 2, Some(&old))?;
     fixtures::run_pod(&cluster, &namespace, "outsider", 1, None)?;
     let pods = [
@@ -89,8 +89,8 @@ fn the_pods_of_two_domains_on_one_node_open_their_own_channel_and_no_other() -> 
     a_claim_in_use_cannot_be_hidden(&cluster, &namespace)
 }
 
-/// Nobody makes the controller believe that a channel is not in use: neither without the label nor
-/// without the claim.
+/// Users cannot hide from the controller that a channel is in use, neither by removing the label nor by
+/// removing the claim.
 fn a_claim_in_use_cannot_be_hidden(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
     let claims = cluster.items(&["resourceclaims", "-n", &namespace.name])?;
     let of_red = |claim: &&Value| {

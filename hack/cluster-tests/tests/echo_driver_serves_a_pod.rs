@@ -1,5 +1,5 @@
-//! The example drivers of `dra-kubelet` register with a real kubelet, and give a pod an
-//! environment variable.
+//! The example drivers of `dra-kubelet` register with a real kubelet and give a pod an environment
+//! variable.
 
 use std::process::{Child, Command, Stdio};
 
@@ -61,18 +61,18 @@ fn a_pod_gets_its_claims_text_as_an_environment_variable() -> Result<()> {
     );
 
     cluster.kubectl(&["delete", "pod", "listener", "-n", &namespace.name, "--wait"])?;
-    wait_until(&cluster, "the claim's CDI file is gone", || {
+    wait_until(&cluster, "the claim's CDI file is removed", || {
         let files = cluster.on_node(1, "ls /var/run/cdi")?;
         ensure!(!files.contains("echo.example.com"), "there are {files}");
         Ok(())
     })
 }
 
-/// The driver is killed while a pod has a lamp, and its file of records is removed. The next process knows whose the
-/// lamp is all the same, by the API server, and takes it back.
+/// The driver is killed while a pod has a lamp, and its file of records is removed. The next process still finds the
+/// lamp's owner, from the API server, and later frees the lamp.
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_lamp_stays_its_claims_when_the_driver_is_killed_and_its_records_are_removed() -> Result<()> {
+fn a_claim_keeps_its_lamp_when_the_driver_is_killed_and_its_records_are_removed() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "lamps")?;
     let driver = ExampleDriver::start(&cluster, "lamps", "")?;
@@ -111,7 +111,7 @@ fn a_lamp_stays_its_claims_when_the_driver_is_killed_and_its_records_are_removed
     })
 }
 
-/// An example of `dra-kubelet` as a process on node 1; it ends with the test.
+/// An example driver of `dra-kubelet` as a process on node 1; it ends with the test.
 struct ExampleDriver<'a> {
     cluster: &'a Cluster,
     name: &'static str,
@@ -139,7 +139,7 @@ impl<'a> ExampleDriver<'a> {
 
 impl Drop for ExampleDriver<'_> {
     fn drop(&mut self) {
-        // SIGTERM, so that it takes its sockets away; its wrapper ends with it.
+        // SIGTERM, so that it removes its sockets; its wrapper ends with it.
         let end = format!("pkill -TERM -x {}", self.name);
         drop(self.cluster.on_node(1, &end));
         drop(self.process.wait());

@@ -1,5 +1,5 @@
-//! Where the driver runs `nvidia-imex`: with a Secret, the daemons connect by mutual TLS. A renewed one is a signal,
-//! and a job runs on; one that cannot be used changes nothing, and people are told.
+//! Driver-managed IMEX: with a Secret, the daemons connect by mutual TLS. A renewed certificate only sends a signal,
+//! and jobs continue; an unusable one changes nothing and is reported.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -14,13 +14,13 @@ const SECRET: &str = "resources.computeDomains.imex.tlsSecret";
 // req: MODE-40, MODE-41, MODE-42
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_renewed_certificate_is_a_signal_and_one_that_is_wrong_changes_nothing() -> Result<()> {
+fn a_renewed_certificate_sends_a_signal_and_a_wrong_one_changes_nothing() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "encrypted")?;
     let before = imex_members::wait_until_ready(&cluster)?;
     ensure!(
-        said_to_a_stranger(&cluster)?.contains("REFUSED"),
-        "a daemon in the clear says why it refuses"
+        answer_without_tls(&cluster)?.contains("REFUSED"),
+        "a daemon without TLS answers why it refuses"
     );
     let authority = Authority::new()?;
     authority.issue(&cluster, &authority)?;
@@ -34,8 +34,8 @@ fn a_renewed_certificate_is_a_signal_and_one_that_is_wrong_changes_nothing() -> 
     })?;
     until_connected(&cluster)?;
     ensure!(
-        said_to_a_stranger(&cluster)?.is_empty(),
-        "a stranger is answered in the clear"
+        answer_without_tls(&cluster)?.is_empty(),
+        "a client without TLS got an answer"
     );
 
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
@@ -54,12 +54,12 @@ fn a_renewed_certificate_is_a_signal_and_one_that_is_wrong_changes_nothing() -> 
     }
     until_connected(&cluster)?;
 
-    // Its key is none of its certificate's.
+    // Its key does not match its certificate.
     let other = Authority::new()?;
     other.issue(&cluster, &authority)?;
     for node in [1, 2] {
         let pod = NodePod::imex_daemon(&cluster, node)?.name;
-        wait_until(&cluster, "the wrong certificate is told of", || {
+        wait_until(&cluster, "the wrong certificate is reported", || {
             let events = cluster.events_about(NAMESPACE, &pod)?.join("\n");
             let reason = "not signed by ca.crt";
             ensure!(
@@ -81,7 +81,7 @@ fn a_renewed_certificate_is_a_signal_and_one_that_is_wrong_changes_nothing() -> 
         let again: Vec<_> = starts
             .filter(|it| !it.contains("first") && !it.ends_with(" 0"))
             .collect();
-        ensure!(again.is_empty(), "nvidia-imex was started again: {again:?}");
+        ensure!(again.is_empty(), "nvidia-imex was restarted: {again:?}");
     }
     Ok(())
 }
@@ -102,8 +102,8 @@ impl Authority {
         Ok(Self { issuer, pem })
     }
 
-    /// A new certificate for all nodes, in a Secret that says that it is of `said`.
-    fn issue(&self, cluster: &Cluster, said: &Self) -> Result<()> {
+    /// Issues a new certificate for all nodes, in a Secret with the `ca.crt` of `named`.
+    fn issue(&self, cluster: &Cluster, named: &Self) -> Result<()> {
         let params = CertificateParams::new(["compute-domain-daemon".to_owned()])?;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
@@ -114,19 +114,19 @@ impl Authority {
             "stringData": {
                 "tls.crt": certificate.pem(),
                 "tls.key": key.serialize_pem(),
-                "ca.crt": said.pem,
+                "ca.crt": named.pem,
             },
         });
         cluster.apply(&secret.to_string())
     }
 }
 
-/// Leaves the daemons as they were.
+/// Switches TLS off again when dropped.
 struct InTheClear<'a>(&'a Cluster);
 
 impl Drop for InTheClear<'_> {
     fn drop(&mut self) {
-        // The test's own failure is the one to tell.
+        // Ignored, so that the test's own failure is reported.
         let _ = update(self.0, "");
         let secret = ["delete", "secret", "imex-tls", "-n", NAMESPACE];
         let _ = self.0.kubectl(&secret);
@@ -165,8 +165,8 @@ fn until_connected(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// What the daemon of node 1 answers to somebody who speaks in the clear and has another list.
-fn said_to_a_stranger(cluster: &Cluster) -> Result<String> {
+/// The answer of node 1's daemon to a client without TLS and with another node list.
+fn answer_without_tls(cluster: &Cluster) -> Result<String> {
     let pod = NodePod::imex_daemon(cluster, 1)?.name;
     let pod = cluster.json(&["get", "pod", &pod, "-n", NAMESPACE])?;
     let address = pod.pointer("/status/podIP").and_then(Value::as_str);

@@ -1,5 +1,5 @@
-//! The plugin is killed, kubelet is restarted, or both at once: running pods are not affected, new
-//! pods are served, and deleted pods are cleaned up.
+//! The plugin is killed, kubelet is restarted, or both at once: running pods are not affected, new pods get
+//! their channel, and deleted pods are cleaned up.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
@@ -35,7 +35,7 @@ fn a_restarted_kubelet_finds_the_plugin_again() -> Result<()> {
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn both_dead_at_once_come_back() -> Result<()> {
+fn both_recover_when_killed_at_once() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "both-dead")?;
     survives(&cluster, &namespace, || {
@@ -59,19 +59,15 @@ fn survives(
 
     disaster()?;
 
-    wait_until(
-        cluster,
-        "the pod that was there still has its channel",
-        || {
-            let (found, text) = cluster.in_pod(
-                &namespace.name,
-                "before",
-                &format!("test -c {CHANNEL_PATH}"),
-            )?;
-            ensure!(found, "{text}");
-            Ok(())
-        },
-    )?;
+    wait_until(cluster, "the first pod still has its channel", || {
+        let (found, text) = cluster.in_pod(
+            &namespace.name,
+            "before",
+            &format!("test -c {CHANNEL_PATH}"),
+        )?;
+        ensure!(found, "{text}");
+        Ok(())
+    })?;
     cluster.kubectl(&[
         "delete",
         "pod",
@@ -87,7 +83,7 @@ fn survives(
     let traces = fixtures::traces_on_node(cluster, 1, &claim)?;
     ensure!(
         traces.is_empty(),
-        "the first pod's claim is still there: {traces}"
+        "the first pod's claim is still prepared: {traces}"
     );
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The behaviours that users see, on the cluster of `hack/e2e.sh` with the chart installed: one file for each. One
-//! program: each of its own would link Kubernetes' API again.
+//! Behaviour that users see, on the cluster of `hack/e2e.sh` with the chart installed; one file for each. All are one
+//! program, so that Kubernetes' API is linked only once.
 #![cfg(test)]
 
 mod a_cdi_directory_removed_on_the_host_is_mounted_again;

@@ -1,5 +1,5 @@
-//! With `imex.sharing=many`, as many pods have a node's device as it has slots; a claim for the whole
-//! device, as the Go driver's template makes it, still has it for itself.
+//! With `imex.sharing=many`, a node's device can have as many pods as it has slots. A claim for the whole
+//! device, as from the Go driver's template, still has it exclusively.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, ChartValue, TestDomain};
@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 // req: CHANNEL-4
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn ten_pods_of_one_domain_run_on_one_node_and_one_that_wants_it_whole_waits() -> Result<()> {
+fn ten_pods_of_one_domain_run_on_one_node_and_one_that_needs_the_whole_device_waits() -> Result<()>
+{
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "sharing")?;
-    // Of the time before: its template asks for the whole device.
+    // Created before sharing: its template requests the whole device.
     let old = TestDomain::create(&cluster, &namespace, "old", "Single")?;
     fixtures::run_pod(&cluster, &namespace, "exclusive", 1, Some(&old))?;
 
@@ -65,7 +66,7 @@ fn ten_pods_of_one_domain_run_on_one_node_and_one_that_wants_it_whole_waits() ->
 // req: CHANNEL-5
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_device_is_exclusive_again_once_nobody_shares_it_and_a_forced_flip_gives_it_to_nobody_twice()
+fn a_device_is_exclusive_again_after_its_last_share_and_a_forged_slice_gives_it_to_no_second_pod()
 -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "unsharing")?;
@@ -77,7 +78,7 @@ fn a_device_is_exclusive_again_once_nobody_shares_it_and_a_forced_flip_gives_it_
         fixtures::run_pod(&cluster, &namespace, &pod, node, Some(&domain))?;
     }
 
-    // Without its marker, node 2 knows from its records that it was shared.
+    // Without its marker, node 2 finds in its records that the device was shared.
     cluster.on_node(2, &format!("rm {DATA}/{MARKER}"))?;
     drop(sharing);
     wait_until(&cluster, "both nodes are tainted", || {
@@ -88,12 +89,12 @@ fn a_device_is_exclusive_again_once_nobody_shares_it_and_a_forced_flip_gives_it_
 
     fixtures::create_pod(&cluster, &namespace, "second-1", 1, Some(&domain))?;
     fixtures::wait_until_unschedulable(&cluster, &namespace, "second-1")?;
-    // Somebody writes node 2's slice while its plugin cannot write it again: the scheduler gives the
-    // device away a second time.
+    // Node 2's slice is forged while its plugin cannot restore it: the scheduler allocates the device a
+    // second time.
     let frozen = Frozen::plugin_on(&cluster, 2)?;
     publish_as_exclusive(&cluster, 2)?;
     fixtures::create_pod(&cluster, &namespace, "second-2", 2, Some(&domain))?;
-    wait_until(&cluster, "the device is given away twice", || {
+    wait_until(&cluster, "the device is allocated twice", || {
         let pod = cluster.json(&["get", "pod", "second-2", "-n", &namespace.name])?;
         ensure!(pod.pointer("/spec/nodeName").is_some(), "not scheduled");
         Ok(())
@@ -102,23 +103,18 @@ fn a_device_is_exclusive_again_once_nobody_shares_it_and_a_forced_flip_gives_it_
     wait_until(&cluster, "node2 is tainted again", || {
         is_draining(&cluster, 2)
     })?;
-    wait_until(
-        &cluster,
-        "the node refuses what was given away twice",
-        || {
-            let events = cluster.events_about(&namespace.name, "second-2")?;
-            let refused =
-                |event: &String| event.contains("device channel-0 is still in use by claim");
-            ensure!(events.iter().any(refused), "its events: {events:#?}");
-            Ok(())
-        },
-    )?;
+    wait_until(&cluster, "the node refuses the second allocation", || {
+        let events = cluster.events_about(&namespace.name, "second-2")?;
+        let refused = |event: &String| event.contains("device channel-0 is still in use by claim");
+        ensure!(events.iter().any(refused), "its events: {events:#?}");
+        Ok(())
+    })?;
 
     delete_pod(&cluster, &namespace, "first-2")?;
     fixtures::wait_until_running(&cluster, &namespace, "second-2")?;
 
     delete_pod(&cluster, &namespace, "first-1")?;
-    // The plugin asks who has the device one to two minutes after that.
+    // One to two minutes later, the plugin checks which claims have the device.
     fixtures::wait_until_running(&cluster, &namespace, "second-1")?;
     let device = fixtures::published_device(&cluster, 1)?;
     ensure!(
@@ -128,10 +124,10 @@ fn a_device_is_exclusive_again_once_nobody_shares_it_and_a_forced_flip_gives_it_
     Ok(())
 }
 
-/// Where the plugin keeps its files on the node.
+/// The plugin's data directory on the node.
 const DATA: &str = "/var/lib/kubelet/plugins/compute-domain.nvidia.com";
 
-/// The file that tells that the node's device is shared.
+/// The file that marks the node's device as shared.
 const MARKER: &str = "device-is-shared";
 
 /// The plugin of a node, stopped with SIGSTOP until this is dropped.
@@ -155,11 +151,11 @@ impl Frozen {
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        drop(self.cluster.on_node(self.node, &self.resume)); // ignored: liveness restarts it then
+        drop(self.cluster.on_node(self.node, &self.resume)); // ignored: the liveness probe restarts it then
     }
 }
 
-/// Fails unless the node's device is shared and new claims are kept away.
+/// Fails unless the node's device is shared and tainted against new claims.
 fn is_draining(cluster: &Cluster, node: u8) -> Result<()> {
     let device = fixtures::published_device(cluster, node)?;
     let taint = device.pointer("/taints/0/key").and_then(Value::as_str);
@@ -170,7 +166,7 @@ fn is_draining(cluster: &Cluster, node: u8) -> Result<()> {
     Ok(())
 }
 
-/// Has the slice of a draining device say what it said before it was ever shared.
+/// Changes the slice of a draining device back to that of an exclusive device.
 fn publish_as_exclusive(cluster: &Cluster, node: u8) -> Result<()> {
     let selector =
         format!("--field-selector=spec.driver=compute-domain.nvidia.com,spec.nodeName=node{node}");
@@ -196,7 +192,7 @@ fn delete_pod(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()>
     cluster.kubectl(&delete).map(drop)
 }
 
-/// In the allocation, in the report of the node, and in its checkpoint.
+/// Checks the shares in the allocations, in the node's reports, and in its checkpoint.
 fn each_claim_has_a_share_of_its_own(
     cluster: &Cluster,
     namespace: &Namespace,

@@ -1,5 +1,5 @@
-//! The guard on the real runtime: a container that asks for an IMEX channel without a claim is
-//! refused with a sentence, or told of; one with a claim starts in both modes.
+//! The NRI guard on the real runtime: a container that requests an IMEX channel without a claim is refused with a
+//! message, or reported; containers with a claim start in both modes.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue, TestDomain};
@@ -7,26 +7,26 @@ use cluster_tests::{Cluster, Namespace, channels, wait_until};
 use serde_json::{Value, json};
 
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
-/// A CDI spec of a kind that says nothing, with a channel.
+/// A CDI spec with a channel and a kind that does not suggest one.
 const FABRIC_SPEC: &str = "/etc/cdi/example-fabric.json";
-/// A node that somebody has made on the host, under another name.
+/// A channel's device node on the host, under another name.
 const ALIAS: &str = "/dev/made-by-hand";
 
-/// A way to ask for a channel: the pod's name, a word of the sentence, and what the pod has.
+/// A way to request a channel: the pod's name, words of the message, and the pod's settings.
 struct Door {
     name: &'static str,
     word: &'static str,
     annotations: Value,
     env: Value,
     host_path: Option<(&'static str, &'static str)>,
-    /// And in the host's namespaces.
+    /// Also in the host's namespaces.
     is_privileged: bool,
 }
 
 // req: NRI-12
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn enforced_every_door_is_shut_and_the_event_says_why() -> Result<()> {
+fn in_mode_enforce_every_request_is_refused_and_an_event_says_why() -> Result<()> {
     let cluster = Cluster::connect()?;
     make_nodes(&cluster)?;
     let _enforce = ChartValue::set(&cluster, "nriGuard.mode", "enforce")?;
@@ -50,14 +50,14 @@ fn enforced_every_door_is_shut_and_the_event_says_why() -> Result<()> {
         ensure!(phase == "Pending", "{} is {phase}", door.name);
     }
     those_with_a_claim_start(&cluster, &namespace)?;
-    who_may_use_every_device_is_told(&cluster, &namespace)?;
-    a_device_of_the_same_kind_without_a_channel_is_nobodys_business(&cluster, &namespace)
+    pods_that_may_use_every_device_have_an_event(&cluster, &namespace)?;
+    a_device_of_the_same_kind_without_a_channel_is_ignored(&cluster, &namespace)
 }
 
 // req: NRI-12
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn warned_every_pod_starts_and_is_told() -> Result<()> {
+fn in_mode_warn_every_pod_starts_and_has_an_event() -> Result<()> {
     let cluster = Cluster::connect()?;
     make_nodes(&cluster)?;
     let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
@@ -67,19 +67,19 @@ fn warned_every_pod_starts_and_is_told() -> Result<()> {
     }
     for door in doors() {
         fixtures::wait_until_running(&cluster, &namespace, door.name)?;
-        wait_until(&cluster, &format!("{} is told", door.name), || {
+        wait_until(&cluster, &format!("{} has the event", door.name), || {
             let events = cluster.events_about(&namespace.name, door.name)?;
-            let told = events.iter().any(|event| {
+            let found = events.iter().any(|event| {
                 event.starts_with("ChannelWithoutClaim: ")
                     && event.contains(door.word)
                     && event.contains("it is allowed")
             });
-            ensure!(told, "its events: {events:#?}");
+            ensure!(found, "its events: {events:#?}");
             Ok(())
         })?;
     }
     those_with_a_claim_start(&cluster, &namespace)?;
-    // What the guard cannot see does not need it: the device cgroup.
+    // The guard does not notice this node, but the device cgroup denies it.
     let alias = Door {
         host_path: Some((ALIAS, "/dev/alias")),
         ..Door::new("alias", "")
@@ -94,7 +94,7 @@ fn warned_every_pod_starts_and_is_told() -> Result<()> {
     Ok(())
 }
 
-/// As users have them: a template's, and one that two pods share.
+/// Usual claims: from a template, and shared by two pods.
 fn those_with_a_claim_start(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
     let domain = TestDomain::create(cluster, namespace, "train", "Single")?;
     fixtures::run_pod(cluster, namespace, "own", 2, Some(&domain))?;
@@ -104,47 +104,50 @@ fn those_with_a_claim_start(cluster: &Cluster, namespace: &Namespace) -> Result<
         fixtures::run_pod_with_claim(cluster, namespace, pod, 1, "shared")?;
         channels::sees_only(cluster, namespace, pod, 0)?;
         let events = cluster.events_about(&namespace.name, pod)?;
-        let told = events.iter().any(|event| event.starts_with("Channel"));
-        ensure!(!told, "{pod}: {events:#?}");
+        let found = events.iter().any(|event| event.starts_with("Channel"));
+        ensure!(!found, "{pod}: {events:#?}");
     }
     Ok(())
 }
 
-fn who_may_use_every_device_is_told(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+fn pods_that_may_use_every_device_have_an_event(
+    cluster: &Cluster,
+    namespace: &Namespace,
+) -> Result<()> {
     let admin = Door {
         is_privileged: true,
         ..Door::new("admin", "")
     };
     cluster.apply(&admin.pod(namespace))?;
     fixtures::wait_until_running(cluster, namespace, "admin")?;
-    wait_until(cluster, "a privileged pod is told of", || {
+    wait_until(cluster, "the privileged pod has the event", || {
         let events = cluster.events_about(&namespace.name, "admin")?;
-        let told = |event: &String| event.starts_with("EveryChannel: ");
-        ensure!(events.iter().any(told), "its events: {events:#?}");
+        let found = |event: &String| event.starts_with("EveryChannel: ");
+        ensure!(events.iter().any(found), "its events: {events:#?}");
         Ok(())
     })
 }
 
-/// And neither is a device that no spec defines.
-fn a_device_of_the_same_kind_without_a_channel_is_nobodys_business(
+/// The guard also ignores a device that no spec defines.
+fn a_device_of_the_same_kind_without_a_channel_is_ignored(
     cluster: &Cluster,
     namespace: &Namespace,
 ) -> Result<()> {
     let light = Door {
-        env: json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "example.com/fabric=light,example.com/nobodys=all"}]),
+        env: json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "example.com/fabric=light,example.com/undefined=all"}]),
         ..Door::new("light", "")
     };
     cluster.apply(&light.pod(namespace))?;
     fixtures::wait_until_running(cluster, namespace, "light")?;
     let events = cluster.events_about(&namespace.name, "light")?;
-    let told = events.iter().any(|event| event.starts_with("Channel"));
-    ensure!(!told, "its events: {events:#?}");
+    let found = events.iter().any(|event| event.starts_with("Channel"));
+    ensure!(!found, "its events: {events:#?}");
     Ok(())
 }
 
 fn doors() -> [Door; 9] {
     let channel = json!("nvidia.com/imex-channel=0");
-    // containerd itself resolves neither: they are for NVIDIA's runtime and plugin.
+    // containerd itself ignores both: they are for NVIDIA's runtime and plugin.
     let fabric = "example.com/fabric=all";
     [
         Door {
@@ -192,7 +195,7 @@ fn doors() -> [Door; 9] {
     ]
 }
 
-/// As an administrator would for pods without claims.
+/// Creates device nodes, as an administrator would for pods without claims.
 fn make_nodes(cluster: &Cluster) -> Result<()> {
     let major = fixtures::mock_major(cluster, 1)?;
     let mknod =
@@ -232,7 +235,7 @@ impl Door {
         }
     }
 
-    /// On node 1, without a claim.
+    /// The pod, on node 1 and without a claim.
     fn pod(&self, namespace: &Namespace) -> String {
         let mounts = self.host_path.iter();
         let mounts: Vec<_> = mounts

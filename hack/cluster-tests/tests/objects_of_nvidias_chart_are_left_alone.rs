@@ -1,5 +1,5 @@
-//! Beside NVIDIA's chart: objects of the names that its release has (`golden/nvidia-objects.txt`) are neither changed
-//! nor taken over when this chart is uninstalled and installed, and this chart's driver works beside them.
+//! Beside NVIDIA's chart: when this chart is uninstalled and installed, it neither changes nor takes over objects of
+//! NVIDIA's release (`golden/nvidia-objects.txt`), and its driver works beside them.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -14,8 +14,7 @@ const THEIR_NAMESPACE: &str = "imex-dra";
 const THEIR_ACCOUNT: &str =
     "system:serviceaccount:imex-dra:gpu-dra-driver-nvidia-gpu-service-account-kubeletplugin";
 
-/// Objects of NVIDIA's release, with content as its chart has it where that acts on the cluster, until
-/// this is dropped.
+/// Objects of NVIDIA's release, until this is dropped. Those that affect the cluster have the content of its chart.
 struct Theirs {
     cluster: Cluster,
     names: Vec<String>,
@@ -70,7 +69,7 @@ impl Theirs {
         Ok(state.collect())
     }
 
-    /// Kubernetes writes into a policy's status once.
+    /// Waits until Kubernetes has written the policy's status, once.
     fn wait_until_seen(&self) -> Result<()> {
         wait_until(&self.cluster, "their policy has been checked", || {
             for policy in self
@@ -97,8 +96,7 @@ impl Drop for Theirs {
     }
 }
 
-/// What such an object has in it. None of those whose status others write all the time, or that would run
-/// something.
+/// The content of such an object; none for kinds whose status changes all the time, or that would run programs.
 fn content(kind: &str, name: &str) -> Option<Value> {
     let rbac = "rbac.authorization.k8s.io/v1";
     let admission = "admissionregistration.k8s.io/v1";
@@ -132,7 +130,7 @@ fn content(kind: &str, name: &str) -> Option<Value> {
         "ValidatingAdmissionPolicyBinding" => {
             json!({"apiVersion": admission, "spec": {"policyName": name, "validationActions": ["Deny"]}})
         }
-        // Nobody answers it.
+        // No server answers this webhook.
         "ValidatingWebhookConfiguration" => json!({
             "apiVersion": admission,
             "webhooks": [{
@@ -152,7 +150,7 @@ fn content(kind: &str, name: &str) -> Option<Value> {
 // req: CHART-8
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn they_outlive_an_uninstallation_and_an_installation_of_this_chart() -> Result<()> {
+fn they_survive_an_uninstallation_and_an_installation_of_this_chart() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "beside-nvidias")?;
     upgrade(&cluster, &["--set=guard.override=false"])?;

@@ -1,5 +1,5 @@
-//! A GPU falls off the bus of a node in use: the node stays published with its clique, pods get their
-//! channel and a warning, and the fault is told of the node.
+//! A GPU of a node in use falls off the bus: the node stays published with its clique, pods get their channel and
+//! a warning, and the node has an event about the fault.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, BrokenDriver, TestDomain};
@@ -15,13 +15,13 @@ const LOST: &str = "nvmlDeviceGetHandleByIndex_v2@1=15";
 // req: NODE-43
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_gpu_that_is_lost_is_told_of_its_node_and_of_the_claims_that_are_prepared() -> Result<()> {
+fn a_lost_gpu_is_reported_for_its_node_and_for_prepared_claims() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "bad-gpu")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let _driver = BrokenDriver::install(NODE, &["--error", LOST])?;
 
-    // What is prepared makes the plugin look at its node within a minute.
+    // With prepared claims, the plugin checks its node every minute.
     fixtures::run_pod(&cluster, &namespace, "before", NODE, Some(&domain))?;
     wait_until(&cluster, "an event names the lost GPU", || {
         let events = cluster.events_about("default", "node2")?;

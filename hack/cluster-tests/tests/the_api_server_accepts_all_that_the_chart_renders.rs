@@ -1,5 +1,4 @@
-//! Every object that the chart can render is held against the API server's schemas and checks, unknown fields
-//! included, in a dry run.
+//! The API server validates every object that the chart can render in a dry run, unknown fields included.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::release::CHART;
@@ -31,7 +30,7 @@ impl Drop for MonitoringKinds {
     }
 }
 
-/// Renders the chart under names that no release of it has.
+/// Renders the chart with names that differ from the installed release's.
 fn render(cluster: &Cluster, namespace: &Namespace, options: &[&str]) -> Result<String> {
     let name = format!("--namespace={}", namespace.name);
     let template = [
@@ -45,7 +44,7 @@ fn render(cluster: &Cluster, namespace: &Namespace, options: &[&str]) -> Result<
     cluster.script(&[&template[..], options].concat(), "")
 }
 
-/// Has the objects created in a dry run.
+/// Creates the objects in a dry run.
 fn create_dry(cluster: &Cluster, rendered: &str) -> Result<()> {
     let objects = rendered.matches("\nkind: ").count();
     ensure!(objects > 25, "only {objects} objects are rendered");

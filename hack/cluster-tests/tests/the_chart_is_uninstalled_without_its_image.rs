@@ -1,5 +1,5 @@
-//! Where no node can pull the chart's image, Helm fails within a minute. A release that runs goes on, and one that
-//! never ran is uninstalled as its Job says; then the commands of `docs/operation.md` leave nothing in the cluster.
+//! If no node can pull the chart's image, Helm fails within a minute. A running release keeps running. One that never
+//! ran is uninstalled with the command in its Job; then the commands of `docs/operation.md` leave nothing in the cluster.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,16 @@ use cluster_tests::release::{
 use cluster_tests::{Cluster, wait_until};
 
 const ABSENT: &str = "--set=image.tag=absent";
-/// Longer than a Job may take.
+/// Longer than the limit of a Job.
 const TIMEOUT: &str = "--timeout=120s";
 
-/// `helm VERB` fails within a minute and names the Job that did not start.
+/// Checks that `helm VERB` fails within a minute and names the Job that did not start.
 fn job_fails(cluster: &Cluster, verb: &str, args: &[&str], job: &str) -> Result<()> {
     let begun = Instant::now();
-    let said = helm_refuses(cluster, verb, args)?;
+    let output = helm_refuses(cluster, verb, args)?;
     let took = begun.elapsed();
     let named = format!("Job/{NAMESPACE}/{job} not ready. status: Failed");
-    ensure!(said.contains(&named), "helm {verb} says: {said}");
+    ensure!(output.contains(&named), "helm {verb} printed: {output}");
     let minute = Duration::from_secs(60);
     ensure!(took < minute, "helm {verb} took {took:?}");
     Ok(())
@@ -38,7 +38,7 @@ fn a_release_that_was_upgraded_to_an_absent_image_is_rolled_back() -> Result<()>
 
     let upgrade = [CHART, "--reuse-values", TIMEOUT, ABSENT];
     job_fails(&cluster, "upgrade", &upgrade, "imex-dra-guard")?;
-    // Helm takes the Job of the last revision.
+    // Helm runs the Job of the last revision.
     let job = "imex-dra-guard-uninstall";
     job_fails(&cluster, "uninstall", &[TIMEOUT], job)?;
 
@@ -52,7 +52,7 @@ fn a_release_that_was_upgraded_to_an_absent_image_is_rolled_back() -> Result<()>
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_release_whose_image_is_gone_is_upgraded_to_another_one() -> Result<()> {
+fn a_release_whose_image_is_missing_is_upgraded_to_another_one() -> Result<()> {
     let cluster = Cluster::connect()?;
     let plugin = NodePod::plugin(&cluster, 1)?;
     let gone = [CHART, "--reuse-values", "--no-hooks", ABSENT];
@@ -62,8 +62,11 @@ fn a_release_whose_image_is_gone_is_upgraded_to_another_one() -> Result<()> {
     job_fails(&cluster, "uninstall", &[TIMEOUT], job)?;
 
     let another = [CHART, "--reuse-values", "--set=image.tag="];
-    let said = helm_refuses(&cluster, "upgrade", &another)?;
-    ensure!(said.contains("has no deployed releases"), "it says: {said}");
+    let output = helm_refuses(&cluster, "upgrade", &another)?;
+    ensure!(
+        output.contains("has no deployed releases"),
+        "helm printed: {output}"
+    );
     helm(&cluster, "rollback", &[&deployed, "--no-hooks"])?;
     upgrade(&cluster, &["--set=image.tag="])?;
     ensure!(
@@ -76,7 +79,7 @@ fn a_release_whose_image_is_gone_is_upgraded_to_another_one() -> Result<()> {
 // req: CHART-22
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_release_that_never_ran_is_uninstalled_as_its_job_says() -> Result<()> {
+fn a_release_that_never_ran_is_uninstalled_with_the_command_in_its_job() -> Result<()> {
     let cluster = Cluster::connect()?;
     let values = values(&cluster)?;
     fixtures::wait_for_domains_of_ended_tests(&cluster)?;
@@ -92,7 +95,7 @@ fn a_release_that_never_ran_is_uninstalled_as_its_job_says() -> Result<()> {
     let way_out = way_out.and_then(|text| text.as_str()).context("no text")?;
     let (_, command) = way_out.rsplit_once(": ").context("no command")?;
     let words: Vec<&str> = command.split(' ').collect();
-    ensure!(words.first() == Some(&"helm"), "it says: {way_out}");
+    ensure!(words.first() == Some(&"helm"), "the Job has: {way_out}");
     cluster.script(&words, "")?;
 
     for command in [
@@ -102,7 +105,7 @@ fn a_release_that_never_ran_is_uninstalled_as_its_job_says() -> Result<()> {
     ] {
         cluster.kubectl(&command.split(' ').collect::<Vec<_>>())?;
     }
-    // kubelet waits before it deletes slices of a driver that has gone.
+    // kubelet delays deleting slices of a removed driver.
     wait_until(&cluster, "nothing is left of the driver", || {
         let left = objects_of_driver(&cluster)?;
         ensure!(left.is_empty(), "left: {left:?}");

@@ -1,5 +1,5 @@
-//! With `gpuCliqueLabelEnabled`, the label `nvidia.com/gpu.clique` of a node follows its NVLink partition
-//! without a restart. It stays when the node's slice is gone, and when somebody else has written it.
+//! With `gpuCliqueLabelEnabled`, the label `nvidia.com/gpu.clique` of a node follows its NVLink partition without
+//! a restart. It stays when the node's slice is deleted, and if another program has written it.
 
 use anyhow::{Result, ensure};
 use cluster_tests::cliques::{self, CLIQUE, LABEL, LABEL_ENABLED, OTHER_CLIQUE};
@@ -13,8 +13,8 @@ const THEIRS: &str = "of-feature-discovery";
 // req: CHANNEL-21
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_label_changes_under_claims_outlives_its_slice_and_spares_that_of_somebody_else() -> Result<()>
-{
+fn the_label_changes_under_claims_outlives_its_slice_and_does_not_replace_foreign_ones()
+-> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "repartitioned")?;
     let theirs = LabelOfOthers::write(&cluster, 2)?;
@@ -34,11 +34,11 @@ fn the_label_changes_under_claims_outlives_its_slice_and_spares_that_of_somebody
 
     for node in [1, 2] {
         drivers.push(BrokenDriver::install(node, &["--clique", OTHER_CLIQUE])?);
-        // What is prepared makes the plugin look at its node within a minute.
+        // With prepared claims, the plugin checks its node every minute.
         run("after", node)?;
     }
     for node in [1, 2] {
-        wait_until_told(&cluster, node, CLIQUE, OTHER_CLIQUE)?;
+        wait_until_reported(&cluster, node, CLIQUE, OTHER_CLIQUE)?;
     }
     wait_until_labelled(&cluster, 1, OTHER_CLIQUE)?;
     ensure!(
@@ -58,13 +58,13 @@ fn the_label_changes_under_claims_outlives_its_slice_and_spares_that_of_somebody
         driver.repair()?;
     }
     run("back", 2)?;
-    // The controller, which writes one label after the other, knew before that node1 has no slice.
+    // The controller writes one label after the other, so it has seen before that node1 has no slice.
     wait_until_labelled(&cluster, 2, CLIQUE)?;
     ensure!(cliques::label(&cluster, 1)?.as_deref() == Some(OTHER_CLIQUE));
 
     drop(stopped);
     wait_until_labelled(&cluster, 1, CLIQUE)?;
-    wait_until_told(&cluster, 1, OTHER_CLIQUE, CLIQUE)
+    wait_until_reported(&cluster, 1, OTHER_CLIQUE, CLIQUE)
 }
 
 fn wait_until_labelled(cluster: &Cluster, node: u8, clique: &str) -> Result<()> {
@@ -76,18 +76,19 @@ fn wait_until_labelled(cluster: &Cluster, node: u8, clique: &str) -> Result<()> 
     })
 }
 
-fn wait_until_told(cluster: &Cluster, node: u8, from: &str, to: &str) -> Result<()> {
-    let what = format!("an event says that node{node} is in {to} now");
+fn wait_until_reported(cluster: &Cluster, node: u8, from: &str, to: &str) -> Result<()> {
+    let what = format!("an event says that node{node} is now in {to}");
     let words = format!("changed from {from} to {to}:");
     wait_until(cluster, &what, || {
         let events = cluster.events_about("default", &format!("node{node}"))?;
-        let told = |event: &String| event.starts_with("CliqueChanged") && event.contains(&words);
-        ensure!(events.iter().any(told), "its events: {events:#?}");
+        let reported =
+            |event: &String| event.starts_with("CliqueChanged") && event.contains(&words);
+        ensure!(events.iter().any(reported), "its events: {events:#?}");
         Ok(())
     })
 }
 
-/// Which pods the plugins are, and how often each was restarted.
+/// The plugins' pods, and the number of restarts of each.
 fn starts_of_plugins(cluster: &Cluster) -> Result<Vec<(String, u64)>> {
     let start = |node| {
         let plugin = NodePod::plugin(cluster, node)?;
@@ -97,7 +98,7 @@ fn starts_of_plugins(cluster: &Cluster) -> Result<Vec<(String, u64)>> {
     [1, 2].into_iter().map(start).collect()
 }
 
-/// The label of a node as somebody else has written it, until this is dropped.
+/// A node's label written by another program, until this is dropped.
 struct LabelOfOthers {
     cluster: Cluster,
     node: u8,
@@ -123,12 +124,11 @@ impl LabelOfOthers {
 
 impl Drop for LabelOfOthers {
     fn drop(&mut self) {
-        drop(self.label(&format!("{LABEL}-"))); // ignored: if it fails, the next label test does, too
+        drop(self.label(&format!("{LABEL}-"))); // ignored: if it fails, the next label test fails, too
     }
 }
 
-/// A node without its plugin, as after a label that the chart's affinity asks for was removed, until this
-/// is dropped.
+/// A node without its plugin until this is dropped: without a label that the chart's affinity requires.
 struct StoppedPlugin {
     cluster: Cluster,
     node: u8,
@@ -153,6 +153,6 @@ impl StoppedPlugin {
 
 impl Drop for StoppedPlugin {
     fn drop(&mut self) {
-        drop(self.label("nvidia.com/gpu.present=true")); // ignored: if it fails, the next test does, too
+        drop(self.label("nvidia.com/gpu.present=true")); // ignored: if it fails, the next test fails, too
     }
 }

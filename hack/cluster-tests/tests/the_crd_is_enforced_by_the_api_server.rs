@@ -1,6 +1,6 @@
-//! What the API server makes of the CRD: defaults, limits, the rule, pruning, the status subresource.
-//! The Go driver's CRD gives the same answers, but for what ours has in addition. Both are installed
-//! in groups of their own, so that no controller and no other test sees these objects.
+//! The API server's enforcement of the CRD: defaults, limits, the rule, pruning, the status subresource.
+//! The Go driver's CRD gives the same answers, except for our additions. Both are installed in separate
+//! API groups, so that no controller and no other test sees these objects.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const OURS: &str = "ours.imex.test";
 const GO: &str = "go.imex.test";
 
-/// The file of each CRD, and the group that it gets here.
+/// The file of each CRD, and its group in this test.
 const CRDS: [(&str, &str); 2] = [
     (
         "deployments/helm/imex-dra/crd/resource.nvidia.com_computedomains.yaml",
@@ -23,7 +23,7 @@ const CRDS: [(&str, &str); 2] = [
 /// The steps of each list.
 const ANSWERS: &str = include_str!("fixtures/crd-answers.yaml");
 
-/// An installed CRD. It goes with its objects when the test ends.
+/// An installed CRD. Deleted with its objects when the test ends.
 struct Crd {
     cluster: Cluster,
     group: &'static str,
@@ -60,8 +60,7 @@ impl Crd {
         self.cluster.kubectl(&delete).map(drop)
     }
 
-    /// Creates an object with these fields. `validation` is what the server does about fields that it
-    /// does not know.
+    /// Creates an object with these fields. `validation` is the server's treatment of unknown fields.
     fn create(&self, name: &str, fields: &Value, validation: &str) -> Result<Value> {
         let mut object = json!({
             "apiVersion": format!("{}/v1beta1", self.group),
@@ -80,7 +79,7 @@ impl Crd {
         Ok(serde_json::from_str(&created)?)
     }
 
-    /// A JSON patch if `patch` is a list, else a merge patch; of the object if `subresource` is empty.
+    /// Sends a JSON patch if `patch` is a list, otherwise a merge patch; for the object if `subresource` is empty.
     fn patch(&self, name: &str, subresource: &str, patch: &Value) -> Result<Value> {
         let kind = if patch.is_array() { "json" } else { "merge" };
         self.cluster.json(&[
@@ -128,11 +127,11 @@ impl Crd {
 impl Drop for Crd {
     fn drop(&mut self) {
         let ignored = self.delete();
-        drop(ignored); // ignored: the next run's `install` reports what is wrong
+        drop(ignored); // ignored: the next run's `install` reports errors
     }
 }
 
-/// Compares an answer with what the step says.
+/// Compares an answer with the step's expectation.
 fn check(step: &Value, answer: Result<Value>) -> Result<()> {
     match (step.get("stored"), step.get("refused"), answer) {
         (Some(wanted), None, Ok(object)) => {
@@ -153,7 +152,7 @@ fn check(step: &Value, answer: Result<Value>) -> Result<()> {
     Ok(())
 }
 
-/// An object without type and metadata.
+/// An object's fields except type and metadata.
 fn fields(mut object: Value) -> Value {
     if let Some(map) = object.as_object_mut() {
         map.retain(|name, _| !["apiVersion", "kind", "metadata"].contains(&name.as_str()));
@@ -181,13 +180,13 @@ fn a_new_object_gets_defaults_loses_unknown_fields_and_is_refused_beyond_the_lim
 // req: CD-2
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_spec_never_changes_but_it_may_be_added_and_taken_away() -> Result<()> {
+fn a_spec_never_changes_but_may_be_added_and_removed() -> Result<()> {
     with_both("crd-immutability", |crd| crd.run("immutability"))
 }
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_status_is_written_through_its_subresource_and_the_generation_is_that_of_the_spec()
+fn the_status_is_written_through_its_subresource_and_only_the_spec_changes_the_generation()
 -> Result<()> {
     with_both("crd-status", |crd| {
         crd.run("status")?;
@@ -201,7 +200,7 @@ fn the_status_is_written_through_its_subresource_and_the_generation_is_that_of_t
 // req: CHANNEL-8
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_channel_is_written_once_and_then_neither_changed_nor_removed() -> Result<()> {
+fn a_channel_is_written_once_and_cannot_be_changed_or_removed() -> Result<()> {
     let namespace = Namespace::create(&Cluster::connect()?, "crd-channel")?;
     let [(file, group), _] = CRDS;
     Crd::install(&namespace, file, group)?.run("channel")

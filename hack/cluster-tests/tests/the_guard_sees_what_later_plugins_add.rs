@@ -1,5 +1,5 @@
-//! A plugin of the runtime that comes after the guard adds a channel to a container that the guard
-//! has let pass: it is refused before it starts.
+//! A plugin of the runtime that runs after the guard adds a channel to a container that the guard has allowed:
+//! the container is refused before it starts.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue};
@@ -7,10 +7,10 @@ use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Injector, Namespace, wait_until};
 use serde_json::json;
 
-/// A kind that says nothing, with a channel.
+/// A CDI spec with a channel and a kind that does not suggest one.
 const SPEC: &str = "/etc/cdi/example-late.json";
 
-/// What the later plugin gives a device node for, and what a CDI device: the guard knows neither.
+/// Annotations for which the later plugin adds a device node and a CDI device: the guard knows neither.
 const NODE: &str = "injector.example.com/node";
 const CDI: &str = "injector.example.com/cdi";
 
@@ -35,7 +35,7 @@ fn a_channel_that_a_later_plugin_adds_is_refused_before_the_start() -> Result<()
     let plugin = NodePod::plugin(&cluster, 1)?;
     let namespace = Namespace::create(&cluster, "guard-late")?;
     let _late = Injector::start(&cluster, env!("CARGO_BIN_EXE_injector"), 1, 95)?;
-    for (pod, what, asked, path) in [
+    for (pod, what, requested, path) in [
         ("node", NODE, format!("{major}:9"), "/dev/injected"),
         (
             "cdi",
@@ -46,7 +46,7 @@ fn a_channel_that_a_later_plugin_adds_is_refused_before_the_start() -> Result<()
     ] {
         let why = format!("the container asks for IMEX channel 9 (device {path})");
         let before = refused_at_start(&plugin)?;
-        cluster.apply(&pod_with(&namespace, pod, what, &asked))?;
+        cluster.apply(&pod_with(&namespace, pod, what, &requested))?;
         wait_until(&cluster, &format!("{pod} is refused at its start"), || {
             let events = cluster.events_about(&namespace.name, pod)?;
             let refused = events.iter().any(|event| {
@@ -57,11 +57,11 @@ fn a_channel_that_a_later_plugin_adds_is_refused_before_the_start() -> Result<()
         })?;
         ensure!(
             refused_at_start(&plugin)? > before,
-            "{pod}: it is not counted"
+            "{pod}: the metric does not count it"
         );
         never_ran(&cluster, &namespace, pod)?;
     }
-    // The plugin itself is nobody's business.
+    // The plugin may make other changes.
     cluster.apply(&pod_with(
         &namespace,
         "light",
@@ -90,7 +90,7 @@ fn never_ran(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> 
     Ok(())
 }
 
-/// The count of the plugin's metric.
+/// The value of the plugin's metric.
 fn refused_at_start(plugin: &NodePod) -> Result<u64> {
     let metrics = plugin.metrics()?;
     let series = "imex_dra_guarded_containers_total{moment=\"start\",outcome=\"refused\"} ";
@@ -98,14 +98,14 @@ fn refused_at_start(plugin: &NodePod) -> Result<u64> {
     line.map_or(Ok(0), |count| Ok(count.parse()?))
 }
 
-fn pod_with(namespace: &Namespace, name: &str, what: &str, asked: &str) -> String {
+fn pod_with(namespace: &Namespace, name: &str, what: &str, requested: &str) -> String {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
             "namespace": namespace.name,
-            "annotations": {what: asked},
+            "annotations": {what: requested},
         },
         "spec": {
             "terminationGracePeriodSeconds": 1,

@@ -1,4 +1,4 @@
-//! The guard is one process beside the container runtime, and either may end at any moment: it is
+//! The guard and the container runtime are separate processes, and either may end at any moment. The guard is
 //! registered again within two seconds, and in mode warn no container fails to start because of it.
 
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
-/// What the plugin logs when it is registered.
+/// The plugin's log message when its guard is registered.
 const CONNECTED: &str = "the NRI guard is active";
-/// How soon it has to be.
+/// The limit for the registration.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Pods at once, and containers of each, which kubelet starts one after the other. A hundred pods at
-/// once are more than two cores bear: `docs/nri-guard.md` says what happens.
+/// Pods at once, and containers of each; kubelet starts these one after the other. A hundred pods at once are too many
+/// for two cores: `docs/nri-guard.md` describes the effect.
 const PODS: usize = 20;
 const CONTAINERS: usize = 10;
 
@@ -30,7 +30,7 @@ fn a_runtime_that_restarts_has_its_guard_again_within_two_seconds() -> Result<()
         let before = connections(&plugin)?;
         cluster.script(&["kill", "containerd-1"], "")?;
         cluster.script(&["start", "containerd-1"], "")?;
-        // Its start returns when it answers.
+        // `start` returns when the runtime answers.
         let answers = Instant::now();
         wait_until(&cluster, "the guard is connected again", || {
             ensure!(connections(&plugin)? > before, "not yet");
@@ -41,7 +41,7 @@ fn a_runtime_that_restarts_has_its_guard_again_within_two_seconds() -> Result<()
         let pod = format!("asks-{round}");
         cluster.apply(&pod_with(&namespace, &pod, 1))?;
         fixtures::wait_until_running(&cluster, &namespace, &pod)?;
-        is_told(&cluster, &namespace, &pod)?;
+        is_reported(&cluster, &namespace, &pod)?;
     }
     ensure!(plugin.restarts()? == 0, "the plugin was restarted");
     Ok(())
@@ -49,11 +49,11 @@ fn a_runtime_that_restarts_has_its_guard_again_within_two_seconds() -> Result<()
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_guard_that_is_killed_while_pods_start_fails_none_of_them() -> Result<()> {
+fn killing_the_guard_while_pods_start_makes_no_pod_fail() -> Result<()> {
     let cluster = Cluster::connect()?;
     let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
     let namespace = Namespace::create(&cluster, "guard-killed")?;
-    // kubelet waits longer before each restart of a container: a few rounds, and more pods in each.
+    // kubelet's back-off grows with each restart of a container: few rounds, with more pods in each.
     for round in 0..3_u32 {
         let plugin = NodePod::plugin(&cluster, 1)?;
         let kill = plugin.kill_command()?;
@@ -64,7 +64,7 @@ fn a_guard_that_is_killed_while_pods_start_fails_none_of_them() -> Result<()> {
             .map(|pod| pod_with(&namespace, pod, 2))
             .collect();
         cluster.apply(&manifests.join("\n"))?;
-        // Somewhere in their starts, which take a second or two.
+        // In the middle of their starts, which take a second or two.
         std::thread::sleep(Duration::from_millis(u64::from(round) * 400));
         cluster.on_node(1, &kill)?;
         for pod in &pods {
@@ -90,11 +90,11 @@ fn a_guard_that_is_killed_while_pods_start_fails_none_of_them() -> Result<()> {
 // req: NRI-5
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_runtime_that_is_killed_while_pods_start_has_no_failure_of_ours() -> Result<()> {
+fn killing_the_runtime_while_pods_start_causes_no_failures_of_the_guard() -> Result<()> {
     let cluster = Cluster::connect()?;
     let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
     let namespace = Namespace::create(&cluster, "guard-runtime-killed")?;
-    // What the API server says of the ten before the runtime is killed: how many have the state.
+    // The number of pods in a state, according to the API server, before the runtime is killed.
     for (round, (at_least, state)) in [
         (1, "/spec/nodeName"),
         (1, "/status/podIP"),
@@ -130,13 +130,13 @@ fn a_runtime_that_is_killed_while_pods_start_has_no_failure_of_ours() -> Result<
 // req: NRI-12
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn two_guards_in_an_update_refuse_whom_one_refuses_and_nobody_else() -> Result<()> {
+fn during_an_update_two_guards_refuse_the_same_pods_as_one() -> Result<()> {
     let cluster = Cluster::connect()?;
     let _enforce = ChartValue::set(&cluster, "nriGuard.mode", "enforce")?;
     let namespace = Namespace::create(&cluster, "guard-update")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     fixtures::create_claim(&cluster, &namespace, "shared", &domain)?;
-    // It keeps the claim prepared.
+    // This pod keeps the claim prepared.
     fixtures::run_pod_with_claim(&cluster, &namespace, "keeper", 1, "shared")?;
     let daemon_set = [
         "daemonset/imex-dra-kubelet-plugin",
@@ -161,7 +161,7 @@ fn two_guards_in_an_update_refuse_whom_one_refuses_and_nobody_else() -> Result<(
     });
     let rounds = finished?;
     println!("{rounds} pods with the claim and as many without in an update");
-    ensure!(rounds > 3, "the update was over before a pod was made");
+    ensure!(rounds > 3, "the update ended before a pod was created");
     for round in 0..rounds {
         let with = format!("with-{round}");
         fixtures::wait_until_running(&cluster, &namespace, &with)?;
@@ -176,14 +176,14 @@ fn two_guards_in_an_update_refuse_whom_one_refuses_and_nobody_else() -> Result<(
         let pod = cluster.json(&["get", "pod", &without, "-n", &namespace.name])?;
         let status = pod.pointer("/status/containerStatuses/0/state");
         let is_waiting = status.is_some_and(|state| state.get("waiting").is_some());
-        ensure!(is_waiting, "{without} was let in: {status:?}");
+        ensure!(is_waiting, "{without} was not refused: {status:?}");
     }
     Ok(())
 }
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn two_hundred_containers_of_twenty_pods_at_once_start_and_are_told() -> Result<()> {
+fn two_hundred_containers_of_twenty_pods_at_once_start_and_have_events() -> Result<()> {
     let cluster = Cluster::connect()?;
     let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
     let namespace = Namespace::create(&cluster, "guard-many")?;
@@ -198,22 +198,22 @@ fn two_hundred_containers_of_twenty_pods_at_once_start_and_are_told() -> Result<
         fixtures::wait_until_running(&cluster, &namespace, pod)?;
         nothing_failed(&cluster, &namespace, pod)?;
     }
-    is_told(&cluster, &namespace, "pod-0")?;
+    is_reported(&cluster, &namespace, "pod-0")?;
     ensure!(plugin.restarts()? == 0, "the plugin was restarted");
-    // On a busy machine the runtime may drop a guard that answers late, which is a bound on
-    // time and not this test's: then it is back, and tells of the next pod.
+    // On a busy machine the runtime may disconnect a guard that answers late. That is a time limit, not the subject of
+    // this test: the guard reconnects and reports the next pod.
     let connections = connections(&plugin)?;
     println!("connections of the guard: {connections}");
     cluster.apply(&pod_with(&namespace, "afterwards", 1))?;
     fixtures::wait_until_running(&cluster, &namespace, "afterwards")?;
-    is_told(&cluster, &namespace, "afterwards")
+    is_reported(&cluster, &namespace, "afterwards")
 }
 
 fn connections(plugin: &NodePod) -> Result<usize> {
     Ok(plugin.log()?.matches(CONNECTED).count())
 }
 
-/// From the first line of the log to the connection.
+/// The time from the first line of the log to the connection.
 fn start_to_connection(cluster: &Cluster, plugin: &NodePod) -> Result<Duration> {
     let logs = [
         "logs",
@@ -226,14 +226,14 @@ fn start_to_connection(cluster: &Cluster, plugin: &NodePod) -> Result<Duration> 
         let line = log.lines().find(|line| line.contains(word));
         let time = line.and_then(|line| line.split_whitespace().next());
         let time = time.with_context(|| format!("no line with {word:?} in {log}"))?;
-        seconds_of_day(time).with_context(|| format!("{time:?} is no time"))
+        seconds_of_day(time).with_context(|| format!("{time:?} is not a time"))
     };
     let took = time_of(CONNECTED)? - time_of(" starts")?;
-    // Over midnight.
+    // It may include midnight.
     Ok(Duration::from_secs_f64(took.rem_euclid(86_400.0)))
 }
 
-/// Of `2026-11-23T09:25:00.390115Z`.
+/// The seconds of the day of a time such as `2026-11-23T09:25:00.390115Z`.
 fn seconds_of_day(time: &str) -> Option<f64> {
     let (_, clock) = time.trim_end_matches('Z').split_once('T')?;
     let mut seconds = 0.0;
@@ -243,13 +243,13 @@ fn seconds_of_day(time: &str) -> Option<f64> {
     Some(seconds)
 }
 
-fn is_told(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
-    wait_until(cluster, &format!("{pod} is told"), || {
+fn is_reported(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
+    wait_until(cluster, &format!("{pod} has the event"), || {
         let events = cluster.events_about(&namespace.name, pod)?;
-        let told = events
+        let reported = events
             .iter()
             .any(|event| event.starts_with("ChannelWithoutClaim"));
-        ensure!(told, "its events: {events:#?}");
+        ensure!(reported, "its events: {events:#?}");
         Ok(())
     })
 }
@@ -261,7 +261,7 @@ fn nothing_failed(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result
     Ok(())
 }
 
-/// The runtime's own end fails starts; that the guard is not there, or is there again, does not.
+/// The runtime's own end makes starts fail; the guard's absence or reconnection does not.
 fn nothing_of_ours_failed(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
     let events = cluster.events_about(&namespace.name, pod)?;
     let failed = events.iter().find(|event| {
@@ -277,7 +277,7 @@ fn is_of_round(pod: &Value, round: usize) -> bool {
     name.is_some_and(|name| name.starts_with(&format!("pod-{round}-")))
 }
 
-/// The same pod, whose containers are started again when their start fails.
+/// The same pod, with restarts of containers that fail to start.
 fn restarting(pod: &str) -> Result<String> {
     let mut pod: Value = serde_json::from_str(pod)?;
     let policy = pod.pointer_mut("/spec/restartPolicy");
@@ -285,7 +285,7 @@ fn restarting(pod: &str) -> Result<String> {
     Ok(pod.to_string())
 }
 
-/// On node 1, with containers that ask for a channel.
+/// A pod on node 1, with containers that request a channel.
 fn pod_with(namespace: &Namespace, name: &str, containers: usize) -> String {
     let container = |number: usize| {
         json!({

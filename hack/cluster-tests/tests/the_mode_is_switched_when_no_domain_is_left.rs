@@ -1,7 +1,7 @@
-//! The chart is switched from host-managed to driver-managed and back when no ComputeDomain is left, and before and
-//! after each switch the pods of a ComputeDomain get its channel on both nodes. While there is a ComputeDomain, Helm
-//! refuses the other mode and changes nothing: at an upgrade, a rollback, and an installation
-//! after `helm uninstall --no-hooks`.
+//! The chart is switched from host-managed to driver-managed and back when no ComputeDomain is left. Before and after
+//! each switch, the pods of a ComputeDomain get its channel on both nodes. While a ComputeDomain exists, Helm refuses
+//! the other mode and changes nothing, at an upgrade, a rollback, and an installation after
+//! `helm uninstall --no-hooks`.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue, TestDomain};
@@ -66,14 +66,14 @@ impl<'a> Workload<'a> {
         Ok(workload)
     }
 
-    /// The id of each container, and how often it was started.
+    /// The id and the number of restarts of each container.
     fn containers(&self) -> Result<String> {
         let each = "-o=jsonpath={range .items[*].status.containerStatuses[0]}{.containerID} {.restartCount} {end}";
         let get = ["get", "pods", "-n", &self.namespace.name, each];
         self.cluster.kubectl(&get)
     }
 
-    /// The containers are those that were started first, and each sees the channel of the ComputeDomain.
+    /// Checks that no container has restarted, and that each sees the channel of the ComputeDomain.
     fn goes_on(&self, after: &str) -> Result<()> {
         let (now, then) = (self.containers()?, &self.containers);
         ensure!(now == *then, "after {after}: {now}, not {then}");
@@ -93,24 +93,24 @@ impl<'a> Workload<'a> {
     }
 }
 
-/// What the release runs: each object with its UID and how often its spec was changed.
+/// The release's workloads: each object with its UID and generation.
 fn programs(cluster: &Cluster) -> Result<String> {
     let each = "-o=jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.uid} {.metadata.generation}, {end}";
     let get = ["get", "deployments,daemonsets", "-n", NAMESPACE, each];
     cluster.kubectl(&get)
 }
 
-fn ensure_named(said: &str, workload: &Workload<'_>) -> Result<()> {
+fn ensure_named(output: &str, workload: &Workload<'_>) -> Result<()> {
     let words = format!(
         "1 ComputeDomain would be left without nvidia-imex: the hosts run it in one mode, the driver in the other ({}/train)",
         workload.namespace.name
     );
-    ensure!(said.contains(&words), "helm says: {said}");
+    ensure!(output.contains(&words), "helm printed: {output}");
     Ok(())
 }
 
-/// An upgrade from `from` to `to` is refused, a rollback to the revision `former`, which was in that mode, and an
-/// installation after an uninstallation that asked nobody. The release is then installed as it was.
+/// Checks that these are refused: an upgrade from `from` to `to`, a rollback to the revision `former`, which had that
+/// mode, and an installation after an uninstallation without hooks. Then restores the release.
 fn is_refused(
     workload: &Workload<'_>,
     (from, to): (Mode, Mode),
@@ -119,17 +119,17 @@ fn is_refused(
     let cluster = workload.cluster;
     let (given, deployed, before) = (values(cluster)?, revision(cluster)?, programs(cluster)?);
     let options = [CHART, "--reuse-values", "--timeout=120s", &to.gate()];
-    let said = helm_refuses(cluster, "upgrade", &options)?;
-    ensure_named(&said, workload)?;
+    let output = helm_refuses(cluster, "upgrade", &options)?;
+    ensure_named(&output, workload)?;
     let now = programs(cluster)?;
     ensure!(now == before, "the upgrade changed {before} to {now}");
     workload.goes_on("a refused upgrade")?;
     if let Some(former) = former {
-        let said = helm_refuses(cluster, "rollback", &[former, "--timeout=120s"])?;
-        ensure_named(&said, workload)?;
+        let output = helm_refuses(cluster, "rollback", &[former, "--timeout=120s"])?;
+        ensure_named(&output, workload)?;
         workload.goes_on("a refused rollback")?;
     }
-    // Helm would uninstall what the last revision has, which is the refused one.
+    // Helm would uninstall the objects of the last revision, which is the refused one.
     roll_back(cluster, &deployed)?;
     let now = programs(cluster)?;
     ensure!(now == before, "the rollback changed {before} to {now}");
@@ -137,20 +137,20 @@ fn is_refused(
     let knowingly = ["--no-hooks", "--wait", "--timeout=120s"];
     helm(cluster, "uninstall", &knowingly)?;
     let refused = install(cluster, &to.in_values(&given)?).err();
-    let refused = refused.context("the installation is not refused")?;
+    let refused = refused.context("the installation has not failed")?;
     ensure_named(&format!("{refused:#}"), workload)?;
     let now = programs(cluster)?;
-    ensure!(now.is_empty(), "the installation made {now}");
+    ensure!(now.is_empty(), "the installation created {now}");
     workload.goes_on("a refused installation")?;
 
-    // Helm has noted the refused installation as a release that has failed.
+    // Helm has recorded the refused installation as a failed release.
     let command = ["helm", "upgrade", RELEASE, CHART, "--namespace=imex-dra"];
     let options = ["--wait", "--timeout=120s", "--values=-"];
     cluster.script(&[&command[..], &options].concat(), &from.in_values(&given)?)?;
     workload.goes_on("the former mode's installation")
 }
 
-/// The steps of `docs/modes.md`, on nodes without pods that have a channel. Only one `nvidia-imex` runs on a host.
+/// The steps of `docs/modes.md`, on nodes without pods that have a channel. A host must run only one `nvidia-imex`.
 fn switch(cluster: &Cluster, to: Mode) -> Result<()> {
     match to {
         Mode::DriverManaged => {
@@ -168,9 +168,9 @@ fn switch(cluster: &Cluster, to: Mode) -> Result<()> {
 // req: MODE-13
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn both_modes_serve_pods_after_a_switch_and_refuse_the_other_one_meanwhile() -> Result<()> {
+fn both_modes_serve_pods_after_a_switch_and_refuse_the_other_mode_meanwhile() -> Result<()> {
     let cluster = Cluster::connect()?;
-    // In both modes the same.
+    // The same in both modes.
     let isolation = "resources.computeDomains.imex.isolation";
     let _isolation = ChartValue::set(&cluster, isolation, "channel")?;
 

@@ -1,5 +1,5 @@
-//! The API server is down, and the plugin is restarted meanwhile: it keeps running, and works
-//! without another restart once the API server is back.
+//! The plugin restarts while the API server is down: it keeps running, and works without another
+//! restart once the API server is back.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -9,7 +9,7 @@ use cluster_tests::{Cluster, Namespace, wait_until};
 // req: NODE-34
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()> {
+fn a_plugin_that_starts_without_api_server_works_when_it_is_back() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "no-api")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
@@ -20,7 +20,7 @@ fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()
     cluster.script(&["kill", "apiserver"], "")?;
     let back = ApiServer(&cluster);
     cluster.on_node(1, &kill)?;
-    // kubelet restarts the container without asking anyone, and takes its
+    // kubelet restarts the container without the API server, and accepts its
     // registration: Unprepare needs no API server.
     wait_until(
         &cluster,
@@ -35,7 +35,10 @@ fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()
     drop(back);
 
     wait_until(&cluster, "the plugin is ready", || {
-        ensure!(plugin.restarts()? > before, "its death is not noticed yet");
+        ensure!(
+            plugin.restarts()? > before,
+            "the restart is not in its status yet"
+        );
         ensure!(plugin.is_ready()?, "{:?}", plugin.log()?.lines().last());
         Ok(())
     })?;
@@ -44,17 +47,17 @@ fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()
         "it was restarted more often than it was killed"
     );
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
-    // And the controller sees what happens again.
+    // The controller works again, too.
     cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
     domain.delete(&cluster, &namespace)
 }
 
-/// Started again when this is dropped.
+/// The stopped API server; started again when this is dropped.
 struct ApiServer<'a>(&'a Cluster);
 
 impl Drop for ApiServer<'_> {
     fn drop(&mut self) {
-        // Ignored: the next request to it fails, and says why.
+        // Ignored: the next request fails with the error.
         drop(self.0.script(&["start", "apiserver"], ""));
     }
 }

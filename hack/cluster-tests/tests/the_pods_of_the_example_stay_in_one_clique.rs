@@ -1,5 +1,5 @@
-//! `examples/one-clique/one-clique.yaml`, as it is: all pods of its Job are on nodes of one NVLink clique, and one for
-//! which that has no room waits, although another clique has.
+//! `examples/one-clique/one-clique.yaml`, unchanged: all pods of its Job are on nodes of one NVLink clique. If that
+//! clique is full, a pod waits although another clique has room.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ fn the_pods_are_in_the_clique_of_the_first_one_and_wait_for_room_there() -> Resu
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "one-clique")?;
     let driver = BrokenDriver::install(2, &["--clique", OTHER_CLIQUE])?;
-    // The plugins start anew with it, and read their node at once.
+    // This restarts the plugins; they read their node at once.
     let _sharing = ChartValue::set(&cluster, "resources.computeDomains.imex.sharing", "many")?;
     let _label = ChartValue::set(&cluster, LABEL_ENABLED, "true")?;
     wait_until(&cluster, "each node has its own clique as label", || {
@@ -36,27 +36,31 @@ fn the_pods_are_in_the_clique_of_the_first_one_and_wait_for_room_there() -> Resu
     let full = Cordoned::new(&cluster, &node)?;
     let patch = r#"--patch={"spec":{"parallelism":5,"completions":5}}"#;
     cluster.kubectl(&["patch", "job", "one-clique", "-n", &namespace.name, patch])?;
-    wait_until(&cluster, "the fifth pod is told why it waits", || {
-        let pods = pods(&cluster, &namespace)?;
-        let waits = |pod: &&Value| pod.pointer("/spec/nodeName").is_none();
-        let fifth = pods.iter().find(waits).context("none waits")?;
-        let name = fifth.pointer("/metadata/name").and_then(Value::as_str);
-        let events = cluster.events_about(&namespace.name, name.context("no name")?)?;
-        let told = |event: &String| {
-            event.starts_with("FailedScheduling")
-                && event.contains("1 node(s) were unschedulable")
-                && event.contains("1 node(s) didn't match pod affinity rules")
-        };
-        ensure!(events.iter().any(told), "its events: {events:#?}");
-        Ok(())
-    })?;
+    wait_until(
+        &cluster,
+        "the fifth pod has an event that says why it waits",
+        || {
+            let pods = pods(&cluster, &namespace)?;
+            let waits = |pod: &&Value| pod.pointer("/spec/nodeName").is_none();
+            let fifth = pods.iter().find(waits).context("none waits")?;
+            let name = fifth.pointer("/metadata/name").and_then(Value::as_str);
+            let events = cluster.events_about(&namespace.name, name.context("no name")?)?;
+            let reported = |event: &String| {
+                event.starts_with("FailedScheduling")
+                    && event.contains("1 node(s) were unschedulable")
+                    && event.contains("1 node(s) didn't match pod affinity rules")
+            };
+            ensure!(events.iter().any(reported), "its events: {events:#?}");
+            Ok(())
+        },
+    )?;
     drop(full);
     ensure!(only_node_of(&cluster, &namespace, 5)? == node);
-    // Before the plugins start anew once more.
+    // Before the plugins restart once more.
     driver.repair()
 }
 
-/// The node that all pods of the Job run on.
+/// The node on which all pods of the Job run.
 fn only_node_of(cluster: &Cluster, namespace: &Namespace, count: usize) -> Result<String> {
     let nodes = wait_until(cluster, &format!("{count} pods run"), || {
         let pods = pods(cluster, namespace)?;
@@ -80,7 +84,7 @@ fn pods(cluster: &Cluster, namespace: &Namespace) -> Result<Vec<Value>> {
     cluster.items(&["pods", "-n", &namespace.name, "-l", of_job])
 }
 
-/// A node that gets no more pods, until this is dropped.
+/// A node that is cordoned until this is dropped.
 struct Cordoned<'a> {
     cluster: &'a Cluster,
     node: &'a str,
@@ -96,6 +100,6 @@ impl<'a> Cordoned<'a> {
 
 impl Drop for Cordoned<'_> {
     fn drop(&mut self) {
-        drop(self.cluster.kubectl(&["uncordon", self.node])); // ignored: if it fails, the next test does, too
+        drop(self.cluster.kubectl(&["uncordon", self.node])); // ignored: if it fails, the next test fails, too
     }
 }

@@ -1,12 +1,11 @@
-//! What the chart's policies and roles allow and refuse, on the real API server: who may write
-//! slices, which claims are refused when they are created, what the programs and the Jobs of an installation may
-//! not do.
+//! The chart's policies and roles on the real API server: which accounts may write slices, which claims are refused at
+//! creation, and the permissions of the programs and of the chart's Jobs.
 //! Each test prints its table.
 
 #![expect(
     clippy::needless_pass_by_value,
     clippy::too_many_lines,
-    reason = "tables: printed for who reads the run, and written out"
+    reason = "tables are printed for readers of the run, and written out"
 )]
 
 use anyhow::{Context as _, Result, ensure};
@@ -35,7 +34,7 @@ fn only_the_plugin_of_a_node_publishes_its_devices() -> Result<()> {
     let own = Who::plugin("the plugin on node 2", "node2");
     let neighbour = Who::plugin("the plugin on node 1", "node1");
     let without_node = Who {
-        name: "the plugin's account with a token of no pod",
+        name: "the plugin's account with a token without pod",
         options: vec![Who::account("kubeletplugin")],
     };
     let other = Who::other_account("another driver, with all rights", "other-driver");
@@ -78,7 +77,7 @@ fn only_the_plugin_of_a_node_publishes_its_devices() -> Result<()> {
             "node 2's slice",
             "replace",
             &changed,
-            Some("names no node"),
+            Some("is not bound to a node"),
         ),
         (
             &other,
@@ -123,7 +122,7 @@ fn only_the_plugin_of_a_node_publishes_its_devices() -> Result<()> {
             wanted,
         )?;
     }
-    // As kubelet wipes its node when it starts.
+    // kubelet deletes its node's slices when it starts.
     let wipe = [
         "kubectl",
         "delete",
@@ -158,16 +157,16 @@ fn slice_of(cluster: &Cluster, node: &str) -> Result<Value> {
 // req: CHART-10
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_stolen_token_of_node_1_writes_slices_of_node_1_alone() -> Result<()> {
+fn a_stolen_token_of_node_1_can_write_only_slices_of_node_1() -> Result<()> {
     let cluster = Cluster::connect()?;
-    let token = Who::with_token(&cluster, "who has node 1's token", "node1")?;
+    let token = Who::with_token(&cluster, "holder of node 1's token", "node1")?;
     let (own, foreign) = (slice_of(&cluster, "node1")?, slice_of(&cluster, "node2")?);
     let (new, forged) = (
         new_slice_of("node1", "by-token", DRIVER),
         new_slice("forged-by-token", DRIVER),
     );
     let of_node2 = Some("may not write a ResourceSlice of node 'node2'");
-    println!("| who | does, and not as a dry run | |\n|---|---|---|");
+    println!("| who | does (without dry run) | |\n|---|---|---|");
     for (verb, what, object, wanted) in [
         ("create", "a slice of node 2", &forged, of_node2),
         ("delete", "node 2's slice", &foreign, of_node2),
@@ -183,21 +182,21 @@ fn a_stolen_token_of_node_1_writes_slices_of_node_1_alone() -> Result<()> {
         )?;
     }
     ensure!(slice_of(&cluster, "node2")? == foreign, "node 2's slice");
-    // Nobody else publishes for its node: the plugin there removes the one and makes the other again.
-    wait_until(&cluster, "the plugin has put it right", || {
+    // The plugin of the node deletes the foreign slice and recreates its own.
+    wait_until(&cluster, "the plugin has repaired its slices", || {
         let slice = slice_of(&cluster, "node1")?;
         let uid = |slice: &Value| slice.pointer("/metadata/uid").cloned();
         ensure!(uid(&slice) != uid(&own), "it is not deleted");
         ensure!(
             slice.pointer("/metadata/name") != new.pointer("/metadata/name"),
-            "it is that of the token"
+            "it is the slice made with the token"
         );
         Ok(())
     })
 }
 
-/// What claims ask for, and words of the refusal.
-type AskedFor = (&'static str, Value, Option<&'static str>);
+/// A request, and words of the refusal.
+type ClaimCase = (&'static str, Value, Option<&'static str>);
 
 /// A claim with this request and these parameters for the driver.
 fn claim(request: Value, parameters: Value) -> Value {
@@ -207,7 +206,7 @@ fn claim(request: Value, parameters: Value) -> Value {
     }})
 }
 
-fn claims(ours: Value) -> Vec<AskedFor> {
+fn claims(ours: Value) -> Vec<ClaimCase> {
     let class = "compute-domain-default-channel.nvidia.com";
     let channel = |more: Value| {
         let mut parameters = json!({
@@ -288,7 +287,8 @@ fn claims(ours: Value) -> Vec<AskedFor> {
 // req: CHART-5
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn claims_that_no_node_would_prepare_are_refused_at_once_where_that_is_on() -> Result<()> {
+fn with_the_webhook_enabled_claims_that_no_node_would_prepare_are_refused_at_creation() -> Result<()>
+{
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "configs")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
@@ -321,11 +321,11 @@ fn claims_that_no_node_would_prepare_are_refused_at_once_where_that_is_on() -> R
     };
     table(false)?;
     let _on = ChartValue::set(&cluster, "webhook.enabled", "true")?;
-    // The API server evaluates a policy some moments after it was made.
-    wait_until(&cluster, "the policies are in force", || {
+    // The API server enforces a new policy after a short delay.
+    wait_until(&cluster, "the policies are enforced", || {
         for kind in KINDS {
             for (what, spec, _) in rows.iter().filter(|row| row.2.is_some()) {
-                refused(kind, spec).with_context(|| format!("{kind}, {what}: let through"))?;
+                refused(kind, spec).with_context(|| format!("{kind}, {what}: allowed"))?;
             }
         }
         Ok(())
@@ -337,7 +337,7 @@ fn claims_that_no_node_would_prepare_are_refused_at_once_where_that_is_on() -> R
 // req: CD-10, CHART-11, NODE-37
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_programs_may_do_nothing_but_what_they_do() -> Result<()> {
+fn the_programs_have_only_the_permissions_that_they_need() -> Result<()> {
     let cluster = Cluster::connect()?;
     let plugin = Who::account("kubeletplugin");
     let controller = Who::account("controller");
@@ -385,11 +385,11 @@ fn the_programs_may_do_nothing_but_what_they_do() -> Result<()> {
     ];
     let rows = rows.map(|(who, what, is_allowed)| (who.as_str(), what, is_allowed));
     rights(&cluster, "in another namespace", "default", &rows)?;
-    // Where they have leases, and the chart has its Secrets and pods.
+    // The namespace with the programs' leases, and the chart's Secrets and pods.
     let own = [
         (&controller, "create leases", true),
         (&controller, "update leases imex-dra-controller", true),
-        (&controller, "update leases somebodys", false),
+        (&controller, "update leases other", false),
         (&controller, "get secrets", false),
         (&controller, "get configmaps", false),
         (&controller, "create pods", false),
@@ -401,7 +401,7 @@ fn the_programs_may_do_nothing_but_what_they_do() -> Result<()> {
         (&plugin, "get leases", false),
         (&plugin, "update leases", false),
         (&plugin, "get secrets", false),
-        // By its node, cluster-wide.
+        // Cluster-wide, with a selector for its node.
         (&plugin, "list pods", true),
         (&plugin, "delete pods", false),
         (&plugin, "create pods", false),
@@ -413,8 +413,8 @@ fn the_programs_may_do_nothing_but_what_they_do() -> Result<()> {
     rights(&cluster, "in the driver's own", NAMESPACE, &own)
 }
 
-/// The accounts of the Jobs around an installation and their rights, which the chart has only while they run,
-/// until this is dropped.
+/// The accounts of the chart's Jobs and their permissions, until this is dropped. The chart has them only while the
+/// Jobs run.
 struct HookAccounts(Cluster, String);
 
 impl HookAccounts {
@@ -441,14 +441,14 @@ impl HookAccounts {
 impl Drop for HookAccounts {
     fn drop(&mut self) {
         let delete = ["kubectl", "delete", "-f", "-", "--ignore-not-found"];
-        drop(self.0.script(&delete, &self.1)); // ignored: Helm deletes them before it makes them
+        drop(self.0.script(&delete, &self.1)); // ignored: Helm deletes them before it creates them
     }
 }
 
 // req: CHART-11, CHART-14
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_jobs_around_an_installation_may_do_nothing_but_what_they_do() -> Result<()> {
+fn the_charts_jobs_have_only_the_permissions_that_they_need() -> Result<()> {
     let cluster = Cluster::connect()?;
     let (guard, crds) = (Who::account("guard"), Who::account("crds"));
     let (guard, crds) = (guard.as_str(), crds.as_str());
@@ -460,8 +460,8 @@ fn the_jobs_around_an_installation_may_do_nothing_but_what_they_do() -> Result<(
     ];
     rights(&cluster, "between installations", NAMESPACE, &between)?;
     let accounts = HookAccounts::create(&cluster)?;
-    // RBAC knows of a role some moments after it was made.
-    wait_until(&cluster, "the accounts have their rights", || {
+    // RBAC applies a new role after a short delay.
+    wait_until(&cluster, "the accounts have their permissions", || {
         for who in [guard, crds] {
             let what = "computedomains.resource.nvidia.com";
             let can = can_i(&cluster, &[who], NAMESPACE, "list", what)?;

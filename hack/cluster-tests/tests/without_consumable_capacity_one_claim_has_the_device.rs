@@ -1,5 +1,5 @@
-//! `imex.sharing=many` on a control plane without the feature gate `DRAConsumableCapacity`, as by default
-//! below Kubernetes 1.36: one claim has a node's device at a time, and the node says why.
+//! `imex.sharing=many` on a control plane without the feature gate `DRAConsumableCapacity`, the default before
+//! Kubernetes 1.36: one claim has a node's device at a time, and an event of the node says why.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue, TestDomain};
@@ -7,16 +7,16 @@ use cluster_tests::{Cluster, Namespace, wait_until};
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_second_pod_waits_for_the_first_and_the_node_says_why() -> Result<()> {
+fn the_second_pod_waits_for_the_first_and_an_event_of_the_node_says_why() -> Result<()> {
     let cluster = Cluster::connect()?;
     let _gates = Gates::set(&cluster, "DRAConsumableCapacity=false")?;
     let namespace = Namespace::create(&cluster, "no-sharing")?;
     let _sharing = ChartValue::set(&cluster, "resources.computeDomains.imex.sharing", "many")?;
-    wait_until(&cluster, "the nodes say it", || {
+    wait_until(&cluster, "the nodes have the event", || {
         for node in ["node1", "node2"] {
             let events = cluster.events_about("default", node)?;
-            let told = |event: &&String| event.contains("DRAConsumableCapacity");
-            let count = events.iter().filter(told).count();
+            let reported = |event: &&String| event.contains("DRAConsumableCapacity");
+            let count = events.iter().filter(reported).count();
             ensure!(count == 1, "{count} events of {node}: {events:#?}");
         }
         Ok(())
@@ -33,13 +33,13 @@ fn the_second_pod_waits_for_the_first_and_the_node_says_why() -> Result<()> {
     fixtures::wait_until_unschedulable(&cluster, &namespace, "second")?;
     cluster.kubectl(&["delete", "pod", "first", "-n", &namespace.name, "--wait"])?;
     fixtures::wait_until_running(&cluster, &namespace, "second")?;
-    // The API server has left a field of it out: nobody tries to repair that.
+    // The API server has dropped a field of the template: the controller does not try to repair that.
     let after = template(&cluster, &namespace)?;
     ensure!(after == before, "{before} has become {after}");
     Ok(())
 }
 
-/// Which object the template is, and which version of it.
+/// The template's UID and version.
 fn template(cluster: &Cluster, namespace: &Namespace) -> Result<String> {
     let path = "jsonpath={.metadata.uid} {.metadata.resourceVersion}";
     let get = ["get", "resourceclaimtemplate", "train-channel"];
@@ -47,7 +47,7 @@ fn template(cluster: &Cluster, namespace: &Namespace) -> Result<String> {
     cluster.kubectl(&[&get[..], &options].concat())
 }
 
-/// Feature gates of the control plane, which has its defaults again when this is dropped.
+/// Feature gates of the control plane, reset to the defaults when this is dropped.
 struct Gates<'a>(&'a Cluster);
 
 impl<'a> Gates<'a> {
@@ -70,6 +70,6 @@ impl<'a> Gates<'a> {
 
 impl Drop for Gates<'_> {
     fn drop(&mut self) {
-        drop(self.restart_with("")); // ignored: if it fails, the next test does, too
+        drop(self.restart_with("")); // ignored: if it fails, the next test fails, too
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes that anyone may have written, as a checkpoint.
+//! Arbitrary bytes as a checkpoint.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A container's config that gets CDI devices.
+//! Arbitrary bytes as a CDI spec and a container's config.
 
 #![no_main]
 

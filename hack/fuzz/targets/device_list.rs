@@ -1,4 +1,4 @@
-//! Bytes that anyone may have written, as `/proc/devices`.
+//! Arbitrary bytes as `/proc/devices`.
 
 #![no_main]
 

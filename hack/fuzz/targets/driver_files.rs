@@ -1,4 +1,4 @@
-//! Bytes that anyone may have written, as files of the NVIDIA driver.
+//! Arbitrary bytes as files of the NVIDIA driver.
 
 #![no_main]
 

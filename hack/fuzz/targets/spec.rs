@@ -1,4 +1,4 @@
-//! Bytes that anyone may have written, as a CDI spec.
+//! Arbitrary bytes as a CDI spec.
 
 #![no_main]
 

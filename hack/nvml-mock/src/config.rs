@@ -1,4 +1,4 @@
-//! The configuration file: what the "driver" is like.
+//! The configuration file of the mock driver.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_void};
@@ -25,13 +25,13 @@ pub(crate) struct Config {
     delay_ms: HashMap<String, u64>,
     #[serde(default)]
     hang: Vec<String>,
-    /// The count that is returned, if not the number of devices.
+    /// The count to return instead of the number of devices.
     pub(crate) device_count: Option<u32>,
     #[serde(default)]
     misbehaves: HashMap<String, Misbehaviour>,
 }
 
-/// What a call that returns success does instead of its job.
+/// A wrong behaviour of a call that returns success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Misbehaviour {
@@ -39,7 +39,7 @@ pub(crate) enum Misbehaviour {
     WritesNothing,
     /// It fills the whole buffer with 0xff.
     Garbage,
-    /// It writes its result, and 256 bytes behind the caller's buffer.
+    /// It writes its result, and 256 bytes past the caller's buffer.
     Overrun,
     /// Its text fills the buffer without a NUL.
     Unterminated,
@@ -76,7 +76,7 @@ pub(crate) struct Fabric {
     pub(crate) health_summary: u8,
 }
 
-/// The names that the file may use for a call: `symbol@index`, `symbol`.
+/// The names of a call in the file: `symbol@index`, `symbol`.
 pub(crate) struct CallNames {
     symbol: &'static str,
     indexed: Option<String>,
@@ -84,7 +84,7 @@ pub(crate) struct CallNames {
 
 const FILE: &str = "nvml-mock.json";
 
-/// Where calls are recorded, if it exists.
+/// The file to which calls are recorded, if it exists.
 const CALLS: &str = "nvml-mock.calls";
 
 fn newest_fabric_info() -> u32 {
@@ -94,18 +94,18 @@ fn newest_fabric_info() -> u32 {
 // === impl Config ===
 
 impl Config {
-    /// The file as it is now; `None` if it is missing or malformed.
+    /// Reads the file; `None` if it is missing or malformed.
     pub(crate) fn read() -> Option<Self> {
         let bytes = fs::read(path()?).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Appends the call to the file of calls, if a test has made one.
+    /// Appends the call to the file of calls, if a test has created it.
     pub(crate) fn record(names: &CallNames) {
         let calls = path().map(|path| path.with_file_name(CALLS));
         let file = calls.and_then(|path| fs::OpenOptions::new().append(true).open(path).ok());
         if let Some(mut file) = file {
-            // The test that counts them notices one that is missing.
+            // A test that counts calls notices a missing one.
             let _ = writeln!(file, "{}", names.symbol);
         }
     }
@@ -155,7 +155,7 @@ fn path() -> Option<PathBuf> {
     Some(library.parent()?.join(FILE))
 }
 
-/// The file that this library was loaded from.
+/// The file from which this library was loaded.
 fn own_file() -> Option<PathBuf> {
     let mut info = libc::Dl_info {
         dli_fname: std::ptr::null(),
@@ -176,7 +176,7 @@ fn own_file() -> Option<PathBuf> {
     Some(OsStr::from_bytes(name.to_bytes()).into())
 }
 
-/// A state by its name or, for those that do not exist, its number.
+/// Parses a state: its name or, for unknown ones, its number.
 fn state<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -196,7 +196,7 @@ fn state<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
     }
 }
 
-/// 32 hexadecimal digits, dashes anywhere.
+/// Parses 32 hexadecimal digits, with dashes anywhere.
 fn uuid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 16], D::Error> {
     let text = String::deserialize(deserializer)?;
     let digits: String = text.chars().filter(|c| *c != '-').collect();

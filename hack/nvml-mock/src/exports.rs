@@ -2,8 +2,7 @@
 //!
 //! # Safety
 //!
-//! As in NVML, pointers are NULL or valid for what the header says is written
-//! there.
+//! As in NVML, pointers are NULL or valid for the values that `nvml.h` documents.
 
 use std::ffi::{c_char, c_uint};
 use std::mem::size_of;
@@ -129,8 +128,8 @@ pub(crate) unsafe extern "C" fn nvmlDeviceGetGpuFabricInfo(
     code(unsafe { fabric_info(device, info) })
 }
 
-/// Writes the device's `fabric` in the version that the caller's struct asks
-/// for, up to `fabric_info_version`.
+/// Writes the device's `fabric` in the version of the caller's struct, up to
+/// `fabric_info_version`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
     device: nvmlDevice_t,

@@ -1,10 +1,9 @@
 //! A `libnvidia-ml.so.1` that needs no GPU and is controlled by a file.
 //!
-//! Install it under that name and put `nvml-mock.json` beside it (the real
-//! file, after symbolic links); `NVML_MOCK_CONFIG` names another file. The file
-//! is read again on every call, so a test changes what a running program sees by
-//! replacing it (write a new one and rename it over). `hack/mock-driver.sh`
-//! does all of that.
+//! Install it under that name and put `nvml-mock.json` beside it (beside the real
+//! file, after symbolic links); `NVML_MOCK_CONFIG` names another file. Every call
+//! reads the file again, so a test can replace it (by a rename) under a running
+//! program. `hack/mock-driver.sh` does all of that.
 //!
 //! ```json
 //! {
@@ -28,22 +27,21 @@
 //!   number; a device without `fabric` answers `NVML_ERROR_NOT_SUPPORTED`.
 //! * `fabric_info_version` is the newest `nvmlDeviceGetGpuFabricInfoV` that the
 //!   "driver" accepts (3, 2, or 1 for none).
-//! * `errors`, `delay_ms` and `hang` go by symbol, or by `symbol@index` for one
-//!   device. A hang lasts until the file no longer names it.
-//! * `misbehaves` goes by symbol likewise. The call returns success and
-//!   `writes-nothing`, fills the buffer with 0xff (`garbage`), writes 256 bytes
-//!   behind the buffer as well (`overrun`), writes text that is `unterminated`,
+//! * Keys of `errors`, `delay_ms` and `hang` are a symbol, or `symbol@index` for
+//!   one device. A hang lasts until the file no longer names it.
+//! * Keys of `misbehaves` are the same. The call returns success and
+//!   `writes-nothing`, fills the buffer with 0xff (`garbage`), also writes 256
+//!   bytes past the buffer (`overrun`), writes text that is `unterminated`,
 //!   `not-utf8` or has a `line-break`, or writes a struct of version 2 whatever
 //!   was requested (`ignores-version`). `device_count` is returned instead of the
 //!   number of devices.
-//! * A missing or malformed file is a driver that is not loaded: every call
-//!   returns code 9. So is a file with a field that is not known.
+//! * If the file is missing, malformed or has an unknown field, the driver counts
+//!   as not loaded: every call returns code 9.
 //!
-//! A library cannot take back a symbol while it is loaded. For a *missing*
-//! symbol, overwrite one letter of its name in a copy of the file, where it
-//! stands between two NUL bytes (`.dynstr`): the hash tables then no longer
-//! lead to it, and dlsym fails as it does on an old driver. `mock-driver.sh
-//! --without SYMBOL` does that.
+//! A loaded library cannot drop a symbol. For a *missing* symbol, overwrite one
+//! letter of its name between two NUL bytes (`.dynstr`) in a copy of the file: the
+//! name no longer matches its hash, and dlsym fails as with an old driver.
+//! `mock-driver.sh --without SYMBOL` does that.
 
 #![expect(unsafe_code, reason = "it is a C library")]
 

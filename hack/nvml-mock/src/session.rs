@@ -1,4 +1,4 @@
-//! What every call begins with: delay, hang, error, and whether there is a session.
+//! The beginning of every call: delay, hang, error, and the check for a session.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -13,7 +13,7 @@ use nvml_wrapper_sys::bindings::{
 
 use crate::config::{CallNames, Config, Device, Misbehaviour};
 
-/// How late a hang notices that the file no longer contains it.
+/// How often a hang checks whether the file still contains it.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Open sessions: NVML counts its initialisations.
@@ -22,7 +22,7 @@ static SESSIONS: AtomicU32 = AtomicU32::new(0);
 /// A call on a device.
 pub(crate) struct DeviceCall {
     pub(crate) config: Config,
-    /// Taken out of `config`.
+    /// Moved out of `config`.
     pub(crate) device: Device,
     pub(crate) misbehaviour: Option<Misbehaviour>,
 }
@@ -50,7 +50,7 @@ pub(crate) fn begin_on_device(
     let mut config = begin_named(&names)?;
     require_session()?;
     if index >= config.devices.len() {
-        // It existed when the handle was returned.
+        // The device existed when the handle was returned.
         return Err(GPU_IS_LOST);
     }
     Ok(DeviceCall {

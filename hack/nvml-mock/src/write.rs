@@ -9,17 +9,17 @@ use nvml_wrapper_sys::bindings::{
 
 use crate::config::Misbehaviour;
 
-/// How a call ends: an error is the code that it returns.
+/// The result of a call: an error is the code that it returns.
 pub(crate) type Outcome = Result<(), nvmlReturn_t>;
 
-/// How many bytes an overrun writes behind the caller's buffer.
+/// The number of bytes that an overrun writes past the caller's buffer.
 const OVERRUN: usize = 256;
 
 /// Writes a value, or misbehaves.
 ///
 /// # Safety
 /// `to` is NULL or valid for writing; with [`Misbehaviour::Overrun`], so are
-/// [`OVERRUN`] bytes behind it.
+/// [`OVERRUN`] bytes past it.
 pub(crate) unsafe fn put<T>(value: T, to: *mut T, misbehaviour: Option<Misbehaviour>) -> Outcome {
     if to.is_null() {
         return Err(INVALID_ARGUMENT);
@@ -43,7 +43,7 @@ pub(crate) unsafe fn put<T>(value: T, to: *mut T, misbehaviour: Option<Misbehavi
 ///
 /// # Safety
 /// `to` is NULL or valid for writing `length` bytes; with
-/// [`Misbehaviour::Overrun`], so are [`OVERRUN`] bytes behind them.
+/// [`Misbehaviour::Overrun`], so are [`OVERRUN`] bytes past them.
 pub(crate) unsafe fn put_text(
     text: &str,
     to: *mut c_char,
@@ -54,8 +54,8 @@ pub(crate) unsafe fn put_text(
         return Err(INVALID_ARGUMENT);
     }
     let fill = |byte, bytes| {
-        // SAFETY: the contract of this function; more than `length` bytes are
-        // written with `Misbehaviour::Overrun` alone.
+        // SAFETY: the contract of this function; only `Misbehaviour::Overrun`
+        // writes more than `length` bytes.
         unsafe { to.cast::<u8>().write_bytes(byte, bytes) };
         Ok(())
     };

@@ -6,9 +6,8 @@ use serde_json::Value;
 
 use crate::page::cell;
 
-/// A table of the fields of an OpenAPI schema, as a custom resource has it: path, type, what
-/// the API server asks for, and the description. Those that are the same for every object
-/// (`apiVersion`, `kind`, `metadata`) are left out.
+/// A table of the fields of a custom resource's OpenAPI schema: path, type, validation rules and
+/// description. It leaves out fields that every object has (`apiVersion`, `kind`, `metadata`).
 pub fn fields_table(schema: &Value) -> String {
     let mut table = "| field | type | rules | |\n|---|---|---|---|\n".to_owned();
     write_fields(&mut table, "", schema);
@@ -114,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_every_field_with_what_the_api_server_asks_for() {
+    fn a_table_has_every_field_with_its_validation_rules() {
         let schema = json!({ "properties": {
             "kind": { "type": "string" },
             "spec": {

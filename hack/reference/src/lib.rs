@@ -1,12 +1,12 @@
-//! Pages of `docs/reference`, which the tests of other crates write from the code and compare with it:
+//! Pages of `docs/reference`, which tests of other crates write from the code and compare with it:
 //!
 //! ```text
 //! clap::Command of a program ─► program_page ─┐
 //! schema of a custom resource ► fields_table ─┴► assert_page ─► docs/reference/PAGE.md
 //! ```
 //!
-//! A page that is out of date fails the test; with `UPDATE_REFERENCE=1` in the environment the test writes it. For
-//! a new program, its crate gets a test of three lines and a page in the table of `docs/reference/README.md`.
+//! An outdated page fails the test; with `UPDATE_REFERENCE=1` in the environment, the test writes it. For a new
+//! program, add a test of three lines to its crate and a row to the table of `docs/reference/README.md`.
 
 #![forbid(unsafe_code)]
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Fails unless `docs/reference/NAME` is what `package` says: a title, and `text`. With
-/// `UPDATE_REFERENCE=1` in the environment it is written instead.
+/// Fails unless `docs/reference/NAME` consists of the generated header, which names `package`, and `text`.
+/// With `UPDATE_REFERENCE=1` in the environment, it writes the page instead.
 ///
 /// # Panics
 /// If the page differs, or cannot be read or written.
@@ -35,7 +35,7 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference")
 }
 
-/// The first line in which they differ.
+/// The first difference between the two texts.
 fn difference(stored: &str, page: &str) -> Option<String> {
     if stored == page {
         return None;
@@ -44,7 +44,7 @@ fn difference(stored: &str, page: &str) -> Option<String> {
     let mut line = 1;
     loop {
         match (stored.next(), page.next()) {
-            (None, None) => return Some("in its line ends".to_owned()),
+            (None, None) => return Some("only its line endings differ".to_owned()),
             (old, new) if old == new => line += 1,
             (old, new) => {
                 let [old, new] = [old, new].map(Option::unwrap_or_default);
@@ -54,7 +54,7 @@ fn difference(stored: &str, page: &str) -> Option<String> {
     }
 }
 
-/// `text` as it stands in a cell of a table.
+/// Formats `text` for a cell of a table.
 pub fn cell(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ").replace('|', "\\|")
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_that_differs_is_told_by_its_first_line_that_does() {
+    fn the_first_line_that_differs_is_reported() {
         assert_eq!(difference("a\nb\n", "a\nb\n"), None);
         let line = difference("a\nb\nc\n", "a\nB\n").unwrap();
         assert_eq!(line, r#"line 2 is "b" and should be "B""#);

@@ -1,4 +1,4 @@
-//! What a program can be told, as a page.
+//! A program's options as a page.
 
 use std::fmt::Write as _;
 
@@ -6,11 +6,11 @@ use clap::{Arg, Command};
 
 use crate::page::cell;
 
-/// Of options without a heading of their own.
+/// The heading of options that have none.
 const OPTIONS: &str = "Options";
 
 /// The page of a program: its options and those of its subcommands, by heading, with environment
-/// variables and defaults. What is hidden from its help is not on it, nor are `--help` and `--version`.
+/// variables and defaults. Hidden options, `--help` and `--version` are left out.
 pub fn program_page(mut command: Command) -> String {
     command.build();
     let mut page = String::new();
@@ -106,7 +106,7 @@ fn value(arg: &Arg) -> String {
     }
 }
 
-/// Some flags do, although their action is one that needs none: `--enabled=false`.
+/// Whether the option takes values. Some flags do, although their action needs none: `--enabled=false`.
 fn takes_values(arg: &Arg) -> bool {
     arg.get_num_args().is_some_and(|count| count.takes_values())
 }
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    // `env` reads the variable, if there is one: it has no influence on the page.
+    // `env` reads the variable if it is set: that does not change the page.
     fn mk_command() -> Command {
         let port = Arg::new("port").long("port").env("PORT").value_name("N");
         let enabled = Arg::new("on").long("on").action(ArgAction::SetTrue);

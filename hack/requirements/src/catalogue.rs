@@ -1,14 +1,14 @@
-//! What is demanded.
+//! The requirements in the pages.
 
 use crate::id::Id;
 use crate::sources::Source;
 
-/// All requirements, and what is wrong with their pages.
+/// All requirements, and the errors in their pages.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    /// In the order of pages and lines. An id may be there twice.
+    /// In the order of pages and lines. An id may occur twice.
     pub(crate) requirements: Vec<Requirement>,
-    /// Whole sentences with their places.
+    /// Complete messages with path and line.
     pub(crate) problems: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Requirement {
     pub(crate) exceptions: Vec<Exception>,
 }
 
-/// What a requirement is excused from; the reason is for readers.
+/// An exception from a requirement; the reason is for readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exception {
     NotImplemented,
@@ -61,7 +61,7 @@ impl Catalogue {
     }
 
     fn begin(&mut self, path: &str, line: usize, item: &str) -> Result<(), &'static str> {
-        let (id, text) = item.split_once("** ").ok_or("is no `* **ID** text`")?;
+        let (id, text) = item.split_once("** ").ok_or("is not `* **ID** text`")?;
         let id = Id::parse(id).ok_or("has no id such as CDI-1")?;
         if text.trim().is_empty() {
             return Err("has no text");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_requirements_and_what_stands_below_them_exceptions() {
+    fn items_are_requirements_and_items_below_them_are_exceptions() {
         let catalogue = parse(
             "# CDI\n\nText, and a list:\n\n* not a requirement\n\n\
              * **CDI-1** One thing\n  on two lines.\n\
@@ -130,10 +130,10 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_written_wrong_is_a_problem_with_its_place() {
+    fn a_malformed_item_is_a_problem_with_path_and_line() {
         for (text, problem) in [
             ("* **CDI 1** Text.\n", "has no id"),
-            ("* **CDI-1**Text.\n", "is no `* **ID** text`"),
+            ("* **CDI-1**Text.\n", "is not `* **ID** text`"),
             ("* **CDI-1**  \n", "has no text"),
             ("  * Not tested: why\n", "is below no requirement"),
             (

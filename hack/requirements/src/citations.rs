@@ -1,13 +1,13 @@
-//! Where requirements are met, and where that is tested.
+//! The places in code and tests that cite requirements.
 
 use crate::id::Id;
 use crate::sources::Source;
 
-/// All citations, and what is wrong with some lines.
+/// All citations, and malformed ones.
 #[derive(Debug, Default)]
 pub(crate) struct Citations {
     pub(crate) found: Vec<Citation>,
-    /// Whole sentences with their places.
+    /// Complete messages with path and line.
     pub(crate) problems: Vec<String>,
 }
 
@@ -21,20 +21,20 @@ pub(crate) struct Citation {
     pub(crate) kind: Kind,
 }
 
-/// What the citing code is.
+/// The kind of the citing code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Implementation,
     Test,
 }
 
-/// What begins a comment, in any of the languages.
+/// The beginnings of comments in all languages.
 const OPENERS: [&str; 5] = ["{{- /*", "{{/*", "//", "#", "*"];
-/// What ends one that has an end.
+/// The ends of block comments.
 const CLOSERS: [&str; 2] = ["*/ -}}", "*/}}"];
 const MARK: &str = "req: ";
 
-/// Of all sources, in their order.
+/// The citations of all sources, in their order.
 pub(crate) fn of_all(sources: &[Source]) -> Citations {
     let mut citations = Citations::default();
     for source in sources {
@@ -70,12 +70,12 @@ impl Citations {
     }
 }
 
-/// What a citation is about, by the lines below it.
+/// The kind of the item below a citation.
 fn kind_of<'a>(path: &str, below: impl Iterator<Item = &'a &'a str>) -> Result<Kind, &'static str> {
     let is_rust = path.rsplit('.').next() == Some("rs");
     let mut below = below.map(|line| line.trim()).peekable();
     if below.peek().is_none_or(|line| line.is_empty()) {
-        return Err("is not directly above what it is about");
+        return Err("is not directly above the item that it describes");
     }
     let is_before = |line: &&str| line.starts_with("//") || line.starts_with("#[");
     let is_test = |line: &str| line.starts_with("#[test]") || line.starts_with("#[tokio::test");
@@ -83,13 +83,13 @@ fn kind_of<'a>(path: &str, below: impl Iterator<Item = &'a &'a str>) -> Result<K
         return Ok(Kind::Test);
     }
     match is_test_file(path) {
-        true if is_rust => Err("is among tests and not above one"),
+        true if is_rust => Err("is in a test file but not above a test"),
         true => Ok(Kind::Test),
         false => Ok(Kind::Implementation),
     }
 }
 
-/// The ids that the line cites; none if it is no citation.
+/// The ids that the line cites; none if it is not a citation.
 fn ids_of(line: &str) -> Result<Vec<Id>, &'static str> {
     let text = line.trim();
     let comment = OPENERS.iter().find_map(|o| text.strip_prefix(o));
@@ -103,11 +103,11 @@ fn ids_of(line: &str) -> Result<Vec<Id>, &'static str> {
     };
     let end = CLOSERS.iter().find_map(|c| cited.strip_suffix(c));
     let ids = end.unwrap_or(cited).trim().split(", ");
-    ids.map(|id| Id::parse(id).ok_or("is no list of ids such as `req: CDI-1, CDI-2`"))
+    ids.map(|id| Id::parse(id).ok_or("is not a list of ids such as `req: CDI-1, CDI-2`"))
         .collect()
 }
 
-/// Where only tests are. In Rust, the attribute says which item is one.
+/// Whether the file has only tests. In Rust, a test also needs its attribute.
 fn is_test_file(path: &str) -> bool {
     let mut parts = path.split('/');
     let stem = parts.next_back().and_then(|name| name.split('.').next());
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_none() {
+    fn other_lines_are_not_citations() {
         for line in [
             "let req: Request = x;",
             "// req: how it is asked",
@@ -169,11 +169,11 @@ mod tests {
     }
 
     #[test]
-    fn a_citation_that_is_written_wrong_is_a_problem_with_its_place() {
+    fn a_malformed_citation_is_a_problem_with_path_and_line() {
         for (text, problem) in [
-            ("x\n// req: CDI-1 CDI-2\ny", "a.rs:2: is no list of ids"),
-            ("x\n// req: CDI-1,CDI-2\ny", "a.rs:2: is no list of ids"),
-            ("x\n// req: cdi-1\ny", "a.rs:2: is no list of ids"),
+            ("x\n// req: CDI-1 CDI-2\ny", "a.rs:2: is not a list of ids"),
+            ("x\n// req: CDI-1,CDI-2\ny", "a.rs:2: is not a list of ids"),
+            ("x\n// req: cdi-1\ny", "a.rs:2: is not a list of ids"),
             (
                 "x\nfn a() {} // req: CDI-1\ny",
                 "a.rs:2: a citation is a comment on",
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_and_the_place_tell_tests_from_what_they_test() {
+    fn the_item_below_and_the_path_distinguish_tests_from_implementations() {
         let citation = "// req: CDI-1\n";
         for (path, below, kind) in [
             ("cdi/src/lib.rs", "fn a() {}", Some(Kind::Implementation)),

@@ -1,4 +1,4 @@
-//! Which requirements are met and tested, and what is wrong.
+//! Compares requirements with their citations in code and tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use crate::catalogue::{Catalogue, Exception, Requirement};
 use crate::citations::{Citations, Kind};
 use crate::id::Id;
 
-/// The two sides, compared.
+/// The result of the comparison.
 #[derive(Debug)]
 pub(crate) struct Coverage {
     /// By page, in the order of names.
@@ -46,7 +46,7 @@ impl Coverage {
             if let Some(first) = known.insert(id, requirement) {
                 let (path_of_first, line_of_first) = (&first.path, first.line);
                 problems.push(format!(
-                    "{path}:{line}: {id} is defined in {path_of_first}:{line_of_first} already"
+                    "{path}:{line}: {id} is already defined in {path_of_first}:{line_of_first}"
                 ));
             }
             let is_implemented = implemented.contains(id);
@@ -69,12 +69,12 @@ impl Coverage {
         Self { pages, problems }
     }
 
-    /// Sentences with their places.
+    /// Complete messages with path and line.
     pub(crate) fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// One line for each page, and their sum.
+    /// One line for each page, and the totals.
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
             "{:<40} {:>12} {:>11} {:>6} {:>10}\n",
@@ -97,7 +97,7 @@ impl Coverage {
     }
 }
 
-/// `None` if the citations are as they have to be.
+/// `None` if the citations match the exceptions.
 fn problem_of(
     exceptions: &[Exception],
     is_implemented: bool,
@@ -107,8 +107,8 @@ fn problem_of(
     let not_implemented = is_excused(Exception::NotImplemented);
     let not_tested = is_excused(Exception::NotTested);
     match (is_implemented, is_tested) {
-        (true, _) if not_implemented => Some("is said to be not implemented, and code cites it"),
-        (_, true) if not_tested => Some("is said to be not tested, and a test cites it"),
+        (true, _) if not_implemented => Some("is marked as not implemented, but code cites it"),
+        (_, true) if not_tested => Some("is marked as not tested, but a test cites it"),
         (false, _) if !not_implemented => Some("is cited by no code"),
         (_, false) if !not_tested && !not_implemented => Some("is cited by no test"),
         _ => None,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cited_on_both_sides_is_covered() {
+    fn a_requirement_that_code_and_a_test_cite_is_covered() {
         let coverage = mk_coverage("* **CDI-1** Text.\n", "// req: CDI-1\n", "// req: CDI-1\n");
         assert_eq!(coverage.problems(), Vec::<String>::new());
         let table = coverage.table();
@@ -169,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_of_citations_and_exceptions_has_its_answer() {
+    fn every_combination_of_citations_and_exceptions_has_its_result() {
         const NOT_IMPLEMENTED: &str = "  * Not implemented: why\n";
         const NOT_TESTED: &str = "  * Not tested: why\n";
         let no_code = Some("is cited by no code");
         let no_test = Some("is cited by no test");
-        let stale_code = Some("is said to be not implemented, and code cites it");
-        let stale_test = Some("is said to be not tested, and a test cites it");
+        let stale_code = Some("is marked as not implemented, but code cites it");
+        let stale_test = Some("is marked as not tested, but a test cites it");
         for (exception, [both, code, test, none]) in [
             ("", [None, no_test, no_code, no_code]),
             (NOT_IMPLEMENTED, [stale_code, stale_code, None, None]),
@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_not_there_or_there_twice_is_a_problem() {
+    fn an_unknown_or_duplicate_id_is_a_problem() {
         let cited = "// req: CDI-1\n// req: CDI-9\n";
         let page = "* **CDI-1** Text.\n* **CDI-1** Other.\n";
         let coverage = mk_coverage(page, cited, "// req: CDI-1\n");
         assert_eq!(
             coverage.problems(),
             [
-                "docs/requirements/cdi.md:2: CDI-1 is defined in docs/requirements/cdi.md:1 already",
+                "docs/requirements/cdi.md:2: CDI-1 is already defined in docs/requirements/cdi.md:1",
                 "a/src/a.rs:2: there is no requirement CDI-9",
             ]
         );

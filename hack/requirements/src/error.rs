@@ -1,4 +1,4 @@
-//! Why the check could not be made, or failed.
+//! Errors and failures of the check.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The names of requirements.
+//! The ids of requirements.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub(crate) struct Id {
 // === impl Id ===
 
 impl Id {
-    /// `None` if the text is anything else than one id.
+    /// `None` if the text is not exactly one id.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (prefix, digits) = text.split_once('-')?;
         let letters = prefix.len() >= 2 && prefix.bytes().all(|byte| byte.is_ascii_uppercase());
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_read_in_its_one_spelling() {
+    fn an_id_has_exactly_one_spelling() {
         assert_eq!(Id::parse("CDI-12").unwrap().to_string(), "CDI-12");
         for other in [
             "CDI", "CDI-", "CDI-0", "CDI-01", "cdi-1", "C-1", "CDI-1a", "CDI 1", "-1", "CDI--1",

@@ -1,12 +1,12 @@
-//! Holds the requirements, the code and the tests together.
+//! Checks that code and a test cite each requirement.
 //!
 //! ```text
-//! docs/requirements/*.md ──► catalogue: what is demanded, by id  ─┐
-//! every other file       ──► citations: where an id is met, tested ─┴► coverage: table, problems
+//! docs/requirements/*.md ──► catalogue: requirements by id         ─┐
+//! every other file       ──► citations of ids in code and in tests ─┴► coverage: table, problems
 //! ```
 //!
-//! `requirements check` is part of `hack/test.sh`. The form of both sides is in
-//! `docs/requirements/README.md`.
+//! `requirements check` is part of `hack/test.sh`. `docs/requirements/README.md`
+//! describes the form of requirements and citations.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,7 @@ use crate::coverage::Coverage;
 use crate::error::Error;
 use crate::sources::Source;
 
-/// This crate lies two directories below the root.
+/// The repository's root, two directories above this crate.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 fn main() -> ExitCode {
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the table, then the problems, each on a line with its place.
+/// Prints the table, then one line for each problem.
 fn check(root: &Path, output: &mut impl Write) -> Result<(), Error> {
     let sources = sources::read(root)?;
     let (pages, others): (Vec<_>, Vec<_>) = sources.into_iter().partition(Source::is_page);

@@ -1,4 +1,4 @@
-//! The files that are read.
+//! The files to read.
 
 use std::fs;
 use std::io;
@@ -9,13 +9,13 @@ use crate::error::Error;
 
 /// Where the requirements are.
 const PAGES: &str = "docs/requirements/";
-/// The tests of this program contain citations that are none.
+/// This program: its tests contain example citations, which do not count.
 const OWN: &str = "hack/requirements/";
 
 /// A file of the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// Below the root, with `/`.
+    /// Relative to the root, with `/`.
     pub(crate) path: String,
     pub(crate) text: String,
 }
@@ -23,14 +23,14 @@ pub(crate) struct Source {
 // === impl Source ===
 
 impl Source {
-    /// Whether it has requirements; others have citations.
+    /// Whether it is a page of requirements; other files have citations.
     pub(crate) fn is_page(&self) -> bool {
         self.path.starts_with(PAGES)
     }
 }
 
-/// What git has or would have if it were added. A file that is not text has no
-/// citation.
+/// The files that git tracks or would add. Files that are not text have no
+/// citations.
 pub(crate) fn read(root: &Path) -> Result<Vec<Source>, Error> {
     let output = Command::new("git")
         .args([
@@ -56,7 +56,7 @@ pub(crate) fn read(root: &Path) -> Result<Vec<Source>, Error> {
                 path: name.to_owned(),
                 text,
             }),
-            // Deleted and not yet committed, or a link to a directory.
+            // Deleted but not yet committed, or a link to a directory.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {}
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
@@ -67,7 +67,7 @@ pub(crate) fn read(root: &Path) -> Result<Vec<Source>, Error> {
     Ok(sources)
 }
 
-/// Pages, and every file that people write except texts.
+/// Whether it is a page of requirements or handwritten code, not documentation.
 fn is_read(path: &str) -> bool {
     const KINDS: [&str; 6] = ["rs", "sh", "yaml", "tpl", "toml", "txt"];
     let kind = path.rsplit('.').next().unwrap_or_default();
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_and_code_are_read_and_neither_texts_nor_this_program() {
+    fn pages_and_code_are_read_but_not_other_texts_and_this_program() {
         for path in [
             "docs/requirements/cdi.md",
             "cdi/src/lib.rs",

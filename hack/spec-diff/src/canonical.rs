@@ -1,15 +1,15 @@
-//! The canonical form of a spec: a list whose order has no meaning becomes an object.
+//! The canonical form of a spec: a list without a meaningful order becomes an object.
 //!
-//! A list whose elements are identified by a name becomes an object with the
-//! members `[name]`. Of several elements with the same name the last is kept, as
-//! runtimes do.
+//! If names identify the elements of a list, it becomes an object with members
+//! `[name]`. Of several elements with the same name, the last one is kept, as by
+//! runtimes.
 
 use imex_cdi::Spec;
 use serde_json::{Map, Value};
 
 pub(super) fn spec(spec: &Spec) -> Value {
-    // serde_json wrote the text, so that it reads it. Parsing and writing the
-    // spec has already removed YAML, a version's `v` and the like.
+    // serde_json wrote this text, so it can read it. Parsing and writing the spec
+    // has already normalized YAML, a version's `v` and the like.
     let mut spec: Value = serde_json::from_slice(&spec.to_json()).unwrap_or_default();
     edits(&mut spec);
     if let Some(Value::Array(devices)) = spec.get_mut("devices") {
@@ -35,14 +35,14 @@ fn edits(owner: &mut Value) {
     key_by(edits, "mounts", |mount| text(mount, "containerPath"));
     hooks(edits);
     if let Some(Value::Array(gids)) = edits.get_mut("additionalGids") {
-        // Runtimes ignore it.
+        // Runtimes ignore the field.
         gids.retain(|gid| *gid != 0);
     }
     as_set(edits, "additionalGids");
 }
 
-/// Go's library reads these the same: no number and 0, no permissions and all,
-/// no path on the host and the container's path.
+/// Normalizes values that Go's library treats as equal: no number and 0, no
+/// permissions and all, no host path and the container's path.
 fn node(node: &mut Value) {
     let Value::Object(node) = node else { return };
     node.retain(|name, value| !(matches!(name.as_str(), "major" | "minor") && *value == 0));
@@ -52,7 +52,7 @@ fn node(node: &mut Value) {
     node.entry("permissions").or_insert_with(|| "rwm".into());
 }
 
-/// Grouped by the moment at which they run: the order counts within a group only.
+/// Groups hooks by the stage at which they run: the order matters only within a group.
 fn hooks(edits: &mut Value) {
     let Some(Value::Array(hooks)) = edits.get_mut("hooks").map(Value::take) else {
         remove(edits, "hooks");
@@ -71,7 +71,7 @@ fn hooks(edits: &mut Value) {
     put(edits, "hooks", Value::Object(moments));
 }
 
-/// The list `env` by name; a variable that is set twice has the last value.
+/// Turns the list `env` into an object by name; of a variable set twice, the last value counts.
 fn variables(owner: &mut Value) {
     let Some(Value::Array(env)) = owner.get("env") else {
         return;
@@ -84,7 +84,7 @@ fn variables(owner: &mut Value) {
     put(owner, "env", Value::Object(by_name));
 }
 
-/// The list `name` by the key of each element; unchanged if an element has none.
+/// Turns the list `name` into an object by the key of each element; unchanged if an element has none.
 fn key_by(owner: &mut Value, name: &str, key: impl Fn(&Value) -> Option<String>) {
     let Some(Value::Array(list)) = owner.get(name) else {
         return;
@@ -98,7 +98,7 @@ fn key_by(owner: &mut Value, name: &str, key: impl Fn(&Value) -> Option<String>)
     }
 }
 
-/// The list `name` as a set.
+/// Turns the list `name` into a set.
 fn as_set(owner: &mut Value, name: &str) {
     key_by(owner, name, |element| {
         Some(

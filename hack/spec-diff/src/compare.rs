@@ -60,8 +60,7 @@ fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Vec
     }
 }
 
-/// Compares lists whose order means something: their common beginning and end
-/// are left out.
+/// Compares lists whose order matters: leaves out their common beginning and end.
 fn lists(path: &str, old: &[Value], new: &[Value], found: &mut Vec<Difference>) {
     let shorter = old.len().min(new.len());
     let pairs = old.iter().zip(new);
@@ -77,12 +76,12 @@ fn lists(path: &str, old: &[Value], new: &[Value], found: &mut Vec<Difference>) 
     }
 }
 
-/// Whether it was a list whose elements had names.
+/// Whether the object was a list with named elements.
 fn are_elements(members: &Map<String, Value>) -> bool {
     !members.is_empty() && members.keys().all(|key| key.starts_with('['))
 }
 
-/// For people: `[name]` of what was a list becomes `name`.
+/// For output: `[name]` of a former list becomes `name`.
 fn unbracketed(value: &Value) -> Value {
     let bare = |key: &str| {
         let inner = key.strip_prefix('[').and_then(|key| key.strip_suffix(']'));
@@ -98,7 +97,7 @@ fn unbracketed(value: &Value) -> Value {
     }
 }
 
-/// The path of a member; a key in brackets is that of a list's element.
+/// The path of a member; a key in brackets is a list element's.
 fn join(path: &str, key: &str) -> String {
     if path.is_empty() || key.starts_with('[') {
         format!("{path}{key}")
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_compared_by_name_and_lists_between_what_they_share() {
+    fn members_are_compared_by_name_and_lists_without_their_common_ends() {
         assert_eq!(
             found(&json!({"a": 1, "b": 2}), &json!({"b": 2, "a": 1})),
             [""; 0]

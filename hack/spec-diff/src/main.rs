@@ -1,12 +1,12 @@
-//! Compares two CDI specs by what they mean, such as one of ours with that of another generator:
+//! Compares the meaning of two CDI specs, such as one of ours with one of another generator:
 //! `cargo run -p spec-diff -- OLD NEW`. Prints a line for each difference. Exit code 1 if there is one,
 //! 2 if a spec cannot be read.
 //!
 //! ```text
-//! Spec ──► canonical JSON, without order where none counts ──► differences
+//! Spec ──► canonical JSON, without irrelevant order ──► differences
 //! ```
 //!
-//! Devices, mounts and variables are matched by name; order counts only where it makes a difference.
+//! Devices, mounts and variables are matched by name; other lists keep their order only if it matters.
 
 #![expect(
     clippy::print_stdout,
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_is_no_difference() {
+    fn equivalent_specs_have_no_differences() {
         let old = "env: [A=1, B=2], deviceNodes: [{path: /dev/a}, {path: /dev/b}]";
         let new = "env: [B=2, A=0, A=1], deviceNodes: [{path: /dev/b, hostPath: /dev/b, permissions: rwm}, {path: /dev/a, major: 0}]";
         assert_eq!(lines(old, new), [""; 0]);

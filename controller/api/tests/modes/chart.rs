@@ -25,7 +25,7 @@ const REFUSALS: [(&str, &str); 26] = [
     ),
     (
         "contradicting-feature-gates",
-        "featureGates.HostManagedIMEX and featureGates.HostManagedIMEXDaemon contradict each other: they are two names of one gate; set only HostManagedIMEX",
+        "featureGates.HostManagedIMEX and featureGates.HostManagedIMEXDaemon contradict each other: they are two names of one gate, so set only HostManagedIMEX",
     ),
     (
         "incompatible-feature-gates",
@@ -45,11 +45,11 @@ const REFUSALS: [(&str, &str); 26] = [
     ),
     (
         "imex-mode-excludes-gate",
-        "resources.computeDomains.imex.mode=driverManaged and featureGates.HostManagedIMEX=true contradict each other: remove the one that is not meant",
+        "resources.computeDomains.imex.mode=driverManaged and featureGates.HostManagedIMEX=true contradict each other: remove one of the two",
     ),
     (
         "driver-managed-without-isolation",
-        "resources.computeDomains.imex.isolation=none is not for driver-managed IMEX, where all ComputeDomains of a clique share one IMEX domain: leave it empty, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex",
+        "resources.computeDomains.imex.isolation=none is not supported with driver-managed IMEX, because all ComputeDomains of a clique share one IMEX domain: leave it empty, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex",
     ),
     (
         "driver-managed-needs-cliques",
@@ -105,7 +105,7 @@ const REFUSALS: [(&str, &str); 26] = [
     ),
     (
         "no-imex-channels-for-domains",
-        "resources.computeDomains.imex.groupClaims leaves no channel to ComputeDomains: set channelCount to more than 128",
+        "resources.computeDomains.imex.groupClaims takes 128 channels, which leaves none to ComputeDomains: set channelCount to more than 128",
     ),
     (
         "unknown-imex-without-clique",

@@ -43,7 +43,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "imex-dra.name" $root }}-component: {{ index . 1 }}
 {{- end }}
 
-{{/* "true" or "": whether hosts manage IMEX, by the gate's two names (validation.yaml says if they contradict), and
+{{/* "true" or "": whether hosts manage IMEX, by either name of the gate (validation.yaml refuses two different values), and
 whether the driver does. */}}
 {{- define "imex-dra.hostManaged" -}}
 {{- $gates := .Values.featureGates | default dict -}}
@@ -56,7 +56,7 @@ true
 {{- end -}}
 {{- end }}
 
-{{/* "true" or "": whether each ComputeDomain has a channel of its own. */}}
+{{/* "true" or "": whether each ComputeDomain has its own channel. */}}
 {{- define "imex-dra.isolates" -}}
 {{- if or (include "imex-dra.driverManaged" .) (eq (toString .Values.resources.computeDomains.imex.isolation) "channel") -}}
 true
@@ -73,14 +73,14 @@ true
 {{ .Values.nriGuard.mode | default "off" }}
 {{- end }}
 
-{{/* (list . "controller"|"kubeletplugin"): a component's service account. */}}
+{{/* (list . "controller"|"kubeletplugin"): the service account of a component. */}}
 {{- define "imex-dra.serviceAccount" -}}
 {{- $root := index . 0 -}}
 {{- $base := default (printf "%s-service-account" (include "imex-dra.fullname" $root)) $root.Values.serviceAccount.name -}}
 {{ $base }}-{{ index . 1 }}
 {{- end }}
 
-{{/* "true" or "": whether the plugins are services of the hosts, and whether they are with kubelet's identity. */}}
+{{/* "true" or "": whether the plugin is a host service, and whether that uses kubelet's identity. */}}
 {{- define "imex-dra.hostService" -}}
 {{- include "imex-dra.on" (list . "kubeletPlugin.hostService.enabled") -}}
 {{- end }}
@@ -91,7 +91,7 @@ true
 {{- end -}}
 {{- end }}
 
-{{/* The components that are pods, with the keys of their values, as a JSON object. */}}
+{{/* The components that run as pods, each with its key in the values, as a JSON object. */}}
 {{- define "imex-dra.components" -}}
 {{- $components := dict "controller" "controller" -}}
 {{- if not (include "imex-dra.hostService" .) -}}{{- $_ := set $components "kubelet-plugin" "kubeletPlugin" -}}{{- end -}}
@@ -108,7 +108,7 @@ true
 {{- end }}
 
 {{/* (list NAME VALUE): "true" or "", for booleans and for the strings that the
-programs read as one. The string "false" is false, and so is the empty one. */}}
+programs read as booleans. The strings "false" and "" are false. */}}
 {{- /* req: CHART-4 */}}
 {{- define "imex-dra.bool" -}}
 {{- $value := index . 1 | toString -}}
@@ -119,7 +119,7 @@ true
 {{- end -}}
 {{- end }}
 
-{{/* "true" or "": whether claims of groups are on, and whether nodes are labelled with their clique. */}}
+{{/* "true" or "": whether group claims are enabled, and whether nodes are labelled with their clique. */}}
 {{- define "imex-dra.groupClaims" -}}
 {{- include "imex-dra.bool" (list "resources.computeDomains.imex.groupClaims" (.Values.resources.computeDomains.imex.groupClaims | default false)) -}}
 {{- end }}
@@ -128,7 +128,7 @@ true
 {{- include "imex-dra.bool" (list "kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled" (.Values.kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled | default false)) -}}
 {{- end }}
 
-{{/* Environment that both programs read. */}}
+{{/* Environment variables of both programs. */}}
 {{- /* req: CHART-3 */}}
 {{- define "imex-dra.commonEnv" -}}
 - name: V
@@ -181,7 +181,7 @@ true
 {{- end }}
 {{- end }}
 
-{{/* The gates that the programs know: those of NVIDIA's chart, and ours. */}}
+{{/* The feature gates that the programs accept: those of NVIDIA's chart, and this driver's own. */}}
 {{- define "imex-dra.knownGates" -}}
 [AllAlpha, AllBeta, ComputeDomainCliques, ConsumableShares, ContextualLogging,
 CrashOnNVLinkFabricErrors, DRAListTypeAttributes, DeviceMetadata, DynamicMIG,
@@ -190,8 +190,8 @@ IMEXDaemonsWithDNSNames, LoggingAlphaOptions, LoggingBetaOptions, MPSSupport,
 NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings]
 {{- end }}
 
-{{/* (list GATES NAME): "true" or "", for a gate that is off by default: as it is
-set, or as AllAlpha is. betaGate: one that is on by default, likewise with AllBeta. */}}
+{{/* (list GATES NAME): "true" or "": the value of a gate that is off by default, or of AllAlpha
+if the gate is not set. betaGate does the same for a gate that is on by default, with AllBeta. */}}
 {{- define "imex-dra.alphaGate" -}}
 {{- $gates := index . 0 -}}
 {{- $value := dig (index . 1) (dig "AllAlpha" false $gates) $gates -}}
@@ -213,9 +213,9 @@ set, or as AllAlpha is. betaGate: one that is on by default, likewise with AllBe
 {{- join "," $gates -}}
 {{- end }}
 
-{{/* (list KEY OURS THEIRS): OURS (YAML text) followed by the user's list. The API
-server rejects a variable that is set twice, and the IMEX settings must be the
-same in both programs. No GPUs, unless the user's list asks NVIDIA's runtime for them. */}}
+{{/* (list KEY OURS THEIRS): OURS (YAML text) followed by the user's list. The API server rejects a variable that is
+set twice, and both programs must have the same IMEX settings. Unless the user's list sets NVIDIA_VISIBLE_DEVICES, the
+pods get no GPUs. */}}
 {{- define "imex-dra.env" -}}
 {{- $key := index . 0 -}}
 {{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_SHARING" "IMEX_SLOTS" "IMEX_CHANNEL_COUNT" "IMEX_GROUP_CLAIMS" "IMEX_HOST_SOCKET_PATH" "IMEX_WITHOUT_CLIQUE" "IMEX_DEGRADED_FABRIC" "GPU_CLIQUE_LABEL_ENABLED" "MAX_NODES_PER_IMEX_DOMAIN" "IMEX_FORCE_AFTER" "IMEX_DAEMONSET" "IMEX_DAEMON_SELECTOR" "IMEXD_DIR" -}}
@@ -237,9 +237,8 @@ same in both programs. No GPUs, unless the user's list asks NVIDIA's runtime for
 {{- end }}
 {{- end }}
 
-{{/* (list PORT): the three probes. /livez fails only if a restart can help, because a task has died or hangs, or
-a mounted directory was removed on the host: with a missing or broken driver, the plugin is not ready, but never
-restarted. */}}
+{{/* (list PORT): the three probes. /livez fails only if a restart can help: a task has died or hangs, or a mounted
+directory was removed on the host. With a missing or broken driver, the plugin is not ready but is never restarted. */}}
 {{- define "imex-dra.probes" -}}
 {{- if gt (int (index . 0)) 0 -}}
 startupProbe:
@@ -266,7 +265,7 @@ readinessProbe:
 {{- end }}
 {{- end }}
 
-{{/* (list $ VALUES): the port of the metrics of controller, kubeletPlugin or imexDaemon; nothing if it serves none. */}}
+{{/* (list $ VALUES): the port of the metrics of controller, kubeletPlugin or imexDaemon; empty if it serves none. */}}
 {{- define "imex-dra.metricsPortNumber" -}}
 {{- $metrics := (get (index . 0).Values (index . 1)).metrics -}}
 {{- if include "imex-dra.on" (list (index . 0) (print (index . 1) ".metrics.enabled")) -}}
@@ -276,7 +275,7 @@ readinessProbe:
 {{- end -}}
 {{- end }}
 
-{{/* (list $ VALUES): that port under a name, by which a PodMonitor finds it. */}}
+{{/* (list $ VALUES): that port, with the name that a PodMonitor selects. */}}
 {{- define "imex-dra.metricsPort" -}}
 {{- with include "imex-dra.metricsPortNumber" . -}}
 ports:
@@ -285,8 +284,8 @@ ports:
 {{- end }}
 {{- end }}
 
-{{/* Where the driver-managed mode keeps its objects: here, and where the Go
-driver's controller was told to by ADDITIONAL_NAMESPACES. As a JSON array. */}}
+{{/* Namespaces with objects of the driver-managed mode: the release's own, and the Go driver's
+ADDITIONAL_NAMESPACES. As a JSON array. */}}
 {{- define "imex-dra.driverNamespaces" -}}
 {{- $namespaces := list (include "imex-dra.namespace" .) -}}
 {{- range .Values.controller.containers.computeDomain.env -}}

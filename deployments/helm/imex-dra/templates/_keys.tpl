@@ -1,6 +1,6 @@
-{{/* What is set, held against keys.yaml: a JSON object with `unused` (path and reason of each key without
-meaning here) and `wrong` (a sentence for each key that is none, or was removed with null though it is needed).
-Fails where a boolean is none. */}}
+{{/* Compares the values with keys.yaml. Returns a JSON object with `unused` (path and reason of each key that has no
+effect) and `wrong` (a sentence for each unknown key, and for each required key that is null). Fails for a value that
+should be a boolean and is not. */}}
 {{- define "imex-dra.keys" -}}
 {{- $known := .Files.Get "keys.yaml" | fromYaml -}}
 {{- $found := dict "unused" list "wrong" list "paths" list -}}
@@ -34,7 +34,7 @@ Fails where a boolean is none. */}}
 {{- $path := print $prefix $key -}}
 {{- $is := default (get $known "*") (get $known $key) -}}
 {{- if and (eq $prefix "") (has $key (list "global" "enabled" "tags")) -}}
-{{- /* Of a chart that contains this one. */ -}}
+{{- /* Keys that Helm passes from a parent chart. */ -}}
 {{- else if kindIs "map" $is -}}
 {{- if not (kindIs "map" $value) -}}
 {{- fail (printf "%s is %s: it has the keys %s" $path (toJson $value) (keys $is | sortAlpha | join ", ")) -}}
@@ -51,14 +51,14 @@ Fails where a boolean is none. */}}
 {{- range $key, $is := $known -}}
 {{- if or (kindIs "map" $is) (has (toString $is) (list "boolean" "number")) -}}
 {{- if kindIs "invalid" (index $values $key) -}}
-{{- $_ := set $found "wrong" (append $found.wrong (printf "%s%s is null: remove that line, and its default holds" $prefix $key)) -}}
+{{- $_ := set $found "wrong" (append $found.wrong (printf "%s%s is null: remove the line to use the default" $prefix $key)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
-{{/* (list KNOWN KEY PREFIX PATHS): what is said of a key that is none: the one that it was to be, by its
-letters among those beside it or by its name elsewhere, or else all beside it. */}}
+{{/* (list KNOWN KEY PREFIX PATHS): the message for an unknown key. Suggests a sibling key with similar
+letters or a key of the same name elsewhere; otherwise lists all siblings. */}}
 {{- /* req: CHART-7 */}}
 {{- define "imex-dra.unknownKey" -}}
 {{- $known := index . 0 -}}
@@ -90,7 +90,7 @@ letters among those beside it or by its name elsewhere, or else all beside it. *
 {{- end -}}
 {{- end }}
 
-{{/* (list A B): how many pairs of neighbouring letters both words have, in percent of those of both. */}}
+{{/* (list A B): the share of adjacent letter pairs that both words have, in percent. */}}
 {{- define "imex-dra.alike" -}}
 {{- $a := index . 0 | lower -}}
 {{- $b := index . 1 | lower -}}
@@ -103,7 +103,7 @@ letters among those beside it or by its name elsewhere, or else all beside it. *
 {{- div (mul 200 $shared) (max 1 (sub (add (len $a) (len $b)) 2)) -}}
 {{- end }}
 
-{{/* (list . PATH): "true" or "": a boolean value, by its path. */}}
+{{/* (list . PATH): "true" or "": the boolean value at PATH. */}}
 {{- define "imex-dra.on" -}}
 {{- $value := (index . 0).Values -}}
 {{- range splitList "." (index . 1) -}}

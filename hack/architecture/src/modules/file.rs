@@ -1,4 +1,4 @@
-//! One module's file: what it defines, imports and names.
+//! A module's file: the items that it defines, imports and names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,15 +20,15 @@ pub(super) struct Module {
     pub(super) file: ModuleFile,
 }
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct ModuleFile {
     pub(super) children: Vec<Child>,
-    /// The items that it defines, those of inline modules too.
+    /// The items that it defines, also in inline modules.
     pub(super) defines: BTreeSet<String>,
-    /// The path of each import, by the name that it has here.
+    /// The path of each import, by its local name.
     pub(super) imports: BTreeMap<String, Names>,
-    /// What is imported by `*`.
+    /// The paths imported by `*`.
     pub(super) globs: Vec<Names>,
     /// Every path in its items, bodies and macros.
     pub(super) paths: BTreeSet<Names>,
@@ -61,8 +61,8 @@ impl ModuleFile {
 // === impl Child ===
 
 impl Child {
-    /// The file of this child of the module in `parent`, whose children are in
-    /// `directory`.
+    /// The file of this child. Its parent module is in `parent`; the parent's
+    /// children are in `directory`.
     pub(super) fn file(&self, parent: &Path, directory: &Path) -> Option<PathBuf> {
         if let Some(path) = &self.path {
             return Some(parent.parent()?.join(path));
@@ -74,8 +74,8 @@ impl Child {
         candidates.into_iter().find(|path| path.is_file())
     }
 
-    /// Where the children of this child are: beside its file if that is named
-    /// by the attribute or is a `mod.rs`, else in a directory of its name.
+    /// The directory of this child's children: beside its file if the `path`
+    /// attribute names the file or it is a `mod.rs`, otherwise a directory of its name.
     pub(super) fn directory(&self, file: &Path, directory: &Path) -> PathBuf {
         let is_mod = file.file_name().is_some_and(|name| name == "mod.rs");
         match file.parent() {

@@ -1,14 +1,14 @@
-//! From a path as written to the module that defines what it names.
+//! Resolves a path in the source to the module that defines its item.
 
 use super::file::{Module, Names};
 
-/// Longer than any sensible chain of re-exports, so that a circle of them ends.
+/// The limit for chains of re-exports, so that a circle of them ends.
 const MAX_STEPS: usize = 32;
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Debug)]
 enum Found {
-    /// A module. To name one uses nothing of it yet.
+    /// A module. Naming it alone is not a use.
     Module(usize),
     /// An item, in the module that defines it.
     Item(usize, String),
@@ -30,7 +30,7 @@ pub(super) fn items_named_in(modules: &[Module], from: usize) -> Vec<(usize, Str
         .collect()
 }
 
-/// What a path in the module `from` leads to; nothing if that is another crate's.
+/// The target of a path in the module `from`; `None` if it is in another crate.
 fn resolve(modules: &[Module], from: usize, path: &Names, steps: usize) -> Option<Found> {
     let steps = steps.checked_sub(1)?;
     let (first, rest) = path.split_first()?;
@@ -51,7 +51,7 @@ fn resolve(modules: &[Module], from: usize, path: &Names, steps: usize) -> Optio
     Some(at)
 }
 
-/// A name in a module: its child, its item, or what it imports by that name.
+/// The target of a name in a module: a child, an item, or an import.
 fn lookup(modules: &[Module], module: usize, name: &str, steps: usize) -> Option<Found> {
     let steps = steps.checked_sub(1)?;
     let is_child = |child: &Module| child.parent == Some(module) && child.name == name;

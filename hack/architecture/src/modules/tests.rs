@@ -2,7 +2,7 @@ use std::fs;
 
 use super::*;
 
-/// A crate of these files; those of the modules are its first file's siblings.
+/// A crate of these files; the modules' files are siblings of the first one.
 fn mk_graph(files: &[(&str, &str)]) -> ModuleGraph {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -40,7 +40,7 @@ fn modules_that_name_each_others_items_are_a_circle() {
 }
 
 #[test]
-fn a_longer_way_round_is_a_circle_too() {
+fn a_circle_may_be_longer() {
     let graph = mk_graph(&[
         ("lib.rs", "mod a; mod b; mod c;"),
         ("a.rs", "pub fn a() { crate::b::b() }"),
@@ -51,7 +51,7 @@ fn a_longer_way_round_is_a_circle_too() {
 }
 
 #[test]
-fn a_parent_that_only_hands_names_on_is_looked_through() {
+fn re_exports_of_a_parent_are_resolved() {
     let graph = mk_graph(&[
         ("lib.rs", "mod a; pub use a::Low;"),
         (
@@ -104,7 +104,7 @@ fn names_are_found_in_macros_and_attributes() {
 }
 
 #[test]
-fn names_by_star_and_by_another_name_lead_to_their_module() {
+fn glob_imports_and_renamed_imports_are_resolved() {
     let graph = mk_graph(&[
         ("lib.rs", "mod a; mod b;"),
         (

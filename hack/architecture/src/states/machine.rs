@@ -1,22 +1,22 @@
-//! Any state machine as a table and a picture.
+//! A state machine as a table and a diagram.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
-/// What a transition function answers for every state and event.
+/// The results of a transition function for every state and event.
 #[derive(Debug)]
 pub(crate) struct Machine {
     states: Vec<&'static str>,
-    /// Each with its answers, in the order of the states.
+    /// Each event with its results, in the order of the states.
     events: Vec<(&'static str, Vec<Answer>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
     Moves {
-        /// The index of the state that follows.
+        /// The index of the next state.
         to: usize,
-        /// What is done on the way; empty where the state is all there is.
+        /// The action of the transition; may be empty.
         action: String,
     },
     /// Why the event is refused; the state stays.
@@ -26,8 +26,8 @@ enum Answer {
 // === impl Machine ===
 
 impl Machine {
-    /// Asks `next` about every pair: the state that follows and what is done on
-    /// the way, or why the event is refused. The state has to be one of `states`.
+    /// Calls `next` for every pair of state and event. It returns the next state,
+    /// one of `states`, and the action, or why the event is refused.
     pub(crate) fn of<S: Copy + PartialEq, E: Copy, R: Display>(
         states: &[(S, &'static str)],
         events: &[(E, &'static str)],
@@ -51,8 +51,8 @@ impl Machine {
         }
     }
 
-    /// A Markdown table: a row for each event, a column for each state. `=`:
-    /// nothing happens.
+    /// A Markdown table: a row for each event, a column for each state. `=` means
+    /// no change.
     pub(crate) fn table(&self) -> String {
         let mut text = format!("| event \\ state | {} |\n", self.states.join(" | "));
         text.push_str(&"|---".repeat(self.states.len() + 1));
@@ -80,8 +80,8 @@ impl Machine {
         }
     }
 
-    /// A Mermaid state diagram. Events that change nothing are left out, and one
-    /// that leads to the same state from everywhere is drawn once.
+    /// A Mermaid state diagram. Events that change nothing are left out. An event
+    /// that leads to the same state from all states is drawn once.
     pub(crate) fn picture(&self) -> String {
         let mut arrows: BTreeMap<(Option<usize>, usize), Vec<&str>> = BTreeMap::new();
         for (event, answers) in &self.events {
@@ -120,7 +120,7 @@ impl Machine {
     }
 }
 
-/// The state that every answer leads to, if there is more than one answer.
+/// The state to which all answers lead, if there is more than one answer.
 fn same_for_all(answers: &[Answer]) -> Option<usize> {
     let mut targets = answers.iter().map(|answer| match answer {
         Answer::Moves { to, .. } => Some(*to),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_has_the_arrows_that_lead_elsewhere() {
+    fn the_diagram_leaves_out_events_that_change_nothing() {
         let picture = "```mermaid\nstateDiagram-v2\n    any: (any state)\n    s0: open\n    \
             s1: shut\n    any --> s0: storm - strong\n    s0 --> s1: push\n    s1 --> s0: push\n```\n";
         assert_eq!(mk_machine().picture(), picture);

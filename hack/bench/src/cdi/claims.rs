@@ -89,7 +89,7 @@ struct Claims {
 
 #[derive(Clone, Copy)]
 enum Write {
-    /// Creates a file, as a Prepare does.
+    /// Creates a file, as by a Prepare.
     New,
     /// Replaces a file that has another major, as after a reload of the kernel driver.
     Anew,
@@ -116,15 +116,15 @@ impl Claims {
         ))?)
     }
 
-    /// Writes the file of claim `number`; each version has another content than
-    /// the one before it, of the same length.
+    /// Writes the file of claim `number`; the content differs from the previous
+    /// version but has the same length.
     fn write(&self, number: usize, version: usize) -> anyhow::Result<()> {
         let [even, odd] = &self.devices;
         let device = if version.is_multiple_of(2) { even } else { odd };
         let asserted = self
             .specs
             .ensure(&Self::uid(number)?, std::slice::from_ref(device))?;
-        ensure!(asserted.written, "there was nothing to write");
+        ensure!(asserted.written, "the file was already up to date");
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl Claims {
     }
 }
 
-/// The floor of a list: reading the names, and each file.
+/// The floor of a list: reads the names and each file.
 fn listed(dir: &Path, rounds: usize) -> anyhow::Result<Rounds> {
     let claims = Claims::of(dir)?;
     for number in 0..CLAIMS {

@@ -1,4 +1,4 @@
-//! `cdi-gen` as a program: its size and how fast it starts.
+//! The `cdi-gen` program: its size and start time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) fn size() -> anyhow::Result<Fact> {
     })
 }
 
-/// The floor is a program that does nothing.
+/// The floor is `true`, a program that does nothing.
 pub(super) fn rows(scratch: &Scratch, rounds: usize) -> anyhow::Result<Vec<Row>> {
     let program = cdi_gen()?;
     let file_bytes = usize::try_from(bytes_of(&program)?)?;
@@ -49,7 +49,9 @@ pub(super) fn rows(scratch: &Scratch, rounds: usize) -> anyhow::Result<Vec<Row>>
 /// The `cdi-gen` that was built with this program.
 fn cdi_gen() -> anyhow::Result<PathBuf> {
     let this = std::env::current_exe()?;
-    let folder = this.parent().context("this program is in no folder")?;
+    let folder = this
+        .parent()
+        .context("this program has no parent directory")?;
     Ok(folder.join("cdi-gen"))
 }
 

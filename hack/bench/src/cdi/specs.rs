@@ -18,10 +18,10 @@ use crate::proc;
 use crate::rounds::{Rounds, interleave};
 use crate::table::{Aim, Fact, Row};
 
-/// The largest number of channels that the kernel driver can be configured for.
+/// The kernel driver's maximum number of channels.
 const CHANNELS: u32 = 2048;
 
-/// A container's config, as containerd writes it for a small pod: runtime-spec 1.2.
+/// A container's config that containerd wrote for a small pod: runtime-spec 1.2.
 const CONFIG: &str = include_str!("config.json");
 
 const PARSE: Aim = Aim::Within(Duration::from_millis(20));
@@ -85,7 +85,7 @@ fn injected(scratch: &Scratch, spec: &[u8], rounds: usize) -> anyhow::Result<Rou
     interleave(rounds, inject, floor)
 }
 
-/// The memory that parsing takes in addition to the text, each in a process of its own.
+/// The memory that parsing needs in addition to the text; each parse runs in its own process.
 pub(super) fn facts(scratch: &Scratch) -> anyhow::Result<Vec<Fact>> {
     let dir = scratch.subdirectory("peaks")?;
     let measure = |what, name, text: &[u8]| -> anyhow::Result<Fact> {
@@ -121,11 +121,11 @@ fn peak_in_child(file: &Path) -> anyhow::Result<u64> {
         .context("the child did not print a number")
 }
 
-/// By how many bytes the peak memory of this process grows when it parses the spec at
-/// `file`, after the text has been read.
+/// The growth of this process's peak memory, in bytes, by parsing the spec at `file`,
+/// after the text has been read.
 pub(crate) fn peak_of_parsing(file: &Path) -> anyhow::Result<u64> {
     let text = fs::read(file)?;
-    // Resets the peak to what is resident now (proc_pid_clear_refs(5)).
+    // Resets the peak to the current resident memory (proc_pid_clear_refs(5)).
     fs::write("/proc/self/clear_refs", "5")?;
     let before = peak()?;
     let spec = Spec::parse(&text)?;

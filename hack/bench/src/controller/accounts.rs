@@ -1,4 +1,4 @@
-//! The subject and the floor are users of their own, so that the API server's log tells them apart.
+//! Separate users for the subject and the floor, so that the API server's audit log distinguishes them.
 
 use std::path::{Path, PathBuf};
 
@@ -15,19 +15,19 @@ use serde_json::{Value, json};
 use super::objects::{HOME, NAMESPACES, namespace};
 use crate::kubeconfig;
 
-/// Longer than any run.
+/// The lifetime of tokens: longer than any run.
 const TOKEN_SECONDS: i64 = 24 * 3600;
 
 /// The user of the subject or of the floor.
 #[derive(Debug)]
 pub(super) struct Account {
-    /// As the API server's log names it.
+    /// The name in the API server's audit log.
     pub(super) user: String,
-    /// For programs that run as this user.
+    /// The kubeconfig of programs that run as this user.
     pub(super) kubeconfig: PathBuf,
 }
 
-/// Makes every namespace, and gives the users of [`HOME`] all permissions.
+/// Creates all namespaces, and gives the users of [`HOME`] all permissions.
 pub(super) async fn prepare(admin: &Client) -> anyhow::Result<()> {
     let namespaces: Api<Namespace> = Api::all(admin.clone());
     for name in (0..NAMESPACES).map(namespace).chain([HOME.to_owned()]) {
@@ -54,8 +54,8 @@ where
 // === impl Account ===
 
 impl Account {
-    /// Makes the service account `name`, and writes its kubeconfig into `dir`. The server is that
-    /// of the kubeconfig in the environment.
+    /// Creates the service account `name` and writes its kubeconfig into `dir`, for the API server in
+    /// `KUBECONFIG`.
     pub(super) async fn create(admin: &Client, name: &str, dir: &Path) -> anyhow::Result<Self> {
         let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), HOME);
         create(&accounts, json!({"metadata": {"name": name}})).await?;
@@ -80,7 +80,7 @@ impl Account {
     }
 }
 
-/// The API server of the kubeconfig in the environment, as a kubeconfig names it.
+/// The API server in `KUBECONFIG`, as a kubeconfig entry.
 fn cluster() -> anyhow::Result<Value> {
     let mut config = Kubeconfig::read()?;
     let cluster = config.clusters.pop().and_then(|named| named.cluster);

@@ -1,4 +1,4 @@
-//! The requests of one user, as the API server's audit log has them.
+//! A user's requests in the API server's audit log.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,14 +10,14 @@ use serde::Deserialize;
 
 const DRY_RUN: &str = "dry-run ";
 
-/// The log of the API server. Each line is read once.
+/// The API server's audit log. Each line is read once.
 pub(super) struct AuditLog {
     file: BufReader<File>,
-    /// A line of which the end is not written yet.
+    /// The beginning of a line that is not written completely yet.
     line: Vec<u8>,
 }
 
-/// Which requests were made, and what was refused.
+/// The requests and the refusals.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Requests {
     counts: BTreeMap<Request, u64>,
@@ -28,9 +28,9 @@ pub(super) struct Requests {
 /// The kind of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Request {
-    /// What it acts on, with the subresource; the path, where that is no resource.
+    /// The resource, with its subresource; for other requests, the path.
     pub(super) resource: String,
-    /// With `dry-run` before it, if nothing is stored.
+    /// Preceded by `dry-run` if nothing is stored.
     pub(super) verb: String,
 }
 
@@ -76,8 +76,8 @@ impl AuditLog {
         Ok(Self { file, line })
     }
 
-    /// The requests of the user since the last call. The server writes a line before the
-    /// answer ends.
+    /// The user's requests since the last call. The server writes a line before its response
+    /// ends.
     pub(super) fn read(&mut self, user: &str) -> anyhow::Result<Requests> {
         let mut requests = Requests::default();
         while self.file.read_until(b'\n', &mut self.line)? > 0 {
@@ -85,7 +85,7 @@ impl AuditLog {
                 break;
             }
             let record: Record = serde_json::from_slice(&self.line)
-                .context("the audit log has a line of another form")?;
+                .context("cannot parse a line of the audit log")?;
             self.line.clear();
             if record.user.username == user {
                 requests.add(record);
@@ -99,7 +99,7 @@ impl AuditLog {
 
 impl Requests {
     fn add(&mut self, record: Record) {
-        // A watch counts when it begins, anything else when it has ended.
+        // A watch counts when it begins, other requests when they end.
         let counted = if record.verb == "watch" {
             "ResponseStarted"
         } else {
@@ -140,7 +140,7 @@ impl Requests {
         }
     }
 
-    /// How many requests match.
+    /// The number of matching requests.
     fn count(&self, matches: impl Fn(&Request) -> bool) -> u64 {
         let counts = self.counts.iter();
         let matching = counts.filter(|(request, _)| matches(request));
@@ -155,7 +155,7 @@ impl Requests {
         self.counts.get(request).copied().unwrap_or_default()
     }
 
-    /// What changes objects, without events and the lease.
+    /// The number of writes, without events and the lease.
     pub(super) fn writes(&self) -> u64 {
         self.count(|request| request.is_write() && !request.is_aside())
     }
@@ -164,27 +164,27 @@ impl Requests {
         self.count(|request| request.verb == "list")
     }
 
-    /// Everything but watches, and the lease.
+    /// The number of requests other than watches and the lease's.
     pub(super) fn beside_watches(&self) -> u64 {
         self.count(|request| request.verb != "watch" && request.resource != "leases")
     }
 
-    /// Everything but the lease.
+    /// The number of requests other than the lease's.
     pub(super) fn beside_lease(&self) -> u64 {
         self.count(|request| request.resource != "leases")
     }
 
-    /// Watches of the resource that were begun.
+    /// The number of watches of the resource.
     pub(super) fn watches_of(&self, resource: &str) -> u64 {
         self.count(|request| request.verb == "watch" && request.resource == resource)
     }
 
-    /// Requests that met a change of somebody else.
+    /// The number of conflicts (409).
     pub(super) fn conflicts(&self) -> u64 {
         self.refused.get(&409).copied().unwrap_or_default()
     }
 
-    /// Other refusals, as `404: 12`; empty without any.
+    /// Other refusals, such as `404: 12`; empty if there are none.
     pub(super) fn other_refusals(&self) -> String {
         let others = self.refused.iter().filter(|(code, _)| **code != 409);
         let texts: Vec<String> = others.map(|(code, n)| format!("{code}: {n}")).collect();

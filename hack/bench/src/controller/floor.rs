@@ -1,4 +1,4 @@
-//! The floor: makes the requests that a domain needs, as a watch tells of it, and decides nothing.
+//! The floor: for each domain that a watch reports, it sends the necessary requests without decisions.
 //!
 //! ```text
 //! watch of the domains ─► queue ─► at most N at once ─┬─ new:     PATCH finalizer, POST template, PATCH status
@@ -22,7 +22,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::objects;
 
-/// Works for the API server of the environment's kubeconfig until the process is killed.
+/// Runs with the API server in `KUBECONFIG` until the process is killed.
 pub(crate) fn run(at_once: usize) -> anyhow::Result<()> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -44,11 +44,11 @@ pub(crate) fn run(at_once: usize) -> anyhow::Result<()> {
 
 struct Floor {
     client: Client,
-    /// UIDs of the templates, by that of their domain.
+    /// UIDs of the templates by UID of their domain.
     templates: RefCell<HashMap<String, String>>,
 }
 
-/// One domain that was created, or that is being deleted.
+/// A domain that was created, or that is being deleted.
 struct Job {
     namespace: String,
     name: String,
@@ -57,7 +57,7 @@ struct Job {
     deleted: bool,
 }
 
-/// What is read of the answer to a POST.
+/// The part of a POST's response that is parsed.
 #[derive(Deserialize)]
 struct Created {
     metadata: Identity,
@@ -136,7 +136,7 @@ impl Floor {
         .with_context(|| format!("{}/{}", job.namespace, job.name))
     }
 
-    // Of an answer, no more is read than what a later request needs.
+    // It parses only those parts of responses that later requests need.
 
     async fn create(&self, job: &Job) -> anyhow::Result<()> {
         let Job {

@@ -1,10 +1,10 @@
-//! What is measured, and what is computed from it.
+//! The measurements, and figures computed from them.
 
 use std::time::Duration;
 
 use super::audit::Requests;
 
-/// What the user does to all domains.
+/// The user's change to all domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Create,
@@ -15,7 +15,7 @@ pub(super) enum Change {
 pub(super) struct Size {
     pub(super) domains: usize,
     pub(super) subject: Vec<Round>,
-    /// One round more than the subject has.
+    /// One more round than the subject's.
     pub(super) floor: Vec<Round>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Size {
 pub(super) struct Round {
     pub(super) create: Phase,
     pub(super) delete: Phase,
-    /// KiB before the first domain.
+    /// Memory before the first domain, in KiB.
     pub(super) started_kib: u64,
     pub(super) rest: Option<Rest>,
 }
@@ -32,22 +32,22 @@ pub(super) struct Round {
 /// Creating or deleting all domains.
 #[derive(Debug, Default)]
 pub(super) struct Phase {
-    /// Until all were Ready, or gone.
+    /// Time until all were Ready, or deleted.
     pub(super) wall: Duration,
     pub(super) cpu: Duration,
     pub(super) requests: Requests,
     pub(super) peak_kib: u64,
-    /// KiB when it had settled.
+    /// Memory when the program had settled, in KiB.
     pub(super) settled_kib: u64,
 }
 
-/// What is measured once for each size, with all domains there.
+/// Measurements once for each size, while all domains exist.
 #[derive(Debug)]
 pub(super) struct Rest {
     pub(super) idle: Requests,
-    /// From SIGTERM to the end.
+    /// Time from SIGTERM to the end.
     pub(super) ended_in: Duration,
-    /// From the start of the next process.
+    /// Time from the start of the next process.
     pub(super) settled_in: Duration,
     pub(super) requests: Requests,
     pub(super) peak_kib: u64,
@@ -86,7 +86,7 @@ impl Size {
         median(self.floor.iter().map(value))
     }
 
-    /// The median of the rounds' times by that of the floors before and after it.
+    /// The median of the rounds' ratios to the mean of the floors before and after each.
     pub(super) fn ratio(&self, change: Change) -> f64 {
         let floors = self.floor.windows(2).map(|floors| {
             let both: f64 = floors.iter().map(|floor| floor.wall(change)).sum();
@@ -96,7 +96,7 @@ impl Size {
         median(rounds.zip(floors).map(|(subject, floor)| subject / floor))
     }
 
-    /// By what the figure grows with each doubling from the smaller size to this one; linear: 2.0.
+    /// The figure's growth factor for each doubling from the smaller size to this one; linear: 2.0.
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     pub(super) fn growth_since(&self, smaller: &Self, figure: impl Fn(&Self) -> f64) -> f64 {
         let doublings = (self.domains as f64 / smaller.domains as f64).log2();
@@ -104,7 +104,7 @@ impl Size {
     }
 }
 
-/// Of an even number of values, the mean of the middle two.
+/// The median; for an even number of values, the mean of the middle two.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

@@ -1,26 +1,26 @@
-//! What the user, the floor and the observer know of the objects: their kinds, names and bodies.
+//! Kinds, names and bodies of the objects, for the user, the floor and the observer.
 
 use kube::api::ApiResource;
 use kube::core::{DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
 
-/// How many namespaces the domains are spread over.
+/// The number of namespaces over which the domains are spread.
 pub(super) const NAMESPACES: usize = 10;
 
 /// The namespace of the programs: their service accounts, and the subject's lease.
 pub(super) const HOME: &str = "bench";
 
-/// Field manager of what the controller writes.
+/// The controller's field manager.
 pub(super) const MANAGER: &str = "compute-domain-controller";
 
 const FINALIZER: &str = "resource.nvidia.com/computeDomain";
 
-/// The namespace of the domain of this number.
+/// The namespace of the domain with this number.
 pub(super) fn namespace(number: usize) -> String {
     format!("bench-{}", number % NAMESPACES)
 }
 
-/// The name of the domain of this number.
+/// The name of the domain with this number.
 pub(super) fn name(number: usize) -> String {
     format!("train-{number}")
 }
@@ -31,7 +31,7 @@ pub(super) fn domains() -> ApiResource {
     ApiResource::from_gvk_with_plural(&kind, "computedomains")
 }
 
-/// The domain of this number, as a user creates it.
+/// The domain with this number, as a user creates it.
 pub(super) fn domain(number: usize) -> DynamicObject {
     let name = name(number);
     let template = format!("{name}-imex-channel");
@@ -41,7 +41,7 @@ pub(super) fn domain(number: usize) -> DynamicObject {
         .data(json!({"spec": spec}))
 }
 
-/// The JSON patch that puts the first finalizer on an object.
+/// The JSON patch that adds the first finalizer to an object.
 pub(super) fn add_finalizer(uid: &str) -> Value {
     json!([
         {"op": "test", "path": "/metadata/uid", "value": uid},
@@ -50,7 +50,7 @@ pub(super) fn add_finalizer(uid: &str) -> Value {
     ])
 }
 
-/// The JSON patch that takes the only finalizer from an object.
+/// The JSON patch that removes the only finalizer of an object.
 pub(super) fn remove_finalizer(uid: &str) -> Value {
     json!([
         {"op": "test", "path": "/metadata/uid", "value": uid},
@@ -91,7 +91,7 @@ pub(super) fn template(namespace: &str, domain: &str, uid: &str, name: &str) -> 
     })
 }
 
-/// The status of a domain that is admitted, as a server-side apply patch.
+/// The status of an admitted domain, as a server-side apply patch.
 pub(super) fn ready_status(namespace: &str, name: &str, uid: &str) -> Value {
     json!({
         "apiVersion": "resource.nvidia.com/v1beta1",

@@ -1,4 +1,4 @@
-//! The subject or the floor as a process, and what it costs.
+//! The subject or the floor as a process, with its CPU time and memory.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use tokio::time::sleep;
 use super::accounts::Account;
 use crate::proc;
 
-/// How often memory is looked at for its peak.
+/// The interval of memory samples.
 const SAMPLE: Duration = Duration::from_millis(50);
-/// A program that has not ended this long after SIGTERM never will.
+/// The limit for the time from SIGTERM until the program ends.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// Which of the two runs.
+/// The two programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
     Subject,
@@ -33,18 +33,18 @@ pub(super) struct Program {
     pub(super) which: Which,
     child: Child,
     pub(super) user: String,
-    /// What it prints.
+    /// Its output.
     log: PathBuf,
     pub(super) started: Instant,
     /// Whether it has begun to watch the domains.
     pub(super) watching: bool,
-    /// The largest `RssAnon` since it was last asked for, in KiB.
+    /// The largest `RssAnon` since the last query, in KiB.
     peak: Arc<AtomicU64>,
     sampler: JoinHandle<()>,
 }
 
 impl Program {
-    /// Starts it as this user of the API server. What it prints goes to a file in `dir`.
+    /// Starts it as this user of the API server, with its output in a file in `dir`.
     pub(super) fn start(
         which: Which,
         mut command: Command,
@@ -80,7 +80,7 @@ impl Program {
         proc::anonymous_kib(self.child.id())
     }
 
-    /// The largest [`Program::anonymous_kib`] since the last call, as far as it was seen.
+    /// The largest sample of [`Program::anonymous_kib`] since the last call.
     pub(super) fn peak_kib(&self) -> anyhow::Result<u64> {
         Ok(self
             .peak
@@ -88,12 +88,12 @@ impl Program {
             .max(self.anonymous_kib()?))
     }
 
-    /// The CPU time that it has used.
+    /// Its CPU time so far.
     pub(super) fn cpu(&self) -> anyhow::Result<Duration> {
         proc::cpu(self.child.id())
     }
 
-    /// Fails if it has ended, with the end of what it printed.
+    /// Fails if it has ended; the error has its last output.
     pub(super) fn check_alive(&mut self) -> anyhow::Result<()> {
         let Some(status) = self.child.try_wait()? else {
             return Ok(());
@@ -101,7 +101,7 @@ impl Program {
         bail!("the program ended: {status}\n{}", self.last_lines())
     }
 
-    /// The end of what it printed.
+    /// Its last output.
     pub(super) fn last_lines(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -115,7 +115,10 @@ impl Program {
         kill(Pid::from_raw(self.child.id().try_into()?), Signal::SIGTERM)?;
         while self.child.try_wait()?.is_none() {
             if began.elapsed() > GIVE_UP {
-                bail!("SIGTERM has not ended it: {}", self.last_lines());
+                bail!(
+                    "the program has not ended after SIGTERM: {}",
+                    self.last_lines()
+                );
             }
             sleep(Duration::from_millis(5)).await;
         }
@@ -126,7 +129,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         self.sampler.abort();
-        // Both fail only if it has ended by itself.
+        // Both fail only if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! One program from its start to its end, while the user creates and deletes all domains.
+//! A round: one program from start to end, while the user creates and deletes all domains.
 //!
 //! ```text
 //! start ─ settle ─ create ─ settle ─┬────────────────────────────────────┬─ delete ─ settle ─ SIGTERM
@@ -22,12 +22,12 @@ use super::program::{Program, Which};
 use super::settled::{HTTP_ENDPOINT, settle};
 use super::user::User;
 
-/// How long the requests of an idle program are counted.
+/// The time during which requests of an idle program are counted.
 pub(super) const IDLE: Duration = Duration::from_secs(30);
-/// When a change that does not end is given up.
+/// The limit for the time of a change.
 const GIVE_UP: Duration = Duration::from_secs(900);
 
-/// What all rounds share.
+/// State shared by all rounds.
 pub(super) struct Bench {
     pub(super) user: User,
     pub(super) audit: AuditLog,
@@ -66,12 +66,12 @@ impl Bench {
         })
     }
 
-    /// Starts the program and waits until it is settled.
+    /// Starts the program and waits until it has settled.
     async fn start(&mut self, which: Which, requests: &mut Requests) -> anyhow::Result<Program> {
         Ok(self.start_timed(which, requests).await?.0)
     }
 
-    /// As [`Bench::start`], with the time that it took.
+    /// Like [`Bench::start`]; also returns the time that it took.
     async fn start_timed(
         &mut self,
         which: Which,
@@ -81,7 +81,7 @@ impl Bench {
             Which::Subject => (subject(&self.controller), &self.subject),
             Which::Floor => (floor(self.at_once)?, &self.floor),
         };
-        // What the last process of this user did is not this one's.
+        // Drops the requests of this user's previous process.
         self.audit.read(&account.user)?;
         let mut program = Program::start(which, command, account, self.scratch.path())?;
         let since = settle(&mut program, &mut self.audit, requests).await?;
@@ -123,7 +123,7 @@ impl Bench {
         })
     }
 
-    /// Lets the program idle, and replaces it with a new process.
+    /// Lets the program idle, then replaces it by a new process.
     async fn rest(&mut self, program: Program) -> anyhow::Result<(Program, Rest)> {
         self.audit.read(&program.user)?;
         sleep(IDLE).await;
@@ -144,7 +144,7 @@ impl Bench {
     }
 }
 
-/// Returns when the program has ended, which it should not.
+/// Returns an error when the program has ended: it must keep running.
 async fn ends(program: &mut Program) -> anyhow::Result<()> {
     loop {
         program.check_alive()?;
@@ -152,8 +152,8 @@ async fn ends(program: &mut Program) -> anyhow::Result<()> {
     }
 }
 
-/// The controller with the settings that the chart gives it. They are variables, because an option
-/// that another version does not know is an error there.
+/// The controller with the chart's settings. They are environment variables, because other versions
+/// reject unknown options.
 fn subject(program: &PathBuf) -> Command {
     let mut command = Command::new(program);
     command.envs([
@@ -168,9 +168,9 @@ fn subject(program: &PathBuf) -> Command {
     command
 }
 
-/// This program, as `floor.rs`.
+/// This program as the floor (`floor.rs`).
 fn floor(at_once: usize) -> anyhow::Result<Command> {
-    let own = std::env::current_exe().context("cannot find the own program")?;
+    let own = std::env::current_exe().context("cannot find this program's path")?;
     let mut command = Command::new(own);
     command.args(["controller-floor", "--at-once", &at_once.to_string()]);
     Ok(command)

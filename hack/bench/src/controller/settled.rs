@@ -1,4 +1,4 @@
-//! When a program has nothing left to do: it says so itself, and it makes no request.
+//! Detects when a program has nothing left to do: it reports so itself, and it sends no requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,18 +10,19 @@ use tokio::time::sleep;
 use super::audit::{AuditLog, Requests};
 use super::program::{Program, Which};
 
-/// Where the subject serves health and metrics. The network namespace of the control plane has
-/// nobody else there.
+/// The subject's address for health and metrics. No other program in the control plane's network
+/// namespace uses it.
 pub(super) const HTTP_ENDPOINT: &str = "127.0.0.1:8080";
 
-/// How long it has to be quiet. No pause of a program that is at work takes as long.
+/// The time without requests after which a program counts as settled. A busy program never pauses as
+/// long.
 const QUIET: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
-/// Ten thousand domains, at one in 50 ms.
+/// Enough for ten thousand domains, at one in 50 ms.
 const GIVE_UP: Duration = Duration::from_secs(500);
 
-/// Waits until the program watches and is settled, and returns since when it is. Its requests
-/// meanwhile are added to `requests`; renewals of the lease do not disturb.
+/// Waits until the program watches and has settled; returns the time at which it settled. Adds its
+/// requests meanwhile to `requests`; ignores renewals of the lease.
 pub(super) async fn settle(
     program: &mut Program,
     audit: &mut AuditLog,
@@ -34,7 +35,7 @@ pub(super) async fn settle(
         let made = audit.read(&program.user)?;
         requests.extend(&made);
         program.watching |= made.watches_of("computedomains") > 0;
-        // It is asked at both ends of the quiet time only: the answers are part of its CPU time.
+        // Queried only at both ends of the quiet time: the answers are part of its CPU time.
         match since {
             _ if !program.watching || made.beside_lease() > 0 => since = None,
             None => since = says_settled(program.which).then(Instant::now),
@@ -47,14 +48,14 @@ pub(super) async fn settle(
     bail!("the program does not settle: {}", program.last_lines())
 }
 
-/// The subject says that it is ready, leads and has an empty queue, as far as it shows these. The
-/// floor has no server.
+/// Whether the subject reports that it is ready, leads and has an empty queue; it ignores values that
+/// are not exported. The floor has no server.
 fn says_settled(which: Which) -> bool {
     if which == Which::Floor {
         return true;
     }
     let metrics = get("/metrics");
-    // Whole numbers.
+    // The values are integers.
     let is = |name: &str, value: f64| {
         metric(&metrics, name).is_none_or(|found| (found - value).abs() < 0.5)
     };
@@ -63,7 +64,7 @@ fn says_settled(which: Which) -> bool {
         && is("imex_dra_queue_depth", 0.0)
 }
 
-/// The sum of all series of the name; `None` without any.
+/// The sum of all series with the name; `None` if there are none.
 fn metric(metrics: &str, name: &str) -> Option<f64> {
     let series = metrics.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
@@ -73,7 +74,7 @@ fn metric(metrics: &str, name: &str) -> Option<f64> {
     series.reduce(|sum, value| sum + value)
 }
 
-/// The whole answer; empty if there is none.
+/// The whole response; empty if there is none.
 fn get(path: &str) -> String {
     let answer = || {
         let mut connection = TcpStream::connect(HTTP_ENDPOINT)?;

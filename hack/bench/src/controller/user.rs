@@ -1,4 +1,4 @@
-//! The user, who creates and deletes every domain, and watches until the controller is done.
+//! The user, which creates and deletes every domain and watches until the controller is done.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::measured::Change;
 use super::objects;
 
-/// How many requests of the user are made at the same time.
+/// The number of the user's concurrent requests.
 const AT_ONCE: usize = 32;
 
 pub(super) struct User {
@@ -40,7 +40,7 @@ impl User {
         Self { client, seen }
     }
 
-    /// Makes the change to `size` domains, and returns when all are Ready, or gone.
+    /// Applies the change to `size` domains; returns when all are Ready, or deleted.
     pub(super) async fn change(&self, change: Change, size: usize) -> anyhow::Result<()> {
         let requests = stream::iter(0..size)
             .map(Ok)
@@ -60,7 +60,7 @@ impl User {
         tokio::try_join!(requests, reached).map(drop)
     }
 
-    /// How far the change has come, for the report of one that does not end.
+    /// The progress of the change, for the error if it does not end.
     pub(super) fn progress(&self) -> String {
         let Seen { all, ready } = *self.seen.borrow();
         format!("{all} domains exist, of which {ready} are Ready")
@@ -97,7 +97,7 @@ impl User {
     }
 }
 
-/// Counts until the receiver is gone. Ends at the first error, which the receiver notices.
+/// Counts until the receiver is dropped. Ends at the first error; the receiver notices that.
 async fn observe(client: Client, seen: watch::Sender<Seen>) {
     let domains: Api<DynamicObject> = Api::all_with(client, &objects::domains());
     let mut events = pin!(watcher(domains, watcher::Config::default()));

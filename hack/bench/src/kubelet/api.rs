@@ -1,5 +1,5 @@
-//! The part of an API server that the example driver needs: its node, its slices, and any
-//! claim that it asks for.
+//! The part of an API server that the example driver needs: its node, its slices, and every claim
+//! that it requests.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use super::claim::claim_json;
 /// Larger than any object here.
 const MAX_BODY: usize = 1 << 20;
 
-/// Serves on a port of its own until the runtime ends.
+/// Serves on a free port until the runtime ends.
 pub(super) async fn serve() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -66,7 +66,7 @@ fn no_slices() -> Value {
         "metadata": {"resourceVersion": "1"}, "items": []})
 }
 
-/// The object that was sent, as the server returns it.
+/// The received object, as the server returns it.
 async fn stored(body: Body) -> Response<Body> {
     let Ok(body) = to_bytes(body, MAX_BODY).await else {
         return not_found();

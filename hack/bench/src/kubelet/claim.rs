@@ -1,4 +1,4 @@
-//! The claims that the benchmark prepares, and the calls.
+//! The benchmark's claims and calls.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use futures_util::future::try_join_all;
 use crate::dra_caller::Caller;
 use crate::dra_proto as proto;
 
-/// The number of concurrent calls, each for a claim of its own: a node full of pods.
+/// The number of concurrent calls, each for another claim: a node full of pods.
 pub(super) const AT_ONCE: usize = 200;
 
-/// Prepares the claim of this number.
+/// Prepares the claim with this number.
 pub(super) async fn prepare(caller: &Caller, number: usize) -> anyhow::Result<()> {
     let uid = format!("11111111-2222-3333-4444-{number:012}");
     let claim = proto::Claim {
@@ -21,7 +21,7 @@ pub(super) async fn prepare(caller: &Caller, number: usize) -> anyhow::Result<()
     caller.prepare(&[claim]).await
 }
 
-/// Prepares [`AT_ONCE`] claims from `first` on concurrently, and returns the time of each.
+/// Prepares [`AT_ONCE`] claims from `first` on concurrently; returns the time of each.
 pub(super) async fn at_once(caller: &Caller, first: usize) -> anyhow::Result<Vec<Duration>> {
     let calls = (first..first + AT_ONCE).map(|number| async move {
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! The memory of the example driver, in a process of its own.
+//! The memory of the example driver, in its own process.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::dra_caller::{Caller, service_socket};
 use crate::table::verdict;
 use crate::{kubeconfig, proc};
 
-/// The limit of the example's anonymous memory.
+/// The limit for the example's anonymous memory.
 const AIM_KIB: u64 = 6 * 1024;
 /// The example opens its sockets within milliseconds.
 const GIVE_UP: Duration = Duration::from_secs(20);
@@ -27,7 +27,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Runs `examples/echo` beside this program against an API server in memory.
+    /// Runs `examples/echo` from this program's directory with an API server in this process.
     pub(super) async fn of_the_example() -> anyhow::Result<Self> {
         let api = api::serve().await?;
         let root = tempfile::tempdir()?;
@@ -74,7 +74,9 @@ struct Running(Child);
 impl Running {
     fn start(root: &Path, kubeconfig: &Path) -> anyhow::Result<Self> {
         let own = std::env::current_exe()?;
-        let built = own.parent().context("this program is in no directory")?;
+        let built = own
+            .parent()
+            .context("this program has no parent directory")?;
         let program = built.join("examples/echo");
         let child = Command::new(&program)
             .args(["--node-name", "node-1", "--kubeconfig"])
@@ -100,7 +102,7 @@ impl Running {
             }
         };
         let opened = tokio::time::timeout(GIVE_UP, opened).await;
-        opened.context("the example has opened no service socket")
+        opened.context("the example has not opened a service socket")
     }
 
     fn anonymous_kib(&self) -> anyhow::Result<u64> {
@@ -110,7 +112,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only if it has ended by itself.
+        // Both fail only if it has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! The subject and the floor, on threads of their own: kubelet is another process.
+//! The subject and the floor, on their own threads, as kubelet is another process.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ const DRIVER: &str = "bench.example.com";
 pub(super) struct Servers {
     root: TempDir,
     _plugin: Plugin,
-    /// The last field, so that the plugin is dropped before its threads.
+    /// Last field, so that the plugin is dropped before its threads.
     _runtime: Runtime,
 }
 
@@ -56,7 +56,7 @@ impl Servers {
 
     pub(super) fn subject(&self) -> anyhow::Result<PathBuf> {
         service_socket(&self.root.path().join("plugins").join(DRIVER))
-            .context("dra-kubelet has opened no service socket")
+            .context("dra-kubelet has not opened a service socket")
     }
 
     pub(super) fn floor(&self) -> PathBuf {

@@ -1,4 +1,4 @@
-//! The calls of kubelet, each beside its floor.
+//! kubelet's calls, each beside its floor.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -21,12 +21,12 @@ pub(super) struct Calls<'a> {
     caller: Caller,
     floor: Floor,
     pid: u32,
-    /// First those that are held, then those that are called for.
+    /// First the claims that stay prepared, then those of the measured calls.
     claims: &'a [proto::Claim],
     pub(super) filesystem: &'static str,
 }
 
-/// A call of kubelet, and what makes it possible again.
+/// A call of kubelet, and the call that undoes it.
 #[derive(Clone, Copy)]
 enum Call {
     Prepare,
@@ -72,7 +72,7 @@ impl Call {
         }
     }
 
-    /// The limit of the plugin's CPU time with so many prepared claims.
+    /// The limit of the plugin's CPU time with this number of prepared claims.
     fn cpu(self, prepared: usize) -> Option<Duration> {
         let limit = Duration::from_micros(if prepared > 16 { 3000 } else { 1500 });
         (!self.is_of_many()).then_some(limit)
@@ -97,7 +97,7 @@ impl<'a> Calls<'a> {
         })
     }
 
-    /// Prepares these of the claims that are held.
+    /// Prepares these claims and keeps them prepared.
     pub(super) fn hold(&self, claims: Range<usize>) -> anyhow::Result<()> {
         for claim in self.claims.get(claims).context("there are fewer claims")? {
             let one = std::slice::from_ref(claim);
@@ -115,7 +115,7 @@ impl<'a> Calls<'a> {
         self.runtime.block_on(self.caller.unprepare(held))
     }
 
-    /// Every call with so many claims prepared.
+    /// Measures every call with this number of prepared claims.
     pub(super) fn rows(&self, prepared: usize, rounds: usize) -> anyhow::Result<Vec<Row>> {
         let files = Files::read(self.claims.first().context("there are no claims")?)?;
         let row = |call: Call| {

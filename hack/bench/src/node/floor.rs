@@ -1,4 +1,4 @@
-//! The least that any plugin has to do.
+//! The minimum that any plugin must do.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ use super::plugin::Plugin;
 use crate::disk::RawFile;
 use crate::dra_proto as proto;
 
-/// Reads claims and replaces files, and decides nothing.
+/// Reads claims and replaces files without decisions.
 pub(super) struct Floor {
     client: Client,
     checkpoint: RawFile,
     spec: RawFile,
-    /// Beside the plugin's own files, on the same file systems.
+    /// Directories beside the plugin's files, on the same file systems.
     _directories: [TempDir; 2],
 }
 
-/// The plugin's files as they are now: what the floor writes.
+/// The plugin's current files, which the floor writes.
 pub(super) struct Files {
     pub(super) checkpoint: Vec<u8>,
     spec: Vec<u8>,
@@ -46,7 +46,7 @@ impl Floor {
         })
     }
 
-    /// Where the checkpoint's floor is written.
+    /// The directory in which the floor writes the checkpoint.
     pub(super) fn disk() -> PathBuf {
         Plugin::data()
     }

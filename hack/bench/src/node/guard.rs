@@ -1,5 +1,5 @@
-//! What the guard adds to a container's start, as kubelet counts it: the runtime's calls that create and
-//! start one, with the guard and without, in blocks of pods in turn.
+//! The guard's overhead on a container's start, from kubelet's metrics: the runtime's calls to create and
+//! start a container, in alternating blocks of pods with the guard and without.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use kube::core::Request;
 use super::plugin::{Plugin, Setup};
 use super::pods;
 
-/// Pods of a block. kubelet gives sums, so that a block has one mean.
+/// Pods per block. kubelet exports sums, so each block has one mean.
 pub(super) const PODS: usize = 10;
 
-/// The mean of creating and starting a container, in the two blocks of one turn.
+/// The mean time to create and start a container, in two successive blocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     pub(super) guarded: Duration,
     pub(super) floor: Duration,
 }
 
-/// Runs so many turns, alternating which block comes first. Each block has a plugin of its own.
+/// Runs pairs of blocks, alternating which comes first. Each block has a new plugin.
 pub(super) fn measure(
     runtime: &tokio::runtime::Runtime,
     client: &Client,
@@ -55,7 +55,7 @@ pub(super) fn measure(
     Ok(measured)
 }
 
-/// Of the pods that are started here, one after the other; the first is not counted.
+/// Starts pods one after the other; returns their mean without the first.
 async fn mean(client: &Client, node: &str, template: &str) -> anyhow::Result<Duration> {
     let one = async || pods::start(client, node, 1, Some(template)).await;
     one().await?;
@@ -68,14 +68,11 @@ async fn mean(client: &Client, node: &str, template: &str) -> anyhow::Result<Dur
         after.seconds - before.seconds,
         after.containers - before.containers,
     );
-    anyhow::ensure!(
-        containers > 0.0,
-        "kubelet has counted no container in its metrics"
-    );
+    anyhow::ensure!(containers > 0.0, "kubelet's metrics count no containers");
     Ok(Duration::from_secs_f64(seconds / containers))
 }
 
-/// What kubelet has waited for the runtime to create and start containers, since its start.
+/// kubelet's total waiting time for the runtime to create and start containers.
 struct Spent {
     seconds: f64,
     containers: f64,

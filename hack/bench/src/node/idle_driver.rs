@@ -1,5 +1,5 @@
-//! The floor of pods with claims: a DRA driver of this process that does nothing, so that what is
-//! left is the work of the API server, the controller of claims, the scheduler and kubelet.
+//! The floor of pods with claims: a DRA driver in this process that does nothing. The remaining work
+//! is that of the API server, the claim controller, the scheduler and kubelet.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::plugin::KUBELET_ROOT;
 
 pub(super) const DRIVER: &str = "idle.example.com";
 
-/// As many as the node's device of the subject has.
+/// The same number as in the subject's device.
 const SLOTS: &str = "64";
 
 struct Idle;
@@ -33,7 +33,7 @@ impl Driver for Idle {
     }
 }
 
-/// Publishes one device, which claims share, and serves kubelet until it is dropped.
+/// Publishes one device that claims share, and serves kubelet until dropped.
 pub(super) fn start(client: &Client, node: &str) -> anyhow::Result<Plugin> {
     let slots = DeviceCapacity {
         value: Quantity(SLOTS.to_owned()),

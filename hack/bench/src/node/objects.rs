@@ -1,4 +1,4 @@
-//! What users, the controller and the scheduler have made before kubelet calls.
+//! The objects that users, the controller and the scheduler create before kubelet's calls.
 
 use std::fmt::Debug;
 
@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use super::idle_driver;
 use crate::dra_proto as proto;
 
-/// Numbers of claims that are prepared already, one group of rows each.
+/// Numbers of claims that are already prepared; one group of rows for each.
 pub(super) const PREPARED: [usize; 3] = [1, 16, 128];
-/// Claims of a call of many.
+/// Claims in a call with many.
 pub(super) const BATCH: usize = 16;
-/// Where everything is.
+/// The namespace of all objects.
 pub(super) const NAMESPACE: &str = "bench";
 /// The template of the pods' claims.
 pub(super) const TEMPLATE: &str = "train-imex-channel";
@@ -34,7 +34,7 @@ const IDLE_CLASS: &str = "idle.example.com";
 pub(super) const DRIVER: &str = "compute-domain.nvidia.com";
 const DOMAIN: &str = "train";
 
-/// The claims, as kubelet names them: first those that are held, then those that are called for.
+/// The claims as kubelet names them: first those that stay prepared, then those of the measured calls.
 pub(super) struct Objects {
     pub(super) claims: Vec<proto::Claim>,
 }
@@ -96,7 +96,7 @@ async fn create_domain(client: &Client) -> anyhow::Result<String> {
     created.uid().context("a domain without a UID")
 }
 
-/// The claim of this number, allocated on a channel of its own: 0 is left to the scheduler.
+/// Creates the claim with this number, allocated on its own channel; channel 0 is left to the scheduler.
 async fn create_claim(
     client: &Client,
     node: &str,
@@ -138,7 +138,7 @@ async fn create_claim(
     })
 }
 
-/// As the controller's template has them.
+/// The annotations of the controller's template.
 fn annotations() -> Value {
     json!({"annotations": {"resource.nvidia.com/computeDomainName": DOMAIN}})
 }
@@ -150,7 +150,7 @@ fn claim_spec(domain: &str) -> Value {
     }})
 }
 
-/// As the controller has it where nodes are shared.
+/// The claim spec that the controller writes if devices are shared.
 fn shared_claim_spec(domain: &str) -> Value {
     json!({"devices": {
         "requests": [share_or_whole(CLASS)],

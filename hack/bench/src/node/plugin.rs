@@ -14,16 +14,16 @@ use crate::proc;
 
 pub(super) const KUBELET_ROOT: &str = "/var/lib/kubelet";
 const CDI_ROOT: &str = "/var/run/cdi";
-/// What it logs when kubelet can find it.
+/// Its log message when kubelet can find it.
 const LISTENS: &str = "sockets open";
-/// What it logs when kubelet has accepted it.
+/// Its log message when kubelet has registered it.
 const REGISTERED: &str = "registered with kubelet";
-/// What it logs when the runtime has accepted its guard.
+/// Its log message when the runtime has accepted its guard.
 const GUARDS: &str = "the NRI guard is active";
-/// kubelet looks at a new socket within milliseconds.
+/// kubelet notices a new socket within milliseconds.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
-/// How the plugin is started.
+/// How to start the plugin.
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) program: PathBuf,
@@ -31,9 +31,9 @@ pub(super) struct Setup {
     pub(super) driver_root: PathBuf,
     /// Whether claims share the node's device.
     pub(super) is_shared: bool,
-    /// Whether it refuses containers that ask for a channel without a claim.
+    /// Whether it refuses containers that request a channel without a claim.
     pub(super) is_guarded: bool,
-    /// What it prints.
+    /// Its output.
     pub(super) log: PathBuf,
 }
 
@@ -43,12 +43,12 @@ pub(super) struct Plugin {
     log: PathBuf,
 }
 
-/// From exec.
+/// Times since exec.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Started {
     /// Its sockets are open.
     pub(super) listens: Duration,
-    /// kubelet, which looks once a second, has registered it.
+    /// kubelet, which polls once a second, has registered it.
     pub(super) registered: Duration,
 }
 
@@ -56,14 +56,14 @@ pub(super) struct Started {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Memory {
     pub(super) anonymous: u64,
-    /// The largest so far, with files.
+    /// The peak so far, including file pages.
     pub(super) peak: u64,
 }
 
 // === impl Plugin ===
 
 impl Plugin {
-    /// Starts it, and returns once kubelet has registered it.
+    /// Starts it and waits until kubelet has registered it.
     pub(super) fn start(setup: &Setup) -> anyhow::Result<(Self, Started)> {
         let log = fs::File::create(&setup.log)?;
         let mut command = Command::new(&setup.program);
@@ -81,7 +81,7 @@ impl Plugin {
                 "--nri-guard-mode",
                 if setup.is_guarded { "enforce" } else { "off" },
             ])
-            // As the image has it.
+            // As in the image.
             .env("MALLOC_ARENA_MAX", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -104,12 +104,12 @@ impl Plugin {
         Ok((plugin, times))
     }
 
-    /// When it has printed `text`, as time since `started`.
+    /// Waits until it has printed `text`; returns the time since `started`.
     fn until_printed(&mut self, text: &str, started: Instant) -> anyhow::Result<Duration> {
         while !self.printed().contains(text) {
             self.check_alive()?;
             if started.elapsed() > GIVE_UP {
-                bail!("it has not printed '{text}':\n{}", self.printed());
+                bail!("the plugin has not printed '{text}':\n{}", self.printed());
             }
             thread::sleep(Duration::from_millis(1));
         }
@@ -142,7 +142,10 @@ impl Plugin {
         let began = Instant::now();
         while self.child.try_wait()?.is_none() {
             if began.elapsed() > GIVE_UP {
-                bail!("SIGTERM has not ended it:\n{}", self.printed());
+                bail!(
+                    "the plugin has not ended after SIGTERM:\n{}",
+                    self.printed()
+                );
             }
             thread::sleep(Duration::from_millis(5));
         }
@@ -163,7 +166,7 @@ impl Plugin {
 
 impl Drop for Plugin {
     fn drop(&mut self) {
-        // Both fail only if it has ended by itself.
+        // Both fail only if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

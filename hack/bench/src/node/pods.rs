@@ -1,4 +1,4 @@
-//! Pods with claims beside others, from their creation until they run.
+//! Start times of pods with claims beside other pods, from creation until they run.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -18,27 +18,27 @@ use tokio::time::{sleep, timeout};
 
 use super::objects::NAMESPACE;
 
-/// A pod that has not come or gone by then never will.
+/// The limit for a pod's start or deletion.
 const GIVE_UP: Duration = Duration::from_secs(120);
 
-/// How many pods a burst has.
+/// The number of pods in a burst.
 pub(super) const BURST: usize = 20;
 
-/// Pods with claims and as many others, one after the other.
+/// The times of pods with claims and of the same number of others, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     pub(super) with: Duration,
     pub(super) floor: Duration,
 }
 
-/// What pods are started, and beside which.
+/// The pods to start, and those to compare with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Jobs<'a> {
     /// How many at once.
     pub(super) pods: usize,
     /// The template of their claims.
     pub(super) template: &'a str,
-    /// That of the claims of the others; `None`: they have no claims.
+    /// The template of the other pods' claims; `None`: without claims.
     pub(super) floor: Option<&'a str>,
 }
 
@@ -68,8 +68,7 @@ pub(super) async fn measure(
     Ok(measured)
 }
 
-/// How long it takes from the creation of the first of these pods until all are Running; then they are
-/// deleted.
+/// Measures the time from the first pod's creation until all are Running; then deletes them.
 pub(super) async fn start(
     client: &Client,
     node: &str,
@@ -80,7 +79,7 @@ pub(super) async fn start(
     let wanted = (0..count).map(|number| mk_pod(&format!("pod-{number}"), node, template));
     let wanted = wanted.collect::<anyhow::Result<Vec<Pod>>>()?;
     let mut events = pin!(watcher(pods.clone(), watcher::Config::default()));
-    // The watch is up before the clock starts.
+    // The watch runs before the measurement starts.
     while !matches!(events.try_next().await?, Some(Event::InitDone)) {}
     let began = Instant::now();
     let parameters = PostParams::default();
@@ -104,11 +103,11 @@ pub(super) async fn start(
         .await?;
     timeout(GIVE_UP, gone(client, &pods))
         .await
-        .context("the pods or their claims do not go")??;
+        .context("the pods or their claims were not deleted")??;
     Ok(took)
 }
 
-/// Returns once this driver's device on the node is published for many claims.
+/// Waits until this driver's device on the node is published for many claims.
 pub(super) async fn until_shared(client: &Client, node: &str, driver: &str) -> anyhow::Result<()> {
     let slices: Api<ResourceSlice> = Api::all(client.clone());
     let ours = format!("spec.nodeName={node},spec.driver={driver}");
@@ -133,7 +132,7 @@ fn mk_pod(name: &str, node: &str, template: Option<&str>) -> anyhow::Result<Pod>
     let of_container: Vec<_> = claims.iter().map(|_| json!({"name": "channel"})).collect();
     let spec = json!({
         "nodeSelector": {"kubernetes.io/hostname": node},
-        // With 0, the pod would be gone from the API server before kubelet has unprepared its claim.
+        // With 0, the API server would delete the pod before kubelet has unprepared its claim.
         "terminationGracePeriodSeconds": 1,
         "resourceClaims": claims,
         "containers": [{
@@ -153,7 +152,7 @@ fn is_running(pod: &Pod) -> bool {
     phase == Some("Running")
 }
 
-/// Returns once no pod is left, and no claim of one.
+/// Waits until all pods and their claims are deleted.
 async fn gone(client: &Client, pods: &Api<Pod>) -> anyhow::Result<()> {
     let claims: Api<PartialObjectMeta<ResourceClaim>> = Api::namespaced(client.clone(), NAMESPACE);
     loop {

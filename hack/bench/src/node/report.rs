@@ -9,27 +9,27 @@ use super::pods::{BURST, Pair};
 use crate::rounds::{Rounds, percentile};
 use crate::table::{ms, verdict};
 
-/// Anonymous memory, in KiB.
+/// The limit of anonymous memory, in KiB.
 const MEMORY_KIB: u64 = 4 * 1024;
-/// How much longer than a Prepare a claim may make a pod's start.
+/// The limit for a claim's effect on a pod's start time, in addition to a Prepare.
 const POD_OVER_PREPARE: Duration = Duration::from_millis(30);
-/// How much longer claims may make the start of many pods at once.
+/// The limit for the effect of claims on the start time of many pods at once.
 const BURST_RATIO: f64 = 1.2;
-/// How much longer the guard may make a container's start.
+/// The limit for the guard's effect on a container's start time.
 const GUARD: Duration = Duration::from_millis(5);
 
-/// One call with so many prepared claims.
+/// One call with a number of prepared claims.
 pub(super) struct Row {
     pub(super) prepared: usize,
     pub(super) checkpoint_bytes: usize,
     pub(super) operation: &'static str,
     pub(super) rounds: Rounds,
     pub(super) aim: Option<Aim>,
-    /// The limit of the plugin's CPU time, in the median.
+    /// The limit of the plugin's median CPU time.
     pub(super) cpu: Option<Duration>,
 }
 
-/// The limit of a median: so many floors, and so much more.
+/// The limit of a median: a multiple of the floor, and an additional time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Aim {
     floors: f64,
@@ -158,7 +158,7 @@ pub(super) fn bursts(
     Ok(())
 }
 
-/// The guard, with a claim of the pod's own.
+/// The guard, with pods that have their own claim.
 pub(super) fn guarded(out: &mut impl Write, turns: &[Turn]) -> anyhow::Result<()> {
     let rounds = Rounds::of_times(turns.iter().map(|turn| (turn.guarded, turn.floor)));
     let is_met = rounds.wall(50) <= rounds.floor() + GUARD;

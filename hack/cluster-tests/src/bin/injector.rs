@@ -1,11 +1,11 @@
-//! A plugin of the runtime's NRI that gives containers what annotations of their pod ask for:
-//! `injector SOCKET INDEX`. It prints `registered`, and ends when its standard input does.
+//! An NRI plugin that gives containers the devices in their pod's annotations: `injector SOCKET INDEX`.
+//! It prints `registered`, and ends when its standard input is closed.
 //!
-//! | annotation | what it gives |
+//! | annotation | effect |
 //! |---|---|
-//! | `cdi-devices.noderesource.dev/container.NAME`: a YAML list | CDI devices to the container NAME, as containerd's `device-injector` does |
-//! | `injector.example.com/cdi: DEVICE` | a CDI device to each container, by an annotation that nobody else knows |
-//! | `injector.example.com/node: MAJOR:MINOR` | the device node `/dev/injected` to each container |
+//! | `cdi-devices.noderesource.dev/container.NAME`: a YAML list | CDI devices for the container NAME, as by containerd's `device-injector` |
+//! | `injector.example.com/cdi: DEVICE` | a CDI device for each container, by an annotation that no other program uses |
+//! | `injector.example.com/node: MAJOR:MINOR` | the device node `/dev/injected` for each container |
 
 use std::io::Write as _;
 

@@ -1,7 +1,7 @@
-//! A driver that prepares whatever it is asked to, in a process of its own that
-//! tests can kill: `steady-driver DRIVER NODE DEVICE [REGISTRY-DIR]`, with the
-//! cluster's kubeconfig in `KUBECONFIG`. It prints `prepare UID` and
-//! `unprepare UID` as it is called, and `registered` each time it is.
+//! A driver that prepares every claim, in a separate process that tests can kill:
+//! `steady-driver DRIVER NODE DEVICE [REGISTRY-DIR]`, with the cluster's
+//! kubeconfig in `KUBECONFIG`. It prints `prepare UID` and `unprepare UID` for
+//! each call, and `registered` for each registration.
 
 use std::io::Write as _;
 
@@ -31,7 +31,7 @@ impl Driver for Steady {
     }
 }
 
-/// One line; a reader that is gone is no reason to end.
+/// Prints one line; does not exit if the reader has closed the pipe.
 fn say(line: &str) {
     drop(writeln!(std::io::stdout().lock(), "{line}"));
 }
@@ -59,7 +59,7 @@ async fn main() -> Result<()> {
     }
     let mut plugin = builder.start(Steady, KubeClaims::new(client))?;
     let mut registration = plugin.registration();
-    let told = async {
+    let registered = async {
         while registration.changed().await.is_ok() {
             if *registration.borrow_and_update() == Registration::Registered {
                 say("registered");
@@ -69,7 +69,7 @@ async fn main() -> Result<()> {
     };
     tokio::select! {
         error = plugin.failed() => return Err(error.into()),
-        () = told => {}
+        () = registered => {}
         _ = terminate.recv() => {}
     }
     plugin.shutdown().await;

@@ -1,4 +1,4 @@
-//! A channel for each domain, by Leases: never one for two, whatever is killed, late or edited.
+//! A channel for each domain, owned by Leases: never one for two, despite crashes, late writes and edits.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::support::{
     run_for, seconds, through_proxy, throughout, until, within,
 };
 
-/// How many channels the nodes have in the test of all of them, by default and in the environment.
+/// The nodes' number of channels in the test of all channels: the default, and the variable that overrides it.
 const COUNT: u32 = 64;
 const COUNT_VARIABLE: &str = "CHANNEL_COUNT";
 
@@ -30,7 +30,7 @@ fn isolated(count: u32) -> Setup {
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn every_domain_has_a_channel_and_the_one_too_many_waits_until_one_is_free() -> Result<()> {
+fn every_domain_gets_a_channel_and_one_too_many_waits_until_one_is_free() -> Result<()> {
     let count = std::env::var(COUNT_VARIABLE).ok();
     let count = count.map_or(Ok(COUNT), |count| count.parse())?;
     run_for(Duration::from_secs(900), async |on| {
@@ -73,7 +73,7 @@ fn every_domain_has_a_channel_and_the_one_too_many_waits_until_one_is_free() -> 
         on.until_ready("first-too-many").await;
         ensure!(on.confirmed_channel("first-too-many").await? == freed);
         on.until_refused("second-too-many", "NoChannelFree").await;
-        // A test's end has no time for so many.
+        // Deleted here: the limit at the end of a test is too short for so many.
         on.domains(&on.namespace)
             .delete_collection(&DeleteParams::default(), &ListParams::default())
             .await
@@ -99,7 +99,7 @@ fn controllers_killed_at_any_moment_never_give_one_channel_twice() -> Result<()>
             for name in &names {
                 on.create(&named(name)).await?;
             }
-            // Somewhere in the middle of it.
+            // Somewhere in the middle of the work.
             sleep(Duration::from_millis(round * 17)).await;
             let leader = if on.leader().await? == "first" {
                 &first
@@ -125,7 +125,7 @@ fn controllers_killed_at_any_moment_never_give_one_channel_twice() -> Result<()>
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn late_writes_of_an_old_leader_change_no_channel() -> Result<()> {
+fn late_writes_of_an_old_leader_change_no_channels() -> Result<()> {
     run(async |on| {
         let proxy = Proxy::start().await?;
         let kubeconfig = Some(through_proxy(on, &proxy, None)?);
@@ -136,7 +136,7 @@ fn late_writes_of_an_old_leader_change_no_channel() -> Result<()> {
             })
             .await?;
         let names = on.create_many(40).await?;
-        until("a channel is given", async || {
+        until("a channel is assigned", async || {
             ensure!(!on.channel_leases().await?.is_empty());
             Ok(())
         })
@@ -161,11 +161,11 @@ fn late_writes_of_an_old_leader_change_no_channel() -> Result<()> {
         })
         .await?;
         seen.look(on).await?;
-        // What the old leader had taken for a domain that has another channel is released.
+        // A Lease that the old leader has taken for a domain with another channel is released.
         within(TAKEOVER, "one channel for each domain", async || {
             let leases = on.channel_leases().await?;
             let held = leases.values().filter(|released| !**released).count();
-            ensure!(held == names.len(), "{held} Leases are held");
+            ensure!(held == names.len(), "{held} Leases have a holder");
             Ok(())
         })
         .await?;
@@ -196,7 +196,7 @@ fn leases_that_somebody_deletes_are_made_again_and_nothing_new_is_given_meanwhil
         }
         seen.look(on).await?;
         on.until_refused("new", "ChannelsBeingRebuilt").await;
-        // A restart does not forget it.
+        // A restart keeps the state.
         controller.restart()?;
         controller.until_ready().await;
         throughout(Duration::from_secs(2), async || {
@@ -238,10 +238,10 @@ fn a_channel_that_somebody_writes_into_a_status_or_a_lease_confirms_nothing() ->
         on.domains(&on.namespace)
             .patch_status("thief", &PatchParams::default(), &Patch::Merge(stolen))
             .await?;
-        // And a Lease that is not ours is in the place of another channel.
+        // In addition, a foreign Lease has the name of another channel's.
         let foreign = json!({
             "metadata": {"name": format!("imex-channel-{:04}", number + 1)},
-            "spec": {"holderIdentity": "somebody"},
+            "spec": {"holderIdentity": "other"},
         });
         on.leases()
             .create(&PostParams::default(), &serde_json::from_value(foreign)?)
@@ -262,7 +262,7 @@ fn a_channel_that_somebody_writes_into_a_status_or_a_lease_confirms_nothing() ->
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn domains_of_the_time_before_isolation_keep_channel_0_and_say_so() -> Result<()> {
+fn domains_from_before_isolation_keep_channel_0_and_report_it() -> Result<()> {
     run(async |on| {
         let controller = on.start().await?;
         on.create_ready("old").await?;
@@ -270,18 +270,22 @@ fn domains_of_the_time_before_isolation_keep_channel_0_and_say_so() -> Result<()
         let controller = on.start_with(isolated(64)).await?;
         on.create_ready("new").await?;
         ensure!(on.confirmed_channel("new").await? == 1);
-        until("old says that it is not isolated", async || {
+        until("old has the condition NotIsolated", async || {
             on.is_ready("old").await?;
             let old = on.get("old").await?;
             let conditions = old.data.pointer("/status/conditions");
             let conditions = conditions.and_then(|it| it.as_array()).context("none")?;
-            let told = conditions.iter().any(|it| it["type"] == "NotIsolated");
-            ensure!(told && channel(&old) == Some(0), "{}", old.data["status"]);
+            let reported = conditions.iter().any(|it| it["type"] == "NotIsolated");
+            ensure!(
+                reported && channel(&old) == Some(0),
+                "{}",
+                old.data["status"]
+            );
             Ok(())
         })
         .await;
         controller.kill();
-        // And back: what was given stays.
+        // And back: assigned channels stay.
         on.start().await?;
         on.create_ready("newest").await?;
         let newest = on.get("newest").await?;
@@ -291,7 +295,7 @@ fn domains_of_the_time_before_isolation_keep_channel_0_and_say_so() -> Result<()
     })
 }
 
-/// Nothing is taken from a domain of which claims are left.
+/// A deleted domain keeps its channel while its claims exist.
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_channel_is_not_released_while_claims_of_its_domain_exist() -> Result<()> {
@@ -317,7 +321,7 @@ fn a_channel_is_not_released_while_claims_of_its_domain_exist() -> Result<()> {
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_lease_that_somebody_deletes_or_garbles_after_its_domain_keeps_its_channel() -> Result<()> {
+fn a_lease_deleted_or_garbled_after_its_domain_keeps_its_channel() -> Result<()> {
     run(async |on| {
         let (_controller, uid, number) = domain_gone_with_a_claim_left(on).await?;
         let name = format!("imex-channel-{number:04}");
@@ -335,15 +339,15 @@ fn a_lease_that_somebody_deletes_or_garbles_after_its_domain_keeps_its_channel()
             deleted.map(drop)
         };
         delete().await?;
-        until("its Lease is there again", async || of_train(false).await).await;
+        until("its Lease is restored", async || of_train(false).await).await;
         on.create_ready("next").await?;
         ensure!(on.confirmed_channel("next").await? != number);
 
         delete_claims(on).await?;
         until("the channel cools down", async || of_train(true).await).await;
         delete().await?;
-        until("it is there again", async || of_train(true).await).await;
-        // The API server takes it, and Rust's client cannot read it.
+        until("it is restored", async || of_train(true).await).await;
+        // The API server accepts this time, but Rust's client cannot parse it.
         let end_of_time = json!({"spec": {"renewTime": "9999-12-31T23:59:59.000000Z"}});
         let garble = Patch::Merge(&end_of_time);
         let unread: kube::Api<kube::core::PartialObjectMeta<Lease>> =
@@ -351,7 +355,7 @@ fn a_lease_that_somebody_deletes_or_garbles_after_its_domain_keeps_its_channel()
         unread
             .patch(&name, &PatchParams::default(), &garble)
             .await?;
-        until("it is released anew", async || of_train(true).await).await;
+        until("it is released again", async || of_train(true).await).await;
         on.let_cool(number).await?;
         until("the channel is free", async || {
             ensure!(!on.channel_leases().await?.contains_key(&name));
@@ -364,7 +368,7 @@ fn a_lease_that_somebody_deletes_or_garbles_after_its_domain_keeps_its_channel()
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_quota_on_leases_is_named_and_raising_it_heals() -> Result<()> {
+fn a_quota_on_leases_is_reported_and_raising_it_is_enough() -> Result<()> {
     run(async |on| {
         on.start_with(isolated(64)).await?;
         let quota = |count: u32| {
@@ -375,7 +379,7 @@ fn a_quota_on_leases_is_named_and_raising_it_heals() -> Result<()> {
             })
         };
         let _quota = Applied::new(&[quota(0)])?;
-        until("the quota counts", async || {
+        until("the quota is enforced", async || {
             let params = PostParams {
                 dry_run: true,
                 ..PostParams::default()
@@ -396,8 +400,7 @@ fn a_quota_on_leases_is_named_and_raising_it_heals() -> Result<()> {
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn channels_of_groups_are_given_to_no_domain_while_a_pool_or_a_claim_of_one_is_left() -> Result<()>
-{
+fn channels_of_groups_are_reserved_while_a_pool_or_a_claim_of_a_group_exists() -> Result<()> {
     run(async |on| {
         let pool = Applied::new(&[group_pool()])?;
         let controller = on.start_with(isolated(256)).await?;
@@ -406,7 +409,7 @@ fn channels_of_groups_are_given_to_no_domain_while_a_pool_or_a_claim_of_one_is_l
 
         create_group_claim(on).await?;
         drop(pool);
-        controller.restart()?; // it looks at once
+        controller.restart()?; // checks immediately
         controller.until_ready().await;
         on.create_ready("b").await?;
         ensure!(on.confirmed_channel("b").await? == 129, "there is a claim");
@@ -421,7 +424,10 @@ fn channels_of_groups_are_given_to_no_domain_while_a_pool_or_a_claim_of_one_is_l
         };
         until("the channels of groups cool down", is_released).await;
         on.create_ready("c").await?;
-        ensure!(on.confirmed_channel("c").await? == 130, "they cool down");
+        ensure!(
+            on.confirmed_channel("c").await? == 130,
+            "the group's channels are still cooling down"
+        );
 
         on.let_lease_cool(GROUP_LEASE).await?;
         controller.restart()?;
@@ -448,9 +454,9 @@ fn group_pool() -> Value {
     })
 }
 
-/// Allocated as the scheduler does it.
+/// Creates a claim allocated as by the scheduler.
 async fn create_group_claim(on: &Fixture) -> Result<()> {
-    create_claim(on, "nobody").await?;
+    create_claim(on, "no-domain").await?;
     let allocation = json!({"devices": {"results": [{
         "request": "channel", "driver": "compute-domain.nvidia.com",
         "pool": GROUP_POOL, "device": "channel-1",
@@ -462,14 +468,14 @@ async fn create_group_claim(on: &Fixture) -> Result<()> {
     Ok(())
 }
 
-/// The controller, and what the domain had: its uid and its channel.
+/// Returns the controller, and the deleted domain's UID and channel.
 async fn domain_gone_with_a_claim_left(on: &Fixture) -> Result<(Controller, String, u64)> {
     let controller = on.start_with(isolated(64)).await?;
     let uid = on.create_ready("train").await?;
     let number = on.confirmed_channel("train").await?;
     create_claim(on, &uid).await?;
     until("the claim is known", async || {
-        controller.ready() // the next deletion waits for its own effect
+        controller.ready() // the deletion below waits for its own effect
     })
     .await;
     on.delete_within(Duration::from_secs(30), "train").await?;

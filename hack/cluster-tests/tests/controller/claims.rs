@@ -1,4 +1,4 @@
-//! Claims that were made from a domain's template, when the domain is deleted.
+//! Deletion of a domain while claims from its template exist.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::{Fixture, LABEL, run, until};
 // req: CD-21
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_domain_deleted_while_claims_exist_names_them_and_goes() -> Result<()> {
+fn a_domain_deleted_while_claims_exist_reports_them_and_is_deleted() -> Result<()> {
     run(async |on| {
         on.start().await?;
         let uid = on.create_ready("domain").await?;
@@ -29,22 +29,25 @@ fn a_domain_deleted_while_claims_exist_names_them_and_goes() -> Result<()> {
         let note = on.until_event("domain", "ClaimsInUse").await;
         ensure!(
             note.contains(&claim.name_any()),
-            "{note:?} does not name it"
+            "{note:?} does not name the claim"
         );
-        // Nobody's claim is in use here.
+        // This domain has no claims.
         on.delete_within(Duration::from_secs(10), "other").await?;
         let about_other = on.has_event("other", "ClaimsInUse").await?;
-        ensure!(!about_other, "it says so of a domain without claims, too");
-        Ok(format!("the domain went after {} ms", took.as_millis()))
+        ensure!(!about_other, "a domain without claims has the event, too");
+        Ok(format!(
+            "the domain was deleted after {} ms",
+            took.as_millis()
+        ))
     })
 }
 
-/// A pod that nobody schedules, and the claim that Kubernetes makes for it.
+/// Creates a pod that is never scheduled; returns the claim that Kubernetes creates for it.
 async fn create_claim(on: &Fixture, template: &str) -> Result<ResourceClaim> {
     let pod = json!({
         "metadata": {"name": "pod"},
         "spec": {
-            "schedulerName": "nobody",
+            "schedulerName": "none",
             "resourceClaims": [{"name": "channel", "resourceClaimTemplateName": template}],
             "containers": [{
                 "name": "main", "image": "localhost/pause:1",
@@ -55,14 +58,14 @@ async fn create_claim(on: &Fixture, template: &str) -> Result<ResourceClaim> {
     let pod: Pod = serde_json::from_value(pod)?;
     let pods: Api<Pod> = Api::namespaced(on.client.clone(), &on.namespace);
     until("the pod is accepted", async || {
-        // The namespace's service account comes a moment after it.
+        // The namespace's service account is created shortly after the namespace.
         pods.create(&PostParams::default(), &pod)
             .await
             .map_err(Into::into)
     })
     .await;
     let claims: Api<ResourceClaim> = Api::namespaced(on.client.clone(), &on.namespace);
-    let claim = until("the pod's claim is made", async || {
+    let claim = until("the pod's claim is created", async || {
         let all = claims.list(&ListParams::default()).await?.items;
         all.into_iter().next().context("there is none")
     })

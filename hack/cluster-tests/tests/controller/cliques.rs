@@ -1,4 +1,4 @@
-//! Domains that hold prepared claims in one clique. What the nodes report is written by the test.
+//! Domains with prepared claims in the same clique. The test writes the nodes' reports.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use serde_json::json;
 
 use crate::support::{Controller, Fixture, LABEL, run, seconds, within};
 
-/// Reports are looked at when none has come for 15 s.
-const TOLD: Duration = Duration::from_secs(25);
+/// The controller evaluates reports when none has come for 15 s.
+const REPORTED: Duration = Duration::from_secs(25);
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn domains_that_share_a_clique_are_told_and_counted_until_one_of_them_goes() -> Result<()> {
+fn domains_that_share_a_clique_are_reported_and_counted_until_one_is_deleted() -> Result<()> {
     run(async |on| {
         let controller = on.start().await?;
         for (domain, cliques) in [("first", &["x.1"][..]), ("second", &["x.1", "x.2"])] {
@@ -36,7 +36,7 @@ fn domains_that_share_a_clique_are_told_and_counted_until_one_of_them_goes() -> 
         ensure!(note.contains("x.1, x.2"), "{note:?}");
         ensure!(!on.has_event("first", "CliquesSplit").await?);
 
-        // The last claim of the first: it is known without another list.
+        // The last claim of first: the controller notices without another list.
         delete(on, "first-x.1").await?;
         let over = until_counted(&controller, 0, 1).await?;
         for claim in ["second-x.1", "second-x.2"] {
@@ -44,7 +44,7 @@ fn domains_that_share_a_clique_are_told_and_counted_until_one_of_them_goes() -> 
         }
         until_counted(&controller, 0, 0).await?;
         Ok(format!(
-            "told after {}, over after {} ms",
+            "reported after {}, cleared after {} ms",
             seconds(took),
             over.as_millis()
         ))
@@ -52,7 +52,7 @@ fn domains_that_share_a_clique_are_told_and_counted_until_one_of_them_goes() -> 
 }
 
 async fn until_counted(controller: &Controller, shared: u64, split: u64) -> Result<Duration> {
-    within(TOLD, "cliques are counted", async || {
+    within(REPORTED, "cliques are counted", async || {
         let counted = (
             controller.metric("imex_dra_shared_cliques")?,
             controller.metric("imex_dra_split_domains")?,
@@ -71,7 +71,7 @@ fn claims(on: &Fixture) -> Api<ResourceClaim> {
     Api::namespaced(on.client.clone(), &on.namespace)
 }
 
-/// A claim of this domain, which the scheduler has allocated and a node in this clique has prepared.
+/// Creates a claim of this domain: allocated by the scheduler and prepared by a node in this clique.
 async fn prepare(on: &Fixture, name: &str, domain: &str, clique: &str) -> Result<()> {
     let node = format!("node-of-{name}");
     let device =

@@ -1,4 +1,4 @@
-//! Domains that are deleted while they are being created, around crashes of the controller.
+//! Domains that are deleted during their creation, around crashes of the controller.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::support::{Controller, Fixture, named, run, run_for, seconds, until};
 
-/// How many pairs of create and delete, by default and in the environment.
+/// The number of pairs of create and delete: the default, and the variable that overrides it.
 const PAIRS: usize = 1_000;
 const PAIRS_VARIABLE: &str = "CREATE_DELETE_PAIRS";
 
@@ -51,7 +51,7 @@ async fn create_delete_pairs(on: &Fixture, pairs: usize) -> Result<String> {
     let all = stream::iter(0..pairs)
         .map(|i| {
             let namespace = &namespaces[i % namespaces.len()];
-            // 37 is prime to 101: the delays are spread, and the same in each run.
+            // 37 and 101 are coprime: delays are spread, and the same in each run.
             let delay = u64::try_from(i * 37 % 101).unwrap_or_default();
             create_then_delete(on, namespace, format!("d{i}"), delay)
         })
@@ -63,7 +63,7 @@ async fn create_delete_pairs(on: &Fixture, pairs: usize) -> Result<String> {
         on.delete_namespace(namespace).await?;
     }
     for namespace in &namespaces {
-        until("the namespace is gone", async || {
+        until("the namespace is deleted", async || {
             on.namespace_gone(namespace).await
         })
         .await;
@@ -76,12 +76,12 @@ async fn create_delete_pairs(on: &Fixture, pairs: usize) -> Result<String> {
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_hundred_domains_coming_and_going_around_crashes_leave_nothing() -> Result<()> {
+fn a_hundred_concurrent_domains_around_crashes_leave_nothing() -> Result<()> {
     run(async |on| {
         let controller = on.start().await?;
         let mut kills = 0;
         for round in 0..10 {
-            // Each lives up to a second, all at the same time.
+            // Each exists up to a second, all at the same time.
             let all = stream::iter(0..100_u64)
                 .map(|i| create_then_delete(on, &on.namespace, format!("r{round}-{i}"), i * 10))
                 .buffer_unordered(100)
@@ -90,7 +90,7 @@ fn a_hundred_domains_coming_and_going_around_crashes_leave_nothing() -> Result<(
             on.nothing_is_left_within(A_MINUTE).await?;
         }
         controller.until_ready().await;
-        until("the domains' metric forgets them", async || {
+        until("the metric no longer counts the domains", async || {
             for state in ["Ready", "NotReady"] {
                 let series = format!("nvidia_dra_compute_domain_info{{status=\"{state}\"}}");
                 let count = controller.metric(&series).unwrap_or_default();
@@ -105,14 +105,14 @@ fn a_hundred_domains_coming_and_going_around_crashes_leave_nothing() -> Result<(
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_domain_recreated_under_its_name_gets_a_template_of_its_own() -> Result<()> {
+fn a_domain_recreated_under_its_name_gets_its_own_template() -> Result<()> {
     run(async |on| {
         on.start().await?;
         let mut uid = on.create_ready("again").await?;
         let mut template = on.template("again-channel").await?;
         for _ in 0..20 {
             on.delete("again").await?;
-            // Until the old one is gone, the server refuses the name.
+            // Until the old one is deleted, the server refuses the name.
             uid = until("it is created again", async || {
                 on.create(&named("again")).await
             })
@@ -144,7 +144,7 @@ async fn create_then_delete(
 }
 
 /// Kills and restarts the controller every few hundred milliseconds until the work is done. Returns
-/// how often.
+/// the number of kills.
 async fn while_crashing<T>(
     controller: &Controller,
     work: impl Future<Output = Result<T>>,
@@ -152,7 +152,7 @@ async fn while_crashing<T>(
     let mut work = pin!(work);
     let mut kills = 0;
     loop {
-        // 173 is prime to 400: the intervals are spread, and the same in each run.
+        // 173 and 400 are coprime: intervals are spread, and the same in each run.
         let pause = Duration::from_millis(200 + kills * 173 % 400);
         tokio::select! {
             done = &mut work => return done.map(|_| kills),

@@ -1,4 +1,4 @@
-//! Objects that somebody edits by hand, as the CRD and the API server allow it.
+//! Manual edits of objects that the CRD and the API server allow.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::support::{Fixture, LABEL, kubectl, ready_condition, run, seconds, wit
 
 const SECONDS: Duration = Duration::from_secs(10);
 
-/// A time that Kubernetes accepts and that is none of ours.
+/// A time that Kubernetes accepts and that the controller never writes.
 const ODD_TIME: &str = "9999-12-31T23:59:59Z";
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn two_domains_whose_specs_are_replaced_swap_the_names_of_their_templates() -> Result<()> {
+fn two_domains_can_swap_their_template_names() -> Result<()> {
     run(async |on| {
         on.start().await?;
         let a = on.create_ready("a").await?;
@@ -52,20 +52,23 @@ fn a_copy_beside_the_template_of_a_domain_stays() -> Result<()> {
         let copy = on.create_template(&on.namespace, &copy).await?;
         ensure!(copy.metadata.managed_fields != own, "it looks like ours");
         replace_spec(on, "a", "other").await?;
-        within(SECONDS, "the former one is gone", async || {
+        within(SECONDS, "the former one is deleted", async || {
             on.is_new_template("other", "", &uid).await?;
             on.template_is_gone(&on.namespace, "a-channel").await
         })
         .await?;
         let copy = on.template("copy").await?;
-        ensure!(copy.metadata.deletion_timestamp.is_none(), "the copy goes");
+        ensure!(
+            copy.metadata.deletion_timestamp.is_none(),
+            "the copy is being deleted"
+        );
         Ok(String::new())
     })
 }
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn an_odd_time_in_managed_fields_stops_neither_watches_nor_a_restart() -> Result<()> {
+fn an_odd_time_in_managed_fields_breaks_neither_watches_nor_a_restart() -> Result<()> {
     run(async |on| {
         let controller = on.start().await?;
         on.create_ready("odd").await?;
@@ -82,9 +85,9 @@ fn an_odd_time_in_managed_fields_stops_neither_watches_nor_a_restart() -> Result
             "odd",
             "--wait=false",
         ])?;
-        let took = within(SECONDS, "odd is gone", async || on.is_gone("odd").await).await?;
+        let took = within(SECONDS, "odd is deleted", async || on.is_gone("odd").await).await?;
         on.template_is_gone(&on.namespace, "odd-channel").await?;
-        Ok(format!("the odd one went in {}", seconds(took)))
+        Ok(format!("odd deleted in {}", seconds(took)))
     })
 }
 
@@ -101,11 +104,11 @@ fn a_status_with_an_odd_time_is_written_again() -> Result<()> {
         on.domains(&on.namespace)
             .patch_status("domain", &PatchParams::default(), &patch)
             .await?;
-        let took = within(SECONDS, "it is written again", async || {
+        let took = within(SECONDS, "the status is rewritten", async || {
             on.is_ready("domain").await?;
             let domain = on.get("domain").await?;
             let since = &ready_condition(&domain).context("no condition")?["lastTransitionTime"];
-            ensure!(since != ODD_TIME, "the time is still there");
+            ensure!(since != ODD_TIME, "the odd time is unchanged");
             Ok(())
         })
         .await?;
@@ -115,7 +118,7 @@ fn a_status_with_an_odd_time_is_written_again() -> Result<()> {
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_template_whose_label_is_changed_gets_it_back_whether_a_controller_runs_or_not() -> Result<()> {
+fn a_changed_label_of_a_template_is_restored_whether_a_controller_runs_or_not() -> Result<()> {
     run(async |on| {
         let controller = on.start().await?;
         let names = ["removed", "moved", "former", "orphaned"];
@@ -125,10 +128,10 @@ fn a_template_whose_label_is_changed_gets_it_back_whether_a_controller_runs_or_n
         }
         relabel(on, "removed", &json!(null)).await?;
         relabel(on, "moved", &json!(uids[0])).await?;
-        // The last moment at which its domain could tell whose it is.
+        // Just before the domain's spec stops naming the template.
         relabel(on, "former", &json!(null)).await?;
         replace_spec(on, "former", "other").await?;
-        let took = within(SECONDS, "both labels are back", async || {
+        let took = within(SECONDS, "both labels are restored", async || {
             is_labelled(on, "removed", &uids[0]).await?;
             is_labelled(on, "moved", &uids[1]).await?;
             on.is_new_template("other", "", &uids[2]).await?;
@@ -140,7 +143,7 @@ fn a_template_whose_label_is_changed_gets_it_back_whether_a_controller_runs_or_n
         relabel(on, "orphaned", &json!(null)).await?;
         on.delete_without_finalizers("orphaned").await?;
         controller.start()?;
-        let later = within(SECONDS, "one is back and one is gone", async || {
+        let later = within(SECONDS, "one is restored and one deleted", async || {
             is_labelled(on, "removed", &uids[0]).await?;
             on.template_is_gone(&on.namespace, "orphaned-channel").await
         })
@@ -167,7 +170,7 @@ async fn is_labelled(on: &Fixture, domain: &str, uid: &str) -> Result<()> {
     Ok(())
 }
 
-/// By two updates: without a spec, any other one may follow.
+/// Replaces the spec in two updates: after its removal, the CRD's rule allows any spec.
 async fn replace_spec(on: &Fixture, domain: &str, template: &str) -> Result<()> {
     let domains = on.domains(&on.namespace);
     let mut spec = on.get(domain).await?.data["spec"].clone();
@@ -181,17 +184,17 @@ async fn replace_spec(on: &Fixture, domain: &str, template: &str) -> Result<()> 
     Ok(())
 }
 
-/// As whoever may update the object can: the times of other writers are not checked.
+/// Writes the odd time to managed fields, as any client may: the API server does not check times of other managers.
 async fn make_odd(on: &Fixture, api: &Api<DynamicObject>, name: &str) -> Result<()> {
     let entries = api.get(name).await?.metadata.managed_fields;
     let mut entries = serde_json::to_value(entries)?;
     for entry in entries.as_array_mut().context("no managed fields")? {
         entry["time"] = json!(ODD_TIME);
     }
-    // They alone would be no change.
+    // Only managed fields would not be a change.
     let metadata = json!({ "managedFields": entries, "labels": { "example.com/odd": "yes" } });
     let patch = Patch::Merge(json!({ "metadata": metadata }));
-    // kube cannot decode what comes back.
+    // kube cannot decode the response.
     let request = Request::new(api.resource_url()).patch(name, &PatchParams::default(), &patch)?;
     let stored = on.client.request_text(request).await?;
     ensure!(stored.contains(ODD_TIME), "it is stored as {stored}");

@@ -10,11 +10,11 @@ use crate::support::{
     seconds, through_proxy, throughout, until, within,
 };
 
-/// A lease's time, one retry, and what polling and the requests take.
+/// A lease's duration, one retry, and time for polling and requests.
 const TAKEOVER: Duration =
     Duration::from_millis(1_000 * (LEASE.as_secs() + RETRY.as_secs()) + 1_000);
 
-/// So many that an interruption comes while they are being created.
+/// Enough domains that the interruption comes during their creation.
 const FORTY: usize = 40;
 
 // req: CD-25
@@ -49,7 +49,7 @@ fn sigterm_releases_the_lease_and_ends_the_controller_within_a_second() -> Resul
         let (status, took) = first.terminate().await?;
         ensure!(status.success(), "it ended with {status}");
         ensure!(took < Duration::from_secs(1), "it took {took:?}");
-        ensure!(on.leader().await? != "first", "the lease is still its");
+        ensure!(on.leader().await? != "first", "first still holds the lease");
         let limit = RETRY + Duration::from_secs(1);
         let taken = on.leads_within(limit, "second").await?;
         on.create_ready("after").await?;
@@ -106,7 +106,7 @@ fn writes_of_the_old_leader_that_arrive_late_do_no_harm() -> Result<()> {
         ensure!(held > 0, "no write was held");
         until_undone(on, &before).await?;
         throughout(LEASE, async || on.is_unchanged_since(&before).await).await?;
-        until("the old leader is ready, and stands by", async || {
+        until("the old leader is ready and not leading", async || {
             first.ready()?;
             is_standby(&first)
         })
@@ -141,7 +141,7 @@ fn one_controller_leads_after_the_api_server_was_frozen() -> Result<()> {
         })
         .await;
         Ok(format!(
-            "all Ready {} after it answered again",
+            "all Ready {} after the API server answered again",
             seconds(working)
         ))
     })
@@ -164,13 +164,13 @@ impl Drop for Frozen {
     }
 }
 
-/// Creates forty domains, and interrupts the leader when it has begun with them.
+/// Creates forty domains, and interrupts the leader when it has started on them.
 async fn interrupt_creation(
     on: &Fixture,
     interrupt: impl AsyncFnOnce() -> Result<()>,
 ) -> Result<()> {
     on.create_many(FORTY).await?;
-    until("a template is made", async || {
+    until("a template is created", async || {
         ensure!(on.snapshot().await?.templates() > 0, "there is none");
         Ok(())
     })
@@ -178,7 +178,7 @@ async fn interrupt_creation(
     interrupt().await
 }
 
-/// What the new leader does that the old one does not know: domains go, some come again with their
+/// Changes that the old leader does not see: domains are deleted, some are recreated with the same
 /// name and another template.
 async fn change_meanwhile(on: &Fixture) -> Result<()> {
     for i in 0..FORTY {
@@ -195,10 +195,10 @@ async fn change_meanwhile(on: &Fixture) -> Result<()> {
     Ok(())
 }
 
-/// What the old leader had begun may still arrive. It says the same again, or is undone at once.
+/// Waits until late writes of the old leader have no effect: they change nothing, or are undone at once.
 async fn until_undone(on: &Fixture, before: &Snapshot) -> Result<()> {
     within(Duration::from_secs(5), "nothing differs", async || {
-        // First of all it has to arrive.
+        // Late writes must arrive first.
         sleep(RETRY).await;
         on.is_unchanged_since(before).await
     })

@@ -1,4 +1,4 @@
-//! A thousand `ComputeDomains` that nobody sane would write.
+//! A thousand hostile `ComputeDomains`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const COUNT: usize = 1_000;
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_thousand_hostile_domains_are_answered_and_harm_nobody() -> Result<()> {
+fn a_thousand_hostile_domains_get_a_status_and_affect_no_others() -> Result<()> {
     run(async |on| {
         let neighbour = on.new_namespace("neighbour").await?;
         let controller = on.start().await?;
@@ -41,7 +41,7 @@ fn a_thousand_hostile_domains_are_answered_and_harm_nobody() -> Result<()> {
             .await?;
         let took = within(
             Duration::from_secs(120),
-            "each has its answer",
+            "each domain has its status",
             async || all_are_answered(on).await,
         )
         .await?;
@@ -68,7 +68,7 @@ fn a_thousand_hostile_domains_are_answered_and_harm_nobody() -> Result<()> {
     })
 }
 
-/// Template names that mean something in YAML, in paths or in templates, or that others have.
+/// Template names with a meaning in YAML, paths or templates, or that are taken.
 fn template_name(i: usize) -> String {
     let equal = [
         "x\nnamespace: kube-system",
@@ -109,7 +109,7 @@ async fn create_hostile(on: &Fixture, i: usize, owner: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Metadata and fields beside the name. 25 and 11 have no common divisor: each name meets each of them.
+/// Metadata and other fields. 25 and 11 are coprime: each name is combined with each of them.
 fn decorate(hostile: &mut DynamicObject, i: usize, owner: &Value) -> Result<()> {
     let metadata = &mut hostile.metadata;
     let many = |count: usize, key: &str, value: &str| -> BTreeMap<String, String> {
@@ -166,7 +166,7 @@ async fn all_are_answered(on: &Fixture) -> Result<()> {
     Ok(())
 }
 
-/// How many domains have each reason.
+/// The number of domains by reason.
 async fn states(on: &Fixture) -> Result<BTreeMap<String, usize>> {
     let mut counts = BTreeMap::new();
     for domain in &on
@@ -180,7 +180,7 @@ async fn states(on: &Fixture) -> Result<BTreeMap<String, usize>> {
     Ok(counts)
 }
 
-/// Answered once, they are left alone.
+/// Checks that the controller writes no more to them.
 async fn is_quiet(on: &Fixture) -> Result<()> {
     let before = on.snapshot().await?;
     throughout(Duration::from_secs(3), async || {
@@ -189,7 +189,7 @@ async fn is_quiet(on: &Fixture) -> Result<()> {
     .await
 }
 
-/// Versions of the templates in namespaces without hostile domains, and of the foreign ones in theirs.
+/// Versions of the templates in namespaces without hostile domains, and of foreign templates in the others.
 async fn templates_elsewhere(on: &Fixture) -> Result<BTreeMap<String, String>> {
     let all = on.all_templates().list(&ListParams::default()).await?;
     let foreign = |it: &DynamicObject| !it.labels().contains_key(LABEL);

@@ -1,4 +1,4 @@
-//! What the Go driver left or still does: objects of its driver-managed mode, and its controller
+//! Leftovers of the Go driver: objects of its driver-managed mode, and its controller still running
 //! beside ours.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ const SECONDS: Duration = Duration::from_secs(10);
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_daemon_template_in_a_namespace_of_the_driver_is_named_and_not_touched() -> Result<()> {
+fn a_daemon_template_in_a_namespace_of_the_driver_is_reported_and_not_changed() -> Result<()> {
     run(async |on| {
         let driver = on.new_namespace("driver").await?;
         let controller = on.start_with(in_namespaces(&driver)).await?;
@@ -58,17 +58,17 @@ fn a_daemon_template_in_a_tenants_namespace_is_ignored() -> Result<()> {
         let took = on.delete_within(SECONDS, "domain").await?;
         stays(on, &tenant, &daemon).await?;
         on.remove_template_in(&tenant, &name).await?;
-        Ok(format!("the domain went after {}", seconds(took)))
+        Ok(format!("the domain was deleted after {}", seconds(took)))
     })
 }
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_second_controller_that_writes_is_named() -> Result<()> {
+fn a_second_controller_that_writes_is_reported() -> Result<()> {
     run(async |on| {
         on.start().await?;
         on.create_ready("domain").await?;
-        // As the Go driver's controller writes it: a replacement of the whole status.
+        // The Go driver's controller replaces the whole status.
         let params = PostParams {
             field_manager: Some("compute-domain-controller".to_owned()),
             ..PostParams::default()
@@ -87,7 +87,7 @@ fn a_second_controller_that_writes_is_named() -> Result<()> {
     })
 }
 
-/// A driver that runs in the test's namespace and in this one.
+/// Setup for a driver in the test's namespace and this one.
 fn in_namespaces(additional: &str) -> Setup {
     Setup {
         additional_namespaces: additional.to_owned(),
@@ -95,7 +95,7 @@ fn in_namespaces(additional: &str) -> Setup {
     }
 }
 
-/// Nobody writes or deletes the template.
+/// Checks that the template is neither written nor deleted.
 async fn stays(on: &Fixture, namespace: &str, template: &DynamicObject) -> Result<()> {
     let name = template.metadata.name.as_deref().context("no name")?;
     throughout(Duration::from_secs(2), async || {

@@ -1,12 +1,12 @@
-//! `compute-domain-controller` as a process against the real API server: what must be true although
-//! it is killed, paused, cut off or refused, or meets objects of others.
+//! Tests of `compute-domain-controller` as a process against the real API server: it is killed, paused
+//! and disconnected, its requests are refused, and it meets objects of others.
 //!
-//! Run by `hack/e2e.sh controller`, which runs this program inside the control plane's namespaces.
-//! Only the CRD is installed, no chart. A controller acts on the whole cluster, so one test runs at a
-//! time; each has namespaces of its own. A test ends by deleting its domains and looking for
-//! what is left of ours; `hack/e2e.sh` then waits until the namespaces are gone.
+//! `hack/e2e.sh controller` runs this program inside the control plane's namespaces. Only the CRD is
+//! installed, no chart. A controller acts on the whole cluster, so one test runs at a time, each in its
+//! own namespaces. At its end, a test deletes its domains and checks that no objects of the controller
+//! are left; `hack/e2e.sh` then waits until the namespaces are deleted.
 //!
-//! `CONTROLLER_PROGRAM` (an absolute path) is the program instead of the one that was built.
+//! `CONTROLLER_PROGRAM` (an absolute path) overrides the program under test.
 #![cfg(test)]
 
 mod channels;

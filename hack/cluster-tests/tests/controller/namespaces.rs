@@ -7,7 +7,7 @@ use kube::api::ListParams;
 
 use crate::support::{Fixture, run, seconds, until, within};
 
-/// Kubernetes waits 5 s before it looks into a namespace, and 8 s more if something has a finalizer.
+/// Kubernetes waits 5 s before it checks a namespace's content, and 8 s more if an object has a finalizer.
 const LIMIT: Duration = Duration::from_secs(30);
 
 // req: CD-23
@@ -19,14 +19,14 @@ fn a_namespace_with_domains_can_be_deleted() -> Result<()> {
         on.create_many_ready(20).await?;
         on.delete_namespace(&on.namespace).await?;
         let took = gone(on).await?;
-        Ok(format!("gone with 20 domains after {}", seconds(took)))
+        Ok(format!("deleted with 20 domains after {}", seconds(took)))
     })
 }
 
 // req: CD-23
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_namespace_deleted_while_the_controller_is_down_goes_when_it_is_back() -> Result<()> {
+fn a_namespace_deleted_while_the_controller_is_down_is_removed_after_its_restart() -> Result<()> {
     run(async |on| {
         let controller = on.start().await?;
         on.create_many_ready(20).await?;
@@ -45,12 +45,12 @@ fn a_namespace_deleted_while_the_controller_is_down_goes_when_it_is_back() -> Re
         .await;
         controller.start()?;
         let took = gone(on).await?;
-        Ok(format!("gone {} after the start", seconds(took)))
+        Ok(format!("deleted {} after the start", seconds(took)))
     })
 }
 
 async fn gone(on: &Fixture) -> Result<Duration> {
-    within(LIMIT, "the namespace is gone", async || {
+    within(LIMIT, "the namespace is deleted", async || {
         on.namespace_gone(&on.namespace).await
     })
     .await

@@ -1,4 +1,4 @@
-//! The Go driver's CRD on the server, as its chart leaves it: Helm never replaces a CRD.
+//! The Go driver's CRD on the server, left by its chart: Helm never replaces a CRD.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const A_MINUTE: Duration = Duration::from_secs(60);
 // req: CD-3
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn domains_get_ready_under_the_go_drivers_crd_and_conditions_once_it_is_replaced() -> Result<()> {
+fn domains_get_ready_with_the_go_drivers_crd_and_conditions_once_it_is_replaced() -> Result<()> {
     run(async |on| {
         delete_crd().await?;
         apply_crd(&on.client, GO_CRD).await?;
@@ -35,15 +35,15 @@ fn domains_get_ready_under_the_go_drivers_crd_and_conditions_once_it_is_replaced
             Ok(())
         })
         .await;
-        // What the status cannot say, the event does.
+        // The event has what the status cannot have.
         on.until_event("taken", "TemplateNameTaken").await;
         on.delete_within(A_MINUTE, "goes").await?;
-        let said = controller.lines_with("WARN");
-        let said = said
+        let warnings = controller.lines_with("WARN");
+        let warnings = warnings
             .iter()
             .filter(|line| line.contains("CustomResourceDefinition"));
-        let count = said.count();
-        ensure!(count == 1, "the older CRD is mentioned in {count} warnings");
+        let count = warnings.count();
+        ensure!(count == 1, "{count} warnings mention the older CRD");
 
         apply_crd(&on.client, OUR_CRD).await?;
         let took = within(A_MINUTE, "they have conditions", async || {

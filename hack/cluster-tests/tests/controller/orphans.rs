@@ -1,4 +1,4 @@
-//! Templates whose domain is gone for good, is another one, or is somewhere else.
+//! Orphaned templates: their domain is deleted, has another UID, or is in another namespace.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ fn a_domain_that_lost_its_finalizer_leaves_no_template() -> Result<()> {
         let controller = on.start().await?;
         let names = on.create_many_ready(30).await?;
         let (unseen, seen) = names.split_at(10);
-        // The controller learns of these when they are gone.
+        // The controller notices these only after their deletion.
         controller.pause()?;
         try_join_all(unseen.iter().map(|it| on.delete_without_finalizers(it))).await?;
         controller.go_on()?;
-        // It is at work while these go.
+        // These are deleted while the controller is working.
         try_join_all(seen.iter().map(|it| on.delete_without_finalizers(it))).await?;
         let took = on.nothing_is_left_within(SECONDS).await?;
-        Ok(format!("30 templates gone after {}", seconds(took)))
+        Ok(format!("30 templates deleted after {}", seconds(took)))
     })
 }
 
@@ -40,7 +40,7 @@ fn a_domain_that_lost_its_finalizer_while_the_controller_was_down_leaves_no_temp
         controller.start()?;
         let took = on.nothing_is_left_within(SECONDS).await?;
         Ok(format!(
-            "30 templates gone {} after the start",
+            "30 templates deleted {} after the start",
             seconds(took)
         ))
     })
@@ -69,7 +69,7 @@ fn a_restored_domain_gets_a_template_of_its_new_uid() -> Result<()> {
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_copy_in_another_namespace_does_not_concern_the_domain() -> Result<()> {
+fn a_copy_in_another_namespace_does_not_affect_the_domain() -> Result<()> {
     run(async |on| {
         on.start().await?;
         let tenant = on.new_namespace("tenant").await?;
@@ -81,7 +81,7 @@ fn a_copy_in_another_namespace_does_not_concern_the_domain() -> Result<()> {
         ];
         for (name, target) in copied {
             let mut copy = template(name, &uid, target);
-            // This tells it from a template whose own domain is gone.
+            // This distinguishes it from a template whose own domain is deleted.
             let home = (NAMESPACE_ANNOTATION.to_owned(), on.namespace.clone());
             copy.metadata.annotations = Some([home].into());
             on.create_template(&tenant, &copy).await?;
@@ -95,7 +95,7 @@ fn a_copy_in_another_namespace_does_not_concern_the_domain() -> Result<()> {
         copy_goes(on, &tenant, "early").await?;
 
         on.delete_within(SECONDS, "domain").await?;
-        // They are still the tenant's.
+        // The tenant still has full control of them.
         throughout(Duration::from_secs(2), async || {
             let left = on.leftovers().await?;
             ensure!(left.len() == 2, "{left:?}");
@@ -108,12 +108,14 @@ fn a_copy_in_another_namespace_does_not_concern_the_domain() -> Result<()> {
     })
 }
 
-/// The owner of a copy can delete it.
+/// Checks that the owner of a copy can delete it.
 async fn copy_goes(on: &Fixture, namespace: &str, name: &str) -> Result<()> {
     on.delete_template(namespace, name).await?;
-    within(SECONDS, &format!("the copy {name} is gone"), async || {
-        on.template_is_gone(namespace, name).await
-    })
+    within(
+        SECONDS,
+        &format!("the copy {name} is deleted"),
+        async || on.template_is_gone(namespace, name).await,
+    )
     .await
     .map(drop)
 }

@@ -1,4 +1,4 @@
-//! What a running controller loses: its CRD, its permissions, its connections.
+//! Outages of a running controller: it loses its CRD, its permissions, its connections.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ const A_MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_crd_that_is_deleted_makes_the_controller_unready_until_it_is_back() -> Result<()> {
+fn a_deleted_crd_makes_the_controller_unready_until_it_is_restored() -> Result<()> {
     run(async |on| {
         let controller = on.start().await?;
         delete_crd().await?;
@@ -28,14 +28,14 @@ fn a_crd_that_is_deleted_makes_the_controller_unready_until_it_is_back() -> Resu
         on.create_ready("domain").await?;
         let (noticed, back) = (seconds(noticed), seconds(back));
         Ok(format!(
-            "noticed after {noticed}, ready {back} after it was back"
+            "noticed after {noticed}, ready {back} after it was restored"
         ))
     })
 }
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_controller_without_its_role_is_unready_until_it_has_it_again() -> Result<()> {
+fn a_controller_without_its_role_is_unready_until_the_role_is_restored() -> Result<()> {
     run(async |on| {
         let _rbac = chart_rbac(on)?;
         let account = "imex-dra-service-account-controller";
@@ -48,7 +48,7 @@ fn a_controller_without_its_role_is_unready_until_it_has_it_again() -> Result<()
                 ..Setup::default()
             })
             .await?;
-        // The chart's role is enough, events included.
+        // The chart's role is sufficient, also for events.
         on.create_ready("domain").await?;
         on.until_event("domain", "Admitted").await;
         on.delete_within(A_MINUTE, "domain").await?;
@@ -58,23 +58,23 @@ fn a_controller_without_its_role_is_unready_until_it_has_it_again() -> Result<()
         let name = format!("imex-dra-clusterrole-binding-controller-{}", on.namespace);
         kubectl(&["delete", "clusterrolebinding", &name])?;
         let user = format!("--as=system:serviceaccount:{}:{account}", on.namespace);
-        until("the server refuses it", async || {
+        until("the server refuses lists", async || {
             let can = kubectl(&["auth", "can-i", "list", "computedomains", "-A", &user]);
             ensure!(can.is_err(), "it does not");
             Ok(())
         })
         .await;
-        // The server asks for permission when a watch begins, not while it lasts.
+        // The server checks permissions when a watch begins, not later.
         proxy.cut();
         let noticed = unready_within(&controller, &["compute-domains", "templates"]).await?;
         let _rbac = chart_rbac(on)?;
         let back = ready_within(&controller).await?;
         on.create_ready("after").await?;
-        // While the role is there.
+        // While the role exists.
         on.delete_within(A_MINUTE, "after").await?;
         let (noticed, back) = (seconds(noticed), seconds(back));
         Ok(format!(
-            "noticed after {noticed}, ready {back} after it was back"
+            "noticed after {noticed}, ready {back} after it was restored"
         ))
     })
 }
@@ -89,16 +89,15 @@ fn a_dead_connection_to_the_api_server_is_noticed_within_a_minute() -> Result<()
         let _silence = Silence::new(&controller)?;
         on.create(&named("after")).await?;
         let took = on.ready_within(A_MINUTE, "after").await?;
-        Ok(format!("a domain was Ready {} after it", seconds(took)))
+        Ok(format!("a domain was Ready {} later", seconds(took)))
     })
 }
 
-/// All components begin again with the restored state, as an administrator has them do, but for the controller.
+/// All components except the controller restart with the restored state, as administrators do it.
 // req: CD-31
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn after_etcd_was_restored_from_a_snapshot_the_leader_says_so_and_serves_new_domains() -> Result<()>
-{
+fn after_a_restore_of_etcd_the_leader_reports_it_and_serves_new_domains() -> Result<()> {
     run_for(A_MINUTE * 4, async |on| {
         let controller = on
             .start_with(Setup {
@@ -117,15 +116,15 @@ fn after_etcd_was_restored_from_a_snapshot_the_leader_says_so_and_serves_new_dom
         on.create(&named("after")).await?;
         let took = on.ready_within(A_MINUTE, "after").await?;
         on.delete_within(A_MINUTE, "before").await?;
-        let mut said = controller.lines_with("etcd was restored");
-        said.retain(|line| line.contains(" WARN "));
-        ensure!(said.len() == 1, "{said:?}");
+        let mut warnings = controller.lines_with("etcd was restored");
+        warnings.retain(|line| line.contains(" WARN "));
+        ensure!(warnings.len() == 1, "{warnings:?}");
         on.until_event("controller", "HistoryLost").await;
-        Ok(format!("a new domain was Ready {} after it", seconds(took)))
+        Ok(format!("a new domain was Ready {} later", seconds(took)))
     })
 }
 
-/// etcd and what depends on it.
+/// etcd and its dependants.
 struct Storage {
     state: PathBuf,
 }
@@ -208,8 +207,8 @@ async fn unready_within(controller: &Controller, conditions: &[&str]) -> Result<
     .await
 }
 
-/// The connections that the controller has now are dead in both directions, until this is dropped;
-/// new ones are not.
+/// Drops all packets of the controller's current connections until this is dropped; new connections
+/// work.
 struct Silence;
 
 const TABLE: [&str; 2] = ["inet", "imex_dra_test"];
@@ -217,7 +216,7 @@ const TABLE: [&str; 2] = ["inet", "imex_dra_test"];
 impl Silence {
     fn new(controller: &Controller) -> Result<Self> {
         let ports = local_ports(controller.pid()?)?;
-        ensure!(!ports.is_empty(), "the controller has no connection");
+        ensure!(!ports.is_empty(), "the controller has no connections");
         let ports: Vec<_> = ports.iter().map(u16::to_string).collect();
         let ports = format!("{{ {} }}", ports.join(", "));
         let silence = Self;

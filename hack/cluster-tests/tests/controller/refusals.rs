@@ -1,5 +1,5 @@
-//! Templates that the server refuses: the domain's status has the server's words, and the domain
-//! becomes Ready once they are allowed.
+//! Templates that the server refuses: the domain's status has the server's message, and the domain
+//! becomes Ready once the server accepts them.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::support::{Applied, Fixture, kubectl, named, run, seconds, template, until, within};
 
-/// A template that was refused is tried again within this time.
+/// The limit for the retry of a refused template.
 const HEALED: Duration = Duration::from_secs(60);
 
 // req: CD-14
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_quota_that_refuses_the_template_is_named_and_raising_it_heals() -> Result<()> {
+fn a_quota_that_refuses_the_template_is_reported_and_raising_it_is_enough() -> Result<()> {
     run(async |on| {
         let quota = |count: u32| {
             let hard = json!({"count/resourceclaimtemplates.resource.k8s.io": count.to_string()});
@@ -43,7 +43,7 @@ fn a_quota_that_refuses_the_template_is_named_and_raising_it_heals() -> Result<(
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_policy_that_refuses_the_template_is_named_and_its_end_heals() -> Result<()> {
+fn a_policy_that_refuses_the_template_is_reported_and_its_removal_is_enough() -> Result<()> {
     run(async |on| {
         let words = "no templates on Sundays";
         let policy = Applied::new(&denial(&on.namespace, "CREATE", words))?;
@@ -53,7 +53,7 @@ fn a_policy_that_refuses_the_template_is_named_and_its_end_heals() -> Result<()>
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_policy_that_refuses_the_deletion_is_named_and_its_end_lets_the_domain_go() -> Result<()> {
+fn a_policy_that_refuses_the_deletion_is_reported_and_its_removal_is_enough() -> Result<()> {
     run(async |on| {
         on.start().await?;
         on.create_ready("domain").await?;
@@ -72,17 +72,17 @@ fn a_policy_that_refuses_the_deletion_is_named_and_its_end_lets_the_domain_go() 
         let message = on.until_refused("domain", "TemplateKept").await;
         ensure!(message.contains(words), "the message is {message:?}");
         policy.delete()?;
-        let took = within(HEALED, "the domain is gone", async || {
+        let took = within(HEALED, "the domain is deleted", async || {
             on.is_gone("domain").await
         })
         .await?;
-        Ok(format!("gone {} after its end", seconds(took)))
+        Ok(format!("deleted {} after its removal", seconds(took)))
     })
 }
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_policy_that_changes_the_template_is_named_leaves_none_and_its_end_heals() -> Result<()> {
+fn a_policy_that_changes_the_template_is_reported_and_its_removal_is_enough() -> Result<()> {
     run(async |on| {
         let group = [
             "api-resources",
@@ -91,8 +91,7 @@ fn a_policy_that_changes_the_template_is_named_leaves_none_and_its_end_heals() -
         ];
         if !kubectl(&group)?.contains("mutatingadmissionpolicies") {
             return Ok(
-                "not run: this Kubernetes has no MutatingAdmissionPolicy, which is since 1.36"
-                    .to_owned(),
+                "not run: this Kubernetes has no MutatingAdmissionPolicy (since 1.36)".to_owned(),
             );
         }
         let policy = Applied::new(&mutation(&on.namespace))?;
@@ -114,13 +113,13 @@ fn a_policy_that_changes_the_template_is_named_leaves_none_and_its_end_heals() -
         on.template_is_gone(&on.namespace, "domain-channel").await?;
         policy.delete()?;
         let took = on.ready_within(HEALED, "domain").await?;
-        Ok(format!("Ready {} after its end", seconds(took)))
+        Ok(format!("Ready {} after its removal", seconds(took)))
     })
 }
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_webhook_that_does_not_answer_is_named_and_its_end_heals() -> Result<()> {
+fn a_webhook_that_does_not_answer_is_reported_and_its_removal_is_enough() -> Result<()> {
     run(async |on| {
         let name = &on.namespace;
         let webhook = Applied::new(&[json!({
@@ -128,7 +127,7 @@ fn a_webhook_that_does_not_answer_is_named_and_its_end_heals() -> Result<()> {
             "metadata": {"name": name},
             "webhooks": [{
                 "name": "closed.example.com",
-                // Nobody listens there.
+                // A closed port.
                 "clientConfig": {"url": "https://127.0.0.1:1/"},
                 "rules": [on_templates("CREATE")],
                 "namespaceSelector": in_namespace(name),
@@ -146,7 +145,7 @@ async fn refused_until_gone(on: &Fixture, cause: &Applied, words: &str) -> Resul
     is_reported(on, words).await?;
     cause.delete()?;
     let took = on.ready_within(HEALED, "domain").await?;
-    Ok(format!("Ready {} after its end", seconds(took)))
+    Ok(format!("Ready {} after its removal", seconds(took)))
 }
 
 /// A policy and its binding that refuse this operation on the templates of a namespace.
@@ -171,12 +170,12 @@ fn denial(namespace: &str, operation: &str, words: &str) -> [Value; 2] {
     [policy, binding]
 }
 
-/// Where a template names the device class of its request.
+/// The path of the device class in a template.
 const CLASS: &str = "/spec/spec/devices/requests/0/exactly/deviceClassName";
 
 const OTHER_CLASS: &str = "other.example.com";
 
-/// A policy and its binding that give the templates of a namespace another device class.
+/// A policy and its binding that change the device class of a namespace's templates.
 fn mutation(namespace: &str) -> [Value; 2] {
     let expression =
         format!("[JSONPatch{{op: \"replace\", path: \"{CLASS}\", value: \"{OTHER_CLASS}\"}}]");
@@ -211,7 +210,7 @@ fn in_namespace(name: &str) -> Value {
     json!({"matchLabels": {"kubernetes.io/metadata.name": name}})
 }
 
-/// Waits until the server applies the rule that was just made.
+/// Waits until the server enforces the new rule.
 async fn until_refused_by_server(on: &Fixture, words: &str) {
     until("the server refuses templates", async || {
         let params = PostParams {
@@ -229,7 +228,7 @@ async fn until_refused_by_server(on: &Fixture, words: &str) {
     .await;
 }
 
-/// Status and an event have the reason and the server's words.
+/// Checks that status and an event have the reason and the server's message.
 async fn is_reported(on: &Fixture, words: &str) -> Result<()> {
     let message = on.until_refused("domain", "TemplateRefused").await;
     ensure!(message.contains(words), "the message is {message:?}");
@@ -246,7 +245,7 @@ async fn is_reported(on: &Fixture, words: &str) -> Result<()> {
     let line = line.lines().next().context("no line")?;
     ensure!(
         line.contains("TemplateRefused"),
-        "kubectl get says {line:?}"
+        "kubectl get prints {line:?}"
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Templates of ours whose content is not what the domain needs, and those that must be left alone.
+//! Our templates with wrong content, which are repaired, and those that must be left alone.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{Controller, Fixture, run, seconds, template, throughout, wi
 
 const SECONDS: Duration = Duration::from_secs(10);
 
-/// What is wrong with a template.
+/// A damage to a template.
 type Harm = fn(&mut DynamicObject);
 
 const HARMS: [(&str, Harm); 4] = [
@@ -66,7 +66,7 @@ fn a_template_of_ours_with_other_content_is_repaired() -> Result<()> {
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn an_unharmed_domain_and_its_template_are_not_written_by_a_restart() -> Result<()> {
+fn a_restart_does_not_write_to_intact_domains_and_templates() -> Result<()> {
     run(async |on| {
         let controller = on.start().await?;
         on.create_many_ready(20).await?;
@@ -85,7 +85,7 @@ fn an_unharmed_domain_and_its_template_are_not_written_by_a_restart() -> Result<
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_template_that_the_go_drivers_controller_made_stays_as_it_is() -> Result<()> {
+fn a_template_of_the_go_drivers_controller_is_not_changed() -> Result<()> {
     run(async |on| {
         let controller = on.start().await?;
         let uid = on.create_ready("domain").await?;
@@ -119,7 +119,7 @@ async fn knows(controller: &Controller, count: u64) -> Result<()> {
     .map(drop)
 }
 
-/// Puts a template in the place of the one with its name.
+/// Replaces the template with this name.
 async fn replace(on: &Fixture, template: &DynamicObject) -> Result<()> {
     let name = template.metadata.name.as_deref().context("no name")?;
     on.remove_template(name).await?;
@@ -127,7 +127,7 @@ async fn replace(on: &Fixture, template: &DynamicObject) -> Result<()> {
     Ok(())
 }
 
-/// The domain's template is what another one's is, but for the UIDs and names in it.
+/// Checks that the domain's template equals another domain's, except for UIDs and names.
 async fn is_repaired(on: &Fixture, name: &str, good: &serde_json::Value) -> Result<()> {
     let uid = on.get(name).await?.metadata.uid.context("no UID")?;
     let template = format!("{name}-channel");

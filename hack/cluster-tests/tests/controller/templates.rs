@@ -1,4 +1,4 @@
-//! The template's name is taken, the template is deleted, or it is held.
+//! Templates with a taken name, deleted templates, and templates held by foreign finalizers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const SECONDS: Duration = Duration::from_secs(5);
 // req: CD-12
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_domain_becomes_ready_as_soon_as_a_foreign_template_frees_its_name() -> Result<()> {
+fn a_domain_becomes_ready_when_a_foreign_template_with_its_name_is_deleted() -> Result<()> {
     run(async |on| {
         on.start().await?;
         let foreign = on.create_foreign_template("domain-channel").await?;
@@ -52,7 +52,7 @@ fn a_domain_with_a_taken_name_can_be_deleted_and_the_foreign_template_stays() ->
 // req: CD-11
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_template_deleted_by_hand_is_made_again() -> Result<()> {
+fn a_template_deleted_by_hand_is_recreated() -> Result<()> {
     run(async |on| {
         on.start().await?;
         let uid = on.create_ready("domain").await?;
@@ -69,7 +69,7 @@ fn a_template_deleted_by_hand_is_made_again() -> Result<()> {
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_template_that_somebody_holds_is_reported_until_it_goes() -> Result<()> {
+fn a_template_held_by_a_foreign_finalizer_is_reported_until_it_is_deleted() -> Result<()> {
     run(async |on| {
         on.start().await?;
         let uid = on.create_ready("domain").await?;
@@ -91,7 +91,7 @@ fn a_template_that_somebody_holds_is_reported_until_it_goes() -> Result<()> {
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_domain_whose_template_somebody_holds_goes_with_it() -> Result<()> {
+fn a_domain_is_deleted_only_after_its_template_that_a_foreign_finalizer_holds() -> Result<()> {
     run(async |on| {
         on.start().await?;
         on.create_ready("domain").await?;
@@ -100,21 +100,21 @@ fn a_domain_whose_template_somebody_holds_goes_with_it() -> Result<()> {
         on.until_event("domain", "TemplateHeld").await;
         ensure!(
             on.is_gone("domain").await.is_err(),
-            "it went before its template"
+            "it was deleted before its template"
         );
         release(on).await?;
-        let took = within(SECONDS, "the domain is gone", async || {
+        let took = within(SECONDS, "the domain is deleted", async || {
             on.is_gone("domain").await
         })
         .await?;
-        Ok(format!("gone {} after its release", seconds(took)))
+        Ok(format!("deleted {} after its release", seconds(took)))
     })
 }
 
 // req: CD-19
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
-fn a_domain_that_finalizers_of_others_keep_is_not_ready() -> Result<()> {
+fn a_domain_that_foreign_finalizers_hold_is_not_ready() -> Result<()> {
     run(async |on| {
         on.start().await?;
         on.create_ready("domain").await?;
@@ -123,17 +123,17 @@ fn a_domain_that_finalizers_of_others_keep_is_not_ready() -> Result<()> {
         on.delete("domain").await?;
         let message = on.until_refused("domain", "BeingDeleted").await;
         ensure!(message.contains(FOREIGN_FINALIZER), "{message:?}");
-        within(SECONDS, "its template is gone", async || {
-            ensure!(on.template("domain-channel").await.is_err(), "it is there");
+        within(SECONDS, "its template is deleted", async || {
+            ensure!(on.template("domain-channel").await.is_err(), "it exists");
             Ok(())
         })
         .await?;
         on.set_domain_finalizers("domain", &json!(null)).await?;
-        let took = within(SECONDS, "the domain is gone", async || {
+        let took = within(SECONDS, "the domain is deleted", async || {
             on.is_gone("domain").await
         })
         .await?;
-        Ok(format!("gone {} after its release", seconds(took)))
+        Ok(format!("deleted {} after its release", seconds(took)))
     })
 }
 
@@ -147,7 +147,7 @@ async fn hold(on: &Fixture) -> Result<()> {
     on.set_template_finalizers("domain-channel", &both).await
 }
 
-/// Our finalizer is gone already.
+/// Removes the remaining, foreign finalizer: ours is already removed.
 async fn release(on: &Fixture) -> Result<()> {
     let left = on.template("domain-channel").await?.metadata.finalizers;
     ensure!(

@@ -2,13 +2,11 @@
 //! some of our own, against the real kubelet: drivers of `dra-kubelet` in the test's
 //! process or in one that it kills.
 //!
-//! Run by `hack/e2e.sh kubelet`, which runs this program inside node 1: it sees
-//! `/var/lib/kubelet` as kubelet does. Each scenario has a namespace and a driver
-//! name of its own, so that those in [`together`] run side by side. The test itself
-//! acts as the scheduler.
+//! `hack/e2e.sh kubelet` runs this program inside node 1, where it has kubelet's view of
+//! `/var/lib/kubelet`. Each scenario has its own namespace and driver name, so that those in
+//! [`together`] run in parallel. The test itself acts as the scheduler.
 //!
-//! A scenario with a number is upstream's, numbered in the order of its file; one with a word is
-//! our own.
+//! Scenarios with a number are upstream's, in the order of its file; those with a word are our own.
 #![cfg(test)]
 
 mod alone;

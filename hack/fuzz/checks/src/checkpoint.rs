@@ -1,15 +1,15 @@
 use compute_domain_node::DeviceGroup;
 use dra_checkpoint::{Checkpoint, Damaged, FilePart, Mismatch, Survivors};
 
-/// Reading never panics; what was read or saved is written, read back as the
-/// same, and written as the same again.
+/// Checks that reading never panics, and that a read or recovered checkpoint can be
+/// written and read back unchanged, and written again as the same bytes.
 ///
-/// Checksums would keep a fuzzer out of all that is behind them: the bytes are
-/// also looked at with the checksums that they should have.
+/// With wrong checksums, a fuzzer would not reach the code after their check: the
+/// bytes are also checked with corrected checksums.
 ///
 /// # Panics
 ///
-/// If one of that does not hold.
+/// If one of these properties does not hold.
 pub fn checkpoint(bytes: &[u8]) {
     look_at(bytes);
     let mut sealed = bytes.to_vec();
@@ -30,13 +30,13 @@ fn look_at(bytes: &[u8]) {
     }
 }
 
-/// The bytes with this part's checksum put right; `None` if it is right or
-/// cannot be found.
+/// The bytes with this part's checksum corrected; `None` if it is correct or not
+/// found.
 fn seal(bytes: &[u8], part: FilePart) -> Option<Vec<u8>> {
     let wrong = mismatch(bytes, part)?;
     let stored = wrong.stored?.to_string();
     let starts = (0..bytes.len()).filter(|&at| starts_with(bytes, at, stored.as_bytes()));
-    // Other numbers may look the same: few of them are tried.
+    // Other numbers may match, too: it tries only a few.
     starts.take(4).find_map(|at| {
         let (head, tail) = bytes.split_at_checked(at)?;
         let tail = tail.get(stored.len()..)?;
@@ -58,7 +58,7 @@ fn is_honest(damaged: &Damaged<DeviceGroup>) {
     let saved = &damaged.saved;
     assert!(
         damaged.survivors != Survivors::None || saved.claims().next().is_none(),
-        "claims survive where none do"
+        "claims were recovered although none can be"
     );
     can_be_kept(saved);
 }
@@ -71,7 +71,7 @@ fn can_be_kept(read: &Checkpoint<DeviceGroup>) {
     let written = read.encode().expect("what was read can be written");
     assert!(
         is_as_go_lays_out(&written),
-        "Go lays the text out in another way, and takes its checksum of that"
+        "Go would write the text differently, and compute its checksum from that"
     );
     let again = Checkpoint::<DeviceGroup>::decode(&written).expect("what was written can be read");
     assert!(
@@ -85,8 +85,8 @@ fn can_be_kept(read: &Checkpoint<DeviceGroup>) {
     assert!(written == rewritten, "each rewrite changes the file");
 }
 
-/// No white space but in strings, and none of the five characters in strings
-/// that Go escapes.
+/// Whether the text has no white space outside of strings, and in strings none of the
+/// five characters that Go escapes.
 fn is_as_go_lays_out(text: &[u8]) -> bool {
     let mut in_string = false;
     let mut after_backslash = false;

@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use crate::error::is_helpful;
 
-/// What stands between the two parts of an input: no text of either has it.
+/// The separator of an input's two parts; neither part contains it.
 const BETWEEN: u8 = 0;
 
-/// Edits of every kind, for inputs that are a config alone.
+/// Edits of every kind, for inputs that are only a config.
 const ALL_EDITS: &[u8] = br#"{"cdiVersion":"1.1.0","kind":"a.b/c","devices":[
 {"name":"one","containerEdits":{"deviceNodes":[
 {"path":"/dev/full","type":"c","major":235,"minor":0,"fileMode":438,"permissions":"rw"},
@@ -28,14 +28,14 @@ const ALL_EDITS: &[u8] = br#"{"cdiVersion":"1.1.0","kind":"a.b/c","devices":[
 /// `/dev/file`.
 struct Host;
 
-/// The devices of a spec get into a container's config or none does: a plan
-/// that is made is applied without a panic, changes what edits may change and
-/// nothing else, and does the same to the typed config. An input is a spec,
-/// a NUL and a config, or a config for edits of every kind.
+/// Checks that all of a spec's devices get into a container's config, or none: a plan
+/// is applied without a panic, changes only what edits may change, and has the same
+/// result for the typed config. An input is a spec, a NUL and a config, or a config
+/// for edits of every kind.
 ///
 /// # Panics
 ///
-/// If one of that does not hold.
+/// If one of these properties does not hold.
 pub fn config(bytes: &[u8]) {
     let mut parts = bytes.splitn(2, |byte| *byte == BETWEEN);
     let first = parts.next().unwrap_or_default();
@@ -51,9 +51,9 @@ pub fn config(bytes: &[u8]) {
         Ok(plan) => is_applied(&plan, &config),
         Err(error) => is_helpful(&error, error.code(), error.hint()),
     }
-    // A name that nobody has keeps the others out.
-    if let Ok(nobody) = "nobody/has=this".parse() {
-        let names = [names, vec![nobody]].concat();
+    // An unknown name keeps all others out.
+    if let Ok(unknown) = "no.such/kind=device".parse() {
+        let names = [names, vec![unknown]].concat();
         assert!(Plan::new(&registry, &names, &config, &Host).is_err());
     }
 }
@@ -64,16 +64,16 @@ fn is_applied(plan: &Plan, before: &Value) {
     if plan.steps().is_empty() {
         assert_eq!(after, *before, "nothing was planned");
     }
-    assert!(after.facts().is_ok(), "the config is none any more");
+    assert!(after.facts().is_ok(), "the config is no longer valid");
     assert_eq!(
         untouched(before.clone()),
         untouched(after.clone()),
-        "what no edit names has changed"
+        "a part that no edit names has changed"
     );
     for step in plan.steps() {
         assert!(!step.change.to_string().is_empty());
         assert!(!step.source.field.is_empty());
-        // A later one may replace any but these.
+        // A later edit may replace any but these.
         if let Change::AddGid(gid) = step.change {
             let gids = after.pointer("/process/user/additionalGids");
             let gids = gids.and_then(Value::as_array);
@@ -83,7 +83,7 @@ fn is_applied(plan: &Plan, before: &Value) {
     is_applied_to_the_type(plan, before, &after);
 }
 
-/// Where OCI's type holds all that the document says, the two agree.
+/// Checks that the document and OCI's type agree if the type can represent the whole document.
 fn is_applied_to_the_type(plan: &Plan, before: &Value, after: &Value) {
     let Ok(mut typed) = serde_json::from_value::<oci_spec::runtime::Spec>(before.clone()) else {
         return;
@@ -95,12 +95,12 @@ fn is_applied_to_the_type(plan: &Plan, before: &Value, after: &Value) {
     assert_eq!(
         serde_json::to_value(&typed).ok().as_ref(),
         Some(after),
-        "the typed config became another"
+        "the typed config differs"
     );
 }
 
-/// The config without what an edit may change, and without the sections that
-/// then hold nothing.
+/// The config without the parts that an edit may change, and without sections that
+/// are then empty.
 fn untouched(mut config: Value) -> Value {
     for (section, key) in [
         ("/process/user", "additionalGids"),
@@ -116,7 +116,7 @@ fn untouched(mut config: Value) -> Value {
             members.remove(key);
         }
     }
-    // A section that was missing is made, with the least that is valid.
+    // Edits add missing sections, with their required members only.
     for (section, key) in [
         ("/process", "user"),
         ("", "process"),
@@ -143,7 +143,7 @@ fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// A host whose one CDI file has this text.
+/// A host with one CDI file, which has this text.
 fn registry_of(spec: &[u8]) -> Registry {
     thread_local! {
         static SCRATCH: LazyCell<Option<TempDir>> = LazyCell::new(|| tempfile::tempdir().ok());

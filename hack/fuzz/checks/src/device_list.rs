@@ -2,9 +2,8 @@ use imex_cdi::{CHANNEL_DRIVER, Major, MajorError, channel_major};
 
 use crate::error::is_helpful;
 
-/// The major of the channels is one that stands before the driver's name, as a
-/// word, in a text like `/proc/devices`; and what says nothing of it changes
-/// nothing.
+/// Checks that the channels' major is a number before the driver's name, as a word,
+/// in a text like `/proc/devices`, and that other lines do not change the result.
 ///
 /// # Panics
 ///
@@ -13,13 +12,13 @@ pub fn device_list(bytes: &[u8]) {
     let list = String::from_utf8_lossy(bytes);
     let found = channel_major(&list);
     match &found {
-        Ok(major) => assert!(is_listed(&list, *major), "nobody said {major:?}"),
+        Ok(major) => assert!(is_listed(&list, *major), "{major:?} is not in the list"),
         Err(error) => is_helpful(error, error.code(), error.hint()),
     }
-    // The block devices are another list, with numbers of its own.
+    // Block devices are another list, with separate numbers.
     let more = format!("{list}\nBlock devices:\n  7 {CHANNEL_DRIVER}\n");
     assert_eq!(channel_major(&more), found, "a block device counts");
-    // What begins with our driver's name, or ends with it, is another driver.
+    // A longer name that begins or ends with our driver's name is another driver.
     for other in [
         "nvidia-caps",
         "nvidia-caps-imex-channels2",
@@ -40,12 +39,12 @@ pub fn device_list(bytes: &[u8]) {
     );
 }
 
-/// What a list says that begins with the head line.
+/// The result for a list that begins with the head line.
 fn found_after(list: &str) -> Result<Major, MajorError> {
     channel_major(&format!("Character devices:\n  9 mem\n{list}"))
 }
 
-/// Errors name lines, and those differ by what stands before.
+/// Drops the line numbers of errors: they depend on preceding lines.
 fn same_line(found: Result<Major, MajorError>) -> Result<Major, &'static str> {
     found.map_err(|error| error.code())
 }

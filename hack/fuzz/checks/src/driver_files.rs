@@ -2,8 +2,8 @@ use imex_cdi::{Capability, ChannelId, DriverParams, DriverTextError};
 
 use crate::error::is_helpful;
 
-/// A number in the driver's files is what stands in a line of its own key, or
-/// an error; never a default, never cut.
+/// Checks that a number from the driver's files is the one in its key's line, or an
+/// error; never a default, never truncated.
 ///
 /// # Panics
 ///
@@ -59,12 +59,12 @@ fn capability_is_written(text: &str, capability: &Capability) {
     all_say(text, "DeviceFileModify", Some(|n| (n == 1) == modify));
 }
 
-/// Every line of the key has a number that is as expected; with no
-/// expectation, there is no such line.
+/// Checks that every line of the key has the expected number; without an expectation,
+/// that there is no such line.
 fn all_say(text: &str, key: &str, expected: Option<impl Fn(u32) -> bool>) {
     let values: Vec<&str> = values(text, key).collect();
     match expected {
-        None => assert!(values.is_empty(), "{key} was passed over: {values:?}"),
+        None => assert!(values.is_empty(), "{key} was ignored: {values:?}"),
         Some(expected) => {
             assert!(!values.is_empty(), "{key} was invented");
             for value in values {

@@ -1,12 +1,12 @@
-//! What every error owes whoever reads it.
+//! Properties of every error's text.
 
 use std::error::Error;
 
-/// Bytes: an input must not choose how much is logged. (An error quotes at most
-/// some hundred characters, and an escaped one takes up to ten.)
+/// The limit of a text in bytes: an input must not control how much is logged. (An
+/// error quotes at most some hundred characters; an escaped one takes up to ten bytes.)
 const LONGEST: usize = 4000;
 
-/// The error is one short line, has a code in kebab-case and a fix.
+/// Checks that the error is one short line with a code in kebab-case and a hint.
 pub(crate) fn is_helpful(error: &dyn Error, code: &str, hint: &str) {
     let text = error.to_string();
     assert!(!text.is_empty() && text.len() <= LONGEST, "{text}");

@@ -1,6 +1,6 @@
-//! What must hold for any input. `hack/fuzz` looks for inputs for which it
-//! does not; the tests of this crate replay the corpus of those that were
-//! interesting, without a fuzzer.
+//! Properties that hold for any input. `hack/fuzz` searches for inputs that violate
+//! them; the tests of this crate replay the corpus of interesting inputs without a
+//! fuzzer.
 
 #![forbid(unsafe_code)]
 

@@ -2,16 +2,16 @@ use imex_cdi::{Spec, SpecError};
 
 use crate::error::is_helpful;
 
-/// Of a long spec, so many prefixes are tried.
+/// The number of prefixes to try of a long spec.
 const PREFIXES: usize = 40;
 
-/// A spec that was read is written, and read back as the same, by a reader of
-/// YAML and by one of JSON; no part of what is written is a spec; JSON is read
-/// as the YAML that it is; and a text that is none says where.
+/// Checks that a spec that was read can be written, and that the YAML and the JSON
+/// reader read it back unchanged; no prefix of the written text is a spec; JSON is read
+/// as the same spec as YAML; and an error names the place.
 ///
 /// # Panics
 ///
-/// If one of that does not hold.
+/// If one of these properties does not hold.
 #[expect(clippy::panic, reason = "a check of a fuzzer panics when it fails")]
 pub fn spec(bytes: &[u8]) {
     let read = Spec::parse(bytes);
@@ -35,7 +35,7 @@ pub fn spec(bytes: &[u8]) {
     }
 }
 
-/// Behind a comment no reader takes a text for JSON.
+/// Compares the JSON and the YAML reader: after a comment, a text is not JSON.
 #[expect(clippy::panic, reason = "a check of a fuzzer panics when it fails")]
 fn json_is_yaml(bytes: &[u8], read: &Result<Spec, SpecError>) {
     let behind_a_comment = [b"# \n", bytes].concat();
@@ -59,7 +59,7 @@ fn can_be_kept(spec: &Spec) {
     assert_eq!(written, as_yaml.to_json(), "each rewrite changes the file");
 
     let step = written.len().div_ceil(PREFIXES).max(1);
-    // The last ones are the likeliest to be taken for the whole.
+    // The longest ones are most likely to be accepted.
     let last = (1..=8).filter_map(|left| written.len().checked_sub(left));
     for end in (0..written.len()).step_by(step).chain(last) {
         let part = written.get(..end).unwrap_or_default();
@@ -74,13 +74,16 @@ fn can_be_kept(spec: &Spec) {
 )]
 fn says_what_it_needs(spec: &Spec) {
     let needed = spec.needed_version();
-    assert!(needed <= spec.version(), "it is too old for what it has");
+    assert!(
+        needed <= spec.version(),
+        "its version is too old for its fields"
+    );
     let most = spec.needs().map(|(version, _)| version).max();
     assert!(most.is_none_or(|most| most == needed));
     let lowered = spec.clone().with_version(needed);
     assert_eq!(
         lowered
-            .expect("the version that it needs will do")
+            .expect("the version that it needs is enough")
             .version(),
         needed
     );
@@ -96,7 +99,7 @@ fn is_honest(bytes: &[u8], error: &SpecError) {
     let Some((line, column)) = error.position() else {
         return;
     };
-    // YAML breaks lines at more than newlines, and a fault may be at the end.
+    // YAML has more line breaks than newlines, and an error may be at the end.
     let text = String::from_utf8_lossy(bytes);
     let breaks = text.matches(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
     assert!((1..=breaks.count() + 2).contains(&line), "{error}");

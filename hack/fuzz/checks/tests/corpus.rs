@@ -1,4 +1,4 @@
-//! The inputs that a fuzzer found interesting, as a test that takes no time.
+//! Replays the inputs that a fuzzer found interesting, as a fast test.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ fn replay(target: &str, check: impl Fn(&[u8])) {
     }
     assert!(
         replayed > 10,
-        "only {replayed} inputs: is the corpus there?"
+        "only {replayed} inputs; the corpus is incomplete"
     );
 }
 

@@ -11,8 +11,8 @@ pub fn stamp(time: SystemTime) -> String {
     format!("{month}/{day}/{year} {hour:02}:{minute:02}:{second:02}.{ms:03}")
 }
 
-/// The Gregorian date of a day after 1970-01-01. Years begin in March here, so that a leap day is the last of
-/// one; 400 of them have 146097 days.
+/// The Gregorian date of a day after 1970-01-01. Years begin in March here, so that a leap day is the last day of
+/// its year; 400 years have 146097 days.
 fn date(day: u64) -> (u64, u64, u64) {
     let day = day + 719_468;
     let (era, of_era) = (day / 146_097, day % 146_097);
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn times_match_the_calendar() {
         for (seconds, text) in [
             (0, "1/1/1970 00:00:00.000"),
             (951_827_696, "2/29/2000 12:34:56.000"),

@@ -10,12 +10,12 @@ use std::path::Path;
 pub struct Config(BTreeMap<String, String>);
 
 impl Config {
-    /// Reads a file. Comments begin with `#`; other lines are ignored, as by the real program.
+    /// Reads a file. Comments begin with `#`; like the real program, it ignores other lines.
     pub fn read(path: &Path) -> io::Result<Self> {
         Ok(Self::parse(&fs::read_to_string(path)?))
     }
 
-    /// The same of a text.
+    /// Parses a text.
     pub fn parse(text: &str) -> Self {
         let lines = text.lines().map(str::trim);
         let lines = lines.filter(|line| !line.starts_with('#'));
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_lines_without_a_key_are_left_out_and_the_last_value_wins() {
+    fn comments_and_lines_without_a_key_are_ignored_and_the_last_value_wins() {
         let config = Config::parse("# A=1\nA = 2\nnothing\nA=3\nB=\n");
         assert_eq!(config.get("A"), Some("3"));
         assert_eq!(config.get("B"), None);

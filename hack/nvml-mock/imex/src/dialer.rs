@@ -1,4 +1,4 @@
-//! Dials one other node, again and again.
+//! Dials another node repeatedly.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,26 +13,26 @@ use crate::tls::Stream;
 const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(3);
 
-/// For a connection, and for each answer.
+/// Timeout for a connection and for each answer.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// How often an idle connection looks whether the daemon ends or dials anew.
+/// How often an idle connection checks whether the daemon ends or redials.
 const TICK: Duration = Duration::from_millis(100);
 
 type Connection = BufReader<Box<dyn Stream>>;
 
 /// How a connection ended.
 enum Ended {
-    /// It was lost, or never made.
+    /// It was lost or never established.
     Lost,
-    /// The other node will not have us, or is another one.
+    /// The other node refuses this one, or is a different node.
     Refused(String),
     /// This daemon ended it.
     Woken(Woken),
 }
 
-/// Keeps a connection to the node of line `index` until the daemon ends. The name is looked up for
-/// each attempt.
+/// Keeps a connection to the node of line `index` until the daemon ends. Each attempt resolves the
+/// name again.
 pub fn run(domain: &Domain, hosts: &Hosts, index: usize) {
     let mut pause = SHORTEST;
     loop {
@@ -81,7 +81,7 @@ fn connect(domain: &Domain, hosts: &Hosts, index: usize, round: u64) -> Ended {
     ended
 }
 
-/// A connection, encrypted if that is wanted.
+/// Opens a connection, encrypted if configured.
 fn open(domain: &Domain, socket: TcpStream) -> io::Result<Connection> {
     socket.set_read_timeout(Some(LIMIT))?;
     let stream = domain.transport.dial(socket);
@@ -89,7 +89,7 @@ fn open(domain: &Domain, socket: TcpStream) -> io::Result<Connection> {
     Ok(BufReader::new(stream))
 }
 
-/// `HELLO` with our line and list; why we are refused.
+/// Sends `HELLO` with this node's line and list; returns why the other node refuses.
 fn greet(domain: &Domain, stream: &mut Connection, index: usize) -> io::Result<Option<String>> {
     let (own, list) = (domain.own, domain.nodes.fingerprint());
     let hello = format!("HELLO {own} {list:016x}\n");
@@ -106,7 +106,7 @@ fn greet(domain: &Domain, stream: &mut Connection, index: usize) -> io::Result<O
     Ok(Some(format!("not accepted: {answer}")))
 }
 
-/// Until one side ends it. The other one says `BYE` or just vanishes.
+/// Keeps the connection until one side ends it. The other side sends `BYE` or just disconnects.
 fn keep(domain: &Domain, stream: &mut Connection, round: u64) -> io::Result<Ended> {
     stream.get_ref().socket().set_read_timeout(Some(TICK))?;
     let mut line = String::new();

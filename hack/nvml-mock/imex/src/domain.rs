@@ -1,4 +1,4 @@
-//! What a daemon knows of its domain, shared by its threads.
+//! A daemon's state of its domain, shared by its threads.
 
 use std::net::IpAddr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub struct Domain {
     pub address: IpAddr,
     /// The port on which all listen.
     pub port: u16,
-    /// How they connect.
+    /// How the nodes connect.
     pub transport: Transport,
     shared: Mutex<Shared>,
     changed: Condvar,
@@ -29,9 +29,9 @@ pub struct Domain {
 pub struct Link {
     /// `NEVER_CONNECTED`, `CONNECTED`, `RECOVERING` or `INVALID`.
     pub status: &'static str,
-    /// The address that was dialled last.
+    /// The last dialled address.
     pub address: Option<IpAddr>,
-    /// When the status became so.
+    /// When the status changed last.
     pub changed: SystemTime,
 }
 
@@ -39,28 +39,28 @@ pub struct Link {
 struct Shared {
     state: String,
     links: Vec<Link>,
-    /// Grows with each request to dial anew.
+    /// Incremented by each request to redial.
     round: u64,
     round_began: Option<Instant>,
     ends: bool,
 }
 
-/// What a dialler waits for in vain, or not.
+/// Why a dialler wakes up.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Woken {
     /// The time is over.
     Timeout,
-    /// Everything is to be dialled anew.
+    /// Redial everything.
     NewRound,
     /// The daemon ends.
     End,
 }
 
-/// A request to dial anew within this time of the last one is ignored.
+/// A request to redial within this time after the last one is ignored.
 const ROUND_PAUSE: Duration = Duration::from_secs(5);
 
 impl Domain {
-    /// A daemon that has just found its line.
+    /// A daemon that has just found its line in the node list.
     pub fn new(
         nodes: NodeList,
         own: usize,
@@ -95,7 +95,7 @@ impl Domain {
         self.lock().state.clone()
     }
 
-    /// Another state.
+    /// Sets the state.
     pub fn set_state(&self, state: &str) {
         state.clone_into(&mut self.lock().state);
     }
@@ -105,7 +105,7 @@ impl Domain {
         self.lock().links.clone()
     }
 
-    /// A connection has become so.
+    /// Sets the status of a connection.
     pub fn set_link(&self, index: usize, status: &'static str, address: Option<IpAddr>) {
         let mut shared = self.lock();
         if let Some(link) = shared.links.get_mut(index) {
@@ -117,8 +117,8 @@ impl Domain {
         }
     }
 
-    /// SIGUSR1: every node is to be dialled anew, with certificates that are read again, and why that failed.
-    /// `None` if it is ignored.
+    /// Handles SIGUSR1: reads the certificates again and redials every node. Returns why reading failed, or `None`
+    /// if the signal is ignored.
     pub fn dial_anew(&self) -> Option<Result<(), String>> {
         let mut shared = self.lock();
         if shared
@@ -135,23 +135,23 @@ impl Domain {
         Some(reloaded)
     }
 
-    /// The daemon ends.
+    /// Ends the daemon.
     pub fn end(&self) {
         self.lock().ends = true;
         self.changed.notify_all();
     }
 
-    /// The round that is under way.
+    /// The current round.
     pub fn round(&self) -> u64 {
         self.lock().round
     }
 
-    /// What there is to do for whoever works in `round`, without waiting.
+    /// The next action for a dialler in `round`, without waiting.
     pub fn look(&self, round: u64) -> Woken {
         self.wait(round, Duration::ZERO)
     }
 
-    /// Waits until there is.
+    /// Waits for the next action, at most `limit`.
     pub fn wait(&self, round: u64, limit: Duration) -> Woken {
         let idle = |shared: &mut Shared| !shared.ends && shared.round == round;
         let waited = self.changed.wait_timeout_while(self.lock(), limit, idle);

@@ -1,4 +1,4 @@
-//! The command endpoint: one question and one answer for each connection.
+//! The command endpoint: each connection has one query and one answer.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use crate::domain::Domain;
 use crate::faults::Faults;
 use crate::report;
 
-/// How often whoever waits for a line looks whether the daemon ends.
+/// How often a thread that waits for a line checks whether the daemon ends.
 pub const TICK: Duration = Duration::from_millis(100);
 
 /// Where a daemon listens for commands.
@@ -24,12 +24,12 @@ pub enum Endpoint {
     Address(IpAddr, u16),
 }
 
-/// What is asked.
+/// A query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
     /// The daemon's own state.
     State,
-    /// The domain as it sees it, as JSON.
+    /// The daemon's view of the domain, as JSON.
     Domain,
 }
 
@@ -42,7 +42,7 @@ impl Question {
     }
 }
 
-/// Asks a daemon. Waits for its answer for as long as that takes.
+/// Queries a daemon. Waits for its answer without timeout.
 pub fn ask(endpoint: &Endpoint, question: Question) -> io::Result<String> {
     match endpoint {
         Endpoint::Socket(path) => exchange(UnixStream::connect(path)?, question),
@@ -60,11 +60,11 @@ fn exchange(mut stream: impl Read + Write, question: Question) -> io::Result<Str
     Ok(answer)
 }
 
-/// Listens, and answers on threads of its own.
+/// Listens; answers on its own threads.
 pub fn serve(endpoint: &Endpoint, domain: &Arc<Domain>, root: &Path) -> io::Result<()> {
     match endpoint {
         Endpoint::Socket(path) => {
-            // A daemon that was killed has left it.
+            // Left by a killed daemon.
             let _ = std::fs::remove_file(path);
             let listener = UnixListener::bind(path)?;
             answer_all(domain, root, move || listener.accept().map(|(it, _)| it));
@@ -97,7 +97,7 @@ fn answer(stream: impl Read + Write, domain: &Domain, root: &Path) -> io::Result
     stream.read_line(&mut question)?;
     let faults = Faults::read(root).unwrap_or_default();
     if faults.hangs {
-        // Whoever asks loses patience and hangs up.
+        // The client times out and disconnects.
         return stream.read_to_end(&mut Vec::new()).map(drop);
     }
     let state = faults.stuck.unwrap_or_else(|| domain.state());

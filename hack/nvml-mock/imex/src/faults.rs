@@ -1,22 +1,22 @@
-//! What can go wrong on purpose: the file `imex-faults` in the driver root, read again whenever it
-//! matters, so that a test breaks and repairs a running daemon.
+//! Injected faults: the file `imex-faults` in the driver root. It is read again at each use, so that a
+//! test can break and repair a running daemon.
 //!
-//! | key | of | what happens |
+//! | key | program | effect |
 //! |---|---|---|
-//! | `START_DELAY_MS=N` | daemon | `INITIALIZING` for so long |
-//! | `STUCK=STATE` | daemon | this state for good |
-//! | `CRASH_AFTER_MS=N` | daemon | it ends with code 1 after so long |
-//! | `IN_USE=1` | daemon | at its start, another one has the session: `NV_ERR_IN_USE`, code 1 |
-//! | `WRONG_ID=1` | daemon | it takes the next line of the node list for its own |
-//! | `HANG=1` | daemon | the command endpoint accepts and never answers |
-//! | `CTL_HANG=1` | `nvidia-imex-ctl` | it never ends |
+//! | `START_DELAY_MS=N` | daemon | is `INITIALIZING` for N ms |
+//! | `STUCK=STATE` | daemon | stays in this state |
+//! | `CRASH_AFTER_MS=N` | daemon | exits with code 1 after N ms |
+//! | `IN_USE=1` | daemon | fails to start because another one has the session: `NV_ERR_IN_USE`, code 1 |
+//! | `WRONG_ID=1` | daemon | takes the next line of the node list as its own |
+//! | `HANG=1` | daemon | the command endpoint accepts connections and never answers |
+//! | `CTL_HANG=1` | `nvidia-imex-ctl` | never exits |
 
 use std::path::Path;
 use std::time::Duration;
 
 use crate::config::Config;
 
-/// The faults at one moment.
+/// The faults that are set.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a line of the file, and any of them may be on"
@@ -27,23 +27,23 @@ pub struct Faults {
     pub start_delay: Duration,
     /// The state in which it stays.
     pub stuck: Option<String>,
-    /// When it ends by itself.
+    /// When the daemon exits by itself.
     pub crash_after: Option<Duration>,
     /// Another daemon has the driver's session.
     pub in_use: bool,
-    /// It takes another line for its own.
+    /// The daemon takes another line as its own.
     pub wrong_id: bool,
-    /// It does not answer commands.
+    /// The daemon does not answer commands.
     pub hangs: bool,
     /// `nvidia-imex-ctl` does not end.
     pub ctl_hangs: bool,
 }
 
 impl Faults {
-    /// Those of a driver root; none if it has no such file.
+    /// Reads the faults of a driver root; none if it has no such file.
     ///
     /// # Errors
-    /// One line that says what is wrong in the file.
+    /// One line with the error in the file.
     pub fn read(root: &Path) -> Result<Self, String> {
         let config = Config::read(&root.join("imex-faults")).unwrap_or_default();
         let ms = |key| config.number(key, 0).map(Duration::from_millis);

@@ -1,15 +1,15 @@
-//! What the stand-ins for `nvidia-imex` and `nvidia-imex-ctl` have in common.
+//! Shared code of the stand-ins for `nvidia-imex` and `nvidia-imex-ctl`.
 //!
 //! ```text
 //! nvidia-imex -c CFG ── config, node_list ──> Domain: one per process
-//!      signals ─> TERM, INT, QUIT: tell the peers, end; USR1: dial anew; HUP: nothing
-//!      server ──> who dials this node: same node list, or refused
+//!      signals ─> TERM, INT, QUIT: notify the peers, end; USR1: redial; HUP: ignored
+//!      server ──> accepts nodes with the same node list, refuses others
 //!      dialer ──> one thread for each other line of the node list
 //!      endpoint <── nvidia-imex-ctl -q, -N
 //! ```
 //!
-//! They behave as the real programs do towards whoever runs them: files, signals, names, states, exit
-//! codes. The protocols between them are their own. `faults` has what can go wrong on purpose.
+//! Files, signals, names, states and exit codes are those of the real programs. The protocols between
+//! the stand-ins are not. `faults` has the faults that tests can inject.
 
 pub mod clock;
 pub mod config;

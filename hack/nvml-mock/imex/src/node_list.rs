@@ -1,4 +1,4 @@
-//! The node list, and how its names become addresses.
+//! The node list and the resolution of its names.
 
 use std::env;
 use std::fs;
@@ -6,18 +6,18 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
-/// The lines of the node list, as they were when the daemon started: it never reads it again.
+/// The lines of the node list when the daemon started: it never reads it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeList(Vec<String>);
 
-/// Where names are looked up: a hosts file, read anew each time, as a resolver does.
+/// A hosts file, read again for each name, as by a resolver.
 #[derive(Debug, Clone)]
 pub struct Hosts(PathBuf);
 
 // === impl NodeList ===
 
 impl NodeList {
-    /// Reads it.
+    /// Reads a node list.
     pub fn read(path: &Path) -> io::Result<Self> {
         let text = fs::read_to_string(path)?;
         let lines = text.lines().map(str::trim);
@@ -25,19 +25,19 @@ impl NodeList {
         Ok(Self(lines.map(str::to_owned).collect()))
     }
 
-    /// Its names, in order.
+    /// The names, in order.
     pub fn names(&self) -> &[String] {
         &self.0
     }
 
-    /// The same for equal lists: daemons with different ones refuse each other.
+    /// A hash of the list: daemons with different lists refuse each other.
     pub fn fingerprint(&self) -> u64 {
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let bytes = self.0.iter().flat_map(|name| name.bytes().chain([b'\n']));
         bytes.fold(0xcbf2_9ce4_8422_2325, hash)
     }
 
-    /// The first line whose name has one of these addresses.
+    /// The first line with a name that resolves to one of these addresses.
     pub fn index_of(&self, hosts: &Hosts, local: &LocalAddresses) -> Option<usize> {
         self.0.iter().position(|name| {
             hosts
@@ -50,12 +50,12 @@ impl NodeList {
 // === impl Hosts ===
 
 impl Hosts {
-    /// The file that `IMEX_MOCK_HOSTS` names, else `/etc/hosts`.
+    /// The file in `IMEX_MOCK_HOSTS`, or `/etc/hosts`.
     pub fn from_env() -> Self {
         Self(env::var_os("IMEX_MOCK_HOSTS").map_or_else(|| "/etc/hosts".into(), PathBuf::from))
     }
 
-    /// The address of a name: a literal, or the first in the file.
+    /// The address of a name: itself if it is an address, or the first in the file.
     pub fn resolve(&self, name: &str) -> Option<IpAddr> {
         if let Ok(address) = name.parse() {
             return Some(address);
@@ -70,15 +70,15 @@ impl Hosts {
     }
 }
 
-/// Which addresses are this machine's.
+/// This machine's addresses.
 #[derive(Debug)]
 pub struct LocalAddresses {
     only: Option<IpAddr>,
 }
 
 impl LocalAddresses {
-    /// That of `BIND_INTERFACE_IP`, if it is set, or the one that `IMEX_MOCK_ADDRESS` names, which tells
-    /// daemons on one loopback interface apart; else those of its interfaces.
+    /// The address in `BIND_INTERFACE_IP`, or the one in `IMEX_MOCK_ADDRESS`, which distinguishes daemons
+    /// on one loopback interface; otherwise those of the machine's interfaces.
     pub fn new(bind_interface: Option<&str>) -> Self {
         let named = env::var("IMEX_MOCK_ADDRESS").ok();
         let only = bind_interface.or(named.as_deref());
@@ -87,8 +87,8 @@ impl LocalAddresses {
         }
     }
 
-    /// An interface has an address if it can be bound. The kernel binds all of 127.0.0.0/8, of which an
-    /// interface has one.
+    /// An interface has an address if it can be bound. Exception: the kernel binds all of 127.0.0.0/8,
+    /// although an interface has only one of them.
     fn contain(&self, address: IpAddr) -> bool {
         match self.only {
             Some(only) => only == address,

@@ -1,11 +1,11 @@
-//! Where a program runs, and how it speaks.
+//! A program's driver root and its log.
 
 use std::env;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The driver root that this program was started from: what is before `/usr/bin/` in its name, else its
-/// own directory. The name and not `/proc/self/exe`, which is the loader's if that was started instead.
+/// The driver root from which this program was started: the part before `/usr/bin/` in its path, otherwise
+/// its directory. Not from `/proc/self/exe`: that may be the loader.
 pub fn driver_root() -> PathBuf {
     let name = env::args_os().next().unwrap_or_default();
     root_of(Path::new(&name))
@@ -24,9 +24,9 @@ fn root_of(program: &Path) -> PathBuf {
     root.to_owned()
 }
 
-/// One line of the daemon's log, at once.
+/// Writes one line of the daemon's log, unbuffered.
 pub fn log(line: &str) {
-    // Whoever reads it may be gone.
+    // The reader may have closed the pipe.
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_root_is_what_is_before_usr_bin() {
+    fn the_root_is_the_part_before_usr_bin() {
         for (program, root) in [
             ("/driver-root/usr/bin/nvidia-imex", "/driver-root"),
             ("/usr/bin/nvidia-imex", "/"),

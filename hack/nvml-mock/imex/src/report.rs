@@ -1,13 +1,13 @@
-//! The domain as one daemon sees it, as `nvidia-imex-ctl -N -j` prints it.
+//! A daemon's view of the domain, as `nvidia-imex-ctl -N -j` prints it.
 
 use std::time::SystemTime;
 
 use crate::clock::stamp;
 use crate::domain::{Domain, Link};
 
-/// One object: the nodes with a name, each with its connections as far as this daemon knows them.
+/// A JSON object: the nodes that have a name, each with the connections that this daemon knows.
 ///
-/// Only its own row is complete: of others, it knows whether it is connected to them.
+/// Only the daemon's own row is complete. Of other nodes, it knows only its connection to them.
 pub fn json(domain: &Domain, state: &str) -> String {
     let links = domain.links();
     let rows: Vec<_> = (0..links.len())

@@ -12,7 +12,7 @@ use crate::program::log;
 pub fn run(domain: &Arc<Domain>, listener: &TcpListener) {
     for socket in listener.incoming().flatten() {
         let domain = Arc::clone(domain);
-        // A connection that fails is the other node's to dial again.
+        // If a connection fails, the other node redials.
         thread::spawn(move || {
             if let Err(err) = serve(&domain, socket) {
                 log(&format!("a node that dials is not served: {err}"));
@@ -33,7 +33,7 @@ fn serve(domain: &Domain, socket: TcpStream) -> io::Result<()> {
     let welcome = format!("WELCOME {}\n", domain.own);
     stream.get_mut().write_all(welcome.as_bytes())?;
     let round = domain.round();
-    // The dialler's end, or ours.
+    // Until the dialler or this daemon ends.
     let mut ignored = String::new();
     stream
         .get_ref()

@@ -1,4 +1,4 @@
-//! Mutual TLS between the daemons, if the configuration says so: real, with certificates of files.
+//! Mutual TLS between the daemons, if configured: real TLS, with certificates from files.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -18,7 +18,7 @@ use crate::config::Config;
 
 /// A connection between two daemons.
 pub trait Stream: Read + Write + Send {
-    /// Its socket, for time-outs.
+    /// The socket, for timeouts.
     fn socket(&self) -> &TcpStream;
 }
 
@@ -39,7 +39,7 @@ struct Tls {
     server: End,
     client: End,
     name: ServerName<'static>,
-    /// As they were read last.
+    /// The configurations from the last successful read.
     configs: Mutex<(Arc<ServerConfig>, Arc<ClientConfig>)>,
 }
 
@@ -59,7 +59,7 @@ impl Transport {
             ("IMEX_AUTH_SOURCE", "FILE"),
         ] {
             if config.get(key) != Some(only) {
-                return Err(format!("the stand-in knows {key}={only} only"));
+                return Err(format!("the stand-in supports only {key}={only}"));
             }
         }
         let end = |end: &str| {
@@ -87,7 +87,7 @@ impl Transport {
         })))
     }
 
-    /// SIGUSR1: the certificates are read again. Those that cannot be stay as they were.
+    /// Handles SIGUSR1: reads the certificates again. Keeps the old ones if that fails.
     ///
     /// # Errors
     /// One line that names the file.
@@ -101,7 +101,7 @@ impl Transport {
     /// The dialling end of a connection.
     ///
     /// # Errors
-    /// The other node's certificate is not of the authority, or ours is not.
+    /// The other node's certificate or this node's is not from the authority.
     pub fn dial(&self, socket: TcpStream) -> io::Result<Box<dyn Stream>> {
         let Some(tls) = &self.0 else {
             return Ok(Box::new(socket));
@@ -115,7 +115,7 @@ impl Transport {
         Ok(Box::new(stream))
     }
 
-    /// The other end.
+    /// The accepting end of a connection.
     ///
     /// # Errors
     /// As [`dial`](Self::dial).

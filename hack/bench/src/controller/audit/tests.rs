@@ -25,7 +25,7 @@ fn log(lines: &[String]) -> (tempfile::NamedTempFile, AuditLog) {
 }
 
 #[test]
-fn each_request_of_the_user_counts_once() {
+fn each_request_of_the_user_is_counted_once() {
     let (_file, mut log) = log(&[
         line(
             "subject",
@@ -75,7 +75,7 @@ fn each_request_of_the_user_counts_once() {
 }
 
 #[test]
-fn conflicts_and_other_refusals_are_told_apart() {
+fn conflicts_are_counted_separately_from_other_refusals() {
     let (_file, mut log) = log(&[
         line(
             "subject",
@@ -105,7 +105,7 @@ fn conflicts_and_other_refusals_are_told_apart() {
 }
 
 #[test]
-fn a_line_that_is_half_written_is_read_when_it_is_whole() {
+fn a_partly_written_line_is_read_when_it_is_complete() {
     let whole = line("subject", "list", "computedomains", "ResponseComplete", 200);
     let (first, second) = whole.split_at(20);
     let (mut file, mut log) = log(&[first.to_owned()]);
@@ -115,7 +115,7 @@ fn a_line_that_is_half_written_is_read_when_it_is_whole() {
 }
 
 #[test]
-fn a_dry_run_is_a_request_and_no_write() {
+fn a_dry_run_is_a_request_but_not_a_write() {
     let created = line(
         "subject",
         "create",

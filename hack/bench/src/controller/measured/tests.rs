@@ -27,7 +27,7 @@ fn a_round_is_compared_with_the_floors_before_and_after_it() {
 }
 
 #[test]
-fn what_takes_ten_times_as_long_with_ten_times_as_many_domains_is_linear() {
+fn ten_times_the_time_for_ten_times_the_domains_is_linear() {
     let wall = |size: &Size| size.subject(|round| round.wall(Change::Create));
     let (one, ten) = (mk_size(200, &[5], &[]), mk_size(2000, &[50], &[]));
     assert_close(ten.growth_since(&one, wall), 2.0);

@@ -1,4 +1,4 @@
-//! What twice as many domains cost: 2.0 is linear.
+//! Growth of the costs with twice as many domains: 2.0 is linear.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! What the API server is asked.
+//! The requests to the API server.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -8,10 +8,10 @@ use super::super::measured::{Round, Size, each};
 use super::super::round::IDLE;
 use crate::table::verdict;
 
-/// The limit of the writes that creating a domain needs, and of those that deleting it needs.
+/// The limit of writes to create a domain, and of writes to delete it.
 const WRITES: f64 = 3.0;
 
-/// What one program does after another.
+/// The phases of a program, in order.
 const PHASES: [(&str, Get); 4] = [
     ("create", |round| Some(&round.create.requests)),
     ("idle", |round| round.rest.as_ref().map(|rest| &rest.idle)),
@@ -64,7 +64,7 @@ fn each_kind(out: &mut impl Write, sizes: &[Size]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The requests of all rounds that have the phase, and how many those are.
+/// The requests of all rounds with this phase, and the number of these rounds.
 fn sum(size: &Size, get: Get) -> (f64, Requests) {
     let mut rounds = 0.0;
     let mut requests = Requests::default();

@@ -1,4 +1,4 @@
-//! What the process needs, and how quickly it starts among all domains.
+//! The process's memory, and its start time when all domains exist.
 
 use std::io::Write;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::super::measured::{Round, Size, mib, seconds};
 use crate::table::verdict;
 
-/// Anonymous memory with up to so many domains, in KiB.
+/// Limits of anonymous memory: (up to this number of domains, KiB).
 const MEMORY: [(usize, u64); 2] = [(200, 8 * 1024), (10_000, 60 * 1024)];
 
-/// When a new process has to be settled among all domains.
+/// The limit for the time until a new process has settled when all domains exist.
 const SETTLED: Duration = Duration::from_secs(15);
 
 pub(super) fn write(out: &mut impl Write, sizes: &[Size]) -> anyhow::Result<()> {

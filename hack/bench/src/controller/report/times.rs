@@ -1,4 +1,4 @@
-//! How long it takes.
+//! The times.
 
 use std::io::Write;
 

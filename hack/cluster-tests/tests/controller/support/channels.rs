@@ -1,4 +1,4 @@
-//! Channels of domains, and the Leases that make them theirs.
+//! Channels of domains, and the Leases that record their owners.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{Fixture, state};
 
-/// What was seen of the channels: a domain's, by its UID, for ever.
+/// All observed channels by UID of the domain.
 #[derive(Default)]
 pub(crate) struct Channels(BTreeMap<String, u64>);
 
@@ -21,8 +21,8 @@ pub(crate) fn channel(domain: &DynamicObject) -> Option<u64> {
 }
 
 impl Channels {
-    /// Looks at all domains of the test. Fails if one has another channel than before, or two that
-    /// are Ready have one.
+    /// Checks all domains of the test. Fails if a domain's channel has changed, or if two Ready domains have the
+    /// same one.
     pub(crate) async fn look(&mut self, on: &Fixture) -> Result<()> {
         let mut ready = BTreeMap::new();
         for namespace in on.namespaces() {
@@ -40,7 +40,7 @@ impl Channels {
                     let other = ready.insert(number, name.clone());
                     ensure!(
                         other.is_none(),
-                        "{name} and {other:?} have channel {number}"
+                        "{name} and {other:?} both have channel {number}"
                     );
                 }
             }
@@ -54,7 +54,7 @@ impl Fixture {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// The channel of a domain that is Ready, whose Lease says the same.
+    /// The channel of a Ready domain; fails if its Lease does not name the domain.
     pub(crate) async fn confirmed_channel(&self, name: &str) -> Result<u64> {
         self.is_ready(name).await?;
         let domain = self.get(name).await?;
@@ -71,13 +71,13 @@ impl Fixture {
         Ok(number)
     }
 
-    /// Ten minutes pass for a channel that was released.
+    /// Ends the ten minutes of cool-down of a released channel.
     pub(crate) async fn let_cool(&self, number: u64) -> Result<()> {
         self.let_lease_cool(&format!("imex-channel-{number:04}"))
             .await
     }
 
-    /// Ten minutes pass for a Lease that was released.
+    /// Ends the ten minutes of cool-down of a released Lease.
     pub(crate) async fn let_lease_cool(&self, name: &str) -> Result<()> {
         let long_ago = Timestamp::now() - SignedDuration::from_secs(601);
         let long_ago = format!("{long_ago:.6}");
@@ -88,7 +88,7 @@ impl Fixture {
         Ok(())
     }
 
-    /// The names of the Leases of channels, and whether each was released.
+    /// The names of the channels' Leases, and whether each is released.
     pub(crate) async fn channel_leases(&self) -> Result<BTreeMap<String, bool>> {
         let leases = self.leases().list(&ListParams::default()).await?;
         let of_channels = leases

@@ -1,4 +1,4 @@
-//! The controller as a process that the test kills, pauses and asks.
+//! The controller as a process that the test kills, pauses and queries.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ use cluster_tests::{admin_kubeconfig, program_path, state_directory, until};
 
 use super::{Fixture, lease};
 
-/// How a controller is started.
+/// The settings of a controller.
 #[derive(Clone, Default)]
 pub(crate) struct Setup {
     /// Name of its pod; empty: `controller`.
@@ -24,13 +24,13 @@ pub(crate) struct Setup {
     pub(crate) elected: bool,
     /// Its kubeconfig; none: the admin's.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Namespaces of the driver beside the test's first one.
+    /// Additional namespaces of the driver.
     pub(crate) additional_namespaces: String,
-    /// How many channels a node has, where each domain gets its own.
+    /// The number of channels of a node, if each domain gets its own.
     pub(crate) channels: Option<u32>,
 }
 
-/// A controller of a test. Clones are the same process, which is killed with the last of them.
+/// A controller of a test. Clones share the process; dropping the last one kills it.
 #[derive(Clone)]
 pub(crate) struct Controller(Arc<Inner>);
 
@@ -43,12 +43,12 @@ struct Inner {
 }
 
 impl Fixture {
-    /// The only controller, ready.
+    /// Starts the only controller and waits until it is ready.
     pub(crate) async fn start(&self) -> Result<Controller> {
         self.start_with(Setup::default()).await
     }
 
-    /// A controller, ready.
+    /// Starts a controller and waits until it is ready.
     pub(crate) async fn start_with(&self, setup: Setup) -> Result<Controller> {
         let controller = Controller::new(self, setup)?;
         self.keep(&controller);
@@ -102,7 +102,7 @@ impl Controller {
         })))
     }
 
-    /// Starts the process, without waiting for anything.
+    /// Starts the process without waiting.
     pub(crate) fn start(&self) -> Result<()> {
         let log = OpenOptions::new()
             .append(true)
@@ -130,23 +130,23 @@ impl Controller {
         }
     }
 
-    /// Kills it, and starts it again.
+    /// Kills it and starts it again.
     pub(crate) fn restart(&self) -> Result<()> {
         self.kill();
         self.start()
     }
 
-    /// Stops it with SIGSTOP: to others, its node seems to hang.
+    /// Stops it with SIGSTOP, as if its node hung.
     pub(crate) fn pause(&self) -> Result<()> {
         self.signal("STOP")
     }
 
-    /// Lets it go on after [`Controller::pause`].
+    /// Continues it after [`Controller::pause`].
     pub(crate) fn go_on(&self) -> Result<()> {
         self.signal("CONT")
     }
 
-    /// Sends SIGTERM. Returns how it ended, and how long that took.
+    /// Sends SIGTERM. Returns its exit status, and how long that took.
     pub(crate) async fn terminate(&self) -> Result<(ExitStatus, Duration)> {
         let started = Instant::now();
         self.signal("TERM")?;
@@ -158,7 +158,7 @@ impl Controller {
         Ok((status, started.elapsed()))
     }
 
-    /// The process's id. It fails if the process has ended.
+    /// The process's id. Fails if the process has ended.
     pub(crate) fn pid(&self) -> Result<u32> {
         let mut child = self.child();
         let child = child.as_mut().context("it was killed")?;
@@ -182,12 +182,12 @@ impl Controller {
         Ok(())
     }
 
-    /// Waits until `/readyz` says that it is ready.
+    /// Waits until `/readyz` reports ready.
     pub(crate) async fn until_ready(&self) {
         until(&format!("{} is ready", self.0.pod), async || self.ready()).await;
     }
 
-    /// Fails with what `/readyz` says, unless that is ready.
+    /// Fails with the response of `/readyz` if it is not ready.
     pub(crate) fn ready(&self) -> Result<()> {
         self.pid()?;
         let (status, body) = self.get("/readyz")?;
@@ -211,7 +211,7 @@ impl Controller {
         Ok(value.parse()?)
     }
 
-    /// Status code and body of an answer.
+    /// Status code and body of a response.
     fn get(&self, path: &str) -> Result<(u16, String)> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.0.port));
         let limit = Duration::from_secs(2);
@@ -229,7 +229,7 @@ impl Controller {
         String::from_utf8_lossy(&fs::read(&self.0.log).unwrap_or_default()).into_owned()
     }
 
-    /// The lines of its log with `word` in them. Each start goes on with the same log.
+    /// The lines of its log with `word` in them. Restarts append to the same log.
     pub(crate) fn lines_with(&self, word: &str) -> Vec<String> {
         let log = self.log();
         let lines = log.lines().filter(|line| line.contains(word));
@@ -246,7 +246,11 @@ impl Controller {
         for line in self.last_lines(60) {
             eprintln!("{}: {line}", self.0.pod);
         }
-        eprintln!("{}: all of it is in {}", self.0.pod, self.0.log.display());
+        eprintln!(
+            "{}: the complete log is in {}",
+            self.0.pod,
+            self.0.log.display()
+        );
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {

@@ -10,13 +10,13 @@ use kube::api::{Api, DynamicObject, ListParams};
 use super::domains::resource;
 use super::kubectl;
 
-/// The chart's, which is ours.
+/// Our CRD, in the chart.
 pub(crate) const OUR_CRD: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../deployments/helm/imex-dra/crd/resource.nvidia.com_computedomains.yaml"
 );
 
-/// The Go driver's: without conditions and observedGeneration in the status.
+/// The Go driver's CRD: without conditions and observedGeneration in the status.
 pub(crate) const GO_CRD: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../controller/api/fixtures/computedomains-go.yaml"
@@ -24,9 +24,9 @@ pub(crate) const GO_CRD: &str = concat!(
 
 const NAME: &str = "computedomains.resource.nvidia.com";
 
-/// Makes the CRD in this file the server's, and waits until it serves domains.
+/// Installs the CRD in this file, and waits until the server serves domains.
 pub(crate) async fn apply_crd(client: &Client, file: &str) -> Result<()> {
-    // Not a plain apply: fields of the CRD that was there before must go.
+    // Not a plain apply: fields of the previous CRD must be removed.
     if kubectl(&["replace", "-f", file]).is_err() {
         kubectl(&["create", "-f", file])?;
     }
@@ -40,11 +40,11 @@ pub(crate) async fn apply_crd(client: &Client, file: &str) -> Result<()> {
     .map(drop)
 }
 
-/// Deletes the CRD, and waits until it is gone.
+/// Deletes the CRD and waits until it is deleted.
 pub(crate) async fn delete_crd() -> Result<()> {
     kubectl(&["delete", "crd", NAME, "--wait=false"])?;
     let limit = Duration::from_secs(30);
-    within(limit, "the CRD is gone", async || {
+    within(limit, "the CRD is deleted", async || {
         let found = kubectl(&["get", "crd", "--ignore-not-found", "-o", "name", NAME])?;
         if !found.is_empty() {
             bail!("{found} exists");

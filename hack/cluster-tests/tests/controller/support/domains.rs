@@ -1,4 +1,4 @@
-//! `ComputeDomains` as JSON: what a test writes need not match our types.
+//! `ComputeDomains` as JSON: tests also write domains that do not match our types.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ pub(super) fn resource() -> ApiResource {
     ApiResource::from_gvk_with_plural(&kind, "computedomains")
 }
 
-/// A domain whose template is to have this name.
+/// A domain with this name for its template.
 pub(crate) fn domain(name: &str, template: &str) -> DynamicObject {
     DynamicObject::new(name, &resource()).data(json!({
         "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": template}}},
     }))
 }
 
-/// A domain whose template has its name and `-channel`.
+/// A domain whose template is named `NAME-channel`.
 pub(crate) fn named(name: &str) -> DynamicObject {
     domain(name, &format!("{name}-channel"))
 }
@@ -97,7 +97,7 @@ impl Fixture {
         Ok(self.domains(&self.namespace).get(name).await?)
     }
 
-    /// The status of the domain says that it is Ready, and why.
+    /// Checks that the domain is Ready with the reason Admitted.
     pub(crate) async fn is_ready(&self, name: &str) -> Result<()> {
         let domain = self.get(name).await?;
         ensure!(
@@ -115,7 +115,7 @@ impl Fixture {
         .await;
     }
 
-    /// Returns how long it took until the domain was Ready.
+    /// Waits until the domain is Ready; returns how long it took.
     pub(crate) async fn ready_within(&self, limit: Duration, name: &str) -> Result<Duration> {
         let what = format!("{name} is Ready");
         within(limit, &what, async || self.is_ready(name).await).await
@@ -151,15 +151,15 @@ impl Fixture {
         is_gone(&self.domains(&self.namespace), name).await
     }
 
-    /// Deletes a domain, and waits until it is gone. Returns how long that took.
+    /// Deletes a domain and waits until it is deleted. Returns how long that took.
     pub(crate) async fn delete_within(&self, limit: Duration, name: &str) -> Result<Duration> {
         self.delete(name).await?;
-        let what = format!("{name} is gone");
+        let what = format!("{name} is deleted");
         within(limit, &what, async || self.is_gone(name).await).await
     }
 
-    /// Deletes a domain and takes its finalizers away, as a person does who is tired of waiting. A
-    /// controller that runs may be quicker.
+    /// Deletes a domain and removes its finalizers, as an impatient user would. A running controller may
+    /// be faster.
     pub(crate) async fn delete_without_finalizers(&self, name: &str) -> Result<()> {
         self.delete(name).await?;
         match set_finalizers(&self.domains(&self.namespace), name, &json!(null)).await {
@@ -172,8 +172,8 @@ impl Fixture {
         Ok(set_finalizers(&self.domains(&self.namespace), name, all).await?)
     }
 
-    /// Deletes the test's domains that have a finalizer of somebody else, and takes it away once ours
-    /// is gone.
+    /// Deletes the test's domains with a foreign finalizer, and removes that finalizer after ours is
+    /// removed.
     pub(crate) async fn release_foreign_finalizers(&self) -> Result<()> {
         let domains = self.domains(&self.namespace);
         for domain in domains.list(&ListParams::default()).await? {
@@ -182,7 +182,7 @@ impl Fixture {
             }
             let name = domain.name_any();
             self.delete(&name).await?;
-            until(&format!("our finalizer of {name} is gone"), async || {
+            until(&format!("our finalizer of {name} is removed"), async || {
                 let left = domains.get(&name).await?.metadata.finalizers;
                 let left = left.unwrap_or_default();
                 ensure!(left == [FOREIGN_FINALIZER], "they are {left:?}");

@@ -1,4 +1,4 @@
-//! One test: its namespaces, its controllers, its end.
+//! The fixture of a test: its namespaces, its controllers, its clean-up.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use kube::api::{Api, DeleteParams, ListParams};
 
 use super::{Controller, OUR_CRD, apply_crd};
 
-/// When a test fails. What takes longest is the minute that some outages may last.
+/// The time limit of a test. The longest part is the minute that some outages may last.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// When what a test leaves must be gone.
+/// The limit for the deletion of a test's leftovers.
 const LEFTOVERS_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a test works with. Dropped, its controllers are killed.
+/// The namespaces and controllers of a test. Dropping it kills the controllers.
 pub(crate) struct Fixture {
     pub(crate) client: kube::Client,
     /// Its first namespace.
@@ -25,7 +25,7 @@ pub(crate) struct Fixture {
     controllers: Mutex<Vec<Controller>>,
 }
 
-/// Runs a test with our CRD installed and a namespace. What it returns is a remark for the table.
+/// Runs a test with our CRD installed and a namespace. The test returns a remark for the table.
 pub(crate) fn run<F>(body: F) -> Result<()>
 where
     F: AsyncFnOnce(&Fixture) -> Result<String>,
@@ -67,7 +67,7 @@ impl Fixture {
             namespaces: Mutex::default(),
             controllers: Mutex::default(),
         };
-        // Namespaces are named after the test, so that one that stays tells whose it is.
+        // Namespaces are named after the test, to identify one that is left behind.
         let mut name: String = title.replace(' ', "-").chars().take(45).collect();
         name.truncate(name.trim_end_matches('-').len());
         fixture.namespace = fixture.new_namespace(&name).await?;
@@ -106,12 +106,12 @@ impl Fixture {
         let namespace = self.namespaces_api().get_opt(name).await?;
         match namespace {
             None => Ok(()),
-            Some(it) => bail!("{name} is still there: {:?}", it.status),
+            Some(it) => bail!("{name} still exists: {:?}", it.status),
         }
     }
 
-    /// Deletes the test's domains, and waits until nothing of ours is left in its namespaces. Needs a
-    /// controller that works.
+    /// Deletes the test's domains and waits until no objects of the controller are left in its namespaces.
+    /// Needs a working controller.
     async fn finish(&self) -> Result<()> {
         for namespace in self.namespaces() {
             self.domains(&namespace)
@@ -125,13 +125,13 @@ impl Fixture {
             ensure!(panics.is_empty(), "a controller panicked: {panics:?}");
         }
         for namespace in self.namespaces() {
-            // One that the test has deleted itself is gone.
+            // The test may have deleted some itself.
             drop(self.delete_namespace(&namespace).await);
         }
         Ok(())
     }
 
-    /// Prints what is left in the test's namespaces, their events, and the controllers' logs.
+    /// Prints the objects left in the test's namespaces, their events, and the controllers' logs.
     async fn print_state(&self) {
         for object in self.leftovers().await.unwrap_or_default() {
             eprintln!("left: {object}");
@@ -150,7 +150,7 @@ impl Fixture {
         lock(&self.controllers).clone()
     }
 
-    /// After a failure: nothing of this test may concern the next one.
+    /// Cleans up after a failure, so that this test does not affect the next one.
     async fn clear_by_force(&self) {
         for controller in self.controllers() {
             controller.kill();

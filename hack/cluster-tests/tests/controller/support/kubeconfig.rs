@@ -8,7 +8,7 @@ use cluster_tests::admin_kubeconfig;
 
 use super::{Fixture, Proxy};
 
-/// Reaches the API server through the proxy.
+/// Writes a kubeconfig that uses the proxy.
 pub(crate) fn through_proxy(
     on: &Fixture,
     proxy: &Proxy,
@@ -28,7 +28,7 @@ pub(crate) fn through_proxy(
     write(on, "proxy", &text)
 }
 
-/// Has this token.
+/// Writes a kubeconfig with this token.
 pub(crate) fn with_token(on: &Fixture, token: &str) -> Result<PathBuf> {
     let text = fs::read_to_string(admin_kubeconfig()?)?;
     let admin = value_of(&text, "token: \"")?;

@@ -1,4 +1,4 @@
-//! `kubectl`, for what is applied once in a test.
+//! `kubectl`, for objects that a test applies once.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ fn kubectl_with(args: &[&str], input: &str) -> Result<String> {
     output_of(Command::new("kubectl").args(args), input)
 }
 
-/// Objects that are neither domains nor templates. They are deleted when this is dropped.
+/// Objects other than domains and templates. Dropping this deletes them.
 pub(crate) struct Applied(String);
 
 impl Applied {

@@ -9,11 +9,11 @@ use kube::api::Api;
 
 use super::{Controller, Fixture, Setup};
 
-/// How long others wait for a holder that does not renew. Short, so that the tests are.
+/// The lease's duration. Short, for short tests.
 pub(crate) const LEASE: Duration = Duration::from_secs(4);
 
-/// Pause between attempts to get the lease. [`LEASE`] is a multiple of it, so that an attempt comes as
-/// soon as the lease has expired.
+/// Pause between attempts to get the lease. [`LEASE`] is a multiple of it, so that an attempt follows
+/// immediately after the lease has expired.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
 
 const NAME: &str = "controller";
@@ -30,7 +30,7 @@ pub(super) fn flags(namespace: &str) -> [String; 6] {
 }
 
 impl Fixture {
-    /// Two controllers: `first` leads, `second` stands by, ready. Both give channels if `first` does.
+    /// Starts two controllers: `first` leads, `second` is a ready standby. Both assign channels if `first` does.
     pub(crate) async fn start_two(&self, first: Setup) -> Result<(Controller, Controller)> {
         let channels = first.channels;
         let first = self
@@ -53,7 +53,7 @@ impl Fixture {
         Ok((first, second))
     }
 
-    /// Fails unless the pod of this name holds the lease.
+    /// Fails unless the pod with this name holds the lease.
     pub(crate) async fn leads(&self, pod: &str) -> Result<()> {
         let holder = self.leader().await?;
         ensure!(holder == pod, "the leader is {holder:?}");

@@ -1,4 +1,4 @@
-//! What of ours is left in the test's namespaces.
+//! The controller's objects that are left in the test's namespaces.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::objects::set_finalizers;
 use super::{FINALIZER, Fixture, LABEL};
 
 impl Fixture {
-    /// Each domain, each template with our label or finalizer: a line with what keeps it.
+    /// One line for each domain and each template with our label or finalizer, with its finalizers.
     pub(crate) async fn leftovers(&self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         for namespace in self.namespaces() {
@@ -28,7 +28,7 @@ impl Fixture {
 
     /// Waits until there are none. Returns how long it took.
     pub(crate) async fn nothing_is_left_within(&self, limit: Duration) -> Result<Duration> {
-        within(limit, "nothing of ours is left", async || {
+        within(limit, "no objects of the controller are left", async || {
             let left = self.leftovers().await?;
             ensure!(left.is_empty(), "{} objects: {left:?}", left.len());
             Ok(())
@@ -36,7 +36,7 @@ impl Fixture {
         .await
     }
 
-    /// Deletes domains and templates of the namespace, whatever finalizers they have.
+    /// Deletes all domains and templates of the namespace despite finalizers.
     pub(super) async fn strip_all(&self, namespace: &str) {
         strip(&self.domains(namespace)).await;
         strip(&self.templates(namespace)).await;
@@ -59,7 +59,7 @@ fn describe(kind: &str, object: &DynamicObject) -> String {
     )
 }
 
-/// What fails here is seen in the next test.
+/// Ignores errors: they show in the next test.
 async fn strip(api: &Api<DynamicObject>) {
     let Ok(objects) = api.list(&ListParams::default()).await else {
         return;

@@ -1,5 +1,5 @@
-//! What the tests share: the API server, namespaces and controllers of each test's own, and what is
-//! seen of domains and templates.
+//! Shared code of the tests: the API server, each test's namespaces and controllers, and checks of
+//! domains and templates.
 
 mod channels;
 mod controller;
@@ -29,12 +29,12 @@ pub(crate) use proxy::Proxy;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use templates::template;
 
-/// Label with a domain's UID, and the finalizer of domains and templates: the same text.
+/// Label with a domain's UID; the finalizer of domains and templates has the same name.
 pub(crate) const LABEL: &str = "resource.nvidia.com/computeDomain";
 pub(crate) const FINALIZER: &str = LABEL;
 
 /// Label of a template's purpose, `Workload` or `Daemon`.
 pub(crate) const TARGET_LABEL: &str = "resource.nvidia.com/computeDomainTarget";
 
-/// A finalizer of somebody else.
+/// A foreign finalizer.
 pub(crate) const FOREIGN_FINALIZER: &str = "example.com/keep";

@@ -1,4 +1,4 @@
-//! What is done alike with domains and templates.
+//! Operations on both domains and templates.
 
 use anyhow::{Result, bail};
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
@@ -12,7 +12,7 @@ pub(super) async fn is_gone(api: &Api<DynamicObject>, name: &str) -> Result<()> 
     }
 }
 
-/// Replaces the object's finalizers by this list; null takes all away.
+/// Replaces the object's finalizers by this list; null removes all.
 pub(super) async fn set_finalizers(
     api: &Api<DynamicObject>,
     name: &str,

@@ -1,5 +1,5 @@
-//! Between a controller and the API server: connections that can be cut, and requests that can be
-//! held and let through later. It passes TLS on as it is.
+//! A proxy between a controller and the API server. It can cut connections, and hold requests and
+//! forward them later. It does not terminate TLS.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 
 use super::kubeconfig::server_address;
 
-/// How long a connection whose request was held waits for its answer.
+/// How long a connection with a held request waits for the response.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// Serves until it is dropped.
+/// A proxy that serves until dropped.
 pub(crate) struct Proxy {
     address: String,
     shared: Arc<Shared>,
@@ -53,14 +53,14 @@ impl Proxy {
         &self.address
     }
 
-    /// From now on what the controller sends is kept, and the server's answers and watches still
+    /// From now on, holds the controller's requests. The server's responses and watch events still
     /// arrive.
     pub(crate) fn hold(&self) {
         self.shared.hold.send_replace(true);
     }
 
-    /// Sends on what was kept, also on connections that the controller has given up. Returns how many
-    /// connections had something to send.
+    /// Forwards the held requests, even on connections that the controller has closed. Returns the
+    /// number of connections with held requests.
     pub(crate) fn release(&self) -> usize {
         self.shared.hold.send_replace(false);
         self.shared.held.swap(0, Ordering::Relaxed)
@@ -107,7 +107,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         let (requests, answers_to) = controller.into_split();
         let (answers, requests_to) = server.into_split();
         let (answered, seen) = watch::channel(());
-        // Two tasks: what is held goes on its way also when the controller has hung up.
+        // Two tasks: held requests are forwarded even if the controller has disconnected.
         let hold = Arc::clone(&shared);
         shared.spawn(pass_requests(requests, requests_to, hold, seen));
         shared.spawn(pass_answers(answers, answers_to, answered));
@@ -135,7 +135,7 @@ async fn pass_requests(
         answered.mark_unchanged();
         to.write_all(&buffer[..count]).await?;
         if was_held {
-            // The server drops a request whose sender hangs up: that must not follow too soon.
+            // The server drops requests of closed connections: do not close too soon.
             drop(tokio::time::timeout(ANSWER_LIMIT, answered.changed()).await);
         }
     }
@@ -153,7 +153,7 @@ async fn pass_answers(
             return to.shutdown().await;
         }
         answered.send_replace(());
-        // The controller may be gone; the server is still heard.
+        // The controller may have disconnected; still read the server's responses.
         drop(to.write_all(&buffer[..count]).await);
     }
 }

@@ -1,4 +1,4 @@
-//! All domains and templates of the test as they are, to see that nobody changes them.
+//! A snapshot of all domains and templates of the test, to check that they do not change.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use kube::api::{DynamicObject, ListParams};
 
 use super::{Fixture, reason, state};
 
-/// What is compared, by kind, namespace and name.
+/// The compared values by kind, namespace and name.
 pub(crate) struct Snapshot {
     of: fn(&str, &DynamicObject) -> String,
     objects: BTreeMap<String, String>,
 }
 
 impl Fixture {
-    /// UIDs and resource versions: any write is a difference.
+    /// A snapshot of UIDs and resource versions: any write is a difference.
     pub(crate) async fn snapshot(&self) -> Result<Snapshot> {
         self.snapshot_of(|_, object| version(object)).await
     }
 
-    /// As [`Fixture::snapshot`] for templates; of a domain its UID, finalizers, state and reason: a
-    /// write that says the same again is no difference.
+    /// As [`Fixture::snapshot`] for templates; for domains UID, finalizers, state and reason, so that a
+    /// write of the same values is not a difference.
     pub(crate) async fn snapshot_of_meaning(&self) -> Result<Snapshot> {
         self.snapshot_of(|kind, object| match kind {
             "domain" => format!(
@@ -52,25 +52,25 @@ impl Fixture {
         Ok(Snapshot { of, objects })
     }
 
-    /// Fails if an object is other than it was, new or gone.
+    /// Fails if an object has changed, is new or is deleted.
     pub(crate) async fn is_unchanged_since(&self, before: &Snapshot) -> Result<()> {
         let now = self.snapshot_of(before.of).await?.objects;
         let before = &before.objects;
         let gone: Vec<_> = before.keys().filter(|it| !now.contains_key(*it)).collect();
-        ensure!(gone.is_empty(), "gone: {gone:?}");
+        ensure!(gone.is_empty(), "deleted: {gone:?}");
         let other = now
             .iter()
             .filter(|(name, it)| before.get(*name) != Some(it));
         let other: Vec<_> = other
             .map(|(name, it)| (name, it, before.get(name)))
             .collect();
-        ensure!(other.is_empty(), "new or other than before: {other:?}");
+        ensure!(other.is_empty(), "new or changed: {other:?}");
         Ok(())
     }
 }
 
 impl Snapshot {
-    /// How many templates there were.
+    /// The number of templates.
     pub(crate) fn templates(&self) -> usize {
         let names = self.objects.keys();
         names.filter(|it| it.starts_with("template")).count()

@@ -13,8 +13,8 @@ pub(super) fn resource() -> ApiResource {
     ApiResource::from_gvk_with_plural(&kind, "resourceclaimtemplates")
 }
 
-/// A template as the Go driver's controller makes it for the domain with this UID; with `target`
-/// `Daemon` under the labels of its driver-managed mode.
+/// A template as the Go driver's controller creates it for the domain with this UID; with `target`
+/// `Daemon`, it has the labels of its driver-managed mode.
 pub(crate) fn template(name: &str, uid: &str, target: &str) -> DynamicObject {
     let parameters = json!({
         "apiVersion": "resource.nvidia.com/v1beta1",
@@ -58,7 +58,7 @@ impl Fixture {
         Ok(templates.create(&PostParams::default(), template).await?)
     }
 
-    /// Creates a template that is nobody's.
+    /// Creates a foreign template, which belongs to no domain.
     pub(crate) async fn create_foreign_template(&self, name: &str) -> Result<DynamicObject> {
         let mut foreign = template(name, "none", "Workload");
         foreign.metadata.labels = None;
@@ -87,11 +87,11 @@ impl Fixture {
         self.remove_template_in(&self.namespace, name).await
     }
 
-    /// Deletes a template without its finalizers, and waits until it is gone.
+    /// Removes a template's finalizers, deletes it and waits until it is deleted.
     pub(crate) async fn remove_template_in(&self, namespace: &str, name: &str) -> Result<()> {
         set_finalizers(&self.templates(namespace), name, &json!(null)).await?;
         self.delete_template(namespace, name).await?;
-        until(&format!("the template {name} is gone"), async || {
+        until(&format!("the template {name} is deleted"), async || {
             self.template_is_gone(namespace, name).await
         })
         .await;
@@ -102,7 +102,7 @@ impl Fixture {
         Ok(set_finalizers(&self.templates(&self.namespace), name, all).await?)
     }
 
-    /// The template `name` exists, is not the one with the UID `before`, is not being deleted, and
+    /// Checks that the template `name` exists, does not have the UID `before`, is not being deleted, and
     /// belongs to the domain with the UID `domain`.
     pub(crate) async fn is_new_template(
         &self,
@@ -112,10 +112,16 @@ impl Fixture {
     ) -> Result<()> {
         let template = self.template(name).await?;
         let metadata = &template.metadata;
-        ensure!(metadata.uid.as_deref() != Some(before), "it is the old one");
+        ensure!(
+            metadata.uid.as_deref() != Some(before),
+            "it is the old template"
+        );
         ensure!(metadata.deletion_timestamp.is_none(), "it is being deleted");
         let owner = metadata.labels.as_ref().and_then(|all| all.get(LABEL));
-        ensure!(owner.is_some_and(|uid| uid == domain), "it is {owner:?}'s");
+        ensure!(
+            owner.is_some_and(|uid| uid == domain),
+            "its owner is {owner:?}"
+        );
         let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
         ensure!(
             finalizers == [FINALIZER],

@@ -1,4 +1,4 @@
-//! Health across kubelet's restart, and with a kubelet that does not show it.
+//! Device health across kubelet's restart, and with a kubelet that does not show it.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn health_is_reported_again_after_kubelets_restart() -> Result<()> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn without_the_feature_gate_no_health_is_shown() -> Result<()> {
     run("20", async |on| {
-        // The second depends on the first, and older kubelets do not have it.
+        // The second gate depends on the first, and older kubelets lack it.
         let mut gates = Vec::new();
         for gate in ["ResourceHealthStatus", "ResourceHealthStatusMessage"] {
             if on.gate(gate).await?.is_some() {

@@ -1,5 +1,4 @@
-//! Scenarios that restart kubelet or measure: one after the other, beside nothing
-//! else.
+//! Scenarios that restart kubelet or measure: they run one at a time.
 
 mod health;
 mod restarts;

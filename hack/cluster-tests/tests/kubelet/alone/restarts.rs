@@ -102,7 +102,7 @@ fn a_pod_deleted_by_force_is_unprepared_also_across_kubelets_restart() -> Result
     })
 }
 
-/// Waits until a claim's work of the method has ended well.
+/// Waits until a step of the method has succeeded.
 async fn until_answered(script: &ScriptedDriver, method: dra_kubelet::Method) {
     until(&format!("a successful {method}"), async || {
         let answers = script.log().answers;
@@ -126,7 +126,7 @@ fn a_pod_deleted_while_kubelet_is_down_and_prepare_blocks_is_not_prepared_again(
         on.kubelet.stop().await?;
         on.delete_by_force("p").await?;
         on.kubelet.start().await?;
-        // It blocks still: the Unprepare of kubelet's reconcile loop fences it.
+        // The Prepare still blocks: the Unprepare of kubelet's reconcile loop fences it.
         until_answered(&script, Unprepare).await;
         throughout(Duration::from_secs(20), async || {
             ensure!(script.started(Prepare) == 1, "{:?}", script.log().steps);

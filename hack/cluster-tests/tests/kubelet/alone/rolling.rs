@@ -7,25 +7,25 @@ use futures_util::future::try_join_all;
 
 use crate::support::{Node, run, seconds};
 
-/// How many pods start while something happens, one after the other at this distance.
+/// The number of pods that start during an update, and the delay between them.
 const PODS: u32 = 8;
 const DISTANCE: Duration = Duration::from_millis(250);
 
-/// A pod that starts after `delay`; returns how long that took. A call that finds
-/// nobody is a warning of the pod, and costs it kubelet's resync.
+/// Starts a pod after `delay`; returns how long that took. If kubelet's call reaches
+/// no plugin, the pod gets a warning and waits for kubelet's resync.
 async fn start(on: &Node, pod: &str, delay: Duration) -> Result<Duration> {
     tokio::time::sleep(delay).await;
     let began = Instant::now();
     on.start_pod(pod).await?;
     on.until_running(pod).await;
     let mut warnings = on.warnings(pod).await?;
-    // That a pod was just bound is unknown to the API server's node authorizer for a moment.
+    // The API server's node authorizer notices a bound pod after a short delay.
     warnings.retain(|warning| !warning.contains("no relationship found between node"));
     ensure!(warnings.is_empty(), "{pod}: {warnings:?}");
     Ok(began.elapsed())
 }
 
-/// Starts pods while `update` happens and takes them away at its end.
+/// Starts pods during `update` and deletes them afterwards.
 async fn pods_start_during(on: &Node, update: impl Future<Output = Result<()>>) -> Result<String> {
     let names: Vec<_> = (0..PODS).map(|n| format!("p{n}")).collect();
     let starts = names
@@ -63,7 +63,7 @@ fn a_rolling_update_has_no_gap() -> Result<()> {
         ensure!(on.until_published().await == before, "the slice changed");
         ensure!(history.events().is_empty(), "{:?}", history.events());
         drop(new);
-        Ok(format!("{pods}; slice untouched"))
+        Ok(format!("{pods}; slice unchanged"))
     })
 }
 
@@ -88,7 +88,7 @@ fn the_new_instance_serves_although_the_old_one_was_killed() -> Result<()> {
 fn the_old_instance_serves_on_although_the_new_one_was_killed() -> Result<()> {
     run("rolling", async |on| {
         let old = on.spawn_registered("d0").await?;
-        // Before the pods: what is in flight at a killed instance fails by nature.
+        // Before the pods: calls in flight at a killed instance always fail.
         let mut new = on.spawn_registered("d0").await?;
         new.kill()?;
         let pods = pods_start_during(on, async { Ok(()) }).await?;

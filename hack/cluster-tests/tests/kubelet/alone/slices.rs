@@ -1,4 +1,4 @@
-//! Slices that kubelet or a hand deletes: how soon they are back.
+//! Slices that kubelet or a user deletes: the time until they are restored.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,13 @@ use serde_json::json;
 
 use crate::support::{ScriptedDriver, run, seconds};
 
-/// No kubelet runs for it that could wipe its slices meanwhile.
+/// A node without kubelet, so that its slices are not wiped meanwhile.
 const ANOTHER_NODE: &str = "another-node";
 
 // req: KUBELET-37
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn kubelets_start_wipes_the_slices_of_its_own_node_which_are_back_within_two_seconds() -> Result<()>
-{
+fn slices_that_kubelet_wipes_at_its_start_are_restored_within_two_seconds() -> Result<()> {
     run("19", async |on| {
         let _running = on.serve(&ScriptedDriver::default()).await?;
         on.until_published().await;
@@ -52,8 +51,7 @@ fn kubelets_start_wipes_the_slices_of_its_own_node_which_are_back_within_two_sec
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn a_node_whose_slice_has_a_name_that_another_nodes_has_publishes_under_another_one() -> Result<()>
-{
+fn a_slice_gets_another_name_if_another_nodes_slice_has_its_name() -> Result<()> {
     run("name", async |on| {
         let plain = format!("00000-{}-node1", on.driver);
         let foreign = serde_json::from_value::<ResourceSlice>(json!({
@@ -71,7 +69,7 @@ fn a_node_whose_slice_has_a_name_that_another_nodes_has_publishes_under_another_
         ensure!(name == format!("{plain}-2"), "{name}");
         ensure!(
             slices.get(&plain).await? == foreign,
-            "the other one changed"
+            "the other slice changed"
         );
         slices.delete(&plain, &DeleteParams::default()).await?;
         Ok(name)

@@ -1,4 +1,4 @@
-//! Claims of two drivers, and kubelet's own figures of them.
+//! Claims of two drivers, and kubelet's metrics about them.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use dra_kubelet::Method::{Prepare, Unprepare};
 
 use crate::support::{Behavior, Node, ScriptedDriver, allocated, run, seconds, until};
 
-/// Claims in use of all drivers, the first and the second: kubelet's own figures.
+/// Waits until kubelet's metrics have this number of claims in use, for all drivers and for each of the two.
 async fn until_in_use(on: &Node, other: &str, count: u32) {
     until(&format!("{count} claims are in use"), async || {
         for driver in ["<any>", &on.driver, other] {
@@ -40,7 +40,7 @@ fn kubelets_metrics_count_a_claim_of_two_drivers_once_for_each() -> Result<()> {
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn kubelets_restart_while_one_of_two_drivers_blocks_in_prepare_does_not_harm() -> Result<()> {
+fn a_kubelet_restart_while_one_of_two_drivers_blocks_in_prepare_is_harmless() -> Result<()> {
     run("18", async |on| {
         let other = format!("other-{}", on.driver);
         let (mine, blocked) = (
@@ -60,13 +60,16 @@ fn kubelets_restart_while_one_of_two_drivers_blocks_in_prepare_does_not_harm() -
         on.until_running("p").await;
         let took = released.elapsed();
         on.delete_and_wait("p").await?;
-        Ok(format!("ran {} after it was released", seconds(took)))
+        Ok(format!(
+            "ran {} after the driver was released",
+            seconds(took)
+        ))
     })
 }
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn kubelets_restart_while_one_of_two_drivers_blocks_in_unprepare_does_not_harm() -> Result<()> {
+fn a_kubelet_restart_while_one_of_two_drivers_blocks_in_unprepare_is_harmless() -> Result<()> {
     run("18", async |on| {
         let other = format!("other-{}", on.driver);
         let (mine, blocked) = (
@@ -86,9 +89,12 @@ fn kubelets_restart_while_one_of_two_drivers_blocks_in_unprepare_does_not_harm()
         blocked.set(Unprepare, Behavior::Succeed);
         let released = Instant::now();
         on.until_gone("p").await;
-        ensure!(mine.started(Unprepare) >= 1, "the first was not asked");
+        ensure!(
+            mine.started(Unprepare) >= 1,
+            "the first driver was not called"
+        );
         Ok(format!(
-            "gone {} after it was released",
+            "deleted {} after the driver was released",
             seconds(released.elapsed())
         ))
     })

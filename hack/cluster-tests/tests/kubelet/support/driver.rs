@@ -1,4 +1,4 @@
-//! A driver in the test's own process, whose behaviour the test sets, and which records its calls.
+//! A driver in the test's process. The test sets its behaviour, and it records its calls.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,22 +13,22 @@ use tokio::sync::watch;
 
 use super::{NODE, Node, until};
 
-/// The error of [`Behavior::Fail`], as events show it.
+/// The error of [`Behavior::Fail`], as in events.
 pub(crate) const FAILURE: &str = "the test makes it fail";
 
-/// What a method of the driver does when it is called.
+/// The behaviour of a method of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behavior {
     Succeed,
-    /// An error that ends the call at once, so that kubelet sees it.
+    /// Fails with an error that ends the call at once, so that kubelet sees it.
     Fail,
-    /// An error after which the library retries inside the call.
+    /// Fails with an error after which the library retries within the call.
     FailRetryable,
-    /// Nothing, until its behaviour is changed or the call is cancelled.
+    /// Blocks until its behaviour is changed or the call is cancelled.
     Block,
 }
 
-/// The driver, and the handle to set its behaviour. Clones are the same driver.
+/// The driver, and the handle to set its behaviour. Clones share the driver.
 #[derive(Clone)]
 pub(crate) struct ScriptedDriver(Arc<State>);
 
@@ -38,23 +38,23 @@ struct State {
     log: Mutex<Log>,
 }
 
-/// What has happened so far.
+/// Everything that has happened so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
-    /// Steps that were started, in order.
+    /// Started steps, in order.
     pub(crate) steps: Vec<(Method, String)>,
-    /// kubelet's calls that have ended.
+    /// Ended calls of kubelet.
     pub(crate) calls: Vec<(Method, CallOutcome)>,
-    /// How each claim of a call ended, by its name.
+    /// The result of each claim of a call, by its name.
     pub(crate) answers: Vec<(Method, String, Result<(), String>)>,
     /// How often kubelet has registered the plugin.
     pub(crate) registered: usize,
-    /// How many health streams are open, and how many have ever been.
+    /// The number of open health streams, and of all streams so far.
     pub(crate) streams: (usize, usize),
 }
 
 impl Log {
-    /// How many steps of the method were started.
+    /// The number of started steps of the method.
     pub(crate) fn started(&self, method: Method) -> usize {
         self.steps.iter().filter(|(it, _)| *it == method).count()
     }
@@ -71,14 +71,14 @@ impl Default for ScriptedDriver {
 }
 
 impl ScriptedDriver {
-    /// A driver whose prepares behave like this.
+    /// A driver with this behaviour of prepares.
     pub(crate) fn preparing(behavior: Behavior) -> Self {
         let script = Self::default();
         script.set(Method::Prepare, behavior);
         script
     }
 
-    /// A driver whose unprepares behave like this.
+    /// A driver with this behaviour of unprepares.
     pub(crate) fn unpreparing(behavior: Behavior) -> Self {
         let script = Self::default();
         script.set(Method::Unprepare, behavior);
@@ -97,7 +97,7 @@ impl ScriptedDriver {
         self.with_log(|log| log.started(method))
     }
 
-    /// Waits until that many steps of the method were started.
+    /// Waits until `count` steps of the method were started.
     pub(crate) async fn until_started(&self, method: Method, count: usize) {
         until(&format!("{count} {method}s have started"), async || {
             let started = self.started(method);
@@ -191,7 +191,7 @@ impl Observer for ScriptedDriver {
     }
 }
 
-/// A plugin of a [`ScriptedDriver`]. Dropped, it stops at once.
+/// A plugin of a [`ScriptedDriver`]. Dropping it stops it at once.
 pub(crate) struct Running {
     pub(crate) plugin: Plugin,
     pub(crate) script: ScriptedDriver,
@@ -216,14 +216,14 @@ impl Running {
 }
 
 impl Node {
-    /// The scenario's driver, registered, with device `d0` published.
+    /// Starts the scenario's driver, waits until it is registered and has published device `d0`.
     pub(crate) async fn serve(&self, script: &ScriptedDriver) -> Result<Running> {
         let running = self.serve_as(&self.driver, script, |builder| builder)?;
         running.until_registered(1).await;
         Ok(running)
     }
 
-    /// A driver of any name, with more settings; not waited for.
+    /// Starts a driver with any name and more settings, without waiting.
     pub(crate) fn serve_as(
         &self,
         driver: &str,

@@ -1,4 +1,4 @@
-//! Devices' health: what the driver reports, and what the status of pods shows.
+//! Device health, as reported by the driver and as shown in the status of pods.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,9 @@ use dra_kubelet::{DeviceHealth, Health};
 use super::driver::Running;
 use super::{NODE, Node, ScriptedDriver, until};
 
-/// The remark of a scenario that this kubelet cannot run.
+/// The remark of a scenario that does not apply to this kubelet.
 pub(crate) const NO_HEALTH: &str = "not applicable: kubelet's gate ResourceHealthStatus is off";
-/// The same of one that [names a device twice](Node::shows_health_twice).
+/// The remark of a scenario if kubelet [names a device twice](Node::shows_health_twice).
 pub(crate) const TWICE: &str = "not run: this kubelet's ResourceHealthStatus is of its first stage";
 
 /// One device's health.
@@ -24,7 +24,7 @@ pub(crate) fn health(device: &str, health: Health, message: &str) -> DeviceHealt
 }
 
 impl Running {
-    /// Reports device `d0`, and no other.
+    /// Reports only device `d0`.
     pub(crate) fn report_health(&self, verdict: Health, message: &str) {
         self.health
             .send_replace(vec![health("d0", verdict, message)]);
@@ -32,7 +32,7 @@ impl Running {
 }
 
 impl Node {
-    /// The scenario's driver with a healthy device `d0`, and a pod that runs with it.
+    /// Starts the scenario's driver with a healthy device `d0`, and a pod that uses it.
     pub(crate) async fn serve_healthy_pod(&self, pod: &str) -> Result<Running> {
         let running = self.serve(&ScriptedDriver::default()).await?;
         running.report_health(Health::Healthy, "");
@@ -41,16 +41,16 @@ impl Node {
         Ok(running)
     }
 
-    /// Whether this kubelet reports health at all: since 1.36 without being asked.
+    /// Whether this kubelet reports health at all: by default since 1.36.
     pub(crate) async fn shows_health(&self) -> Result<bool> {
         let gate = self.gate("ResourceHealthStatus").await?;
         gate.context("kubelet's metrics do not name its gate ResourceHealthStatus")
     }
 
-    /// Whether kubelet shows health as it first did (1.34, where the gate is off unless somebody
-    /// switches it on): a pod with two shares of a device, or with a claim of two drivers of
-    /// which one had to prepare twice, has a device twice in its status. The API server refuses
-    /// that each time (`Duplicate value`), and the pod that runs stays `Pending`.
+    /// Whether kubelet has the first version of health (1.34, with the gate off by default). Then a pod's
+    /// status names a device twice if the pod has two shares of it, or a claim of two drivers of which one
+    /// had to prepare twice. The API server always refuses that (`Duplicate value`), and the running pod
+    /// stays `Pending`.
     pub(crate) async fn shows_health_twice(&self) -> Result<bool> {
         let alpha = r#"ResourceHealthStatus",stage="ALPHA"#;
         Ok(self.gate(alpha).await? == Some(true))
@@ -75,7 +75,7 @@ impl Node {
         Ok(resource.health.unwrap_or_default())
     }
 
-    /// Waits until the pod's status shows this health; how long it took.
+    /// Waits until the pod's status shows this health; returns how long it took.
     pub(crate) async fn until_shown(&self, pod: &str, wanted: &str) -> Duration {
         let started = Instant::now();
         until(&format!("pod {pod} shows {wanted}"), async || {

@@ -16,12 +16,12 @@ impl Kubelet {
         Component::of_cluster("kubelet-1").map(Self)
     }
 
-    /// Sends SIGTERM, and returns once it has ended.
+    /// Sends SIGTERM and waits until kubelet has ended.
     pub(crate) async fn stop(&self) -> Result<()> {
         self.0.stop().await
     }
 
-    /// Returns once its process runs; it needs a second to find its plugins.
+    /// Starts it and waits until its process runs; it needs another second to find its plugins.
     pub(crate) async fn start(&self) -> Result<()> {
         self.0.start().await
     }
@@ -31,7 +31,7 @@ impl Kubelet {
         self.start().await
     }
 
-    /// Restarts it with these feature gates only (`A: true, B: false`), or with its
+    /// Restarts it with only these feature gates (`A: true, B: false`), or with its
     /// original ones (`None`).
     pub(crate) async fn restart_with_gates(&self, gates: Option<&str>) -> Result<()> {
         let node = self.0.state_directory().join("node1");
@@ -75,7 +75,7 @@ impl Node {
         Ok(self.metric(&start).await?.map(|line| line.ends_with('1')))
     }
 
-    /// What follows `start` in the line of kubelet's metrics that begins with it.
+    /// The rest of the line of kubelet's metrics that begins with `start`.
     async fn metric(&self, start: &str) -> Result<Option<String>> {
         let request = http::Request::get("/api/v1/nodes/node1/proxy/metrics").body(Vec::new())?;
         let text = self.client.request_text(request).await?;

@@ -1,5 +1,5 @@
-//! What the scenarios share: the node as it is seen from inside, its kubelet, pods
-//! and claims that bypass the scheduler, and drivers whose behaviour the test sets.
+//! Shared code of the scenarios: the node as seen from inside, its kubelet, pods and
+//! claims that bypass the scheduler, and drivers with scripted behaviour.
 
 mod driver;
 mod health;
@@ -25,7 +25,7 @@ pub(crate) use scenario::run;
 /// The node that the tests run on.
 pub(crate) const NODE: &str = "node1";
 
-/// What a scenario works with: a namespace and a driver name of its own on [`NODE`].
+/// The environment of a scenario: its own namespace and driver name on [`NODE`].
 pub(crate) struct Node {
     pub(crate) client: kube::Client,
     pub(crate) kubelet: Kubelet,
@@ -51,7 +51,7 @@ impl Node {
         })
     }
 
-    /// Deletes the namespace, without waiting until it is gone.
+    /// Deletes the namespace without waiting.
     async fn delete_namespace(&self) {
         let namespaces = Api::<Namespace>::all(self.client.clone());
         drop(

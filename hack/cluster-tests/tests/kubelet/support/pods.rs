@@ -1,6 +1,5 @@
 //! Pods and claims. The test itself is their scheduler: it writes the claims'
-//! allocation and reservation and then binds the pod, so that kubelet finds
-//! everything in place.
+//! allocation and reservation and then binds the pod.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{NODE, Node, until};
 
-/// One result of an allocation, which the test writes as the scheduler.
+/// An allocation result, which the test writes in place of the scheduler.
 #[derive(Clone)]
 pub(crate) struct AllocationResult {
     pub(crate) driver: String,
@@ -47,13 +46,13 @@ impl Node {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// A pod that sleeps, with one claim of its own name for device `d0`.
+    /// Starts a pod that sleeps, with a claim of the same name for device `d0`.
     pub(crate) async fn start_pod(&self, name: &str) -> Result<()> {
         self.start_pod_with(name, &[(name, vec![allocated(&self.driver, "d0")])])
             .await
     }
 
-    /// A pod that sleeps, with these claims and their allocations.
+    /// Starts a pod that sleeps, with these claims and their allocations.
     pub(crate) async fn start_pod_with(
         &self,
         name: &str,
@@ -103,7 +102,7 @@ impl Node {
         Ok(())
     }
 
-    /// Not bound to a node: no scheduler has its scheduler name.
+    /// Creates a pod that no scheduler binds to a node.
     async fn create_pod(&self, name: &str, command: &str, claims: &[&str]) -> Result<String> {
         let refer = |claim: &&str| json!({"name": claim, "resourceClaimName": claim});
         let container_claims: Vec<_> = claims.iter().map(|claim| json!({"name": claim})).collect();
@@ -126,7 +125,7 @@ impl Node {
                 }],
             },
         }))?;
-        // The namespace's service account comes a moment after the namespace.
+        // The namespace's service account is created shortly after the namespace.
         let created = until("the pod is created", async || {
             Ok(self.pods().create(&PostParams::default(), &pod).await?)
         })
@@ -187,10 +186,10 @@ impl Node {
     }
 
     pub(crate) async fn until_gone(&self, pod: &str) {
-        until(&format!("pod {pod} is gone"), async || {
+        until(&format!("pod {pod} is deleted"), async || {
             match self.pods().get_opt(pod).await? {
                 None => Ok(()),
-                Some(_) => bail!("it is still there"),
+                Some(_) => bail!("it still exists"),
             }
         })
         .await;

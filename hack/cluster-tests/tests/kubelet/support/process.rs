@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::{NODE, Node, until};
 
-/// A running driver. Dropped, it is killed.
+/// A running driver. Dropping it kills the process.
 pub(crate) struct Process {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -39,7 +39,7 @@ impl Node {
         Ok(Process { child, lines })
     }
 
-    /// As [`Node::spawn`], once kubelet has registered it.
+    /// As [`Node::spawn`], and waits until kubelet has registered it.
     pub(crate) async fn spawn_registered(&self, device: &str) -> Result<Process> {
         let process = self.spawn(device, None)?;
         process.until_printed("registered").await;
@@ -64,14 +64,14 @@ impl Process {
         .await;
     }
 
-    /// Kills it with SIGKILL, so that its sockets' files stay.
+    /// Kills it with SIGKILL, so that its socket files stay.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Sends SIGTERM, and waits until it has ended.
+    /// Sends SIGTERM and waits until it has ended.
     pub(crate) async fn terminate(&mut self) -> Result<()> {
         let id = self.child.id().to_string();
         Command::new("kill").args(["-TERM", &id]).status()?;

@@ -1,10 +1,9 @@
-//! Between kubelet and a plugin's registration socket: a connection that can be cut
-//! at a chosen call of the handshake.
+//! A proxy between kubelet and a plugin's registration socket. It can cut the
+//! connection at a chosen call of the handshake.
 //!
-//! The plugin registers in a directory of its own; the proxy's socket is the one in
-//! kubelet's. kubelet dials once per handshake and makes two calls on that
-//! connection, `GetInfo` and `NotifyRegistrationStatus`; a call begins with a
-//! HEADERS frame.
+//! The plugin registers in its own directory; the proxy's socket is in kubelet's
+//! directory. kubelet dials once per handshake and makes two calls on that connection,
+//! `GetInfo` and `NotifyRegistrationStatus`; a call begins with a HEADERS frame.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -22,9 +21,9 @@ use super::Node;
 const PREFACE: usize = 24;
 const HEADERS: u8 = 1;
 
-/// Serves until it is dropped; then kubelet sees its socket go.
+/// A proxy that serves until dropped; then kubelet notices that its socket is removed.
 pub(crate) struct Proxy {
-    /// Where the plugin's registration socket goes.
+    /// The directory of the plugin's registration socket.
     pub(crate) registry: PathBuf,
     socket: PathBuf,
     cuts: Arc<Mutex<VecDeque<usize>>>,
@@ -32,8 +31,8 @@ pub(crate) struct Proxy {
 }
 
 impl Node {
-    /// A proxy whose first connections end at the call of that number (1 is
-    /// `GetInfo`, 2 is Notify), one connection each.
+    /// Starts a proxy. Each element of `cuts` ends one connection, in order, at the call
+    /// with this number (1 is `GetInfo`, 2 is Notify).
     pub(crate) fn proxy(&self, cuts: &[usize]) -> Result<Proxy> {
         let registry = PathBuf::from("/run").join(&self.namespace);
         fs::create_dir_all(&registry)?;
@@ -54,7 +53,7 @@ impl Node {
 }
 
 impl Proxy {
-    /// How many connections are still to be cut.
+    /// The number of connections that it will still cut.
     pub(crate) fn remaining_cuts(&self) -> usize {
         self.cuts
             .lock()
@@ -73,7 +72,7 @@ impl Drop for Proxy {
 
 async fn serve(listener: UnixListener, registry: PathBuf, cuts: Arc<Mutex<VecDeque<usize>>>) {
     while let Ok((kubelet, _)) = listener.accept().await {
-        // Nobody there yet is a refused connection.
+        // If the plugin does not listen yet, the connection is refused.
         let Ok(plugin) = connect(&registry).await else {
             continue;
         };
@@ -85,7 +84,7 @@ async fn serve(listener: UnixListener, registry: PathBuf, cuts: Arc<Mutex<VecDeq
     }
 }
 
-/// The plugin's socket, of whatever name.
+/// Connects to the plugin's socket, whatever its name.
 async fn connect(registry: &Path) -> io::Result<UnixStream> {
     let mut error = io::Error::from(io::ErrorKind::NotFound);
     for entry in fs::read_dir(registry)? {
@@ -106,7 +105,7 @@ async fn forward(kubelet: UnixStream, plugin: UnixStream, cut: Option<usize>) ->
     }
 }
 
-/// Passes kubelet's frames on; ends at the HEADERS of call `cut`.
+/// Forwards kubelet's frames; ends at the HEADERS of call `cut`.
 async fn calls(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,

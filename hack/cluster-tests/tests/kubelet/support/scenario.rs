@@ -1,4 +1,4 @@
-//! One scenario: its time limit, its driver and namespace.
+//! A scenario: its time limit, its driver and namespace.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use cluster_tests::{at_most, module_and_title, run_scenario};
 
 use super::Node;
 
-/// When a scenario fails. The longest ones wait for kubelet's deadline of 45 s
-/// and the retry after it, or twice for the wipe 30 s after a lost connection.
+/// The limit of a scenario. The longest ones wait for kubelet's deadline of 45 s
+/// and the following retry, or twice for the wipe 30 s after a lost connection.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// Runs the scenario of `numbers` (of upstream's list; a word for our own) on a node
-/// of its own driver and namespace. What it returns is the row's remark.
+/// Runs the scenario of `numbers` (in upstream's list; a word for our own) with its own
+/// driver and namespace. It returns the row's remark.
 pub(crate) fn run<F>(numbers: &str, body: F) -> Result<()>
 where
     F: AsyncFnOnce(&Node) -> Result<String>,

@@ -1,4 +1,4 @@
-//! The driver's slices: as they are, and what happened to them when.
+//! The driver's slices: their current state and their history.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,13 +20,13 @@ impl Node {
         format!("spec.driver={}", self.driver)
     }
 
-    /// The slices of the scenario's driver, whoever's node.
+    /// The slices of the scenario's driver on all nodes.
     pub(crate) async fn slices(&self) -> Result<Vec<ResourceSlice>> {
         let params = ListParams::default().fields(&self.own());
         Ok(self.all_slices().list(&params).await?.items)
     }
 
-    /// The driver's one slice of this node, once there is one.
+    /// Waits for the driver's slice on this node.
     pub(crate) async fn until_published(&self) -> ResourceSlice {
         until("the slice is published", async || {
             let slices = self.slices().await?;
@@ -37,7 +37,7 @@ impl Node {
     }
 
     pub(crate) async fn until_withdrawn(&self) {
-        until("the slice is gone", async || {
+        until("the slice is deleted", async || {
             let left = self.slices().await?.len();
             ensure!(left == 0, "{left} are left");
             Ok(())
@@ -84,7 +84,7 @@ fn name(slice: &ResourceSlice) -> String {
     slice.metadata.name.clone().unwrap_or_default()
 }
 
-/// What happened to a slice of the name.
+/// An event of the slice with this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SliceEvent {
     Added(String),
@@ -106,9 +106,9 @@ impl History {
             .clone()
     }
 
-    /// Once a slice was deleted and one was added after that: the time between.
+    /// Waits until a slice was deleted and another one added; returns the time between.
     pub(crate) async fn until_healed(&self) -> Duration {
-        until("the slice was deleted and is back", async || {
+        until("the slice was deleted and restored", async || {
             let events = self.events();
             let position = events
                 .iter()
@@ -119,7 +119,7 @@ impl History {
                 .clone()
                 .find(|(_, it)| matches!(it, SliceEvent::Added(_)));
             let (deleted, _) = later.clone().next().context("no such event")?;
-            let (added, _) = back.context("it is not back")?;
+            let (added, _) = back.context("it is not restored")?;
             Ok(added.duration_since(*deleted))
         })
         .await

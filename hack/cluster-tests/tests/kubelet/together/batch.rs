@@ -1,4 +1,4 @@
-//! One call with claims of different fates.
+//! One call with claims that have different outcomes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use tokio::sync::watch;
 
 use crate::support::{NODE, Node, ScriptedDriver, allocated, run, until};
 
-/// The API server's claims, handed out once the gate is open: kubelet has looked at
-/// them by then, so what changes in between only the driver sees.
+/// The API server's claims, returned once the gate is open: kubelet has read them
+/// before, so that only the driver sees later changes.
 struct Gated {
     claims: KubeClaims,
     open: watch::Receiver<bool>,
@@ -23,7 +23,7 @@ struct Gated {
 impl ClaimSource for Gated {
     async fn get(&self, namespace: &str, name: &str) -> Result<String, GetClaimError> {
         self.asked.send_modify(|asked| *asked += 1);
-        // A gate that is gone is open: the test has ended.
+        // A dropped gate is open: the test has ended.
         let _ = self.open.clone().wait_for(|open| *open).await;
         self.claims.get(namespace, name).await
     }
@@ -33,7 +33,7 @@ async fn change_two_claims(on: &Node) -> Result<()> {
     on.claims()
         .delete("replaced", &DeleteParams::default())
         .await?;
-    until("the claim is created anew", async || {
+    until("the claim is recreated", async || {
         on.create_claim("replaced").await
     })
     .await;
@@ -43,8 +43,7 @@ async fn change_two_claims(on: &Node) -> Result<()> {
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn a_replaced_and_an_unallocated_claim_do_not_keep_the_good_one_from_being_prepared() -> Result<()>
-{
+fn a_replaced_and_an_unallocated_claim_do_not_prevent_preparing_the_good_one() -> Result<()> {
     run("batch", async |on| {
         let script = ScriptedDriver::default();
         let (gate, open) = watch::channel(false);

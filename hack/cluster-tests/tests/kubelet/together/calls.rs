@@ -1,4 +1,4 @@
-//! Prepare and Unprepare as pods come and go.
+//! Prepare and Unprepare when pods start and end.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ fn a_pod_whose_prepare_blocks_past_the_deadline_stays_pending_and_runs_once_it_e
         .await?;
         let warning = on.until_warned("p", "ResourceClaim p: ").await;
         ensure!(warning.contains("longer than kubelet waits"), "{warning}");
-        // kubelet's second call has joined the step that blocks.
+        // kubelet's second call has joined the blocking step.
         ensure!(script.started(Prepare) == 1, "{:?}", script.log().steps);
         script.set(Prepare, Behavior::Succeed);
         let released = Instant::now();
@@ -111,7 +111,7 @@ fn a_deleted_pod_is_unprepared_until_that_works() -> Result<()> {
         script.until_started(Unprepare, 2).await;
         ensure!(
             on.pods().get_opt("p").await?.is_some(),
-            "the pod went before it was unprepared"
+            "the pod was deleted before it was unprepared"
         );
         script.set(Unprepare, Behavior::Succeed);
         on.until_gone("p").await;
@@ -148,7 +148,7 @@ fn a_claim_of_two_drivers_is_prepared_by_both_although_one_fails_first() -> Resu
         on.until_gone("p").await;
         ensure!(
             theirs.started(Unprepare) >= 1,
-            "the other driver was not asked"
+            "the other driver was not called"
         );
         Ok(format!(
             "prepares {} + {}",
@@ -160,7 +160,7 @@ fn a_claim_of_two_drivers_is_prepared_by_both_although_one_fails_first() -> Resu
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn share_ids_prepare_fine_none_and_one_and_two_of_the_same_device() -> Result<()> {
+fn claims_with_no_one_or_two_share_ids_of_a_device_are_prepared() -> Result<()> {
     run("21", async |on| {
         let script = ScriptedDriver::default();
         let _running = on.serve(&script).await?;
@@ -171,8 +171,8 @@ fn share_ids_prepare_fine_none_and_one_and_two_of_the_same_device() -> Result<()
             ("one", vec![Some(one)]),
             ("two", vec![Some(one), Some(two)]),
         ];
-        // Where kubelet keeps them, it has them from the driver. In the gate's first stage it
-        // does not (seen with 1.34, where somebody has to switch it on).
+        // If kubelet stores share ids, it has them from the driver. In the gate's first version it does not
+        // (seen with 1.34, where the gate is off by default).
         let mut kept = on.gate("DRAConsumableCapacity").await? == Some(true);
         kept &= on.gate(r#"DRAConsumableCapacity",stage="ALPHA"#).await? != Some(true);
         let two_run = !on.shows_health_twice().await?;

@@ -37,7 +37,7 @@ fn a_devices_health_is_shown_in_its_pods_status_as_it_changes() -> Result<()> {
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn health_becomes_unknown_when_the_driver_stops_and_known_again_with_all_calls() -> Result<()> {
+fn health_becomes_unknown_when_the_driver_stops_and_known_when_it_is_back() -> Result<()> {
     run("20", async |on| {
         if !on.shows_health().await? {
             return Ok(NO_HEALTH.to_owned());

@@ -1,4 +1,4 @@
-//! Scenarios that mostly wait for kubelet's timers: all at once.
+//! Scenarios that mostly wait for kubelet's timers: they run in parallel.
 
 mod batch;
 mod calls;

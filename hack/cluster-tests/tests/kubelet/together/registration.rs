@@ -1,4 +1,4 @@
-//! How a plugin and kubelet find each other, and what ends that.
+//! Registration of a plugin with kubelet, and its loss.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use dra_kubelet::{Method, PluginBuilder, Registration};
 
 use crate::support::{Node, ScriptedDriver, run, seconds, until, within};
 
-/// A pod starts and goes, each with one step of the driver.
+/// Starts and deletes a pod, each with one step of the driver.
 async fn serves_a_pod(on: &Node, pod: &str) -> Result<()> {
     on.start_pod(pod).await?;
     on.until_running(pod).await;
@@ -18,7 +18,7 @@ async fn serves_a_pod(on: &Node, pod: &str) -> Result<()> {
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn a_plugin_registers_after_its_own_restart_be_it_an_end_or_a_kill() -> Result<()> {
+fn a_plugin_registers_again_after_a_shutdown_and_after_a_kill() -> Result<()> {
     run("2", async |on| {
         let mut first = on.spawn_registered("d0").await?;
         serves_a_pod(on, "first").await?;
@@ -74,7 +74,7 @@ fn a_plugin_registers_although_notify_fails_first() -> Result<()> {
         .await;
         serves_a_pod(on, "p").await?;
         if proxy.remaining_cuts() == 1 && script.log().registered == 0 {
-            return Ok("this kubelet keeps what it could not notify; pods are served".to_owned());
+            return Ok("this kubelet keeps plugins that it could not notify; pods work".to_owned());
         }
         running.until_registered(1).await;
         ensure!(
@@ -101,12 +101,12 @@ fn service_socket(on: &Node) -> Result<PathBuf> {
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn a_service_that_cannot_be_reached_at_registration_serves_once_it_can() -> Result<()> {
+fn a_service_that_is_unreachable_at_registration_works_once_it_is_reachable() -> Result<()> {
     run("14", async |on| {
-        // The library listens before it registers, so the socket is taken away from it.
+        // The library listens before it registers, so the test removes the socket.
         let script = ScriptedDriver::default();
         let running = on.serve_as(&on.driver, &script, |builder| builder)?;
-        // Before kubelet, which looks once a second, calls for the first time.
+        // Before the first call of kubelet, which polls once a second.
         let lost = service_socket(on)?;
         fs::remove_file(&lost)?;
         until("the plugin has opened another socket", async || {
@@ -119,12 +119,12 @@ fn a_service_that_cannot_be_reached_at_registration_serves_once_it_can() -> Resu
         serves_a_pod(on, "p").await?;
         let times = script.log().registered;
         Ok(format!(
-            "registered {times} times; two sockets, the library has no layout with one"
+            "registered {times} times; two sockets (the library always has two)"
         ))
     })
 }
 
-/// Moves `directory` away and puts a file there: no socket can be made in it.
+/// Replaces `directory` by a file, so that no socket can be created in it.
 fn spoil(directory: &Path) -> Result<()> {
     let name = directory
         .file_name()
@@ -138,7 +138,7 @@ fn spoil(directory: &Path) -> Result<()> {
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn the_loss_of_the_service_socket_for_good_is_reported() -> Result<()> {
+fn a_permanent_loss_of_the_service_socket_is_reported() -> Result<()> {
     run("16", async |on| {
         let mut running = on.serve(&ScriptedDriver::default()).await?;
         let directory = Path::new("/var/lib/kubelet/plugins").join(&on.driver);
@@ -157,7 +157,7 @@ fn the_loss_of_the_service_socket_for_good_is_reported() -> Result<()> {
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn the_loss_of_the_registration_socket_for_good_is_reported() -> Result<()> {
+fn a_permanent_loss_of_the_registration_socket_is_reported() -> Result<()> {
     run("16", async |on| {
         // kubelet watches directories below its own, too.
         let registry = Path::new("/var/lib/kubelet/plugins_registry").join(&on.namespace);
@@ -180,9 +180,9 @@ fn the_loss_of_the_registration_socket_for_good_is_reported() -> Result<()> {
     })
 }
 
-/// The inodes of the connections that the service socket has accepted and not closed.
+/// The inodes of the service socket's open connections.
 fn connections(on: &Node) -> Result<Vec<String>> {
-    // The kernel keeps the name that it was bound to, before the file's renaming.
+    // The kernel keeps the name to which the socket was bound, before the file was renamed.
     let directory = format!("/var/lib/kubelet/plugins/{}/", on.driver);
     let table = fs::read_to_string("/proc/net/unix")?;
     // Num RefCount Protocol Flags Type St Inode Path; state 01 is the listener.
@@ -204,9 +204,9 @@ fn connections(on: &Node) -> Result<Vec<String>> {
 fn one_connection_carries_all_calls_and_the_health_stream() -> Result<()> {
     run("17", async |on| {
         let running = on.serve(&ScriptedDriver::default()).await?;
-        // Without the feature kubelet opens none, and the calls alone have one connection.
+        // Without the feature, kubelet opens no stream, and only the calls use the connection.
         let streams = usize::from(on.shows_health().await?);
-        until("the connection is made", async || {
+        until("the connection is established", async || {
             let open = running.script.log().streams.0;
             ensure!(open == streams, "{open} streams are open");
             ensure!(
@@ -225,7 +225,7 @@ fn one_connection_carries_all_calls_and_the_health_stream() -> Result<()> {
         ensure!(after == before, "{before:?} became {after:?}");
         ensure!(
             running.script.log().streams == (streams, streams),
-            "the stream was opened again"
+            "the stream was reopened"
         );
         Ok(format!(
             "two pods, {streams} streams, the same socket inode"
@@ -255,7 +255,7 @@ fn a_plugin_that_offers_only_v1beta1_serves_pods() -> Result<()> {
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn an_emptied_registry_directory_is_filled_again() -> Result<()> {
+fn sockets_are_recreated_in_an_emptied_registry_directory() -> Result<()> {
     run("sockets", async |on| {
         let running = on.serve(&ScriptedDriver::default()).await?;
         let registry = Path::new("/var/lib/kubelet/plugins_registry");
@@ -275,7 +275,7 @@ fn an_emptied_registry_directory_is_filled_again() -> Result<()> {
     })
 }
 
-/// kubelet's authority is the socket's path, which the plugin's server accepts for the `@` in it alone.
+/// kubelet's authority is the socket's path. The plugin's server accepts it only because of the `@` in it.
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_registration_socket_without_an_at_sign_in_its_name_is_not_answered() -> Result<()> {
@@ -303,6 +303,6 @@ fn a_registration_socket_without_an_at_sign_in_its_name_is_not_answered() -> Res
             "{:?}",
             running.script.log()
         );
-        Ok("the name with an @ is served all along".to_owned())
+        Ok("the name with an @ works throughout".to_owned())
     })
 }

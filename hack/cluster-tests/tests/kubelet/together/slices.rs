@@ -1,4 +1,4 @@
-//! What becomes of the driver's slices when its connection goes and comes.
+//! The driver's slices when its connection is lost and restored.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use dra_kubelet::Method::Unprepare;
 
 use crate::support::{Node, ScriptedDriver, run, seconds, throughout};
 
-/// When kubelet deletes the slices of a driver without connection, less what may pass
-/// between the end of the connection and the test's own clock.
+/// The time after which kubelet deletes the slices of a driver without connection, less the
+/// time between the end of the connection and the start of the test's clock.
 const WIPE: Duration = Duration::from_secs(28);
 
-/// Waits for the wipe; how long after `lost` it came.
+/// Waits for the wipe; returns the time since `lost`.
 async fn wiped_after(on: &Node, lost: Instant) -> Result<String> {
     on.until_withdrawn().await;
     let took = lost.elapsed();
@@ -49,7 +49,7 @@ fn slices_are_removed_when_the_service_never_comes_up() -> Result<()> {
         let registry = Path::new("/run").join(&on.namespace);
         let mut process = on.spawn("d0", Some(&registry))?;
         on.until_published().await;
-        // kubelet does not know it yet: it finds a plugin whose service is not there.
+        // kubelet does not know the plugin yet: it finds one without service.
         let directory = Path::new("/var/lib/kubelet/plugins").join(&on.driver);
         std::fs::rename(&directory, directory.with_extension("away"))?;
         let _proxy = on.proxy(&[])?;
@@ -59,7 +59,7 @@ fn slices_are_removed_when_the_service_never_comes_up() -> Result<()> {
     })
 }
 
-/// The slice as JSON: byte for byte, with its resource version.
+/// The slice as JSON, with its resource version.
 async fn published(on: &Node) -> Result<String> {
     Ok(serde_json::to_string(&on.until_published().await)?)
 }
@@ -82,13 +82,13 @@ fn slices_are_untouched_when_the_driver_is_back_within_five_seconds() -> Result<
         })
         .await?;
         ensure!(history.events().is_empty(), "{:?}", history.events());
-        Ok("no event of the watch in 35 s, an end and a kill -9".to_owned())
+        Ok("no watch event in 35 s, a shutdown and a kill -9".to_owned())
     })
 }
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
-fn a_pod_goes_after_its_driver_was_away_and_is_back() -> Result<()> {
+fn a_pod_is_deleted_after_its_driver_was_down_and_is_back() -> Result<()> {
     run("15", async |on| {
         let mut process = on.spawn_registered("d0").await?;
         on.start_pod("p").await?;

@@ -12,22 +12,22 @@ use imex_mock::endpoint::{self, Endpoint, Question};
 use imex_mock::faults::Faults;
 use imex_mock::program::driver_root;
 
-/// What was typed.
+/// The command-line arguments.
 struct Args {
     target: Target,
     question: Question,
 }
 
-/// Which daemon.
+/// The daemon to query.
 enum Target {
-    /// That of this configuration.
+    /// The one with this configuration.
     Config(PathBuf),
     Endpoint(Endpoint),
 }
 
 fn main() -> ExitCode {
     let result = run();
-    // Whoever reads it may be gone.
+    // The reader may have closed the pipe.
     let _ = match &result {
         Ok(answer) => writeln!(io::stdout(), "{}", answer.trim_end()),
         Err(error) => writeln!(io::stderr(), "{error}"),
@@ -62,8 +62,8 @@ fn hang() -> ! {
     }
 }
 
-/// A root may say what the answer is, in its file `imex-state`, as for the script of this name: the
-/// state (FAIL fails, HANG hangs), and the only socket that answers, if any.
+/// The answer in the root's file `imex-state`, if it exists, as for the script of this name: the state
+/// (FAIL fails, HANG hangs), and the only socket that answers, if any.
 fn written_state(root: &Path, args: &Args) -> Option<Result<String, String>> {
     let text = fs::read_to_string(root.join("imex-state")).ok()?;
     let mut lines = text.lines();
@@ -94,9 +94,11 @@ fn endpoint_of(path: &Path) -> Result<Endpoint, String> {
     let ip = config
         .get("IMEX_CMD_BIND_INTERFACE_IP")
         .unwrap_or("127.0.0.1");
-    let ip = ip.parse().map_err(|_| format!("{ip:?} is no address"))?;
+    let ip = ip
+        .parse()
+        .map_err(|_| format!("{ip:?} is not an IP address"))?;
     let port = config.number("IMEX_CMD_PORT", 50005)?;
-    let port = u16::try_from(port).map_err(|_| "IMEX_CMD_PORT is no port")?;
+    let port = u16::try_from(port).map_err(|_| "IMEX_CMD_PORT is not a port")?;
     Ok(Endpoint::Address(ip, port))
 }
 
@@ -125,6 +127,6 @@ fn parse() -> Result<Args, String> {
             },
         }
     }
-    let question = question.ok_or("the stand-in knows -q and -N -j")?;
+    let question = question.ok_or("the stand-in supports only -q and -N -j")?;
     Ok(Args { target, question })
 }

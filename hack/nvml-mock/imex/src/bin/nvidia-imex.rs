@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    // Before the first thread, which inherits it: only `wait_for_signals` gets them.
+    // Before the first thread, which inherits the mask: only `wait_for_signals` gets signals.
     let signals = block_signals().map_err(|err| format!("cannot block signals: {err}"))?;
     let (root, path) = (driver_root(), config_path()?);
     let faults = Faults::read(&root)?;
@@ -72,7 +72,7 @@ fn config_path() -> Result<PathBuf, String> {
         match arg.as_str() {
             "-c" => path = args.next().ok_or("-c needs a file")?.into(),
             "--nogpu" | "-nogpu" => {}
-            _ => return Err(format!("the stand-in knows -c FILE, not {arg:?}")),
+            _ => return Err(format!("the stand-in supports -c FILE, not {arg:?}")),
         }
     }
     Ok(path)
@@ -91,7 +91,7 @@ fn join(config: &Config, hosts: &Hosts, wrong_id: bool) -> Result<Domain, String
         .index_of(hosts, &local)
         .ok_or("no line of the node configuration file is an address of this node")?;
     let address = nodes.names().get(own).and_then(|name| hosts.resolve(name));
-    let address = address.ok_or("the address of this node is gone again")?;
+    let address = address.ok_or("the address of this node is no longer in the hosts file")?;
     let own = if wrong_id {
         (own + 1) % nodes.names().len()
     } else {
@@ -101,7 +101,7 @@ fn join(config: &Config, hosts: &Hosts, wrong_id: bool) -> Result<Domain, String
         "Identified this node as ID {own}, using {address}"
     ));
     let port = config.number("SERVER_PORT", 50000)?;
-    let port = u16::try_from(port).map_err(|_| "SERVER_PORT is no port")?;
+    let port = u16::try_from(port).map_err(|_| "SERVER_PORT is not a port")?;
     let transport = Transport::new(config)?;
     Ok(Domain::new(nodes, own, (address, port), transport))
 }
@@ -129,7 +129,7 @@ fn serve(config: &Config, domain: &Arc<Domain>, root: &Path) -> Result<(), Strin
     Ok(())
 }
 
-/// Becomes ready, and ends early if it is to.
+/// Becomes ready after the delay, and exits early with the fault `CRASH_AFTER_MS`.
 fn run_faults(domain: &Arc<Domain>, faults: &Faults) {
     let (ready, delay) = (Arc::clone(domain), faults.start_delay);
     thread::spawn(move || {
@@ -140,13 +140,13 @@ fn run_faults(domain: &Arc<Domain>, faults: &Faults) {
     if let Some(after) = faults.crash_after {
         thread::spawn(move || {
             thread::sleep(after);
-            log("FATAL: as the fault says");
+            log("FATAL: fault CRASH_AFTER_MS");
             std::process::exit(1);
         });
     }
 }
 
-/// Until one of them ends the daemon.
+/// Handles signals until one ends the daemon.
 fn wait_for_signals(signals: &SigSet, domain: &Domain) {
     loop {
         match signals.wait() {
@@ -157,13 +157,13 @@ fn wait_for_signals(signals: &SigSet, domain: &Domain) {
                 ),
                 None => "SIGUSR1 ignored: less than 5 s after the last one".to_owned(),
             }),
-            // An error: interrupted.
+            // EINTR.
             Ok(Signal::SIGHUP) | Err(_) => {}
             Ok(signal) => {
                 log(&format!("{signal}: SHUTTING_DOWN"));
                 domain.set_state("SHUTTING_DOWN");
                 domain.end();
-                // As long as a connection needs to notice.
+                // Time for the connections to notice.
                 thread::sleep(2 * endpoint::TICK);
                 return;
             }

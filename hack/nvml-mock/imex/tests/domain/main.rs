@@ -1,4 +1,4 @@
-//! Several daemons on loopback addresses, each with its own hosts file, as in pods.
+//! Tests with several daemons on loopback addresses, each with its own hosts file, as in pods.
 
 #![expect(
     clippy::indexing_slicing,
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use node::{HOSTS, Node, next_port};
 
-/// Started, and ready.
+/// Three nodes that are ready.
 fn mk_nodes() -> [Node; 3] {
     let port = next_port();
     HOSTS.map(|(address, _)| {
@@ -32,7 +32,7 @@ fn mk_nodes() -> [Node; 3] {
 }
 
 #[test]
-fn nodes_with_one_list_connect_to_each_other_and_know_when_one_leaves() {
+fn nodes_with_the_same_list_connect_and_notice_when_one_ends() {
     let [a, mut b, c] = mk_nodes();
     assert!(
         b.log().contains("Identified this node as ID 1,"),
@@ -54,7 +54,7 @@ fn nodes_with_one_list_connect_to_each_other_and_know_when_one_leaves() {
 }
 
 #[test]
-fn a_node_with_another_list_is_refused_and_refuses() {
+fn nodes_with_different_lists_refuse_each_other() {
     let [a, _, mut c] = mk_nodes();
     c.signal(Signal::SIGTERM);
     c.wait();
@@ -66,7 +66,7 @@ fn a_node_with_another_list_is_refused_and_refuses() {
 }
 
 #[test]
-fn a_name_with_another_address_is_dialled_there_at_sigusr1_and_a_second_one_is_ignored() {
+fn after_sigusr1_a_name_is_dialled_at_its_new_address_and_a_second_signal_is_ignored() {
     let port = next_port();
     let elsewhere = [HOSTS[0], ("127.0.1.9", "b"), HOSTS[2]];
     let mut a = Node::new(port, "127.0.1.1", &HOSTS);
@@ -83,15 +83,15 @@ fn a_name_with_another_address_is_dialled_there_at_sigusr1_and_a_second_one_is_i
         let answer: Value = serde_json::from_slice(&a.ctl(&["-N", "-j"]).stdout).unwrap();
         answer["nodes"]["0"]["connections"]["1"]["host"].clone()
     };
-    a.until("dialled anew", |a| host(a) == "127.0.1.9");
+    a.until("redialled", |a| host(a) == "127.0.1.9");
     a.signal(Signal::SIGUSR1);
     a.until("ignored", |a| a.log().contains("SIGUSR1 ignored"));
     a.signal(Signal::SIGHUP);
-    a.until("goes on", |a| a.state() == "READY\n");
+    a.until("still ready", |a| a.state() == "READY\n");
 }
 
 #[test]
-fn a_node_that_is_not_in_its_list_ends_and_so_does_one_whose_driver_is_in_use() {
+fn a_node_that_is_not_in_its_list_or_has_a_driver_in_use_exits() {
     let port = next_port();
     let mut node = Node::new(port, "127.0.1.7", &HOSTS);
     node.start();
@@ -109,7 +109,7 @@ fn a_node_that_is_not_in_its_list_ends_and_so_does_one_whose_driver_is_in_use() 
 }
 
 #[test]
-fn faults_are_what_their_names_say() {
+fn faults_have_their_effects() {
     let port = next_port();
     let mut node = Node::new(port, "127.0.1.1", &HOSTS);
     node.break_with("WRONG_ID=1\nCRASH_AFTER_MS=1\n");
@@ -127,7 +127,7 @@ fn faults_are_what_their_names_say() {
     }
 }
 
-/// Whether `nvidia-imex-ctl -q` gives no answer for a while.
+/// Whether `nvidia-imex-ctl -q` hangs.
 fn hangs(node: &Node) -> bool {
     let mut asking = Command::new(env!("CARGO_BIN_EXE_nvidia-imex-ctl"))
         .arg0(node.path("usr/bin/nvidia-imex-ctl"))
@@ -144,7 +144,7 @@ fn hangs(node: &Node) -> bool {
 }
 
 #[test]
-fn a_root_may_say_what_the_tool_answers() {
+fn imex_state_in_the_root_sets_the_tools_answer() {
     let node = Node::new(next_port(), "127.0.1.1", &HOSTS);
     let socket = format!("--u={}", node.path("imex.sock").display());
     for (state, code, answer) in [

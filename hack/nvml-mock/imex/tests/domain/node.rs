@@ -15,15 +15,15 @@ use serde_json::Value;
 
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// Each test has a port of its own; the addresses are the same.
+/// Each test has its own port; the addresses are the same.
 pub(crate) fn next_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Below the kernel's ephemeral ports; another process of this test has another range.
+    // Below the kernel's ephemeral ports; each process of this test has its own range.
     let base = 20_000 + u16::try_from(std::process::id() % 100).unwrap() * 100;
     base + NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A node of three: its driver root has the faults.
+/// One of three nodes, with its own driver root for faults.
 pub(crate) struct Node {
     dir: tempfile::TempDir,
     port: u16,
@@ -76,7 +76,7 @@ impl Node {
     pub(crate) fn start(&mut self) {
         let log = fs::File::create(self.path("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_nvidia-imex"))
-            // The root is where its name says.
+            // The program finds its root by its path.
             .arg0(self.path("usr/bin/nvidia-imex"))
             .arg("-c")
             .arg(self.path("imex.cfg"))
@@ -93,7 +93,7 @@ impl Node {
         kill(Pid::from_raw(pid), signal).unwrap();
     }
 
-    /// Its exit code.
+    /// Waits until it exits; returns its exit code.
     pub(crate) fn wait(&mut self) -> i32 {
         let child = self.child.as_mut().unwrap();
         child.wait().unwrap().code().unwrap()
@@ -117,7 +117,7 @@ impl Node {
         String::from_utf8(self.ctl(&["-q"]).stdout).unwrap()
     }
 
-    /// The status of its connection to another; empty if it does not answer.
+    /// The status of its connection to another node; empty if it does not answer.
     pub(crate) fn link(&self, other: &str) -> String {
         let output = self.ctl(&["-N", "-j"]);
         if !output.status.success() {
@@ -144,7 +144,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // It may have ended.
+            // It may have exited.
             let _ = child.kill();
             child.wait().unwrap();
         }

@@ -1,4 +1,4 @@
-//! Daemons with certificates: those of one authority connect, and nobody else.
+//! Daemons with certificates: only those with the same authority connect.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -56,7 +56,7 @@ fn start(node: &mut Node) {
 }
 
 #[test]
-fn nodes_of_one_authority_connect_and_one_of_another_or_without_does_not() {
+fn only_nodes_with_certificates_of_the_same_authority_connect() {
     let (port, ours, others) = (next_port(), mk_authority(), mk_authority());
     let mut nodes = HOSTS.map(|(address, _)| Node::new(port, address, &HOSTS));
     for (node, authority) in nodes.iter().zip([&ours, &ours, &others]) {
@@ -83,7 +83,7 @@ fn nodes_of_one_authority_connect_and_one_of_another_or_without_does_not() {
 }
 
 #[test]
-fn certificates_are_read_again_at_sigusr1_and_those_that_cannot_be_read_change_nothing() {
+fn sigusr1_reloads_certificates_and_keeps_the_old_ones_if_that_fails() {
     let (port, before, after) = (next_port(), mk_authority(), mk_authority());
     let mut nodes = [0, 1].map(|index| Node::new(port, HOSTS[index].0, &HOSTS));
     for node in &nodes {
@@ -96,10 +96,12 @@ fn certificates_are_read_again_at_sigusr1_and_those_that_cannot_be_read_change_n
 
     fs::write(a.path("tls.key"), "nothing").unwrap();
     a.signal(Signal::SIGUSR1);
-    a.until("said", |a| a.log().contains("certificates are not read"));
+    a.until("failure logged", |a| {
+        a.log().contains("certificates are not read")
+    });
     a.until("connected again", |a| a.link("1") == "CONNECTED");
 
-    // Another authority: they meet again when both have read it.
+    // A new authority: they connect again when both have read it.
     for node in [a, b] {
         certify(node, &after);
     }
@@ -115,7 +117,7 @@ fn certificates_are_read_again_at_sigusr1_and_those_that_cannot_be_read_change_n
 }
 
 #[test]
-fn a_configuration_without_a_certificate_is_refused_with_its_key() {
+fn a_configuration_without_a_key_file_is_refused_and_the_error_names_the_option() {
     let node = &mut Node::new(next_port(), HOSTS[0].0, &HOSTS);
     let mut config = fs::read_to_string(node.path("imex.cfg")).unwrap();
     config +=
