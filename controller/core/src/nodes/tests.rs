@@ -170,7 +170,7 @@ fn the_message_names_who_is_not_ready_and_who_has_no_clique() {
     let status = written(&wants(0, &Value::Null), &admitted(nodes));
     assert_eq!(
         condition(&status)["message"],
-        "nodes to which claims are allocated: 8; IMEX daemon not ready: n1, n2, n3, n4, n5 and 2 more; in no NVLink clique, so that pods there get no IMEX channel: n8"
+        "nodes to which claims are allocated: 8; IMEX daemon not ready: n1, n2, n3, n4, n5 and 2 more; not in an NVLink clique, so their pods get no IMEX channel: n8"
     );
 }
 

@@ -53,7 +53,7 @@ fn the_status_patch_has_our_fields_and_no_others() {
                     "type": "Ready",
                     "status": "True",
                     "reason": "Admitted",
-                    "message": "the ResourceClaimTemplate for the workload exists; running IMEX on the nodes is up to the operator",
+                    "message": "the ResourceClaimTemplate for the workload exists; the administrator runs IMEX on the nodes",
                     "observedGeneration": 1,
                     "lastTransitionTime": "2026-01-02T03:04:05Z",
                 }],

@@ -45,7 +45,7 @@ async fn a_domain_whose_claim_waits_is_told_once_how_many_nodes_have_no_clique()
     assert_eq!(api.calls(), [], "not before it has waited long");
     api.until("told", |api| reported(api, "a").is_some()).await;
     let condition = reported(&api, "a").unwrap();
-    let message = "a ResourceClaim waits to be allocated; nodes without an NVLink clique: 2 of 3 that publish IMEX channels; no pod of this ComputeDomain is placed on these (taint compute-domain.nvidia.com/no-clique)";
+    let message = "a ResourceClaim waits for allocation; 2 of 3 nodes that publish IMEX channels are not in an NVLink clique, and no pod of this ComputeDomain is scheduled there (taint compute-domain.nvidia.com/no-clique)";
     assert_eq!(condition["message"], message);
     assert_eq!(reason(&api, "a"), "Admitted");
     api.until("the event", |api| {
