@@ -68,7 +68,9 @@ pub enum Rejection {
         template: TemplateRef,
     },
     /// The API server rejects the deletion of the template, or the removal of our finalizer.
-    #[error("the API server rejects the deletion of {template} or the removal of its finalizer: {message}")]
+    #[error(
+        "the API server rejects the deletion of {template} or the removal of its finalizer: {message}"
+    )]
     TemplateKept {
         /// The template.
         template: TemplateRef,
@@ -88,7 +90,9 @@ pub enum Rejection {
         finalizers: Vec<String>,
     },
     /// Objects of the Go driver's driver-managed mode still exist for it.
-    #[error("objects of the Go driver's driver-managed mode still exist for the ComputeDomain: {object}")]
+    #[error(
+        "objects of the Go driver's driver-managed mode still exist for the ComputeDomain: {object}"
+    )]
     DriverManaged {
         /// One of these objects.
         object: TemplateRef,

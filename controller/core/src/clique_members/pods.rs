@@ -15,7 +15,7 @@ pub struct DaemonPod {
     pub name: Box<str>,
     /// Its UID.
     pub uid: Box<str>,
-    /// The name of its node; `None`: no node has room for it yet.
+    /// The name of its node; `None`: it is not scheduled yet.
     pub node: Option<Box<str>>,
     /// Its address; empty until it has one.
     pub address: Box<str>,
