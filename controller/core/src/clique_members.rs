@@ -310,7 +310,7 @@ impl CliqueMembers {
         self.schedule.add(at, Some(clique.clone()));
     }
 
-    // --- what is to be done ---
+    // --- steps ---
 
     /// The time of the next evaluation; `None` until something changes.
     pub fn due(&self) -> Option<Instant> {

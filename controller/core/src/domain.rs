@@ -29,7 +29,7 @@ pub struct Domain {
     pub(crate) last_write_of_go: Option<go_driver::WriteTime>,
 }
 
-/// What the spec says about the template.
+/// The template that the spec requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WantedTemplate {
     pub(crate) name: Box<str>,

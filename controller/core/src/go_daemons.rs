@@ -60,7 +60,7 @@ struct Domain {
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// It is not known whether claims are allocated.
+    /// Not known whether claims are allocated.
     Unknown,
     /// These claims are allocated.
     Waits(BTreeSet<Box<str>>),

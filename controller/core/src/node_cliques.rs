@@ -86,7 +86,7 @@ pub struct CliqueChange {
 // === impl NodeCliques ===
 
 impl NodeCliques {
-    /// Knows no slice yet. `labels` are the existing labels of all nodes.
+    /// An instance without slices. `labels` are the existing labels of all nodes.
     pub fn new(labels: HashMap<Box<str>, Box<str>>) -> Self {
         Self {
             listed_labels: Some(labels),

@@ -158,7 +158,7 @@ impl ObservedTemplate {
         self.target
     }
 
-    /// Whether it is being deleted: it stays until its last finalizer is removed.
+    /// Whether it is being deleted. It exists until its last finalizer is removed.
     pub fn is_being_deleted(&self) -> bool {
         self.deleting
     }

@@ -160,7 +160,7 @@ impl fmt::Display for Preflight {
             Obstacle::LiveDomains => write!(f, "{count} {domains} would be left without a driver"),
             Obstacle::OwnChannels => write!(
                 f,
-                "{count} {domains} {have} their own IMEX channel, which imex.isolation=none would take away"
+                "{count} {domains} {have} an isolated IMEX channel, which imex.isolation=none would take away"
             ),
             Obstacle::ImexDaemons => write!(
                 f,

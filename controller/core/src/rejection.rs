@@ -43,7 +43,7 @@ pub enum Rejection {
     InvalidTemplateName {
         /// The name in the spec.
         name: String,
-        /// What is wrong with it.
+        /// Why it is not valid.
         #[source]
         source: TemplateNameError,
     },
@@ -181,7 +181,7 @@ impl Rejection {
                 "list the finalizers with kubectl get resourceclaimtemplate -n {} {} -o jsonpath={{.metadata.finalizers}}",
                 template.namespace, template.name
             ),
-            // The API server answers so to every patch of a template whose parameters have white space.
+            // The API server gives this answer to every patch of a template if its parameters have white space.
             Self::TemplateKept { message, .. } if message.contains("immutable") => {
                 "if its opaque parameters are stored with white space, no patch of it can succeed: replace it with the JSON that it was created from, without the finalizer (kubectl replace --raw)".to_owned()
             }

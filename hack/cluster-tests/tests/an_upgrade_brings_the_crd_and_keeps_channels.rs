@@ -100,7 +100,7 @@ fn isolation_is_not_ended_under_a_domain_with_a_channel_but_knowingly() -> Resul
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let none = format!("--set={ISOLATION}=none");
     let said = refusal(&cluster, &[&none])?;
-    let words = "1 ComputeDomain has their own IMEX channel, which imex.isolation=none would take away (isolation-ends/train)";
+    let words = "1 ComputeDomain has an isolated IMEX channel, which imex.isolation=none would take away (isolation-ends/train)";
     ensure!(said.contains(words), "helm says: {said}");
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     upgrade(&cluster, &[&none, "--set=guard.override=true"])?;
