@@ -1,4 +1,4 @@
-//! The `Lease` that makes an IMEX channel the one of a ComputeDomain.
+//! The `Lease` by which a ComputeDomain owns an IMEX channel.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use serde_json::{Value, json};
 use crate::domain::Domain;
 use crate::version::Version;
 
-/// How long a channel is given to nobody after it was released: longer than a node takes to end what
-/// the API server does not have any more. It is in the Lease, too, in seconds.
+/// How long a released channel is not assigned: longer than a node takes to end pods that are deleted in the API
+/// server. The Lease has it, too, in seconds.
 pub(crate) const COOL_DOWN: SignedDuration = SignedDuration::from_secs(600);
 
-/// Annotation of a Lease that was created anew from a status: when that was.
+/// Annotation of a Lease that was created again from a status: the time of that.
 const REBUILT_ANNOTATION: &str = "resource.nvidia.com/imexChannelRebuilt";
 
-/// The most characters that the value of a label has.
+/// The longest label value, in characters.
 const LABEL_LENGTH: usize = 63;
 
-/// What the decisions need of the Lease of a channel, and no more. Its name tells the channel: so
-/// there is one Lease of a channel at most, whatever its labels say.
+/// The parts of a channel's Lease that the decisions need. The name contains the channel's number, so each
+/// channel has at most one Lease, whatever its labels are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelLease {
     number: u32,
@@ -34,10 +34,10 @@ pub struct ChannelLease {
     resource_version: Box<str>,
     pub(crate) version: Version,
     labelled: bool,
-    /// Whether its spec can be decoded. Kubernetes accepts times that its client does not.
+    /// Whether its spec can be decoded. The API server accepts times that the client cannot decode.
     readable: bool,
-    /// UID of the ComputeDomain; `None` if it names nobody or cannot be read: then the channel is
-    /// taken until somebody repairs or deletes the Lease.
+    /// UID of the ComputeDomain; `None` if there is none. Then the channel is taken until the Lease is repaired
+    /// or deleted.
     holder: Option<Arc<str>>,
     home: Option<Home>,
     released: Option<Timestamp>,
@@ -65,9 +65,8 @@ impl ChannelLease {
         })
     }
 
-    /// Takes an object of which only the metadata could be decoded. Its holder is the one in its
-    /// label, and it counts as released at a time that never comes: so it is written anew, whether it
-    /// is used or not.
+    /// Takes an object of which only the metadata could be decoded. The holder is read from the label. It counts
+    /// as released in the far future, so it is written again, whether it is in use or not.
     pub fn undecodable(metadata: &ObjectMeta) -> Option<Self> {
         let text = |field: &Option<String>| field.as_deref().unwrap_or_default().into();
         let annotation = |key| metadata.annotations.as_ref()?.get(key).map(String::as_str);
@@ -102,27 +101,27 @@ impl ChannelLease {
         channel_lease_name(self.number)
     }
 
-    /// The Lease's UID: a request must not reach another one that has the name by now.
+    /// The Lease's UID. A request must not change another Lease of the same name.
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
-    /// The version of the Lease that this is: a request must not reach a later one.
+    /// The Lease's version. A request must not change a later one.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
 
-    /// UID of the ComputeDomain whose channel it is.
+    /// UID of the ComputeDomain that owns the channel.
     pub fn holder(&self) -> Option<&Arc<str>> {
         self.holder.as_ref()
     }
 
-    /// Whether it has the label by which it is watched.
+    /// Whether it has the label that the watch selects.
     pub fn is_labelled(&self) -> bool {
         self.labelled
     }
 
-    /// The patch that gives it the label back.
+    /// The patch that restores the label.
     pub fn relabelled(&self) -> Value {
         let labels = json!({ CHANNEL_LABEL: self.number.to_string() });
         json!({ "metadata": {
@@ -138,32 +137,31 @@ impl ChannelLease {
         self.released.is_some()
     }
 
-    /// Whether it was released, at a time that has come. One that lies in the future was written by
-    /// hand, or by a clock that was wrong: it is written anew.
+    /// Whether it was released in the past. A future time was written by hand or with a wrong clock, and is
+    /// written again.
     pub(crate) fn is_cooling(&self, now: Timestamp) -> bool {
         self.released.is_some_and(|released| released <= now)
     }
 
-    /// When it may be deleted, if it is released.
+    /// The end of the cool-down, if it is released.
     pub(crate) fn cooled_at(&self) -> Option<Timestamp> {
         self.released.map(after_cool_down)
     }
 
-    /// Whether it was released long enough ago.
+    /// Whether the cool-down after its release is over.
     // req: CHANNEL-9
     pub(crate) fn is_cooled(&self, now: Timestamp) -> bool {
         self.cooled_at().is_some_and(|at| at <= now)
     }
 
-    /// Until when its having been rebuilt keeps channels from being given; `None` if it does not. A
-    /// mark from far in the future is none of ours.
+    /// Until when no channels are assigned because this Lease was created again; `None` if they are. A mark in
+    /// the far future is not ours.
     pub(crate) fn suspends_until(&self, now: Timestamp) -> Option<Timestamp> {
         let rebuilt = self.rebuilt.filter(|at| *at <= after_cool_down(now))?;
         Some(after_cool_down(rebuilt)).filter(|until| now < *until)
     }
 
-    /// What it is created from again, as it was, after somebody has deleted it; `None` if it named
-    /// nobody.
+    /// The Lease to create again after another client deleted it; `None` if it had no holder.
     // req: CHANNEL-10
     pub(crate) fn restored(&self) -> Option<Lease> {
         let spec = LeaseSpec {
@@ -193,7 +191,7 @@ impl ChannelLease {
         self.release_patch(None)
     }
 
-    /// A merge patch, which the API server refuses if the Lease has changed. What cannot be read goes.
+    /// A merge patch, which the API server rejects if the Lease has changed. It replaces an unreadable spec.
     fn release_patch(&self, at: Option<Timestamp>) -> Value {
         let metadata = json!({ "uid": self.uid, "resourceVersion": self.resource_version });
         let renew_time = at.map(MicroTime);
@@ -210,7 +208,7 @@ impl ChannelLease {
     }
 }
 
-/// The Lease that makes this channel the domain's. `rebuilt`: its status says the channel already.
+/// The Lease by which the domain owns this channel. `rebuilt`: its status already has the channel.
 pub(crate) fn lease_of(domain: &Domain, number: u32, rebuilt: bool, now: Timestamp) -> Lease {
     let home = Home {
         namespace: domain.namespace().into(),
@@ -229,7 +227,7 @@ pub(crate) fn lease_of(domain: &Domain, number: u32, rebuilt: bool, now: Timesta
     )
 }
 
-/// A Lease of this channel. `rebuilt`: the mark that says when it was created anew.
+/// A Lease of this channel. `rebuilt`: when it was created again.
 fn mk_lease(
     number: u32,
     holder: &str,
@@ -268,13 +266,13 @@ fn mk_lease(
     }
 }
 
-/// The channel of the Lease with this name; `None` if it is none of a channel.
+/// The channel of the Lease with this name; `None` if it is not the Lease of a channel.
 pub fn channel_of_lease(name: &str) -> Option<u32> {
     let number = name.strip_prefix("imex-channel-")?.parse().ok()?;
     (number > 0 && channel_lease_name(number) == name).then_some(number)
 }
 
-/// At the end of time, there is no later one.
+/// The end of a cool-down that begins at this time, limited to the latest possible time.
 pub(crate) fn after_cool_down(time: Timestamp) -> Timestamp {
     time.checked_add(COOL_DOWN).unwrap_or(Timestamp::MAX)
 }

@@ -1,4 +1,4 @@
-//! What the `Leases` of the channels say, as far as it concerns one UID.
+//! The parts of the channels' `Leases` that concern one UID.
 
 use std::sync::Arc;
 
@@ -7,69 +7,68 @@ use k8s_openapi::jiff::Timestamp;
 use crate::channel_lease::{ChannelLease, after_cool_down};
 use crate::domain::Domain;
 
-/// What is known of the channels of one UID, where every ComputeDomain has its own.
+/// The channels of one UID, if every ComputeDomain has its own.
 #[derive(Clone, Debug)]
 pub struct ObservedChannels {
-    /// When this was so.
+    /// The time of the observation.
     pub(crate) now: Timestamp,
-    /// How many channels can be given.
+    /// The number of channels that can be assigned.
     pub(crate) count: usize,
-    /// The Leases that name the UID as their holder, by their numbers.
+    /// The Leases with the UID as holder, by number.
     pub(crate) held: Vec<Arc<ChannelLease>>,
-    /// Those that named it and that somebody has deleted before their time, as they were.
+    /// Its Leases that another client deleted before the end of the cool-down, as they were.
     pub(crate) lost: Vec<Arc<ChannelLease>>,
-    /// Whether claims of the ComputeDomain exist, in its namespace.
+    /// Whether claims of the ComputeDomain exist in its namespace.
     pub(crate) has_claims: bool,
-    /// Whose the channel in the status is; `None` if there is none, or 0.
+    /// The owner of the channel in the status; `None` without one, or for channel 0.
     pub(crate) assigned: Option<Assigned>,
-    /// What a ComputeDomain without channel gets.
+    /// The offer for a ComputeDomain without a channel.
     pub(crate) offer: Offer,
 }
 
-/// Whose the channel is that a status says.
+/// The owner of the channel in a status.
 #[derive(Clone, Debug)]
 pub(crate) enum Assigned {
-    /// It is none that can be given: nodes have fewer, or it is one of the groups'.
+    /// None: the channel is beyond the nodes' channels, or reserved for groups.
     OutOfRange,
-    /// No owner: there is no Lease.
+    /// None: there is no Lease.
     Unowned,
-    /// No owner, but an older ComputeDomain has it in its status, too.
+    /// None, but an older ComputeDomain has the channel in its status, too.
     Older(Arc<Domain>),
-    /// That of whoever is in this Lease.
+    /// The holder of this Lease.
     Holder(Arc<ChannelLease>),
-    /// There is a Lease of its name that is not one of ours. It is looked at again at this time.
+    /// A Lease of that name exists that is not ours. It is checked again at this time.
     Foreign(Timestamp),
 }
 
-/// What a ComputeDomain without channel gets.
+/// The offer for a ComputeDomain without a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// It does not ask.
+    /// It does not want a channel.
     Nothing,
     /// This channel.
     Channel(u32),
-    /// None, until a Lease is deleted; at this time, one that is not ours may be gone.
+    /// No channel is free until a Lease is deleted. At this time, a foreign Lease may be deleted.
     NoneFree(Option<Timestamp>),
-    /// None before this time: Leases were lost, and are being created again.
+    /// No channel before this time: Leases were lost and are being created again.
     Rebuilding(Timestamp),
 }
 
-/// How many channels there are.
+/// The numbers of channels by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelCounts {
-    /// Those that a ComputeDomain has, or somebody else.
+    /// Channels that are in use, by a ComputeDomain or another holder.
     pub used: usize,
-    /// Those that can be given.
+    /// Free channels.
     pub free: usize,
-    /// Those that were released, and are given to nobody for a while.
+    /// Released channels in their cool-down.
     pub cooling: usize,
 }
 
 // === impl ObservedChannels ===
 
 impl ObservedChannels {
-    /// When something is to be done although nothing changes: a Lease can be deleted, or a channel may
-    /// be free.
+    /// The time of the next reconcile without a change: a Lease can be deleted, or a channel may be free.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let offered = match self.offer {
             Offer::Nothing | Offer::Channel(_) => None,
@@ -85,14 +84,14 @@ impl ObservedChannels {
         times.filter(|at| *at > self.now).min()
     }
 
-    /// The Lease that a ComputeDomain without channel in its status has: it was given, and nothing else
-    /// has happened yet. One that is not released comes first.
+    /// The Lease of a ComputeDomain without a channel in its status: the channel has just been assigned. Of several, a
+    /// Lease that is not released comes first.
     pub(crate) fn given(&self) -> Option<&Arc<ChannelLease>> {
         let order = |lease: &&Arc<ChannelLease>| (lease.is_released(), lease.number());
         self.held.iter().min_by_key(order)
     }
 
-    /// Whether the ComputeDomain uses this Lease that names it.
+    /// Whether the ComputeDomain uses this Lease, of which it is the holder.
     // req: CHANNEL-9
     pub(crate) fn is_used(&self, lease: &ChannelLease, domain: Option<&Domain>) -> bool {
         let Some(domain) = domain else {
@@ -104,8 +103,7 @@ impl ObservedChannels {
         }
     }
 
-    /// It is unknown how long it takes until every Lease is there again: it is looked at after a
-    /// cool-down.
+    /// The offer while Leases are missing. How long that takes is unknown, so it is checked after a cool-down.
     pub(crate) fn rebuilding(now: Timestamp) -> Offer {
         Offer::Rebuilding(after_cool_down(now))
     }

@@ -1,5 +1,5 @@
-//! The members of the cliques: which node's IMEX daemon has which index in the node list of its NVLink
-//! clique, where one `nvidia-imex` runs on each node for good.
+//! The members of the cliques in driver-managed mode: the index of each node's IMEX daemon in the node list of
+//! its NVLink clique.
 //!
 //! ```text
 //! watch of the driver's slices ─> Nodes ─┐             ┌─> Members of each clique ─┐
@@ -9,26 +9,26 @@
 //!                                               └──────────── answers <────────────────────┘
 //! ```
 //!
-//! Whatever changes touches a clique in the `Schedule`. When that is due, the clique is evaluated as a whole: first what
-//! its object has to be, and then, while the object is that, what the update of its daemons needs. So each step can be
-//! made again, and one that was lost is.
+//! Every change marks its clique in the `Schedule`. When the clique is due, it is evaluated as a whole: first the
+//! wanted content of its object, then, once the object has that, the next step of the daemons' update. So every step
+//! can be repeated, and a lost one is.
 //!
-//! There is one `ComputeDomainClique` for each clique. A node is in the clique that its slice says, and
-//! becomes a member when its daemon's pod has an address. An index is the member's for as long as its Node
-//! object lives and stays in the clique. What is not known changes nothing: kubelet wipes slices when it
-//! starts. No two daemons that may run have one index, so one is given away only when
+//! There is one `ComputeDomainClique` for each clique. A node is in the clique that its slice reports. It becomes a
+//! member when its daemon's pod has an address, and keeps its index as long as its Node object exists and is in
+//! the clique. Missing information changes nothing: kubelet deletes slices when it starts. No two daemons that may
+//! run have the same index. So an index is reused only when
 //!
-//! * its Node does not exist any more, which a request confirms, or is in another clique, and
-//! * no daemon of it is known, or the one that is known is ready in the other clique, and
-//! * that was so for 5 minutes.
+//! * its Node is deleted, which a request confirms, or is in another clique, and
+//! * no daemon of it is known, or the known one is ready in the other clique, and
+//! * this has been true for 5 minutes.
 //!
 //! A Node of the same name with another UID is the same member if its daemon is the same, or if its machine
-//! has the same address. Otherwise it is another machine, and gets an index that is free at once.
+//! has the same address. Otherwise it is another machine and gets a free index at once.
 //!
-//! A daemon that is out of date is replaced when nobody needs it: see the module `rollout`.
+//! An outdated daemon is replaced when it is not in use: see the module `rollout`.
 //!
-//! The objects have all that the next leader has to know, also since when a member is absent. The controller
-//! takes back what others change in an object. Changes of a clique are gathered for a moment, so that nodes that come
+//! The objects have everything that the next leader needs, including since when a member is absent. The controller
+//! reverts other clients' changes. It collects the changes of a clique for a moment, so that nodes that start
 //! together cost one write.
 
 mod clock;
@@ -63,44 +63,44 @@ pub use self::rollout::{RolloutCounts, RolloutEvent};
 use self::schedule::Schedule;
 pub use self::step::{MemberStep, Replacement};
 
-/// After how long a request that has failed is made again.
+/// The delay before a failed request is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The members of all cliques, as far as the watches and the answers to requests show.
+/// The members of all cliques, from watches and responses.
 #[derive(Debug)]
 pub struct CliqueMembers {
-    /// How many lines a node list has.
+    /// The number of lines of a node list.
     max_nodes: u32,
     clock: Clock,
     observed: Observed,
-    /// By clique; `None` stands for the nodes that are in none.
+    /// By clique; `None` is for nodes without a clique.
     schedule: Schedule<Option<Clique>>,
     rollout: Rollout,
-    /// Nodes without an index that were not reported yet.
+    /// Nodes without an index that are not reported yet.
     unplaced: Vec<UnplacedNode>,
     /// The nodes whose status in `ComputeDomains` may have changed.
     changed_nodes: BTreeSet<Box<str>>,
-    /// Of objects.
+    /// The list of objects.
     listing: Listing,
-    /// The cliques whose object is not refused any more.
+    /// The cliques whose object is no longer rejected.
     accepted: Vec<Clique>,
 }
 
-/// How many members there are, of all cliques.
+/// The number of members of all cliques.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberCounts {
     /// Members whose daemon is ready.
     pub ready: usize,
-    /// Members whose daemon is not.
+    /// Members whose daemon is not ready.
     pub not_ready: usize,
-    /// Nodes for which no index is free.
+    /// Nodes without an index, because none is free.
     pub surplus: usize,
 }
 
 // === impl CliqueMembers ===
 
 impl CliqueMembers {
-    /// Nothing is known yet. A clique may have this many members.
+    /// Knows nothing yet. `max_nodes` is the most members of a clique.
     pub fn new(max_nodes: u32, clock: Clock) -> Self {
         Self {
             max_nodes,
@@ -130,7 +130,7 @@ impl CliqueMembers {
         }
     }
 
-    /// The watch has this slice.
+    /// The watch has delivered this slice.
     pub fn apply_slice(&mut self, slice: &NodeSlice, now: Instant) {
         let (was_in, is_changed) = self.observed.nodes.apply(slice);
         if is_changed {
@@ -141,7 +141,7 @@ impl CliqueMembers {
         }
     }
 
-    /// The watch does not have this slice any more.
+    /// The watch has delivered that this slice is deleted.
     pub fn remove_slice(&mut self, slice: &NodeSlice, now: Instant) {
         if self.observed.nodes.remove(slice) {
             self.touch_node(slice.node(), now);
@@ -163,12 +163,12 @@ impl CliqueMembers {
         }
     }
 
-    /// The watch has this pod.
+    /// The watch has delivered this pod.
     pub fn apply_pod(&mut self, pod: &Pod, now: Instant) {
         let Some(pod) = DaemonPod::new(pod) else {
             return self.remove_pod(pod.metadata.uid.as_deref().unwrap_or_default(), now);
         };
-        // The cliques of members find it out when they are evaluated.
+        // A member's clique finds this when it is evaluated.
         if self.observed.pods.get(&pod.uid).is_none()
             && let Some(until) = self.rollout.pod_came(&pod, now)
         {
@@ -186,7 +186,7 @@ impl CliqueMembers {
         }
     }
 
-    /// The watch does not have the pod of this UID any more.
+    /// The watch has delivered that the pod with this UID is deleted.
     pub fn remove_pod(&mut self, uid: &str, now: Instant) {
         if let Some(pod) = self.observed.pods.remove(uid) {
             self.pod_gone(&pod, now);
@@ -215,7 +215,7 @@ impl CliqueMembers {
         }
     }
 
-    /// An object, as the watch or an answer has it.
+    /// An object from the watch or a response.
     pub fn apply_clique(&mut self, object: &ComputeDomainClique, now: Instant) {
         let Some(name) = object.metadata.name.as_deref() else {
             return;
@@ -237,7 +237,7 @@ impl CliqueMembers {
             let after = names(members);
             self.note_object(object_before.as_ref(), Some(object));
             self.note_entries(&before, &after, now);
-            // A member may have settled here now, and be none of another clique any more.
+            // A new member here may leave another clique now.
             let others = after.iter().flat_map(|node| self.observed.cliques_of(node));
             let mut touched: BTreeSet<_> = others.cloned().collect();
             touched.insert(clique);
@@ -247,7 +247,7 @@ impl CliqueMembers {
         }
     }
 
-    /// The object of this UID is gone.
+    /// The object with this UID is deleted.
     pub fn remove_clique(&mut self, clique: &str, uid: &str, now: Instant) {
         let Some((clique, members)) = self.observed.cliques.get_key_value(clique) else {
             return;
@@ -266,7 +266,7 @@ impl CliqueMembers {
         }
     }
 
-    // --- answers ---
+    // --- responses ---
 
     /// The Node of this name has this UID, or does not exist.
     pub fn node_is(&mut self, clique: &Clique, node: &str, uid: Option<&str>, now: Instant) {
@@ -276,8 +276,8 @@ impl CliqueMembers {
         self.schedule.add(now, Some(clique.clone()));
     }
 
-    /// The request of the clique's step has failed. It is made again, unless an answer of another one or the
-    /// watch changes what is wanted before.
+    /// The request of the clique's step has failed. It is retried, unless a watch or another response makes it
+    /// unnecessary.
     pub fn failed(&mut self, clique: Option<&Clique>, step: &MemberStep, now: Instant) {
         if let (MemberStep::FindNode { node }, Some(clique)) = (step, clique)
             && let Some(entry) = self.observed.entry_mut(clique, node)
@@ -287,39 +287,38 @@ impl CliqueMembers {
         self.schedule.add(now + RETRY_AFTER, clique.cloned());
     }
 
-    /// The API server has refused the object of the clique. It is written again after a pause that grows with each
-    /// refusal. Returns how many there were in a row.
+    /// The API server has rejected the object of the clique. The write is retried with back-off. Returns the number of
+    /// consecutive rejections.
     pub fn refused(&mut self, clique: &Clique, now: Instant) -> u32 {
         let members = self.observed.cliques.get_mut(clique);
         members.map_or(0, |members| members.refused(now))
     }
 
-    /// The cliques whose object is not refused any more since the last call: it was written, or nothing about it is to be
-    /// written any more.
+    /// The cliques whose object is no longer rejected since the last call: it was written, or does not have to be.
     pub fn take_accepted(&mut self) -> Vec<Clique> {
         std::mem::take(&mut self.accepted)
     }
 
-    /// Whether the object of the clique was read and is still there, as far as is known.
+    /// Whether the object of the clique is known to exist.
     pub fn knows(&self, clique: &str) -> bool {
         let members = self.observed.cliques.get(clique);
         members.is_some_and(|members| members.observed.is_some())
     }
 
-    /// No watch shows when the clique's request can be made, or made with another result: it is evaluated then.
+    /// Evaluates the clique at this time, because no watch shows when its request can succeed.
     pub fn look_again(&mut self, clique: &Clique, at: Instant) {
         self.schedule.add(at, Some(clique.clone()));
     }
 
-    // --- what is to be done ---
+    // --- steps ---
 
-    /// When [`next`](Self::next) may have something; `None`: not before something changes.
+    /// The time of the next evaluation; `None` until something changes.
     pub fn due(&self) -> Option<Instant> {
         self.schedule.next()
     }
 
-    /// What is to be done next, and for which clique; `None`: a pod of a node without one is to be deleted. To be
-    /// called only when all watches have listed.
+    /// The next step and its clique. Without a clique, the step deletes the pod of a node without one. Call it only
+    /// after all watches have listed.
     // req: DM-1
     pub fn next(&mut self, now: Instant) -> Option<(Option<Clique>, MemberStep)> {
         while let Some(clique) = self.schedule.pop(now) {
@@ -334,12 +333,12 @@ impl CliqueMembers {
         None
     }
 
-    /// The nodes for which no index is free since the last call.
+    /// The nodes that have newly found no free index since the last call.
     pub fn take_unplaced(&mut self) -> Vec<UnplacedNode> {
         std::mem::take(&mut self.unplaced)
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub fn counts(&self) -> MemberCounts {
         let mut counts = MemberCounts::default();
         for members in self.observed.cliques.values() {
@@ -356,7 +355,7 @@ impl CliqueMembers {
 
     fn step(&mut self, clique: &Clique, now: Instant) -> Option<MemberStep> {
         let evaluated = self.evaluate(clique, now);
-        // What is due already is in this step.
+        // This step covers what is already due.
         if let Some(at) = evaluated.again.filter(|at| *at > now) {
             self.schedule.add(at, Some(clique.clone()));
         }
@@ -412,7 +411,7 @@ impl CliqueMembers {
         }
     }
 
-    /// Finds out what each member is, and who else becomes one.
+    /// Updates the state of each member and admits new ones.
     fn evaluate(&mut self, clique: &Clique, now: Instant) -> Evaluated {
         if self.observed.nodes.of(clique).next().is_some() {
             self.observed.cliques.entry(clique.clone()).or_default();
@@ -429,8 +428,8 @@ impl CliqueMembers {
         evaluated
     }
 
-    /// A node is a member now, or none any more: either can be what others wait for, and its own daemon may be
-    /// replaced in another way.
+    /// Handles nodes that have become members or stopped being members. Others may wait for either, and the node's
+    /// own daemon may be replaced in another way.
     fn note_entries(
         &mut self,
         before: &BTreeSet<Box<str>>,
@@ -442,13 +441,13 @@ impl CliqueMembers {
             self.schedule.touch(None, now);
         }
         for node in before.difference(after) {
-            // Nothing waits for its daemon.
+            // No other daemon waits for this one.
             self.rollout.under_way.remove(node);
             self.forget_if_gone(node);
         }
     }
 
-    /// Something about the node has changed: its cliques are evaluated.
+    /// Marks the cliques of a changed node for evaluation.
     fn touch_node(&mut self, node: &str, now: Instant) {
         self.changed_nodes.insert(node.into());
         let cliques = self.observed.cliques_of(node).cloned();
@@ -463,14 +462,14 @@ impl CliqueMembers {
         }
     }
 
-    /// A daemon is ready, or its mark is gone: others may have waited for that.
+    /// Marks the waiting cliques for evaluation: a daemon is ready or no longer marked.
     fn touch_waiting(&mut self, now: Instant) {
         for clique in std::mem::take(&mut self.rollout.waiting) {
             self.schedule.touch(clique, now);
         }
     }
 
-    /// A node without slice, daemon and entry is none of ours.
+    /// Forgets a node that has neither slice nor daemon nor entry.
     fn forget_if_gone(&mut self, node: &str) {
         if !self.observed.pods.may_run_on(node) && !self.observed.is_member(node) {
             self.observed.nodes.forget(node);

@@ -1,37 +1,37 @@
-//! In which NVLink cliques the `ComputeDomains` hold prepared claims. Only the controller sees more than
-//! one node: that `ComputeDomains` share a clique, where nothing isolates them from each other, and that
-//! the pods of one are in several, between which there is no NVLink.
+//! The NVLink cliques in which `ComputeDomains` hold prepared claims. Only the controller sees all nodes, so only
+//! it can find two problems: `ComputeDomains` that share a clique without isolation, and a ComputeDomain with pods in
+//! several cliques, between which there is no NVLink.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::index::Key;
 
-/// `<cluster UUID>.<id>`, as the nodes report it.
+/// The name of a clique, `<cluster UUID>.<id>`, as nodes report it.
 pub type Clique = Arc<str>;
 
-/// In which cliques each ComputeDomain holds prepared claims.
+/// The cliques in which each ComputeDomain holds prepared claims.
 ///
-/// A ComputeDomain of which nothing is reported costs no memory.
+/// A ComputeDomain without reports costs no memory.
 #[derive(Debug, Default)]
 pub struct Cliques {
     /// At least one each.
     of_domain: HashMap<Key, Box<[Clique]>>,
-    /// Who holds claims in it, and is not isolated: at least one.
+    /// The `ComputeDomains` without isolation that hold claims in each clique, at least one.
     holders: HashMap<Clique, BTreeSet<Key>>,
 }
 
-/// What is to be told to the users of one ComputeDomain.
+/// A finding about one ComputeDomain for its users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CliqueFinding {
-    /// Others hold claims in these cliques, too. In none of them was there another one before.
+    /// Other `ComputeDomains` hold claims in these cliques, too. That is new for each of the cliques.
     Shared {
         /// The cliques.
         cliques: BTreeSet<Clique>,
         /// The other `ComputeDomains`.
         with: BTreeSet<Key>,
     },
-    /// It holds claims in all of these, more than one. One of them is new.
+    /// It holds claims in several cliques. At least one of them is new.
     Split {
         /// The cliques.
         cliques: BTreeSet<Clique>,
@@ -41,9 +41,9 @@ pub enum CliqueFinding {
 // === impl Cliques ===
 
 impl Cliques {
-    /// The ComputeDomain holds prepared claims in these cliques, and in no others. Returns what is worse
-    /// than before, for it and for others: what goes on is found once, and found again only after it has
-    /// ended. So of ten that share a clique each is told once, not again with each that comes.
+    /// Sets the cliques in which the ComputeDomain holds prepared claims. Returns the new findings for it and for
+    /// others. A finding is returned once, and again only after it has ended. So if ten `ComputeDomains` share a
+    /// clique, each gets one finding, not one for each newcomer.
     pub fn set(
         &mut self,
         key: &Key,
@@ -52,7 +52,7 @@ impl Cliques {
         self.set_as(key, cliques, false)
     }
 
-    /// The same of a ComputeDomain that has an IMEX channel of its own: it shares no clique with anybody.
+    /// The same for a ComputeDomain with its own IMEX channel, which never counts as sharing a clique.
     pub fn set_isolated(
         &mut self,
         key: &Key,
@@ -109,19 +109,19 @@ impl Cliques {
         self.of_domain.keys()
     }
 
-    /// In how many cliques more than one ComputeDomain holds claims, without being isolated.
+    /// The number of cliques in which more than one ComputeDomain without isolation holds claims.
     pub fn count_shared(&self) -> usize {
         let holders = self.holders.values();
         holders.filter(|holders| holders.len() > 1).count()
     }
 
-    /// How many `ComputeDomains` hold claims in more than one clique.
+    /// The number of `ComputeDomains` that hold claims in more than one clique.
     pub fn count_split(&self) -> usize {
         let held = self.of_domain.values();
         held.filter(|cliques| cliques.len() > 1).count()
     }
 
-    /// The name as it is kept already, once for all that hold claims there.
+    /// The shared copy of the name.
     fn shared_name(&self, clique: Box<str>) -> Clique {
         match self.holders.get_key_value(&*clique) {
             Some((name, _)) => name.clone(),
@@ -138,7 +138,7 @@ impl Cliques {
         }
     }
 
-    /// Returns for whom the clique is shared now and was not before.
+    /// Returns the `ComputeDomains` for which the clique is newly shared.
     fn enter(&mut self, clique: &Clique, key: &Key) -> Vec<(Key, Clique)> {
         let holders = self.holders.entry(clique.clone()).or_default();
         let alone = holders.first().filter(|_| holders.len() == 1).cloned();

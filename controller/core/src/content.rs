@@ -1,4 +1,4 @@
-//! What a template asks for, in a form that can be compared and is small.
+//! The content of a template, reduced to a hash that can be compared.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher};
 
@@ -6,19 +6,18 @@ use compute_domain_api::{AllocationMode, OpaqueConfig};
 use k8s_openapi::api::resource::v1::{DeviceClaimConfiguration, DeviceRequest, ResourceClaimSpec};
 use serde_json::Value;
 
-/// What the claims of a template ask for: names, device classes and shared capacity of its requests, and
-/// its configs.
-/// Two templates of different `ComputeDomains` that ask for the same have equal contents.
+/// A hash of what a template's claims request: names, device classes and shared capacity of the requests, and
+/// the configs. Templates of different `ComputeDomains` with the same requests have equal contents.
 ///
-/// Other fields do not count: the API server adds defaults, and leaves out what it does not know.
+/// Other fields are ignored: the API server adds defaults and drops unknown fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content(u64);
 
 // === impl Content ===
 
 impl Content {
-    /// The content of a template with this claim spec. `uid` is that of the ComputeDomain that the
-    /// config has to name.
+    /// The content of a template with this claim spec. `uid` is the UID of the ComputeDomain that the config
+    /// has to name.
     pub fn new(spec: &ResourceClaimSpec, uid: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         let devices = spec.devices.as_ref();
@@ -35,8 +34,8 @@ impl Content {
     }
 }
 
-/// Whether the API server has stored what was sent, without fields that it does not know and with
-/// defaults, as an older one does. Otherwise somebody has changed it: a policy or a webhook.
+/// Whether the stored spec is the sent one without some of its fields, as an older API server stores it.
+/// Otherwise a mutating policy or webhook has changed it.
 // req: CD-11
 pub fn leaves_out_only(stored: &ResourceClaimSpec, sent: &ResourceClaimSpec) -> bool {
     let json = |spec: &ResourceClaimSpec| serde_json::to_value(spec).unwrap_or_default();
@@ -80,7 +79,7 @@ fn hash_config(config: &DeviceClaimConfiguration, uid: &str, hasher: &mut Defaul
     opaque.driver.hash(hasher);
     let parameters = opaque.parameters.0.to_string();
     match OpaqueConfig::decode_strict(&parameters) {
-        // Absent means one channel, and null is absent: so the Go driver writes it.
+        // An absent mode means one channel. The Go driver writes null.
         Ok(OpaqueConfig::Channel(channel)) if channel.domain_uid.as_str() == uid => {
             let mode = match &channel.allocation_mode {
                 AllocationMode::Unset => &AllocationMode::Single,
@@ -88,7 +87,7 @@ fn hash_config(config: &DeviceClaimConfiguration, uid: &str, hasher: &mut Defaul
             };
             mode.as_str().hash(hasher);
         }
-        // What Prepare would refuse is not ours, whatever it is.
+        // We never write a config that Prepare would refuse.
         _ => parameters.hash(hasher),
     }
 }
@@ -111,7 +110,7 @@ mod tests {
         Content::new(&mk_spec(&DomainUid::parse(UID).unwrap()), UID)
     }
 
-    /// As the API server returns it, with its defaults, and changed by `change`.
+    /// The content as the API server returns it, with defaults, changed by `change`.
     fn stored(change: impl FnOnce(&mut Value)) -> Content {
         Content::new(&stored_spec(change), UID)
     }
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_server_leaves_out_fields_and_a_policy_changes_them() {
+    fn an_older_server_drops_fields_but_a_policy_changes_them() {
         let sent = mk_spec(&DomainUid::parse(UID).unwrap());
         let leaves_out = |change: fn(&mut Value)| leaves_out_only(&stored_spec(change), &sent);
         assert!(leaves_out(|_| {}));

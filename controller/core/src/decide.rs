@@ -1,5 +1,5 @@
-//! From what is known to the next request: reads state and event off the objects, asks
-//! [`crate::lifecycle`] for the action, and builds its request.
+//! Decides the next request: finds state and event from the objects, gets the action from
+//! [`crate::lifecycle`], and builds its request.
 
 mod channel;
 mod decision;
@@ -24,14 +24,14 @@ use crate::reported::Reported;
 use crate::status::Admission;
 use crate::template::claim_template;
 
-/// Decides what to do about one UID of a ComputeDomain. `driver_namespaces` are those in which the
-/// driver-managed mode keeps its objects.
+/// Decides the next request for one UID of a ComputeDomain. `driver_namespaces` are the namespaces in which the
+/// Go driver's driver-managed mode keeps its objects.
 ///
-/// Pure: the same arguments always lead to the same decision. The controller makes the request,
-/// learns what it changed, and calls this again until the decision is [`Decision::Done`].
+/// A pure function. The controller sends the request, stores the response in the index, and calls this again
+/// until the decision is [`Decision::Done`].
 ///
-/// What is observed may be old: every request tests what it relies on. The one decision that an old
-/// copy could make wrong, that a ComputeDomain does not exist, is made after a look-up.
+/// The observed objects may be stale, so every request tests its preconditions. The only decision for which that
+/// is not enough, that a ComputeDomain does not exist, is made after a look-up.
 // req: CD-24
 pub fn decide(observed: &Observed, findings: &Findings, driver_namespaces: &[String]) -> Decision {
     let templates = &observed.templates;
@@ -43,7 +43,7 @@ pub fn decide(observed: &Observed, findings: &Findings, driver_namespaces: &[Str
     let Decision::Done(outcome) = decision else {
         return decision;
     };
-    // Last, so that an object that anybody can make is in the way of nothing.
+    // Last, so that an object that any user can create blocks nothing else.
     let stray =
         domain.and_then(|domain| find::stray(domain, templates, findings, driver_namespaces));
     let rest = stray.or_else(|| channel::rest(domain.map(state), observed, findings));
@@ -58,8 +58,8 @@ fn decide_on(
     driver_namespaces: &[String],
 ) -> Decision {
     let Finding { event, resolution } = find::find(domain, observed, findings, driver_namespaces);
-    // A template can only be altered if what the API server stores is known: an older one leaves
-    // out fields, and would be asked to repair the template for ever.
+    // Whether a template is altered can be decided only if the stored form is known: an older API server drops
+    // fields, and the template would be repaired for ever.
     if event == Event::TemplateAltered
         && findings.unlabelled.is_none()
         && findings.stored.is_none()
@@ -67,7 +67,7 @@ fn decide_on(
     {
         return with_template(domain, findings, Request::DryRunTemplate);
     }
-    // Before the first Lease of all: it would be of no use.
+    // Without the field in the CRD, a Lease would be useless.
     let gives = matches!(event, Event::ChannelWanted | Event::ChannelUnreported);
     if gives && !findings.channel_tried {
         return Decision::Send(Request::TryChannel);
@@ -93,7 +93,7 @@ fn decide_on(
             Ok(name) => Decision::Send(Request::LookUpTemplate { name: name.into() }),
             Err(_) => Decision::Done(Outcome::Gone),
         },
-        // Only one that is not there is looked up: it has no state of its own.
+        // A ComputeDomain that exists is never looked up.
         Action::Nothing | Action::LookUpDomain => Decision::Done(Outcome::Gone),
     }
 }
@@ -111,7 +111,7 @@ fn with_template(
 }
 
 fn remove_finalizer(domain: &Domain, findings: &Findings) -> Decision {
-    // First, since nothing writes its status afterwards.
+    // First, since the status is not written afterwards.
     if let Some(why) = being_deleted(domain)
         && let write @ Decision::Send(_) = report(domain, Admission::Rejected(why), findings)
     {
@@ -123,7 +123,7 @@ fn remove_finalizer(domain: &Domain, findings: &Findings) -> Decision {
         })
 }
 
-/// The state that the ComputeDomain shows.
+/// The state of the ComputeDomain.
 fn state(domain: &Domain) -> State {
     let admission = domain.reported.as_ref().and_then(Reported::admission);
     let live = match (domain.has_finalizer(), admission) {
@@ -139,7 +139,7 @@ fn state(domain: &Domain) -> State {
     }
 }
 
-/// What the status of a ComputeDomain has to say that says Ready, and that finalizers of others will keep.
+/// The reason for the status of a ComputeDomain that is still reported as Ready and kept by other finalizers.
 fn being_deleted(domain: &Domain) -> Option<Rejection> {
     let others = domain.finalizers.iter().filter(|it| *it != FINALIZER);
     let finalizers: Vec<_> = others.cloned().collect();

@@ -11,10 +11,9 @@ use crate::template_name;
 use crate::template_ref::TemplateRef;
 use crate::version::Version;
 
-/// What the decisions need of a ComputeDomain, and no more: thousands are kept in memory.
+/// The parts of a ComputeDomain that the decisions need. Thousands are kept in memory.
 ///
-/// It is known to have UID, namespace and name, as every object in the API server has. Its spec may
-/// still be missing or unreadable: that is a [`Rejection`].
+/// It always has UID, namespace and name. A missing or unreadable spec is a [`Rejection`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
     uid: DomainUid,
@@ -30,7 +29,7 @@ pub struct Domain {
     pub(crate) last_write_of_go: Option<go_driver::WriteTime>,
 }
 
-/// What the spec says about the template.
+/// The template that the spec requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WantedTemplate {
     pub(crate) name: Box<str>,
@@ -43,13 +42,13 @@ pub(crate) struct WantedTemplate {
 #[non_exhaustive]
 pub enum UnidentifiedError {
     /// No UID, or one that is not a valid label value.
-    #[error("a ComputeDomain without a usable UID")]
+    #[error("a ComputeDomain has no valid UID")]
     Uid(#[source] DomainUidError),
     /// No namespace.
-    #[error("a ComputeDomain without a namespace")]
+    #[error("a ComputeDomain has no namespace")]
     Namespace,
     /// No name.
-    #[error("a ComputeDomain without a name")]
+    #[error("a ComputeDomain has no name")]
     Name,
 }
 
@@ -57,15 +56,15 @@ impl Domain {
     /// Takes an object as the API server returned it.
     ///
     /// # Errors
-    /// If metadata is missing, which no object of an API server lacks.
+    /// If metadata is missing that every object of an API server has.
     pub fn new(object: ComputeDomain) -> Result<Self, UnidentifiedError> {
         let wanted = WantedTemplate::new(object.spec());
         let reported = object.status.as_ref().map(Reported::new);
         Self::identify(object.metadata, wanted, reported)
     }
 
-    /// Takes an object of which only the metadata could be decoded. It is rejected while it lives,
-    /// and deleted like any other.
+    /// Takes an object of which only the metadata could be decoded. It is rejected, and can be deleted like any
+    /// other.
     ///
     /// # Errors
     /// As [`Domain::new`].
@@ -117,12 +116,12 @@ impl Domain {
         &self.name
     }
 
-    /// Whether it is being deleted: it stays until its last finalizer is removed.
+    /// Whether it is being deleted. It exists until its last finalizer is removed.
     pub fn is_being_deleted(&self) -> bool {
         self.deleting
     }
 
-    /// Whether our finalizer is on it.
+    /// Whether it has our finalizer.
     pub fn has_finalizer(&self) -> bool {
         finalizer::is_on(&self.finalizers)
     }
@@ -132,13 +131,13 @@ impl Domain {
         Some(self.reported.as_ref()?.state)
     }
 
-    /// Whether its status says that the name of its template is somebody else's.
+    /// Whether its status reports that the name of its template is taken.
     pub fn reports_name_taken(&self) -> bool {
         let ready = self.reported.as_ref().and_then(|it| it.ready.as_ref());
         ready.is_some_and(|ready| *ready.reason == *NAME_TAKEN_REASON)
     }
 
-    /// Whether its status says how many nodes have no clique, because a claim waits.
+    /// Whether its status has the condition `NodesWithoutClique`.
     pub fn reports_nodes_without_clique(&self) -> bool {
         let reported = self.reported.as_ref();
         reported.is_some_and(|it| it.nodes_without_clique.is_some())
@@ -150,19 +149,19 @@ impl Domain {
         of_nodes.is_some_and(|it| !it.nodes.is_empty())
     }
 
-    /// The IMEX channel that its status says; 0: that of all which were Ready before each got its own.
+    /// The IMEX channel in its status. Channel 0 is shared by those that were Ready before each got its own.
     pub fn channel(&self) -> Option<u32> {
         self.reported.as_ref()?.channel
     }
 
-    /// Whether it is to get a channel: not if it was admitted without one, since its pods may use channel 0.
+    /// Whether it should get a channel. If it was admitted without one, its pods may use channel 0.
     pub(crate) fn wants_channel(&self) -> bool {
         let admitted = self.reported.as_ref().is_some_and(Reported::was_admitted);
         let usable = !self.deleting && self.has_finalizer() && self.wanted.is_ok();
         usable && !admitted && self.channel().is_none()
     }
 
-    /// Whether its status has a reason to reject it that is not about channels.
+    /// Whether its status has a reason of rejection that is not about channels.
     pub(crate) fn is_rejected_otherwise(&self) -> bool {
         let ready = self.reported.as_ref().and_then(|it| it.ready.as_ref());
         ready.is_some_and(|ready| !CHANNEL_REASONS.contains(&&*ready.reason))
@@ -176,19 +175,19 @@ impl Domain {
         self.wanted().map(|wanted| &*wanted.name)
     }
 
-    /// Whether a template in this place is the one that the spec names.
+    /// Whether the spec names this template.
     pub fn wants(&self, template: &TemplateRef) -> bool {
         let wanted = self.wanted.as_ref();
         *template.namespace == *self.namespace
             && wanted.is_ok_and(|wanted| wanted.name == template.name)
     }
 
-    /// How many channels the workload asks for; `None` if the spec is missing or unusable.
+    /// The allocation mode of the spec; `None` if the spec is missing or unusable.
     pub fn allocation_mode(&self) -> Option<&AllocationMode> {
         Some(&self.wanted.as_ref().ok()?.allocation_mode)
     }
 
-    /// How many nodes it is to have before it is Ready, where the driver runs IMEX.
+    /// The number of nodes that it needs to become Ready in driver-managed mode.
     pub(crate) fn num_nodes(&self) -> i64 {
         self.wanted.as_ref().map_or(0, |wanted| wanted.num_nodes)
     }

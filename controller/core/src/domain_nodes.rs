@@ -1,14 +1,13 @@
-//! Which nodes each ComputeDomain has, where the driver runs `nvidia-imex`, and how the IMEX daemons of
-//! these nodes are.
+//! The nodes of each ComputeDomain in driver-managed mode, and the state of their IMEX daemons.
 //!
 //! ```text
 //! list of a domain's claims ─> the domain's nodes ─┐
 //!                                                  ├─> Nodes, for its status
-//! CliqueMembers ─> how each node is ───────────────┘
+//! CliqueMembers ─> the state of each node ─────────┘
 //!        └─> a node has changed ─> the domains that have it
 //! ```
 //!
-//! A change of a node concerns the `ComputeDomains` that have it, and costs nothing for the others.
+//! A change of a node costs work only for the `ComputeDomains` that have it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,17 +20,17 @@ use crate::nodes::{CliqueRefusal, Nodes};
 /// The nodes of all `ComputeDomains`. Synchronous, without I/O.
 #[derive(Debug, Default)]
 pub struct DomainNodes {
-    /// The names of the nodes of each ComputeDomain whose claims are known. They may be none.
+    /// The names of the nodes of each ComputeDomain whose claims are known, possibly none.
     of_domain: HashMap<Key, BTreeSet<NodeName>>,
-    /// The `ComputeDomains` of each node: at least one.
+    /// The `ComputeDomains` of each node, at least one.
     domains_on: HashMap<NodeName, BTreeSet<Key>>,
-    /// How the nodes are of which anything is known.
+    /// The state of each known node.
     known: HashMap<NodeName, ComputeDomainNode>,
-    /// By the name of a `ComputeDomainClique` that the API server refuses to write: its reason.
+    /// The API server's message for each `ComputeDomainClique` that it rejects, by name.
     refused: HashMap<Box<str>, Box<str>>,
-    /// Whether all of these are known.
+    /// Whether `known` is complete.
     all_known: bool,
-    /// The nodes that have got a ComputeDomain or lost one since somebody has asked.
+    /// The nodes that have got or lost a ComputeDomain since the last [`take_uses`](Self::take_uses).
     changed_uses: BTreeSet<NodeName>,
 }
 
@@ -50,16 +49,14 @@ impl DomainNodes {
         };
     }
 
-    /// Whether a ComputeDomain has claims on these nodes, for each node of which that may have changed since the
-    /// last call.
+    /// The nodes whose use may have changed since the last call, and whether a ComputeDomain has claims on them.
     pub fn take_uses(&mut self) -> Vec<(Box<str>, bool)> {
         let changed = std::mem::take(&mut self.changed_uses).into_iter();
         let in_use = |name: NodeName| (Box::from(&*name), self.domains_on.contains_key(&name));
         changed.map(in_use).collect()
     }
 
-    /// Claims of this ComputeDomain are allocated to these nodes, and to no others. Returns whether it was
-    /// otherwise before.
+    /// Sets the nodes to which claims of this ComputeDomain are allocated. Returns whether they have changed.
     pub fn set_domain(&mut self, key: &Key, nodes: impl IntoIterator<Item = Box<str>>) -> bool {
         let nodes: BTreeSet<_> = nodes.into_iter().map(|it| self.shared_name(&it)).collect();
         if self.of_domain.get(key) == Some(&nodes) {
@@ -75,7 +72,7 @@ impl DomainNodes {
         true
     }
 
-    /// The ComputeDomain has no claims, or is gone. Returns whether it had nodes.
+    /// The ComputeDomain has no claims, or is deleted. Returns whether it had nodes.
     pub fn forget_domain(&mut self, key: &Key) -> bool {
         self.leave(key)
     }
@@ -91,7 +88,7 @@ impl DomainNodes {
         self.of_domain.keys()
     }
 
-    /// The node is so now. Returns the `ComputeDomains` whose status says otherwise.
+    /// Sets the state of a node. Returns the `ComputeDomains` whose status has to change.
     // req: MODE-23
     pub fn set_node(&mut self, node: ComputeDomainNode) -> Vec<Key> {
         let before = self.node(&node.name);
@@ -109,8 +106,8 @@ impl DomainNodes {
         domains
     }
 
-    /// The API server refuses the object of this clique, or does not any more. Returns the `ComputeDomains` that
-    /// have nodes in it.
+    /// Sets or clears the API server's rejection of this clique's object. Returns the `ComputeDomains` that have nodes
+    /// in it.
     pub fn set_refusal(&mut self, clique: &str, refusal: Option<&str>) -> Vec<Key> {
         let before = self.refused.get(clique).map(|refusal| &**refusal);
         if before == refusal {
@@ -129,14 +126,14 @@ impl DomainNodes {
         domains.into_iter().collect()
     }
 
-    /// From now on, a node of which nothing is known is none of the driver's, and not one that was not
-    /// heard of yet. Returns the `ComputeDomains` that have nodes.
+    /// All nodes of the driver are known now: an unknown node is not the driver's. Returns the `ComputeDomains` whose
+    /// nodes are known.
     pub fn all_nodes_known(&mut self) -> Vec<Key> {
         self.all_known = true;
         self.of_domain.keys().cloned().collect()
     }
 
-    /// The nodes of this ComputeDomain, which has claims or none.
+    /// The nodes of this ComputeDomain. `has_claims`: whether it has claims.
     // req: MODE-21, MODE-24
     pub fn of(&self, key: &str, has_claims: bool) -> Nodes {
         match self.of_domain.get(key) {
@@ -150,7 +147,7 @@ impl DomainNodes {
         }
     }
 
-    /// Why the daemon of this node cannot become ready, if it is the API server that refuses.
+    /// The rejection by the API server that keeps the node's daemon from becoming ready, if any.
     fn refusal_of(&self, node: &ComputeDomainNode) -> Option<CliqueRefusal> {
         let is_ready = node.status == ComputeDomainState::Ready;
         let message = self.refused.get(&*node.clique_id).filter(|_| !is_ready)?;
@@ -181,7 +178,7 @@ impl DomainNodes {
         !nodes.is_empty()
     }
 
-    /// The name as it is kept already.
+    /// The shared copy of the name.
     fn shared_name(&self, name: &str) -> NodeName {
         let known = self.known.get_key_value(name).map(|(name, _)| name);
         let held = || self.domains_on.get_key_value(name).map(|(name, _)| name);
@@ -189,7 +186,7 @@ impl DomainNodes {
     }
 }
 
-/// A node of which nothing is known.
+/// The state of an unknown node.
 fn unknown(name: &str) -> ComputeDomainNode {
     ComputeDomainNode {
         name: name.to_owned(),

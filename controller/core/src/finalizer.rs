@@ -1,5 +1,5 @@
-//! JSON patches that add and remove our finalizer. They test what they rely on, so they fail
-//! rather than change another object of the same name or a list that has changed meanwhile.
+//! JSON patches that add and remove our finalizer. They test UID and list, so they fail if another object
+//! has the name or the list has changed.
 
 use compute_domain_api::names::FINALIZER;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ pub(crate) fn is_on(finalizers: &[String]) -> bool {
     finalizers.iter().any(|finalizer| finalizer == FINALIZER)
 }
 
-/// Adds it to the object with this UID. Finalizers of others stay.
+/// Adds it to the object with this UID. Other finalizers stay.
 // req: CD-27
 pub(crate) fn add(uid: &str, finalizers: &[String]) -> Value {
     let same_object = json!({ "op": "test", "path": "/metadata/uid", "value": uid });

@@ -15,8 +15,7 @@ pub(crate) const TEMPLATE_UID: &str = "template-uid";
 pub(crate) const TIME: &str = "2026-01-02T03:04:05Z";
 pub(crate) const OF_OTHERS: &str = "example.com/other";
 
-/// Merges a JSON merge patch into an object or another patch. What becomes null is removed from the
-/// object at last.
+/// Merges a JSON merge patch into an object or another patch. Null fields are removed from the object at the end.
 pub(crate) fn merge(into: &mut Value, patch: Value) {
     match (into, patch) {
         (Value::Object(into), Value::Object(patch)) => {
@@ -45,7 +44,7 @@ pub(crate) fn merged(mut into: Value, patch: Value) -> Value {
 
 // === ComputeDomains ===
 
-/// A new one, with `patch` merged over it.
+/// A new ComputeDomain, with `patch` merged over it.
 pub(crate) fn mk_domain_object(patch: Value) -> ComputeDomain {
     let new = json!({
         "apiVersion": "resource.nvidia.com/v1beta1",
@@ -84,7 +83,7 @@ pub(crate) fn with_mode(mode: &str) -> Value {
     json!({ "spec": { "channel": { "allocationMode": mode } } })
 }
 
-/// The patch with the status that the controller writes into such a domain.
+/// The patch plus the status that the controller writes into such a domain.
 pub(crate) fn reported(schema: StatusSchema, patch: Value, admission: &Admission) -> Value {
     let domain = mk_domain(patch.clone());
     let written = status_patch(
@@ -102,7 +101,8 @@ pub(crate) fn with_reported_status(patch: Value, admission: &Admission) -> Domai
 
 // === templates ===
 
-/// What the controller creates for [`mk_domain`], as it comes back, with `patch` merged over it.
+/// The template that the controller creates for [`mk_domain`], as the API server returns it, with `patch` merged
+/// over it.
 pub(crate) fn mk_template_object(patch: Value) -> ResourceClaimTemplate {
     mk_template_for(&mk_domain(finalized()), patch)
 }
@@ -118,12 +118,12 @@ pub(crate) fn mk_template(patch: Value) -> ObservedTemplate {
     ObservedTemplate::new(&mk_template_object(patch))
 }
 
-/// The label that tells whom a template is for, or none.
+/// A patch that sets or removes the target label of a template.
 pub(crate) fn with_target(target: Option<&str>) -> Value {
     json!({ "metadata": { "labels": { "resource.nvidia.com/computeDomainTarget": target } } })
 }
 
-/// What the driver-managed mode creates for the daemons, in this namespace.
+/// The template that the Go driver's driver-managed mode creates for its daemons, in this namespace.
 pub(crate) fn daemon_in(namespace: &str) -> Value {
     let identity = json!({ "metadata": {
         "name": format!("computedomain-daemon-{UID}"),
@@ -137,14 +137,14 @@ pub(crate) fn mk_daemon_template(namespace: &str) -> ObservedTemplate {
     mk_template(daemon_in(namespace))
 }
 
-/// Another device class: not what the controller creates.
+/// Another device class than the controller's.
 pub(crate) fn with_device_class(class: &str) -> Value {
     let exactly = json!({ "deviceClassName": class });
     let requests = json!([{ "name": "channel", "exactly": exactly }]);
     json!({ "spec": { "spec": { "devices": { "requests": requests } } } })
 }
 
-/// Of [`mk_template`].
+/// The reference of [`mk_template`].
 pub(crate) fn mk_reference() -> TemplateRef {
     TemplateRef {
         namespace: "team-1".into(),

@@ -1,10 +1,9 @@
-//! What the driver-managed mode of the Go driver has made, and how it goes where this driver runs
-//! `nvidia-imex` itself.
+//! Removes the objects of the Go driver's driver-managed mode after a switch to this driver's driver-managed mode.
 //!
-//! For each ComputeDomain, the Go driver runs a `DaemonSet`, whose pods hold the IMEX session of their
-//! nodes. It has a template of their claims beside it, a label on each node, and objects of cliques. Its
-//! controller is gone, so nobody removes them. Programs that import memory end with their node's
-//! `nvidia-imex`: nothing is removed before no claim of that ComputeDomain is allocated.
+//! For each ComputeDomain, the Go driver runs a `DaemonSet` whose pods run `nvidia-imex`. It also has a template for
+//! their claims, a label on each node, and objects of cliques. Its controller is uninstalled, so it does not remove
+//! them. Stopping `nvidia-imex` kills every process on the node that has imported memory. So the objects are removed
+//! only when no claim of the ComputeDomain is allocated.
 //!
 //! ```text
 //! watch of its DaemonSets ─┐                  ┌─> GoStep::ListClaims ──> claims_are() ─┐
@@ -13,8 +12,8 @@
 //!                                 └────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The template goes last. While it is there the ComputeDomain is rejected, so that no further claim of it is
-//! prepared, and a controller that starts finds what a former one has begun.
+//! The template is removed last. While it exists, the ComputeDomain is rejected, so that no further claim of it is
+//! prepared, and a new leader finds what the former one has begun.
 
 mod object;
 #[cfg(test)]
@@ -25,20 +24,20 @@ pub use object::{GoKind, GoObject, is_clique_of, label_removal};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-/// Objects that come back within this time are left alone for as long: somebody makes them.
+/// Objects that reappear within this time are left alone for this time: another program creates them.
 const COMES_BACK: Duration = Duration::from_secs(600);
 
-/// Objects that finalizers of others keep are looked at again after this time.
+/// The delay before objects that other finalizers keep are checked again.
 const KEPT: Duration = Duration::from_secs(30);
 
-/// From one list of claims to the next, at least.
+/// The shortest time between two lists of claims.
 const LIST_PAUSE: Duration = Duration::from_secs(2);
 
-/// From the first failed attempt to the second. It doubles.
+/// The delay between the first failed attempt and the second. It doubles each time.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
-/// The `ComputeDomains` of which there are such objects, by their UIDs.
+/// The `ComputeDomains` with such objects, by UID.
 #[derive(Debug, Default)]
 pub struct GoDaemons {
     domains: BTreeMap<Box<str>, Domain>,
@@ -50,10 +49,10 @@ pub struct GoDaemons {
 #[derive(Debug)]
 struct Domain {
     objects: BTreeMap<(GoKind, Box<str>), GoObject>,
-    /// Whether nothing is left, and not only not listed again yet.
+    /// Whether no object is left. False if the objects are only not listed again yet.
     gone: bool,
     state: State,
-    /// When there is something to do; `None`: not before something changes.
+    /// The time of the next step; `None` until something changes.
     due: Option<Instant>,
     failures: u32,
     removed_at: Option<Instant>,
@@ -61,20 +60,20 @@ struct Domain {
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// Whether claims are allocated is not known.
+    /// Not known whether claims are allocated.
     Unknown,
-    /// These are allocated.
+    /// These claims are allocated.
     Waits(BTreeSet<Box<str>>),
-    /// None is.
+    /// No claim is allocated.
     Unused,
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GoStep {
     /// List the allocated claims of these `ComputeDomains`.
     ListClaims(BTreeSet<Box<str>>),
-    /// Remove what there is of this one: `DaemonSets`, then labels of nodes and objects of cliques, then
+    /// Remove the objects of this ComputeDomain: `DaemonSets`, then node labels and objects of cliques, then
     /// templates.
     Remove {
         /// Its UID.
@@ -84,22 +83,22 @@ pub enum GoStep {
     },
 }
 
-/// What users and operators are told.
+/// An event for users and administrators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GoDaemonEvent {
     /// Claims of this ComputeDomain are allocated.
     Waits {
         /// Its UID.
         domain: Box<str>,
-        /// As `NAMESPACE/NAME`.
+        /// The claims, as `NAMESPACE/NAME`.
         claims: Vec<String>,
     },
-    /// Nothing is left of this one.
+    /// All objects of this ComputeDomain are removed.
     Removed {
         /// Its UID.
         domain: Box<str>,
     },
-    /// Objects of this one have come back.
+    /// Objects of this ComputeDomain have reappeared.
     CameBack {
         /// Its UID.
         domain: Box<str>,
@@ -122,16 +121,16 @@ impl GoDaemonEvent {
 // === impl GoDaemons ===
 
 impl GoDaemons {
-    // === what the watches tell ===
+    // === watches ===
 
-    /// The watch of this kind in this namespace begins anew.
+    /// The watch of this kind in this namespace begins again.
     pub fn begin(&mut self, kind: GoKind, namespace: &str) {
         for domain in self.domains.values_mut() {
             domain.objects.remove(&(kind, namespace.into()));
         }
     }
 
-    /// There is this object, of this ComputeDomain.
+    /// This object of this ComputeDomain exists.
     // req: MODE-34
     pub fn apply(&mut self, uid: &str, object: GoObject, now: Instant) {
         let domain = self.domains.entry(uid.into()).or_insert_with(Domain::new);
@@ -152,7 +151,7 @@ impl GoDaemons {
         }
     }
 
-    /// There is no such object any more.
+    /// The object is deleted.
     pub fn remove(&mut self, uid: &str, object: &GoObject) {
         let Some(domain) = self.domains.get_mut(uid) else {
             return;
@@ -165,7 +164,7 @@ impl GoDaemons {
         domain.gone |= domain.objects.is_empty();
     }
 
-    /// All watches have told all that there is.
+    /// All watches have listed all objects.
     pub fn listed(&mut self, now: Instant) {
         self.domains.retain(|_, domain| {
             domain.gone |= domain.objects.is_empty();
@@ -173,7 +172,7 @@ impl GoDaemons {
         });
     }
 
-    /// This claim is gone, or is allocated no more.
+    /// This claim is deleted or no longer allocated.
     // req: MODE-35
     pub fn claim_released(&mut self, claim: &str, now: Instant) {
         for domain in self.domains.values_mut() {
@@ -181,28 +180,28 @@ impl GoDaemons {
         }
     }
 
-    /// Only these claims are allocated, of whomever.
+    /// Exactly these claims are allocated, of all owners.
     pub fn allocated_are(&mut self, claims: &BTreeSet<String>, now: Instant) {
         for domain in self.domains.values_mut() {
             domain.release(|it| !claims.contains(it), now);
         }
     }
 
-    // === what is to be done ===
+    // === steps ===
 
-    /// Whether anything of the Go driver's is there. Claims need to be watched then.
+    /// Whether any object of the Go driver exists, so that claims have to be watched.
     pub fn is_any(&self) -> bool {
         let mut domains = self.domains.values();
         domains.any(|domain| !domain.objects.is_empty())
     }
 
-    /// How many `ComputeDomains` wait until their claims are gone.
+    /// The number of `ComputeDomains` that wait until their claims are no longer allocated.
     pub fn waiting(&self) -> usize {
         let waits = |it: &&Domain| !it.objects.is_empty() && matches!(it.state, State::Waits(_));
         self.domains.values().filter(waits).count()
     }
 
-    /// When there is something to do; `None`: not before something changes.
+    /// The time of the next step; `None` until something changes.
     pub fn due(&self) -> Option<Instant> {
         let due = |domain: &Domain| {
             let due = domain.due.filter(|_| !domain.objects.is_empty())?;
@@ -212,7 +211,7 @@ impl GoDaemons {
         self.domains.values().filter_map(due).min()
     }
 
-    /// What is to be done now.
+    /// The step that is due, if any.
     // req: MODE-30, MODE-32
     pub fn next(&self, now: Instant) -> Option<GoStep> {
         let mut due = self.domains.iter().filter(|(_, domain)| {
@@ -230,7 +229,7 @@ impl GoDaemons {
         if self.next_list.is_some_and(|at| now < at) || due.next().is_none() {
             return None;
         }
-        // One list is for all.
+        // One list serves all of them.
         let unknown = self
             .domains
             .iter()
@@ -240,7 +239,7 @@ impl GoDaemons {
         ))
     }
 
-    /// These claims are allocated, of those `ComputeDomains` that were asked for.
+    /// The response to [`GoStep::ListClaims`] for the `ComputeDomains` in `asked`: their allocated claims.
     // req: MODE-30
     pub fn claims_are(
         &mut self,
@@ -269,7 +268,7 @@ impl GoDaemons {
         }
     }
 
-    /// Every request of a removal has succeeded. What finalizers of others keep is tried again later.
+    /// All requests of a removal have succeeded. Objects that other finalizers keep are checked again later.
     pub fn removed(&mut self, uid: &str, now: Instant) {
         let Some(domain) = self.domains.get_mut(uid) else {
             return;
@@ -283,7 +282,7 @@ impl GoDaemons {
         domain.removed_at = Some(now);
     }
 
-    /// A request for these has failed. It is made again later.
+    /// A request for these has failed. It is retried later.
     pub fn failed<'a>(&mut self, uids: impl IntoIterator<Item = &'a str>, now: Instant) {
         for uid in uids {
             if let Some(domain) = self.domains.get_mut(uid) {
@@ -294,7 +293,7 @@ impl GoDaemons {
         }
     }
 
-    /// What is to be told, once.
+    /// The new events.
     pub fn take_events(&mut self) -> Vec<GoDaemonEvent> {
         std::mem::take(&mut self.events)
     }

@@ -1,21 +1,21 @@
-//! How the Go driver's controller shows in objects: it does the same work as this one, and two
-//! controllers undo each other's.
+//! Detects the Go driver's controller by its writes. It does the same work as this controller, and the two
+//! would undo each other's changes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
-/// The field manager of everything that the Go driver's controller writes: the name of its program.
-/// We have the same one for the status, but only apply it.
+/// The field manager of all writes of the Go driver's controller: the name of its program. This controller
+/// uses the same name for the status, but only with server-side apply.
 pub(crate) const MANAGER: &str = "compute-domain-controller";
 
-/// How the Go driver's controller writes. We never write so under that name.
+/// The operation of the Go driver's writes. This controller never uses it under that name.
 pub(crate) const OPERATION: &str = "Update";
 
-/// When the API server stored a write of the Go driver's controller. Only ever compared with the
-/// time of another such write to the same object, never with a clock.
+/// The time when the API server stored a write of the Go driver's controller. It is compared only with other
+/// such times of the same object, never with a clock.
 pub(crate) type WriteTime = Timestamp;
 
-/// The last write of the Go driver's controller to an object; `None` if it never wrote.
+/// The last write of the Go driver's controller to an object; `None` if there is none.
 pub(crate) fn last_write(metadata: &ObjectMeta) -> Option<WriteTime> {
     let entries = metadata.managed_fields.iter().flatten();
     let of_go = entries.filter(|entry| {

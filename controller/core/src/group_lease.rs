@@ -1,14 +1,14 @@
-//! The `Lease` that keeps the channels of groups from `ComputeDomains` while group claims are switched on,
-//! and for as long after as anybody may have one of them.
+//! The `Lease` that reserves the group channels while group claims are switched on, and afterwards until none of
+//! them is in use.
 //!
-//! | Lease | to whom the channels of groups can be given |
+//! | Lease | the group channels can be assigned to |
 //! |---|---|
-//! | there is none | to `ComputeDomains` |
-//! | it exists | to claims of groups |
-//! | it was released less than a cool-down ago | to nobody |
+//! | none | `ComputeDomains` |
+//! | exists | group claims |
+//! | released less than a cool-down ago | none |
 //!
-//! It is created before the first pool of channels of groups, and released when there is neither a pool
-//! nor a claim that is allocated from one.
+//! It is created before the first pool of group channels. It is released when neither a pool nor a claim
+//! allocated from one is left.
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -20,45 +20,45 @@ use crate::channel_lease::{COOL_DOWN, after_cool_down};
 /// Its name, in the driver's namespace. No channel's Lease has it.
 pub const GROUP_LEASE: &str = "imex-channels-of-groups";
 
-/// Whose it is.
+/// The holder in the Lease.
 const HOLDER: &str = "group claims";
 
-/// What is known of the Lease.
+/// The observed Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupLease {
     uid: Box<str>,
     resource_version: Box<str>,
-    /// A time that cannot be read counts as one that never comes, and is written anew.
+    /// An unreadable time counts as one in the far future, and is written again.
     released: Option<Timestamp>,
 }
 
-/// What uses the channels of groups.
+/// The current use of the group channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupUse {
-    /// There are pools of them.
+    /// Pools exist.
     Pools,
-    /// There are no pools; whether a claim is allocated from one that was is not known.
+    /// No pools exist. Whether claims are allocated from former pools is not known.
     NoPools,
-    /// There are no pools, and such claims are.
+    /// No pools exist, but claims are allocated from former pools.
     Claims,
-    /// Neither pools nor claims.
+    /// Neither pools nor such claims exist.
     Nothing,
 }
 
-/// What there is to be done while group claims are switched off.
+/// The next step while group claims are switched off.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GroupStep {
-    /// Nothing more: the channels are those of `ComputeDomains`.
+    /// Nothing more: `ComputeDomains` can have the channels.
     Done,
-    /// Nothing until somebody has let go of a channel, or the cool-down has ended.
+    /// Wait until the channels are unused or the cool-down ends.
     Wait,
-    /// To find out whether claims are allocated channels of groups.
+    /// Find out whether claims are allocated from group channels.
     FindClaims,
     /// Create the Lease.
     Create(Box<Lease>),
     /// Change the Lease with this merge patch, which fails if it has changed.
     Change(Value),
-    /// Delete the Lease: then there is nothing more to do.
+    /// Delete the Lease. This is the last step.
     Delete,
 }
 
@@ -120,7 +120,7 @@ impl GroupLease {
 // === impl GroupStep ===
 
 impl GroupStep {
-    /// Decides. `expected`: the Lease was there before, and we have not deleted it.
+    /// Decides the next step. `expected`: the Lease existed before, and we have not deleted it.
     // req: CHANNEL-19
     pub fn next(
         lease: Option<&GroupLease>,
@@ -136,7 +136,7 @@ impl GroupStep {
         };
         let due = match lease.released {
             None => true,
-            // One in the future was written by hand, or by a clock that was wrong.
+            // A future time was written by hand or with a wrong clock.
             Some(at) => at > now || after_cool_down(at) <= now,
         };
         match (used, lease.released) {
@@ -233,8 +233,8 @@ mod tests {
         }
         for time in ["9999-12-31T23:59:59.000000Z", "2999-01-01T00:00:00Z"] {
             let ahead = GroupLease::new(&ObjectMeta::default(), Some(time));
-            let asked = next(Some(&ahead), true, GroupUse::NoPools);
-            assert_eq!(asked, GroupStep::FindClaims, "{time}");
+            let step = next(Some(&ahead), true, GroupUse::NoPools);
+            assert_eq!(step, GroupStep::FindClaims, "{time}");
             assert!(
                 is_release(&next(Some(&ahead), true, GroupUse::Nothing)),
                 "{time}"

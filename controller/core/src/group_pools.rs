@@ -1,14 +1,13 @@
-//! The pools of channels of cliques, of which a claim is allocated one for all pods of a group: one pool
-//! for each NVLink clique that has a node.
+//! The pools of group channels, one for each NVLink clique with a node. A group claim is allocated one channel of a
+//! pool for all pods of the group.
 //!
-//! A pool is one or two `ResourceSlices` with fixed names, so that a create that is repeated makes no
-//! second one. All slices of a pool have one generation, and the scheduler uses no pool that has not all
-//! slices of its newest one: what is written half is not used until the rest is written, by whoever
-//! leads then.
+//! A pool consists of one or two `ResourceSlices` with fixed names, so a repeated create makes no second one. All
+//! slices of a pool have the same generation, and the scheduler ignores a pool without all slices of the newest
+//! generation. So an incompletely written pool is not used until the leader, possibly a new one, has completed it.
 //!
-//! A pool that is not wanted any more goes after ten minutes, and not before no claim is allocated from
-//! it. That keeps allocations of running pods explicable; a claim would survive its pool, since neither
-//! kubelet nor the node plugin reads the slice.
+//! An unwanted pool is deleted after ten minutes, and only when no claim is allocated from it. That keeps the
+//! allocations of running pods explicable. A claim would survive its pool, because neither kubelet nor the node plugin
+//! reads the slice.
 
 mod pool;
 mod slice;
@@ -25,51 +24,50 @@ use crate::cliques::Clique;
 use self::pool::{Observed, Pool};
 use self::slice::{Place, mk_slice, slice_count};
 
-/// How long a pool that nobody wants stays: a kubelet that starts wipes its node's slice for a moment,
-/// and a plugin may be updated.
+/// How long an unwanted pool is kept: a starting kubelet deletes its node's slice for a moment, and a plugin may be
+/// updated.
 const KEPT_FOR: Duration = Duration::from_secs(10 * 60);
 
-/// After how long it is asked again whether a ComputeDomain has a number of a group.
+/// The delay before the check is repeated whether a ComputeDomain has a group channel.
 const REFUSED_FOR: Duration = Duration::from_secs(60);
 
-/// After how long a request that has failed is made again.
+/// The delay before a failed request is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// The pools, as far as the watch of slices and the answers to requests have told.
+/// The pools, from the watch of slices and from responses.
 #[derive(Debug)]
 pub struct GroupPools {
-    /// The numbers of the channels of each pool. Empty: no pool is wanted.
+    /// The channels of each pool. Empty: no pool is wanted.
     channels: RangeInclusive<u32>,
     creation: Creation,
     pools: BTreeMap<Clique, Pool>,
-    /// Which pools are to be looked at, and when.
+    /// The pools to check, by time.
     due: BTreeSet<(Instant, Clique)>,
-    /// The slices that the list which is going on has told of.
+    /// The names of the slices in the current list.
     listing: Option<HashSet<Box<str>>>,
 }
 
-/// Whether pools may be created: no ComputeDomain has one of their numbers.
+/// Whether pools may be created: only if no ComputeDomain has one of their channels.
 #[derive(Clone, Copy, Debug)]
 enum Creation {
     Unknown,
     Allowed,
-    /// Unknown again from then on.
+    /// Not allowed. Unknown again from this time on.
     RefusedUntil(Instant),
 }
 
-/// What a pool needs next.
+/// The next step for a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PoolStep {
-    /// To know whether a ComputeDomain has a number of a group. Answered by
-    /// [`GroupPools::set_may_create`].
+    /// Find out whether a ComputeDomain has a group channel. Answered by [`GroupPools::set_may_create`].
     FindDomains,
-    /// To know from which pools claims are allocated. Answered by [`GroupPools::set_in_use`].
+    /// Find out from which pools claims are allocated. Answered by [`GroupPools::set_in_use`].
     FindClaims,
-    /// This slice, which does not exist.
+    /// Create this slice.
     Create(ResourceSlice),
-    /// This slice in place of the one of its name, if that has still this version.
+    /// Replace the slice of this name, if it still has this version.
     Replace(ResourceSlice),
-    /// That this slice goes.
+    /// Delete this slice.
     Delete {
         /// Its name.
         name: Box<str>,
@@ -81,7 +79,7 @@ pub enum PoolStep {
 // === impl GroupPools ===
 
 impl GroupPools {
-    /// No slice is known yet. Each pool is to have these channels.
+    /// Knows no slice yet. Each pool gets these channels.
     pub fn new(channels: RangeInclusive<u32>) -> Self {
         Self {
             channels,
@@ -97,7 +95,7 @@ impl GroupPools {
         !self.channels.is_empty()
     }
 
-    /// How many pools there are.
+    /// The number of existing pools.
     pub fn count(&self) -> usize {
         let exist = |pool: &&Pool| !pool.slices.is_empty();
         self.pools.values().filter(exist).count()
@@ -123,7 +121,7 @@ impl GroupPools {
         }
     }
 
-    /// A slice of the driver, as the watch or an answer has it. Those of others are ignored.
+    /// A slice from the watch or a response. Slices that are not in a clique's pool are ignored.
     pub fn apply(&mut self, slice: &ResourceSlice, now: Instant) {
         let Some((clique, place)) = Place::of(slice) else {
             return;
@@ -141,7 +139,7 @@ impl GroupPools {
         self.due.insert((now, clique));
     }
 
-    /// A slice of the driver that is gone.
+    /// The slice is deleted.
     pub fn remove(&mut self, slice: &ResourceSlice, now: Instant) {
         let Some((clique, _)) = Place::of(slice) else {
             return;
@@ -150,7 +148,7 @@ impl GroupPools {
         self.deleted(&clique, uid.unwrap_or_default(), now);
     }
 
-    /// The slice of this UID was deleted.
+    /// The slice with this UID is deleted.
     pub fn deleted(&mut self, clique: &Clique, uid: &str, now: Instant) {
         if let Some(pool) = self.pools.get_mut(clique) {
             pool.slices.retain(|_, observed| &*observed.uid != uid);
@@ -158,7 +156,7 @@ impl GroupPools {
         self.due.insert((now, clique.clone()));
     }
 
-    /// Whether a node is in this clique.
+    /// Sets whether the clique has a node.
     pub fn set_wanted(&mut self, clique: &Clique, wanted: bool, now: Instant) {
         let wanted = wanted && self.are_wanted();
         if !wanted && !self.pools.contains_key(clique) {
@@ -171,12 +169,12 @@ impl GroupPools {
         }
     }
 
-    /// When [`next`](Self::next) may have something; `None`: not before a slice changes.
+    /// The time of the next step; `None` until a slice changes.
     pub fn due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// What is to be done next, and for the pool of which clique.
+    /// The next step, and the clique of its pool.
     pub fn next(&mut self, now: Instant) -> Option<(Clique, PoolStep)> {
         while self.due()? <= now {
             let (_, clique) = self.due.pop_first()?;
@@ -192,13 +190,13 @@ impl GroupPools {
         None
     }
 
-    /// The request of the pool's step has failed. It is made again.
+    /// The request of the pool's step has failed. It is retried.
     pub fn failed(&mut self, clique: &Clique, now: Instant) {
         self.due.insert((now + RETRY_AFTER, clique.clone()));
     }
 
-    /// The answer to the step of this pool: whether pools may be created, for all pools. A yes is for
-    /// good, since domains get other numbers then; after a no, it is asked again after a minute.
+    /// The response to [`PoolStep::FindDomains`]: whether pools may be created. A yes is permanent, because domains get
+    /// other channels from then on. A no is checked again after a minute.
     pub fn set_may_create(&mut self, may: bool, clique: &Clique, now: Instant) {
         self.creation = if may {
             Creation::Allowed
@@ -208,8 +206,8 @@ impl GroupPools {
         self.due.insert((now, clique.clone()));
     }
 
-    /// From the pools of these cliques claims are allocated. Of the pools that were due to go, the others
-    /// go now. Returns those that stay, for another ten minutes.
+    /// The response to [`PoolStep::FindClaims`]: the cliques from whose pools claims are allocated. Of the pools due for
+    /// deletion, the others are deleted now. Returns the ones that are kept for another ten minutes.
     pub fn set_in_use(&mut self, in_use: &HashSet<Box<str>>, now: Instant) -> Vec<Clique> {
         let mut kept = Vec::new();
         for (clique, pool) in &mut self.pools {
@@ -293,7 +291,7 @@ fn deletion(slice: &Observed) -> PoolStep {
     }
 }
 
-/// The cliques from whose pools something is allocated, of these names of pools.
+/// The cliques of the pools with these names.
 pub fn cliques_of_pools<'a>(pools: impl Iterator<Item = &'a str>) -> HashSet<Box<str>> {
     pools.filter_map(clique_of_pool).map(Box::from).collect()
 }

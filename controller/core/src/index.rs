@@ -1,4 +1,4 @@
-//! What the watches have reported: the `ComputeDomains`, their templates, and the names of their claims.
+//! The index of the `ComputeDomains`, their templates and the names of their claims, from the watches.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -18,60 +18,59 @@ mod leases;
 mod numbers;
 mod versioned;
 
-/// What the watches have told, by the UID of the ComputeDomain. Synchronous, without I/O.
+/// The objects from the watches, by the UID of the ComputeDomain. Synchronous, without I/O.
 ///
-/// Responses to our own requests are learnt, too, so that the next decision knows what the last one
-/// did, however late the watch is. Of two copies of an object the newer one counts.
+/// Responses to our own requests are stored, too, so that the next decision sees the effect of the last one,
+/// however late the watch is. Of two copies of an object the newer one is kept.
 ///
 /// # Guarantees
-/// * An object is forgotten when its watch says that it is gone, and not before.
-/// * What a watch delivers late changes nothing that is known to be newer.
+/// * An object is removed only when its watch delivers that it is deleted.
+/// * A late event never replaces a newer object.
 #[derive(Debug, Default)]
 pub struct Index {
     domains: Versioned<Arc<Domain>>,
     templates: Versioned<Arc<ObservedTemplate>>,
-    /// UIDs of the templates whose label has this UID of a ComputeDomain.
+    /// UIDs of the templates by the UID in their label.
     template_uids: HashMap<Key, Vec<Box<str>>>,
-    /// Namespace and name of the claims whose label has this UID of a ComputeDomain.
+    /// Namespace and name of the claims by the UID in their label.
     claims: HashMap<Key, BTreeSet<ClaimName>>,
-    /// The claims that are there since the watch began to list again.
+    /// The claims in the current list, while the watch lists again.
     listed_claims: Option<HashMap<Key, BTreeSet<ClaimName>>>,
     numbers: Numbers,
 }
 
-/// The UID of a ComputeDomain: the key of the queue. It may not exist: anybody can write a label.
+/// The UID of a ComputeDomain: the key of the queue. The ComputeDomain may not exist: any user can set a label.
 pub type Key = Arc<str>;
 
 /// Namespace and name of a `ResourceClaim`.
 pub type ClaimName = (Box<str>, Box<str>);
 
-/// What is known of one UID of a ComputeDomain.
+/// Everything observed for one UID of a ComputeDomain.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// The ComputeDomain, unless the watch does not have it.
     pub domain: Option<Arc<Domain>>,
-    /// Every template with the UID in its label, in any namespace, in the order of their places: what
-    /// is decided must not depend on which of them the watch told first.
+    /// All templates with the UID in their label, in any namespace. They are sorted, so that a decision does not
+    /// depend on the order of events.
     pub templates: Vec<Arc<ObservedTemplate>>,
-    /// What is known of its channels, where every ComputeDomain has its own.
+    /// Its channels, if every ComputeDomain has its own.
     pub channels: Option<ObservedChannels>,
 }
 
-/// What the watch of one object has changed.
+/// The effect of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// What is known was as new already.
+    /// None: the known object is as new.
     Nothing,
     /// The object is new or newer.
     Newer {
-        /// Only the driver-managed mode, or another controller than ours, writes so.
+        /// Whether a second controller wrote it: the Go driver's, or its driver-managed mode.
         by_second_controller: bool,
     },
 }
 
 impl Index {
-    /// Knows of nothing yet. `channels`: those that `ComputeDomains` can be given, if each is to have its
-    /// own.
+    /// An empty index. `channels`: the channels for `ComputeDomains`, if each gets its own.
     pub fn new(channels: Option<RangeInclusive<u32>>) -> Self {
         Self {
             numbers: Numbers::new(channels),
@@ -79,7 +78,7 @@ impl Index {
         }
     }
 
-    /// Forgets everything: the watches begin anew.
+    /// Forgets everything, because the watches begin again.
     pub fn clear(&mut self) {
         *self = Self {
             numbers: Numbers::new(self.numbers.channels()),
@@ -94,7 +93,7 @@ impl Index {
         self.domains.begin();
     }
 
-    /// The watch has listed all `ComputeDomains`: the others are gone. Returns their keys.
+    /// The watch has listed all `ComputeDomains`. Removes the others and returns their keys.
     pub fn finish_domains(&mut self) -> Vec<Key> {
         let gone = self.domains.finish();
         for domain in &gone {
@@ -103,7 +102,7 @@ impl Index {
         gone.iter().map(|domain| key_of(domain)).collect()
     }
 
-    /// The watch has a ComputeDomain.
+    /// The watch has delivered a ComputeDomain.
     pub fn apply_domain(&mut self, domain: Domain) -> Change {
         let uid = domain.uid().as_str();
         let before = self.domains.get(uid);
@@ -125,7 +124,7 @@ impl Index {
         }
     }
 
-    /// A request of ours had this ComputeDomain as its response.
+    /// Stores a ComputeDomain from the response to our request.
     pub fn learn_domain(&mut self, domain: Domain) {
         let (uid, version): (Box<str>, _) = (domain.uid().as_str().into(), domain.version);
         let before = self.domains.get(&uid).cloned();
@@ -134,7 +133,7 @@ impl Index {
         self.numbers.domain_changed(before.as_ref(), now);
     }
 
-    /// The ComputeDomain is gone.
+    /// The ComputeDomain is deleted.
     pub fn remove_domain(&mut self, uid: &str) {
         let gone = self.domains.remove(uid);
         self.numbers.domain_changed(gone.as_ref(), None);
@@ -145,7 +144,7 @@ impl Index {
         self.domains.get(key).cloned()
     }
 
-    /// The `ComputeDomains` whose status says how many nodes have no clique.
+    /// The `ComputeDomains` with the condition `NodesWithoutClique`.
     pub fn with_nodes_without_clique(&self) -> Vec<Key> {
         let domains = self.domains.values();
         let reporting = domains.filter(|domain| domain.reports_nodes_without_clique());
@@ -160,7 +159,7 @@ impl Index {
         with_claims.map(|domain| key_of(domain)).collect()
     }
 
-    /// How many `ComputeDomains` report this state.
+    /// The number of `ComputeDomains` that report this state.
     pub fn count(&self, state: ComputeDomainState) -> usize {
         let domains = self.domains.values();
         domains
@@ -168,7 +167,7 @@ impl Index {
             .count()
     }
 
-    /// A ComputeDomain whose status can be written; any one.
+    /// Any ComputeDomain that is not being deleted, so that its status can be written.
     pub fn any_live_domain(&self) -> Option<Arc<Domain>> {
         let live = |domain: &&Arc<Domain>| !domain.is_being_deleted();
         self.domains.values().find(live).cloned()
@@ -181,8 +180,8 @@ impl Index {
         self.templates.begin();
     }
 
-    /// The watch has listed all templates: the others, which are returned, are gone, or have no label
-    /// any more.
+    /// The watch has listed all templates. Removes and returns the others, which are deleted or have lost their
+    /// label.
     pub fn finish_templates(&mut self) -> Vec<Arc<ObservedTemplate>> {
         let gone = self.templates.finish();
         for template in &gone {
@@ -191,11 +190,11 @@ impl Index {
         gone
     }
 
-    /// The watch has a template.
+    /// The watch has delivered a template.
     pub fn apply_template(&mut self, template: ObservedTemplate) -> Change {
         let uid = template.reference().uid.clone();
         let before = self.templates.get(&uid).cloned();
-        // Only the driver-managed mode creates them.
+        // Only the Go driver's driver-managed mode creates them.
         let by_second_controller = self.templates.is_listed_once()
             && before.is_none()
             && template.target() == Target::Daemon;
@@ -214,8 +213,8 @@ impl Index {
         Some(self.templates.get(uid)?.domain_uid().into())
     }
 
-    /// A request of ours had this template as its response. One without the label is not kept: the
-    /// watch would never say that it is gone.
+    /// Stores a template from the response to our request. A template without the label is not kept: the watch
+    /// would never deliver its deletion.
     pub fn learn_template(&mut self, template: ObservedTemplate) {
         let uid = template.reference().uid.clone();
         let before = self.templates.get(&uid).cloned();
@@ -229,7 +228,7 @@ impl Index {
         }
     }
 
-    /// The template is gone, or has no label any more. Returns what was known of it.
+    /// The template is deleted or has lost its label. Returns the known template.
     pub fn remove_template(&mut self, uid: &str) -> Option<Arc<ObservedTemplate>> {
         let template = self.templates.remove(uid)?;
         self.unlink(&template);
@@ -243,20 +242,20 @@ impl Index {
         self.listed_claims = Some(HashMap::new());
     }
 
-    /// The watch has listed all claims: the others are gone.
+    /// The watch has listed all claims. Removes the others.
     pub fn finish_claims(&mut self) {
         if let Some(listed) = self.listed_claims.take() {
             self.claims = listed;
         }
     }
 
-    /// The watch has a claim with this UID in its label.
+    /// The watch has delivered a claim with this UID in its label.
     pub fn apply_claim(&mut self, key: Key, claim: ClaimName) {
         let claims = self.listed_claims.as_mut().unwrap_or(&mut self.claims);
         claims.entry(key).or_default().insert(claim);
     }
 
-    /// The claim is gone.
+    /// The claim is deleted.
     pub fn remove_claim(&mut self, key: &str, claim: &ClaimName) {
         if let Some(claims) = self.claims.get_mut(key) {
             claims.remove(claim);
@@ -279,12 +278,12 @@ impl Index {
 
     // === all of it ===
 
-    /// What is known of this UID, and what time it is then.
+    /// Everything known of this UID at this time.
     pub fn observe(&self, key: &str, now: Timestamp) -> Observed {
         let domain = self.domain(key);
         let claims = self.claims.get(key);
         let has_claims = |lease: &ChannelLease| {
-            // Those in other namespaces are not its claims: anybody can write a label.
+            // Claims in other namespaces are not its claims: any user can set a label.
             let home = lease.home();
             let mut claims = claims.into_iter().flatten();
             claims.any(|(namespace, _)| home.is_none_or(|home| home.namespace == *namespace))
@@ -297,7 +296,7 @@ impl Index {
         }
     }
 
-    /// Every template with this UID in its label.
+    /// All templates with this UID in their label.
     pub fn templates_of(&self, key: &str) -> Vec<Arc<ObservedTemplate>> {
         let uids = self.template_uids.get(key).into_iter().flatten();
         let templates = uids.filter_map(|uid| self.templates.get(uid));
@@ -306,20 +305,20 @@ impl Index {
         templates
     }
 
-    /// Every UID of which a ComputeDomain, a template or the Lease of a channel is known.
+    /// All UIDs with a known ComputeDomain, template or Lease of a channel.
     pub fn keys(&self) -> HashSet<Key> {
         let domains = self.domains.values().map(|domain| key_of(domain));
         let others = self.template_uids.keys().chain(self.numbers.holders());
         domains.chain(others.cloned()).collect()
     }
 
-    /// The templates of the driver-managed mode, in any namespace.
+    /// The templates of the Go driver's driver-managed mode, in any namespace.
     pub fn daemon_templates(&self) -> impl Iterator<Item = &Arc<ObservedTemplate>> {
         let templates = self.templates.values();
         templates.filter(|template| template.target() == Target::Daemon)
     }
 
-    /// Enters the template under the UID in its label, which somebody may have changed.
+    /// Enters the template under the UID in its label, which may have changed.
     fn relink(&mut self, before: Option<&Arc<ObservedTemplate>>, template: &ObservedTemplate) {
         if let Some(before) = before {
             if before.domain_uid() == template.domain_uid() {

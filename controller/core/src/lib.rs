@@ -1,6 +1,6 @@
-//! The reconcile logic of `compute-domain-controller`, without I/O: which objects and which status
-//! a ComputeDomain should have, and the one API request that comes next. Only the controller uses
-//! this crate; it makes the requests.
+//! The reconcile logic of `compute-domain-controller`, without I/O: which objects and status a
+//! ComputeDomain should have, and which API request comes next. Only the controller uses this crate and
+//! sends the requests.
 //!
 //! ```text
 //! watch of `ComputeDomains` ──┐
@@ -8,42 +8,41 @@
 //! watch of claims ──────────┘      ^                  ├──> decide() ───┤                             │
 //!                                  │     Findings ────┘                └─> Decision::Done(Outcome)   │
 //!                                  │        ^                                                        │
-//!                                  └────────┴──────────── what the response says <───────────────────┘
+//!                                  └────────┴──────────── what the response shows <──────────────────┘
 //! ```
 //!
-//! [`Index`] is what the watches have told and the requests have changed, as little of each object as
-//! the decisions need. [`Findings`] are what one reconcile has found out by requests and no watch
-//! tells: that the API server refuses a template, or has no ComputeDomain of a UID. A reconcile is for
-//! one UID, whether its ComputeDomain exists or only templates with its label do.
+//! [`Index`] has what the watches and responses have delivered: of each object, only what the decisions
+//! need. [`Findings`] are results of the requests of one reconcile that no watch delivers, for instance that
+//! the API server rejects a template or has no ComputeDomain with a UID. A reconcile is for one UID. Its
+//! ComputeDomain may exist, or only templates with its label.
 //!
-//! Nothing is remembered that the API server does not have, so the controller may be killed after any
-//! request, and the next reconcile continues from there.
+//! All state is in the API server. The controller may be killed after any request, and the next reconcile
+//! continues from there.
 //!
-//! A ComputeDomain that is not being deleted gets a finalizer, then its `ResourceClaimTemplate`,
-//! then the status `Ready`. A rejected one gets a status with the reason and nothing else. When one
-//! is deleted, its template is deleted, then our finalizer is removed from the template, then from
-//! the ComputeDomain. A template whose ComputeDomain does not exist any more goes, too. [`lifecycle`]
-//! is this order as a state machine, the only place that knows it; `ARCHITECTURE.md` shows its table.
+//! A new ComputeDomain gets a finalizer, then its `ResourceClaimTemplate`, then the status `Ready`. A
+//! rejected one gets only a status with the reason. When a ComputeDomain is deleted, its template is
+//! deleted, then our finalizer is removed from the template, then from the ComputeDomain. Orphaned
+//! templates are deleted, too. [`lifecycle`] has this order as a state machine; `ARCHITECTURE.md` shows
+//! its table.
 //!
-//! Where every ComputeDomain has an IMEX channel of its own, it gets one between finalizer and template:
-//! first the `Lease` of that channel, which the API server creates once, then `status.channel`, then the
-//! template. The Lease stays until the ComputeDomain and its claims are gone, is released then, and
-//! deleted 10 minutes later; only then is the channel free.
+//! With `imex.isolation=channel`, every ComputeDomain gets its own IMEX channel between finalizer and
+//! template: first the `Lease` of the channel, then `status.channel`, then the template. When the
+//! ComputeDomain and its claims are deleted, the Lease is released, and deleted 10 minutes later. Only
+//! then is the channel free.
 //!
-//! [`Cliques`] stands apart: what the nodes have reported of prepared claims, and what users are told
-//! of it. No request depends on it.
+//! [`Cliques`] has the nodes' reports of prepared claims and finds what users should know about them. No
+//! request depends on it.
 //!
-//! [`NodeCliques`] and [`GroupPools`] are about nodes, not `ComputeDomains`: which label a node's clique
-//! gives it, and which channels can be allocated to the pods of a group in one clique.
+//! [`NodeCliques`] and [`GroupPools`] are about nodes, not `ComputeDomains`: the clique label of each node,
+//! and the channels that can be allocated to the pods of a group in one clique.
 //!
-//! Two are for the driver-managed mode, in which the driver runs one `nvidia-imex` on each node for good:
-//! [`CliqueMembers`] says which node has which index in the node list of its clique's IMEX daemons, and
-//! [`DomainNodes`] which nodes each ComputeDomain has, for its status.
+//! Two modules are for driver-managed mode, in which the driver runs one permanent `nvidia-imex` on each
+//! node. [`CliqueMembers`] assigns each node its index in the node list of its clique's IMEX daemons.
+//! [`DomainNodes`] has the nodes of each ComputeDomain for its status.
 //!
-//! The driver-managed mode of the Go driver runs `nvidia-imex` once for each ComputeDomain instead, and
-//! creates `DaemonSets` and further templates. Such objects are recognised and reported. Where this driver is
-//! in the driver-managed mode, too, [`GoDaemons`] says when those of a ComputeDomain are removed; otherwise they are
-//! never changed.
+//! The Go driver's driver-managed mode runs `nvidia-imex` once for each ComputeDomain instead, and creates
+//! `DaemonSets` and further templates. The controller recognises and reports such objects. If this driver is
+//! in driver-managed mode, too, [`GoDaemons`] decides when to remove them. Otherwise it never changes them.
 
 mod channel_lease;
 mod channels;

@@ -1,31 +1,28 @@
 //! The life of a ComputeDomain as a state machine.
 //!
-//! A [`State`] is what the ComputeDomain itself shows: whether it is being deleted, whether it has
-//! our finalizer, what its status reports, or that it does not exist. An [`Event`] is what a
-//! reconcile finds out besides: that it has been deleted, that it has to be rejected, how its
-//! template is, or, where every ComputeDomain has an IMEX channel of its own, how the `Lease` is that
-//! makes a channel its own. [`State::on`] is the only place that knows what to do then. An [`Action`] is at most
-//! one API request; when it has succeeded, the ComputeDomain is in the state that
-//! [`Transition::next`] names.
+//! A [`State`] comes from the ComputeDomain itself: whether it exists, whether it is being deleted, whether it has
+//! our finalizer, and what its status reports. An [`Event`] is what a reconcile finds out besides: that it was
+//! deleted, that it has to be rejected, the state of its template, or the state of the `Lease` of its own IMEX
+//! channel. Only [`State::on`] decides what to do. An [`Action`] is at most one API request. When it has succeeded,
+//! the ComputeDomain is in the state [`Transition::next`].
 
-/// What a ComputeDomain shows.
+/// The state of a ComputeDomain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// It has neither our finalizer nor a status that rejects it.
     New,
     /// It does not have our finalizer; its status reports why it is rejected.
     Rejected,
-    /// It has our finalizer. Either the status was not written yet, or it reports why the
-    /// ComputeDomain is rejected now.
+    /// It has our finalizer. The status is not written yet, or reports why the ComputeDomain is now rejected.
     Finalized,
     /// It has our finalizer, and its status reports `Ready`.
     Admitted,
-    /// It is being deleted and has our finalizer, which keeps it until its template is gone.
+    /// It is being deleted and has our finalizer, which keeps it until its template is deleted.
     Deleting,
-    /// It is being deleted and does not have our finalizer: once no other finalizer is left, the
-    /// API server removes it.
+    /// It is being deleted and does not have our finalizer. Once no other finalizer is left, the API server
+    /// removes it.
     Gone,
-    /// The watch does not have it, but may lag behind.
+    /// The watch does not have it, but may be stale.
     Missing,
     /// The API server does not have it, and never will again: UIDs are not reused.
     Absent,
@@ -34,37 +31,37 @@ pub enum State {
 /// What a reconcile finds out about a ComputeDomain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// It has been deleted: its deletion timestamp is set.
+    /// It was deleted: its deletion timestamp is set.
     Deleted,
-    /// There is a reason not to admit it. Without one, and for a ComputeDomain that is being
-    /// deleted, the state of its template is the event.
+    /// There is a reason not to admit it. Otherwise, and for a ComputeDomain that is being deleted, the state of
+    /// its template is the event.
     Rejected,
     /// It has no template.
     TemplateAbsent,
-    /// The watch has no template of it, but somebody may have removed the label.
+    /// The watch has no template of it, but the template may have lost its label.
     TemplateUnseen,
     /// It has a template.
     TemplatePresent,
-    /// The template with its labels is not the one that we create: another device class, request
-    /// name or config.
+    /// The template with its labels differs from the one that we create: in device class, request name or
+    /// config.
     TemplateAltered,
     /// Its template is being deleted and has our finalizer.
     TemplateTerminating,
-    /// Its template is being deleted, and only finalizers of others keep it.
+    /// Its template is being deleted, and only other finalizers keep it.
     TemplateBlocked,
     /// It has no channel, and one is free for it.
     ChannelWanted,
-    /// It has the Lease of a channel that its status does not say.
+    /// It holds the Lease of a channel that is not in its status.
     ChannelUnreported,
-    /// Its status says a channel that has no Lease.
+    /// The channel in its status has no Lease.
     ChannelLost,
     /// The Lease of a channel that it uses is released.
     ChannelUsedAgain,
-    /// It has the Lease of a channel that it does not use, or not any more.
+    /// It holds the Lease of a channel that it does not use.
     ChannelUnused,
-    /// So it has, and the Lease was released long enough ago.
+    /// It holds the Lease of a channel that it does not use, and the cool-down after the release is over.
     ChannelCooled,
-    /// Somebody has deleted a Lease of it before that.
+    /// Another client has deleted one of its Leases before the end of the cool-down.
     LeaseLost,
 }
 
@@ -77,31 +74,31 @@ pub enum Action {
     AddFinalizer,
     /// Create the template, which has our finalizer from the start.
     CreateTemplate,
-    /// Make the status say `Ready`.
+    /// Write the status `Ready`.
     ReportAdmission,
     /// Remove our finalizer from the ComputeDomain.
     RemoveFinalizer,
-    /// Ask the API server whether the ComputeDomain exists.
+    /// Read the ComputeDomain from the API server, to see whether it exists.
     LookUpDomain,
-    /// Ask the API server whether the template exists.
+    /// Read the template from the API server, to see whether it exists.
     LookUpTemplate,
-    /// Make the one request that the event asks for: [`Event::resolution`].
+    /// Send the event's request: [`Event::resolution`].
     Resolve,
 }
 
-/// What an event leads to.
+/// The effect of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
     /// What the controller does.
     pub action: Action,
-    /// The state once that is done.
+    /// The state after the action.
     pub next: State,
 }
 
 // === impl State ===
 
 impl State {
-    /// Every state, in the order of a life.
+    /// All states, in the order of a life.
     pub const ALL: [Self; 8] = [
         Self::New,
         Self::Rejected,
@@ -127,23 +124,19 @@ impl State {
         }
     }
 
-    /// What to do about an event in this state.
+    /// The action and the next state for an event in this state.
     ///
     /// # Guarantees
     ///
-    /// * Our finalizer is on the ComputeDomain before the template is created, and stays on it
-    ///   until no template is left.
-    /// * A rejected ComputeDomain gets no template; one that it already has stays, since pods may
-    ///   use it.
-    /// * A deletion is never undone, and needs nothing but the template's own state.
-    /// * A template without its ComputeDomain is left behind by nobody: a crash, a request that
-    ///   arrives late or a finalizer that was removed by hand leads to [`State::Absent`], which ends
-    ///   without a template of ours.
-    /// * A channel is in the status only after its Lease was created, and before there is a template;
-    ///   a Lease is released only when its ComputeDomain is known to be gone, or to have another
-    ///   channel.
-    /// * Repeated until the template needs nothing more, every life ends admitted, rejected, gone
-    ///   or absent, unless finalizers of others block the template.
+    /// * The ComputeDomain has our finalizer before the template is created and until no template is left.
+    /// * A rejected ComputeDomain gets no template. An existing template stays, because pods may use it.
+    /// * A deletion is never undone. It depends only on the template's own state.
+    /// * No orphaned template stays. A crash, a late request or a finalizer that was removed by hand leads to
+    ///   [`State::Absent`], in which our template is deleted.
+    /// * A channel is in the status only after its Lease was created, and before the template exists. A Lease is
+    ///   released only when its ComputeDomain is known to be deleted or to have another channel.
+    /// * Repeated until the template needs nothing more, every life ends admitted, rejected, gone or absent,
+    ///   unless other finalizers block the template.
     // req: CD-5, CD-18
     pub const fn on(self, event: Event) -> Transition {
         use Event::{
@@ -162,40 +155,39 @@ impl State {
             (Finalized | Admitted, Event::Rejected | ChannelUnreported) => {
                 (Action::Resolve, Finalized)
             }
-            // Whether a ComputeDomain may be admitted, and whether it has a channel, no longer matters
-            // once it is being deleted.
+            // Admission and channel do not matter once the ComputeDomain is being deleted.
             (
                 Deleting | Gone | Missing | Absent,
                 Event::Deleted | Event::Rejected | ChannelWanted | ChannelUnreported,
             )
-            // What we did not create is its owner's to delete.
+            // We do not delete templates of other owners.
             | (
                 Missing | Absent,
                 TemplateAbsent | TemplateUnseen | TemplateAltered | TemplateBlocked,
             )
-            // Its Lease would keep nothing.
+            // A new Lease would protect nothing.
             | (Gone | Missing | Absent, ChannelLost) => (Action::Nothing, self),
 
-            // A deletion of ours could not be taken back: the watch is not asked.
+            // A deletion cannot be undone, so the watch is not proof enough.
             (Missing, TemplatePresent | TemplateTerminating | ChannelUnused | ChannelCooled) => {
                 (Action::LookUpDomain, Absent)
             }
-            // After `LeaseLost`, whether anybody uses it is found out later.
+            // After `LeaseLost`, a later reconcile finds out whether the channel is used.
             (_, ChannelUnused | ChannelCooled | ChannelUsedAgain | LeaseLost) => {
                 (Action::Resolve, self)
             }
 
-            // Whatever the template is: first the finalizer, so that a deletion from now on waits.
+            // The finalizer comes first in every case, so that a deletion waits from now on.
             (New | Rejected, _) => (Action::AddFinalizer, Finalized),
-            // If it exists without the label, the request says so.
+            // If the template exists without the label, the response shows that.
             (Finalized | Admitted, TemplateAbsent | TemplateUnseen) => {
                 (Action::CreateTemplate, self)
             }
             (Finalized | Admitted, TemplatePresent) => (Action::ReportAdmission, Admitted),
             (Deleting, TemplateAbsent) => (Action::RemoveFinalizer, Gone),
             (Deleting, TemplateUnseen) => (Action::LookUpTemplate, self),
-            // A template cannot be changed, only created again once it is gone. That may also be why one
-            // of an admitted ComputeDomain is terminating: somebody deleted it.
+            // A template is immutable: it is deleted and created again. The template of an admitted
+            // ComputeDomain may also be terminating because a user deleted it.
             (Finalized | Admitted, ChannelWanted | TemplateAltered)
             | (Deleting | Gone, TemplatePresent | TemplateAltered)
             | (Absent, TemplatePresent)
@@ -208,7 +200,7 @@ impl State {
 // === impl Event, Action ===
 
 impl Event {
-    /// Every event.
+    /// All events.
     pub const ALL: [Self; 15] = [
         Self::Deleted,
         Self::Rejected,
@@ -244,11 +236,11 @@ impl Event {
             Self::ChannelUsedAgain => "released channel is used",
             Self::ChannelUnused => "channel not used",
             Self::ChannelCooled => "channel not used for long",
-            Self::LeaseLost => "Lease deleted by somebody",
+            Self::LeaseLost => "Lease deleted by others",
         }
     }
 
-    /// In tables: what [`Action::Resolve`] does about the event.
+    /// The action [`Action::Resolve`] for the event, as tables show it.
     pub const fn resolution(self) -> &'static str {
         match self {
             // Another action follows, or none.
@@ -258,13 +250,13 @@ impl Event {
             Self::TemplateTerminating => "remove the template's finalizer",
             // Until others have removed their finalizers.
             Self::TemplateBlocked => "wait",
-            // It fails if there is one by now.
+            // The request fails if the Lease exists by now.
             Self::ChannelWanted => "create a channel's Lease",
             Self::ChannelUnreported => "write the channel into the status",
-            // With a mark that says so.
+            // With a mark that it was created again.
             Self::ChannelLost => "create the Lease again",
             Self::ChannelUsedAgain => "take the Lease back",
-            // With the time since when the channel is not used.
+            // With the time from which the channel is unused.
             Self::ChannelUnused => "release the Lease",
             Self::ChannelCooled => "delete the Lease",
             Self::LeaseLost => "create the Lease as it was",
@@ -273,7 +265,7 @@ impl Event {
 }
 
 impl Action {
-    /// In tables: what the action does about this event.
+    /// The action for this event, as tables show it.
     pub const fn name(self, event: Event) -> &'static str {
         match self {
             Self::Nothing => "nothing",

@@ -1,9 +1,9 @@
-//! What a list of a watch leaves out.
+//! Finds the objects that a list of a watch no longer has.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
 
-/// The names in the list that is going on, if one is.
+/// The names in the current list, if one is in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Listing(Option<HashSet<Box<str>>>);
 
@@ -20,7 +20,7 @@ impl Listing {
         }
     }
 
-    /// The list is complete. Returns the known names that it does not have.
+    /// The list is complete. Returns the known names that are missing in it.
     pub(crate) fn finish<'a, K: Borrow<str> + Clone + 'a>(
         &mut self,
         known: impl Iterator<Item = &'a K>,

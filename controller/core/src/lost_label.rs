@@ -1,5 +1,4 @@
-//! Templates whose label somebody has removed or changed. Their spec, which nobody can change, still
-//! tells whose they are.
+//! Restores labels of templates that were removed or changed. The immutable spec still names the ComputeDomain.
 
 use compute_domain_api::names::{DOMAIN_LABEL, TARGET_LABEL, TARGET_WORKLOAD};
 use compute_domain_api::{DomainUid, OpaqueConfig};
@@ -12,10 +11,10 @@ use crate::finalizer;
 use crate::go_driver;
 use crate::template::{WRITER, is_claim_content};
 
-/// The JSON patch that gives a template its labels back; `None` if nothing is wrong with it, or if it is
-/// not exactly what a controller has created. It fails on another object of the same name.
+/// The JSON patch that restores a template's labels. `None` if they are right, or if the template is not exactly
+/// what a controller creates. The patch fails on another object of the same name.
 ///
-/// Without its label, no watch tells of the template, and its finalizer would stay for ever.
+/// No watch delivers a template without its label, so its finalizer would stay for ever.
 pub fn restored_label(template: &ResourceClaimTemplate) -> Option<Value> {
     let metadata = &template.metadata;
     let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
@@ -47,13 +46,12 @@ pub fn restored_label(template: &ResourceClaimTemplate) -> Option<Value> {
     Some(Value::Array(operations))
 }
 
-/// Whether a template without label has our finalizer, so that it may be one that has lost it.
+/// Whether a template without label may have lost it: it has our finalizer.
 pub fn may_have_lost_label(metadata: &ObjectMeta) -> bool {
     finalizer::is_on(metadata.finalizers.as_deref().unwrap_or_default())
 }
 
-/// Whether a controller has created it, ours or the Go driver's, and not somebody who has copied or
-/// restored it.
+/// Whether our controller or the Go driver's created it. False for a copied or restored object.
 pub(crate) fn is_by_controller(metadata: &ObjectMeta) -> bool {
     let mut writes = metadata.managed_fields.iter().flatten();
     writes.any(|write| {
@@ -63,7 +61,7 @@ pub(crate) fn is_by_controller(metadata: &ObjectMeta) -> bool {
     })
 }
 
-/// The ComputeDomain whose channel the claims ask for.
+/// The ComputeDomain whose channel the claims request.
 fn named_domain(spec: &ResourceClaimSpec) -> Option<DomainUid> {
     let config = spec.devices.as_ref()?.config.as_ref()?.first()?;
     let parameters = config.opaque.as_ref()?.parameters.0.to_string();
@@ -90,7 +88,7 @@ mod tests {
         json!({ "metadata": { "labels": labels } })
     }
 
-    /// What gives both labels back.
+    /// The operations that restore both labels.
     fn both() -> [Value; 2] {
         let add = |name: &str, value| {
             let path = format!("/metadata/labels/resource.nvidia.com~1{name}");
@@ -117,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_label_is_missing_or_is_another_gets_it_back() {
+    fn a_missing_or_changed_label_is_restored() {
         let [domain, target] = both();
         let expected = json!([
             { "op": "test", "path": "/metadata/uid", "value": TEMPLATE_UID },
@@ -135,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn one_with_its_label_and_what_no_controller_has_made_are_left_alone() {
+    fn a_labelled_template_and_one_that_no_controller_created_are_left_alone() {
         let unlabelled = || labelled(&Value::Null);
         let metadata = |field: &str, value: Value| {
             let mut patch = unlabelled();

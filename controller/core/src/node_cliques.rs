@@ -1,11 +1,10 @@
-//! In which NVLink clique each node is, as its `ResourceSlice` says, and which label it should have for
-//! it. The label lets the scheduler keep the pods of a job in one clique; a node plugin has no right to
-//! write it.
+//! The NVLink clique of each node, from its `ResourceSlice`, and the clique label that the node should have. With the
+//! label, the scheduler can keep the pods of a job in one clique. A node plugin has no permission to write it.
 //!
-//! What is not known changes nothing. A slice that is gone, that has no device or whose device has no
-//! clique says nothing of the clique: kubelet wipes slices when it starts, and the Go driver's have no
-//! such attribute. Only a device with the taint of nodes without a clique says that there is none; then
-//! the label goes, so that no pod of a clique is placed there.
+//! Missing information changes nothing. A deleted slice, a slice without device or a device without clique proves
+//! nothing: kubelet deletes slices when it starts, and the Go driver's slices have no such attribute. Only a device
+//! with the no-clique taint shows that its node has no clique. Then the label is removed, so that no pod of a clique is
+//! scheduled there.
 
 mod slice;
 
@@ -18,76 +17,76 @@ use crate::listing::Listing;
 pub(crate) use self::slice::ReportedClique;
 pub use self::slice::{NodeSlice, is_without_clique};
 
-/// After how long a label that somebody else owns is tried again: the owner may have been uninstalled.
+/// The delay before a label with another owner is retried: the owner may be uninstalled by then.
 const THEIRS_FOR: Duration = Duration::from_secs(60 * 60);
 
-/// After how long a label whose write has failed is tried again.
+/// The delay before a failed write of a label is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// More cliques of nodes whose slices are gone are not remembered: as many nodes as start together.
+/// The most remembered cliques of nodes without a slice: more nodes do not start together.
 const MOST_DEPARTED: usize = 20_000;
 
-/// The nodes that have published a slice of the driver. A few hundred bytes each.
+/// The nodes that have published a slice of the driver, a few hundred bytes each.
 #[derive(Debug, Default)]
 pub struct NodeCliques {
     nodes: HashMap<Box<str>, Node>,
-    /// The cliques of nodes whose slice is gone, as while a kubelet or plugin starts.
+    /// The cliques of nodes whose slice is deleted, for instance while kubelet or the plugin starts.
     departed: HashMap<Box<str>, Clique>,
-    /// How many nodes are in it: at least one.
+    /// The number of nodes in each clique, at least one.
     members: BTreeMap<Clique, usize>,
     /// The cliques that have got their first node or lost their last one.
     changed: BTreeSet<Clique>,
-    /// The labels of nodes that no slice has told of yet; `None` once all slices were listed.
+    /// The labels of nodes without a known slice; `None` once all slices are listed.
     listed_labels: Option<HashMap<Box<str>, Box<str>>>,
-    /// Which nodes' labels may have to be written, and when.
+    /// The nodes whose labels are due for a check, by time.
     due: BTreeSet<(Instant, Box<str>)>,
-    /// The nodes that the list which is going on has told of.
+    /// The nodes in the current list.
     listing: Listing,
 }
 
 #[derive(Debug)]
 struct Node {
     uid: Box<str>,
-    /// The name of the slice that spoke last.
+    /// The name of its newest slice.
     slice: Box<str>,
     reported: ReportedClique,
     label: Label,
 }
 
-/// What is known of the label of a node.
+/// The known state of a node's label.
 #[derive(Debug, PartialEq, Eq)]
 enum Label {
     Unknown,
-    /// It has this value, or does not exist.
+    /// It has this value, or is absent.
     Is(Option<Box<str>>),
-    /// Somebody else owns it, with another value.
+    /// It has another value and another owner.
     Theirs,
 }
 
-/// A label that is to be written.
+/// A label to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelWrite {
     /// The node's name.
     pub node: Box<str>,
     /// Its UID: another node may have its name by now.
     pub uid: Box<str>,
-    /// The value; `None`: the label goes.
+    /// The value; `None`: remove the label.
     pub clique: Option<Clique>,
 }
 
-/// A node has gone from one clique into another one, or into none.
+/// A node's move from one clique into another, or into none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CliqueChange {
-    /// The clique that it was in.
+    /// The former clique.
     pub from: Clique,
-    /// The one that it is in now.
+    /// The current clique, if any.
     pub to: Option<Clique>,
 }
 
 // === impl NodeCliques ===
 
 impl NodeCliques {
-    /// No slice is known yet. Of all nodes, these have a label, with this value.
+    /// An instance without slices. `labels` are the existing labels of all nodes.
     pub fn new(labels: HashMap<Box<str>, Box<str>>) -> Self {
         Self {
             listed_labels: Some(labels),
@@ -108,7 +107,7 @@ impl NodeCliques {
         }
     }
 
-    /// The watch has this slice. Returns how the node's clique has changed, if both were known.
+    /// The watch has delivered this slice. Returns the change of the node's clique, if its former one is known.
     pub fn apply(&mut self, slice: NodeSlice, now: Instant) -> Option<CliqueChange> {
         self.listing.add(&slice.node);
         let (node, to) = (slice.node.clone(), slice.reported.clone().into_clique());
@@ -128,20 +127,20 @@ impl NodeCliques {
         Some(CliqueChange { from, to })
     }
 
-    /// The watch does not have this slice any more.
+    /// The watch has delivered that this slice is deleted.
     ///
-    /// The node's label is not known from now on: the slice may be gone because the node is, and one of
-    /// the same name has no label.
+    /// The node's label counts as unknown from now on. The node may be deleted, too, and a new one of the same name
+    /// has no label.
     pub fn remove(&mut self, slice: &NodeSlice) {
         let node = self.nodes.get(&slice.node);
-        // A new slice may have been told of before.
+        // The watch may have delivered a new slice before.
         if node.is_some_and(|node| node.slice == slice.slice) {
             self.forget(&slice.node);
         }
     }
 
-    /// The cliques that have got their first node or lost their last one since the last call, and whether
-    /// they have one now.
+    /// The cliques that have got their first node or lost their last one since the last call, and whether they have
+    /// nodes now.
     pub fn take_changed(&mut self) -> Vec<(Clique, bool)> {
         let changed = std::mem::take(&mut self.changed).into_iter();
         let with_state = |clique: Clique| {
@@ -151,13 +150,13 @@ impl NodeCliques {
         changed.map(with_state).collect()
     }
 
-    /// When [`next_label`](Self::next_label) may have something; `None`: not before a slice changes.
+    /// The time of the next [`next_label`](Self::next_label); `None` until a slice changes.
     pub fn due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// The next label to write. It counts as right from now on, unless
-    /// [`owned_by_others`](Self::owned_by_others) or [`failed`](Self::failed) says otherwise.
+    /// The next label to write. It counts as written, unless [`owned_by_others`](Self::owned_by_others) or
+    /// [`failed`](Self::failed) is called.
     // req: CHANNEL-21
     pub fn next_label(&mut self, now: Instant) -> Option<LabelWrite> {
         while self.due()? <= now {
@@ -183,13 +182,13 @@ impl NodeCliques {
         None
     }
 
-    /// The label was not written: somebody else owns it. It is left alone until he takes it away, the
-    /// node's clique changes, or an hour has passed.
+    /// The label was not written: it has another owner. It is left alone until the owner removes it, the node's
+    /// clique changes, or an hour has passed.
     pub fn owned_by_others(&mut self, write: LabelWrite, now: Instant) {
         self.again(write, Label::Theirs, now + THEIRS_FOR);
     }
 
-    /// The label was not written. It is tried again.
+    /// The label was not written. The write is retried.
     pub fn failed(&mut self, write: LabelWrite, now: Instant) {
         self.again(write, Label::Unknown, now + RETRY_AFTER);
     }
@@ -201,8 +200,7 @@ impl NodeCliques {
         }
     }
 
-    /// Of all nodes, these have a label now, with this value. One that somebody has taken away or changed
-    /// since it was written is written again.
+    /// Compares with the current labels of all nodes. A label that was removed or changed is written again.
     pub fn labels_are(&mut self, labels: &HashMap<Box<str>, Box<str>>, now: Instant) {
         for (name, node) in &mut self.nodes {
             let ReportedClique::Clique(clique) = &node.reported else {
@@ -221,7 +219,7 @@ impl NodeCliques {
         }
     }
 
-    /// A slice of a node that has one already. Returns whether it says something new of the clique.
+    /// Handles a slice of a node that has one already. Returns whether the node's clique has changed.
     fn has_changed(&mut self, slice: &NodeSlice, now: Instant) -> bool {
         let Some(known) = self.nodes.get_mut(&slice.node) else {
             return true;
@@ -235,7 +233,7 @@ impl NodeCliques {
         slice.reported != ReportedClique::Nothing && slice.reported != known.reported
     }
 
-    /// Returns the clique that the node has left.
+    /// Handles the change of a known node's clique. Returns the clique that it has left.
     fn went(&mut self, slice: NodeSlice) -> Option<Clique> {
         let known = self.nodes.get_mut(&slice.node)?;
         let left = std::mem::replace(&mut known.reported, slice.reported).into_clique()?;
@@ -243,7 +241,7 @@ impl NodeCliques {
         Some(left)
     }
 
-    /// A slice of a node that had none. Returns the clique in which it was when it had one.
+    /// Handles a slice of a node without a slice. Returns the clique of its former slice.
     fn came(&mut self, slice: NodeSlice) -> Option<Clique> {
         let node = Node {
             uid: slice.uid,

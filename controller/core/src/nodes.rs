@@ -1,5 +1,4 @@
-//! What the status of a ComputeDomain says of its nodes, where the driver runs `nvidia-imex`: which
-//! they are, and whether they are enough.
+//! The nodes in the status of a ComputeDomain in driver-managed mode, and whether there are enough of them.
 
 use compute_domain_api::AllocationMode;
 use compute_domain_api::crd::{ComputeDomainNode, ComputeDomainState};
@@ -15,21 +14,21 @@ const NAMED: usize = 5;
 /// The nodes to which claims of a ComputeDomain are allocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Nodes {
-    /// The operator runs IMEX on the hosts: nobody says anything of nodes.
+    /// The administrator runs IMEX on the hosts: the status has no nodes.
     #[default]
     Unmanaged,
-    /// They are not known yet: what the status says of them stays.
+    /// Not known yet: the nodes in the status stay.
     Unknown,
-    /// These are known.
+    /// Known.
     Known {
-        /// Each once, in the order of their names.
+        /// Sorted by name, without duplicates.
         nodes: Vec<ComputeDomainNode>,
-        /// Why the IMEX daemons of some cannot become ready.
+        /// Why the IMEX daemons of some nodes cannot become ready.
         refused: Option<CliqueRefusal>,
     },
 }
 
-/// The API server refuses the object of a clique, from which its IMEX daemons learn their peers.
+/// The API server rejects the object of a clique. The IMEX daemons read their peers from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CliqueRefusal {
     /// The name of the object.
@@ -38,7 +37,7 @@ pub struct CliqueRefusal {
     pub message: Box<str>,
 }
 
-/// Whether the nodes are enough, and all ready: the condition `NodesReady`.
+/// The condition `NodesReady`: whether there are enough nodes and all are ready.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     status: &'static str,
@@ -49,7 +48,7 @@ pub(crate) struct Readiness {
 // === impl Nodes ===
 
 impl Nodes {
-    /// Nodes without a refusal.
+    /// Known nodes whose clique objects the API server accepts.
     pub(crate) fn known(nodes: Vec<ComputeDomainNode>) -> Self {
         let refused = None;
         Self::Known { nodes, refused }
@@ -62,12 +61,12 @@ impl Nodes {
         }
     }
 
-    /// Whether the driver runs IMEX, so that the status says something of nodes.
+    /// Whether the driver runs IMEX, so that the status has nodes.
     pub fn is_managed(&self) -> bool {
         *self != Self::Unmanaged
     }
 
-    /// What `status.nodes` of this domain is to be; `None`: nobody's business.
+    /// The wanted `status.nodes` of this domain; `None` in host-managed mode.
     pub(crate) fn of<'a>(&'a self, domain: &'a Domain) -> Option<&'a [ComputeDomainNode]> {
         match self {
             Self::Unmanaged => None,
@@ -76,7 +75,7 @@ impl Nodes {
         }
     }
 
-    /// What an admitted domain is with these nodes.
+    /// The state of an admitted domain with these nodes.
     // req: MODE-22
     pub(crate) fn state(&self, domain: &Domain) -> ComputeDomainState {
         match self.of(domain) {
@@ -91,7 +90,7 @@ impl Nodes {
         }
     }
 
-    /// Whether the domain's status has these nodes, and no others. It is no matter in which order.
+    /// Whether the domain's status has exactly these nodes, in any order.
     pub(crate) fn are_reported_in(&self, domain: &Domain) -> bool {
         let Some(wanted) = self.of(domain) else {
             return true;
@@ -100,7 +99,7 @@ impl Nodes {
         wanted.len() == reported.len() && wanted.iter().all(|node| reported.contains(node))
     }
 
-    /// The condition that an admitted domain has for them.
+    /// The `NodesReady` condition of an admitted domain.
     pub(crate) fn readiness(&self, domain: &Domain) -> Option<Readiness> {
         let nodes = self.of(domain)?;
         if let Some(mode) = unsupported_mode(domain) {
@@ -108,7 +107,7 @@ impl Nodes {
                 status: "False",
                 reason: "AllocationModeUnsupported",
                 message: format!(
-                    "every node refuses claims with allocationMode \"{mode}\", only \"Single\" is supported; delete the ComputeDomain and create it again with spec.channel.allocationMode: Single"
+                    "allocationMode \"{mode}\" is not supported, and all nodes reject its claims; delete the ComputeDomain and create it again with spec.channel.allocationMode: Single"
                 ),
             });
         }
@@ -117,7 +116,7 @@ impl Nodes {
                 status: "False",
                 reason: "CliqueRefused",
                 message: format!(
-                    "the API server refuses ComputeDomainClique {clique}, which the IMEX daemons of these nodes need: {message}"
+                    "the API server rejects ComputeDomainClique {clique}, which the IMEX daemons of these nodes need: {message}"
                 ),
             });
         }
@@ -134,9 +133,9 @@ impl Nodes {
     }
 }
 
-/// A JSON patch that removes from the status that was written the nodes that are not to be there: an
-/// apply removes only what the same manager has applied before, and the Go driver's controller and
-/// daemons have not. `None`: there is none.
+/// The JSON patch that removes surplus nodes from the written status; `None` if there are none. Server-side
+/// apply removes only nodes that the same field manager applied before, not those that the Go driver's
+/// controller and daemons wrote.
 // req: MODE-21
 pub fn without_stray_nodes(written: &Domain, nodes: &Nodes) -> Option<Value> {
     let wanted = nodes.of(written)?;
@@ -149,7 +148,7 @@ pub fn without_stray_nodes(written: &Domain, nodes: &Nodes) -> Option<Value> {
     let mut operations = vec![json!({
         "op": "test", "path": "/metadata/uid", "value": written.uid().as_str(),
     })];
-    // From the last one on, so that the places of the others stay.
+    // The last one first, so that the positions of the others stay valid.
     for (place, node) in strays.into_iter().rev() {
         let path = format!("/status/nodes/{place}");
         operations
@@ -159,7 +158,7 @@ pub fn without_stray_nodes(written: &Domain, nodes: &Nodes) -> Option<Value> {
     Some(Value::Array(operations))
 }
 
-/// The mode that no node prepares claims in.
+/// The domain's allocation mode, if nodes do not support it.
 fn unsupported_mode(domain: &Domain) -> Option<&AllocationMode> {
     let mode = domain.allocation_mode();
     mode.filter(|mode| **mode != AllocationMode::Single)
@@ -185,7 +184,7 @@ fn is_ready(node: &ComputeDomainNode) -> bool {
     node.status == ComputeDomainState::Ready
 }
 
-/// One line for a person.
+/// The message of the condition, on one line.
 fn message(nodes: &[ComputeDomainNode], domain: &Domain) -> String {
     let count = nodes.len();
     let mut parts = vec![match domain.num_nodes() {
@@ -202,7 +201,7 @@ fn message(nodes: &[ComputeDomainNode], domain: &Domain) -> String {
     };
     name("IMEX daemon not ready", &|node| !is_ready(node));
     name(
-        "in no NVLink clique, so that pods there get no IMEX channel",
+        "not in an NVLink clique, so their pods get no IMEX channel",
         &|node| node.clique_id.is_empty() && is_ready(node),
     );
     parts.join("; ")

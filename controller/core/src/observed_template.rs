@@ -15,48 +15,46 @@ use crate::template::is_claim_content;
 use crate::template_ref::TemplateRef;
 use crate::version::Version;
 
-/// What the decisions need of a `ResourceClaimTemplate` that exists, and no more: thousands are kept
-/// in memory.
+/// The parts of an existing `ResourceClaimTemplate` that the decisions need. Thousands are kept in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedTemplate {
     reference: TemplateRef,
     pub(crate) version: Version,
     target: Target,
-    /// UID of a ComputeDomain, by its label; empty without one.
+    /// UID of a ComputeDomain, from the label; empty without the label.
     domain_uid: Box<str>,
-    /// Name of the ComputeDomain, which the claims are to carry.
+    /// Name of the ComputeDomain, which the claims carry as an annotation.
     domain_name: Option<Box<str>>,
     /// Whether its claims get the ComputeDomain's label.
     labels_claims: bool,
     deleting: bool,
     home: Home,
-    /// Whether a controller has created it, ours or the Go driver's, and not somebody who has copied
-    /// or restored it.
+    /// Whether our controller or the Go driver's created it. False for a copied or restored template.
     by_controller: bool,
     finalizers: Vec<String>,
     /// `None` if it could not be decoded.
     content: Option<Content>,
 }
 
-/// What a template is for, by its label.
+/// The purpose of a template, from its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// The workload of a ComputeDomain.
     Workload,
-    /// The daemons that the driver-managed mode runs for a ComputeDomain.
+    /// The IMEX daemons that the Go driver's driver-managed mode runs for a ComputeDomain.
     Daemon,
-    /// It does not say.
+    /// No label, or another value.
     Other,
 }
 
-/// Where the ComputeDomain of a template is, as its annotation tells.
+/// The namespace of a template's ComputeDomain, from the annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Home {
     /// In the template's own namespace.
     Here,
-    /// In another one: somebody has copied the template.
+    /// In another one: the template is a copy.
     Elsewhere,
-    /// It does not say, like those of the Go driver.
+    /// No annotation, as in templates of the Go driver.
     Unknown,
 }
 
@@ -77,8 +75,8 @@ impl ObservedTemplate {
         observed
     }
 
-    /// Takes a template without label as this domain's: somebody has removed the label. `None` if it
-    /// is not what we create for the domain; then it is somebody else's.
+    /// Takes a template that has lost its label as this domain's. `None` if it is not what we create for the
+    /// domain: then it has another owner.
     pub fn without_label(template: &ResourceClaimTemplate, uid: &DomainUid) -> Option<Self> {
         let mut observed = Self::new(template);
         observed.content = Some(Content::new(&template.spec.spec, uid.as_str()));
@@ -86,7 +84,7 @@ impl ObservedTemplate {
         (unlabelled && observed.asks_for_what_we_create(uid)).then_some(observed)
     }
 
-    /// The same template later: `now` is what it has become. Its spec cannot change.
+    /// The same template later, with the metadata of `now`. Its spec is immutable.
     #[must_use]
     pub fn changed_to(self, now: &Self) -> Self {
         Self {
@@ -123,44 +121,44 @@ impl ObservedTemplate {
         }
     }
 
-    /// Which object it is.
+    /// Namespace, name and UID of the object.
     pub fn reference(&self) -> &TemplateRef {
         &self.reference
     }
 
-    /// UID of a ComputeDomain, by its label. Anybody can set the label.
+    /// UID of a ComputeDomain, from the label. Any user can set the label.
     pub fn domain_uid(&self) -> &str {
         &self.domain_uid
     }
 
-    /// Name of its ComputeDomain, if it says so: those of the Go driver do not.
+    /// Name of its ComputeDomain, if the template has it. Templates of the Go driver do not.
     pub fn domain_name(&self) -> Option<&str> {
         self.domain_name.as_deref()
     }
 
-    /// Whether its claims get the label by which nodes know whose channel they are for.
+    /// Whether its claims get the label that shows nodes which ComputeDomain owns the channel.
     pub(crate) fn labels_claims(&self) -> bool {
         self.labels_claims
     }
 
-    /// Whether the Go driver's controller may have made it.
+    /// Whether the Go driver's controller may have created it.
     pub(crate) fn may_be_of_go(&self) -> bool {
         self.home == Home::Unknown
     }
 
-    /// Whether the driver-managed mode made it. Anybody can set the label, but not in these
+    /// Whether the Go driver's driver-managed mode created it. Any user can set the label, but not in these
     /// namespaces.
     pub(crate) fn is_of_driver(&self, driver_namespaces: &[String]) -> bool {
         let namespace = &*self.reference.namespace;
         self.target == Target::Daemon && driver_namespaces.iter().any(|own| own == namespace)
     }
 
-    /// What it is for, by its label.
+    /// Its purpose, from the label.
     pub(crate) fn target(&self) -> Target {
         self.target
     }
 
-    /// Whether it is being deleted: it stays until its last finalizer is removed.
+    /// Whether it is being deleted. It exists until its last finalizer is removed.
     pub fn is_being_deleted(&self) -> bool {
         self.deleting
     }
@@ -169,13 +167,13 @@ impl ObservedTemplate {
         self.content
     }
 
-    /// Whether it does not exist any more: nothing keeps it, only the watch has not said so yet.
+    /// Whether it is deleted without a remaining finalizer. Only the watch has not delivered that yet.
     pub fn is_gone(&self) -> bool {
         self.deleting && self.finalizers.is_empty()
     }
 
-    /// Whether it is exactly what we create, or the Go driver, for the ComputeDomain of its label, and
-    /// where: one that somebody has copied into another namespace is his.
+    /// Whether it is exactly what this driver or the Go driver creates for the ComputeDomain of its label, in
+    /// the same namespace. A copy in another namespace belongs to the user who made it.
     pub(crate) fn is_ours(&self) -> bool {
         let uid = DomainUid::parse(&self.domain_uid);
         self.target != Target::Daemon
@@ -183,8 +181,8 @@ impl ObservedTemplate {
             && uid.is_ok_and(|uid| self.asks_for_what_we_create(&uid))
     }
 
-    /// Whether a controller made it for this domain, which wants another one by now: its spec has been
-    /// replaced. Copies of it are their owners'.
+    /// Whether a controller created it for this domain, whose spec now names another template. Copies belong
+    /// to the users who made them.
     pub(crate) fn is_former_of(&self, domain: &Domain) -> bool {
         domain.wanted().is_ok()
             && !domain.wants(&self.reference)
@@ -198,19 +196,19 @@ impl ObservedTemplate {
         content.is_some_and(|content| is_claim_content(content, uid))
     }
 
-    /// Whether it is for a workload, by its label, or because somebody has removed that from ours.
+    /// Whether it is for a workload: by its label, or because it is ours and has lost the label.
     pub(crate) fn is_for_workload(&self) -> bool {
         self.target == Target::Workload || (self.target == Target::Other && self.is_ours())
     }
 
-    /// Whether it is the workload's template of this domain, by label and place.
+    /// Whether it is this domain's template for the workload, by label and namespace.
     pub fn is_of(&self, domain: &Domain) -> bool {
         self.is_for_workload()
             && *self.domain_uid == *domain.uid().as_str()
             && *self.reference.namespace == *domain.namespace()
     }
 
-    /// Whether our finalizer is on it: then it does not go before we have removed that.
+    /// Whether it has our finalizer.
     pub fn has_finalizer(&self) -> bool {
         finalizer::is_on(&self.finalizers)
     }
@@ -220,8 +218,8 @@ impl ObservedTemplate {
         finalizer::remove(&self.reference.uid, &self.finalizers)
     }
 
-    /// Whom it belongs to, as the end of a sentence. `domain` is the ComputeDomain of its
-    /// [`domain_uid`](Self::domain_uid), if that is known.
+    /// Its owner, as the end of a sentence. `domain` is the ComputeDomain with its
+    /// [`domain_uid`](Self::domain_uid), if known.
     pub fn owner(&self, domain: Option<&Domain>) -> String {
         match domain {
             Some(domain) => format!("the ComputeDomain {}/{}", domain.namespace(), domain.name()),

@@ -1,4 +1,4 @@
-//! What an operator is about to do to the driver, held against the `ComputeDomains` that are there.
+//! Checks whether installing, changing or uninstalling the driver would break existing `ComputeDomains`.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use serde_json::Value;
 
 use crate::reported::{NODES_READY, READY_CONDITION};
 
-/// How many `ComputeDomains` a sentence names.
+/// How many `ComputeDomains` a message names.
 const NAMED: usize = 10;
 
-/// What is about to happen to the driver.
+/// The planned change of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverChange {
     /// It is installed, upgraded or rolled back.
     Run {
-        /// How it isolates `ComputeDomains` then.
+        /// The isolation after the change.
         isolation: Isolation,
-        /// Its mode then.
+        /// The mode after the change.
         mode: Mode,
-        /// The mode of the installation that exists.
+        /// The mode of the current installation.
         installed: Option<Mode>,
     },
     /// It is uninstalled.
     Uninstall,
 }
 
-/// A `ComputeDomain` that is there, also one that is being deleted.
+/// A `ComputeDomain` that exists, possibly one that is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveDomain {
     /// Its namespace.
@@ -36,56 +36,56 @@ pub struct LiveDomain {
     pub name: String,
     /// The channel in its status.
     pub channel: Option<u64>,
-    /// The mode of the driver that admitted it, also if that is not installed any more.
+    /// The mode of the driver that admitted it. That driver may be uninstalled by now.
     pub mode: Option<Mode>,
-    /// Whether the driver-managed mode of the Go driver runs IMEX daemons for it.
+    /// Whether the Go driver's driver-managed mode runs IMEX daemons for it.
     pub has_daemons: bool,
 }
 
 /// Why a change would break live `ComputeDomains`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Advice)]
 pub enum Obstacle {
-    /// There are `ComputeDomains`, whose finalizers and claims need the driver.
+    /// `ComputeDomains` exist: their finalizers and claims need the driver.
     #[advice(
         code = "live-domains",
-        hint = "delete them and wait until they are gone, or go on knowingly (helm uninstall --no-hooks): nothing removes their finalizers then; a release that is to stay is set back by helm rollback NAME REVISION, with the revision that helm history calls deployed, or else uninstalling"
+        hint = "delete them and wait until they are deleted, or skip this check (helm uninstall --no-hooks): then no program removes their finalizers; to keep the release, run helm rollback NAME REVISION, with the revision that helm history shows as deployed or, if there is none, uninstalling"
     )]
     LiveDomains,
-    /// `ComputeDomains` have channels of their own, which end with the isolation.
+    /// `ComputeDomains` have their own channels, which they lose without isolation.
     #[advice(
         code = "own-channels",
-        hint = "delete them and their pods first, keep imex.isolation=channel, or go on knowingly (guard.override=true)"
+        hint = "delete them and their pods first, keep imex.isolation=channel, or skip this check (guard.override=true)"
     )]
     OwnChannels,
-    /// IMEX daemons of the Go driver's driver-managed mode run for `ComputeDomains`.
+    /// The Go driver's driver-managed mode runs IMEX daemons for `ComputeDomains`.
     #[advice(
         code = "imex-daemons",
-        hint = "delete them and their pods first, with the driver that made them; where this driver runs nvidia-imex itself, name the namespaces of these daemons instead (ADDITIONAL_NAMESPACES), and it removes them when nobody uses them; or go on knowingly (guard.override=true)"
+        hint = "delete them and their pods first, with the driver that created them; if this driver runs nvidia-imex, list the namespaces of these daemons instead (ADDITIONAL_NAMESPACES): the controller removes them when they are not in use; or skip this check (guard.override=true)"
     )]
     ImexDaemons,
-    /// Another `nvidia-imex` is to run on the nodes: programs that import memory end with the one
-    /// that runs.
+    /// The other mode's `nvidia-imex` would run on the nodes. Stopping the current one kills every process
+    /// that has imported memory.
     #[advice(
         code = "mode-changes",
-        hint = "delete them and their pods first, keep the mode (featureGates.HostManagedIMEX), or go on knowingly (guard.override=true)"
+        hint = "delete them and their pods first, keep the mode (featureGates.HostManagedIMEX), or skip this check (guard.override=true)"
     )]
     ModeChanges,
 }
 
-/// Whether a change may happen, with the reason.
+/// The result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preflight {
-    /// What is in its way.
+    /// What the change would break, if anything.
     pub obstacle: Option<Obstacle>,
-    /// The `ComputeDomains` that are, as `NAMESPACE/NAME`, in this order.
+    /// The affected `ComputeDomains`, as `NAMESPACE/NAME`, sorted.
     pub domains: Vec<String>,
 }
 
 // === impl LiveDomain ===
 
 impl LiveDomain {
-    /// The mode of the driver that wrote this status. `None` if the status does not tell, as that of a ComputeDomain
-    /// that is not admitted, or that of the Go driver.
+    /// The mode of the driver that wrote this status. `None` if the status does not show it: the ComputeDomain is not
+    /// admitted, or the Go driver wrote the status.
     // req: MODE-13
     pub fn mode_in(status: &Value) -> Option<Mode> {
         let conditions = status.get("conditions")?.as_array()?;
@@ -101,7 +101,7 @@ impl LiveDomain {
 // === impl Preflight ===
 
 impl Preflight {
-    /// Decides by the `ComputeDomains` that are there.
+    /// Checks the change against the existing `ComputeDomains`.
     // req: CHART-13, MODE-13
     pub fn of(change: DriverChange, domains: &[LiveDomain]) -> Self {
         let named = |obstacle: Obstacle, is: &dyn Fn(&LiveDomain) -> bool| {
@@ -146,10 +146,10 @@ impl Preflight {
 }
 
 impl fmt::Display for Preflight {
-    /// One sentence: what is in the way, which `ComputeDomains`, and what to do.
+    /// One sentence: what the change would break, for which `ComputeDomains`, and what to do.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(obstacle) = self.obstacle else {
-            return f.write_str("no ComputeDomain is in the way");
+            return f.write_str("no ComputeDomain would be affected");
         };
         let count = self.domains.len();
         let (domains, have) = match count {
@@ -160,15 +160,15 @@ impl fmt::Display for Preflight {
             Obstacle::LiveDomains => write!(f, "{count} {domains} would be left without a driver"),
             Obstacle::OwnChannels => write!(
                 f,
-                "{count} {domains} {have} an IMEX channel of their own, which isolation none ends"
+                "{count} {domains} {have} an isolated IMEX channel, which imex.isolation=none would take away"
             ),
             Obstacle::ImexDaemons => write!(
                 f,
-                "{count} {domains} {have} IMEX daemons of NVIDIA's driver-managed mode, which this driver does not run"
+                "{count} {domains} {have} IMEX daemons of NVIDIA's driver-managed mode, which this driver would not run"
             ),
             Obstacle::ModeChanges => write!(
                 f,
-                "{count} {domains} would be left without nvidia-imex: the hosts run it in one mode, the driver in the other"
+                "{count} {domains} would be left without nvidia-imex: in one mode the hosts run it, in the other the driver"
             ),
         }?;
         let named: Vec<_> = self
@@ -226,7 +226,7 @@ mod tests {
     };
 
     #[test]
-    fn without_domains_everything_may_happen() {
+    fn without_domains_every_change_is_allowed() {
         for change in [
             DriverChange::Uninstall,
             to(Isolation::None),
@@ -235,12 +235,12 @@ mod tests {
         ] {
             let preflight = Preflight::of(change, &[]);
             assert_eq!(preflight.obstacle, None, "{change:?}");
-            assert_eq!(preflight.to_string(), "no ComputeDomain is in the way");
+            assert_eq!(preflight.to_string(), "no ComputeDomain would be affected");
         }
     }
 
     #[test]
-    fn every_domain_is_in_the_way_of_an_uninstallation() {
+    fn any_domain_blocks_an_uninstallation() {
         let domains = [mk_live("b"), mk_live("a")];
         let preflight = Preflight::of(DriverChange::Uninstall, &domains);
         assert_eq!(preflight.obstacle, Some(Obstacle::LiveDomains));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn isolation_ends_only_when_no_domain_has_a_channel_of_its_own() {
+    fn isolation_cannot_be_switched_off_while_a_domain_has_its_own_channel() {
         let domains = [
             mk_live("new"),
             with_channel("shared", 0),
@@ -272,7 +272,7 @@ mod tests {
 
     // req: MODE-13
     #[test]
-    fn daemons_of_the_other_mode_are_in_the_way_of_every_installation() {
+    fn daemons_of_the_go_driver_block_every_installation() {
         let managed = LiveDomain {
             has_daemons: true,
             ..with_channel("managed", 3)
@@ -285,7 +285,7 @@ mod tests {
 
     // req: MODE-13
     #[test]
-    fn every_domain_is_in_the_way_of_another_mode() {
+    fn any_domain_blocks_a_change_of_mode() {
         let domains = [mk_live("new"), with_channel("own", 5)];
         let refused = Preflight::of(TO_DRIVER_MANAGED, &domains);
         assert_eq!(refused.obstacle, Some(Obstacle::ModeChanges));
@@ -299,7 +299,7 @@ mod tests {
 
     // req: MODE-13
     #[test]
-    fn the_mode_that_served_a_domain_counts_before_that_of_the_installation() {
+    fn the_mode_that_admitted_a_domain_takes_precedence_over_the_installed_one() {
         use Mode::{DriverManaged, HostManaged};
         for (served, installed, to, is_refused) in [
             (None, None, DriverManaged, false),
@@ -307,7 +307,7 @@ mod tests {
             (Some(HostManaged), None, DriverManaged, true),
             (Some(DriverManaged), None, DriverManaged, false),
             (Some(DriverManaged), None, HostManaged, true),
-            // An upgrade of a release whose installation was refused: no daemon is there.
+            // An upgrade of a release whose installation was refused: no daemon exists.
             (Some(DriverManaged), Some(HostManaged), DriverManaged, false),
             (Some(DriverManaged), Some(HostManaged), HostManaged, true),
         ] {
@@ -328,7 +328,7 @@ mod tests {
 
     // req: MODE-13
     #[test]
-    fn a_status_that_the_controller_writes_tells_its_mode() {
+    fn a_status_that_the_controller_writes_shows_its_mode() {
         let of = |nodes| {
             let report = Report {
                 nodes,
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_of_others_tells_no_mode() {
+    fn a_status_of_another_writer_shows_no_mode() {
         for status in [
             Value::Null,
             json!("Ready"),
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_names_ten_domains_and_counts_the_rest() {
+    fn a_message_names_ten_domains_and_counts_the_rest() {
         let domains: Vec<_> = (10..22)
             .map(|number| mk_live(&format!("d{number}")))
             .collect();

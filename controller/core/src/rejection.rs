@@ -6,7 +6,7 @@ use crate::template_ref::TemplateRef;
 /// Reason of [`Rejection::NameTaken`].
 pub(crate) const NAME_TAKEN_REASON: &str = "TemplateNameTaken";
 
-/// Reason of the condition of a ComputeDomain that has just got its channel.
+/// Reason of the condition of a ComputeDomain that has just been assigned its channel.
 pub(crate) const CHANNEL_ASSIGNED_REASON: &str = "ChannelAssigned";
 
 const NO_CHANNEL_FREE_REASON: &str = "NoChannelFree";
@@ -14,7 +14,7 @@ const CHANNEL_REFUSED_REASON: &str = "ChannelRefused";
 const CHANNELS_BEING_REBUILT_REASON: &str = "ChannelsBeingRebuilt";
 const CHANNEL_FIELD_MISSING_REASON: &str = "ChannelFieldMissing";
 
-/// The reasons of a ComputeDomain that waits for a channel, or has just got it.
+/// The reasons of a ComputeDomain that waits for a channel or has just been assigned one.
 pub(crate) const CHANNEL_REASONS: [&str; 5] = [
     CHANNEL_ASSIGNED_REASON,
     NO_CHANNEL_FREE_REASON,
@@ -24,7 +24,7 @@ pub(crate) const CHANNEL_REASONS: [&str; 5] = [
 ];
 
 /// Why a ComputeDomain is not admitted. It is not an error of the controller: the status reports
-/// it for as long as it lasts.
+/// it as long as it applies.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {
@@ -43,7 +43,7 @@ pub enum Rejection {
     InvalidTemplateName {
         /// The name in the spec.
         name: String,
-        /// What is wrong with it.
+        /// Why it is not valid.
         #[source]
         source: TemplateNameError,
     },
@@ -52,44 +52,47 @@ pub enum Rejection {
     NameTaken {
         /// The name.
         name: String,
-        /// Whom it belongs to, as the end of a sentence.
+        /// Its owner, as the end of a sentence.
         owner: String,
     },
-    /// The API server does not let us create the template: a quota, a policy or a webhook.
-    #[error("the API server refuses the ResourceClaimTemplate: {message}")]
+    /// The API server rejects the template: because of a quota, a policy or a webhook.
+    #[error("the API server rejects the ResourceClaimTemplate: {message}")]
     TemplateRefused {
-        /// What the API server said.
+        /// The API server's message.
         message: String,
     },
-    /// The template is being deleted, and finalizers of others keep it.
-    #[error("{template} is being deleted, but finalizers of others remain on it")]
+    /// The template is being deleted, and other finalizers keep it.
+    #[error("{template} is being deleted, but still has other finalizers")]
     TemplateHeld {
         /// The template.
         template: TemplateRef,
     },
-    /// The API server does not let us delete the template, or remove our finalizer from it.
-    #[error("the API server does not let go of {template}: {message}")]
+    /// The API server rejects the deletion of the template, or the removal of our finalizer.
+    #[error(
+        "the API server rejects the deletion of {template} or the removal of its finalizer: {message}"
+    )]
     TemplateKept {
         /// The template.
         template: TemplateRef,
-        /// What the API server said.
+        /// The API server's message.
         message: String,
     },
-    /// The template that the API server has stored is not the one that we have sent, even when it is
-    /// created again.
-    #[error("{template} is changed by somebody whenever it is created")]
+    /// The API server stores another template than the controller sends, also when it is created again.
+    #[error("{template} is changed on admission each time the controller creates it")]
     TemplateChanged {
         /// The template.
         template: TemplateRef,
     },
-    /// It is being deleted, its template is gone, and finalizers of others keep it.
-    #[error("the ComputeDomain is being deleted and its ResourceClaimTemplate is gone, but finalizers of others remain: {}", finalizers.join(", "))]
+    /// It is being deleted, its template is deleted, and other finalizers keep it.
+    #[error("the ComputeDomain is being deleted and its ResourceClaimTemplate is deleted, but other finalizers remain: {}", finalizers.join(", "))]
     BeingDeleted {
         /// These finalizers.
         finalizers: Vec<String>,
     },
-    /// Objects of the driver-managed mode still exist for it.
-    #[error("the ComputeDomain is still driver-managed: {object} exists")]
+    /// Objects of the Go driver's driver-managed mode still exist for it.
+    #[error(
+        "objects of the Go driver's driver-managed mode still exist for the ComputeDomain: {object}"
+    )]
     DriverManaged {
         /// One of these objects.
         object: TemplateRef,
@@ -98,22 +101,22 @@ pub enum Rejection {
         /// Whether this driver removes them.
         removes: bool,
     },
-    /// Every channel has its Lease, or was released not long ago.
-    #[error("all {} IMEX channels are in use, or have been until a short time ago", .count)]
+    /// Every channel has a Lease, or was released less than a cool-down ago.
+    #[error("all {} IMEX channels are in use or were released less than 10 minutes ago", .count)]
     NoChannelFree {
-        /// How many can be given.
+        /// The number of channels that can be assigned.
         count: usize,
     },
-    /// The API server does not let us create the Lease of a channel: a quota, a policy, a webhook or
-    /// rights that are missing.
-    #[error("the API server refuses the Lease of an IMEX channel: {message}")]
+    /// The API server rejects the Lease of a channel: because of a quota, a policy, a webhook or missing
+    /// permissions.
+    #[error("the API server rejects the Lease of an IMEX channel: {message}")]
     ChannelRefused {
-        /// What the API server said.
+        /// The API server's message.
         message: String,
     },
-    /// Leases of channels were lost: who has which is not certain yet.
+    /// Leases of channels were deleted: the owners of the channels are not certain yet.
     #[error(
-        "the Leases of IMEX channels were lost and are being created again; no channel is given until 10 minutes after"
+        "Leases of IMEX channels were deleted and are being created again; no channel is assigned until 10 minutes after that"
     )]
     ChannelsBeingRebuilt,
     /// The channel in the status is not the domain's.
@@ -121,12 +124,12 @@ pub enum Rejection {
     ChannelNotConfirmed {
         /// The channel.
         channel: u32,
-        /// Whose status it is in, with its UID.
+        /// The ComputeDomain that has it in its status, with its UID.
         domain: String,
-        /// Whom it belongs to, as the end of a sentence.
+        /// Its owner, as the end of a sentence.
         holder: String,
     },
-    /// The CRD is an older one.
+    /// The CRD on the API server is older than this controller.
     #[error("the CustomResourceDefinition of ComputeDomains has no field status.channel")]
     ChannelFieldMissing,
 }
@@ -153,63 +156,63 @@ impl Rejection {
         }
     }
 
-    /// What the user or the operator can do about it.
+    /// What the user or the administrator can do about it.
     pub fn hint(&self) -> String {
         match self {
             Self::SpecMissing => {
-                "give it one with spec.channel.resourceClaimTemplate.name".to_owned()
+                "add a spec with spec.channel.resourceClaimTemplate.name".to_owned()
             }
             Self::Unreadable { .. } => {
-                "delete it and create one with spec.channel.resourceClaimTemplate.name".to_owned()
+                "delete the ComputeDomain and create one with spec.channel.resourceClaimTemplate.name".to_owned()
             }
             Self::InvalidTemplateName { .. } => {
-                "delete it and create one whose spec.channel.resourceClaimTemplate.name has only lower-case letters, digits, '-' and '.'".to_owned()
+                "delete the ComputeDomain and create one with a spec.channel.resourceClaimTemplate.name of lower-case letters, digits, '-' and '.'".to_owned()
             }
             Self::NameTaken { .. } => {
-                "create the ComputeDomain again with another spec.channel.resourceClaimTemplate.name; or, if nobody uses that ResourceClaimTemplate, delete it".to_owned()
+                "create the ComputeDomain again with another spec.channel.resourceClaimTemplate.name; or, if that ResourceClaimTemplate is not in use, delete it".to_owned()
             }
             Self::BeingDeleted { .. } => {
-                "whoever set them has to remove them; nothing else is left of it".to_owned()
+                "the programs that set these finalizers have to remove them; everything else is deleted".to_owned()
             }
             Self::TemplateRefused { .. } => {
-                "raise the quota, or have the policy or webhook admit it; it is tried again every minute".to_owned()
+                "raise the quota, or let the policy or webhook admit it; the controller retries every minute".to_owned()
             }
             Self::TemplateHeld { template } => format!(
-                "see who they belong to with kubectl get resourceclaimtemplate -n {} {} -o jsonpath={{.metadata.finalizers}}",
+                "list the finalizers with kubectl get resourceclaimtemplate -n {} {} -o jsonpath={{.metadata.finalizers}}",
                 template.namespace, template.name
             ),
-            // Of parameters that are stored with white space, every patch says so, by anybody.
+            // The API server gives this answer to every patch of a template if its parameters have white space.
             Self::TemplateKept { message, .. } if message.contains("immutable") => {
-                "if its parameters are stored with white space, nothing can patch it: replace it with the JSON that it was created from, without the finalizer (kubectl replace --raw)".to_owned()
+                "if its opaque parameters are stored with white space, no patch of it can succeed: replace it with the JSON that it was created from, without the finalizer (kubectl replace --raw)".to_owned()
             }
             Self::TemplateKept { .. } => {
-                "have the policy or webhook admit it; it is tried again every minute".to_owned()
+                "let the policy or webhook admit the request; the controller retries every minute".to_owned()
             }
             Self::TemplateChanged { .. } => {
-                "have the mutating policy or webhook leave it as it is; it is tried again every minute".to_owned()
+                "exclude it from the mutating policy or webhook; the controller retries every minute".to_owned()
             }
             Self::DriverManaged { removes: true, .. } => {
-                "nothing has to be done: they are removed as soon as no ResourceClaim of the ComputeDomain is allocated; suspend jobs that start pods again".to_owned()
+                "nothing has to be done: the controller removes them as soon as no ResourceClaim of the ComputeDomain is allocated; suspend jobs that recreate pods".to_owned()
             }
             Self::DriverManaged { object, uid, .. } => leftovers_hint(object, uid),
             Self::NoChannelFree { .. } => {
-                "delete a ComputeDomain that nobody needs; its channel is free 10 minutes after its last ResourceClaim is gone, and whoever has waited longest gets it".to_owned()
+                "delete a ComputeDomain that is not needed; its channel is free 10 minutes after its last ResourceClaim is deleted, and the oldest waiting ComputeDomain gets it".to_owned()
             }
             Self::ChannelRefused { .. } => {
-                "in the driver's namespace, raise the quota, have the policy or webhook admit it, or give the controller its rights on Leases back (its Role of the chart); it is tried again every minute".to_owned()
+                "in the driver's namespace, raise the quota, let the policy or webhook admit it, or restore the controller's permissions for Leases (the Role of the chart); the controller retries every minute".to_owned()
             }
-            Self::ChannelsBeingRebuilt => "wait; nothing has to be done".to_owned(),
+            Self::ChannelsBeingRebuilt => "nothing has to be done: wait".to_owned(),
             Self::ChannelNotConfirmed { channel, .. } => format!(
-                "delete the ComputeDomain and create it again; what is wrong with the channel is told by kubectl get lease {} in the driver's namespace",
+                "delete the ComputeDomain and create it again; to see the owner of the channel, run kubectl get lease {} -o yaml in the driver's namespace",
                 channel_lease_name(*channel)
             ),
             Self::ChannelFieldMissing => {
-                "apply the CustomResourceDefinition of this chart (crd/)".to_owned()
+                "apply the CustomResourceDefinitions of this chart (crd/)".to_owned()
             }
         }
     }
 
-    /// One line for the condition and the event: what is wrong, why, and what to do.
+    /// One line for the condition and the event: the problem, its cause and what to do.
     // req: CD-16
     pub fn message(&self) -> String {
         match self {
@@ -221,14 +224,14 @@ impl Rejection {
     }
 }
 
-/// Driver-managed daemons may still serve pods, so removing them is the operator's decision.
+/// The Go driver's IMEX daemons may still serve pods, so the administrator decides when to remove them.
 // req: CD-17
 fn leftovers_hint(template: &TemplateRef, uid: &str) -> String {
     let TemplateRef {
         namespace, name, ..
     } = template;
     format!(
-        "once no pod uses it, remove what the driver-managed mode left: \
+        "once no pod uses them, remove what the Go driver's driver-managed mode left behind: \
          kubectl delete -n {namespace} daemonset,resourceclaimtemplate {name} --wait=false && \
          kubectl patch -n {namespace} daemonset/{name} resourceclaimtemplate/{name} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'; \
          kubectl label nodes -l {DOMAIN_LABEL}={uid} {DOMAIN_LABEL}-"

@@ -1,22 +1,22 @@
-//! What the status of a ComputeDomain reports already.
+//! The current status of a ComputeDomain.
 
 use compute_domain_api::crd::{ComputeDomainNode, ComputeDomainState, ComputeDomainStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 
-/// Type of the condition that every status has.
+/// Type of the condition in every status.
 pub(crate) const READY_CONDITION: &str = "Ready";
 
 /// Type of the condition about nodes on which no claim can be placed; see [`crate::Waiting`].
 pub(crate) const NODES_WITHOUT_CLIQUE: &str = "NodesWithoutClique";
 
-/// Type of the condition of a ComputeDomain that was Ready before each got a channel of its own.
+/// Type of the condition of a ComputeDomain that was Ready before each got its own channel.
 pub(crate) const NOT_ISOLATED: &str = "NotIsolated";
 
-/// Type of the condition about the nodes of a ComputeDomain, where the driver runs IMEX.
+/// Type of the condition about the nodes of a ComputeDomain in driver-managed mode.
 pub(crate) const NODES_READY: &str = "NodesReady";
 
-/// What a status reports already.
+/// What the current status reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reported {
     pub(crate) state: ComputeDomainState,
@@ -24,16 +24,16 @@ pub(crate) struct Reported {
     pub(crate) ready: Option<ReportedCondition>,
     pub(crate) nodes_without_clique: Option<Box<ReportedCondition>>,
     pub(crate) channel: Option<u32>,
-    /// Since when it has the condition that says it is not isolated.
+    /// The transition time of the condition `NotIsolated`.
     pub(crate) not_isolated: Option<Timestamp>,
-    /// `None` where nobody has written of nodes: thousands of domains are kept in memory.
+    /// `None` if the status has nothing about nodes, to save memory: there may be thousands of domains.
     pub(crate) of_nodes: Option<Box<ReportedNodes>>,
 }
 
 /// What a status reports of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReportedNodes {
-    /// In the order in which the object has them.
+    /// In the order of the object.
     pub(crate) nodes: Box<[ComputeDomainNode]>,
     pub(crate) ready: Option<ReportedCondition>,
 }
@@ -66,14 +66,14 @@ impl Reported {
         }
     }
 
-    /// Whether the ComputeDomain was admitted once: where the driver runs IMEX, one that lacks nodes is
-    /// admitted, and not Ready.
+    /// Whether the ComputeDomain was admitted. In driver-managed mode, one that lacks nodes is admitted but
+    /// not Ready.
     pub(crate) fn was_admitted(&self) -> bool {
         self.state == ComputeDomainState::Ready || self.admission() == Some(true)
     }
 
-    /// Whether it reports that the ComputeDomain is admitted; `None` if only a status without
-    /// condition says so: the Go driver's, or nobody's.
+    /// Whether the condition reports that the ComputeDomain is admitted; `None` without the condition, as in a
+    /// status of the Go driver.
     pub(crate) fn admission(&self) -> Option<bool> {
         match &*self.ready.as_ref()?.status {
             "True" => Some(true),
@@ -106,7 +106,7 @@ impl ReportedCondition {
     }
 }
 
-/// As conditions have it.
+/// A time in the format of conditions.
 pub(crate) fn time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,4 +1,5 @@
-//! The status of a ComputeDomain as JSON: its state, conditions and nodes. `nodes` decides whether it is Ready.
+//! The status of a ComputeDomain in JSON: its state, conditions and nodes. The module `nodes` decides whether it is
+//! Ready.
 
 use compute_domain_api::crd::ComputeDomainState;
 use compute_domain_api::names::API_VERSION;
@@ -14,41 +15,41 @@ use crate::waiting::Notice;
 /// Reason of the condition and the event of an admitted ComputeDomain.
 const ADMITTED_REASON: &str = "Admitted";
 
-/// Message of the same where the driver runs IMEX.
-const ADMITTED_MESSAGE: &str = "the ResourceClaimTemplate for the workload exists; status.nodes and the condition NodesReady say how the nodes of its claims are";
+/// Message of that condition in driver-managed mode.
+const ADMITTED_MESSAGE: &str = "the ResourceClaimTemplate for the workload exists; for the state of its nodes, see status.nodes and the condition NodesReady";
 
 /// Reason of the condition of a ComputeDomain that keeps channel 0.
 const NOT_ISOLATED_REASON: &str = "ReadyBeforeIsolation";
 
-/// Message of the same.
-const NOT_ISOLATED_MESSAGE: &str = "the ComputeDomain was Ready before each got an IMEX channel of its own, so its pods share channel 0 with those of all others that were; to isolate it, delete it and create it again";
+/// Message of that condition.
+const NOT_ISOLATED_MESSAGE: &str = "the ComputeDomain was Ready before imex.isolation=channel was set, so its pods share IMEX channel 0 with those of all other such ComputeDomains; to isolate it, delete it and create it again";
 
-/// Whether a ComputeDomain is admitted: what its status reports.
+/// Whether a ComputeDomain is admitted, as its status reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Its template exists. This says nothing about IMEX on any node.
     Admitted,
-    /// So it does; and where every ComputeDomain has a channel of its own, it keeps channel 0.
+    /// Its template exists. It keeps channel 0, although each new ComputeDomain gets its own channel.
     NotIsolated,
-    /// It has this channel now, and gets its template next.
+    /// It owns this channel. Its template is created next.
     Assigned(u32),
     /// It gets no template, for this reason.
     Rejected(Rejection),
 }
 
-/// What a status is to say.
+/// The content of a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Whether the ComputeDomain is admitted.
     pub admission: Admission,
-    /// That claims of it wait.
+    /// The condition about claims that wait.
     pub notice: Option<Notice>,
     /// Its nodes.
     pub nodes: Nodes,
 }
 
-/// Which optional fields of the status the CRD on the API server has. The CRD of the Go driver has
-/// none, and Helm never replaces a CRD. A status with a field that the CRD lacks cannot be applied.
+/// Which optional status fields the CRD on the API server has. The Go driver's CRD has none, and Helm
+/// never replaces a CRD. The API server rejects the apply of a field that the CRD lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusSchema {
     /// `status.conditions`.
@@ -69,7 +70,7 @@ impl StatusSchema {
         channel: true,
     };
 
-    /// The channel and no other optional field: to find out whether there is that one.
+    /// The channel and no other optional field: for the probe whether the CRD has it.
     pub const CHANNEL_ONLY: Self = Self {
         conditions: false,
         observed_generation: false,
@@ -106,14 +107,14 @@ impl Admission {
         }
     }
 
-    /// Message of the condition and the event: one line for a person.
+    /// Message of the condition and the event, on one line.
     pub fn message(&self) -> String {
         match self {
             Self::Admitted | Self::NotIsolated => {
-                "the ResourceClaimTemplate for the workload exists; running IMEX on the nodes is up to the operator".to_owned()
+                "the ResourceClaimTemplate for the workload exists; the administrator runs IMEX on the nodes".to_owned()
             }
             Self::Assigned(number) => {
-                format!("IMEX channel {number} belongs to the ComputeDomain; its ResourceClaimTemplate is being created")
+                format!("IMEX channel {number} is assigned to the ComputeDomain; its ResourceClaimTemplate is created next")
             }
             Self::Rejected(rejection) => rejection.message(),
         }
@@ -131,7 +132,7 @@ impl Admission {
         matches!(self, Self::Admitted | Self::NotIsolated)
     }
 
-    /// The channel that the status has to say: once it says one, for ever.
+    /// The channel that the status should have. Once set, it never changes.
     // req: CHANNEL-8
     fn channel(&self, domain: &Domain) -> Option<u32> {
         domain.channel().or(match self {
@@ -145,7 +146,7 @@ impl Admission {
 // === impl Report ===
 
 impl From<Admission> for Report {
-    /// Without anything else.
+    /// A report of the admission only.
     fn from(admission: Admission) -> Self {
         Self {
             admission,
@@ -166,7 +167,7 @@ impl Report {
         }
     }
 
-    /// Message of the condition and the event about the admission: one line for a person.
+    /// Message of the condition and the event about the admission, on one line.
     pub fn message(&self) -> String {
         if self.admission.is_admitted() && self.nodes.is_managed() {
             return ADMITTED_MESSAGE.to_owned();
@@ -174,8 +175,8 @@ impl Report {
         self.admission.message()
     }
 
-    /// Whether the domain's status reports exactly this already but for the notice, as far as the CRD
-    /// allows.
+    /// Whether the domain's status already has exactly this content, except the notice and the fields
+    /// that the CRD lacks.
     pub fn is_reported_in(&self, domain: &Domain, schema: StatusSchema) -> bool {
         let state = domain.reported_state();
         let readiness = self.readiness(domain).filter(|_| schema.conditions);
@@ -185,7 +186,7 @@ impl Report {
             && readiness.is_none_or(|readiness| readiness.is_reported_in(domain))
     }
 
-    /// Whether the domain's status reports the admission already, whatever it says of nodes.
+    /// Whether the domain's status already reports the admission. Nodes are not compared.
     pub fn is_admission_reported_in(&self, domain: &Domain, schema: StatusSchema) -> bool {
         let Some(reported) = &domain.reported else {
             return false;
@@ -198,7 +199,7 @@ impl Report {
                     && *ready.message == *self.message()
             })
         };
-        // With nodes, the condition alone tells.
+        // In driver-managed mode, only the condition shows the admission: the state depends on the nodes.
         let state_says_so = || {
             (self.nodes.is_managed() && schema.conditions) || reported.state == self.state(domain)
         };
@@ -210,7 +211,7 @@ impl Report {
             && (!schema.observed_generation || reported.observed_generation == domain.generation)
     }
 
-    /// A domain that gets no template has no claims to wait for.
+    /// The condition about nodes. A domain that is not admitted has no claims, and so none.
     fn readiness(&self, domain: &Domain) -> Option<Readiness> {
         let admitted = self.admission.is_admitted();
         self.nodes.readiness(domain).filter(|_| admitted)
@@ -247,10 +248,9 @@ impl Report {
     }
 }
 
-/// The status as a server-side apply patch. It contains the fields that the controller owns and no
-/// others, so that what other writers add stays. `lastTransitionTime` is `now` only if the
-/// condition's status changes. A condition or a node that it had and is not in the report goes. It applies only
-/// to the object with this UID.
+/// The status as a server-side apply patch for the object with this UID. It contains only the fields that
+/// the controller owns, so that fields of other writers stay. Conditions and nodes that are not in the
+/// report are removed. `lastTransitionTime` is `now` only if the condition's status changes.
 // req: CD-8, MODE-21
 pub fn status_patch(
     domain: &Domain,
@@ -280,7 +280,7 @@ pub fn status_patch(
         "metadata": {
             "name": domain.name(),
             "namespace": domain.namespace(),
-            // Another ComputeDomain may have the name by now: it must not get this status.
+            // A new ComputeDomain of the same name must not get this status.
             "uid": domain.uid().as_str(),
         },
         "status": status,

@@ -21,17 +21,17 @@ use crate::content::Content;
 use crate::domain::Domain;
 use crate::rejection::Rejection;
 
-/// Field manager of templates and finalizers that we write. By another name than the Go driver's
-/// controller, so that its writes can be told from ours.
+/// Field manager for templates and finalizers. It differs from the Go driver's, so that the writes can be
+/// distinguished.
 pub const WRITER: &str = "imex-dra";
 
-/// The template that the workload's pods name. Without sharing it is the same object as the Go driver's
-/// controller creates, except for its annotation, which tells it from copies, and for the metadata of the claims.
-/// By their label, the claims of a ComputeDomain are found; by their annotation, a node finds the
-/// ComputeDomain of a claim with one request.
+/// The template that the workload's pods name. Without sharing, the Go driver's controller creates the same
+/// object, except for two things: the annotation, which distinguishes it from copies, and the claims' metadata.
+/// The claims' label is for finding the claims of a ComputeDomain. With their annotation, a node finds the
+/// ComputeDomain in one request.
 ///
-/// The domain's allocation mode is passed on even if it is not supported: the plugin refuses it in
-/// Prepare, and the reason becomes an event of the pod. An absent one is `Single`.
+/// An unsupported allocation mode is passed on: the plugin refuses it in Prepare, and the pod gets an event with
+/// the reason. An absent mode is `Single`.
 ///
 /// # Errors
 /// If the domain has no spec, or one without a usable template name.
@@ -66,15 +66,15 @@ pub(crate) fn claim_template(
     })
 }
 
-/// How the claims ask for a node's device. Each form is right for every setting of the nodes: which
-/// one a template has is decided when it is created.
+/// The form in which claims request a node's device. Every form works with every setting of the nodes, so
+/// existing templates keep theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// For the whole device, as the Go driver's template.
+    /// The whole device, as in the Go driver's template.
     Whole,
-    /// For a slot of it, and on a node where the device has none, for the whole device.
+    /// A slot of the device, or the whole device on nodes where it has no slots.
     Share,
-    /// The latter as an API server stores it that has no field for slots.
+    /// `Share` as an older API server without the field for slots stores it.
     ShareWithoutSlots,
 }
 
@@ -101,13 +101,13 @@ pub(crate) fn claim_spec(uid: &DomainUid, mode: &AllocationMode, form: Form) -> 
     }
 }
 
-/// Whether this is what the claims of a domain ask for, of any allocation mode.
+/// Whether this is the content of a domain's claims, with any allocation mode.
 pub(crate) fn is_claim_content(content: Content, uid: &DomainUid) -> bool {
     let modes = [AllocationMode::Single, AllocationMode::All];
     modes.iter().any(|mode| is_content_of(content, uid, mode))
 }
 
-/// Whether this is what the claims of this domain ask for, in any form: none is altered into another.
+/// Whether this is the content of this domain's claims, in any form. No form counts as altered.
 pub(crate) fn is_content_of(content: Content, uid: &DomainUid, mode: &AllocationMode) -> bool {
     let forms = [Form::Whole, Form::Share, Form::ShareWithoutSlots];
     let content_of = |form| Content::new(&claim_spec(uid, mode, form), uid.as_str());
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_asked_for_first_and_the_whole_device_where_there_is_none() {
+    fn a_share_is_requested_first_and_the_whole_device_as_the_alternative() {
         let request = serde_json::to_value(Form::Share.request()).unwrap();
         let class = "compute-domain-default-channel.nvidia.com";
         assert_eq!(

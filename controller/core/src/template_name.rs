@@ -1,4 +1,4 @@
-//! The rule for names of API objects, checked before a request is made.
+//! The rule for names of API objects, checked before a request is sent.
 
 /// Why a text is not a valid object name (a DNS-1123 subdomain).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -8,7 +8,7 @@ pub enum TemplateNameError {
     #[error("it is empty")]
     Empty,
     /// Longer than an object name may be.
-    #[error("it is longer than {MAX_LEN} characters")]
+    #[error("it has more than {MAX_LEN} characters")]
     TooLong,
     /// Contains something other than lower-case letters, digits, `-` and `.`.
     #[error("it contains {0:?}")]
@@ -64,7 +64,7 @@ mod tests {
 
     // req: CD-13
     #[test]
-    fn names_that_it_does_not_accept_are_rejected_with_the_reason() {
+    fn other_names_are_rejected_with_the_reason() {
         for (name, reason) in [
             ("", TemplateNameError::Empty),
             (&*"a".repeat(254), TemplateNameError::TooLong),

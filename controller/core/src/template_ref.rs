@@ -2,14 +2,14 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// A `ResourceClaimTemplate` that exists, as a request addresses it.
+/// A reference to an existing `ResourceClaimTemplate` for requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TemplateRef {
     /// Its namespace.
     pub namespace: Box<str>,
     /// Its name.
     pub name: Box<str>,
-    /// Its UID: a request must not reach another object that has the same name by now.
+    /// Its UID. A request must not change another object of the same name.
     pub uid: Box<str>,
 }
 

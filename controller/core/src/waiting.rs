@@ -1,6 +1,6 @@
-//! Claims that wait to be allocated while nodes without a clique are kept from them by a taint. The
-//! scheduler says of such a pod only that it cannot allocate all claims, so the ComputeDomain says how
-//! many nodes have no clique: once, as a condition, for as long as a claim of it waits.
+//! The condition of a ComputeDomain whose claims wait for allocation while a taint excludes nodes without
+//! a clique. The scheduler reports only that it cannot allocate all claims of the pod. The condition says
+//! how many nodes have no clique. It is written once and stays while a claim waits.
 
 use compute_domain_api::names::NO_CLIQUE_TAINT;
 use k8s_openapi::jiff::Timestamp;
@@ -12,28 +12,28 @@ use crate::reported::{NODES_WITHOUT_CLIQUE, time};
 /// The condition's reason.
 const REASON: &str = "ClaimWaits";
 
-/// What is known of the claims of a ComputeDomain that are not allocated.
+/// What is known of a ComputeDomain's claims that are not allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
-    /// Not known yet: what the status says stays.
+    /// Not known yet: the condition stays as it is.
     #[default]
     Unknown,
-    /// None waits, or nobody wants to know.
+    /// No claim waits, or the check is switched off.
     Nothing,
-    /// One waits, not for long: what the status says stays.
+    /// A claim waits, not for long: the condition stays as it is.
     Briefly,
-    /// One has waited long.
+    /// A claim has waited long.
     Long,
-    /// One has waited long, and this is how the nodes were then.
+    /// A claim has waited long, and the nodes were counted.
     Counted(NodeCount),
 }
 
-/// How many nodes publish devices of our driver.
+/// The number of nodes that publish devices of our driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCount {
-    /// Those whose devices have the taint of nodes without a clique.
+    /// Nodes whose devices have the no-clique taint.
     pub without_clique: usize,
-    /// All of them.
+    /// All nodes.
     pub all: usize,
 }
 
@@ -48,13 +48,12 @@ pub struct Notice {
 // === impl Waiting ===
 
 impl Waiting {
-    /// Whether the nodes have to be counted: once, not again when one of them changes.
+    /// Whether the nodes have to be counted. They are counted once, not after each change of a node.
     pub(crate) fn needs_count(self, domain: &Domain) -> bool {
         self == Self::Long && !domain.reports_nodes_without_clique()
     }
 
-    /// The condition that an admitted domain should have: as it was written first, until no claim
-    /// waits any more.
+    /// The condition that an admitted domain should have. It stays as first written until no claim waits.
     pub fn notice(self, domain: &Domain) -> Option<Notice> {
         if self == Self::Nothing {
             return None;
@@ -79,14 +78,14 @@ impl Waiting {
 // === impl NodeCount ===
 
 impl NodeCount {
-    /// One line for a person.
+    /// The condition's message, on one line.
     pub fn message(self) -> String {
         let Self {
             without_clique,
             all,
         } = self;
         format!(
-            "a ResourceClaim waits to be allocated; nodes without an NVLink clique: {without_clique} of {all} that publish IMEX channels; no pod of this ComputeDomain is placed on these (taint {NO_CLIQUE_TAINT})"
+            "a ResourceClaim waits for allocation; {without_clique} of {all} nodes that publish IMEX channels are not in an NVLink clique, and no pod of this ComputeDomain is scheduled there (taint {NO_CLIQUE_TAINT})"
         )
     }
 }

@@ -25,7 +25,7 @@ fn mk_named(name: &str) -> Option<ChannelLease> {
 }
 
 #[test]
-fn a_lease_names_its_holder_and_where_that_is() {
+fn a_lease_names_its_holder_with_namespace_and_name() {
     let lease = mk_lease(5, false);
     assert_eq!(lease.metadata.name.as_deref(), Some("imex-channel-0005"));
     let written = serde_json::to_value(&lease.spec).unwrap();
@@ -53,7 +53,7 @@ fn a_name_that_is_too_long_for_a_label_is_in_the_annotation_only() {
 }
 
 #[test]
-fn only_the_names_of_channels_are_those_of_their_leases() {
+fn only_names_of_channel_leases_give_channels() {
     let number = |name| mk_named(name).map(|it| it.number());
     assert_eq!(number("imex-channel-0001"), Some(1));
     assert_eq!(number("imex-channel-12345"), Some(12_345));
@@ -71,7 +71,7 @@ fn only_the_names_of_channels_are_those_of_their_leases() {
 }
 
 #[test]
-fn what_names_nobody_has_no_holder() {
+fn a_lease_without_identity_has_no_holder() {
     let mut lease = mk_lease(5, false);
     lease.spec.as_mut().unwrap().holder_identity = Some(String::new());
     assert_eq!(ChannelLease::new(&lease).unwrap().holder(), None);
@@ -81,7 +81,7 @@ fn what_names_nobody_has_no_holder() {
 }
 
 #[test]
-fn what_cannot_be_read_is_that_of_the_holder_in_its_label_and_written_anew() {
+fn an_unreadable_lease_belongs_to_the_holder_in_its_label_and_is_written_again() {
     let lease = ChannelLease::undecodable(&mk_lease(5, false).metadata).unwrap();
     assert_eq!((lease.number(), &**lease.holder().unwrap()), (5, UID));
     assert!(lease.is_released() && !lease.is_cooling(now()));
@@ -98,7 +98,7 @@ fn what_cannot_be_read_is_that_of_the_holder_in_its_label_and_written_anew() {
 }
 
 #[test]
-fn a_restored_lease_says_the_same_as_before_and_when_it_was_released() {
+fn a_restored_lease_has_the_same_content_and_release_time() {
     let mut lease = mk_lease(5, true);
     lease.spec.as_mut().unwrap().renew_time = Some(MicroTime(now()));
     let before = ChannelLease::new(&lease).unwrap();
@@ -113,7 +113,7 @@ fn a_restored_lease_says_the_same_as_before_and_when_it_was_released() {
 }
 
 #[test]
-fn patches_are_for_this_version_of_this_lease() {
+fn patches_apply_only_to_this_version_of_this_lease() {
     let lease = ChannelLease::new(&mk_lease(5, false)).unwrap();
     let metadata = json!({ "uid": "lease-uid", "resourceVersion": "7" });
     assert_eq!(
@@ -136,7 +136,7 @@ fn patches_are_for_this_version_of_this_lease() {
 }
 
 #[test]
-fn a_release_in_the_future_has_not_come_and_one_at_the_end_of_time_is_no_overflow() {
+fn a_future_release_does_not_count_and_the_latest_time_does_not_overflow() {
     let mut lease = mk_lease(5, false);
     let released = |lease: &mut Lease, time| {
         lease.spec.as_mut().unwrap().renew_time = Some(MicroTime(time));
@@ -151,12 +151,12 @@ fn a_release_in_the_future_has_not_come_and_one_at_the_end_of_time_is_no_overflo
 }
 
 #[test]
-fn a_rebuilt_lease_suspends_for_a_cool_down_and_a_mark_from_far_away_does_not() {
+fn a_rebuilt_lease_suspends_for_a_cool_down_but_a_far_future_mark_does_not() {
     let lease = ChannelLease::new(&mk_lease(5, true)).unwrap();
     let until = at("2026-01-02T03:14:05Z");
     assert_eq!(lease.suspends_until(now()), Some(until));
     assert_eq!(lease.suspends_until(at("2026-01-02T03:14:05Z")), None);
-    // A clock that was ahead by a little, and one that was not ours.
+    // A clock that was slightly ahead, and a foreign mark.
     assert_eq!(
         lease.suspends_until(at("2026-01-02T02:59:00Z")),
         Some(until)

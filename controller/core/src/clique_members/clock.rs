@@ -1,10 +1,10 @@
-//! Between the leader's own clock and times in objects, which the next leader reads.
+//! Converts between the leader's own clock and times in objects, which the next leader reads.
 
 use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-/// One moment by both clocks. A wall clock that is set later changes nothing.
+/// One moment on both clocks. Later changes of the wall clock have no effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     instant: Instant,
@@ -14,7 +14,7 @@ pub struct Clock {
 // === impl Clock ===
 
 impl Clock {
-    /// Both clocks now. Times in objects have seconds only.
+    /// Both clocks now. Times in objects have whole seconds.
     pub fn new(instant: Instant, time: Timestamp) -> Self {
         let time = Timestamp::from_second(time.as_second()).unwrap_or(time);
         Self { instant, time }
@@ -31,7 +31,8 @@ impl Clock {
         time.to_string()
     }
 
-    /// The moment that an object names. One in the future is now: clocks differ. `None`: it is no time.
+    /// The moment of a time in an object; `None` if the text is not a time. A future time counts as now, because
+    /// clocks differ.
     pub(super) fn instant(&self, text: &str) -> Option<Instant> {
         let time: Timestamp = text.parse().ok()?;
         let ago = self.time.duration_since(time);
@@ -55,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_in_the_future_is_now_and_other_text_is_no_time() {
+    fn a_future_time_counts_as_now_and_other_text_is_no_time() {
         let clock = Clock::new(Instant::now(), "2026-01-02T03:04:05Z".parse().unwrap());
         assert_eq!(clock.instant("2026-01-02T04:00:00Z"), Some(clock.instant));
         assert_eq!(clock.instant("yesterday"), None);

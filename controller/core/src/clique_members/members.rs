@@ -1,4 +1,4 @@
-//! One clique: its object, as far as it is known, and what it is to be.
+//! One clique: its object as observed, and the wanted content.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -17,37 +17,37 @@ use super::facts::{Candidate, CliqueFacts, MemberState};
 use super::pods::DaemonPod;
 use super::schedule::Backoff;
 
-/// How long nobody gets an index after no daemon of its former node is known any more: an unreachable
-/// machine may still run one whose pod is gone from the API server.
+/// How long an index stays reserved after the last known daemon of its former node. An unreachable machine may still
+/// run a daemon whose pod is deleted in the API server.
 pub(super) const FREE_AFTER: Duration = Duration::from_secs(5 * 60);
 
-/// How long an object without members stays: nodes may be about to come back.
+/// How long an object without members is kept: its nodes may return.
 const KEPT_EMPTY: Duration = Duration::from_secs(10 * 60);
 
-/// The pause after the first refusal of the object. It doubles up to the longest.
+/// The pause after the first rejection of the object. It doubles up to the longest one.
 const FIRST_REFUSAL: Duration = Duration::from_secs(1);
 const LONGEST_REFUSAL: Duration = Duration::from_secs(60);
 
-/// The longest time between two looks at a Node that exists, and has neither slice nor daemon.
+/// The longest time between two look-ups of a Node that exists without slice and daemon.
 const LONGEST_LOOK: Duration = Duration::from_secs(60 * 60);
 
 /// One clique.
 #[derive(Debug, Default)]
 pub(super) struct Members {
-    /// Its object, as it was told last; `None`: there is none.
+    /// Its object as last observed, if it exists.
     pub(super) observed: Option<ComputeDomainClique>,
-    /// The length of the lists. The daemons that run have it, whatever the object says by now.
+    /// The length of the node lists. Running daemons use it, even if the object has been edited.
     length: Option<u32>,
-    /// It was compared with what runs.
+    /// Whether the length was compared with running daemons.
     is_length_checked: bool,
-    /// By the name of the node. More or less than what the object has, until that is written.
+    /// By the name of the node. It differs from the object until that is written.
     pub(super) entries: BTreeMap<Box<str>, Entry>,
-    /// Since when no daemon with these indices is known. Each is given away after [`FREE_AFTER`].
+    /// Since when no daemon with these indices is known. Each can be assigned again after [`FREE_AFTER`].
     freed: BTreeMap<u32, Instant>,
     /// Nodes for which no index is free.
     pub(super) surplus: BTreeSet<Box<str>>,
     empty_since: Option<Instant>,
-    /// The API server has refused the object, and it is written again after a pause.
+    /// The back-off after the API server has rejected the object.
     refusals: Backoff,
 }
 
@@ -56,9 +56,9 @@ pub(super) struct Members {
 pub(super) struct Entry {
     pub(super) daemon: CliqueDaemon,
     index_is: IndexIs,
-    /// No daemon of this member is known.
+    /// Set while no daemon of this member is known.
     absence: Option<Absence>,
-    /// Whether its address is that of a daemon that is a member.
+    /// Whether its address is the address of a current member.
     is_current: bool,
 }
 
@@ -66,31 +66,31 @@ pub(super) struct Entry {
 #[derive(Debug)]
 struct Absence {
     since: Instant,
-    /// The looks at the Node since then.
+    /// The look-ups of the Node since then.
     looks: Backoff,
-    /// The last one has shown that the Node does not exist any more.
+    /// Whether the last look-up has shown that the Node is deleted.
     is_gone: bool,
 }
 
-/// Where the index of a member is from.
+/// The origin of a member's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IndexIs {
-    /// This controller gives it, and no object is known to have it.
+    /// Assigned by this controller, and not in a known object yet.
     Given,
-    /// The object has had it: daemons may know it.
+    /// The object has had it, so daemons may use it.
     Written,
-    /// The object has it, as this controller has found it, and what runs was not compared yet.
+    /// Read from the object, and not yet compared with running daemons.
     Read,
 }
 
-/// What evaluating a clique has led to.
+/// The result of evaluating a clique.
 #[derive(Debug, Default)]
 pub(super) struct Evaluated {
-    /// The node that has to be looked at.
+    /// The node to look up.
     pub(super) look: Option<Box<str>>,
-    /// When it has to be evaluated again, if nothing changes.
+    /// When to evaluate it again if nothing changes.
     pub(super) again: Option<Instant>,
-    /// The nodes that are newly without an index.
+    /// The nodes that newly have no index.
     pub(super) unplaced: Vec<UnplacedNode>,
 }
 
@@ -101,19 +101,21 @@ pub struct UnplacedNode {
     pub node: Box<str>,
     /// Its clique.
     pub clique: Clique,
-    /// How many members the clique may have.
+    /// The most members of the clique.
     pub max_nodes: u32,
-    /// The object of the clique, if there is one.
+    /// The UID of the clique's object, if it exists.
     pub object_uid: Option<Box<str>>,
 }
 
 // === impl Members ===
 
 impl Members {
-    /// The object as the watch or an answer has it. What the controller has once seen in it stays as it is
-    /// known, since daemons run with it: an index changes only if this controller changes it. What it has only
-    /// wanted to write gives way, since a write of the leader before it may have come first. Of other members only
-    /// those are taken that `is_known` knows, but for the first object: nodes of before may be away.
+    /// Merges the object from the watch or a response. Returns whether it is newer than the known one.
+    ///
+    /// Entries that were in an earlier object do not change, because daemons run with them: only this controller
+    /// changes an index. Entries that are not written yet give way, because the former leader may have written first.
+    /// Unknown members are added only if `is_known` knows their node, except from the first object: its nodes may be
+    /// unreachable now.
     pub(super) fn merge(
         &mut self,
         object: &ComputeDomainClique,
@@ -175,7 +177,7 @@ impl Members {
         true
     }
 
-    /// What the object is to be, with the metadata that it has.
+    /// The wanted object, with the metadata of the observed one.
     pub(super) fn wanted(&self, clique: &str, now: Instant, clock: &Clock) -> ComputeDomainClique {
         let mut object = self.observed.clone().unwrap_or_default();
         object.metadata.name = Some(clique.to_owned());
@@ -207,7 +209,7 @@ impl Members {
         object
     }
 
-    /// Lets each member be what it is, and admits new ones.
+    /// Updates each member and admits new ones.
     pub(super) fn evaluate(
         &mut self,
         clique: &Clique,
@@ -217,7 +219,7 @@ impl Members {
     ) -> Evaluated {
         self.believe(&facts.places, now);
         let mut evaluated = self.update(facts.states, now);
-        // What the operator says now holds only if no daemon runs, and no member's index is beyond it.
+        // A new maximum applies only if no daemon runs and no member's index is beyond it.
         // req: DM-5
         let fits = |entry: &Entry| entry.daemon.index < i64::from(max_nodes);
         let is_free = facts.is_idle && self.entries.values().all(fits);
@@ -227,10 +229,10 @@ impl Members {
         evaluated
     }
 
-    /// Compares what was taken from the object with the places with which `nvidia-imex` runs on nodes of the clique.
-    /// What runs is right: the object may have been edited while no controller led. A member that is in the way
-    /// gets an index that has become free. An index that two nodes say they have proves nothing, nor does one that
-    /// is reserved: the slice is of the former machine.
+    /// Compares the object's entries with the places with which `nvidia-imex` runs on the clique's nodes. The running
+    /// places are right: the object may have been edited while no controller led. A member with a conflicting index
+    /// gets one that has become free. A place is ignored if two nodes report its index, or if the index is reserved:
+    /// then the slice belongs to the former machine.
     // req: DM-7
     fn believe(&mut self, places: &BTreeMap<Box<str>, Place>, now: Instant) {
         if !self.is_length_checked
@@ -310,8 +312,8 @@ impl Members {
         evaluated
     }
 
-    /// Gives each node that has none an index: the one with which its `nvidia-imex` runs, or else the one that nobody
-    /// has had for the longest time. Returns the nodes that are newly without one.
+    /// Assigns each new node an index: the one with which its `nvidia-imex` runs, or else the one that has been free
+    /// for the longest time. Returns the nodes that newly have none.
     // req: DM-2, DM-6, DM-7
     fn admit(
         &mut self,
@@ -361,24 +363,24 @@ impl Members {
         new
     }
 
-    /// The API server has refused the object. Returns how often in a row.
+    /// The API server has rejected the object. Returns the number of consecutive rejections.
     // req: DM-8
     pub(super) fn refused(&mut self, now: Instant) -> u32 {
         self.refusals.grow(FIRST_REFUSAL, LONGEST_REFUSAL, now);
         self.refusals.times
     }
 
-    /// The object is as it is to be, or somebody has written it. Returns whether it was refused before.
+    /// The object has the wanted content, or was written. Returns whether it was rejected before.
     pub(super) fn accept(&mut self) -> bool {
         std::mem::take(&mut self.refusals).times > 0
     }
 
-    /// When the object may be written, if that is later than now.
+    /// The end of the back-off, if the object may not be written now.
     pub(super) fn waits_until(&self, now: Instant) -> Option<Instant> {
         self.refusals.pauses_until(now)
     }
 
-    /// Whether the object has had no member for long.
+    /// Whether the object has had no members for long enough to delete it.
     pub(super) fn is_to_go(&self, now: Instant) -> bool {
         self.empty_since
             .is_some_and(|since| since + KEPT_EMPTY <= now)
@@ -391,25 +393,26 @@ impl Members {
         daemons.any(|daemon| daemon.node_name == node && daemon.pod_uid == pod)
     }
 
-    /// An IMEX daemon finds its index by its address: no other member may have it.
+    /// Removes addresses that a current member has from other entries: an IMEX daemon finds its index by its
+    /// address.
     fn blank_reused_addresses(&mut self) {
         let current = self.entries.values().filter(|entry| entry.is_current);
         let addresses: BTreeSet<_> = current.map(|it| it.daemon.ip_address.clone()).collect();
         let former = self.entries.values_mut().filter(|entry| !entry.is_current);
         for entry in former.filter(|it| addresses.contains(&it.daemon.ip_address)) {
-            // Nor does a daemon run at an address that another pod has got.
+            // The former daemon has ended: another pod has its address.
             entry.daemon.ip_address.clear();
             entry.daemon.pod_uid.clear();
         }
     }
 
-    /// The freed indices that are not given away yet, and since when no daemon with them is known.
+    /// The freed indices that are still reserved, and since when no daemon with them is known.
     fn reserved(&self, now: Instant) -> impl Iterator<Item = (u32, Instant)> + '_ {
         let freed = self.freed.iter().map(|(index, since)| (*index, *since));
         freed.filter(move |(_, since)| *since + FREE_AFTER > now)
     }
 
-    /// The indices with which `nvidia-imex` runs on nodes that are no members: each index once.
+    /// The indices with which `nvidia-imex` runs on nodes that are not members, each with one node.
     fn running_without_entry(&self, places: &BTreeMap<Box<str>, Place>) -> BTreeMap<u32, Box<str>> {
         let others = places
             .iter()
@@ -429,7 +432,7 @@ impl Members {
     }
 }
 
-/// The longest of them if there are several.
+/// The most frequent list length; of several, the longest.
 fn most_frequent_length(places: &BTreeMap<Box<str>, Place>) -> Option<u32> {
     let count = |length| places.values().filter(|it| it.length == length).count();
     let lengths = places.values().map(|place| place.length);
@@ -444,13 +447,13 @@ impl Evaluated {
     }
 }
 
-/// What becomes of a member.
+/// The result of updating a member.
 enum MemberOutcome {
-    /// It stays, at least until then.
+    /// It stays, at least until this time.
     Stays(Option<Instant>),
-    /// Its Node has to be looked at.
+    /// Its Node has to be looked up.
     Look,
-    /// It is none any more, and no daemon of it is known since then.
+    /// It is no longer a member, and no daemon of it has been known since this time.
     Freed { since: Instant },
 }
 
@@ -466,7 +469,7 @@ impl Entry {
         }
     }
 
-    /// As the object has it.
+    /// An entry read from the object.
     fn written(daemon: CliqueDaemon, clock: &Clock) -> Self {
         Self {
             absence: clock.instant(&daemon.absent_since).map(Absence::new),
@@ -483,7 +486,7 @@ impl Entry {
         self.index_is != IndexIs::Read
     }
 
-    /// The Node was looked at: whether it is still the member's.
+    /// The Node was looked up and has this UID, if it exists.
     pub(super) fn looked(&mut self, uid: Option<&str>, now: Instant) {
         if let Some(absence) = &mut self.absence {
             absence.is_gone = uid != Some(&self.daemon.node_uid);
@@ -491,7 +494,7 @@ impl Entry {
         self.look_again(now);
     }
 
-    /// It is looked at later: after 5 minutes, then after twice as long each time.
+    /// Schedules the next look-up: after 5 minutes, then with a pause that doubles each time.
     pub(super) fn look_again(&mut self, now: Instant) {
         if let Some(absence) = &mut self.absence {
             absence.looks.grow(FREE_AFTER, LONGEST_LOOK, now);
@@ -513,7 +516,7 @@ impl Entry {
             }
             MemberState::Unknown { is_known_to_live } => self.lives_or_looks(is_known_to_live, now),
             MemberState::Replaced { former_may_run } => {
-                // Its address stays, by which the former daemon is known.
+                // The address stays: it identifies the former daemon.
                 self.daemon.status = ComputeDomainState::NotReady;
                 self.daemon.draining.clear();
                 self.free_when_over(!former_may_run, now)
@@ -535,7 +538,7 @@ impl Entry {
         }
     }
 
-    /// Frees the index when no daemon of the member was known for long enough.
+    /// Frees the index when no daemon of the member has been known for long enough.
     fn free_when_over(&mut self, is_absent: bool, now: Instant) -> MemberOutcome {
         match self.note_absence(is_absent, now).map(|it| it.since) {
             Some(since) if since + FREE_AFTER <= now => MemberOutcome::Freed { since },

@@ -1,5 +1,5 @@
-//! The status of a node in `ComputeDomains`: as the object of its clique has it, by which the IMEX
-//! daemons go. It is ready if its daemon's pod is, too.
+//! The status of a node in `ComputeDomains`: that of the clique's object, which the IMEX daemons use. The node is
+//! ready only if its daemon's pod is ready, too.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ impl CliqueMembers {
         std::mem::take(&mut self.changed_nodes)
     }
 
-    /// The status of this node. One that is no member of its clique, or has no clique, has the index -1 and the
-    /// address of its daemon's pod, if there is one; without a clique there is no `nvidia-imex` to wait for,
-    /// so that the pod decides whether it is ready.
+    /// The status of this node. A node that is not a member of its clique, or has no clique, has the index -1 and
+    /// the address of its daemon's pod, if any. Without a clique there is no `nvidia-imex`, so only the pod decides
+    /// whether the node is ready.
     // req: MODE-21
     pub fn node(&self, name: &str) -> ComputeDomainNode {
         let reported = self.observed.reported(name);
         let pod = self.observed.pods.member_on(name);
-        // The API server may refuse to write what the pod is by now.
+        // The object may be older than the pod, if the API server rejects it.
         let is_ready = pod.is_some_and(|pod| pod.ready);
         let mut node = ComputeDomainNode {
             name: name.to_owned(),
@@ -52,8 +52,8 @@ impl CliqueMembers {
         node
     }
 
-    /// The entry of the node in the clique in which it is. It has an entry in the one that it has left, too,
-    /// until its index there is free.
+    /// The node's entry in its current clique. It also has an entry in a clique that it has left, until its index
+    /// there is free.
     fn member(&self, name: &str, reported: &ReportedClique) -> Option<&CliqueDaemon> {
         let entry = |clique: &str| {
             let object = self.observed.cliques.get(clique)?.observed.as_ref()?;
@@ -71,7 +71,7 @@ impl CliqueMembers {
         }
     }
 
-    /// The object of a clique was that, and is this now.
+    /// Records the nodes that differ between the former and the new object of a clique.
     pub(super) fn note_object<'a>(
         &mut self,
         before: Option<&'a ComputeDomainClique>,

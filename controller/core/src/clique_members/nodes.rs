@@ -1,4 +1,4 @@
-//! What the slices have said of nodes.
+//! The nodes, from their slices.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,11 +8,11 @@ use crate::cliques::Clique;
 use crate::listing::Listing;
 use crate::node_cliques::{NodeSlice, ReportedClique};
 
-/// The nodes that have a slice, or had one and still matter.
+/// The nodes that have a slice, or had one and are still needed.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     known: HashMap<Box<str>, Node>,
-    /// The nodes of each clique: at least one.
+    /// The nodes of each clique, at least one.
     of_clique: BTreeMap<Clique, BTreeSet<Box<str>>>,
     listing: Listing,
 }
@@ -21,13 +21,13 @@ pub(super) struct Nodes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) uid: Box<str>,
-    /// The name of its slice; `None` while there is none.
+    /// The name of its slice, if there is one.
     pub(super) slice: Option<Box<str>>,
-    /// What a slice has said last.
+    /// The clique that a slice reported last.
     pub(super) reported: ReportedClique,
-    /// The daemon's pod with which its slice says that no claim is prepared.
+    /// The daemon's pod for which its slice reports that no claim is prepared.
     pub(super) drained: Option<Box<str>>,
-    /// The place in that clique with which its `nvidia-imex` runs, by its slice.
+    /// The place in that clique with which its `nvidia-imex` runs, from its slice.
     pub(super) place: Option<Place>,
 }
 
@@ -38,14 +38,14 @@ impl Nodes {
         self.listing.begin();
     }
 
-    /// Returns the nodes whose slice is gone.
+    /// Returns the nodes whose slice is deleted.
     pub(super) fn finish(&mut self) -> Vec<Box<str>> {
         let mut gone = self.listing.finish(self.known.keys());
         gone.retain(|name| self.known.get_mut(name).is_some_and(Node::lose_slice));
         gone
     }
 
-    /// Returns the clique in which it was, and whether the slice says anything new.
+    /// Returns the node's former clique, and whether the slice has changed anything.
     pub(super) fn apply(&mut self, slice: &NodeSlice) -> (Option<Clique>, bool) {
         let name: Box<str> = slice.node().into();
         self.listing.add(&name);
@@ -56,7 +56,7 @@ impl Nodes {
         let same = before
             .as_ref()
             .filter(|node| *node.uid == *slice.node_uid());
-        // A slice that says nothing changes nothing, unless it is another node's.
+        // A slice without a clique changes nothing, unless it belongs to another Node of the name.
         let reported = match (slice.reported(), same) {
             (ReportedClique::Nothing, Some(node)) => node.reported.clone(),
             (reported, _) => reported.clone(),
@@ -80,7 +80,7 @@ impl Nodes {
         (was_in, has_changed)
     }
 
-    /// Returns whether the node has no slice from now on. A new one may have been told of before.
+    /// Returns whether the node has no slice now. The watch may have delivered a new one before.
     pub(super) fn remove(&mut self, slice: &NodeSlice) -> bool {
         let Some(node) = self.known.get_mut(slice.node()) else {
             return false;
@@ -88,7 +88,7 @@ impl Nodes {
         node.slice.as_deref() == Some(slice.slice()) && node.lose_slice()
     }
 
-    /// The node does not matter any more, if it has no slice.
+    /// Forgets the node if it has no slice.
     pub(super) fn forget(&mut self, name: &str) {
         let Some(node) = self.known.get(name).filter(|node| node.slice.is_none()) else {
             return;
@@ -103,7 +103,7 @@ impl Nodes {
         self.known.get(name)
     }
 
-    /// The nodes that are in this clique, by what was said last.
+    /// The nodes in this clique, as last reported.
     pub(super) fn of(&self, clique: &str) -> impl Iterator<Item = (&Box<str>, &Node)> {
         let names = self.of_clique.get(clique).into_iter().flatten();
         names.filter_map(|name| self.known.get_key_value(name))
@@ -122,7 +122,7 @@ impl Nodes {
 // === impl Node ===
 
 impl Node {
-    /// Returns whether it had one.
+    /// Returns whether it had a slice.
     fn lose_slice(&mut self) -> bool {
         (self.drained, self.place) = (None, None);
         self.slice.take().is_some()

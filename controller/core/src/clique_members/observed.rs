@@ -1,4 +1,4 @@
-//! What the watches show, and what follows from it for the members of a clique.
+//! The objects from the watches, and the facts about a clique's members that follow from them.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ impl Observed {
         self.entries().next().is_some()
     }
 
-    /// The members whose nodes are marked.
+    /// The members whose nodes are marked as draining.
     pub(super) fn marked(&self) -> impl Iterator<Item = &Entry> {
         self.entries().filter(|it| !it.daemon.draining.is_empty())
     }
@@ -76,7 +76,7 @@ impl Observed {
         members.flat_map(|members| members.entries.values())
     }
 
-    /// What a slice has said last of the node's clique.
+    /// The node's clique, as a slice reported it last.
     pub(super) fn reported(&self, node: &str) -> &ReportedClique {
         let node = self.nodes.get(node);
         node.map_or(&ReportedClique::Nothing, |node| &node.reported)
@@ -99,18 +99,18 @@ impl Observed {
             }
         };
         let uid = node.map_or(daemon.node_uid.as_str(), |node| &node.uid);
-        // Without a UID, somebody else has written it, or the CRD had no such field.
+        // An entry without a UID was written by another client, or the CRD had no such field.
         let is_same_node = uid == daemon.node_uid || daemon.node_uid.is_empty();
         if !is_reported && is_same_node && !self.was_last_in(clique, name) {
             return MemberState::Unknown { is_known_to_live };
         }
         let pod = self.pods.member_on(name);
-        // Without an address, it has been in another clique in between, and has had this index before.
+        // An entry without an address: the daemon was in another clique in between, and had this index before.
         let is_same_daemon = |pod: &DaemonPod| {
             *pod.uid == *daemon.pod_uid
                 && (daemon.ip_address.is_empty() || *pod.address == *daemon.ip_address)
         };
-        // `None`: an address is missing.
+        // `None` if an address is missing.
         let is_same_machine = |pod: &DaemonPod| {
             let are_known = !pod.host.is_empty() && !daemon.host_ip.is_empty();
             are_known.then(|| *pod.host == *daemon.host_ip)
@@ -135,8 +135,8 @@ impl Observed {
         }
     }
 
-    /// Whether the entries say that the node's daemon is a member of this clique and no other: they were
-    /// written when a slice said so.
+    /// Whether the node's daemon is a member only of this clique, according to the entries. They were written
+    /// when a slice reported that.
     fn was_last_in(&self, clique: &Clique, node: &str) -> bool {
         let entries = self
             .cliques
@@ -147,8 +147,8 @@ impl Observed {
         first == Some(clique) && with_daemon.next().is_none()
     }
 
-    /// Whether the daemon that the entry is about may run: its pod, and not at another address, which
-    /// it has only after a new start. The entry does not name one that is being deleted.
+    /// Whether the entry's daemon may still run: its pod exists with the same address. It has another one only
+    /// after a restart. An entry without a pod is about one that is being deleted.
     fn former_may_run(&self, daemon: &CliqueDaemon) -> bool {
         let (uid, address) = (daemon.pod_uid.as_str(), daemon.ip_address.as_str());
         let is_it = |pod: &DaemonPod| {
@@ -160,8 +160,8 @@ impl Observed {
         self.pods.on(&daemon.node_name).any(is_it)
     }
 
-    /// Whether the daemon of a node that has left its clique runs no longer there: it follows its node into another
-    /// clique within a moment, and is ready again only there. Its entry here has no address any more.
+    /// Whether the daemon of a node that has left its clique no longer runs there. It soon follows its node into
+    /// the other clique, and becomes ready again only there. Its entry here no longer has an address.
     fn has_settled(&self, name: &str) -> bool {
         let Some(pod) = self.pods.member_on(name).filter(|pod| pod.ready) else {
             return false;

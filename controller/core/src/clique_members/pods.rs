@@ -1,4 +1,4 @@
-//! The pods of IMEX daemons: one for each node, as a rule.
+//! The pods of IMEX daemons, usually one for each node.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,18 +8,18 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::listing::Listing;
 
-/// A daemon's pod whose containers run, or may run.
+/// A daemon's pod whose containers run or may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonPod {
     /// Its name.
     pub name: Box<str>,
     /// Its UID.
     pub uid: Box<str>,
-    /// The name of its node; `None`: no node has room for it yet.
+    /// The name of its node; `None`: it is not scheduled yet.
     pub node: Option<Box<str>>,
-    /// Its address; empty: none yet.
+    /// Its address; empty until it has one.
     pub address: Box<str>,
-    /// The address of its machine; empty: none yet.
+    /// The address of its machine; empty until known.
     pub host: Box<str>,
     /// Whether the daemon is ready.
     pub ready: bool,
@@ -29,14 +29,14 @@ pub struct DaemonPod {
     pub(super) running: bool,
     /// The version of the object.
     pub(super) version: Box<str>,
-    /// The UID of the `DaemonSet` that has made it.
+    /// The UID of the `DaemonSet` that created it.
     pub(super) daemon_set: Option<Box<str>>,
-    /// What it was made from; `None`: it does not say.
+    /// The template annotation; `None` without one.
     pub(super) template: Option<Box<str>>,
     created: Option<Timestamp>,
 }
 
-/// All of them.
+/// All daemon pods.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
     by_uid: HashMap<Box<str>, DaemonPod>,
@@ -48,7 +48,7 @@ pub(super) struct Pods {
 // === impl DaemonPod ===
 
 impl DaemonPod {
-    /// What this pod says; `None` if none of its containers runs and none ever will.
+    /// Reads this pod; `None` if its containers have ended for ever.
     pub fn new(pod: &Pod) -> Option<Self> {
         let text = |text: &Option<String>| Box::<str>::from(text.as_deref().unwrap_or_default());
         let (metadata, status) = (&pod.metadata, pod.status.as_ref());
@@ -75,7 +75,7 @@ impl DaemonPod {
     }
 }
 
-/// What the annotation of a `DaemonSet`, and of the pods that it has made since, says that they are made from.
+/// The template annotation of a `DaemonSet` and its pods. It identifies the template from which a pod was created.
 pub fn template(annotations: Option<&BTreeMap<String, String>>) -> Option<Box<str>> {
     Some(annotations?.get(TEMPLATE_ANNOTATION)?.as_str().into())
 }
@@ -107,7 +107,7 @@ impl Pods {
         self.listing.begin();
     }
 
-    /// Returns the pods that are gone.
+    /// Returns the pods that no longer exist.
     pub(super) fn finish(&mut self) -> Vec<DaemonPod> {
         let gone = self.listing.finish(self.by_uid.keys());
         gone.iter().filter_map(|uid| self.remove(uid)).collect()
@@ -117,7 +117,7 @@ impl Pods {
         self.by_uid.get(uid)
     }
 
-    /// Returns whether it says anything new.
+    /// Returns whether the pod has changed.
     pub(super) fn apply(&mut self, pod: DaemonPod) -> bool {
         self.listing.add(&pod.uid);
         if self.by_uid.get(&pod.uid) == Some(&pod) {
@@ -131,7 +131,7 @@ impl Pods {
         true
     }
 
-    /// Returns it, if it was known.
+    /// Returns the pod, if it was known.
     pub(super) fn remove(&mut self, uid: &str) -> Option<DaemonPod> {
         let pod = self.by_uid.remove(uid)?;
         if let Some(node) = &pod.node
@@ -150,8 +150,7 @@ impl Pods {
         self.of_node.contains_key(node)
     }
 
-    /// The pod that is the node's member: it has an address and is not being deleted. Of several, the
-    /// newest one.
+    /// The node's pod that is the member: the newest that has an address and is not being deleted.
     pub(super) fn member_on(&self, node: &str) -> Option<&DaemonPod> {
         let able = self
             .on(node)
@@ -159,7 +158,7 @@ impl Pods {
         able.max_by_key(|pod| (pod.created, pod.uid.clone()))
     }
 
-    /// All of them.
+    /// All pods.
     pub(super) fn all(&self) -> impl Iterator<Item = &DaemonPod> {
         self.by_uid.values()
     }

@@ -1,20 +1,20 @@
-//! Decides when an outdated IMEX daemon may be replaced. Programs that import memory end with the
-//! `nvidia-imex` of their node, so its daemon is replaced when no claim of the node is prepared. A `DaemonSet`'s
-//! own rolling update asks for no claims.
+//! Decides when an outdated IMEX daemon may be replaced. Restarting `nvidia-imex` kills every process on the
+//! node that has imported memory, so a daemon is replaced only when no claim on its node is prepared. A `DaemonSet`'s
+//! own rolling update does not check claims.
 //!
 //! ```text
-//! Waiting ──mark──> Draining ──the plugin has said that no claim is prepared──> claims are read
+//! Waiting ──mark──> Draining ──the plugin reports that no claim is prepared──> claims are listed
 //!    ^                 │                                                          │        │
-//!    │                 └── not within 30 s: the mark goes, and comes back later   │        │
-//!    └──────────────────── claims of the node are allocated: the mark goes <──────┘        │
-//!                                        none: the pod is deleted: Deleted <───────────────┘
+//!    │                 └── not within 30 s: unmark the node and retry later       │        │
+//!    └──────────────────── the node has allocated claims: unmark it <─────────────┘        │
+//!                                    no claims: delete the pod: Deleted <──────────────────┘
 //! ```
 //!
-//! A node is marked only after a list of all claims has shown none of it: what is known of claims without
-//! asking ([`CliqueMembers::set_in_use`](crate::CliqueMembers::set_in_use)) is incomplete when a controller starts.
+//! A node is marked only after a list of all claims has shown none on it. The cached use of nodes
+//! ([`CliqueMembers::set_in_use`](crate::CliqueMembers::set_in_use)) is incomplete when a controller starts.
 //!
-//! The mark is in the clique's object, so that a controller that starts goes on with it. Everything else
-//! that is remembered here only makes things later.
+//! The mark is in the clique's object, so that a new leader continues with it. All other state here is in
+//! memory. Its loss only delays the update.
 
 mod daemon;
 mod inputs;
@@ -35,48 +35,48 @@ use super::step::{MemberStep, Replacement};
 use self::daemon::Daemon;
 use self::outdated::{LONGEST_PAUSE, Outdated, Stage};
 
-/// How long a node stays marked that does not say that it has no claim.
+/// How long a node stays marked while it does not report that no claim is prepared.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// After this long, an event reports that a new daemon does not become ready.
+/// The delay after which an event reports that a new daemon does not become ready.
 const STOPPED_AFTER: Duration = Duration::from_secs(2 * 60);
 
-/// How long no pod of a `DaemonSet` is replaced whose new pod does not have its template. Twice as long each time.
+/// The first pause of a `DaemonSet` whose new pod does not have its template. The pause doubles each time.
 const FIRST_REST: Duration = Duration::from_secs(10);
 
 /// The state of the update in the whole cluster.
 #[derive(Debug, Default)]
 pub(super) struct Rollout {
-    /// A daemon that is out of date for this long is replaced although claims need it.
+    /// A daemon that has been outdated for this long is replaced although claims need it.
     force_after: Option<Duration>,
-    /// By UID: those that say what their pods are made from.
+    /// The `DaemonSets` with a template annotation, by UID.
     daemon_sets: HashMap<Box<str>, DaemonSet>,
-    /// Of `DaemonSets`.
+    /// The list of `DaemonSets`.
     listing: Listing,
     /// By the UID of the pod.
     outdated: HashMap<Box<str>, Outdated>,
-    /// The nodes to which claims are known to be allocated. It may be late, and lack some.
+    /// The nodes to which claims are known to be allocated. It may lag behind and be incomplete.
     in_use: HashSet<Box<str>>,
-    /// The nodes whose daemon was replaced, and is not ready again.
+    /// The nodes whose daemon was replaced and is not ready yet.
     pub(super) under_way: HashSet<Box<str>>,
     /// The cliques in which a new daemon is not ready.
     stopped: HashMap<Clique, Stop>,
-    /// The cliques, or the nodes without one, that wait until one daemon of the whole cluster has shown that the new
-    /// ones work.
+    /// The cliques, and `None` for the nodes without one, that wait until the first new daemon of the cluster is
+    /// ready.
     pub(super) waiting: BTreeSet<Option<Clique>>,
     events: Vec<RolloutEvent>,
 }
 
-/// What the pods of a `DaemonSet` are to be made from.
+/// The current template of a `DaemonSet`.
 #[derive(Debug)]
 struct DaemonSet {
     template: Box<str>,
-    /// When the controller has learned of this template.
+    /// When the controller first saw this template.
     since: Instant,
-    /// Its pod that was deleted for this template. The next new one shows whether that is of use.
+    /// Its pod that was deleted for this template. The next new pod shows whether replacing helps.
     deleted: Option<DaemonPod>,
-    /// Its new pods are not made from the template: somebody has edited the annotation, or something changes the
-    /// pods. Replacing those would never end.
+    /// The pauses because new pods do not have the template: the annotation was edited, or a webhook changes the
+    /// pods. Replacing them would never end.
     mismatches: Backoff,
 }
 
@@ -88,61 +88,61 @@ struct Stop {
     is_reported: bool,
 }
 
-/// What comes next in a clique.
+/// The next step in a clique.
 pub(super) enum NextStep {
-    /// The node is marked for this pod, or for none any more.
+    /// Mark the node for this pod; `None`: unmark it.
     Mark {
         node: Box<str>,
         pod: Option<Box<str>>,
     },
     Request(MemberStep),
-    /// Nothing, before this time.
+    /// Nothing before this time.
     Later(Option<Instant>),
 }
 
-/// What operators have to know of the update.
+/// An event of the update for administrators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RolloutEvent {
     /// The daemon of this node cannot be replaced yet.
     Waits {
         /// The node.
         node: Box<str>,
-        /// The claims that are allocated to it, as `NAMESPACE/NAME`; none: its plugin has not said that no
+        /// The claims that are allocated to it, as `NAMESPACE/NAME`. Empty: its plugin has not reported that no
         /// claim is prepared.
         claims: Vec<String>,
     },
-    /// The new daemon of this node is not ready, so that no other one of its clique is replaced.
+    /// The new daemon of this node is not ready, so no other daemon of its clique is replaced.
     Stopped {
         /// The node.
         node: Box<str>,
         /// Its clique.
         clique: Clique,
     },
-    /// The new daemon is not made from what its `DaemonSet` says.
+    /// The new daemon does not have the template of its `DaemonSet`.
     TemplateMismatch {
         /// The new pod.
         pod: Box<str>,
-        /// The node of the one before it, if it had one.
+        /// The node of the former pod, if it had one.
         node: Option<Box<str>>,
     },
 }
 
-/// How far the update is.
+/// The progress of the update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RolloutCounts {
-    /// Daemons that are out of date.
+    /// Outdated daemons.
     pub outdated: usize,
-    /// Nodes that are marked.
+    /// Marked nodes.
     pub draining: usize,
-    /// Cliques in which a new daemon has not become ready in time, and `DaemonSets` whose new pods are not
-    /// made from what they say.
+    /// Cliques in which a new daemon has not become ready in time, and `DaemonSets` whose new pods do not have
+    /// their template.
     pub stopped: usize,
 }
 
 // === impl Rollout ===
 
 impl Rollout {
-    /// What comes next in this clique, whose object is as it has to be.
+    /// The next step in this clique, whose object has the wanted content.
     // req: MODE-25, MODE-26, MODE-27, MODE-28
     pub(super) fn next(&mut self, observed: &Observed, clique: &Clique, now: Instant) -> NextStep {
         let daemons = Daemon::all_of(observed, clique);
@@ -155,7 +155,7 @@ impl Rollout {
             if self.is_outdated(pod) {
                 outdated.push((daemon, pod));
             } else {
-                // An update that was taken back: the next one has its own time.
+                // The update was reverted. The next one starts its own time limit.
                 self.outdated.remove(&pod.uid);
             }
         }
@@ -163,7 +163,7 @@ impl Rollout {
             self.stopped.remove(clique);
             return NextStep::Later(None);
         }
-        // One after the other: the new one has to be ready before another one goes.
+        // One at a time: the new daemon has to be ready before another one is replaced.
         let is_unready = |it: &&Daemon<'_>| {
             let is_new = |pod: &DaemonPod| !self.is_outdated(pod) && !pod.ready;
             it.has_slice && it.pod.is_none_or(is_new)
@@ -172,8 +172,8 @@ impl Rollout {
             return self.stop(clique, daemon.node, now);
         }
         self.stopped.remove(clique);
-        // The first one of the cluster is alone: one that cannot start stops all, and it is the first that a
-        // correction is tried on.
+        // The first daemon of the cluster is replaced alone. If it cannot start, the update stops, and a
+        // correction is tried on it first.
         if !self.first_is_ready(observed) {
             if !self.under_way.is_empty() {
                 outdated.retain(|(daemon, _)| self.under_way.contains(daemon.node));
@@ -186,7 +186,7 @@ impl Rollout {
         self.mark(outdated, now)
     }
 
-    /// What comes next of the daemons that are members of no clique.
+    /// The next step for daemons that are not members of a clique.
     // req: MODE-29
     pub(super) fn next_elsewhere(
         &mut self,
@@ -199,7 +199,7 @@ impl Rollout {
         };
         let mut pods: Vec<_> = observed.pods.all().collect();
         pods.retain(|pod| is_due(pod));
-        // It has never run, and its DaemonSet makes no other one for that node.
+        // It has never run, and its DaemonSet creates no other pod for that node.
         if let Some(pod) = pods.iter().find(|pod| pod.node.is_none()) {
             return Some(delete(pod, Replacement::NotRunning));
         }
@@ -214,8 +214,8 @@ impl Rollout {
         Some(delete(pod, Replacement::NoMember))
     }
 
-    /// A pod that was not known. Returns until when none of its `DaemonSet` is replaced, if it does not have the
-    /// template of that.
+    /// Handles a new pod. If the pod does not have the template of its `DaemonSet`, returns the end of the pause in
+    /// which no pod of the `DaemonSet` is replaced.
     // req: MODE-44
     pub(super) fn pod_came(&mut self, pod: &DaemonPod, now: Instant) -> Option<Instant> {
         let set = self.daemon_sets.get_mut(pod.daemon_set.as_ref()?)?;
@@ -226,7 +226,7 @@ impl Rollout {
         if pod.ending {
             return None;
         }
-        // It may have no node yet itself.
+        // The new pod may have no node yet.
         let deleted = set.deleted.take()?;
         if is_current {
             return None;
@@ -241,7 +241,7 @@ impl Rollout {
         set.mismatches.until
     }
 
-    /// The pod has changed. Returns whether it is new and ready, for which others may have waited.
+    /// Handles a changed pod. Returns whether it is up to date and ready: others may wait for that.
     pub(super) fn pod_changed(&mut self, pod: &DaemonPod) -> bool {
         let has_changed = pod.ready && self.is_current(pod) == Some(true);
         if has_changed && let Some(node) = &pod.node {
@@ -250,12 +250,12 @@ impl Rollout {
         has_changed
     }
 
-    /// The pod of this UID is gone.
+    /// The pod with this UID is deleted.
     pub(super) fn pod_gone(&mut self, uid: &str) {
         self.outdated.remove(uid);
     }
 
-    /// A node is marked, or was when the controller started.
+    /// The next step for a marked node. It may have been marked by the former leader.
     fn drain(&mut self, daemon: &Daemon<'_>, pod: &DaemonPod, now: Instant) -> NextStep {
         if !self.is_outdated(pod) && !self.is_deleted(pod) {
             return self.unmark(daemon, pod, now);
@@ -274,14 +274,14 @@ impl Rollout {
         else {
             return NextStep::Later(None);
         };
-        // Then nvidia-imex has ended with it. One that has started since has another version.
+        // nvidia-imex has ended with its container. If it has restarted, the pod has another version.
         if !pod.running {
             return NextStep::Request(delete(pod, Replacement::NotRunning));
         }
         let ends = *since + PATIENCE;
         let since = daemon.is_drained.then(|| drained.unwrap_or(now));
         if std::mem::replace(drained, since) != since {
-            // What was read before the node drains says nothing.
+            // A list from before the node was drained proves nothing.
             *claims = None;
         }
         if let Some(claims) = claims.take() {
@@ -304,8 +304,8 @@ impl Rollout {
         NextStep::Request(read_claims(daemon, pod, read_since))
     }
 
-    /// Marks one of these, if one can be: those that do not run first, for which nothing is lost. Those that run and
-    /// are not ready are the last, so that none of them is taken for one that the update has broken.
+    /// Marks one of these nodes, if possible. Daemons that do not run come first, because nothing is lost. Daemons
+    /// that run but are not ready come last, so that none looks as if the update had broken it.
     fn mark(&mut self, all: Vec<(&Daemon<'_>, &DaemonPod)>, now: Instant) -> NextStep {
         let mut candidates = Vec::new();
         let mut again: Option<Instant> = None;
@@ -331,14 +331,14 @@ impl Rollout {
                     return self.read_claims(daemon, pod, now);
                 }
                 later(forced_at);
-                // Of what is in use, the controller learns when it no longer is.
+                // For a node in use, a watch shows when it no longer is.
                 later(read_again.filter(|_| !in_use));
                 let claims = claims.unwrap_or_default();
                 if !claims.is_empty() {
                     self.report_wait(daemon, pod, claims);
                 }
             } else if daemon.has_slice && !daemon.is_drained {
-                // A slice that still says what it said of a former mark would be taken for an answer.
+                // A slice that still acknowledges a former mark would count as the acknowledgement.
                 let rank = (pod.running, !pod.ready, waits, daemon.index);
                 candidates.push((rank, daemon, pod, is_free.is_some() || !pod.running));
             }
@@ -357,7 +357,7 @@ impl Rollout {
         }
     }
 
-    /// The claims of a node that is not marked.
+    /// Lists the claims of a node that is not marked.
     fn read_claims(&mut self, daemon: &Daemon<'_>, pod: &DaemonPod, now: Instant) -> NextStep {
         let since = self.set_of(pod).map_or(now, |set| set.since);
         let since = self.outdated(pod, now).read_since.unwrap_or(since);
@@ -381,7 +381,7 @@ impl Rollout {
         }
     }
 
-    /// The new daemon of this node is not ready.
+    /// Stops the update of this clique, because the new daemon of this node is not ready.
     fn stop(&mut self, clique: &Clique, node: &str, now: Instant) -> NextStep {
         let Some(stop) = self.stopped.get_mut(clique).filter(|it| *it.node == *node) else {
             let stop = Stop {
@@ -407,7 +407,7 @@ impl Rollout {
         NextStep::Later(None)
     }
 
-    /// Whether a daemon that is up to date is ready, and runs an `nvidia-imex`.
+    /// Whether an up-to-date daemon that runs `nvidia-imex` is ready.
     fn first_is_ready(&self, observed: &Observed) -> bool {
         let mut pods = observed.pods.all();
         pods.any(|pod| {
@@ -422,7 +422,7 @@ impl Rollout {
         self.daemon_sets.get(pod.daemon_set.as_ref()?)
     }
 
-    /// Whether its `DaemonSet` would make it like this now; `None`: that does not say.
+    /// Whether it has the current template of its `DaemonSet`; `None` if that has no template annotation.
     fn is_current(&self, pod: &DaemonPod) -> Option<bool> {
         let set = self.set_of(pod)?;
         Some(pod.template.as_ref() == Some(&set.template))
@@ -432,13 +432,13 @@ impl Rollout {
         self.is_current(pod) == Some(false)
     }
 
-    /// Whether its deletion was asked for.
+    /// Whether its deletion was requested.
     fn is_deleted(&self, pod: &DaemonPod) -> bool {
         let outdated = self.outdated.get(&pod.uid);
         outdated.is_some_and(|it| matches!(it.stage, Stage::Deleted))
     }
 
-    /// Until when this pod is not replaced, because the new one would be no other.
+    /// The end of the pause in which this pod is not replaced, because the new one would be the same.
     fn rests_until(&self, pod: &DaemonPod) -> Option<Instant> {
         self.set_of(pod)?.mismatches.until
     }
@@ -449,7 +449,7 @@ impl Rollout {
     }
 }
 
-/// Whether the node is a member of no clique, and is about to be none.
+/// Whether the node is not a member of a clique and is not about to become one.
 fn is_elsewhere(observed: &Observed, node: &str) -> bool {
     let is_placed = match observed.reported(node) {
         ReportedClique::Clique(clique) => {

@@ -1,15 +1,15 @@
-//! When cliques are evaluated, and pauses that grow.
+//! The schedule of cliques to evaluate, and exponential back-off.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// A clique is written when nothing about it has changed for this long.
+/// A clique is evaluated when it has not changed for this long.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// It is written after this long although it still changes.
+/// A clique that keeps changing is evaluated after this long.
 const LONGEST_BURST: Duration = Duration::from_millis(250);
 
-/// When each clique, or what else `K` names, is evaluated next.
+/// The time of the next evaluation of each clique, or whatever `K` is.
 #[derive(Debug, Default)]
 pub(super) struct Schedule<K> {
     due: BTreeSet<(Instant, K)>,
@@ -17,18 +17,18 @@ pub(super) struct Schedule<K> {
     bursts: BTreeMap<K, Burst>,
 }
 
-/// Changes of one clique.
+/// Changes of one clique that follow each other closely.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     ends: Instant,
-    /// It ends then at the latest.
+    /// The latest end.
     latest: Instant,
 }
 
 // === impl Schedule ===
 
 impl<K: Clone + Ord> Schedule<K> {
-    /// It has changed, and is evaluated once the changes have ended.
+    /// The clique has changed. It is evaluated once the changes end.
     pub(super) fn touch(&mut self, clique: K, now: Instant) {
         let burst = self.bursts.entry(clique.clone()).or_insert(Burst {
             ends: now,
@@ -39,17 +39,17 @@ impl<K: Clone + Ord> Schedule<K> {
         self.due.insert((burst.ends, clique));
     }
 
-    /// It is evaluated at this time, too.
+    /// Evaluates it at this time, too.
     pub(super) fn add(&mut self, at: Instant, clique: K) {
         self.due.insert((at, clique));
     }
 
-    /// When [`pop`](Self::pop) may have something.
+    /// The time at which [`pop`](Self::pop) may return something.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// What is to be evaluated now.
+    /// The next clique that is due.
     pub(super) fn pop(&mut self, now: Instant) -> Option<K> {
         while self.next()? <= now {
             let (_, clique) = self.due.pop_first()?;
@@ -63,10 +63,10 @@ impl<K: Clone + Ord> Schedule<K> {
     }
 }
 
-/// A pause that is twice as long each time.
+/// Exponential back-off: each pause is twice as long.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Backoff {
-    /// How often there was one.
+    /// The number of pauses so far.
     pub(super) times: u32,
     pub(super) until: Option<Instant>,
 }
@@ -74,14 +74,14 @@ pub(super) struct Backoff {
 // === impl Backoff ===
 
 impl Backoff {
-    /// The next pause begins.
+    /// Begins the next pause.
     pub(super) fn grow(&mut self, first: Duration, longest: Duration, now: Instant) {
         let pause = first * 2_u32.pow(self.times.min(10));
         self.until = Some(now + pause.min(longest));
         self.times = self.times.saturating_add(1);
     }
 
-    /// When it ends, if that is later than now.
+    /// The end of the pause, if it is later than now.
     pub(super) fn pauses_until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|at| *at > now)
     }

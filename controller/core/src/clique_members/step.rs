@@ -1,50 +1,50 @@
-//! What is to be done of a clique.
+//! The steps for a clique.
 
 use std::time::Instant;
 
 use compute_domain_api::clique::ComputeDomainClique;
 
-/// What a clique needs next.
+/// The next step for a clique.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MemberStep {
-    /// To know the UID of this Node, or that there is none. Answered by [`CliqueMembers::node_is`](crate::CliqueMembers::node_is).
+    /// Read the UID of this Node, if it exists. Answered by [`CliqueMembers::node_is`](crate::CliqueMembers::node_is).
     FindNode {
         /// Its name.
         node: Box<str>,
     },
-    /// This object, which does not exist.
+    /// Create this object.
     Create(Box<ComputeDomainClique>),
-    /// This object in place of the one of its name, if that has still this version.
+    /// Replace the object of this name, if it still has this version.
     Replace(Box<ComputeDomainClique>),
-    /// That the object goes, if it has still this version.
+    /// Delete the object, if it still has this version.
     Delete {
         /// Its UID.
         uid: Box<str>,
         /// Its version.
         resource_version: Box<str>,
     },
-    /// To know which claims are allocated to this node, by a list that began after `since`. Answered by
+    /// List the claims that are allocated to this node, in a list that begins after `since`. Answered by
     /// [`CliqueMembers::claims_are`](crate::CliqueMembers::claims_are), or by [`CliqueMembers::look_again`](crate::CliqueMembers::look_again).
     ReadClaims {
         /// Its name.
         node: Box<str>,
         /// The UID of its daemon's pod.
         pod: Box<str>,
-        /// When the node had told that no claim is prepared.
+        /// When the node had reported that no claim is prepared.
         since: Instant,
     },
-    /// That the pod of a daemon goes, so that a new one takes its place. Answered by
+    /// Delete the pod of a daemon, so that a new one replaces it. Answered by
     /// [`CliqueMembers::pod_deleted`](crate::CliqueMembers::pod_deleted).
     DeletePod {
         /// Its name.
         name: Box<str>,
-        /// Its UID: another one of its name stays.
+        /// Its UID: another pod of the name must stay.
         uid: Box<str>,
-        /// Its version, if it stays where it has another one: then it may run again.
+        /// Its version, if the pod must stay when it has another one: it may run again by then.
         resource_version: Option<Box<str>>,
-        /// Its node; `None`: no node had room for it.
+        /// Its node; `None`: it is not scheduled.
         node: Option<Box<str>>,
-        /// Why it may go.
+        /// Why it may be deleted.
         how: Replacement,
     },
 }
@@ -52,12 +52,12 @@ pub enum MemberStep {
 /// Why a daemon may be replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replacement {
-    /// Its node has no claim, and gets none.
+    /// Its node is drained: it has no claim and gets none.
     Drained,
     /// It does not run.
     NotRunning,
-    /// Its node is a member of no clique, so that it runs no `nvidia-imex`.
+    /// Its node is not a member of a clique, so it runs no `nvidia-imex`.
     NoMember,
-    /// The operator has said that it is not to wait any longer, for these claims.
+    /// The administrator has set a time limit for the wait, although these claims exist.
     Forced(Vec<String>),
 }

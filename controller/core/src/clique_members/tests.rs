@@ -15,14 +15,14 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The members, and an API server that does what it is asked.
+/// The members and an API server that accepts all requests.
 struct Cluster {
     members: CliqueMembers,
     now: Instant,
     objects: BTreeMap<String, ComputeDomainClique>,
     writes: usize,
     looks: Vec<Box<str>>,
-    /// The Nodes that do not exist any more.
+    /// The deleted Nodes.
     gone: BTreeSet<String>,
 }
 
@@ -38,7 +38,7 @@ impl Cluster {
         }
     }
 
-    /// A controller that starts and knows the objects only.
+    /// A new controller that knows only the objects.
     fn restart(&mut self, max_nodes: u32) {
         self.members = mk_members(max_nodes, self.now);
         for object in self.objects.values() {
@@ -70,7 +70,7 @@ impl Cluster {
         self.pod(node, &json!({ "ready": "True" }));
     }
 
-    /// A member whose slice has the place with which `nvidia-imex` runs there.
+    /// A member whose slice reports the place with which `nvidia-imex` runs.
     fn join_running(&mut self, node: &str, place: &str) {
         let attributes = json!({ "clique": { "string": A }, "place": { "string": place } });
         self.members
@@ -88,7 +88,7 @@ impl Cluster {
         self.pod(node, &pod);
     }
 
-    /// The Node is deleted, and its slice and its pod with it.
+    /// The Node is deleted with its slice and its pod.
     fn leave(&mut self, node: &str) {
         self.wipe(node);
         self.members.remove_pod(&format!("pod-{node}"), self.now);
@@ -132,7 +132,7 @@ impl Cluster {
         self.writes += 1;
     }
 
-    /// Somebody deletes the object.
+    /// Another client deletes the object.
     fn delete(&mut self, clique: &str) -> ComputeDomainClique {
         let uid = format!("uid-{clique}");
         self.members.remove_clique(clique, &uid, self.now);
@@ -149,7 +149,7 @@ impl Cluster {
     }
 }
 
-/// A controller that starts now. The wall clock goes with the other one.
+/// A controller that starts now. Both clocks run alike.
 fn mk_members(max_nodes: u32, now: Instant) -> CliqueMembers {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let time = "2026-01-02T03:04:05Z".parse::<Timestamp>().unwrap();
@@ -195,7 +195,7 @@ fn mk_pod(node: &str, patch: &Value) -> Pod {
 
 // req: DM-1
 #[test]
-fn eighteen_nodes_that_come_together_cost_at_most_thirty_six_writes_and_one_at_once_costs_two() {
+fn eighteen_nodes_that_start_together_cost_at_most_thirty_six_writes_and_a_single_one_costs_two() {
     for gap in [0, 30, 90, 300, 2000] {
         let mut cluster = Cluster::new(18);
         for number in 0..18 {
@@ -227,7 +227,8 @@ fn eighteen_nodes_that_come_together_cost_at_most_thirty_six_writes_and_one_at_o
 }
 
 #[test]
-fn a_member_that_leaves_costs_three_writes_and_one_look_and_its_index_is_free_after_five_minutes() {
+fn a_member_that_leaves_costs_three_writes_and_one_look_up_and_frees_its_index_after_five_minutes()
+{
     let mut cluster = Cluster::new(2);
     cluster.join("a", A);
     cluster.join("b", A);
@@ -257,7 +258,7 @@ fn a_member_that_leaves_costs_three_writes_and_one_look_and_its_index_is_free_af
 
 // req: DM-3
 #[test]
-fn a_node_that_new_lists_do_not_have_leaves_as_one_whose_end_was_seen_and_nothing_stays_of_it() {
+fn a_node_missing_in_new_lists_is_handled_like_a_deleted_one_and_forgotten() {
     let mut cluster = Cluster::new(18);
     cluster.join("a", A);
     cluster.join("b", A);
@@ -279,7 +280,7 @@ fn a_node_that_new_lists_do_not_have_leaves_as_one_whose_end_was_seen_and_nothin
 
 // req: DM-4
 #[test]
-fn a_node_that_is_registered_again_on_the_same_machine_keeps_its_index_at_once() {
+fn a_node_registered_again_on_the_same_machine_keeps_its_index() {
     let mut cluster = Cluster::new(18);
     cluster.join("a", A);
     cluster.join("b", A);
@@ -301,9 +302,9 @@ fn a_node_that_is_registered_again_on_the_same_machine_keeps_its_index_at_once()
 
 // req: DM-3
 #[test]
-fn another_machine_of_the_nodes_name_gets_another_index_at_once_and_the_former_is_free_five_minutes_later()
- {
-    // With an address of its own, or while that is not known.
+fn another_machine_with_the_nodes_name_gets_a_new_index_and_the_former_is_free_after_five_minutes()
+{
+    // With its own address, or before that is known.
     for host in ["host-new", ""] {
         let mut cluster = Cluster::new(3);
         cluster.join("a", A);
@@ -335,7 +336,7 @@ fn another_machine_of_the_nodes_name_gets_another_index_at_once_and_the_former_i
 
 // req: DM-3
 #[test]
-fn the_five_minutes_of_a_node_that_is_gone_go_on_under_the_next_leader() {
+fn the_five_minutes_of_a_deleted_node_continue_under_the_next_leader() {
     let mut cluster = Cluster::new(2);
     cluster.join("a", A);
     cluster.join("b", A);
@@ -352,10 +353,10 @@ fn the_five_minutes_of_a_node_that_is_gone_go_on_under_the_next_leader() {
     assert_eq!(cluster.index(A, "c"), Some(0));
 }
 
-/// The object has lost the label by which it is watched.
+/// The object has lost the label that the watch selects.
 // req: DM-3
 #[test]
-fn a_member_that_is_away_keeps_its_index_when_a_new_leader_finds_the_object_late() {
+fn an_absent_member_keeps_its_index_when_a_new_leader_finds_the_object_late() {
     let mut cluster = Cluster::new(18);
     for node in ["a", "b"] {
         cluster.join(node, A);
@@ -377,7 +378,7 @@ fn a_member_that_is_away_keeps_its_index_when_a_new_leader_finds_the_object_late
 
 // req: DM-4
 #[test]
-fn a_node_without_slice_and_daemon_keeps_its_index_while_its_node_object_lives() {
+fn a_node_without_slice_and_daemon_keeps_its_index_while_its_node_object_exists() {
     let mut cluster = Cluster::new(18);
     cluster.join("a", A);
     cluster.pass(MINUTE);
@@ -385,7 +386,7 @@ fn a_node_without_slice_and_daemon_keeps_its_index_while_its_node_object_lives()
     cluster.members.remove_pod("pod-a", cluster.now);
     cluster.pass(24 * 60 * MINUTE);
     assert_eq!(cluster.index(A, "a"), Some(0));
-    // Once an hour at last.
+    // Finally once an hour.
     assert!(
         (4..40).contains(&cluster.looks.len()),
         "{:?}",
@@ -408,7 +409,7 @@ fn an_absent_slice_or_attribute_changes_nothing_also_for_a_controller_that_start
     cluster.pod("a", &json!({ "ready": "True" }));
     cluster.pass(60 * MINUTE);
     assert_eq!((cluster.writes, cluster.looks.len()), (before, 0));
-    // Its daemon is followed all the same.
+    // Changes of its daemon are still applied.
     cluster.pod("a", &json!({ "ready": "False" }));
     cluster.pass(MINUTE);
     assert_eq!(
@@ -419,18 +420,18 @@ fn an_absent_slice_or_attribute_changes_nothing_also_for_a_controller_that_start
 
 // req: DM-6
 #[test]
-fn a_node_beyond_the_last_index_is_told_once_by_name_and_the_others_work() {
+fn a_node_without_a_free_index_is_reported_once_by_name_and_the_others_work() {
     let mut cluster = Cluster::new(2);
     for node in ["a", "b", "c"] {
         cluster.join(node, A);
         cluster.pass(MINUTE);
     }
     let unplaced = cluster.members.take_unplaced();
-    let told: Vec<_> = unplaced
+    let nodes: Vec<_> = unplaced
         .iter()
         .map(|it| (&*it.node, &*it.clique, it.max_nodes))
         .collect();
-    assert_eq!(told, [("c", A, 2)]);
+    assert_eq!(nodes, [("c", A, 2)]);
     assert!(unplaced[0].object_uid.is_some());
     let counts = MemberCounts {
         ready: 2,
@@ -455,7 +456,7 @@ fn a_node_beyond_the_last_index_is_told_once_by_name_and_the_others_work() {
 
 // req: DM-3
 #[test]
-fn a_node_that_changes_its_clique_is_a_member_of_the_new_one_at_once_and_frees_its_index_later() {
+fn a_node_that_changes_its_clique_joins_the_new_one_at_once_and_frees_its_index_later() {
     let mut cluster = Cluster::new(18);
     cluster.join("a", A);
     cluster.pass(MINUTE);
@@ -477,14 +478,14 @@ fn a_node_that_changes_its_clique_is_a_member_of_the_new_one_at_once_and_frees_i
         (cluster.index(A, "a"), cluster.index(B, "a")),
         (None, Some(0))
     );
-    // The object goes, since it has no member any more.
+    // The object is deleted, since it has no members.
     cluster.pass(10 * MINUTE);
     assert!(!cluster.objects.contains_key(A));
 }
 
 // req: DM-2
 #[test]
-fn the_index_that_was_free_for_the_longest_time_is_given_first() {
+fn the_index_that_has_been_free_for_the_longest_time_is_assigned_first() {
     let mut cluster = Cluster::new(4);
     for node in ["a", "b", "c", "d"] {
         cluster.join(node, A);
@@ -527,7 +528,7 @@ fn the_length_of_the_lists_changes_only_while_no_daemon_of_the_clique_runs() {
 }
 
 #[test]
-fn an_object_that_somebody_deletes_is_created_again_with_the_same_indices() {
+fn a_deleted_object_is_created_again_with_the_same_indices() {
     let mut cluster = Cluster::new(18);
     cluster.join("b", A);
     assert!(!cluster.members.knows(A));
@@ -541,7 +542,7 @@ fn an_object_that_somebody_deletes_is_created_again_with_the_same_indices() {
     assert_eq!(cluster.objects[A].spec, before.spec);
 }
 
-/// What somebody's hand makes of the object.
+/// Another client edits the object.
 fn edit(cluster: &mut Cluster, change: impl FnOnce(&mut ComputeDomainClique)) {
     let object = cluster.objects.get_mut(A).unwrap();
     change(object);
@@ -553,7 +554,7 @@ fn edit(cluster: &mut Cluster, change: impl FnOnce(&mut ComputeDomainClique)) {
 
 // req: DM-4, DM-5, DM-7
 #[test]
-fn edits_of_an_object_are_taken_back_and_change_no_index() {
+fn edits_of_an_object_are_reverted_and_change_no_index() {
     let changes: [fn(&mut ComputeDomainClique); 13] = [
         |it| {
             let mut invented = it.spec.daemons[0].clone();
@@ -599,7 +600,7 @@ fn edits_of_an_object_are_taken_back_and_change_no_index() {
         let before = cluster.objects[A].spec.clone();
         edit(&mut cluster, change);
         assert_eq!(cluster.objects[A].spec, before);
-        // What was taken back is not remembered either.
+        // A reverted edit leaves no trace.
         cluster.delete(A);
         cluster.pass(MINUTE);
         assert_eq!(cluster.objects[A].spec, before);
@@ -608,7 +609,7 @@ fn edits_of_an_object_are_taken_back_and_change_no_index() {
 
 // req: DM-8
 #[test]
-fn a_refusal_is_over_when_nothing_is_to_be_written_any_more() {
+fn a_rejection_ends_when_nothing_has_to_be_written() {
     let mut cluster = Cluster::new(18);
     cluster.join("a", A);
     cluster.pass(MINUTE);
@@ -631,7 +632,7 @@ fn a_refusal_is_over_when_nothing_is_to_be_written_any_more() {
 
 // req: DM-8
 #[test]
-fn a_deletion_that_is_refused_is_tried_ever_more_rarely() {
+fn a_rejected_deletion_is_retried_with_back_off() {
     let mut cluster = Cluster::new(18);
     cluster.join("a", A);
     cluster.pass(MINUTE);
@@ -651,17 +652,17 @@ fn a_deletion_that_is_refused_is_tried_ever_more_rarely() {
     assert!((20..40).contains(&tries), "{tries}");
 }
 
-/// Edits and deletions that nobody takes back, since they come before the next controller begins to lead.
+/// Edits and deletions just before the next controller begins to lead. They are not reverted.
 // req: DM-7
 #[test]
-fn a_controller_that_begins_to_lead_believes_what_runs_and_not_the_object() {
+fn a_new_leader_trusts_the_running_places_more_than_the_object() {
     let changes: [fn(&mut Cluster); 7] = [
         |it| drop(it.objects.remove(A)),
         |it| {
             let daemons = &mut it.objects.get_mut(A).unwrap().spec.daemons;
             (daemons[0].index, daemons[1].index) = (1, 0);
         },
-        // "c" does not run, and has no place but that of the object.
+        // "c" does not run, so only the object has its place.
         |it| {
             let daemons = &mut it.objects.get_mut(A).unwrap().spec.daemons;
             (daemons[0].index, daemons[2].index) = (2, 0);
@@ -687,7 +688,7 @@ fn a_controller_that_begins_to_lead_believes_what_runs_and_not_the_object() {
         change(&mut cluster);
         cluster.restart(36);
         cluster.join("c", A);
-        // The names are in another order than the places.
+        // The order of the names differs from the order of the places.
         cluster.join_running("b", "1/18");
         cluster.join_running("a", "0/18");
         cluster.pass(MINUTE);
@@ -697,7 +698,7 @@ fn a_controller_that_begins_to_lead_believes_what_runs_and_not_the_object() {
 
 // req: DM-7
 #[test]
-fn a_member_is_compared_with_its_place_also_when_other_members_have_been() {
+fn a_member_is_compared_with_its_place_also_after_other_members() {
     let mut cluster = Cluster::new(18);
     for node in ["a", "b", "c"] {
         cluster.join(node, A);
@@ -716,7 +717,7 @@ fn a_member_is_compared_with_its_place_also_when_other_members_have_been() {
 
 // req: DM-7
 #[test]
-fn an_index_with_which_nvidia_imex_runs_is_nobody_elses_although_the_daemon_has_no_pod() {
+fn an_index_with_which_nvidia_imex_runs_is_not_assigned_although_the_daemon_has_no_pod() {
     let mut cluster = Cluster::new(2);
     let running = json!({ "clique": { "string": A }, "place": { "string": "0/2" } });
     let slice = mk_slice("b", &running);
@@ -731,7 +732,7 @@ fn an_index_with_which_nvidia_imex_runs_is_nobody_elses_although_the_daemon_has_
 
 // req: DM-2
 #[test]
-fn one_index_with_which_two_nodes_say_they_run_stays_with_the_one_that_the_object_names() {
+fn an_index_that_two_nodes_report_stays_with_the_node_in_the_object() {
     let mut cluster = Cluster::new(18);
     for node in ["a", "b"] {
         cluster.join(node, A);
@@ -746,7 +747,7 @@ fn one_index_with_which_two_nodes_say_they_run_stays_with_the_one_that_the_objec
 }
 
 #[test]
-fn an_object_that_somebody_deletes_has_the_length_that_the_running_daemons_have() {
+fn a_deleted_object_gets_the_length_of_the_running_daemons() {
     let mut cluster = Cluster::new(18);
     cluster.join("a", A);
     cluster.pass(MINUTE);
@@ -758,7 +759,7 @@ fn an_object_that_somebody_deletes_has_the_length_that_the_running_daemons_have(
 }
 
 #[test]
-fn a_pod_whose_containers_have_ended_is_no_daemon() {
+fn a_pod_with_ended_containers_is_not_a_daemon() {
     assert!(DaemonPod::new(&mk_pod("a", &json!({ "phase": "Failed" }))).is_none());
     let ending = mk_pod("a", &json!({ "deleted": true, "ready": "True" }));
     assert!(!DaemonPod::new(&ending).unwrap().ready);
@@ -766,7 +767,7 @@ fn a_pod_whose_containers_have_ended_is_no_daemon() {
 
 // req: DM-3
 #[test]
-fn a_pod_that_is_being_deleted_holds_the_index_of_its_node_that_has_left_the_clique() {
+fn a_pod_that_is_being_deleted_keeps_the_index_of_a_node_that_has_left_the_clique() {
     let mut cluster = Cluster::new(1);
     cluster.join("a", A);
     cluster.pass(MINUTE);
@@ -787,5 +788,5 @@ fn a_pod_that_is_being_deleted_holds_the_index_of_its_node_that_has_left_the_cli
     );
 }
 
+mod node_state;
 mod rollout;
-mod told;

@@ -24,7 +24,7 @@ fn split(domain: &str, cliques: &[&str]) -> (Key, CliqueFinding) {
 }
 
 #[test]
-fn domains_in_cliques_of_their_own_are_nobodys_concern() {
+fn domains_in_separate_cliques_cause_no_finding() {
     let mut cliques = Cliques::default();
     assert_eq!(set(&mut cliques, "a", &["x"]), NOTHING);
     assert_eq!(set(&mut cliques, "b", &["y"]), NOTHING);
@@ -33,7 +33,7 @@ fn domains_in_cliques_of_their_own_are_nobodys_concern() {
 }
 
 #[test]
-fn who_is_isolated_shares_nothing_but_may_be_split() {
+fn an_isolated_domain_shares_no_clique_but_may_be_split() {
     let mut cliques = Cliques::default();
     let isolated = ["x", "y"].map(Into::into);
     assert_eq!(
@@ -49,7 +49,7 @@ fn who_is_isolated_shares_nothing_but_may_be_split() {
 }
 
 #[test]
-fn both_domains_are_told_of_a_shared_clique_once() {
+fn both_domains_get_the_finding_of_a_shared_clique_once() {
     let mut cliques = Cliques::default();
     set(&mut cliques, "a", &["x"]);
     let both = [shared("a", &["x"], &["b"]), shared("b", &["x"], &["a"])];
@@ -61,7 +61,7 @@ fn both_domains_are_told_of_a_shared_clique_once() {
 }
 
 #[test]
-fn of_many_in_one_clique_each_is_told_once() {
+fn of_many_domains_in_one_clique_each_gets_one_finding() {
     let mut cliques = Cliques::default();
     set(&mut cliques, "a", &["x"]);
     assert_eq!(set(&mut cliques, "b", &["x"]).len(), 2);
@@ -71,7 +71,7 @@ fn of_many_in_one_clique_each_is_told_once() {
 }
 
 #[test]
-fn what_has_ended_and_begins_again_is_told_again() {
+fn a_finding_that_has_ended_is_reported_again_when_it_recurs() {
     let mut cliques = Cliques::default();
     set(&mut cliques, "a", &["x"]);
     set(&mut cliques, "b", &["x"]);
@@ -83,7 +83,7 @@ fn what_has_ended_and_begins_again_is_told_again() {
 }
 
 #[test]
-fn a_domain_is_told_when_its_pods_are_in_one_more_clique_and_not_when_in_one_less() {
+fn a_split_is_reported_for_an_additional_clique_but_not_for_a_removed_one() {
     let mut cliques = Cliques::default();
     set(&mut cliques, "a", &["x"]);
     let in_two = [split("a", &["x", "y"])];
@@ -113,7 +113,7 @@ fn several_cliques_that_are_shared_at_once_are_one_finding_for_each_domain() {
 }
 
 #[test]
-fn nothing_is_kept_of_domains_that_hold_nothing_any_more() {
+fn domains_without_claims_use_no_memory() {
     let mut cliques = Cliques::default();
     for _ in 0..2 {
         set(&mut cliques, "a", &["x", "y"]);
@@ -125,12 +125,12 @@ fn nothing_is_kept_of_domains_that_hold_nothing_any_more() {
     assert!(cliques.of_domain.is_empty() && cliques.holders.is_empty());
 }
 
-/// Bytes of a domain in one clique of its own, without the texts: its entry and that of the clique. A
-/// set of few is one block of eleven names.
+/// Bytes of a domain alone in one clique, without texts: its entry and the entry of the clique. A small set is one
+/// block of eleven names.
 const DOMAIN: usize = 320;
 
 #[test]
-fn a_domain_in_a_clique_of_its_own_is_small_and_a_clique_has_one_name() {
+fn a_domain_in_one_clique_is_small_and_each_clique_name_is_stored_once() {
     let of_domain = size_of::<(Key, Box<[Clique]>)>() + size_of::<Clique>();
     let block = 11 * size_of::<Key>() + 2 * size_of::<usize>();
     let domain = of_domain + size_of::<(Clique, BTreeSet<Key>)>() + block;

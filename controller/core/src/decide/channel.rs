@@ -1,4 +1,4 @@
-//! What there is to be done about channels, where every ComputeDomain has its own.
+//! Decides about channels, if every ComputeDomain has its own.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::lifecycle::{Event, State};
 use crate::rejection::Rejection;
 use crate::status::Admission;
 
-/// What makes the channel in the status the domain's again, before all else and also while it is being
-/// deleted: its Lease is missing, or was released.
+/// The request that restores the domain's ownership of the channel in its status, if the Lease is missing or
+/// released. It comes first, also while the domain is being deleted.
 pub(super) fn lost(domain: &Domain, observed: &Observed, findings: &Findings) -> Option<Finding> {
     let channels = observed.channels.as_ref()?;
     match channels.assigned.as_ref()? {
@@ -30,8 +30,8 @@ pub(super) fn lost(domain: &Domain, observed: &Observed, findings: &Findings) ->
     }
 }
 
-/// What there is to be done before the domain gets its template; `None`: nothing, since it has its
-/// channel, or is to keep channel 0.
+/// The request that the domain needs before its template is created; `None` if it has its channel or keeps
+/// channel 0.
 // req: CHANNEL-6
 pub(super) fn find(
     domain: &Domain,
@@ -79,23 +79,23 @@ fn create(domain: &Domain, number: u32, rebuilt: bool, channels: &ObservedChanne
     Request::CreateLease(number, Box::new(lease))
 }
 
-/// Why the API server does not let us create the Lease.
+/// Why the API server rejects the Lease.
 fn refusal(findings: &Findings) -> Option<&Rejection> {
     let refusal = findings.refusal.as_ref();
     refusal.filter(|refusal| matches!(refusal, Rejection::ChannelRefused { .. }))
 }
 
-/// Why the channel in the domain's status is not its own.
+/// Why the domain does not own the channel in its status.
 // req: CHANNEL-12
 fn not_confirmed(domain: &Domain, number: u32, assigned: &Assigned) -> Option<Rejection> {
     let holder = match assigned {
         Assigned::Holder(lease) if is_held_by(lease, domain) => return None,
         Assigned::Holder(lease) => described(lease),
         Assigned::Older(older) => identified(older),
-        Assigned::OutOfRange => "nobody: imex.channelCount says that nodes have fewer (if they have more, say so there), or it is reserved for group claims"
+        Assigned::OutOfRange => "no ComputeDomain: it is beyond imex.channelCount (raise that if the nodes have more channels), or reserved for group claims"
             .to_owned(),
-        Assigned::Foreign(_) => "whoever has made its Lease, which is none of ours".to_owned(),
-        Assigned::Unowned => "nobody: its Lease is missing".to_owned(),
+        Assigned::Foreign(_) => "another program, which created its Lease".to_owned(),
+        Assigned::Unowned => "no ComputeDomain: its Lease is missing".to_owned(),
     };
     Some(Rejection::ChannelNotConfirmed {
         channel: number,
@@ -117,7 +117,7 @@ fn identified(domain: &Domain) -> String {
 
 fn described(lease: &ChannelLease) -> String {
     match (lease.holder(), lease.home()) {
-        (None, _) => "nobody that its Lease names".to_owned(),
+        (None, _) => "no ComputeDomain: its Lease names no holder".to_owned(),
         (Some(uid), None) => format!("the ComputeDomain with UID {uid}"),
         (Some(uid), Some(home)) => {
             let (namespace, name) = (&home.namespace, &home.name);
@@ -126,9 +126,9 @@ fn described(lease: &ChannelLease) -> String {
     }
 }
 
-/// What there is to be done about the Leases of this UID, although nothing else is: one that somebody
-/// has deleted is created again; one that nobody uses is released, and deleted after a while. `state`
-/// is that of the ComputeDomain; `None`: it is not known.
+/// The request for a Lease of this UID, after everything else is done. A Lease that another client deleted
+/// is created again. An unused one is released, and deleted after the cool-down. `state` is the state of the
+/// ComputeDomain; `None`: not known.
 pub(super) fn rest(
     state: Option<State>,
     observed: &Observed,
@@ -137,7 +137,7 @@ pub(super) fn rest(
     let channels = observed.channels.as_ref()?;
     let domain = observed.domain.as_deref();
     let lost = channels.lost.iter().find_map(|lease| {
-        // That of a status is created from the status, or cannot be.
+        // The Lease of the channel in the status is created from the status, or cannot be created.
         let in_status = domain.and_then(Domain::channel) == Some(lease.number());
         let restored = lease.restored().filter(|_| !in_status)?;
         let restore = Request::RestoreLease(Box::new(restored));
@@ -153,14 +153,14 @@ pub(super) fn rest(
     })
 }
 
-/// With the request that resolves it.
+/// The event that the Lease causes, with the request that resolves it.
 fn event_of(
     channels: &ObservedChannels,
     lease: &Arc<ChannelLease>,
     domain: Option<&Domain>,
 ) -> Option<(Event, Request)> {
     if channels.is_used(lease, domain) {
-        // Of a domain that is there, it is found before all else.
+        // If the domain exists, `lost` or `find` has found this before.
         let again = lease.is_released() && domain.is_none();
         return again.then(|| (Event::ChannelUsedAgain, take_back(lease)));
     }
@@ -185,7 +185,7 @@ fn looked_up(lease: &ChannelLease, findings: &Findings) -> State {
     }
 }
 
-/// A Lease that does not say where its ComputeDomain is leads to a search of all.
+/// The look-up of the Lease's ComputeDomain: in all namespaces if the Lease does not name one.
 fn look_up(lease: &ChannelLease) -> Request {
     let home = lease.home();
     Request::LookUpDomain {

@@ -1,4 +1,4 @@
-//! What comes of a decision.
+//! The types of a decision.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::rejection::Rejection;
 use crate::status::Admission;
 use crate::template_ref::TemplateRef;
 
-/// What a reconcile does next.
+/// The next step of a reconcile.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// Make this request, and decide again with what it changed.
+    /// Send this request, then decide again.
     Send(Request),
     /// Nothing, until something changes.
     Done(Outcome),
@@ -26,10 +26,9 @@ pub enum Decision {
 pub enum Request {
     /// Add our finalizer to the ComputeDomain, with this JSON patch.
     AddFinalizer(Value),
-    /// Create this template. It has to fail if one of that name exists by now: that may be
-    /// somebody else's.
+    /// Create this template. The request has to fail if one of that name exists: it may have another owner.
     CreateTemplate(Box<ResourceClaimTemplate>),
-    /// Find out what the API server would store for this template, without creating it.
+    /// Find out what the API server would store for this template, with a dry run.
     DryRunTemplate(Box<ResourceClaimTemplate>),
     /// Delete a template of ours.
     DeleteTemplate(TemplateRef),
@@ -39,10 +38,9 @@ pub enum Request {
     RemoveFinalizer(Value),
     /// Count the nodes that publish devices of our driver, and those of them without a clique.
     CountNodes,
-    /// Write this into the status, as [`Findings::report`](crate::Findings::report) has it.
+    /// Write the status that [`Findings::report`](crate::Findings::report) builds for this.
     WriteStatus(Admission),
-    /// Read whether this namespace has the ComputeDomain: the one of that name, or if there is no
-    /// name, any with the UID.
+    /// Look up the ComputeDomain in this namespace: by the name, or without one, by the UID.
     LookUpDomain {
         /// The namespace; empty for all.
         namespace: Box<str>,
@@ -54,13 +52,12 @@ pub enum Request {
         /// Its name.
         name: Box<str>,
     },
-    /// Find out whether the CRD has the field of the channel, without writing it.
+    /// Find out with a dry run whether the CRD has the field of the channel.
     TryChannel,
-    /// Create the Lease of this channel, in the driver's namespace. It has to fail if there is one of
-    /// that name by now.
+    /// Create the Lease of this channel in the driver's namespace. The request has to fail if the name exists.
     CreateLease(u32, Box<Lease>),
-    /// Create this Lease again, which somebody has deleted, in the driver's namespace. It has to fail if
-    /// there is one of that name by now.
+    /// Create this Lease again, which another client deleted, in the driver's namespace. The request has to fail
+    /// if the name exists.
     RestoreLease(Box<Lease>),
     /// Change a Lease with this merge patch, which fails if it has changed.
     ChangeLease(Arc<ChannelLease>, Value),
@@ -71,14 +68,13 @@ pub enum Request {
 /// How a reconcile ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its template exists, and its status says so.
+    /// Its template exists, and its status reports that.
     Admitted,
-    /// Its status reports the reason, except for [`Rejection::Unreadable`]: of such an object the
-    /// status could not be compared, and would be written again by every reconcile.
+    /// Its status reports the reason, except for [`Rejection::Unreadable`]: the status of such an object cannot be
+    /// compared, and every reconcile would write it again.
     Rejected(Rejection),
-    /// The ComputeDomain is being deleted, and others keep this template: by their finalizers, or by a
-    /// policy.
+    /// The ComputeDomain is being deleted, and other finalizers or a policy keep this template.
     Blocked(TemplateRef),
-    /// It does not exist or is about to go, and nothing of ours is left.
+    /// It does not exist or is about to be removed, and none of our objects is left.
     Gone,
 }

@@ -1,4 +1,4 @@
-//! What there is to be done about a ComputeDomain that exists.
+//! Finds out what a ComputeDomain that exists needs next.
 
 use std::sync::Arc;
 
@@ -47,13 +47,12 @@ pub(super) fn find(
     })
 }
 
-/// What there is to be done about templates with the domain's label that are not its own, although
-/// nothing else is:
+/// The request for a template that has the domain's label but is not its own, after everything else is done:
 ///
-/// * One that is being deleted and has our finalizer loses it: a copy, in this namespace or another,
-///   or that of a rejected domain. Nothing else would ever remove the finalizer.
-/// * That of a former spec is deleted, also while the domain is not Ready: others may wait for its
-///   name, and two domains that have swapped names for each other.
+/// * A template that is being deleted loses our finalizer: a copy, in this namespace or another, or the
+///   template of a rejected domain. No other code would ever remove the finalizer.
+/// * The template of a former spec is deleted, also while the domain is not Ready. Another domain may wait
+///   for its name, and two domains that have swapped names wait for each other.
 pub(super) fn stray(
     domain: &Domain,
     templates: &[Arc<ObservedTemplate>],
@@ -74,10 +73,10 @@ pub(super) fn stray(
     })
 }
 
-/// Whether the template is the domain's. One under another name or in another namespace is not:
-/// anybody can set a label, and what anybody can make must not be in the way of a deletion. What is
-/// ours of it is collected once the domain is gone. Only if the spec tells no name, whatever is exactly
-/// what we create counts.
+/// Whether the template belongs to the domain: it has the name in the spec, in the domain's namespace. Any
+/// user can set the label on another template, and that must not block a deletion. Copies of our templates
+/// are removed after the domain is deleted. If the spec has no name, a template with exactly the content that
+/// we create belongs to the domain.
 fn is_own(template: &ObservedTemplate, domain: &Domain) -> bool {
     if domain.wanted().is_ok() {
         return domain.wants(template.reference()) && template.is_for_workload();
@@ -108,7 +107,7 @@ fn reject(
         Some(template) => Err(Rejection::NameTaken {
             name: template.reference().name.to_string(),
             owner: format!(
-                "{}, but is not for its workload",
+                "{}, but not as the template for its workload",
                 template.owner(template.is_of(domain).then_some(domain))
             ),
         }),
@@ -116,8 +115,8 @@ fn reject(
     }
 }
 
-/// What there is to be done about the template of a domain that is to have one. Its name is unique, so
-/// there is one at most.
+/// What the template of a domain needs that should have one. The name is unique, so there is at most one
+/// template.
 fn live<'a>(
     domain: &Domain,
     mut own: impl Iterator<Item = &'a ObservedTemplate>,
@@ -131,7 +130,7 @@ fn live<'a>(
         return Ok(Finding::send(Event::TemplateTerminating, release));
     }
     let event = if has_lost_label(template, findings) || is_altered(template, domain, findings) {
-        // Another one could not be created.
+        // The API server would reject the new one, too.
         if let Some(refusal @ Rejection::TemplateRefused { .. }) = &findings.refusal {
             return Err(refusal.clone());
         }
@@ -142,8 +141,8 @@ fn live<'a>(
     Ok(Finding::send(event, delete(template)))
 }
 
-/// What is to be done first about the templates of a domain that is being deleted: delete, then
-/// remove our finalizer, then wait.
+/// What the templates of a domain that is being deleted need first: a deletion, then the removal of our
+/// finalizer, then waiting.
 fn most_urgent<'a>(
     domain: &Domain,
     templates: impl Iterator<Item = &'a ObservedTemplate>,
@@ -175,10 +174,11 @@ fn delete(template: &ObservedTemplate) -> Request {
     Request::DeleteTemplate(template.reference().clone())
 }
 
-/// The request that lets go of a template that is being deleted; `None` if it is not.
+/// The request that removes our finalizer from a template that is being deleted; `None` if it is not being
+/// deleted.
 ///
 /// # Errors
-/// What keeps it besides our finalizer.
+/// If something else than our finalizer keeps the template.
 pub(super) fn release(
     template: &ObservedTemplate,
     findings: &Findings,
@@ -201,16 +201,16 @@ pub(super) fn release(
     }
 }
 
-/// Whether somebody has removed one of the labels.
+/// Whether a label was removed or changed.
 fn has_lost_label(template: &ObservedTemplate, findings: &Findings) -> bool {
     findings.unlabelled.is_some() || template.target() != Target::Workload
 }
 
-/// Whether the template asks for something else than the one that we create, as the API server
-/// stores it. One that cannot be decoded is left alone: nothing is known of it.
+/// Whether the template's content differs from the one that we create, as the API server stores it. A
+/// template that cannot be decoded is left alone.
 ///
-/// Nodes give no channel of a ComputeDomain's own to a claim without its label, as those of the Go driver's
-/// templates are.
+/// If the domain has its own channel, claims need the ComputeDomain's label: nodes refuse others. Claims of
+/// the Go driver's templates have no label.
 // req: CD-11, MODE-31
 fn is_altered(template: &ObservedTemplate, domain: &Domain, findings: &Findings) -> bool {
     let (Some(content), Ok(wanted)) = (template.content(), domain.wanted()) else {
@@ -222,8 +222,8 @@ fn is_altered(template: &ObservedTemplate, domain: &Domain, findings: &Findings)
     }
     let uid = domain.uid();
     let is = |mode: &AllocationMode| is_content_of(content, uid, mode);
-    // The Go driver's controller makes one of `Single` for every domain in the host-managed mode.
-    // Pods use it, so it is kept when this controller takes over.
+    // In host-managed mode, the Go driver's controller creates a `Single` template for every domain. Pods
+    // use it, so this controller keeps it.
     let of_go = || {
         template.may_be_of_go()
             && wanted.allocation_mode == AllocationMode::All

@@ -1,4 +1,4 @@
-//! What a look at the objects leads to: an event of the state machine, and what resolves it.
+//! The event of the state machine that follows from the objects, and its resolution.
 
 use super::decision::{Decision, Outcome, Request};
 use super::findings::Findings;
@@ -7,18 +7,18 @@ use crate::lifecycle::{Action, Event, State};
 use crate::rejection::Rejection;
 use crate::status::Admission;
 
-/// What is found out about a ComputeDomain that exists.
+/// The event of a ComputeDomain that exists.
 #[derive(Debug)]
 pub(super) struct Finding {
     pub(super) event: Event,
-    /// What [`Action::Resolve`] is then.
+    /// The decision for [`Action::Resolve`].
     pub(super) resolution: Decision,
 }
 
 // === impl Finding ===
 
 impl Finding {
-    /// What this request resolves.
+    /// An event that this request resolves.
     pub(super) fn send(event: Event, request: Request) -> Self {
         Self {
             event,
@@ -26,7 +26,7 @@ impl Finding {
         }
     }
 
-    /// That there is no template, which no request resolves.
+    /// The event that there is no template. No request resolves it.
     pub(super) fn absent(event: Event) -> Self {
         Self {
             event,
@@ -35,7 +35,7 @@ impl Finding {
     }
 }
 
-/// The request about a template or a Lease, if the state of its ComputeDomain asks for one.
+/// The request for a template or a Lease, if the state of its ComputeDomain requires one.
 pub(super) fn request(
     state: State,
     event: Event,
@@ -50,7 +50,7 @@ pub(super) fn request(
     }
 }
 
-/// Writes the status, unless it says so already or cannot be read.
+/// Writes the status, unless it is up to date or cannot be read.
 pub(super) fn report(domain: &Domain, admission: Admission, findings: &Findings) -> Decision {
     let unreadable = matches!(domain.wanted(), Err(Rejection::Unreadable { .. }));
     if admission.is_admitted() && findings.waiting.needs_count(domain) {

@@ -1,4 +1,4 @@
-//! What a decision knows besides the objects.
+//! The inputs of a decision besides the objects.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +13,26 @@ use crate::status::{Admission, Report, StatusSchema};
 use crate::template_ref::TemplateRef;
 use crate::waiting::Waiting;
 
-/// What one reconcile has found out by its requests, and the watches do not tell.
+/// What one reconcile has found out with requests, because no watch delivers it.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// Why the API server does not let us create the template, or the Lease of its channel.
+    /// Why the API server rejects the template or the Lease of its channel.
     pub refusal: Option<Rejection>,
     /// The namespaces in which the API server has no ComputeDomain of this UID.
     pub absent_in: Vec<Box<str>>,
-    /// A template of ours whose label somebody has removed, or changed when we created it.
+    /// Our template that has lost its label, or whose label was changed on admission.
     pub unlabelled: Option<ObservedTemplate>,
-    /// Whether the API server has no template of the wanted name, or that of somebody else.
+    /// Whether the API server has no template of the wanted name, or one of another owner.
     pub has_no_template: bool,
-    /// What the API server stores for the template that we would create; `None`: not known.
+    /// What the API server stores for the template that we would create, if known.
     pub stored: Option<Content>,
-    /// The templates that the API server does not let us delete or release, by UID, with what it says.
+    /// The templates whose deletion or release the API server rejects, by UID, with its message.
     pub kept: BTreeMap<Box<str>, String>,
-    /// The fields that the CRD has, as far as it was tried.
+    /// The fields of the CRD, as far as known.
     pub schema: StatusSchema,
     /// Whether new templates share the nodes' devices.
     pub sharing: Sharing,
-    /// Whether it was tried whether the CRD has the field of the channel.
+    /// Whether the probe for the CRD's channel field was done.
     pub channel_tried: bool,
     /// The claims that wait.
     pub waiting: Waiting,
@@ -43,7 +43,7 @@ pub struct Findings {
 // === impl Findings ===
 
 impl Findings {
-    /// Before the first request.
+    /// The findings before the first request.
     pub fn new(schema: StatusSchema) -> Self {
         Self {
             refusal: None,
@@ -60,9 +60,9 @@ impl Findings {
         }
     }
 
-    /// What the status is to say, when this is the admission.
+    /// The content of the status with this admission.
     pub fn report(&self, domain: &Domain, admission: Admission) -> Report {
-        // No claim is made from a template that does not exist.
+        // Without a template there are no claims.
         let notice = match admission {
             Admission::Admitted | Admission::NotIsolated => self.waiting.notice(domain),
             Admission::Assigned(_) | Admission::Rejected(_) => None,
@@ -74,7 +74,7 @@ impl Findings {
         }
     }
 
-    /// Whether nothing can be done about this template at the moment.
+    /// Whether the API server rejects changes of this template.
     pub(super) fn keeps(&self, template: &TemplateRef) -> bool {
         self.kept.contains_key(&template.uid)
     }

@@ -1,5 +1,5 @@
-//! What there is to be done about templates whose ComputeDomain does not exist: it was deleted while
-//! their creation was under way, its finalizer was removed by hand, or a backup was restored.
+//! Decides about orphaned templates. Their ComputeDomain was deleted while a template was being created, its
+//! finalizer was removed by hand, or a backup was restored.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::findings::Findings;
 use crate::lifecycle::{Event, State};
 use crate::observed_template::ObservedTemplate;
 
-/// The first request that one of the templates needs. Those of the driver-managed mode are never
-/// touched.
+/// The first request that one of the templates needs. Templates of the Go driver's driver-managed mode are never
+/// changed.
 // req: CD-22
 pub(super) fn decide(
     templates: &[Arc<ObservedTemplate>],
@@ -37,7 +37,7 @@ fn request(template: &ObservedTemplate, findings: &Findings) -> Option<Request> 
     let (event, resolution) = match find::release(template, findings) {
         Ok(Some(release)) => (Event::TemplateTerminating, Some(release)),
         Err(_) => (Event::TemplateBlocked, None),
-        // Labels alone are no proof: anybody can set them on a template of his own.
+        // Labels alone are no proof: any user can set them on another template.
         Ok(None) if template.is_ours() => (Event::TemplatePresent, delete()),
         Ok(None) => (Event::TemplateAltered, delete()),
     };

@@ -17,14 +17,14 @@ use crate::fixtures::{
 };
 use crate::{Content, ObservedTemplate, StatusSchema, TemplateRef};
 
-/// Where the driver-managed mode keeps its objects.
+/// The namespace of the Go driver's driver-managed mode.
 const DRIVER_NAMESPACE: &str = "nvidia";
 
 fn decide_with(observed: &Observed, findings: &Findings) -> Decision {
     decide(observed, findings, &[DRIVER_NAMESPACE.to_owned()])
 }
 
-/// What is decided before the first request.
+/// The decision before the first request.
 fn decide_first(observed: &Observed) -> Decision {
     decide_with(observed, &mk_findings())
 }
@@ -47,12 +47,12 @@ fn observe_orphans(templates: impl IntoIterator<Item = ObservedTemplate>) -> Obs
     }
 }
 
-/// Ready, with our finalizer.
+/// A Ready domain with our finalizer.
 fn ready() -> Domain {
     with_reported_status(finalized(), &Admission::Admitted)
 }
 
-/// A template without our label of a domain, as it is found under the wanted name.
+/// A template without the label of a domain, found under the wanted name.
 fn unlabelled(patch: Value) -> Option<ObservedTemplate> {
     let labels = json!({ "metadata": { "labels": null } });
     let object = mk_template_object(merged(labels, patch));
@@ -118,7 +118,7 @@ fn findings_with(refusal: Rejection) -> Findings {
     }
 }
 
-/// The API server does not let go of this template.
+/// The API server rejects the deletion and the release of this template.
 fn findings_with_kept(uid: &str) -> Findings {
     let mut findings = mk_findings();
     findings
@@ -141,7 +141,7 @@ fn mk_name_taken() -> Rejection {
     }
 }
 
-/// The reason that is written into the status.
+/// The reason in the status to write.
 fn rejection(decision: Decision) -> Rejection {
     match decision {
         Decision::Send(Request::WriteStatus(Admission::Rejected(rejection))) => rejection,

@@ -24,7 +24,7 @@ fn ready(name: &str) -> ComputeDomainNode {
     member(name, ComputeDomainState::Ready)
 }
 
-/// All nodes are known, of which n1 to n3 are ready.
+/// All nodes are known; n1 to n3 are ready.
 fn mk_known() -> DomainNodes {
     let mut known = DomainNodes::default();
     for name in ["n1", "n2", "n3"] {
@@ -36,7 +36,7 @@ fn mk_known() -> DomainNodes {
 
 // req: MODE-21
 #[test]
-fn a_domain_has_the_nodes_of_its_claims_as_their_daemons_are() {
+fn a_domain_has_the_nodes_of_its_claims_with_their_daemons_state() {
     let mut all = mk_known();
     assert!(all.set_domain(&key("a"), nodes(&["n2", "n1", "n2", "n7"])));
     let expected = vec![ready("n1"), ready("n2"), unknown("n7")];
@@ -51,7 +51,7 @@ fn a_domain_has_the_nodes_of_its_claims_as_their_daemons_are() {
 
 // req: MODE-23
 #[test]
-fn a_node_that_changes_concerns_the_domains_that_have_it_and_no_other() {
+fn a_changed_node_affects_only_the_domains_that_have_it() {
     let mut all = mk_known();
     all.set_domain(&key("a"), nodes(&["n1", "n2"]));
     all.set_domain(&key("b"), nodes(&["n2"]));
@@ -71,7 +71,7 @@ fn a_node_that_changes_concerns_the_domains_that_have_it_and_no_other() {
 
 // req: MODE-22
 #[test]
-fn a_refused_clique_concerns_the_domains_with_a_node_in_it_that_is_not_ready() {
+fn a_rejected_clique_affects_the_domains_with_an_unready_node_in_it() {
     let mut all = mk_known();
     let waits = member("n1", ComputeDomainState::NotReady);
     all.set_node(waits.clone());
@@ -95,7 +95,7 @@ fn a_refused_clique_concerns_the_domains_with_a_node_in_it_that_is_not_ready() {
     };
     assert_eq!(all.of("a", true), of_a(refused("no quota")));
     let ready = Nodes::known(vec![ready("n2")]);
-    assert_eq!(all.of("b", true), ready, "ready all the same");
+    assert_eq!(all.of("b", true), ready, "still ready");
     assert_eq!(all.of("c", true), Nodes::known(vec![unknown("n7")]));
 
     assert_eq!(all.set_refusal(CLIQUE, Some("denied")), both);
@@ -106,7 +106,7 @@ fn a_refused_clique_concerns_the_domains_with_a_node_in_it_that_is_not_ready() {
 
 // req: MODE-24
 #[test]
-fn nothing_is_said_of_nodes_before_the_claims_and_all_daemons_are_known() {
+fn nodes_are_unknown_until_the_claims_and_all_daemons_are_known() {
     let mut all = DomainNodes::default();
     assert_eq!(
         all.of("a", false),
@@ -125,12 +125,12 @@ fn nothing_is_said_of_nodes_before_the_claims_and_all_daemons_are_known() {
 }
 
 #[test]
-fn a_domain_and_a_node_that_are_gone_leave_nothing() {
+fn a_deleted_domain_or_node_uses_no_memory() {
     let mut all = mk_known();
     all.set_domain(&key("a"), nodes(&["n1"]));
     assert!(all.has_any("a"));
     assert!(all.forget_domain(&key("a")));
-    assert!(!all.forget_domain(&key("a")), "it has none any more");
+    assert!(!all.forget_domain(&key("a")), "it no longer has any");
     assert!(!all.has_any("a"));
     for name in ["n1", "n2", "n3"] {
         assert_eq!(all.set_node(unknown(name)), Vec::<Key>::new());
@@ -142,7 +142,7 @@ fn a_domain_and_a_node_that_are_gone_leave_nothing() {
 }
 
 #[test]
-fn when_everything_is_forgotten_each_node_that_had_claims_may_have_none() {
+fn after_a_clear_the_use_of_each_node_with_claims_is_reported() {
     let mut all = mk_known();
     all.set_domain(&key("a"), nodes(&["n1"]));
     assert_eq!(all.take_uses(), [("n1".into(), true)]);

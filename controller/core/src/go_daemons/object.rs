@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::finalizer;
 
-/// What kind of object it is. In the order in which they go.
+/// The kind of an object, in the order of removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GoKind {
     /// The `DaemonSet` of IMEX daemons.
@@ -17,7 +17,7 @@ pub enum GoKind {
     Template,
 }
 
-/// A `DaemonSet` or a template of the Go driver's, in a namespace in which it keeps them.
+/// A `DaemonSet` or template of the Go driver, in one of its namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoObject {
     kind: GoKind,
@@ -29,8 +29,7 @@ pub struct GoObject {
 }
 
 impl GoObject {
-    /// The object, and the UID of its ComputeDomain. `None` if it has not the name and the labels that the Go
-    /// driver gives.
+    /// The object and the UID of its ComputeDomain; `None` if name or labels are not the Go driver's.
     // req: MODE-33
     pub fn new(kind: GoKind, meta: &ObjectMeta) -> Option<(&str, Self)> {
         let label = |name: &str| meta.labels.as_ref()?.get(name).map(String::as_str);
@@ -51,7 +50,7 @@ impl GoObject {
         Some((domain, object))
     }
 
-    /// What it is.
+    /// Its kind.
     pub fn kind(&self) -> GoKind {
         self.kind
     }
@@ -92,7 +91,7 @@ impl fmt::Display for GoObject {
     }
 }
 
-/// Whether an object of a clique is one of this ComputeDomain's, by its name: `UID.CLIQUE`.
+/// Whether an object of a clique belongs to this ComputeDomain, by its name `UID.CLIQUE`.
 pub fn is_clique_of(name: &str, domain: &str) -> bool {
     let rest = name.strip_prefix(domain);
     rest.is_some_and(|rest| rest.len() > 1 && rest.starts_with('.'))

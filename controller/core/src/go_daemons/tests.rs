@@ -23,23 +23,23 @@ fn mk_object(kind: GoKind, domain: &str) -> GoObject {
     GoObject::new(kind, &mk_meta(domain)).unwrap().1
 }
 
-/// What a controller sees that starts while the daemons of this ComputeDomain run.
-struct World {
+/// A controller that starts while daemons of `ComputeDomains` run.
+struct Cluster {
     daemons: GoDaemons,
     now: Instant,
 }
 
-impl World {
+impl Cluster {
     fn with(domains: &[&str]) -> Self {
-        let mut world = Self {
+        let mut cluster = Self {
             daemons: GoDaemons::default(),
             now: Instant::now(),
         };
         for domain in domains {
-            world.apply(domain);
+            cluster.apply(domain);
         }
-        world.daemons.listed(world.now);
-        world
+        cluster.daemons.listed(cluster.now);
+        cluster
     }
 
     fn apply(&mut self, domain: &str) {
@@ -57,12 +57,13 @@ impl World {
 
     /// The claims are listed, and these are allocated.
     fn list(&mut self, claims: &[(&str, &[&str])]) {
-        let Some(GoStep::ListClaims(asked)) = self.next() else {
+        let Some(GoStep::ListClaims(domains)) = self.next() else {
             panic!("no list: {:?}", self.next());
         };
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         let claims = claims.iter().map(|(uid, all)| ((*uid).into(), names(all)));
-        self.daemons.claims_are(&asked, claims.collect(), self.now);
+        self.daemons
+            .claims_are(&domains, claims.collect(), self.now);
     }
 
     fn next(&self) -> Option<GoStep> {
@@ -99,175 +100,178 @@ fn removed(domain: &str) -> GoDaemonEvent {
 
 // req: MODE-30, MODE-32
 #[test]
-fn the_daemons_of_a_domain_without_claims_go_before_their_template() {
-    let mut world = World::with(&["a"]);
-    world.list(&[]);
-    let Some(GoStep::Remove { domain, objects }) = world.next() else {
-        panic!("{:?}", world.next());
+fn the_daemons_of_a_domain_without_claims_are_removed_before_their_template() {
+    let mut cluster = Cluster::with(&["a"]);
+    cluster.list(&[]);
+    let Some(GoStep::Remove { domain, objects }) = cluster.next() else {
+        panic!("{:?}", cluster.next());
     };
     assert_eq!(&*domain, "a");
     let kinds: Vec<_> = objects.iter().map(GoObject::kind).collect();
     assert_eq!(kinds, [GoKind::DaemonSet, GoKind::Template]);
-    world.daemons.removed("a", world.now);
-    assert_eq!(world.daemons.take_events(), [removed("a")]);
-    world.assert_idle();
-    world.disappear("a");
-    assert!(!world.daemons.is_any());
-    assert_eq!(world.daemons.due(), None);
+    cluster.daemons.removed("a", cluster.now);
+    assert_eq!(cluster.daemons.take_events(), [removed("a")]);
+    cluster.assert_idle();
+    cluster.disappear("a");
+    assert!(!cluster.daemons.is_any());
+    assert_eq!(cluster.daemons.due(), None);
 }
 
 // req: MODE-30, MODE-35
 #[test]
-fn those_of_a_domain_with_claims_stay_until_the_last_is_gone_and_a_list_says_so() {
-    let mut world = World::with(&["a"]);
-    world.list(&[("a", &["ns/x", "ns/y"])]);
-    assert_eq!(world.daemons.take_events(), [waits("a", &["ns/x", "ns/y"])]);
-    assert_eq!(world.daemons.waiting(), 1);
-    world.pass(3600);
-    world.assert_idle();
-    world.daemons.claim_released("ns/other", world.now);
-    world.daemons.claim_released("ns/x", world.now);
-    world.assert_idle();
-    world.daemons.claim_released("ns/y", world.now);
-    // A pod that has come meanwhile.
-    world.list(&[("a", &["ns/z"])]);
-    assert_eq!(world.daemons.take_events(), [waits("a", &["ns/z"])]);
-    world.assert_idle();
+fn daemons_of_a_domain_with_claims_stay_until_a_list_shows_no_claim() {
+    let mut cluster = Cluster::with(&["a"]);
+    cluster.list(&[("a", &["ns/x", "ns/y"])]);
+    assert_eq!(
+        cluster.daemons.take_events(),
+        [waits("a", &["ns/x", "ns/y"])]
+    );
+    assert_eq!(cluster.daemons.waiting(), 1);
+    cluster.pass(3600);
+    cluster.assert_idle();
+    cluster.daemons.claim_released("ns/other", cluster.now);
+    cluster.daemons.claim_released("ns/x", cluster.now);
+    cluster.assert_idle();
+    cluster.daemons.claim_released("ns/y", cluster.now);
+    // A new pod has claimed meanwhile.
+    cluster.list(&[("a", &["ns/z"])]);
+    assert_eq!(cluster.daemons.take_events(), [waits("a", &["ns/z"])]);
+    cluster.assert_idle();
     // The watch of claims was interrupted.
     let allocated = BTreeSet::from(["ns/other".to_owned()]);
-    world.daemons.allocated_are(&allocated, world.now);
-    world.pass(2);
-    world.list(&[]);
-    assert!(world.removes("a"));
-    assert_eq!(world.daemons.waiting(), 0);
+    cluster.daemons.allocated_are(&allocated, cluster.now);
+    cluster.pass(2);
+    cluster.list(&[]);
+    assert!(cluster.removes("a"));
+    assert_eq!(cluster.daemons.waiting(), 0);
 }
 
 // req: MODE-35
 #[test]
-fn one_list_is_for_all_domains_and_there_is_one_in_two_seconds() {
-    let mut world = World::with(&["a", "b", "c"]);
-    world.list(&[("a", &["ns/a"]), ("c", &["ns/c"])]);
-    assert!(world.removes("b"));
-    world.daemons.removed("b", world.now);
-    world.disappear("b");
-    world.daemons.claim_released("ns/a", world.now);
-    world.assert_idle();
+fn one_list_serves_all_domains_and_lists_are_two_seconds_apart() {
+    let mut cluster = Cluster::with(&["a", "b", "c"]);
+    cluster.list(&[("a", &["ns/a"]), ("c", &["ns/c"])]);
+    assert!(cluster.removes("b"));
+    cluster.daemons.removed("b", cluster.now);
+    cluster.disappear("b");
+    cluster.daemons.claim_released("ns/a", cluster.now);
+    cluster.assert_idle();
     assert_eq!(
-        world.daemons.due(),
-        Some(world.now + Duration::from_secs(2))
+        cluster.daemons.due(),
+        Some(cluster.now + Duration::from_secs(2))
     );
-    world.pass(2);
+    cluster.pass(2);
     assert_eq!(
-        world.next(),
+        cluster.next(),
         Some(GoStep::ListClaims(BTreeSet::from(["a".into()])))
     );
 }
 
 // req: MODE-32
 #[test]
-fn a_request_that_fails_is_made_again_after_a_growing_pause() {
-    let mut world = World::with(&["a", "b"]);
-    world.daemons.failed(["a", "b"], world.now);
-    world.assert_idle();
-    world.pass(1);
-    world.list(&[]);
+fn a_failed_request_is_retried_with_back_off() {
+    let mut cluster = Cluster::with(&["a", "b"]);
+    cluster.daemons.failed(["a", "b"], cluster.now);
+    cluster.assert_idle();
+    cluster.pass(1);
+    cluster.list(&[]);
     for pause in [1, 2, 4, 8, 16, 32, 60, 60] {
-        assert!(world.removes("a"), "{pause}");
-        world.daemons.failed(["a"], world.now);
-        // No other one waits for it.
-        assert!(world.removes("b"), "{pause}");
-        assert!(world.daemons.due().is_some_and(|at| at <= world.now));
-        world.pass(pause);
+        assert!(cluster.removes("a"), "{pause}");
+        cluster.daemons.failed(["a"], cluster.now);
+        // No other domain waits for it.
+        assert!(cluster.removes("b"), "{pause}");
+        assert!(cluster.daemons.due().is_some_and(|at| at <= cluster.now));
+        cluster.pass(pause);
     }
 }
 
 // req: MODE-32
 #[test]
-fn a_request_that_fails_is_not_made_again_before_its_pause_has_passed() {
-    let mut world = World::with(&["a"]);
-    world.list(&[]);
+fn a_failed_request_is_not_retried_before_its_pause_has_ended() {
+    let mut cluster = Cluster::with(&["a"]);
+    cluster.list(&[]);
     for pause in [1, 2, 4, 8, 16, 32, 60, 60] {
-        assert!(world.removes("a"), "{pause}");
-        world.daemons.failed(["a"], world.now);
-        world.pass(pause - 1);
-        world.assert_idle();
-        world.pass(1);
+        assert!(cluster.removes("a"), "{pause}");
+        cluster.daemons.failed(["a"], cluster.now);
+        cluster.pass(pause - 1);
+        cluster.assert_idle();
+        cluster.pass(1);
     }
 }
 
 // req: MODE-32
 #[test]
-fn what_finalizers_of_others_keep_is_tried_again_without_another_word() {
-    let mut world = World::with(&["a"]);
-    world.list(&[]);
-    world.daemons.removed("a", world.now);
-    world
+fn objects_with_other_finalizers_are_retried_without_a_further_event() {
+    let mut cluster = Cluster::with(&["a"]);
+    cluster.list(&[]);
+    cluster.daemons.removed("a", cluster.now);
+    cluster
         .daemons
         .remove("a", &mk_object(GoKind::DaemonSet, "a"));
-    assert_eq!(world.daemons.take_events(), [removed("a")]);
-    world.assert_idle();
-    world.pass(30);
-    assert!(world.removes("a"));
-    world.daemons.removed("a", world.now);
-    assert_eq!(world.daemons.take_events(), []);
-    world.assert_idle();
+    assert_eq!(cluster.daemons.take_events(), [removed("a")]);
+    cluster.assert_idle();
+    cluster.pass(30);
+    assert!(cluster.removes("a"));
+    cluster.daemons.removed("a", cluster.now);
+    assert_eq!(cluster.daemons.take_events(), []);
+    cluster.assert_idle();
 }
 
 // req: MODE-34
 #[test]
-fn daemons_that_come_back_are_left_alone_for_ten_minutes() {
-    let mut world = World::with(&["a"]);
-    world.list(&[]);
-    world.daemons.removed("a", world.now);
-    world.disappear("a");
-    world.daemons.take_events();
-    world.pass(60);
-    world.apply("a");
-    let GoDaemonEvent::CameBack { domain, object } = &world.daemons.take_events()[0] else {
-        panic!("not told");
+fn daemons_that_reappear_are_left_alone_for_ten_minutes() {
+    let mut cluster = Cluster::with(&["a"]);
+    cluster.list(&[]);
+    cluster.daemons.removed("a", cluster.now);
+    cluster.disappear("a");
+    cluster.daemons.take_events();
+    cluster.pass(60);
+    cluster.apply("a");
+    let GoDaemonEvent::CameBack { domain, object } = &cluster.daemons.take_events()[0] else {
+        panic!("no event");
     };
     assert_eq!(&**domain, "a");
     assert_eq!(
         object,
         "ResourceClaimTemplate nvidia/computedomain-daemon-a"
     );
-    world.assert_idle();
-    world.pass(600);
-    world.list(&[]);
-    assert!(world.removes("a"));
+    cluster.assert_idle();
+    cluster.pass(600);
+    cluster.list(&[]);
+    assert!(cluster.removes("a"));
 
-    world.daemons.removed("a", world.now);
-    world.disappear("a");
-    world.daemons.take_events();
-    world.pass(601);
-    // Whoever makes them after that has a reason, and is asked for claims first.
-    world.apply("a");
-    world.list(&[("a", &["ns/x"])]);
-    assert_eq!(world.daemons.take_events(), [waits("a", &["ns/x"])]);
+    cluster.daemons.removed("a", cluster.now);
+    cluster.disappear("a");
+    cluster.daemons.take_events();
+    cluster.pass(601);
+    // After that time, they count as new: claims are listed first.
+    cluster.apply("a");
+    cluster.list(&[("a", &["ns/x"])]);
+    assert_eq!(cluster.daemons.take_events(), [waits("a", &["ns/x"])]);
 }
 
 // req: MODE-32
 #[test]
-fn a_watch_that_begins_anew_changes_nothing_and_tells_nothing_twice() {
-    let mut world = World::with(&["a", "b"]);
-    world.list(&[("a", &["ns/x"])]);
-    world.daemons.take_events();
+fn a_watch_that_begins_again_changes_nothing_and_repeats_no_event() {
+    let mut cluster = Cluster::with(&["a", "b"]);
+    cluster.list(&[("a", &["ns/x"])]);
+    cluster.daemons.take_events();
     for kind in [GoKind::DaemonSet, GoKind::Template] {
-        world.daemons.begin(kind, NAMESPACE);
-        world.daemons.begin(kind, "another");
+        cluster.daemons.begin(kind, NAMESPACE);
+        cluster.daemons.begin(kind, "another");
     }
-    assert!(!world.daemons.is_any());
-    world.apply("a");
-    world.daemons.listed(world.now);
-    // Somebody has removed b meanwhile.
-    world.assert_idle();
-    assert_eq!(world.daemons.take_events(), []);
-    assert_eq!(world.daemons.waiting(), 1);
+    assert!(!cluster.daemons.is_any());
+    cluster.apply("a");
+    cluster.daemons.listed(cluster.now);
+    // Another client has removed b meanwhile.
+    cluster.assert_idle();
+    assert_eq!(cluster.daemons.take_events(), []);
+    assert_eq!(cluster.daemons.waiting(), 1);
 }
 
 // req: MODE-33
 #[test]
-fn what_has_not_the_name_and_the_labels_of_the_go_driver_is_nobodys() {
+fn objects_without_the_go_drivers_name_and_labels_are_ignored() {
     type Change = fn(&mut ObjectMeta);
     let set_label = |meta: &mut ObjectMeta, name: &str, value: &str| {
         let labels = meta.labels.as_mut().unwrap();
@@ -308,7 +312,7 @@ fn what_has_not_the_name_and_the_labels_of_the_go_driver_is_nobodys() {
 
 // req: MODE-33
 #[test]
-fn the_patches_change_what_was_seen_and_nothing_else() {
+fn the_patches_change_only_the_observed_values() {
     let object = mk_object(GoKind::DaemonSet, "a");
     assert_eq!(
         object.finalizer_removal().unwrap()[0],

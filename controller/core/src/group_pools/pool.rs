@@ -1,4 +1,4 @@
-//! What is known of one pool.
+//! The state of one pool.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -7,15 +7,15 @@ use k8s_openapi::api::resource::v1::ResourceSlice;
 
 use crate::version::Version;
 
-/// A pool that exists in part or whole, or is to exist.
+/// A pool that exists, at least in part, or is wanted.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// By their place in the pool, from 0 on.
+    /// By place in the pool, from 0.
     pub(super) slices: BTreeMap<usize, Observed>,
     pub(super) wanted: bool,
-    /// When it goes, if nobody wants it until then; `None` while it is wanted.
+    /// When it is deleted if it stays unwanted; `None` while it is wanted.
     pub(super) goes_at: Option<Instant>,
-    /// No claim was allocated from it when it was due to go.
+    /// Whether no claim was allocated from it when it was due for deletion.
     pub(super) is_free: bool,
 }
 
@@ -26,14 +26,14 @@ pub(super) struct Observed {
     pub(super) uid: Box<str>,
     pub(super) resource_version: Box<str>,
     pub(super) generation: i64,
-    /// Whether all but the generation is as it should be.
+    /// Whether everything except the generation is as wanted.
     pub(super) is_right: bool,
 }
 
 // === impl Pool ===
 
 impl Pool {
-    /// The one that all slices should have: the newest, or one more if a slice of that one is not right.
+    /// The generation that all slices should have: the newest, or the next one if a slice of the newest is wrong.
     pub(super) fn generation(&self, count: usize) -> i64 {
         let newest = self.slices.values().map(|found| found.generation).max();
         let newest = newest.unwrap_or(1).max(1);
@@ -65,7 +65,7 @@ impl Observed {
         }
     }
 
-    /// What the watch tells late is of before an answer.
+    /// Whether the other copy is older: a late watch event may be older than a response.
     pub(super) fn is_newer_than(&self, other: &Self) -> bool {
         let version = |it: &Self| Version::parse(Some(&it.resource_version));
         self.uid == other.uid && version(self) > version(other)

@@ -15,21 +15,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::cliques::Clique;
 
-/// As many devices as the slice of any driver may have, where it uses features that take more room.
+/// The most devices of a slice, also with features that lower Kubernetes' limit.
 const DEVICES: usize = 64;
 
-/// Which slice of its pool it is.
+/// The place of a slice in its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// From 0 on.
+    /// From 0.
     pub(super) index: usize,
 }
 
 // === impl Place ===
 
 impl Place {
-    /// The clique and the place of a slice that is one of a clique's pool, by driver, pool and name;
-    /// `None` for all others.
+    /// The clique and place of a slice in a clique's pool, from driver, pool and name; `None` for all others.
     pub(super) fn of(slice: &ResourceSlice) -> Option<(Clique, Self)> {
         let spec = &slice.spec;
         if spec.driver != DRIVER_NAME || spec.node_name.is_some() {
@@ -50,7 +49,7 @@ impl Place {
     }
 }
 
-/// Of how many slices a pool with these channels is.
+/// The number of slices of a pool with these channels.
 pub(super) fn slice_count(channels: &RangeInclusive<u32>) -> usize {
     channels.clone().count().div_ceil(DEVICES)
 }

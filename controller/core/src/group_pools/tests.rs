@@ -9,15 +9,15 @@ const ALL: RangeInclusive<u32> = 1..=127;
 const NONE: RangeInclusive<u32> = RangeInclusive::new(1, 0);
 const NOT_LONG: Duration = KEPT_FOR.saturating_sub(SECOND);
 
-/// Pools, and an API server that has their slices.
-struct World {
+/// The pools and an API server with their slices.
+struct Cluster {
     pools: GroupPools,
     stored: BTreeMap<String, ResourceSlice>,
     version: usize,
     now: Instant,
 }
 
-impl World {
+impl Cluster {
     fn new(channels: RangeInclusive<u32>) -> Self {
         Self {
             pools: GroupPools::new(channels),
@@ -27,7 +27,7 @@ impl World {
         }
     }
 
-    /// A controller that starts with what the API server has.
+    /// A controller that starts with the slices of the API server.
     fn restarted(self, channels: RangeInclusive<u32>) -> Self {
         let mut pools = GroupPools::new(channels);
         pools.begin();
@@ -42,7 +42,7 @@ impl World {
         self.pools.set_wanted(&A.into(), wanted, self.now);
     }
 
-    /// Does the next step, with an answer for what is asked. Returns it in a word.
+    /// Does the next step, with these responses. Returns a short text for it.
     fn step(&mut self, allowed: bool, in_use: &[&str]) -> Option<String> {
         let (clique, step) = self.pools.next(self.now)?;
         Some(match step {
@@ -89,17 +89,17 @@ impl World {
             .get_or_insert_with(|| format!("uid-{}", self.version));
         assert!(!uid.is_empty());
         slice.metadata.resource_version = Some(self.version.to_string());
-        let said = format!("{verb} {} of {}", short(&name), slice.spec.pool.generation);
+        let text = format!("{verb} {} of {}", short(&name), slice.spec.pool.generation);
         self.pools.apply(&slice, self.now);
         self.stored.insert(name, slice);
-        said
+        text
     }
 
     fn steps(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.step(true, &[])).collect()
     }
 
-    /// Somebody changes a slice, and the watch tells.
+    /// Another client changes a slice, and the watch delivers it.
     fn edit(&mut self, number: usize, change: impl FnOnce(&mut ResourceSlice)) {
         let mut slice = self.stored[&name(number)].clone();
         change(&mut slice);
@@ -109,21 +109,21 @@ impl World {
         self.stored.insert(name(number), slice);
     }
 
-    /// Somebody deletes a slice, and the watch tells.
+    /// Another client deletes a slice, and the watch delivers it.
     fn delete(&mut self, number: usize) {
         let slice = self.stored.remove(&name(number)).unwrap();
         self.pools.remove(&slice, self.now);
     }
 
-    /// A pool that is as it should be.
+    /// A complete pool.
     fn complete() -> Self {
-        let mut world = Self::new(ALL);
-        world.want(true);
+        let mut cluster = Self::new(ALL);
+        cluster.want(true);
         assert_eq!(
-            world.steps(),
+            cluster.steps(),
             ["domains?", "create 1 of 1", "create 2 of 1"]
         );
-        world
+        cluster
     }
 }
 
@@ -136,9 +136,9 @@ fn short(name: &str) -> &str {
 }
 
 #[test]
-fn a_pool_is_two_slices_of_the_nodes_of_its_clique_and_every_device_has_type_and_id() {
-    let world = World::complete();
-    let slices: Vec<_> = world.stored.values().collect();
+fn a_pool_has_two_slices_for_its_cliques_nodes_and_every_device_has_type_and_id() {
+    let cluster = Cluster::complete();
+    let slices: Vec<_> = cluster.stored.values().collect();
     let sizes = slices
         .iter()
         .map(|slice| slice.spec.devices.as_ref().unwrap().len());
@@ -163,7 +163,7 @@ fn a_pool_is_two_slices_of_the_nodes_of_its_clique_and_every_device_has_type_and
         .flat_map(|slice| slice.spec.devices.iter().flatten());
     for (device, number) in devices.zip(ALL) {
         assert_eq!(device.name, channel_device_name(number));
-        // A class of the driver that reads an attribute which one device has not fails for all.
+        // A device class that reads an attribute fails for all devices if one device lacks it.
         assert_eq!(
             serde_json::to_value(&device.attributes).unwrap(),
             json!({ "type": { "string": "clique-channel" }, "id": { "int": number } })
@@ -172,7 +172,7 @@ fn a_pool_is_two_slices_of_the_nodes_of_its_clique_and_every_device_has_type_and
 }
 
 #[test]
-fn the_longest_name_of_a_clique_gives_names_that_an_api_server_takes() {
+fn the_longest_name_of_a_clique_gives_valid_names() {
     let clique = format!("{}.{}", "ffffffff-ffff-ffff-ffff-ffffffffffff", u32::MAX);
     let slice = mk_slice(&clique, &ALL, Place { index: 1 }, 1);
     for name in [
@@ -198,157 +198,157 @@ fn the_longest_name_of_a_clique_gives_names_that_an_api_server_takes() {
 }
 
 #[test]
-fn a_pool_that_is_right_needs_nothing_also_after_a_restart() {
-    let mut world = World::complete();
-    let slices: Vec<_> = world.stored.values().cloned().collect();
+fn a_complete_pool_needs_nothing_also_after_a_restart() {
+    let mut cluster = Cluster::complete();
+    let slices: Vec<_> = cluster.stored.values().cloned().collect();
     for slice in &slices {
-        world.pools.apply(slice, world.now);
+        cluster.pools.apply(slice, cluster.now);
     }
-    assert_eq!(world.steps(), [""; 0]);
-    let mut world = world.restarted(ALL);
-    world.want(true);
+    assert_eq!(cluster.steps(), [""; 0]);
+    let mut cluster = cluster.restarted(ALL);
+    cluster.want(true);
     assert_eq!(
-        world.steps(),
+        cluster.steps(),
         [""; 0],
         "not even whether domains have its numbers"
     );
-    assert_eq!(world.pools.count(), 1);
+    assert_eq!(cluster.pools.count(), 1);
 }
 
 #[test]
 fn a_slice_that_a_new_list_does_not_have_is_created_again() {
-    let mut world = World::complete();
-    world.stored.remove(&name(2));
-    world.pools.begin();
-    for slice in world.stored.values() {
-        world.pools.apply(slice, world.now);
+    let mut cluster = Cluster::complete();
+    cluster.stored.remove(&name(2));
+    cluster.pools.begin();
+    for slice in cluster.stored.values() {
+        cluster.pools.apply(slice, cluster.now);
     }
-    world.pools.finish(world.now);
-    assert_eq!(world.steps(), ["create 2 of 1"]);
+    cluster.pools.finish(cluster.now);
+    assert_eq!(cluster.steps(), ["create 2 of 1"]);
 }
 
 #[test]
-fn what_others_do_to_a_slice_is_undone_in_one_generation() {
-    let mut world = World::complete();
-    world.delete(2);
-    assert_eq!(world.steps(), ["create 2 of 1"]);
-    world.edit(1, |slice| slice.spec.devices = None);
-    assert_eq!(world.steps(), ["replace 1 of 2", "replace 2 of 2"]);
-    world.edit(2, |slice| slice.spec.pool.generation = 9);
-    assert_eq!(world.steps(), ["replace 1 of 9"]);
-    world.edit(2, |slice| slice.spec.node_selector = None);
-    assert_eq!(world.steps(), ["replace 1 of 10", "replace 2 of 10"]);
+fn changes_by_others_are_reverted_in_one_generation() {
+    let mut cluster = Cluster::complete();
+    cluster.delete(2);
+    assert_eq!(cluster.steps(), ["create 2 of 1"]);
+    cluster.edit(1, |slice| slice.spec.devices = None);
+    assert_eq!(cluster.steps(), ["replace 1 of 2", "replace 2 of 2"]);
+    cluster.edit(2, |slice| slice.spec.pool.generation = 9);
+    assert_eq!(cluster.steps(), ["replace 1 of 9"]);
+    cluster.edit(2, |slice| slice.spec.node_selector = None);
+    assert_eq!(cluster.steps(), ["replace 1 of 10", "replace 2 of 10"]);
 }
 
 #[test]
-fn a_controller_that_dies_after_any_request_leaves_what_the_next_one_finishes() {
-    // From nothing, and to half as many channels.
+fn after_a_crash_at_any_request_the_next_leader_completes_the_pool() {
+    // From no pool, and to half as many channels.
     for (before, channels) in [(NONE, ALL), (ALL, 1..=40), (1..=40, ALL)] {
         let start = || {
-            let mut world = World::new(before.clone());
-            world.want(true);
-            world.steps();
-            let mut world = world.restarted(channels.clone());
-            world.want(true);
-            world
+            let mut cluster = Cluster::new(before.clone());
+            cluster.want(true);
+            cluster.steps();
+            let mut cluster = cluster.restarted(channels.clone());
+            cluster.want(true);
+            cluster
         };
         let undisturbed = start().steps().len();
         for killed_after in 0..=undisturbed {
-            let mut world = start();
+            let mut cluster = start();
             for _ in 0..killed_after {
-                world.step(true, &[]);
+                cluster.step(true, &[]);
             }
-            let mut world = world.restarted(channels.clone());
-            world.want(true);
-            world.steps();
-            let sizes = world
+            let mut cluster = cluster.restarted(channels.clone());
+            cluster.want(true);
+            cluster.steps();
+            let sizes = cluster
                 .stored
                 .values()
                 .map(|it| it.spec.devices.as_ref().unwrap().len());
             assert_eq!(sizes.sum::<usize>(), channels.clone().count());
-            let pools: BTreeSet<_> = world
+            let pools: BTreeSet<_> = cluster
                 .stored
                 .values()
                 .map(|it| it.spec.pool.generation)
                 .collect();
             assert_eq!(pools.len(), 1, "{killed_after}");
-            let counts = world
+            let counts = cluster
                 .stored
                 .values()
                 .map(|it| it.spec.pool.resource_slice_count);
             assert!(
                 counts
                     .into_iter()
-                    .all(|count| count == i64::try_from(world.stored.len()).unwrap())
+                    .all(|count| count == i64::try_from(cluster.stored.len()).unwrap())
             );
         }
     }
 }
 
 #[test]
-fn no_pool_is_created_while_a_domain_has_a_number_of_a_group() {
-    let mut world = World::new(ALL);
-    world.want(true);
-    world.pools.set_wanted(
+fn no_pool_is_created_while_a_domain_has_a_group_channel() {
+    let mut cluster = Cluster::new(ALL);
+    cluster.want(true);
+    cluster.pools.set_wanted(
         &"bbbbbbbb-0000-0000-0000-000000000001.0".into(),
         true,
-        world.now,
+        cluster.now,
     );
-    assert_eq!(world.step(false, &[]).as_deref(), Some("domains?"));
-    assert_eq!(world.step(false, &[]), None, "not once for each clique");
-    world.now += REFUSED_FOR;
-    assert_eq!(world.step(false, &[]).as_deref(), Some("domains?"));
-    world.now += REFUSED_FOR;
-    assert_eq!(world.steps().len(), 1 + 4);
+    assert_eq!(cluster.step(false, &[]).as_deref(), Some("domains?"));
+    assert_eq!(cluster.step(false, &[]), None, "not once for each clique");
+    cluster.now += REFUSED_FOR;
+    assert_eq!(cluster.step(false, &[]).as_deref(), Some("domains?"));
+    cluster.now += REFUSED_FOR;
+    assert_eq!(cluster.steps().len(), 1 + 4);
 }
 
 #[test]
-fn a_pool_without_nodes_goes_after_ten_minutes_if_no_claim_is_allocated_from_it() {
-    let mut world = World::complete();
-    world.want(false);
-    assert_eq!(world.steps(), [""; 0]);
-    world.now += NOT_LONG;
-    assert_eq!(world.steps(), [""; 0]);
-    world.now += SECOND;
-    assert_eq!(world.step(true, &[A]).as_deref(), Some("claims? 1"));
-    assert_eq!(world.steps(), [""; 0]);
-    world.now += KEPT_FOR;
-    assert_eq!(world.steps(), ["claims? 0", "delete 2", "delete 1"]);
-    assert_eq!((world.pools.count(), world.pools.due()), (0, None));
+fn a_pool_without_nodes_is_deleted_after_ten_minutes_if_no_claim_is_allocated_from_it() {
+    let mut cluster = Cluster::complete();
+    cluster.want(false);
+    assert_eq!(cluster.steps(), [""; 0]);
+    cluster.now += NOT_LONG;
+    assert_eq!(cluster.steps(), [""; 0]);
+    cluster.now += SECOND;
+    assert_eq!(cluster.step(true, &[A]).as_deref(), Some("claims? 1"));
+    assert_eq!(cluster.steps(), [""; 0]);
+    cluster.now += KEPT_FOR;
+    assert_eq!(cluster.steps(), ["claims? 0", "delete 2", "delete 1"]);
+    assert_eq!((cluster.pools.count(), cluster.pools.due()), (0, None));
 }
 
 #[test]
-fn a_clique_whose_nodes_come_back_in_time_keeps_its_pool() {
-    let mut world = World::complete();
-    world.want(false);
-    assert_eq!(world.steps(), [""; 0]);
-    world.now += NOT_LONG;
-    world.want(true);
-    world.now += KEPT_FOR;
-    assert_eq!(world.steps(), [""; 0]);
-    // The ten minutes begin anew.
-    world.want(false);
-    assert_eq!(world.steps(), [""; 0]);
-    world.now += NOT_LONG;
-    assert_eq!(world.steps(), [""; 0]);
+fn a_clique_whose_nodes_return_in_time_keeps_its_pool() {
+    let mut cluster = Cluster::complete();
+    cluster.want(false);
+    assert_eq!(cluster.steps(), [""; 0]);
+    cluster.now += NOT_LONG;
+    cluster.want(true);
+    cluster.now += KEPT_FOR;
+    assert_eq!(cluster.steps(), [""; 0]);
+    // The ten minutes start again.
+    cluster.want(false);
+    assert_eq!(cluster.steps(), [""; 0]);
+    cluster.now += NOT_LONG;
+    assert_eq!(cluster.steps(), [""; 0]);
 }
 
 #[test]
-fn pools_that_were_switched_off_go_as_those_without_nodes() {
-    let mut world = World::complete().restarted(NONE);
-    assert!(!world.pools.are_wanted());
-    world.want(true);
-    assert_eq!(world.steps(), [""; 0]);
-    world.now += KEPT_FOR;
-    assert_eq!(world.step(true, &[A]).as_deref(), Some("claims? 1"));
-    world.now += KEPT_FOR;
-    assert_eq!(world.steps(), ["claims? 0", "delete 2", "delete 1"]);
+fn pools_that_are_switched_off_are_deleted_like_pools_without_nodes() {
+    let mut cluster = Cluster::complete().restarted(NONE);
+    assert!(!cluster.pools.are_wanted());
+    cluster.want(true);
+    assert_eq!(cluster.steps(), [""; 0]);
+    cluster.now += KEPT_FOR;
+    assert_eq!(cluster.step(true, &[A]).as_deref(), Some("claims? 1"));
+    cluster.now += KEPT_FOR;
+    assert_eq!(cluster.steps(), ["claims? 0", "delete 2", "delete 1"]);
 }
 
 #[test]
-fn slices_of_others_are_neither_counted_nor_touched() {
-    let mut world = World::complete();
-    let ours = world.stored[&name(1)].clone();
+fn foreign_slices_are_neither_counted_nor_changed() {
+    let mut cluster = Cluster::complete();
+    let ours = cluster.stored[&name(1)].clone();
     let edits: [fn(&mut ResourceSlice); 5] = [
         |slice| slice.metadata.name = Some("by-hand".to_owned()),
         |slice| slice.metadata.name = Some("by-hand-1".to_owned()),
@@ -360,39 +360,39 @@ fn slices_of_others_are_neither_counted_nor_touched() {
         let mut slice = ours.clone();
         slice.spec.devices = None;
         edit(&mut slice);
-        world.pools.apply(&slice, world.now);
-        assert_eq!(world.steps(), [""; 0], "{slice:?}");
-        world.pools.remove(&slice, world.now);
-        assert_eq!(world.steps(), [""; 0], "{slice:?}");
+        cluster.pools.apply(&slice, cluster.now);
+        assert_eq!(cluster.steps(), [""; 0], "{slice:?}");
+        cluster.pools.remove(&slice, cluster.now);
+        assert_eq!(cluster.steps(), [""; 0], "{slice:?}");
     }
 }
 
 #[test]
-fn what_the_watch_tells_late_does_not_replace_what_an_answer_has_told() {
-    let mut world = World::complete();
-    let before = world.stored[&name(1)].clone();
-    world.edit(1, |slice| slice.spec.devices = None);
-    let edited = world.stored[&name(1)].clone();
-    assert_eq!(world.steps().len(), 2);
+fn a_late_watch_event_does_not_replace_a_newer_response() {
+    let mut cluster = Cluster::complete();
+    let before = cluster.stored[&name(1)].clone();
+    cluster.edit(1, |slice| slice.spec.devices = None);
+    let edited = cluster.stored[&name(1)].clone();
+    assert_eq!(cluster.steps().len(), 2);
     for late in [before, edited] {
-        world.pools.apply(&late, world.now);
-        assert_eq!(world.steps(), [""; 0]);
+        cluster.pools.apply(&late, cluster.now);
+        assert_eq!(cluster.steps(), [""; 0]);
     }
 }
 
 #[test]
-fn a_request_that_failed_is_made_again() {
-    let mut world = World::complete();
-    world.delete(1);
-    let (clique, step) = world.pools.next(world.now).unwrap();
-    world.pools.failed(&clique, world.now);
-    assert_eq!(world.pools.next(world.now), None);
-    world.now += RETRY_AFTER;
-    assert_eq!(world.pools.next(world.now), Some((clique, step)));
+fn a_failed_request_is_retried() {
+    let mut cluster = Cluster::complete();
+    cluster.delete(1);
+    let (clique, step) = cluster.pools.next(cluster.now).unwrap();
+    cluster.pools.failed(&clique, cluster.now);
+    assert_eq!(cluster.pools.next(cluster.now), None);
+    cluster.now += RETRY_AFTER;
+    assert_eq!(cluster.pools.next(cluster.now), Some((clique, step)));
 }
 
 #[test]
-fn only_pools_of_cliques_are_cliques() {
+fn only_names_of_clique_pools_give_cliques() {
     let pool = format!("clique-{A}");
     let names = [
         pool.as_str(),

@@ -1,4 +1,4 @@
-//! What the watch and responses tell of the Leases of channels.
+//! The index's methods for the Leases of channels.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::channel_lease::ChannelLease;
 use crate::channels::ChannelCounts;
 
 impl Index {
-    /// `ComputeDomains` are given no channel below this one from now on, or those from this one on again.
+    /// Sets the lowest channel that `ComputeDomains` can get.
     pub fn set_first_channel(&mut self, first: u32) {
         self.numbers.set_first(first);
     }
@@ -19,18 +19,18 @@ impl Index {
         self.numbers.begin();
     }
 
-    /// The watch has listed all Leases: the others are gone, or have no label any more.
+    /// The watch has listed all Leases. Removes the others, which are deleted or have lost their label.
     pub fn finish_leases(&mut self) {
         self.numbers.finish();
     }
 
-    /// The watch has a Lease.
+    /// The watch has delivered a Lease.
     pub fn apply_lease(&mut self, lease: ChannelLease) {
         self.numbers.apply(lease);
     }
 
-    /// A request of ours had this Lease as its response. One without the label is not ours: the watch
-    /// would never say that it is gone.
+    /// Stores a Lease from the response to our request. A Lease without the label is not ours: the watch would never
+    /// deliver its deletion.
     pub fn learn_lease(&mut self, lease: ChannelLease, now: Timestamp) {
         if lease.is_labelled() {
             self.numbers.learn(lease);
@@ -40,33 +40,33 @@ impl Index {
         }
     }
 
-    /// The Lease of this channel with this UID is gone, or has no label any more.
+    /// The Lease of this channel with this UID is deleted or has lost its label.
     pub fn remove_lease(&mut self, number: u32, uid: &str) {
         self.numbers.remove(number, uid);
     }
 
-    /// A Lease is about to be created: nobody else is offered the channel.
+    /// A Lease is about to be created: the channel is not offered to others.
     pub fn start_lease(&mut self, key: &Key, number: u32) {
         self.numbers.start(key, number);
     }
 
-    /// The response has come, and was learnt; or none will.
+    /// The creation has ended: its response is stored, or none will arrive.
     pub fn end_lease(&mut self, key: &str) {
         self.numbers.end(key);
     }
 
-    /// The UIDs that changes of others concern, since the last call: of whom the Lease is, and of those
-    /// for which a channel may be free now.
+    /// The UIDs that other objects' changes affect, since the last call: holders of changed Leases, and
+    /// `ComputeDomains` for which a channel may be free now.
     pub fn take_woken(&mut self, now: Timestamp) -> BTreeSet<Key> {
         self.numbers.take_woken(now)
     }
 
-    /// Whether the ComputeDomain of this UID is not there, but the Lease of a channel of it.
+    /// Whether the ComputeDomain with this UID is unknown but holds the Lease of a channel.
     pub fn is_lease_left(&self, key: &str) -> bool {
         self.numbers.is_holder(key) && self.domains.get(key).is_none()
     }
 
-    /// The UIDs of which this is so.
+    /// The UIDs without a known ComputeDomain that hold a Lease.
     pub fn leases_left(&self) -> Vec<Key> {
         let holders = self.numbers.holders();
         holders
@@ -75,7 +75,7 @@ impl Index {
             .collect()
     }
 
-    /// How many channels there are; none as long as the watch has not listed the Leases.
+    /// The numbers of channels by state; all zero until the watch has listed the Leases.
     pub fn channel_counts(&self, now: Timestamp) -> ChannelCounts {
         self.numbers.counts(now)
     }

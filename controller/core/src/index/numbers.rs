@@ -1,4 +1,4 @@
-//! Which channel is whose, and who waits for one.
+//! The owner of each channel, and the `ComputeDomains` that wait for one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -12,37 +12,38 @@ use crate::channel_lease::{ChannelLease, after_cool_down};
 use crate::channels::{Assigned, ChannelCounts, ObservedChannels, Offer};
 use crate::domain::Domain;
 
-/// The channels, by number. What makes one somebody's is its `Lease`, which the API server creates once.
+/// The channels, by number. The holder of a channel's `Lease` owns it, and the API server creates a Lease only once.
 ///
-/// Channels are given the lowest first. Those who want one are in a line, by age; who is at
-/// place N gets the free one at place N, so that nobody takes what another one is about to take, and
-/// none that is free is kept from the first in the line.
+/// The lowest free channel is assigned first. The `ComputeDomains` that want one wait in a line, the oldest first.
+/// Number N of the line is offered the Nth free channel. So no two are offered the same channel, and no free channel
+/// is withheld from the first in the line.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
-    /// Those that can be given; `None`: nobody has one of his own.
+    /// The channels that can be assigned; `None` without isolation.
     channels: Option<RangeInclusive<u32>>,
-    /// By name.
+    /// By name of the Lease.
     versions: Versioned<Arc<ChannelLease>>,
     leases: BTreeMap<u32, Arc<ChannelLease>>,
-    /// Those that somebody has deleted before their time, as they were. Their channels are not free.
+    /// The Leases that other clients deleted before the end of the cool-down, as they were. Their channels are not
+    /// free.
     lost: BTreeMap<u32, Arc<ChannelLease>>,
     /// By holder.
     held: HashMap<Arc<str>, BTreeSet<u32>>,
-    /// The `ComputeDomains` whose status says a channel, the oldest first.
+    /// The `ComputeDomains` with a channel in their status, by channel, the oldest first.
     assigned: BTreeMap<u32, BTreeMap<Place, Arc<Domain>>>,
-    /// Those that want one, the oldest first. Some may have got a Lease since.
+    /// The `ComputeDomains` that want a channel, the oldest first. Some may already have a Lease.
     line: BTreeSet<Place>,
-    /// For whom a Lease is being created.
+    /// The holders for which a Lease is being created.
     on_its_way: HashMap<Arc<str>, u32>,
-    /// The channels whose Lease is not ours, each until it is tried again: no watch tells of it.
+    /// The channels whose Lease is not ours, with the time of the next try: no watch delivers such a Lease.
     foreign: BTreeMap<u32, Timestamp>,
-    /// What concerns others than whom a change was about.
+    /// The UIDs that changes of other objects affect.
     woken: BTreeSet<Arc<str>>,
-    /// Whether something was freed, so that the first in the line may be offered it.
+    /// Whether a channel may have become free for the first in the line.
     freed: bool,
 }
 
-/// Creation and UID.
+/// Creation time and UID.
 type Place = (Timestamp, Arc<str>);
 
 impl Numbers {
@@ -63,7 +64,7 @@ impl Numbers {
         };
         let before = std::mem::replace(channels, first..=*channels.end());
         self.freed = true;
-        // Whose channel counts now, or does not any more.
+        // The domains whose channel has become valid or invalid.
         let between = before.start().min(&first)..before.start().max(&first);
         let changed = self.assigned.range(between).flat_map(|(_, all)| all.keys());
         self.woken.extend(changed.map(|(_, uid)| uid.clone()));
@@ -71,7 +72,7 @@ impl Numbers {
 
     // === ComputeDomains ===
 
-    /// A ComputeDomain has changed, come or gone.
+    /// A ComputeDomain is new, changed or deleted.
     pub(super) fn domain_changed(
         &mut self,
         before: Option<&Arc<Domain>>,
@@ -132,7 +133,7 @@ impl Numbers {
         self.sync(number);
     }
 
-    /// This Lease is gone, or the watch is not about it any more; another one may have its name by now.
+    /// This Lease is deleted or no longer watched. Another Lease may have its name by now.
     pub(super) fn remove(&mut self, number: u32, uid: &str) {
         let known = self.leases.get(&number);
         if known.is_some_and(|lease| lease.uid() == uid) {
@@ -143,9 +144,9 @@ impl Numbers {
 
     pub(super) fn set_foreign(&mut self, number: u32, now: Timestamp) {
         self.foreign.insert(number, after_cool_down(now));
-        // Whoever made it in its place has the name.
+        // The foreign Lease has taken the name.
         self.lost.remove(&number);
-        // Who waits is to know when it is tried again.
+        // The waiting domains have to wake up when the channel is tried again.
         let waiting: Vec<_> = self.waiting().map(|(_, uid)| uid.clone()).collect();
         self.woken.extend(waiting);
     }
@@ -159,7 +160,7 @@ impl Numbers {
         self.freed = true;
     }
 
-    /// Takes over what is known of the Lease of this channel now.
+    /// Updates everything that depends on this channel's Lease.
     fn sync(&mut self, number: u32) {
         let now = self.versions.get(&channel_lease_name(number)).cloned();
         let before = match &now {
@@ -193,7 +194,7 @@ impl Numbers {
         self.woken.extend(others.map(|((_, uid), _)| uid.clone()));
     }
 
-    // === what follows ===
+    // === results ===
 
     pub(super) fn holders(&self) -> impl Iterator<Item = &Arc<str>> {
         self.held.keys()
@@ -203,9 +204,9 @@ impl Numbers {
         self.held.contains_key(key)
     }
 
-    /// Whom changes of others concern, since the last call.
+    /// The UIDs that other objects' changes affect, since the last call.
     pub(super) fn take_woken(&mut self, now: Timestamp) -> BTreeSet<Arc<str>> {
-        // One that nobody has used for long may go, whoever deletes it.
+        // After the cool-down, any client may delete an unused Lease.
         self.lost.retain(|_, lease| !lease.is_cooled(now));
         if std::mem::take(&mut self.freed) && !self.line.is_empty() {
             let free = self.free(now).count();
@@ -216,7 +217,7 @@ impl Numbers {
         std::mem::take(&mut self.woken)
     }
 
-    /// What is known of this UID. `domain` is the one that has it.
+    /// The channels of this UID. `domain` is its ComputeDomain.
     pub(super) fn observe(
         &self,
         key: &str,
@@ -249,7 +250,7 @@ impl Numbers {
         })
     }
 
-    /// Whose the channel in the domain's status is.
+    /// The owner of the channel in the domain's status.
     fn assigned_to(&self, domain: &Arc<Domain>, now: Timestamp) -> Option<Assigned> {
         let (number, _) = assigned(domain)?;
         let channels = self.channels.as_ref()?;
@@ -259,7 +260,7 @@ impl Numbers {
         if let Some(lease) = self.leases.get(&number) {
             return Some(Assigned::Holder(lease.clone()));
         }
-        // One below that was given before counts, but is not given again.
+        // A lower channel that was assigned before stays valid, but is not assigned again.
         if number < *channels.start() {
             return Some(Assigned::OutOfRange);
         }
@@ -284,7 +285,7 @@ impl Numbers {
             return ObservedChannels::rebuilding(now);
         }
         let place = place(domain);
-        // More than there are channels need not be counted.
+        // Counting more than there are channels is not necessary.
         let most = self.all().count();
         let before = self.waiting().take(most);
         let before = before.take_while(|other| **other < place).count();
@@ -295,8 +296,7 @@ impl Numbers {
         Offer::NoneFree(foreign.min().copied())
     }
 
-    /// Whether a Lease has still to be created again. What was not ours when it was last tried is not
-    /// lost.
+    /// Whether a lost Lease has yet to be created again. A Lease that was foreign at the last try is not lost.
     fn is_any_lost(&self) -> bool {
         let Some(channels) = &self.channels else {
             return false;
@@ -310,13 +310,13 @@ impl Numbers {
         })
     }
 
-    /// Those in the line that have not got a Lease.
+    /// The domains in the line that have no Lease yet.
     fn waiting(&self) -> impl Iterator<Item = &Place> {
         let line = self.line.iter();
         line.filter(|(_, uid)| !self.has_or_gets(uid))
     }
 
-    /// Until when a Lease that is not ours is not tried again.
+    /// When a channel with a foreign Lease is tried again.
     fn foreign_until(&self, number: u32, now: Timestamp) -> Option<Timestamp> {
         let until = self.foreign.get(&number);
         until.copied().filter(|until| *until > now)
@@ -326,7 +326,7 @@ impl Numbers {
         self.held.contains_key(uid) || self.on_its_way.contains_key(uid)
     }
 
-    /// The channels that can be given, the lowest first.
+    /// The free channels, the lowest first.
     fn free(&self, now: Timestamp) -> impl Iterator<Item = u32> {
         let on_its_way: BTreeSet<_> = self.on_its_way.values().copied().collect();
         self.all().filter(move |number| {
@@ -339,7 +339,7 @@ impl Numbers {
         })
     }
 
-    /// All that can be given, taken or not.
+    /// All channels for `ComputeDomains`, taken or not.
     fn all(&self) -> impl Iterator<Item = u32> {
         self.channels.iter().cloned().flatten()
     }
@@ -362,7 +362,7 @@ impl Numbers {
     }
 }
 
-/// The entries of these channels, which may be none: the first may be beyond the last.
+/// The entries of these channels. The range may be empty: the first may be beyond the last.
 fn within<'a, T>(
     all: &'a BTreeMap<u32, T>,
     channels: &RangeInclusive<u32>,
@@ -376,13 +376,13 @@ fn place(domain: &Domain) -> Place {
     (domain.created, domain.uid().as_str().into())
 }
 
-/// Where the domain is in the line, if it is.
+/// The domain's place in the line, if it waits.
 fn place_in_line(domain: &Arc<Domain>) -> Option<Place> {
     let waits = domain.wants_channel() && !domain.is_rejected_otherwise();
     waits.then(|| place(domain))
 }
 
-/// The channel that the domain's status says, if it is one of its own.
+/// The channel in the domain's status, unless it is the shared channel 0.
 fn assigned(domain: &Arc<Domain>) -> Option<(u32, &Arc<Domain>)> {
     let number = domain.channel().filter(|number| *number > 0)?;
     Some((number, domain))

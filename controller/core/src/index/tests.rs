@@ -25,7 +25,7 @@ fn version(number: u64) -> Value {
     json!({ "metadata": { "resourceVersion": number.to_string() } })
 }
 
-/// The domain at this version. The generation tells copies apart.
+/// The domain at this version. Copies differ in the generation.
 fn domain_at(number: u64) -> Domain {
     let generation = json!({ "metadata": { "generation": number } });
     mk_domain(merged(version(number), generation))
@@ -45,7 +45,7 @@ fn other_template_at(uid: &str, number: u64) -> ObservedTemplate {
     mk_template(merged(version(number), uid))
 }
 
-/// With this value of the label of a domain, or none.
+/// A template with this value of the domain label, or without it.
 fn labelled_at(label: Option<&str>, number: u64) -> ObservedTemplate {
     let labels = json!({ "metadata": { "labels": {
         "resource.nvidia.com/computeDomain": label,
@@ -70,7 +70,7 @@ fn keys_of(templates: impl IntoIterator<Item = Arc<ObservedTemplate>>) -> Vec<St
     keys.collect()
 }
 
-/// After a first list of nothing.
+/// An index after a first, empty list.
 fn listed() -> Index {
     let mut index = mk_index();
     index.begin_domains();
@@ -81,7 +81,7 @@ fn listed() -> Index {
 }
 
 #[test]
-fn a_key_is_a_domain_with_the_templates_of_its_label_wherever_they_are() {
+fn a_key_has_the_domain_and_the_templates_with_its_label_in_all_namespaces() {
     let mut index = mk_index();
     let elsewhere = json!({ "metadata": { "namespace": "team-2", "uid": "elsewhere" } });
     index.apply_domain(domain_at(1));
@@ -99,28 +99,28 @@ fn a_key_is_a_domain_with_the_templates_of_its_label_wherever_they_are() {
 }
 
 #[test]
-fn templates_are_in_the_order_of_their_places_whichever_the_watch_told_first() {
+fn templates_are_sorted_independently_of_the_order_of_events() {
     let of_place = |namespace: &str, name: &str| {
         let uid = format!("{namespace}-{name}");
         let place = json!({ "metadata": { "namespace": namespace, "name": name, "uid": uid } });
         mk_template(place)
     };
     let places = [("a", "x"), ("a", "y"), ("b", "x")];
-    let mut told_forwards = mk_index();
-    let mut told_backwards = mk_index();
+    let mut forwards = mk_index();
+    let mut backwards = mk_index();
     for (namespace, name) in places {
-        told_forwards.apply_template(of_place(namespace, name));
+        forwards.apply_template(of_place(namespace, name));
     }
     for (namespace, name) in places.into_iter().rev() {
-        told_backwards.apply_template(of_place(namespace, name));
+        backwards.apply_template(of_place(namespace, name));
     }
-    for index in [told_forwards, told_backwards] {
+    for index in [forwards, backwards] {
         assert_eq!(templates(&index, UID), ["a-x", "a-y", "b-x"]);
     }
 }
 
 #[test]
-fn every_uid_of_a_domain_or_a_template_is_a_key_until_nothing_of_it_is_left() {
+fn every_uid_of_a_domain_or_template_is_a_key_until_both_are_deleted() {
     let mut index = mk_index();
     index.apply_domain(domain_at(1));
     index.apply_template(labelled_at(Some("other-uid"), 2));
@@ -142,7 +142,7 @@ fn every_uid_of_a_domain_or_a_template_is_a_key_until_nothing_of_it_is_left() {
 }
 
 #[test]
-fn domains_are_counted_by_the_state_that_they_report() {
+fn domains_are_counted_by_reported_state() {
     let mut index = mk_index();
     let with_state = |uid: &str, state: &str| {
         let patch = json!({ "metadata": { "uid": uid }, "status": { "status": state } });
@@ -157,7 +157,7 @@ fn domains_are_counted_by_the_state_that_they_report() {
 }
 
 #[test]
-fn a_domain_whose_status_can_be_written_is_one_that_is_not_being_deleted() {
+fn any_live_domain_is_not_being_deleted() {
     let mut index = mk_index();
     index.apply_domain(mk_domain(deleted()));
     assert_eq!(index.any_live_domain(), None);

@@ -1,4 +1,4 @@
-//! The objects of one kind, by UID, as a watch and responses tell them.
+//! The objects of one kind, by UID, from a watch and from responses.
 
 use std::collections::HashMap;
 
@@ -6,27 +6,26 @@ use crate::version::Version;
 
 /// The objects of one kind, by UID.
 ///
-/// A list and a watch tell about the same objects, as do the responses to our requests; each may be
-/// late. Versions decide between copies of an object. Between an object and its absence:
+/// List, watch and responses deliver the same objects, and each may be late. Of two copies of an object, the one with
+/// the newer version is kept. Between an object and its absence, two rules decide:
 ///
-/// * the watch is right about what it has got to: a response that is older than the newest object
-///   of the watch, about an object that the watch does not have, is of one that is gone;
-/// * an object that is missing in a list is gone, unless it was learnt since the list began and is
-///   newer than everything in the list. While a list is going on, the absence of an object says
-///   nothing.
+/// * The watch is right up to its newest version. If a response has an older version, and the watch does not have the
+///   object, the object is deleted.
+/// * An object that is missing in a list is deleted, unless it was learnt from a response since the list began and is
+///   newer than everything in the list. During a list, the absence of an object proves nothing.
 ///
 /// # Assumptions
-/// A response is learnt before a list that was asked for after the request ends. A later one could
-/// bring back an object that was removed in between, until the next list.
+/// A response is learnt before the end of any list that was requested after it. A later response could restore an
+/// object that was deleted in between, until the next list.
 #[derive(Debug)]
 pub(super) struct Versioned<T> {
     entries: HashMap<Box<str>, Entry<T>>,
-    /// The newest version that the watch has told; of a list, once all of it is told.
+    /// The newest version that the watch has delivered. A list counts once it is complete.
     newest: Version,
-    /// The newest version in the list that is going on.
+    /// The newest version in the current list.
     newest_listed: Version,
     is_listing: bool,
-    /// Counts the lists that have begun.
+    /// The number of lists that have begun.
     list: u32,
     listed_once: bool,
 }
@@ -34,9 +33,9 @@ pub(super) struct Versioned<T> {
 #[derive(Debug)]
 struct Entry<T> {
     version: Version,
-    /// The list during which, or after which, it was last told of.
+    /// The list during or after which it was last delivered.
     list: u32,
-    /// Whether only a response has told of it since then.
+    /// Whether only a response has delivered it since then.
     learnt: bool,
     value: T,
 }
@@ -62,7 +61,7 @@ impl<T> Versioned<T> {
         self.is_listing = true;
     }
 
-    /// The list has ended. Returns the objects that are gone.
+    /// The list has ended. Returns the objects that are deleted.
     pub(super) fn finish(&mut self) -> Vec<T> {
         self.is_listing = false;
         self.listed_once = true;
@@ -80,7 +79,7 @@ impl<T> Versioned<T> {
         self.listed_once
     }
 
-    /// The watch or its list has this object. Returns whether that is news.
+    /// The watch or its list has delivered this object. Returns whether it is newer.
     pub(super) fn apply(&mut self, uid: Box<str>, version: Version, value: T) -> bool {
         let newest = if self.is_listing {
             &mut self.newest_listed
@@ -90,11 +89,11 @@ impl<T> Versioned<T> {
         *newest = version.max(*newest);
         let list = self.list;
         let change = match self.entries.get_mut(&uid) {
-            // A version that cannot be compared is taken as it comes.
+            // An object whose version cannot be compared always counts as newer.
             _ if version == Version::default() => true,
-            // A list is of a state after its beginning, so it is right about all that is not known
-            // from later. It may have older versions: those of a restored backup, after which
-            // versions begin again there.
+            // A list shows a state after its beginning, so it is right about everything that was not
+            // delivered later. It has older versions only after a backup was restored: then versions
+            // continue from there.
             Some(entry) if entry.list != list => {
                 if version < entry.version {
                     self.newest = Version::default();
@@ -111,10 +110,10 @@ impl<T> Versioned<T> {
         change
     }
 
-    /// A response has this object. Returns whether it is taken: not if the watch has told more.
+    /// Stores an object from a response. Returns whether it was stored: not if the watch has delivered something newer.
     ///
-    /// One of the same version is: a patch that removes the last finalizer of an object that is being
-    /// deleted answers with what it was, less the finalizer.
+    /// An object of the same version is stored. When a patch removes the last finalizer of an object that is being
+    /// deleted, the response has the former version without the finalizer.
     pub(super) fn learn(&mut self, uid: Box<str>, version: Version, value: T) -> bool {
         let list = self.list;
         let (outdated, learnt) = match self.entries.get(&uid) {

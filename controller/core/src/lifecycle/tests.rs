@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use super::*;
 
-/// How a template can be when somebody looks.
+/// The possible states of a template.
 const TEMPLATE_EVENTS: [Event; 5] = [
     Event::TemplateAbsent,
     Event::TemplatePresent,
@@ -11,7 +11,7 @@ const TEMPLATE_EVENTS: [Event; 5] = [
     Event::TemplateBlocked,
 ];
 
-/// The states that follow one another, each with the action that leads to it.
+/// A sequence of states, each with the action that leads to it.
 type Life = Vec<(State, Action)>;
 
 fn every_cell() -> impl Iterator<Item = (State, Event, Transition)> {
@@ -21,7 +21,7 @@ fn every_cell() -> impl Iterator<Item = (State, Event, Transition)> {
     })
 }
 
-/// The cells in which this is done.
+/// The cells with this action.
 fn cells_of(action: Action) -> Vec<(State, Event)> {
     let of_action = every_cell().filter(|(_, _, transition)| transition.action == action);
     of_action.map(|(state, event, _)| (state, event)).collect()
@@ -34,10 +34,10 @@ fn resolved(events: &[Event]) -> Vec<(State, Event)> {
     cells
 }
 
-/// Those whose resolution writes the status.
+/// The events whose resolution writes the status.
 const OF_THE_STATUS: [Event; 2] = [Event::Rejected, Event::ChannelUnreported];
 
-/// Those whose resolution deletes the template.
+/// The events whose resolution deletes the template.
 const DELETED: [Event; 2] = [Event::TemplatePresent, Event::TemplateAltered];
 
 /// The states of a ComputeDomain that exists without deletion timestamp.
@@ -60,8 +60,7 @@ fn has_finalizer(state: State) -> bool {
     matches!(state, State::Finalized | State::Admitted | State::Deleting)
 }
 
-/// How the template is after our action, if nobody else does anything. `truth` is what a look-up
-/// finds.
+/// The template's state after our action, without changes by others. `truth` is the result of a look-up.
 fn template_after(template: Event, action: Action, truth: Event) -> Event {
     match (action, template) {
         (Action::CreateTemplate, _) => Event::TemplatePresent,
@@ -74,8 +73,7 @@ fn template_after(template: Event, action: Action, truth: Event) -> Event {
     }
 }
 
-/// The states that follow one another from here if nobody else does anything, up to the first that
-/// an action does not change.
+/// The sequence of states from here without changes by others, up to the first that an action does not change.
 fn life_with(mut state: State, mut template: Event, truth: Event) -> Life {
     let mut steps = Vec::new();
     while steps.len() < 10 {
@@ -90,12 +88,12 @@ fn life_with(mut state: State, mut template: Event, truth: Event) -> Life {
     steps
 }
 
-/// The same where nothing has to be looked up.
+/// The same without look-ups.
 fn life(state: State, template: Event) -> Life {
     life_with(state, template, template)
 }
 
-/// Every life that begins in such a state, with what its template is.
+/// Every life that begins in such a state, with the state of its template.
 fn lives(begins: impl Fn(State) -> bool) -> Vec<(State, Event, Life)> {
     let begins = State::ALL.into_iter().filter(|state| begins(*state));
     let life_of = |state: State, template| (state, template, life(state, template));
@@ -104,7 +102,7 @@ fn lives(begins: impl Fn(State) -> bool) -> Vec<(State, Event, Life)> {
         .collect()
 }
 
-/// How many requests a life has made: its last step is what it ends with, again and again.
+/// The number of requests of a life. Its last step repeats for ever.
 fn requests(steps: &[(State, Action)]) -> usize {
     steps.len() - 1
 }
@@ -138,7 +136,7 @@ fn the_finalizer_stays_until_no_template_is_left() {
 }
 
 #[test]
-fn that_the_watch_has_no_template_is_not_enough_for_the_finalizer_to_go() {
+fn the_finalizer_is_not_removed_only_because_the_watch_has_no_template() {
     let transition = State::Deleting.on(Event::TemplateUnseen);
     assert_eq!(transition.action, Action::LookUpTemplate);
     assert_eq!(transition.next, State::Deleting);
@@ -162,13 +160,13 @@ fn the_template_of_a_live_domain_is_deleted_only_if_it_is_altered() {
 }
 
 #[test]
-fn for_a_domain_that_the_watch_does_not_have_nothing_is_done_but_to_look_it_up() {
+fn a_domain_that_the_watch_does_not_have_is_only_looked_up() {
     for event in Event::ALL {
         let Transition { action, next } = State::Missing.on(event);
         match action {
             Action::Nothing => assert_eq!(next, State::Missing, "{event:?}"),
             Action::LookUpDomain => assert_eq!(next, State::Absent, "{event:?}"),
-            // What a claim of it uses again stays, and what somebody else deletes.
+            // A Lease stays if a claim uses it again, or if another client deleted it.
             Action::Resolve => assert!(
                 matches!(event, Event::ChannelUsedAgain | Event::LeaseLost),
                 "{event:?}"
@@ -188,7 +186,7 @@ fn for_a_domain_that_the_watch_does_not_have_nothing_is_done_but_to_look_it_up()
 }
 
 #[test]
-fn a_domain_is_absent_only_after_a_look_up_and_for_ever() {
+fn a_domain_is_absent_only_after_a_look_up_and_stays_absent() {
     for (state, event, transition) in every_cell() {
         if transition.next == State::Absent && state != State::Absent {
             assert_eq!(transition.action, Action::LookUpDomain, "{event:?}");
@@ -212,7 +210,7 @@ fn only_templates_and_leases_are_changed_when_the_domain_does_not_exist() {
 }
 
 #[test]
-fn what_somebody_else_made_is_not_deleted_for_a_domain_that_does_not_exist() {
+fn foreign_templates_are_not_deleted_for_a_domain_that_does_not_exist() {
     for state in [State::Missing, State::Absent] {
         for event in [Event::TemplateAltered, Event::TemplateBlocked] {
             assert_eq!(state.on(event).action, Action::Nothing, "{state:?}");
@@ -245,7 +243,7 @@ fn a_domain_is_admitted_only_while_its_template_exists() {
 }
 
 #[test]
-fn a_channel_is_taken_and_reported_only_behind_the_finalizer_of_a_domain_that_lives() {
+fn a_channel_is_taken_and_reported_only_for_a_live_domain_with_the_finalizer() {
     for (state, event) in resolved(&[Event::ChannelWanted, Event::ChannelUnreported]) {
         assert!(
             has_finalizer(state) && is_live(state),
@@ -258,7 +256,7 @@ fn a_channel_is_taken_and_reported_only_behind_the_finalizer_of_a_domain_that_li
 }
 
 #[test]
-fn a_lease_goes_only_when_the_domain_was_looked_up() {
+fn a_lease_is_released_or_deleted_only_after_a_look_up_of_the_domain() {
     let cells = resolved(&[Event::ChannelUnused, Event::ChannelCooled]);
     assert!(!cells.is_empty());
     for (state, event) in cells {
@@ -267,14 +265,14 @@ fn a_lease_goes_only_when_the_domain_was_looked_up() {
 }
 
 #[test]
-fn a_domain_whose_status_says_its_channel_for_the_first_time_is_not_admitted() {
+fn a_domain_whose_status_has_just_got_its_channel_is_not_admitted() {
     for (state, event) in resolved(&[Event::ChannelUnreported]) {
         assert_eq!(state.on(event).next, State::Finalized, "{state:?}");
     }
 }
 
 #[test]
-fn a_deletion_asks_for_no_action_and_is_never_undone() {
+fn a_deletion_needs_no_action_and_is_never_undone() {
     for (state, event, transition) in every_cell() {
         if event == Event::Deleted {
             assert_eq!(transition.action, Action::Nothing, "{state:?}");
@@ -301,7 +299,7 @@ fn a_deleted_domain_is_gone_after_three_actions_unless_others_block_its_template
 }
 
 #[test]
-fn so_is_one_whose_template_had_to_be_looked_up() {
+fn a_deleted_domain_whose_template_had_to_be_looked_up_is_gone_too() {
     for truth in TEMPLATE_EVENTS {
         let steps = life_with(State::Deleting, Event::TemplateUnseen, truth);
         let found = life(State::Deleting, truth);
@@ -311,7 +309,7 @@ fn so_is_one_whose_template_had_to_be_looked_up() {
 }
 
 #[test]
-fn a_domain_that_nothing_rejects_is_admitted_unless_others_block_its_template() {
+fn a_domain_without_a_reason_to_reject_is_admitted_unless_others_block_its_template() {
     for (state, template, steps) in lives(is_live) {
         let end = *steps.last().unwrap();
         if template == Event::TemplateBlocked {
@@ -320,7 +318,7 @@ fn a_domain_that_nothing_rejects_is_admitted_unless_others_block_its_template() 
         }
         let admitted = (State::Admitted, Action::ReportAdmission);
         assert_eq!(end, admitted, "{state:?} {template:?}");
-        // A repair deletes, lets go and creates; the finalizer comes before, the status last.
+        // A repair deletes, releases and creates. The finalizer comes first, the status last.
         let most = if template == Event::TemplateAltered {
             5
         } else {
@@ -336,7 +334,7 @@ fn a_domain_that_nothing_rejects_is_admitted_unless_others_block_its_template() 
 }
 
 #[test]
-fn a_template_without_its_domain_ends_deleted_and_let_go_unless_it_is_not_ours() {
+fn an_orphaned_template_of_ours_is_deleted_and_released() {
     for (state, template, steps) in lives(|state| !exists(state)) {
         let actions: Vec<_> = steps.iter().map(|(_, action)| *action).collect();
         let look_up: &[Action] = match (state, template) {
@@ -355,7 +353,7 @@ fn a_template_without_its_domain_ends_deleted_and_let_go_unless_it_is_not_ours()
 }
 
 #[test]
-fn every_state_event_and_action_is_listed_once_under_a_name_of_its_own() {
+fn every_state_event_and_action_is_listed_once_with_a_unique_name() {
     let states: HashSet<_> = State::ALL.map(State::name).into_iter().collect();
     assert_eq!(states.len(), State::ALL.len());
     let events: HashSet<_> = Event::ALL.map(Event::name).into_iter().collect();

@@ -1,4 +1,4 @@
-//! What the slice of a node says of its clique.
+//! The content of a node's slice.
 
 use compute_domain_api::driver_managed::{DRAINED_ATTRIBUTE, PLACE_ATTRIBUTE, Place};
 use compute_domain_api::names::{CLIQUE_ATTRIBUTE, DRIVER_NAME, NO_CLIQUE_TAINT, is_clique};
@@ -6,25 +6,25 @@ use k8s_openapi::api::resource::v1::{Device, ResourceSlice};
 
 use crate::cliques::Clique;
 
-/// What the slice of a node says.
+/// The content of a node's slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSlice {
     pub(super) node: Box<str>,
-    /// The node's.
+    /// The node's UID.
     pub(super) uid: Box<str>,
     /// The slice's name.
     pub(super) slice: Box<str>,
     pub(super) reported: ReportedClique,
-    /// The pod of the node's IMEX daemon with which no claim is prepared any more.
+    /// The pod of the node's IMEX daemon for which the plugin reports that no claim is prepared.
     pub(super) drained: Option<Box<str>>,
-    /// The place with which its `nvidia-imex` runs in that clique.
+    /// The place with which the node's `nvidia-imex` runs in that clique.
     pub(super) place: Option<Place>,
 }
 
-/// What a slice says of its node's clique.
+/// The clique that a slice reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReportedClique {
-    /// Nothing is known of it.
+    /// No information.
     Nothing,
     NoClique,
     Clique(Clique),
@@ -33,8 +33,8 @@ pub(crate) enum ReportedClique {
 // === impl NodeSlice ===
 
 impl NodeSlice {
-    /// What this slice says; `None` if it is not the driver's, or does not belong to a node: the plugin
-    /// makes the node its owner.
+    /// Reads this slice; `None` if it is not a slice of the driver with a node as its owner, as the plugin creates
+    /// it.
     pub fn new(slice: &ResourceSlice) -> Option<Self> {
         let spec = &slice.spec;
         let node = spec.node_name.as_deref()?;
@@ -47,7 +47,7 @@ impl NodeSlice {
             slice: slice.metadata.name.as_deref().unwrap_or_default().into(),
             reported: ReportedClique::of(devices),
             drained: text(devices, DRAINED_ATTRIBUTE).map(Box::from),
-            // Another text is of a later version, or of somebody else.
+            // Another text is from a later version or another writer.
             place: text(devices, PLACE_ATTRIBUTE).and_then(|place| place.parse().ok()),
         })
     }
@@ -67,23 +67,23 @@ impl NodeSlice {
         &self.slice
     }
 
-    /// The UID of the pod of the node's IMEX daemon, if no claim has a record on the node since that drains.
+    /// The UID of the pod of the node's IMEX daemon, if no claim has had a record on the node since it is draining.
     pub(crate) fn drained(&self) -> Option<&str> {
         self.drained.as_deref()
     }
 
-    /// The place with which the node's `nvidia-imex` runs in that clique, or has run last since the node started.
+    /// The place with which the node's `nvidia-imex` runs in that clique, or has last run since the node started.
     pub(crate) fn place(&self) -> Option<Place> {
         self.place
     }
 
-    /// What it says of the clique.
+    /// The reported clique.
     pub(crate) fn reported(&self) -> &ReportedClique {
         &self.reported
     }
 }
 
-/// Whether the node of this slice definitely has no clique, and its device is tainted for it.
+/// Whether the slice's device has the no-clique taint: its node definitely has no clique.
 pub fn is_without_clique(slice: &ResourceSlice) -> bool {
     slice.spec.devices.iter().flatten().any(has_no_clique)
 }

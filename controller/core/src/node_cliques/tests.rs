@@ -37,8 +37,8 @@ fn in_clique(node: &str, clique: &str) -> NodeSlice {
     )
 }
 
-/// As the Go driver publishes it, or ours while the fabric is not known.
-fn silent(node: &str) -> NodeSlice {
+/// A slice of the Go driver, or our slice while the fabric is not known.
+fn without_information(node: &str) -> NodeSlice {
     mk_slice(
         node,
         &json!({ "name": "channel-0", "attributes": { "type": { "string": "channel" } } }),
@@ -50,7 +50,7 @@ fn without_clique(node: &str) -> NodeSlice {
     mk_slice(node, &json!({ "name": "channel-0", "taints": taints }))
 }
 
-/// Nodes of which some have labels, before any slice is known.
+/// Nodes with these labels, before any slice is known.
 fn mk_nodes(labels: &[(&str, &str)]) -> NodeCliques {
     let labels = labels
         .iter()
@@ -73,7 +73,7 @@ fn changed(nodes: &mut NodeCliques) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn only_labels_that_are_not_right_are_written_and_each_once() {
+fn only_wrong_labels_are_written_and_each_once() {
     let now = Instant::now();
     let mut nodes = mk_nodes(&[("right", A), ("wrong", B), ("no-plugin", A)]);
     nodes.begin();
@@ -93,7 +93,7 @@ fn only_labels_that_are_not_right_are_written_and_each_once() {
 }
 
 #[test]
-fn a_node_that_changes_its_clique_gets_the_new_label_and_is_told_once() {
+fn a_node_that_changes_its_clique_gets_the_new_label_and_is_reported_once() {
     let now = Instant::now();
     let mut nodes = mk_nodes(&[("n", A)]);
     nodes.apply(in_clique("n", A), now);
@@ -104,18 +104,18 @@ fn a_node_that_changes_its_clique_gets_the_new_label_and_is_told_once() {
 }
 
 #[test]
-fn what_says_nothing_of_the_clique_changes_nothing() {
+fn slices_without_information_about_the_clique_change_nothing() {
     let now = Instant::now();
     let mut nodes = mk_nodes(&[("n", A), ("of-go", B)]);
     nodes.apply(in_clique("n", A), now);
     changed(&mut nodes);
     for slice in [
-        silent("n"),
+        without_information("n"),
         mk_named("n-slice", "n", &json!([])),
         mk_named("n-slice", "n", &json!(null)),
         in_clique("n", "not-a-clique"),
         in_clique("n", &A.to_uppercase()),
-        silent("of-go"),
+        without_information("of-go"),
     ] {
         assert_eq!(nodes.apply(slice.clone(), now), None, "{slice:?}");
         assert_eq!(writes(&mut nodes, now), [""; 0], "{slice:?}");
@@ -129,7 +129,7 @@ fn what_says_nothing_of_the_clique_changes_nothing() {
 }
 
 #[test]
-fn only_a_device_that_is_tainted_for_it_takes_the_label_away() {
+fn only_a_device_with_the_no_clique_taint_removes_the_label() {
     let now = Instant::now();
     let mut nodes = mk_nodes(&[("n", A), ("other", A)]);
     nodes.apply(in_clique("n", A), now);
@@ -138,12 +138,12 @@ fn only_a_device_that_is_tainted_for_it_takes_the_label_away() {
     nodes.apply(without_clique("other"), now);
     nodes.apply(without_clique("never-had-one"), now);
     assert_eq!(writes(&mut nodes, now), ["n=-", "other=-"]);
-    nodes.apply(silent("n"), now);
+    nodes.apply(without_information("n"), now);
     assert_eq!(writes(&mut nodes, now), [""; 0]);
 }
 
 #[test]
-fn a_label_of_somebody_else_is_left_alone_until_the_clique_changes_or_an_hour_has_passed() {
+fn a_foreign_label_is_left_alone_until_the_clique_changes_or_an_hour_has_passed() {
     let now = Instant::now();
     let mut nodes = mk_nodes(&[("n", "theirs")]);
     nodes.apply(in_clique("n", A), now);
@@ -158,7 +158,7 @@ fn a_label_of_somebody_else_is_left_alone_until_the_clique_changes_or_an_hour_ha
 }
 
 #[test]
-fn a_write_that_failed_is_repeated_with_what_is_wanted_then() {
+fn a_failed_write_is_retried_with_the_current_value() {
     let now = Instant::now();
     let mut nodes = mk_nodes(&[]);
     nodes.apply(in_clique("n", A), now);
@@ -171,7 +171,7 @@ fn a_write_that_failed_is_repeated_with_what_is_wanted_then() {
 }
 
 #[test]
-fn a_slice_that_is_wiped_and_published_again_may_be_of_a_new_node_without_label() {
+fn a_slice_that_is_deleted_and_published_again_may_belong_to_a_new_node_without_label() {
     let now = Instant::now();
     let mut nodes = mk_nodes(&[("n", A)]);
     nodes.apply(in_clique("n", A), now);
@@ -180,7 +180,7 @@ fn a_slice_that_is_wiped_and_published_again_may_be_of_a_new_node_without_label(
     nodes.remove(&in_clique("n", A));
     assert_eq!(nodes.apply(in_clique("n", A), now), None, "the same clique");
     assert_eq!(writes(&mut nodes, now), [format!("n={A}")]);
-    // The driver was loaded again, in another clique, while kubelet was down.
+    // The driver was reloaded in another clique while kubelet was down.
     nodes.remove(&in_clique("n", A));
     let change = nodes.apply(in_clique("n", B), now).unwrap();
     assert_eq!((&*change.from, change.to.as_deref()), (A, Some(B)));
@@ -195,9 +195,9 @@ fn a_clique_has_nodes_from_the_first_slice_to_the_last() {
     assert_eq!(changed(&mut nodes), [(A.to_owned(), true)]);
     nodes.apply(in_clique("n1", B), now);
     assert_eq!(changed(&mut nodes), [(B.to_owned(), true)]);
-    nodes.apply(silent("n2"), now);
+    nodes.apply(without_information("n2"), now);
     assert_eq!(changed(&mut nodes), []);
-    // The new slice of a node may be told of before the end of the old one.
+    // The watch may deliver a node's new slice before the deletion of the old one.
     nodes.apply(mk_named("new", "n2", &json!([])), now);
     nodes.remove(&in_clique("n2", A));
     assert_eq!(changed(&mut nodes), []);
@@ -226,7 +226,7 @@ fn a_new_node_of_the_same_name_gets_its_label_though_its_slice_was_taken_over() 
 }
 
 #[test]
-fn slices_of_other_drivers_and_of_no_node_are_not_heard() {
+fn slices_of_other_drivers_or_without_a_node_are_ignored() {
     let pool = json!({ "name": "p", "generation": 1, "resourceSliceCount": 1 });
     let owner = |kind: &str, name: &str| json!([{ "apiVersion": "v1", "kind": kind, "name": name, "uid": "u" }]);
     let (ours, gpus) = ("compute-domain.nvidia.com", "gpu.nvidia.com");
@@ -250,7 +250,7 @@ fn slices_of_other_drivers_and_of_no_node_are_not_heard() {
 }
 
 #[test]
-fn a_label_that_somebody_has_taken_away_or_changed_is_written_again_and_theirs_is_left() {
+fn a_removed_or_changed_label_is_written_again_and_a_foreign_one_is_left() {
     let now = Instant::now();
     let mut cliques = NodeCliques::default();
     for node in ["a", "b", "c", "d"] {
@@ -276,7 +276,7 @@ fn a_label_that_somebody_has_taken_away_or_changed_is_written_again_and_theirs_i
         names
     };
     assert_eq!(names(&mut cliques), ["a", "b"]);
-    // Whoever had it has let go of it.
+    // The former owner has removed it.
     labels.remove("d");
     labels.extend([("a", A), ("b", A)].map(|(node, label)| (node.into(), label.into())));
     cliques.labels_are(&labels, now);

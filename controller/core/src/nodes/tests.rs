@@ -24,7 +24,7 @@ fn without_clique(name: &str) -> ComputeDomainNode {
     }
 }
 
-/// A domain that wants this many nodes, and has this status.
+/// A domain that needs this many nodes and has this status.
 fn wants(num_nodes: i64, status: &Value) -> Domain {
     let patch = json!({ "spec": { "numNodes": num_nodes }, "status": status });
     mk_domain(merged(finalized(), patch))
@@ -74,9 +74,9 @@ fn a_domain_is_ready_when_it_has_as_many_nodes_as_it_wants_and_all_are_ready() {
     ] {
         let status = written(&wants(num_nodes, &Value::Null), &admitted(nodes));
         assert_eq!(status["status"], expected, "{num_nodes} {status}");
-        let told = condition(&status);
+        let found = condition(&status);
         assert_eq!(
-            (&told["reason"], told["status"] == "True"),
+            (&found["reason"], found["status"] == "True"),
             (&json!(reason), expected == "Ready")
         );
     }
@@ -84,28 +84,28 @@ fn a_domain_is_ready_when_it_has_as_many_nodes_as_it_wants_and_all_are_ready() {
 
 // req: MODE-22
 #[test]
-fn a_domain_whose_claims_every_node_refuses_is_never_ready_and_says_why() {
+fn a_domain_with_an_unsupported_allocation_mode_is_never_ready_and_has_the_reason() {
     let patch = json!({ "spec": { "channel": { "allocationMode": "All" } } });
     let domain = mk_domain(merged(finalized(), patch));
     for nodes in [vec![], ready(&["n1"])] {
         let report = admitted(nodes);
         let status = written(&domain, &report);
         assert_eq!(status["status"], "NotReady", "{status}");
-        let told = condition(&status);
+        let found = condition(&status);
         assert_eq!(
-            (&told["status"], &told["reason"]),
+            (&found["status"], &found["reason"]),
             (&json!("False"), &json!("AllocationModeUnsupported"))
         );
-        let message = told["message"].as_str().unwrap();
+        let message = found["message"].as_str().unwrap();
         assert!(message.contains("allocationMode \"All\""), "{message}");
-        // Its claims are made all the same: the pod's event says what to change.
+        // It is still admitted, so that claims are created: the pod's event says what to change.
         assert_eq!(status["conditions"][0]["reason"], "Admitted");
     }
 }
 
 // req: MODE-22
 #[test]
-fn a_refusal_of_the_clique_by_the_api_server_is_why_its_nodes_are_not_ready() {
+fn a_rejected_clique_object_is_the_reason_why_its_nodes_are_not_ready() {
     let refused = CliqueRefusal {
         clique: CLIQUE.into(),
         message: "denied by policy".into(),
@@ -131,7 +131,7 @@ fn a_refusal_of_the_clique_by_the_api_server_is_why_its_nodes_are_not_ready() {
 
 // req: MODE-22
 #[test]
-fn a_domain_without_spec_num_nodes_waits_for_none() {
+fn a_domain_without_spec_num_nodes_needs_no_nodes() {
     let absent = json!({ "spec": { "numNodes": null } });
     let domain = mk_domain(merged(finalized(), absent));
     assert_eq!(written(&domain, &admitted(vec![]))["status"], "Ready");
@@ -139,7 +139,7 @@ fn a_domain_without_spec_num_nodes_waits_for_none() {
 
 // req: MODE-22
 #[test]
-fn one_that_lacks_nodes_says_so_and_is_admitted_all_the_same() {
+fn a_domain_that_lacks_nodes_reports_it_and_is_still_admitted() {
     let status = written(&wants(2, &Value::Null), &admitted(vec![]));
     assert_eq!(status["conditions"][0]["type"], "Ready");
     assert_eq!(status["conditions"][0]["status"], "True");
@@ -163,20 +163,20 @@ fn a_rejected_domain_is_not_ready_and_has_no_condition_about_its_nodes() {
 }
 
 #[test]
-fn the_message_names_who_is_not_ready_and_who_has_no_clique() {
+fn the_message_names_nodes_that_are_not_ready_or_have_no_clique() {
     let names: Vec<_> = (1..8).map(|number| format!("n{number}")).collect();
     let mut nodes: Vec<_> = names.iter().map(|name| node(name, "NotReady")).collect();
     nodes.push(without_clique("n8"));
     let status = written(&wants(0, &Value::Null), &admitted(nodes));
     assert_eq!(
         condition(&status)["message"],
-        "nodes to which claims are allocated: 8; IMEX daemon not ready: n1, n2, n3, n4, n5 and 2 more; in no NVLink clique, so that pods there get no IMEX channel: n8"
+        "nodes to which claims are allocated: 8; IMEX daemon not ready: n1, n2, n3, n4, n5 and 2 more; not in an NVLink clique, so their pods get no IMEX channel: n8"
     );
 }
 
 // req: MODE-21
 #[test]
-fn the_status_has_every_field_of_each_node_also_those_that_are_empty() {
+fn the_status_has_every_field_of_each_node_including_empty_ones() {
     let mut bare = without_clique("n1");
     bare.ip_address.clear();
     let status = written(
@@ -193,7 +193,7 @@ fn the_status_has_every_field_of_each_node_also_those_that_are_empty() {
 }
 
 #[test]
-fn where_the_operator_runs_imex_no_node_is_written_read_or_removed() {
+fn in_host_managed_mode_no_node_is_written_read_or_removed() {
     let theirs = json!({ "status": "Ready", "nodes": [node("n1", "NotReady")] });
     let domain = wants(2, &theirs);
     let report = Report::from(Admission::Admitted);
@@ -208,7 +208,7 @@ fn where_the_operator_runs_imex_no_node_is_written_read_or_removed() {
 
 // req: MODE-24
 #[test]
-fn nodes_that_are_not_known_yet_stay_as_the_status_says() {
+fn nodes_in_the_status_stay_until_the_nodes_are_known() {
     let before = written(&wants(2, &Value::Null), &admitted(ready(&["n1", "n2"])));
     let domain = wants(2, &before.clone());
     let report = Report {
@@ -221,7 +221,7 @@ fn nodes_that_are_not_known_yet_stay_as_the_status_says() {
 }
 
 #[test]
-fn what_was_written_is_not_written_again_and_what_differs_is() {
+fn a_written_status_is_not_written_again_but_a_different_one_is() {
     for report in [admitted(vec![]), admitted(ready(&["n2", "n1"])), rejected()] {
         let domain = wants(2, &written(&wants(2, &Value::Null), &report));
         assert!(report.is_reported_in(&domain, FULL), "{report:?}");
@@ -236,7 +236,7 @@ fn what_was_written_is_not_written_again_and_what_differs_is() {
 }
 
 #[test]
-fn the_order_of_nodes_is_no_reason_to_write_them_and_each_field_is() {
+fn nodes_are_written_again_if_a_field_differs_but_not_if_the_order_does() {
     let report = admitted(vec![node("n1", "Ready"), node("n2", "Ready")]);
     let mut status = written(&wants(2, &Value::Null), &report);
     status["nodes"].as_array_mut().unwrap().reverse();
@@ -268,7 +268,7 @@ fn the_condition_keeps_its_time_until_its_status_changes() {
 
 // req: MODE-21
 #[test]
-fn nodes_that_others_have_left_are_removed_one_by_one_and_only_if_they_are_where_they_were() {
+fn surplus_nodes_are_removed_one_by_one_and_only_if_they_are_at_the_same_position() {
     let nodes = [
         node("n9", "Ready"),
         node("n1", "Ready"),

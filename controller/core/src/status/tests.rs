@@ -53,7 +53,7 @@ fn the_status_patch_has_our_fields_and_no_others() {
                     "type": "Ready",
                     "status": "True",
                     "reason": "Admitted",
-                    "message": "the ResourceClaimTemplate for the workload exists; running IMEX on the nodes is up to the operator",
+                    "message": "the ResourceClaimTemplate for the workload exists; the administrator runs IMEX on the nodes",
                     "observedGeneration": 1,
                     "lastTransitionTime": "2026-01-02T03:04:05Z",
                 }],
@@ -63,7 +63,7 @@ fn the_status_patch_has_our_fields_and_no_others() {
 }
 
 #[test]
-fn what_the_crd_lacks_is_left_out() {
+fn fields_that_the_crd_lacks_are_left_out() {
     let domain = mk_domain(finalized());
     let status =
         |schema| status_patch(&domain, &Admission::Admitted.into(), schema, now())["status"].take();
@@ -75,7 +75,7 @@ fn what_the_crd_lacks_is_left_out() {
 }
 
 #[test]
-fn a_written_status_is_not_written_again_whatever_the_crd_lacks() {
+fn a_written_status_is_not_written_again_with_any_crd() {
     for schema in [StatusSchema::FULL, WITHOUT_CONDITIONS, MINIMAL] {
         for admission in [Admission::Admitted, rejected("x")] {
             let before = mk_domain(finalized());
@@ -88,7 +88,7 @@ fn a_written_status_is_not_written_again_whatever_the_crd_lacks() {
 }
 
 #[test]
-fn a_status_that_an_older_crd_cut_is_completed_when_the_crd_has_all_fields() {
+fn a_reduced_status_is_completed_when_the_crd_has_all_fields() {
     for schema in [WITHOUT_CONDITIONS, MINIMAL] {
         let cut = mk_domain(reported(schema, finalized(), &Admission::Admitted));
         assert!(!Report::from(Admission::Admitted).is_reported_in(&cut, StatusSchema::FULL));
@@ -96,7 +96,7 @@ fn a_status_that_an_older_crd_cut_is_completed_when_the_crd_has_all_fields() {
 }
 
 #[test]
-fn each_part_of_a_status_that_differs_is_reason_to_write_it() {
+fn a_difference_in_any_part_of_the_status_causes_a_write() {
     let condition = |field: &str, value: Value| {
         let mut patch = reported(StatusSchema::FULL, finalized(), &Admission::Admitted);
         patch["status"]["conditions"][0][field] = value;
@@ -139,7 +139,7 @@ fn the_transition_time_changes_only_when_the_condition_does() {
 }
 
 #[test]
-fn the_servers_message_tells_which_field_the_crd_lacks() {
+fn the_api_servers_message_names_the_field_that_the_crd_lacks() {
     let full = StatusSchema::FULL;
     let conditions = mk_message("conditions");
     assert_eq!(
@@ -164,7 +164,7 @@ fn the_servers_message_tells_which_field_the_crd_lacks() {
 
 // req: CHANNEL-8
 #[test]
-fn a_channel_that_a_status_says_is_in_every_status_after_and_never_another() {
+fn a_channel_in_the_status_stays_in_every_later_status() {
     let with_channel = merged(
         finalized(),
         json!({ "status": { "status": "NotReady", "channel": 7 } }),
@@ -186,7 +186,7 @@ fn a_channel_that_a_status_says_is_in_every_status_after_and_never_another() {
 }
 
 #[test]
-fn the_first_status_with_a_channel_says_not_ready_and_what_comes_next() {
+fn the_first_status_with_a_channel_is_not_ready_and_has_the_next_step() {
     let domain = mk_domain(finalized());
     let assigned = Report::from(Admission::Assigned(7));
     let patch = status_patch(&domain, &assigned, StatusSchema::FULL, now());
@@ -203,7 +203,7 @@ fn the_first_status_with_a_channel_says_not_ready_and_what_comes_next() {
 }
 
 #[test]
-fn a_domain_that_is_not_isolated_says_so_until_it_is_admitted_otherwise() {
+fn a_domain_without_isolation_has_a_condition_until_it_is_admitted_otherwise() {
     let not_isolated = with_reported_status(finalized(), &Admission::NotIsolated);
     assert_eq!(not_isolated.channel(), Some(0));
     assert!(Report::from(Admission::NotIsolated).is_reported_in(&not_isolated, StatusSchema::FULL));

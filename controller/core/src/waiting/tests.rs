@@ -11,7 +11,7 @@ fn now() -> Timestamp {
     "2026-01-02T03:04:05Z".parse().unwrap()
 }
 
-/// Everything that can be known of the claims.
+/// All variants of [`Waiting`].
 fn all() -> [Waiting; 6] {
     [
         Waiting::Unknown,
@@ -34,20 +34,20 @@ fn status(domain: &Domain, waiting: Waiting, now: Timestamp) -> Value {
     status_patch(domain, &report, StatusSchema::FULL, now)["status"].take()
 }
 
-/// A domain that was told.
-fn told() -> Domain {
+/// A domain with the condition.
+fn noticed() -> Domain {
     let domain = mk_domain(finalized());
     let status = status(&domain, Waiting::Counted(COUNT), now());
     mk_domain(merged(finalized(), json!({ "status": status })))
 }
 
 #[test]
-fn only_a_claim_that_has_waited_long_makes_the_controller_count_and_only_once() {
+fn the_controller_counts_nodes_once_and_only_if_a_claim_has_waited_long() {
     let domain = mk_domain(finalized());
     for waiting in all() {
         let counts = waiting.needs_count(&domain);
         assert_eq!(counts, waiting == Waiting::Long, "{waiting:?}");
-        assert!(!waiting.needs_count(&told()), "{waiting:?}");
+        assert!(!waiting.needs_count(&noticed()), "{waiting:?}");
     }
 }
 
@@ -62,7 +62,7 @@ fn the_condition_says_how_many_nodes_have_no_clique() {
             "type": "NodesWithoutClique",
             "status": "True",
             "reason": "ClaimWaits",
-            "message": "a ResourceClaim waits to be allocated; nodes without an NVLink clique: 3 of 10 that publish IMEX channels; no pod of this ComputeDomain is placed on these (taint compute-domain.nvidia.com/no-clique)",
+            "message": "a ResourceClaim waits for allocation; 3 of 10 nodes that publish IMEX channels are not in an NVLink clique, and no pod of this ComputeDomain is scheduled there (taint compute-domain.nvidia.com/no-clique)",
             "observedGeneration": 1,
             "lastTransitionTime": "2026-01-02T03:04:05Z",
         })
@@ -74,9 +74,9 @@ fn the_condition_says_how_many_nodes_have_no_clique() {
 }
 
 #[test]
-fn once_told_it_stays_word_for_word_until_no_claim_waits() {
+fn the_condition_stays_unchanged_until_no_claim_waits() {
     let later = "2026-02-02T03:04:05Z".parse().unwrap();
-    let domain = told();
+    let domain = noticed();
     assert!(domain.reports_nodes_without_clique());
     let before = status(&domain, Waiting::Unknown, now());
     for waiting in all() {

@@ -1,4 +1,4 @@
-//! The controller: the code under test, with watches that are late and requests that get lost.
+//! The controller: the code under test, with late watches and lost requests.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::server::{Event, Server};
 
 pub(crate) const MAX_NODES: u32 = 4;
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Luck {
     Good,
@@ -24,7 +24,7 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// One that starts: its watches list what there is now.
+    /// A new controller: its watches list the current objects.
     pub(crate) fn start(server: &mut Server, now: Instant) -> Self {
         server.watches = Default::default();
         let mut members = CliqueMembers::new(MAX_NODES, Clock::new(now, clock(now)));
@@ -47,7 +47,7 @@ impl Controller {
         Self { members }
     }
 
-    /// A watch delivers what has happened first.
+    /// A watch delivers its oldest event.
     pub(crate) fn hear(&mut self, server: &mut Server, watch: usize, now: Instant) {
         if server.watches[watch].is_empty() {
             return;
@@ -70,7 +70,7 @@ impl Controller {
         }
     }
 
-    /// Makes one request, if one is due. Returns whether it was.
+    /// Sends one request, if one is due. Returns whether it did.
     pub(crate) fn act(
         &mut self,
         server: &mut Server,
@@ -102,7 +102,7 @@ impl Controller {
         now: Instant,
     ) -> bool {
         if let MemberStep::DeletePod { uid, node, how, .. } = step {
-            // Whatever the controller knows and has missed: nobody imports memory there.
+            // Whatever the controller has missed: no process imports memory there.
             let prepared = node.as_ref().and_then(|node| server.prepared.get(&**node));
             let prepared = prepared.copied().unwrap_or_default();
             let is_member = *how != Replacement::NoMember;
@@ -155,7 +155,7 @@ impl Controller {
     }
 }
 
-/// The wall clock, which goes with the other one.
+/// The wall clock. Both clocks run alike.
 fn clock(now: Instant) -> Timestamp {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let time: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();

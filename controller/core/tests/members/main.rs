@@ -1,12 +1,11 @@
 //! Nodes, daemons, an API server and the controller in one thread, in a random order: nodes come, go, are
 //! replaced and change their clique, kubelets wipe slices, pods are deleted gracefully or by force,
-//! requests and answers are lost, and the controller starts again with nothing but the objects, which somebody may
-//! have edited or deleted just before.
+//! requests and responses are lost, and the controller restarts with only the objects, which may have been edited or
+//! deleted just before. Daemons are updated while claims come and go, and the controller sees the claims late.
 //!
-//! Daemons are updated while claims come and go, of which the controller hears late.
-//!
-//! No daemon is replaced whose node has a prepared claim. After every step no two daemons that run have one index in one clique, no index of a node that lives
-//! in a clique changes, and when the disorder ends, everything is as it has to be and nothing is written.
+//! No daemon on a node with a prepared claim is replaced. After every step, no two running daemons have the same index
+//! in a clique, and no index of a live node changes. When the disorder ends, everything converges and nothing is
+//! written any more.
 
 #![expect(
     clippy::unwrap_used,
@@ -22,15 +21,15 @@ use std::time::Duration;
 
 use world::World;
 
-/// How many seeds: a few seconds.
+/// The number of seeds: a few seconds.
 const RUNS: u64 = 200;
 
-/// How many random steps each.
+/// The number of random steps of each.
 const STEPS: usize = 400;
 
 // req: DM-2, DM-3, DM-4
 #[test]
-fn indices_are_unique_and_stay_in_any_order_of_events_and_everything_converges() {
+fn indices_are_unique_and_stable_and_everything_converges_in_any_order_of_events() {
     let seed = std::env::var("SEED")
         .ok()
         .and_then(|seed| seed.parse().ok());

@@ -14,7 +14,7 @@ pub(crate) struct Slice {
     pub(crate) uid: String,
     /// `None`: the attribute is missing.
     pub(crate) said: Option<Said>,
-    /// The daemon's pod with which no claim is prepared.
+    /// The daemon's pod for which the slice reports that no claim is prepared.
     pub(crate) drained: Option<String>,
     /// The place with which its `nvidia-imex` runs in that clique.
     pub(crate) place: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct DaemonPod {
     pub(crate) host: String,
     pub(crate) ready: bool,
     pub(crate) ending: bool,
-    /// What it was made from.
+    /// The template that it was created from.
     pub(crate) template: usize,
 }
 
@@ -56,21 +56,21 @@ pub(crate) struct Server {
     pub(crate) slices: BTreeMap<String, Slice>,
     pub(crate) pods: BTreeMap<String, DaemonPod>,
     pub(crate) cliques: BTreeMap<String, ComputeDomainClique>,
-    /// What the watches have not delivered yet: each in its order.
+    /// The events that each watch has yet to deliver, in order.
     pub(crate) watches: [Vec<Event>; 4],
     revision: u64,
     pub(crate) writes: usize,
-    /// What daemons are made from now.
+    /// The current template of daemons.
     pub(crate) template: usize,
-    /// How many claims are allocated to each node, and how many of them are prepared there.
+    /// The number of claims that are allocated to each node, and of those that are prepared there.
     pub(crate) allocated: BTreeMap<String, usize>,
     pub(crate) prepared: BTreeMap<String, usize>,
-    /// The pods that the controller has deleted, and that still run.
+    /// The pods that the controller has deleted but that still run.
     pub(crate) deleted: Vec<String>,
 }
 
 impl Server {
-    /// The daemons are to be made from something else.
+    /// The template of the daemons changes.
     pub(crate) fn update(&mut self) {
         self.template += 1;
         self.watches[3].push(Event::Template(self.template));
@@ -116,7 +116,7 @@ impl Server {
         }
     }
 
-    /// Creates it, or replaces it if it has still this version. Returns what is stored.
+    /// Creates the object, or replaces it if it still has this version. Returns the stored object.
     pub(crate) fn write(
         &mut self,
         object: &ComputeDomainClique,
@@ -145,7 +145,7 @@ impl Server {
         Some(object)
     }
 
-    /// Somebody moves its members around, or deletes it.
+    /// A user rotates the object's members, or deletes it.
     pub(crate) fn spoil(&mut self, name: &str, rotation: Option<usize>) {
         let Some(rotation) = rotation else {
             self.cliques.remove(name);

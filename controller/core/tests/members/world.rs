@@ -1,4 +1,4 @@
-//! Machines and their daemons, and what must always be true.
+//! Machines with their daemons, and the invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ const CLIQUES: [&str; 2] = [
     "aaaaaaaa-0000-0000-0000-000000000001.7",
     "bbbbbbbb-0000-0000-0000-000000000001.0",
 ];
-/// How long daemons and controller may not have heard of a change.
+/// The longest time until daemons and controller see a change.
 const LONGEST_LAG: Duration = Duration::from_secs(60);
-/// How long a daemon may run whose pod is gone from the API server.
+/// The longest time that a daemon runs after its pod is deleted in the API server.
 const LONGEST_GHOST: Duration = Duration::from_secs(4 * 60);
 
-/// A machine that is a node.
+/// A machine with a Node object.
 #[derive(Debug)]
 struct Machine {
     uid: String,
@@ -38,12 +38,12 @@ struct Daemon {
     node: String,
     host: String,
     address: String,
-    /// The clique and the index that its `nvidia-imex` runs with.
+    /// The clique and index with which its `nvidia-imex` runs.
     runs: Option<(String, i64)>,
     heard: Instant,
-    /// It has heard that it is to be replaced, and lets no claim become prepared.
+    /// It has seen its node's mark, and lets no claim be prepared.
     draining: bool,
-    /// Its pod is gone, and it ends then.
+    /// When it ends, because its pod is deleted.
     ends: Option<Instant>,
 }
 
@@ -55,14 +55,14 @@ pub(crate) struct World {
     controller: Controller,
     machines: BTreeMap<String, Machine>,
     daemons: Vec<Daemon>,
-    /// The UID and the clique that were published last of each name.
-    told: BTreeMap<String, (String, Option<String>)>,
-    /// Which index a node had in a clique, while it is in it.
+    /// The UID and clique that were last published for each name.
+    published: BTreeMap<String, (String, Option<String>)>,
+    /// The index of each node in its clique, while it is in it.
     indices: BTreeMap<(String, String), i64>,
-    /// The machine that had each name last.
+    /// The last machine of each name.
     hosts: BTreeMap<String, String>,
     made: usize,
-    /// When the watches had told everything.
+    /// When the watches had last delivered everything.
     heard_all: Instant,
     calm: bool,
 }
@@ -79,7 +79,7 @@ impl World {
             controller,
             machines: BTreeMap::new(),
             daemons: Vec::new(),
-            told: BTreeMap::new(),
+            published: BTreeMap::new(),
             indices: BTreeMap::new(),
             hosts: BTreeMap::new(),
             made: 0,
@@ -92,7 +92,7 @@ impl World {
         self.server.writes
     }
 
-    /// One random thing.
+    /// Does one random thing.
     pub(crate) fn disturb(&mut self) {
         let name = NAMES[self.rng.usize(..NAMES.len())];
         match self.rng.u8(..26) {
@@ -137,7 +137,7 @@ impl World {
         self.pass(pause);
     }
 
-    /// From now on nothing goes wrong, and each machine is a complete node.
+    /// Ends the disorder: from now on, each machine is a complete node.
     pub(crate) fn settle(&mut self) {
         self.calm = true;
         for machine in self.machines.values_mut() {
@@ -147,7 +147,7 @@ impl World {
         self.server.prepared.clear();
     }
 
-    /// Time passes, and things take their course.
+    /// Lets time pass, and everything happens that is due.
     pub(crate) fn pass(&mut self, time: Duration) {
         self.now += time;
         let now = self.now;
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// The scheduler allocates a claim, and kubelet has it prepared, or tries that for one of before.
+    /// The scheduler allocates a claim and kubelet prepares it, or kubelet tries to prepare a former claim.
     fn allocate_and_prepare(&mut self, name: &str) {
         let count =
             |claims: &BTreeMap<String, usize>| claims.get(name).copied().unwrap_or_default();
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    /// One that is prepared, if there is one: kubelet unprepares it, and then its allocation goes.
+    /// A claim ends: kubelet unprepares it if it is prepared, then it is deallocated.
     fn end_claim(&mut self, name: &str) {
         for claims in [&mut self.server.prepared, &mut self.server.allocated] {
             if let Some(count) = claims.get_mut(name) {
@@ -229,8 +229,8 @@ impl World {
         }
     }
 
-    /// A node comes: the machine that had the name is registered again, or another one takes the name, and
-    /// what ran on the former one may still run there.
+    /// A node is registered: the former machine of the name, or another one. Daemons may still run on the former
+    /// machine.
     fn start_machine(&mut self, name: &str) {
         if self.machines.contains_key(name) && self.rng.u8(..6) != 0 {
             return;
@@ -246,7 +246,7 @@ impl World {
         for daemon in self.daemons.iter_mut().filter(|it| it.node == name) {
             daemon.ends = Some(daemon.ends.unwrap_or(ends));
         }
-        // Some pods are still there, and run on the new machine, at another address.
+        // Some pods still exist, and run on the new machine with another address.
         for pod in self.pods_of(name) {
             if self.rng.bool() {
                 self.server.delete_pod(&pod.uid);
@@ -261,7 +261,7 @@ impl World {
                 });
             }
         }
-        // It has none of what ran on the former one.
+        // The new machine has no claims of the former one.
         self.server.prepared.remove(name);
         self.server.allocated.remove(name);
         let taints = self.rng.bool();
@@ -290,7 +290,7 @@ impl World {
             None if machine.taints => Some(Said::NoClique),
             None => None,
         };
-        // The attribute is missing for a moment.
+        // The attribute is sometimes missing for a moment.
         let said = said.filter(|_| self.calm || self.rng.u8(..8) > 0);
         let uid = machine.uid.clone();
         let drains = self
@@ -304,8 +304,8 @@ impl World {
                 Said::Clique(clique) => Some(clique.clone()),
                 Said::NoClique => None,
             };
-            let told = (uid.clone(), clique);
-            if self.told.insert(name.to_owned(), told.clone()) != Some(told) {
+            let published = (uid.clone(), clique);
+            if self.published.insert(name.to_owned(), published.clone()) != Some(published) {
                 self.forget_indices(name);
             }
         }
@@ -330,8 +330,8 @@ impl World {
         })
     }
 
-    /// Somebody edits or deletes an object, and another controller begins to lead before the former one has seen
-    /// it. It writes what runs.
+    /// A user edits or deletes an object, and another controller begins to lead before the former one has seen that. It
+    /// restores the running places.
     fn spoil_and_change_leaders(&mut self) {
         let name = CLIQUES[self.rng.usize(..CLIQUES.len())];
         let Some(object) = self.server.cliques.get(name).cloned() else {
@@ -341,11 +341,11 @@ impl World {
         for member in &members {
             self.publish(member);
         }
-        // Of a member that does not run nobody but the object knows the index.
+        // Only the object has the index of a member that does not run.
         let is_published = |member: &CliqueDaemon| {
             let place = format!("{}/{MAX_NODES}", member.index);
             let slice = self.server.slices.get(&member.node_name);
-            // Without a pod it would be no member of a new object, and have its index when there is one.
+            // A member without a pod would not be in a new object, but would keep its index until it has one.
             self.server
                 .pods
                 .values()
@@ -355,7 +355,7 @@ impl World {
         if members.is_empty() || !object.spec.daemons.iter().all(is_published) {
             return;
         }
-        // Nor knows anybody else which indices are reserved.
+        // Only the object has the reserved indices, too.
         let moves = self.rng.bool() || !object.spec.freed.is_empty();
         let rotation = moves.then(|| self.rng.usize(..4));
         self.server.spoil(name, rotation);
@@ -398,7 +398,7 @@ impl World {
         }
     }
 
-    /// Addresses are used again as soon as they are free.
+    /// A free address. Addresses are reused at once.
     fn new_address(&self) -> String {
         let used: BTreeSet<_> = self
             .server
@@ -455,7 +455,7 @@ impl World {
         }
     }
 
-    /// The Node object is deleted; its machine may run on for a while.
+    /// The Node object is deleted. Its machine may continue to run for a while.
     fn remove_machine(&mut self, name: &str) {
         self.forget_indices(name);
         if self.machines.remove(name).is_some() {
@@ -490,7 +490,7 @@ impl World {
         }
     }
 
-    /// Some daemons, and all that have not for long, read the object of their clique.
+    /// Some daemons, and all that have not done so for long, read the object of their clique.
     fn daemons_hear(&mut self, share: f64) {
         for number in 0..self.daemons.len() {
             let late = self.daemons[number].heard + LONGEST_LAG <= self.now;
@@ -502,7 +502,7 @@ impl World {
 
     fn daemon_hears(&mut self, number: usize) {
         let daemon = &self.daemons[number];
-        // The session of a machine's driver is one process's.
+        // Only one process at a time has the IMEX session of a machine's driver.
         let mut others = self
             .daemons
             .iter()
@@ -549,7 +549,7 @@ impl World {
         }
     }
 
-    /// What others repair: each machine has a slice and a pod, and nobody else has.
+    /// Other components converge: each machine has a slice and a pod, and there are no others.
     fn repair(&mut self) {
         for pod in self.server.pods.values().cloned().collect::<Vec<_>>() {
             if pod.ending || !self.machines.contains_key(&pod.node) {
@@ -567,9 +567,9 @@ impl World {
         }
     }
 
-    // --- what must be true ---
+    // --- invariants ---
 
-    /// Always.
+    /// Checks the invariants that always hold.
     pub(crate) fn check(&mut self) {
         let seed = self.seed;
         let mut running = BTreeMap::new();
@@ -589,13 +589,13 @@ impl World {
                 assert!((0..length).contains(&entry.index), "seed {seed}: {entry:?}");
                 assert!(taken.insert(entry.index), "seed {seed}: twice: {entry:?}");
                 let lives = self.machines.get(&entry.node_name);
-                let told = (entry.node_uid.clone(), Some(clique.clone()));
+                let published = (entry.node_uid.clone(), Some(clique.clone()));
                 let lives = lives.is_some_and(|machine| {
                     machine.uid == entry.node_uid
-                        // It may have the pod of the former machine yet, whose move to this one is heard later.
+                        // It may still have the pod of the former machine: the pod's move is seen later.
                         && machine.host == entry.host_ip
                         && machine.clique.as_ref() == Some(clique)
-                        && self.told.get(&entry.node_name) == Some(&told)
+                        && self.published.get(&entry.node_name) == Some(&published)
                 });
                 if lives {
                     let key = (clique.clone(), entry.node_uid.clone());
@@ -614,11 +614,11 @@ impl World {
         }
     }
 
-    /// When the disorder has ended.
+    /// Checks the state after the disorder has ended.
     pub(crate) fn check_settled(&self) {
         let seed = self.seed;
         for pod in self.server.pods.values() {
-            // One that has found no place in its new clique may still run in the former one.
+            // A daemon without a free index in its new clique may still run in the former one.
             let is_up_to_date = pod.template == self.server.template || !pod.ready;
             assert!(is_up_to_date, "seed {seed}: not replaced: {pod:?}");
         }
@@ -653,7 +653,7 @@ impl World {
                     "seed {seed}: {entry:?}"
                 );
             }
-            // Its daemon has found no place in its new clique, and may run in the former one.
+            // A daemon without a free index in its new clique may still run in the former one.
             for entry in kept {
                 let pod = self.server.pods.get(&entry.pod_uid);
                 assert!(pod.is_some_and(|pod| !pod.ready), "seed {seed}: {entry:?}");

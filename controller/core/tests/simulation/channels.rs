@@ -1,4 +1,4 @@
-//! What the controller learns of claims and of the Leases of channels.
+//! The controller's watches of claims and of the Leases of channels.
 
 use compute_domain_core::{ChannelLease, ClaimName, Key};
 use k8s_openapi::api::coordination::v1::Lease;

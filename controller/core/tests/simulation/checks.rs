@@ -1,4 +1,4 @@
-//! What has to be true once nothing happens any more.
+//! Checks of the final state.
 
 use compute_domain_api::crd::{ComputeDomain, ComputeDomainState};
 use compute_domain_core::StatusSchema;
@@ -13,7 +13,7 @@ use crate::objects::{
 };
 use crate::server::Server;
 
-/// What is wrong, if anything is.
+/// Fails with a description of the first problem.
 pub(crate) fn check(server: &Server, channel_count: Option<u32>) -> Result<(), String> {
     if let Some(violation) = &server.violation {
         return Err(violation.clone());
@@ -39,14 +39,14 @@ pub(crate) fn check(server: &Server, channel_count: Option<u32>) -> Result<(), S
     check_leases(server)
 }
 
-/// Nothing of ours is left for domains that are gone, and nobody waits for us.
+/// No object of ours is left for deleted domains, and none waits for our finalizer.
 fn check_template(server: &Server, template: &ResourceClaimTemplate) -> Result<(), &'static str> {
     let metadata = &template.metadata;
     if is_daemon(metadata) || server.foreign.contains(uid(metadata)) {
         return Ok(());
     }
     let Some(owner) = domain_uid(metadata) else {
-        // The domain that wants it finds it by its name, and its status says how it is.
+        // The domain that wants it finds it by name, and its status reports the template's state.
         let mut domains = server.domains.values();
         let is_wanted = domains.any(|it| wanted_place(it) == place(metadata));
         return is_wanted.then_some(()).ok_or("it has lost its label");
@@ -59,13 +59,13 @@ fn check_template(server: &Server, template: &ResourceClaimTemplate) -> Result<(
     }
     let is_ours = is_made_for_label(template) && !is_copied(metadata);
     match server.domains.by_uid(owner) {
-        None if is_ours => Err("its domain is gone"),
+        None if is_ours => Err("its domain is deleted"),
         Some(owner) if is_ours && is_former(metadata, owner) => Err("its domain wants another"),
         _ => Ok(()),
     }
 }
 
-/// Whether a controller has created it for this domain, whose spec is another one by now.
+/// Whether a controller created it for a former spec of this domain.
 fn is_former(metadata: &ObjectMeta, owner: &ComputeDomain) -> bool {
     let (namespace, name) = wanted_place(owner);
     let at = place(metadata);
@@ -82,7 +82,7 @@ fn check_domain(
     let place = wanted_place(domain);
     let template = server.templates.get(&place);
     if is_being_deleted(metadata) {
-        // Copies in its namespace are deleted with it, and may be held, too.
+        // Copies in its namespace are deleted with it, and may be blocked, too.
         let held = server.templates.values().any(|it| is_held_for(it, domain));
         return held
             .then_some(())
@@ -98,17 +98,17 @@ fn check_domain(
     check_status(domain, server.schema, expected)
 }
 
-/// Whether others hold this template of a domain that is being deleted.
+/// Whether other finalizers block this template of a domain that is being deleted.
 fn is_held_for(template: &ResourceClaimTemplate, domain: &ComputeDomain) -> bool {
     let metadata = &template.metadata;
     let same_namespace = place(metadata).0 == place(&domain.metadata).0;
     same_namespace && is_being_deleted(metadata) && has_finalizer(metadata, OF_OTHERS)
 }
 
-/// Whether it gets no channel for another reason.
+/// Whether it is rejected for a reason that is not about channels.
 fn is_rejected_otherwise(server: &Server, domain: &ComputeDomain) -> bool {
     let reason = expected_reason(server, domain, None);
-    // One that is labelled as its own is in the way before it is tried to create another.
+    // A template with its label blocks it before the controller tries to create another.
     let template = server.templates.get(&wanted_place(domain));
     let in_the_way = template.is_some_and(|it| {
         let own = domain_uid(&it.metadata) == Some(uid(&domain.metadata));
@@ -136,7 +136,7 @@ fn expected_reason(
     };
     let metadata = &template.metadata;
     let foreign = server.foreign.contains(uid(metadata));
-    // One without label is found by its name and its content.
+    // A template without label is found by its name and content.
     let asked = asked_uid(template);
     let is_own = domain_uid(metadata).or(asked.as_deref()) == owner;
     match (foreign || !is_own, is_being_deleted(metadata)) {

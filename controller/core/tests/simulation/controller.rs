@@ -1,5 +1,5 @@
-//! The controller: what `compute-domain-controller` does around the decisions, without time and
-//! network. A request is decided on, carried out and learnt from at three different moments.
+//! The controller: what `compute-domain-controller` does around the decisions, without time and network. The decision
+//! on a request, its execution and the processing of its response are three separate steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::objects::{DRIVER_NAMESPACE, NAMESPACES, START, place, uid};
 use crate::server::{Call, Failure, Reply};
 use crate::store::Told;
 
-/// No reconcile needs more requests, unless users keep changing things.
+/// The most requests of a reconcile, unless users keep changing things.
 pub(crate) const MAX_REQUESTS: usize = 16;
 
-/// A controller with something wrong, to see whether the simulation notices.
+/// A deliberate fault of the controller, to see whether the simulation finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// It does nothing about a UID without a domain.
+    /// It ignores a UID without a domain.
     IgnoresOrphans,
-    /// It takes the watch's word for it that there is no domain.
+    /// It trusts the watch that a domain does not exist.
     LooksUpNoDomain,
-    /// It takes the watch's word for it that there is no template.
+    /// It trusts the watch that a template does not exist.
     LooksUpNoTemplate,
-    /// It takes a Lease that was released for one that was so long ago.
+    /// It skips the cool-down of released Leases.
     HurriesCoolDowns,
-    /// It does not know of claims.
+    /// It ignores claims.
     IgnoresClaims,
 }
 
@@ -46,12 +46,12 @@ pub(super) enum Watched {
 
 pub(crate) struct Controller {
     pub(crate) index: Index,
-    /// What has still to be listed before anything is reconciled.
+    /// The watches that have yet to list before anything is reconciled.
     unlisted: BTreeSet<Watched>,
-    /// What time it is.
+    /// The current time.
     pub(crate) now: Timestamp,
     pub(super) queue: BTreeSet<Key>,
-    /// To be reconciled when some time has passed.
+    /// The keys to reconcile after some time.
     later: BTreeSet<Key>,
     pub(crate) passes: Vec<Pass>,
     pub(super) refusals: BTreeMap<Key, Refusal>,
@@ -64,7 +64,7 @@ pub(crate) struct Controller {
 pub(super) struct Refusal {
     pub(super) rejection: Rejection,
     pub(super) namespace: String,
-    /// Whether it is to be tried again.
+    /// Whether to retry it.
     pub(super) is_due: bool,
 }
 
@@ -87,11 +87,11 @@ pub(crate) enum Stage {
     Answered(Request, Call, Result<Reply, Failure>),
 }
 
-/// What follows a response.
+/// The next step after a response.
 pub(super) enum Flow {
     Decide,
     Send(Call),
-    /// Again when some time has passed.
+    /// Stop, and reconcile again after some time.
     StopUntilLater,
 }
 
@@ -117,7 +117,7 @@ impl Controller {
         }
     }
 
-    /// It has found out which fields the CRD has.
+    /// Sets the fields of the CRD that the controller has found out.
     pub(crate) fn schema_is(&mut self, schema: StatusSchema) {
         self.schema = schema;
     }
@@ -194,7 +194,7 @@ impl Controller {
         self.unlisted.is_empty()
     }
 
-    /// What the index has woken is reconciled.
+    /// Queues the keys that the index has woken.
     pub(crate) fn take_woken(&mut self) {
         let woken = self.index.take_woken(self.now);
         self.queue.extend(woken);
@@ -224,7 +224,7 @@ impl Controller {
         });
     }
 
-    /// Time passes: everything that waits for it is done again.
+    /// Time passes: everything that waits for it is retried.
     pub(crate) fn fire_timers(&mut self) {
         self.queue.append(&mut self.later);
         for refusal in self.refusals.values_mut() {
@@ -234,7 +234,7 @@ impl Controller {
 
     // === a pass ===
 
-    /// Learns from the response to a request, and goes on.
+    /// Processes the response to a request and continues.
     pub(crate) fn go_on(
         &mut self,
         mut pass: Pass,
@@ -301,7 +301,7 @@ impl Controller {
             return;
         }
         self.refusals.remove(&pass.key);
-        // No watch tells when others let go of a template without label.
+        // No watch shows when other finalizers of a template without label are removed.
         if pass.findings.unlabelled.is_some() {
             self.later.insert(pass.key);
         }

@@ -1,4 +1,4 @@
-//! What the controller learns from a response.
+//! The processing of responses by the controller.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::objects::{place, uid};
 use crate::server::{Call, Failure, Reply, place_of};
 
 impl Controller {
-    /// `request` was decided on; `call` is what was sent for it last.
+    /// `request` is the decision; `call` is the last request sent for it.
     pub(super) fn learn(
         &mut self,
         pass: &mut Pass,
@@ -59,7 +59,7 @@ impl Controller {
                 reply,
             ) => match template(reply) {
                 Some(now) if uid(&now.metadata) == &*asked.uid => self.template_changed(pass, &now),
-                // Another one has its name, and may be ours, too.
+                // A new template has the name, and may be ours, too.
                 Some(_) => drop(self.index.remove_template(&asked.uid)),
                 None => self.template_gone(pass, asked),
             },
@@ -102,7 +102,7 @@ impl Controller {
                 let reduced = self.schema.without_undeclared(&message);
                 self.schema = reduced.unwrap_or(self.schema);
             }
-            // Once is enough: what comes back has another cause.
+            // Once is enough: a second failure has another cause.
             (Failure::Outdated, _) if !std::mem::replace(&mut pass.refreshed, true) => {
                 return Flow::Send(refresh(request, call));
             }
@@ -111,7 +111,7 @@ impl Controller {
         Flow::Decide
     }
 
-    /// The Lease that a request was about is so now; or the one that is in its place.
+    /// Stores the Lease from the response, or the one that has its name.
     fn learn_lease(&mut self, pass: &Pass, request: &Request, reply: Reply) -> Flow {
         let now = match reply {
             Reply::Lease(lease) => self.observed_lease(&lease),
@@ -138,7 +138,7 @@ impl Controller {
         self.index.learn_domain(Domain::new(domain).unwrap());
     }
 
-    /// A response has this state of a template.
+    /// Stores the state of a template from a response.
     fn template_changed(&mut self, pass: &mut Pass, template: &ResourceClaimTemplate) {
         let observed = ObservedTemplate::new(template);
         let is_gone = observed.is_gone();
@@ -162,7 +162,7 @@ impl Controller {
         self.index.remove_template(&template.uid);
     }
 
-    /// The API server has this template under the wanted name, or none.
+    /// Handles the template under the wanted name, if the API server has one.
     fn found_template(&mut self, pass: &mut Pass, found: Option<&ResourceClaimTemplate>) {
         let domain = pass.observed.domain.clone().unwrap();
         let unlabelled = |it| ObservedTemplate::without_label(it, domain.uid());
@@ -208,14 +208,14 @@ fn template(reply: Reply) -> Option<ResourceClaimTemplate> {
     }
 }
 
-/// Whether this is where the template of the domain is to be, and no other can come there: for a
-/// domain that is being deleted nobody creates one.
+/// Whether the template has the wanted name and is the last one: none is created for a domain that is being
+/// deleted.
 fn is_last(pass: &Pass, template: &TemplateRef) -> bool {
     let domain = pass.observed.domain.as_ref();
     domain.is_some_and(|domain| domain.is_being_deleted() && domain.wants(template))
 }
 
-/// Reads what has changed.
+/// The request that reads the changed object.
 fn refresh(request: &Request, call: &Call) -> Call {
     match (request, call) {
         (Request::DeleteTemplate(template) | Request::RemoveTemplateFinalizer(template, _), _) => {

@@ -1,4 +1,4 @@
-//! The Leases of channels: the requests for them, and what must be true of them.
+//! The Leases of channels: their requests and their invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +12,20 @@ use serde_json::Value;
 use crate::objects::{channel, domain_uid, has_our_finalizer, lease_place, place, uid};
 use crate::server::{Failure, Reply, Server};
 
-/// How long a channel has to be out of use before it is given again.
+/// How long a channel has to be unused before it is assigned again.
 const COOL_DOWN: SignedDuration = SignedDuration::from_secs(600);
 
-/// What is remembered of the channels.
+/// The history of the channels.
 #[derive(Default)]
 pub(crate) struct Channels {
-    /// By whom, and when, each was in use last: by a domain whose status says so, or by claims of it.
+    /// The last use of each channel, by domain: through its status or its claims.
     last_used: BTreeMap<u32, BTreeMap<String, Timestamp>>,
-    /// Those whose Lease or status somebody has edited.
+    /// The channels whose Lease or status a user has edited.
     pub(crate) tampered: BTreeSet<u32>,
-    /// Those whose Lease somebody has deleted when the controller knew of it: it creates it again,
+    /// The channels whose Lease a user deleted after the controller had seen it. The controller creates it again,
     /// unless it is killed before.
     pub(crate) deleted: BTreeSet<u32>,
-    /// The channel of each domain, by UID: it never changes.
+    /// The channel of each domain, by UID. It never changes.
     assigned: BTreeMap<String, u32>,
 }
 
@@ -77,7 +77,7 @@ impl Server {
         same.then(|| now.clone()).ok_or(Failure::Outdated)
     }
 
-    /// The controller that is killed was the last to know of a Lease that was deleted.
+    /// Forgets the deleted Leases: only the killed controller knew them.
     pub(crate) fn forget_deleted_leases(&mut self) {
         for number in std::mem::take(&mut self.channels.deleted) {
             let lease = lease_place(&channel_lease_name(number));
@@ -87,9 +87,9 @@ impl Server {
         }
     }
 
-    // === what must never happen ===
+    // === invariants ===
 
-    /// Notes who uses which channel now.
+    /// Records the current uses of the channels.
     pub(crate) fn note_channels(&mut self) {
         let Self {
             domains,
@@ -117,7 +117,7 @@ impl Server {
         }
         for lease in leases.values().filter_map(ChannelLease::new) {
             let mut claims = claims.values().map(|claim| domain_uid(&claim.metadata));
-            // What was prepared was prepared with the channel that the status said.
+            // Claims were prepared with the channel in the status.
             if let Some(holder) = lease.holder()
                 && channels.assigned.get(&**holder) == Some(&lease.number())
                 && claims.any(|owner| owner == Some(holder))
@@ -131,7 +131,7 @@ impl Server {
         }
     }
 
-    /// A channel is given to the holder of this Lease.
+    /// Checks the assignment of a channel to the holder of this Lease.
     fn check_gift(&mut self, lease: &Lease) {
         let lease = ChannelLease::new(lease).unwrap();
         let number = lease.number();
@@ -149,7 +149,7 @@ impl Server {
     }
 }
 
-/// What the domain's condition has to say of its channel; `None`: nothing, since it is as it should be.
+/// The reason that the domain's condition should have because of its channel; `None` if the channel is right.
 pub(crate) fn expected_of_channel(
     server: &Server,
     domain: &ComputeDomain,
@@ -179,7 +179,7 @@ pub(crate) fn expected_of_channel(
     (!confirmed && lives).then_some("ChannelNotConfirmed")
 }
 
-/// No Lease is left of who is gone, unless somebody has edited it so that nobody knows whose it is.
+/// No Lease of a deleted domain is left, unless a user has edited it so that its owner is unknown.
 pub(crate) fn check_leases(server: &Server) -> Result<(), String> {
     for lease in server.leases.values() {
         let Some(holder) = ChannelLease::new(lease).and_then(|it| it.holder().cloned()) else {

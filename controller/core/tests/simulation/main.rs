@@ -1,11 +1,11 @@
-//! The controller's decisions in a model of everything around them: an API server, watches that tell
-//! late and out of step, requests and responses that are lost, controllers that are killed, and users
-//! who do what they like. Everything is in memory, in an order that a seed decides.
+//! Runs the controller's decisions against a simulated environment: an API server, late watches, lost requests and
+//! responses, killed controllers, and users who do arbitrary things. Everything is in memory, and a seed determines
+//! the order.
 //!
-//! Once nothing happens any more, nothing of ours may be left for domains that are gone, and every
-//! domain that lives has to have its template and the right status; no foreign template may ever be
-//! touched. Where every domain has an IMEX channel of its own, no two may ever have the same one, and none
-//! may be given before it has been out of use for ten minutes. A failure names its seed and what the users did.
+//! After the disorder has ended, no object of ours may be left for deleted domains, and every live domain must have
+//! its template and the right status. No foreign template may ever be changed. If every domain has its own IMEX
+//! channel, no two may ever have the same one, and none may be assigned before it has been unused for ten minutes.
+//! A failure prints its seed and the users' actions.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

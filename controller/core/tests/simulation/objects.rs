@@ -1,4 +1,4 @@
-//! The objects that users make, and what the checks read off an object.
+//! The objects that users create, and the properties of objects for the checks.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ use serde_json::json;
 /// Namespace and name.
 pub(crate) type Place = (String, String);
 
-/// The finalizer of somebody else.
+/// A finalizer of another program.
 pub(crate) const OF_OTHERS: &str = "example.com/other";
 
-/// Where users have their objects.
+/// The namespaces of users.
 pub(crate) const NAMESPACES: [&str; 2] = ["team-1", "team-2"];
 
-/// Where the driver-managed mode keeps its objects.
+/// The namespace of the Go driver's driver-managed mode.
 pub(crate) const DRIVER_NAMESPACE: &str = "nvidia";
 
-/// When the simulation begins.
+/// The start time of the simulation.
 pub(crate) const START: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// Where the Lease of this name is.
+/// The place of the Lease with this name.
 pub(crate) fn lease_place(name: &str) -> Place {
     (DRIVER_NAMESPACE.to_owned(), name.to_owned())
 }
@@ -86,7 +86,7 @@ pub(crate) fn remove_finalizer(metadata: &mut ObjectMeta, finalizer: &str) {
     }
 }
 
-/// The UID of the ComputeDomain whose channel the template asks for.
+/// The UID of the ComputeDomain whose channel the template requests.
 pub(crate) fn asked_uid(template: &ResourceClaimTemplate) -> Option<String> {
     let spec = serde_json::to_value(&template.spec.spec).unwrap();
     let class = &spec["devices"]["requests"][0]["exactly"]["deviceClassName"];
@@ -96,14 +96,14 @@ pub(crate) fn asked_uid(template: &ResourceClaimTemplate) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
-/// Whether it says that it belongs to another namespace.
+/// Whether its annotation names another namespace.
 pub(crate) fn is_copied(metadata: &ObjectMeta) -> bool {
     let annotations = metadata.annotations.as_ref();
     let home = annotations.and_then(|all| all.get(DOMAIN_NAMESPACE_ANNOTATION));
     home.is_some_and(|home| *home != place(metadata).0)
 }
 
-/// Whether it asks for what the controller writes for the domain of the label.
+/// Whether it requests what the controller writes for the domain of the label.
 pub(crate) fn is_made_for_label(template: &ResourceClaimTemplate) -> bool {
     let uid = domain_uid(&template.metadata);
     uid.is_some() && asked_uid(template).as_deref() == uid
@@ -114,12 +114,12 @@ pub(crate) fn is_as_created(template: &ResourceClaimTemplate) -> bool {
     label(&template.metadata, TARGET_LABEL) == Some(TARGET_WORKLOAD) && is_made_for_label(template)
 }
 
-/// The name of the template that the domain asks for.
+/// The name of the template in the domain's spec.
 pub(crate) fn wanted_name(domain: &ComputeDomain) -> &str {
     &domain.spec().unwrap().channel.resource_claim_template.name
 }
 
-/// Where its template is to be.
+/// The wanted place of its template.
 pub(crate) fn wanted_place(domain: &ComputeDomain) -> Place {
     let (namespace, _) = place(&domain.metadata);
     (namespace, wanted_name(domain).to_owned())
@@ -151,14 +151,14 @@ pub(crate) fn mk_foreign_template(
     serde_json::from_value(object).unwrap()
 }
 
-/// As the API server notes it for whoever creates an object.
+/// Adds the managed fields of the creator, as the API server does.
 pub(crate) fn note_writer(metadata: &mut ObjectMeta, manager: &str) {
     let write = json!([{ "manager": manager, "operation": "Update" }]);
     metadata.managed_fields = serde_json::from_value(write).unwrap();
 }
 
-/// Whether it is as a controller has created it, and its claims get what this domain has: nodes give a channel of its
-/// own to none without the label.
+/// Whether a controller created it and its claims fit the domain: if the domain has its own channel, nodes refuse
+/// claims without the label.
 pub(crate) fn is_fit_for(template: &ResourceClaimTemplate, domain: &ComputeDomain) -> bool {
     let channel = domain.status.as_ref().and_then(|status| status.channel);
     let has_own_channel = channel.is_some_and(|number| number > 0);
@@ -168,13 +168,13 @@ pub(crate) fn is_fit_for(template: &ResourceClaimTemplate, domain: &ComputeDomai
     is_as_created(template) && (labelled || !has_own_channel)
 }
 
-/// Whether a controller has created it, ours or the Go driver's.
+/// Whether our controller or the Go driver's created it.
 pub(crate) fn is_by_controller(metadata: &ObjectMeta) -> bool {
     metadata.managed_fields.is_some()
 }
 
-/// What the Go driver's controller creates for the domain: always one channel, and nothing about the
-/// metadata of claims.
+/// The template that the Go driver's controller creates for the domain: always one channel, without metadata for the
+/// claims.
 pub(crate) fn mk_go_template(domain: &ComputeDomain) -> ResourceClaimTemplate {
     let (namespace, name) = wanted_place(domain);
     let uid = uid(&domain.metadata);

@@ -1,4 +1,4 @@
-//! Thousands of orders of events.
+//! Thousands of random orders of events.
 
 use std::thread;
 
@@ -7,18 +7,18 @@ use compute_domain_core::StatusSchema;
 use crate::controller::Fault;
 use crate::world::{OLD, World};
 
-/// How many orders are tried, unless [`SEEDS_VARIABLE`] has another number.
+/// The number of orders, unless [`SEEDS_VARIABLE`] has another one.
 const SEEDS: u64 = 2_000;
 
 const SEEDS_VARIABLE: &str = "SIMULATION_SEEDS";
 
-/// Channels 1 to 3: not enough for the domains that there can be.
+/// Channels 1 to 3: fewer than there can be domains.
 const CHANNELS: Option<u32> = Some(4);
 
-/// How much happens in each before everything comes to rest.
+/// The number of disturbed steps of each order.
 const DISTURBED_STEPS: usize = 150;
 
-/// One order of events. Returns what is wrong in the end.
+/// Runs one order of events. Fails with the problem.
 fn run(seed: u64, fault: Fault, channel_count: Option<u32>) -> Result<(), String> {
     let schema = match seed % 5 {
         0 => OLD,
@@ -40,12 +40,12 @@ fn disturb_and_settle(world: &mut World) -> Result<(), String> {
     world.user.delete_all_domains(&mut world.server);
     world.settle_and_check()?;
     match world.server.domains.values().next() {
-        Some(domain) => Err(format!("left in the end: {:?}", domain.metadata)),
+        Some(domain) => Err(format!("left at the end: {:?}", domain.metadata)),
         None => Ok(()),
     }
 }
 
-/// What is wrong with any of the orders.
+/// The problem of any of the orders, if there is one.
 fn find_failure(fault: Fault, channel_count: Option<u32>) -> Option<String> {
     let number = std::env::var(SEEDS_VARIABLE).map(|text| text.parse().unwrap());
     let seeds = number.unwrap_or(SEEDS);
@@ -66,7 +66,7 @@ fn find_failure(fault: Fault, channel_count: Option<u32>) -> Option<String> {
 
 // req: CD-24
 #[test]
-fn whatever_happens_nothing_is_left_nothing_is_missing_and_nothing_foreign_is_touched() {
+fn in_any_order_of_events_no_object_is_left_or_missing_and_no_foreign_one_is_changed() {
     if let Some(failure) = find_failure(Fault::None, None) {
         panic!("{failure}");
     }
@@ -74,14 +74,14 @@ fn whatever_happens_nothing_is_left_nothing_is_missing_and_nothing_foreign_is_to
 
 // req: CHANNEL-6
 #[test]
-fn whatever_happens_no_two_domains_have_one_channel_and_none_is_given_before_its_time() {
+fn in_any_order_of_events_no_two_domains_have_one_channel_and_cool_downs_are_observed() {
     if let Some(failure) = find_failure(Fault::None, CHANNELS) {
         panic!("{failure}");
     }
 }
 
 #[test]
-fn a_controller_that_hurries_cool_downs_or_ignores_claims_is_found_out() {
+fn a_controller_that_skips_cool_downs_or_ignores_claims_is_detected() {
     for fault in [Fault::HurriesCoolDowns, Fault::IgnoresClaims] {
         let failure = find_failure(fault, CHANNELS).unwrap_or_default();
         assert!(failure.contains("before its time"), "{fault:?}: {failure}");
@@ -89,7 +89,7 @@ fn a_controller_that_hurries_cool_downs_or_ignores_claims_is_found_out() {
 }
 
 #[test]
-fn a_controller_that_ignores_orphans_or_looks_nothing_up_is_found_out() {
+fn a_controller_that_ignores_orphans_or_skips_look_ups_is_detected() {
     for fault in [
         Fault::IgnoresOrphans,
         Fault::LooksUpNoDomain,

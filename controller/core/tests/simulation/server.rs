@@ -1,4 +1,4 @@
-//! The API server: carries out the requests of the controller and of users.
+//! The API server: executes the requests of the controller and of users.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,7 +26,7 @@ use crate::store::Store;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Failure {
     NotFound,
-    /// A test of a patch or a precondition fails, or the object may not be changed so.
+    /// A test of a patch or a precondition fails, or the change is not allowed.
     Outdated,
     AlreadyExists,
     /// The namespace is being deleted.
@@ -42,7 +42,7 @@ pub(crate) enum Reply {
     Domain(Box<ComputeDomain>),
     Template(Box<ResourceClaimTemplate>),
     Lease(Box<Lease>),
-    /// There is no such object, or not any more.
+    /// The object does not exist.
     Nothing,
 }
 
@@ -79,14 +79,14 @@ pub(crate) struct Server {
     uids: u64,
     /// The namespaces that are being deleted.
     pub(crate) terminating: BTreeSet<String>,
-    /// UIDs of the templates that are none of the controller's business.
+    /// UIDs of the templates that the controller must not change.
     pub(crate) foreign: BTreeSet<String>,
-    /// Where the templates of former specs were to be, by the UID of the domain.
+    /// The wanted places of templates in former specs, by the UID of the domain.
     pub(crate) formerly_wanted: BTreeMap<String, BTreeSet<Place>>,
-    /// How many requests of the controller were carried out that write, and that only read.
+    /// The number of the controller's writes and of its reads.
     pub(crate) writes: usize,
     pub(crate) reads: usize,
-    /// What must never happen, and has.
+    /// The first violation of an invariant.
     pub(crate) violation: Option<String>,
 }
 
@@ -174,14 +174,14 @@ impl Server {
         self.templates.delete(at, version).map(drop)
     }
 
-    /// Namespaces that are being deleted are gone once they are empty. Their names can be used again.
+    /// Removes empty namespaces that are being deleted. Their names can be used again.
     pub(crate) fn finish_namespaces(&mut self) {
         let (domains, templates) = (&self.domains, &self.templates);
         self.terminating
             .retain(|namespace| domains.has_any_in(namespace) || templates.has_any_in(namespace));
     }
 
-    /// Carries out a request of the controller for this key.
+    /// Executes a request of the controller for this key.
     pub(crate) fn handle(&mut self, key: &str, call: &Call) -> Result<Reply, Failure> {
         let version = self.next_version();
         match call {
@@ -297,14 +297,14 @@ impl Server {
         same.then_some(()).ok_or(Failure::Outdated)
     }
 
-    // === what must never happen ===
+    // === invariants ===
 
     pub(crate) fn violate(&mut self, what: &str, template: &impl fmt::Display) {
         self.violation
             .get_or_insert_with(|| format!("{what}: {template}"));
     }
 
-    /// The template that the request is about, unless it is none of the controller's business.
+    /// The request's template, unless the controller must not change it.
     fn check_touch(&mut self, template: &TemplateRef) -> Option<ResourceClaimTemplate> {
         let found = self.templates.by_uid(&template.uid)?.clone();
         if self.foreign.contains(uid(&found.metadata)) || is_daemon(&found.metadata) {
@@ -324,7 +324,7 @@ impl Server {
         let Some(owner) = owner.filter(|owner| !is_being_deleted(&owner.metadata)) else {
             return;
         };
-        // The watch may not know yet that a spec was replaced.
+        // The watch may not have delivered yet that a spec was replaced.
         let formerly_wanted = self.formerly_wanted.get(uid(&owner.metadata));
         let at = place(&found.metadata);
         if at != wanted_place(owner) {

@@ -1,4 +1,4 @@
-//! The objects of one kind, as an API server keeps them, and the watch of them.
+//! The objects of one kind in the API server, and their watch.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 use crate::objects::{Place, is_being_deleted, place, uid};
 use crate::server::Failure;
 
-/// What a watch tells next.
+/// A watch event.
 #[derive(Clone, Debug)]
 pub(crate) enum Told<K> {
     Begin,
     Apply(K),
     Finish,
-    /// As it was last.
+    /// Deleted, with its last state.
     Delete(K),
 }
 
 pub(crate) struct Store<K> {
     objects: BTreeMap<Place, K>,
-    /// Which objects the watch is about.
+    /// Whether the watch selects an object.
     selects: fn(&ObjectMeta) -> bool,
-    /// What the watch has yet to tell; `None`: it has to list first.
+    /// The events that the watch has yet to deliver; `None`: it has to list first.
     feed: Option<VecDeque<Told<K>>>,
 }
 
@@ -63,7 +63,7 @@ impl<K: Resource + Clone> Store<K> {
 
     // === the watch ===
 
-    /// The watch has failed: what it has not told yet is lost, and it has to list again.
+    /// The watch has failed: its undelivered events are lost, and it has to list again.
     pub(crate) fn break_watch(&mut self) {
         self.feed = None;
     }
@@ -96,8 +96,8 @@ impl<K: Resource + Clone> Store<K> {
 
     // === writes ===
 
-    /// Stores the object, new or changed, under this version. If it is being deleted and nothing
-    /// keeps it, it is removed instead, and comes back with the version that it had.
+    /// Stores the object under this version. If it is being deleted without a finalizer, removes it instead, and
+    /// returns it with its former version.
     pub(crate) fn put(&mut self, mut object: K, version: u64) -> K {
         let metadata = object.meta();
         let kept = metadata
@@ -118,7 +118,7 @@ impl<K: Resource + Clone> Store<K> {
         object
     }
 
-    /// Removes the object whatever keeps it. Watchers of all objects, too, learn of it here.
+    /// Removes the object even if it has finalizers. The watch delivers that.
     pub(crate) fn remove(&mut self, place: &Place) {
         if let Some(removed) = self.objects.remove(place) {
             self.tell(Told::Delete(removed));

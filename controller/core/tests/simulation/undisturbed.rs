@@ -1,4 +1,4 @@
-//! A domain comes and goes, and nobody disturbs it, except that the controller may be killed.
+//! The life of a domain without disturbances, except that the controller may be killed.
 
 use compute_domain_api::crd::ComputeDomainState;
 use compute_domain_core::StatusSchema;
@@ -12,12 +12,12 @@ fn mk_place() -> Place {
     ("team-1".to_owned(), "train-a".to_owned())
 }
 
-/// A world in which the controller has listed nothing, and has nothing to do.
+/// A simulation in which the controller has listed no objects and is idle.
 fn mk_world(seed: u64, schema: StatusSchema) -> World {
     mk_world_with(seed, schema, None)
 }
 
-/// So that every domain gets a channel of its own, if there are channels.
+/// The same, with a channel for each domain if there are channels.
 fn mk_world_with(seed: u64, schema: StatusSchema, channels: Option<u32>) -> World {
     let mut world = World::new(seed, schema, Fault::None, channels);
     world.settle().unwrap();
@@ -64,7 +64,7 @@ fn a_create_is_three_writes_a_delete_is_three_and_nothing_is_read() {
 }
 
 #[test]
-fn a_channel_costs_two_writes_more_each_way_and_three_reads_of_which_one_is_for_all() {
+fn a_channel_costs_two_more_writes_each_way_and_three_reads_one_of_them_once_for_all() {
     for seed in 0..200 {
         let mut world = mk_world_with(seed, StatusSchema::FULL, Some(4));
         create(&mut world);
@@ -92,7 +92,7 @@ fn an_older_crd_costs_one_refused_write_per_field_and_then_no_more() {
 }
 
 #[test]
-fn a_restart_in_the_middle_of_nothing_makes_no_request() {
+fn a_restart_of_an_idle_controller_sends_no_request() {
     for schema in [StatusSchema::FULL, OLD] {
         let mut world = mk_world(1, schema);
         create(&mut world);
@@ -100,7 +100,7 @@ fn a_restart_in_the_middle_of_nothing_makes_no_request() {
         requests(&mut world);
         world.kill();
         if schema == OLD {
-            // Until it has noticed, it writes the fields that are missing.
+            // Until it has detected that, it writes the missing fields.
             world.controller.schema_is(schema);
         }
         world.settle_and_check().unwrap();
@@ -108,7 +108,7 @@ fn a_restart_in_the_middle_of_nothing_makes_no_request() {
     }
 }
 
-/// Runs the life of a domain with a kill after this many steps. Returns whether it came to that.
+/// Runs the life of a domain with a kill after this many steps. Returns whether there were so many steps.
 fn life_with_a_kill(seed: u64, kill_after: usize, channels: Option<u32>) -> bool {
     let mut world = mk_world_with(seed, StatusSchema::FULL, channels);
     let mut left = kill_after;
@@ -135,7 +135,7 @@ fn life_with_a_kill(seed: u64, kill_after: usize, channels: Option<u32>) -> bool
 
 // req: CD-24
 #[test]
-fn a_controller_that_is_killed_at_any_step_is_succeeded_without_a_trace() {
+fn a_controller_that_is_killed_at_any_step_leaves_no_trace() {
     for (seed, channels) in (0..20).flat_map(|seed| [(seed, None), (seed, Some(4))]) {
         let kills = (1..).take_while(|steps| life_with_a_kill(seed, *steps, channels));
         assert!(kills.count() > 20, "seed {seed}");

@@ -1,4 +1,4 @@
-//! What users do, at any time and in any order. Some of it is careless, some of it is an attack.
+//! The actions of users, at any time and in any order. Some are careless, some are attacks.
 
 mod channels;
 mod templates;
@@ -23,13 +23,13 @@ const DOMAIN_NAMES: [&str; 2] = ["train-a", "train-b"];
 const TEMPLATE_NAMES: [&str; 2] = ["channel-a", "channel-b"];
 const INVALID_NAME: &str = "Invalid_Name";
 
-/// What users have done before.
+/// The history of the users' actions.
 #[derive(Default)]
 pub(crate) struct User {
-    /// Templates as they were at some time.
+    /// Copies of templates from some time.
     backup: Vec<ResourceClaimTemplate>,
-    /// UIDs of the domains without our finalizer or whose template is without label: who removes
-    /// both has to clean up himself.
+    /// UIDs of domains from which a user removed our finalizer, or from whose template the label. A user who removes
+    /// both has to clean up.
     tampered: BTreeSet<String>,
     /// For the message of a failure.
     pub(crate) log: Vec<&'static str>,
@@ -57,7 +57,7 @@ impl User {
         server.finish_namespaces();
     }
 
-    /// Everybody lets go of everything.
+    /// Removes all other finalizers.
     pub(crate) fn release_all(&mut self, server: &mut Server) {
         self.log.push("release everything");
         let all: Vec<_> = server.templates.values().cloned().collect();
@@ -90,7 +90,7 @@ impl User {
 // === impl Turn ===
 
 impl Turn<'_> {
-    /// What is usual is frequent. Returns nothing if it is not possible at the moment.
+    /// Does a random action; usual ones are frequent. Returns `None` if it is not possible now.
     fn act(&mut self) -> (&'static str, Option<()>) {
         match self.random.u8(..30) {
             0..4 => ("create a domain", self.create_domain()),
@@ -144,8 +144,8 @@ impl Turn<'_> {
         Some(())
     }
 
-    /// A spec cannot be changed, but taken away and given again. Of a template without label nothing
-    /// could tell any more whose it was.
+    /// Replaces the spec: it cannot be changed, but removed and added again. The owner of a template without label
+    /// could not be found afterwards.
     fn replace_spec(&mut self) -> Option<()> {
         let mut domain = self.any_domain()?;
         if self.user.tampered.contains(uid(&domain.metadata)) {
@@ -162,7 +162,7 @@ impl Turn<'_> {
         Some(())
     }
 
-    /// Of one that is not empty.
+    /// Deletes a namespace that is not empty.
     fn delete_namespace(&mut self) -> Option<()> {
         let namespace = self.any(&NAMESPACES);
         let is_here = |at: &Place| at.0 == namespace;
@@ -180,7 +180,7 @@ impl Turn<'_> {
         Some(())
     }
 
-    /// Whether nobody has tampered with this domain before.
+    /// Marks the domain as tampered with. Returns whether it was not marked before.
     fn tamper_with(&mut self, domain: &ComputeDomain) -> bool {
         self.user.tampered.insert(uid(&domain.metadata).to_owned())
     }
@@ -206,7 +206,7 @@ impl Turn<'_> {
         self.random.choice(wanted).cloned()
     }
 
-    /// A template with the label of a domain, also of one that is gone.
+    /// A template with the label of a domain, which may be deleted.
     fn any_of_domains(&mut self) -> Option<ResourceClaimTemplate> {
         self.any_template(|server, metadata| {
             let foreign = server.foreign.contains(uid(metadata)) || is_daemon(metadata);

@@ -1,4 +1,4 @@
-//! The controller, the API server and users, step by step.
+//! Runs the controller, the API server and the users step by step.
 
 use compute_domain_core::{Key, StatusSchema};
 use fastrand::Rng;
@@ -9,10 +9,10 @@ use crate::controller::{Controller, Fault, Pass, Stage};
 use crate::server::{Call, Failure, Server};
 use crate::user::User;
 
-/// Steps until nothing happens any more, at most: the disorder of a run needs a few hundred.
+/// The most steps until nothing happens any more. A run needs a few hundred.
 const MOST_STEPS: usize = 20_000;
 
-/// How often everything that waits for time is done again until nothing changes.
+/// The most rounds of retries until nothing changes.
 const MOST_ROUNDS: usize = 12;
 
 /// The CRD of the Go driver.
@@ -27,12 +27,12 @@ pub(crate) struct World {
     pub(crate) controller: Controller,
     pub(crate) user: User,
     random: Rng,
-    /// Requests of controllers that were killed, and are still on their way.
+    /// Requests of killed controllers that are still on their way.
     late: Vec<(Key, Call)>,
     channel_count: Option<u32>,
 }
 
-/// Something that the machinery can do next.
+/// A possible next step.
 #[derive(Clone, Debug)]
 enum Step {
     ListDomains,
@@ -71,7 +71,7 @@ impl World {
         let domains = &self.server.domains;
         let templates = &self.server.templates;
         let (claims, leases) = (&self.server.claims, &self.server.leases);
-        // The index assumes that no response is slower than a whole list.
+        // The index assumes that no response takes longer than a whole list.
         let answered = |pass: &Pass| matches!(pass.stage, Stage::Answered(..));
         if !self.controller.passes.iter().any(answered) {
             steps.extend((!domains.is_watched()).then_some(Step::ListDomains));
@@ -96,7 +96,7 @@ impl World {
         steps
     }
 
-    /// Any one of the steps that are possible. Returns whether there was one.
+    /// Does a random possible step. Returns whether there was one.
     pub(crate) fn step(&mut self) -> bool {
         let enabled = self.enabled();
         let Some(step) = self.random.choice(enabled) else {
@@ -136,16 +136,16 @@ impl World {
         true
     }
 
-    /// Time passes: everything that waits for it is done again.
+    /// Time passes: everything that waits for it is retried.
     fn pass_time(&mut self, seconds: i64) {
-        // Until now, what is there was in use.
+        // The current uses lasted until now.
         self.server.note_channels();
         self.server.now += SignedDuration::from_secs(seconds);
         self.controller.now = self.server.now;
         self.controller.fire_timers();
     }
 
-    /// The request that is on its way arrives, or else the controller does what comes next.
+    /// Delivers the request on its way, or lets the controller do its next step.
     fn advance_pass(&mut self, number: usize) {
         let mut pass = self.controller.passes.swap_remove(number);
         match std::mem::replace(&mut pass.stage, Stage::Deciding) {
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// The controller is killed, and another one starts. What is on its way still arrives.
+    /// Kills the controller and starts another one. Requests on their way still arrive.
     pub(crate) fn kill(&mut self) {
         let mut successor = Controller::new(self.controller.fault, self.channel_count);
         successor.now = self.server.now;
@@ -213,7 +213,7 @@ impl World {
 
     // === order ===
 
-    /// Lets everything happen that can, and time pass, until that changes nothing.
+    /// Does all possible steps and lets time pass, until nothing changes.
     pub(crate) fn settle(&mut self) -> Result<(), String> {
         self.drain()?;
         for _ in 0..MOST_ROUNDS {
@@ -224,7 +224,7 @@ impl World {
                 return Ok(());
             }
         }
-        Err("it changes for ever".into())
+        Err("it does not converge".into())
     }
 
     fn drain(&mut self) -> Result<(), String> {

@@ -102,7 +102,7 @@ pub(super) fn ready_status(namespace: &str, name: &str, uid: &str) -> Value {
             "observedGeneration": 1,
             "conditions": [{
                 "type": "Ready", "status": "True", "reason": "Admitted",
-                "message": "the ResourceClaimTemplate for the workload exists; running IMEX on the nodes is up to the operator",
+                "message": "the ResourceClaimTemplate for the workload exists; the administrator runs IMEX on the nodes",
                 "observedGeneration": 1,
                 "lastTransitionTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             }],

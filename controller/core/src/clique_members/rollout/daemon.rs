@@ -1,4 +1,4 @@
-//! A member, as far as it matters to the update.
+//! The parts of a member that the update needs.
 
 use crate::cliques::Clique;
 use crate::node_cliques::ReportedClique;
@@ -9,18 +9,19 @@ use crate::clique_members::pods::DaemonPod;
 pub(super) struct Daemon<'a> {
     pub(super) node: &'a str,
     pub(super) index: i64,
-    /// Its slice shows that its plugin runs.
+    /// Whether it has a slice, which shows that its plugin runs.
     pub(super) has_slice: bool,
     pub(super) pod: Option<&'a DaemonPod>,
     pub(super) is_marked: bool,
-    /// Its slice says that no claim is prepared, with this pod.
+    /// Whether its slice reports for this pod that no claim is prepared.
     pub(super) is_drained: bool,
 }
 
 // === impl Daemon ===
 
 impl<'a> Daemon<'a> {
-    /// The members whose nodes are in the clique: not those that have left it, and keep their index for a while.
+    /// The members whose nodes are in the clique. Members that have left it keep their index for a while, but are
+    /// not returned.
     pub(super) fn all_of(observed: &'a Observed, clique: &Clique) -> Vec<Self> {
         let members = observed.cliques.get(clique);
         let entries = members.iter().flat_map(|members| &members.entries);

@@ -1,4 +1,4 @@
-//! What the update learns: from watches and from answers.
+//! The inputs of the update: from watches and from responses.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use super::{DaemonSet, RolloutCounts, RolloutEvent};
 // === impl CliqueMembers ===
 
 impl CliqueMembers {
-    /// From now on a daemon that has been out of date for this long is replaced although claims need it.
+    /// Sets the time after which an outdated daemon is replaced although claims need it.
     #[must_use]
     pub fn with_force_after(mut self, after: Option<Duration>) -> Self {
         self.rollout.force_after = after;
         self
     }
 
-    // --- what the watches show ---
+    // --- watches ---
 
     /// The watch begins to list the `DaemonSets`.
     pub fn begin_templates(&mut self) {
@@ -34,8 +34,8 @@ impl CliqueMembers {
         }
     }
 
-    /// The pods of the `DaemonSet` of this UID are to be made from what this text stands for; `None`: it does
-    /// not say, so that none of them is out of date.
+    /// The `DaemonSet` with this UID has this template annotation; `None`: it has none, so none of its pods is
+    /// outdated.
     pub fn apply_template(&mut self, daemon_set: &str, template: Option<&str>, now: Instant) {
         self.rollout.listing.add(daemon_set);
         let known = self.rollout.daemon_sets.get(daemon_set);
@@ -58,12 +58,12 @@ impl CliqueMembers {
         self.schedule.touch(None, now);
     }
 
-    /// The `DaemonSet` of this UID is gone.
+    /// The `DaemonSet` with this UID is deleted.
     pub fn remove_template(&mut self, daemon_set: &str) {
         self.rollout.daemon_sets.remove(daemon_set);
     }
 
-    /// Claims are allocated to this node, or none any more, as far as is known without asking.
+    /// Sets whether claims are allocated to this node, from cached information.
     pub fn set_in_use(&mut self, node: &str, in_use: bool, now: Instant) {
         let is_changed = if in_use {
             self.rollout.in_use.insert(node.into())
@@ -82,7 +82,7 @@ impl CliqueMembers {
         }
     }
 
-    /// How far it is.
+    /// The progress of the update.
     pub fn rollout_counts(&self) -> RolloutCounts {
         let rollout = &self.rollout;
         let pods = self.observed.pods.all().filter(|pod| pod.node.is_some());
@@ -96,14 +96,14 @@ impl CliqueMembers {
         }
     }
 
-    /// What has to be reported since the last call.
+    /// The events since the last call.
     pub fn take_rollout_events(&mut self) -> Vec<RolloutEvent> {
         std::mem::take(&mut self.rollout.events)
     }
 
-    // --- answers ---
+    // --- responses ---
 
-    /// These claims are allocated to the node of this pod, and no others.
+    /// Exactly these claims are allocated to the node of this pod.
     pub fn claims_are(&mut self, clique: &Clique, pod: &str, claims: Vec<String>, now: Instant) {
         if let Some(outdated) = self.rollout.outdated.get_mut(pod) {
             outdated.set_claims(claims, now);
@@ -111,7 +111,7 @@ impl CliqueMembers {
         self.schedule.add(now, Some(clique.clone()));
     }
 
-    /// The pod is being deleted, or gone: the watch tells what follows.
+    /// The pod is being deleted, or is deleted. The watch delivers the rest.
     pub fn pod_deleted(&mut self, clique: Option<&Clique>, uid: &str, now: Instant) {
         let rollout = &mut self.rollout;
         if let Some(pod) = self.observed.pods.get(uid) {

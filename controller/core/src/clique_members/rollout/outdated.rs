@@ -1,10 +1,10 @@
-//! One daemon that is out of date.
+//! One outdated daemon.
 
 use std::time::{Duration, Instant};
 
 use crate::clique_members::schedule::Backoff;
 
-/// How long a node is left alone whose mark was withdrawn, or that has claims. Twice as long each time.
+/// The first pause for a node that was unmarked or has claims. The pause doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The longest pause.
@@ -14,30 +14,30 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
 pub(super) struct Outdated {
     pub(super) since: Instant,
     pub(super) stage: Stage,
-    /// It waits, and an event has reported that.
+    /// Whether an event has reported that it waits.
     pub(super) is_reported: bool,
-    /// The pauses after its mark was withdrawn.
+    /// The pauses after it was unmarked.
     pub(super) withdrawals: Backoff,
-    /// The pauses after claims were found. Then they are read again.
+    /// The pauses after claims were found. After each, claims are listed again.
     pub(super) found: Backoff,
-    /// The next list of claims has to begin after this; `None`: after the controller has learned of the template.
+    /// The next list of claims has to begin after this; `None`: after the controller first saw the template.
     pub(super) read_since: Option<Instant>,
 }
 
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Its node is not marked, and has these claims, as `NAMESPACE/NAME`, if they were read.
+    /// Its node is not marked. It has these claims, as `NAMESPACE/NAME`, if they were listed.
     Waiting { claims: Option<Vec<String>> },
     /// Its node is marked.
     Draining {
-        /// When it was, or was first seen marked.
+        /// When it was marked, or first seen marked.
         since: Instant,
-        /// Since when it is known to have no prepared claim.
+        /// When it was first known to have no prepared claim.
         drained: Option<Instant>,
-        /// The claims that were read after that.
+        /// The claims that were listed after that.
         claims: Option<Vec<String>>,
     },
-    /// Its deletion was asked for.
+    /// Its deletion was requested.
     Deleted,
 }
 
@@ -55,7 +55,7 @@ impl Outdated {
         }
     }
 
-    /// The mark of its node is withdrawn.
+    /// Its node is unmarked.
     pub(super) fn withdraw(&mut self, now: Instant) {
         self.stage = Stage::WAITING;
         self.withdrawals.grow(FIRST_PAUSE, LONGEST_PAUSE, now);
@@ -74,7 +74,7 @@ impl Outdated {
         }
     }
 
-    /// Its node has got claims, or lost them, since they were read.
+    /// The claims of its node have changed since they were listed.
     pub(super) fn forget_claims(&mut self, now: Instant) {
         self.read_since = Some(now);
         if let Stage::Waiting { claims } = &mut self.stage {
@@ -82,10 +82,10 @@ impl Outdated {
         }
     }
 
-    /// The claims of a node that is not marked. That there are none is true until the node gets one: the plugin has
-    /// the last word.
+    /// The claims of a node that is not marked, if they are still valid. An empty list stays valid until the node
+    /// gets a claim, because the plugin checks again before the pod is deleted.
     pub(super) fn known_claims(&mut self, now: Instant) -> Option<&Vec<String>> {
-        // The mark has gone without this controller.
+        // Another client has unmarked the node.
         if let Stage::Draining { .. } = self.stage {
             self.stage = Stage::WAITING;
         }

@@ -1,24 +1,24 @@
-//! Replacing daemons that are out of date.
+//! Replacing outdated daemons.
 
 use super::*;
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
-/// A cluster with daemons of one `DaemonSet`, which makes a new pod for each that goes.
+/// A cluster with daemons of one `DaemonSet`, which creates a new pod for each deleted one.
 struct Rollout {
     cluster: Cluster,
     template: &'static str,
-    /// How many pods each node has had.
+    /// The number of pods that each node has had.
     pods: HashMap<String, usize>,
     /// Whether new daemons become ready.
     works: bool,
     /// Nodes with a prepared claim, and those with an allocated one.
     prepared: BTreeSet<String>,
     allocated: BTreeSet<String>,
-    /// What was deleted, and why, in this order.
+    /// The deleted pods' nodes with the reasons, in order.
     deleted: Vec<(String, Replacement)>,
     reads: usize,
-    /// Which versions they had to have.
+    /// The versions required for these deletions.
     versions: Vec<Option<Box<str>>>,
     /// By node.
     objects: BTreeMap<String, Pod>,
@@ -70,8 +70,7 @@ impl Rollout {
         self.say(template);
     }
 
-    /// The `DaemonSet` says that its pods are made from this. Without an update, somebody has edited that, and
-    /// nothing else.
+    /// The `DaemonSet` gets this template annotation. Without an update, a user has edited only the annotation.
     fn say(&mut self, template: &str) {
         let now = self.cluster.now;
         let members = &mut self.cluster.members;
@@ -143,8 +142,8 @@ impl Rollout {
         marked.map(|it| it.node_name.clone()).collect()
     }
 
-    /// What the plugins of all nodes say.
-    fn plugins_tell(&mut self) {
+    /// The plugins of all nodes update their slices.
+    fn update_slices(&mut self) {
         for object in self.cluster.objects.clone().values() {
             for daemon in &object.spec.daemons {
                 let mut attributes = json!({ "clique": { "string": daemon.clique_id } });
@@ -158,18 +157,18 @@ impl Rollout {
         }
     }
 
-    /// A second at a time, so that plugins answer, or ten if it is long.
+    /// Passes one second at a time, so that plugins can respond, or ten if the time is long.
     fn pass(&mut self, time: Duration) {
         let end = self.cluster.now + time;
         while self.cluster.now < end {
-            self.turn();
-            self.plugins_tell();
+            self.run_steps();
+            self.update_slices();
             let is_long = self.cluster.now + 2 * MINUTE < end;
             self.cluster.now += if is_long { 10 * SECOND } else { SECOND };
         }
     }
 
-    fn turn(&mut self) {
+    fn run_steps(&mut self) {
         let now = self.cluster.now;
         while let Some((clique, step)) = self.cluster.members.next(now) {
             match step {
@@ -202,7 +201,7 @@ impl Rollout {
         }
     }
 
-    fn news(&mut self) -> Vec<RolloutEvent> {
+    fn take_events(&mut self) -> Vec<RolloutEvent> {
         self.cluster.members.take_rollout_events()
     }
 
@@ -210,7 +209,7 @@ impl Rollout {
         self.deleted.iter().map(|(node, _)| node.as_str()).collect()
     }
 
-    /// Another controller takes over, with what the watches list.
+    /// Another controller takes over and lists all objects.
     fn restart(&mut self) {
         self.cluster.restart(18);
         self.say(self.template);
@@ -218,32 +217,38 @@ impl Rollout {
         for pod in self.objects.values() {
             self.cluster.members.apply_pod(pod, now);
         }
-        self.plugins_tell();
+        self.update_slices();
     }
 }
 
 // req: MODE-44
 #[test]
-fn a_daemon_set_whose_pods_are_not_what_it_says_is_told_and_its_pods_are_replaced_ever_more_rarely()
-{
+fn a_daemon_set_whose_pods_lack_its_template_is_reported_and_replaced_with_back_off() {
     let mut rollout = Rollout::new();
     rollout.say("edited");
     rollout.pass(3 * MINUTE);
     let early = rollout.deleted.len();
     assert!((2..=5).contains(&early), "{early}");
     let first = rollout.deleted[0].0.clone();
-    let is_told = |it: &RolloutEvent| matches!(it, RolloutEvent::TemplateMismatch { node, .. } if node.as_deref() == Some(&first));
-    assert_eq!(rollout.news().iter().filter(|it| is_told(it)).count(), 1);
+    let is_mismatch = |it: &RolloutEvent| matches!(it, RolloutEvent::TemplateMismatch { node, .. } if node.as_deref() == Some(&first));
+    assert_eq!(
+        rollout
+            .take_events()
+            .iter()
+            .filter(|it| is_mismatch(it))
+            .count(),
+        1
+    );
     rollout.pass(60 * MINUTE);
     let late = rollout.deleted.len() - early;
     assert!(late <= 6, "{late}");
     let stopped = |rollout: &Rollout| rollout.cluster.members.rollout_counts().stopped;
     assert_eq!(stopped(&rollout), 1);
-    // Only one node's daemon is the one that is tried.
+    // Only one node's daemon is tried.
     let nodes: BTreeSet<_> = rollout.replaced().into_iter().collect();
     assert_eq!(nodes.len(), 1, "{nodes:?}");
 
-    // Taken back: nothing is out of date, and nothing waits.
+    // Reverted: no daemon is outdated or waits.
     rollout.update("old");
     let before = rollout.deleted.len();
     rollout.pass(60 * MINUTE);
@@ -255,7 +260,7 @@ fn a_daemon_set_whose_pods_are_not_what_it_says_is_told_and_its_pods_are_replace
 
 // req: MODE-44
 #[test]
-fn pods_without_a_clique_or_a_node_are_replaced_ever_more_rarely_too() {
+fn pods_without_a_clique_or_a_node_are_replaced_with_back_off_too() {
     for is_scheduled in [true, false] {
         let node = if is_scheduled { "alone" } else { "" };
         let mut rollout = Rollout {
@@ -278,7 +283,7 @@ fn pods_without_a_clique_or_a_node_are_replaced_ever_more_rarely_too() {
 
 // req: MODE-25
 #[test]
-fn daemons_without_claims_are_replaced_one_after_the_other_and_then_nothing_is_written() {
+fn daemons_without_claims_are_replaced_one_at_a_time_without_further_writes() {
     let mut rollout = Rollout::new();
     rollout.pass(60 * MINUTE);
     assert_eq!((rollout.deleted.len(), rollout.reads), (0, 0));
@@ -301,12 +306,12 @@ fn daemons_without_claims_are_replaced_one_after_the_other_and_then_nothing_is_w
     let writes = rollout.cluster.writes;
     rollout.pass(60 * MINUTE);
     assert_eq!((rollout.cluster.writes, rollout.deleted.len()), (writes, 3));
-    assert_eq!(rollout.news(), []);
+    assert_eq!(rollout.take_events(), []);
 }
 
 // req: MODE-26
 #[test]
-fn a_daemon_whose_node_has_a_prepared_claim_stays_until_that_is_gone() {
+fn a_daemon_whose_node_has_a_prepared_claim_stays_until_it_is_unprepared() {
     let mut rollout = Rollout::new();
     for node in NODES {
         rollout.prepared.insert(node.to_owned());
@@ -314,7 +319,7 @@ fn a_daemon_whose_node_has_a_prepared_claim_stays_until_that_is_gone() {
     rollout.update("new");
     rollout.pass(60 * MINUTE);
     assert_eq!(rollout.replaced(), [""; 0]);
-    let waits = rollout.news();
+    let waits = rollout.take_events();
     assert_eq!(waits.len(), 3, "each once: {waits:?}");
     assert!(matches!(&waits[0], RolloutEvent::Waits { claims, .. } if claims.is_empty()));
     rollout.prepared.clear();
@@ -324,7 +329,7 @@ fn a_daemon_whose_node_has_a_prepared_claim_stays_until_that_is_gone() {
 
 // req: MODE-26
 #[test]
-fn a_node_that_is_known_to_be_in_use_is_not_even_marked_and_follows_at_once() {
+fn a_node_in_use_is_not_marked_and_is_updated_as_soon_as_it_is_unused() {
     let mut rollout = Rollout::new();
     let now = rollout.cluster.now;
     rollout.cluster.members.set_in_use("n1", true, now);
@@ -339,19 +344,19 @@ fn a_node_that_is_known_to_be_in_use_is_not_even_marked_and_follows_at_once() {
     rollout.cluster.members.set_in_use("n1", false, now);
     rollout.pass(5 * SECOND);
     assert_eq!(rollout.replaced(), ["n2", "n3", "n1"]);
-    assert_eq!(rollout.news(), []);
+    assert_eq!(rollout.take_events(), []);
 }
 
 // req: MODE-26
 #[test]
-fn a_controller_that_starts_marks_no_node_that_has_claims_and_names_them() {
+fn a_new_controller_marks_no_node_with_claims_and_reports_the_claims() {
     let mut rollout = Rollout::new();
     rollout.allocated.insert("n1".to_owned());
     rollout.prepared.insert("n1".to_owned());
     rollout.update("new");
     rollout.pass(MINUTE);
     for _ in 0..5 {
-        // It knows of no claim but what a list shows.
+        // It knows claims only from a list.
         rollout.restart();
         for _ in 0..120 {
             rollout.pass(SECOND);
@@ -359,7 +364,10 @@ fn a_controller_that_starts_marks_no_node_that_has_claims_and_names_them() {
         }
         let claims = vec!["ns/claim".to_owned()];
         let node = "n1".into();
-        assert_eq!(rollout.news(), [RolloutEvent::Waits { node, claims }]);
+        assert_eq!(
+            rollout.take_events(),
+            [RolloutEvent::Waits { node, claims }]
+        );
     }
     assert_eq!(rollout.replaced(), ["n2", "n3"]);
     let now = rollout.cluster.now;
@@ -373,7 +381,7 @@ fn a_controller_that_starts_marks_no_node_that_has_claims_and_names_them() {
 
 // req: MODE-26
 #[test]
-fn a_claim_of_no_domain_is_looked_for_ever_more_rarely() {
+fn a_claim_without_a_domain_is_checked_with_back_off() {
     let mut rollout = Rollout::new();
     for node in NODES {
         rollout.allocated.insert(node.to_owned());
@@ -389,7 +397,7 @@ fn a_claim_of_no_domain_is_looked_for_ever_more_rarely() {
 
 // req: MODE-26
 #[test]
-fn a_claim_that_was_allocated_meanwhile_has_the_mark_withdrawn() {
+fn a_node_is_unmarked_if_a_claim_was_allocated_meanwhile() {
     let mut rollout = Rollout::new();
     rollout.allocated.insert("n1".to_owned());
     rollout.update("new");
@@ -398,10 +406,13 @@ fn a_claim_that_was_allocated_meanwhile_has_the_mark_withdrawn() {
     assert_eq!(rollout.marked(), [""; 0]);
     let claims = vec!["ns/claim".to_owned()];
     let node = "n1".into();
-    assert_eq!(rollout.news(), [RolloutEvent::Waits { node, claims }]);
+    assert_eq!(
+        rollout.take_events(),
+        [RolloutEvent::Waits { node, claims }]
+    );
     let reads = rollout.reads;
     rollout.pass(24 * 60 * MINUTE);
-    // Twice as long each time, up to half an hour.
+    // The pause doubles each time, up to half an hour.
     assert!(
         (48..60).contains(&(rollout.reads - reads)),
         "{}",
@@ -414,10 +425,10 @@ fn a_claim_that_was_allocated_meanwhile_has_the_mark_withdrawn() {
 
 // req: MODE-26
 #[test]
-fn what_a_slice_says_of_a_former_mark_is_no_answer_to_a_new_one() {
+fn a_slices_acknowledgement_of_a_former_mark_does_not_count_for_a_new_one() {
     let mut rollout = Rollout::new();
     rollout.update("new");
-    // The slice of n1 says so already, and nobody corrects it.
+    // The slice of n1 already has the acknowledgement, and it is not corrected.
     let stale = json!({ "clique": { "string": A }, "drained": { "string": "n1-1" } });
     for _ in 0..100 {
         let now = rollout.cluster.now;
@@ -425,7 +436,7 @@ fn what_a_slice_says_of_a_former_mark_is_no_answer_to_a_new_one() {
             .cluster
             .members
             .apply_slice(&mk_slice("n1", &stale), now);
-        rollout.turn();
+        rollout.run_steps();
         assert!(!rollout.marked().contains(&"n1".to_owned()));
         rollout.cluster.now += SECOND;
     }
@@ -435,8 +446,7 @@ fn what_a_slice_says_of_a_former_mark_is_no_answer_to_a_new_one() {
 
 // req: MODE-27
 #[test]
-fn an_update_that_does_not_start_stops_at_the_first_daemon_of_the_cluster_and_its_correction_goes_on()
- {
+fn an_update_that_cannot_start_stops_at_the_first_daemon_and_its_correction_continues() {
     let mut rollout = Rollout::new();
     for node in ["m1", "m2"] {
         rollout.add(node, B);
@@ -447,9 +457,12 @@ fn an_update_that_does_not_start_stops_at_the_first_daemon_of_the_cluster_and_it
     rollout.pass(60 * MINUTE);
     assert_eq!(rollout.deleted.len(), 1, "{:?}", rollout.deleted);
     let (node, clique) = ("n1".into(), Clique::from(A));
-    assert_eq!(rollout.news(), [RolloutEvent::Stopped { node, clique }]);
+    assert_eq!(
+        rollout.take_events(),
+        [RolloutEvent::Stopped { node, clique }]
+    );
     assert_eq!(rollout.cluster.members.rollout_counts().stopped, 1);
-    // Nor does a correction that does not work cost another one.
+    // A correction that does not work costs no further daemon either.
     rollout.update("broken, too");
     rollout.pass(60 * MINUTE);
     assert_eq!(rollout.replaced(), ["n1", "n1"]);
@@ -467,7 +480,7 @@ fn an_update_that_does_not_start_stops_at_the_first_daemon_of_the_cluster_and_it
 
 // req: MODE-27
 #[test]
-fn a_daemon_that_does_not_run_is_replaced_without_an_answer_of_its_node() {
+fn a_daemon_that_does_not_run_is_replaced_without_its_nodes_acknowledgement() {
     let mut rollout = Rollout::new();
     for node in NODES {
         rollout.prepared.insert(node.to_owned());
@@ -475,7 +488,7 @@ fn a_daemon_that_does_not_run_is_replaced_without_an_answer_of_its_node() {
     }
     rollout.update("new");
     rollout.pass(MINUTE);
-    // Not one that runs again, of which the watch has not told yet.
+    // The deletion must not hit a pod that runs again, which the watch has not delivered yet.
     assert!(
         rollout.versions.iter().all(|it| it.as_deref() == Some("7")),
         "{:?}",
@@ -488,7 +501,7 @@ fn a_daemon_that_does_not_run_is_replaced_without_an_answer_of_its_node() {
 
 // req: MODE-25
 #[test]
-fn an_update_that_is_taken_back_has_the_mark_withdrawn_and_replaces_nothing() {
+fn a_reverted_update_unmarks_the_node_and_replaces_nothing() {
     let mut rollout = Rollout::new();
     for node in NODES {
         rollout.prepared.insert(node.to_owned());
@@ -498,14 +511,14 @@ fn an_update_that_is_taken_back_has_the_mark_withdrawn_and_replaces_nothing() {
     assert_eq!(rollout.marked(), ["n1"]);
     rollout.update("old");
     rollout.prepared.clear();
-    rollout.turn();
+    rollout.run_steps();
     rollout.pass(60 * MINUTE);
     assert_eq!((rollout.marked().len(), rollout.deleted.len()), (0, 0));
 }
 
 // req: MODE-28
 #[test]
-fn by_force_a_daemon_is_replaced_after_its_time_and_the_claims_are_named() {
+fn with_force_a_daemon_is_replaced_after_the_time_limit_and_its_claims_are_reported() {
     let mut rollout = Rollout::with_force_after_an_hour_and_claims();
     rollout.update("new");
     rollout.pass(59 * MINUTE);
@@ -520,7 +533,7 @@ fn by_force_a_daemon_is_replaced_after_its_time_and_the_claims_are_named() {
 
 // req: MODE-28
 #[test]
-fn the_time_until_force_begins_again_with_an_update_that_follows_one_that_was_taken_back() {
+fn the_time_limit_of_force_starts_again_after_a_reverted_update() {
     let mut rollout = Rollout::with_force_after_an_hour_and_claims();
     rollout.update("new");
     rollout.pass(MINUTE);
@@ -535,7 +548,7 @@ fn the_time_until_force_begins_again_with_an_update_that_follows_one_that_was_ta
 
 // req: MODE-28
 #[test]
-fn by_force_too_the_claims_that_decide_are_read_after_the_mark() {
+fn with_force_the_claims_are_listed_after_the_mark_too() {
     let mut rollout = Rollout::new();
     rollout.set_force_after(60 * MINUTE);
     for node in NODES {
@@ -556,7 +569,7 @@ fn by_force_too_the_claims_that_decide_are_read_after_the_mark() {
 
 // req: MODE-29
 #[test]
-fn daemons_of_nodes_without_a_clique_follow_the_first_one_of_a_clique() {
+fn daemons_without_a_clique_are_replaced_after_the_first_one_in_a_clique() {
     let mut rollout = Rollout::new();
     rollout.start_pod("alone");
     rollout.works = false;
@@ -573,7 +586,7 @@ fn daemons_of_nodes_without_a_clique_follow_the_first_one_of_a_clique() {
 
 // req: MODE-25
 #[test]
-fn a_daemon_set_that_does_not_say_what_its_pods_are_made_from_has_none_replaced() {
+fn pods_of_a_daemon_set_without_the_template_annotation_are_not_replaced() {
     let mut rollout = Rollout::new();
     let now = rollout.cluster.now;
     rollout.cluster.members.apply_template("set", None, now);
@@ -585,7 +598,7 @@ fn a_daemon_set_that_does_not_say_what_its_pods_are_made_from_has_none_replaced(
 
 // req: MODE-25
 #[test]
-fn pods_of_a_daemon_set_that_a_new_list_does_not_have_are_not_replaced() {
+fn pods_of_a_daemon_set_missing_in_a_new_list_are_not_replaced() {
     let mut rollout = Rollout::new();
     rollout.update("new");
     rollout.cluster.members.begin_templates();
@@ -602,14 +615,14 @@ fn pods_of_a_daemon_set_that_a_new_list_does_not_have_are_not_replaced() {
 
 // req: MODE-25, MODE-26
 #[test]
-fn a_controller_that_starts_at_any_moment_goes_on_and_replaces_each_daemon_once() {
+fn a_controller_that_restarts_at_any_time_continues_and_replaces_each_daemon_once() {
     for died_after in 0..20 {
         let mut rollout = Rollout::new();
         rollout.prepared.insert("n2".to_owned());
         rollout.update("new");
         for _ in 0..died_after {
-            rollout.turn();
-            rollout.plugins_tell();
+            rollout.run_steps();
+            rollout.update_slices();
             rollout.cluster.now += 200 * MS;
         }
         rollout.restart();
@@ -624,7 +637,7 @@ fn a_controller_that_starts_at_any_moment_goes_on_and_replaces_each_daemon_once(
 
 // req: MODE-27
 #[test]
-fn a_new_daemon_that_no_node_has_room_for_is_replaced_by_the_correction() {
+fn an_unscheduled_new_daemon_is_replaced_by_the_correction() {
     let mut rollout = Rollout::new();
     let now = rollout.cluster.now;
     let pending = |template: &str| {

@@ -1,4 +1,4 @@
-//! Where every ComputeDomain has a channel of its own.
+//! Every ComputeDomain has its own channel.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn mk_lease(number: u32) -> Arc<ChannelLease> {
     Arc::new(ChannelLease::new(&lease).unwrap())
 }
 
-/// One that was released this long ago.
+/// A Lease that was released this many seconds ago.
 fn released(number: u32, seconds: i64) -> Arc<ChannelLease> {
     let mut lease = lease_of(&mk_domain(finalized()), number, false, now());
     let released = k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime(after(-seconds));
@@ -54,7 +54,7 @@ fn observe_channels(domain: Domain, channels: ObservedChannels) -> Observed {
     }
 }
 
-/// Of a domain that is not there.
+/// The channels of a domain that does not exist.
 fn observe_left(held: Vec<Arc<ChannelLease>>, has_claims: bool) -> Observed {
     Observed {
         channels: Some(ObservedChannels {
@@ -95,7 +95,7 @@ fn offered(offer: Offer) -> Observed {
 }
 
 #[test]
-fn the_finalizer_comes_before_the_lease_and_a_look_at_the_crd_before_the_first_lease_of_all() {
+fn the_finalizer_precedes_the_lease_and_a_check_of_the_crd_precedes_the_first_lease() {
     let new = observe_channels(mk_domain(json!({})), mk_channels());
     let first = decide_first(&new);
     assert!(matches!(first, Decision::Send(Request::AddFinalizer(_))));
@@ -112,7 +112,7 @@ fn the_finalizer_comes_before_the_lease_and_a_look_at_the_crd_before_the_first_l
 }
 
 #[test]
-fn the_status_comes_before_the_template_and_the_lowest_lease_counts() {
+fn the_status_precedes_the_template_and_has_the_lowest_lease() {
     let channels = ObservedChannels {
         held: vec![released(1, 0), mk_lease(3), mk_lease(5)],
         ..mk_channels()
@@ -123,7 +123,7 @@ fn the_status_comes_before_the_template_and_the_lowest_lease_counts() {
 }
 
 #[test]
-fn only_whose_channel_is_confirmed_gets_a_template() {
+fn a_domain_gets_a_template_only_with_a_confirmed_channel() {
     let assigned = |assigned| {
         let channels = ObservedChannels {
             held: vec![mk_lease(3)],
@@ -137,15 +137,15 @@ fn only_whose_channel_is_confirmed_gets_a_template() {
         confirmed,
         Decision::Send(Request::CreateTemplate(_))
     ));
-    let somebody = mk_domain(json!({ "metadata": { "uid": "somebody", "name": "train-b" } }));
-    let other = ChannelLease::new(&lease_of(&somebody, 3, false, now())).unwrap();
+    let holder = mk_domain(json!({ "metadata": { "uid": "other-uid", "name": "train-b" } }));
+    let lease = ChannelLease::new(&lease_of(&holder, 3, false, now())).unwrap();
     for other in [
-        Assigned::Holder(Arc::new(other)),
-        Assigned::Older(Arc::new(somebody)),
+        Assigned::Holder(Arc::new(lease)),
+        Assigned::Older(Arc::new(holder)),
     ] {
-        let told = rejection(decide_with(&assigned(other), &tried())).message();
-        for part in [UID, "team-1/train-a", "somebody", "team-1/train-b"] {
-            assert!(told.contains(part), "{told}");
+        let message = rejection(decide_with(&assigned(other), &tried())).message();
+        for part in [UID, "team-1/train-a", "other-uid", "team-1/train-b"] {
+            assert!(message.contains(part), "{message}");
         }
     }
     for other in [Assigned::OutOfRange, Assigned::Foreign(now())] {
@@ -155,7 +155,7 @@ fn only_whose_channel_is_confirmed_gets_a_template() {
 }
 
 #[test]
-fn who_gets_none_is_told_why_and_looked_at_again_when_there_may_be_one() {
+fn a_domain_without_a_channel_gets_the_reason_and_a_retry_when_one_may_be_free() {
     for (offer, reason, wake_at) in [
         (Offer::NoneFree(None), "NoChannelFree", None),
         (
@@ -180,7 +180,7 @@ fn who_gets_none_is_told_why_and_looked_at_again_when_there_may_be_one() {
 }
 
 #[test]
-fn who_is_rejected_anyway_gets_no_channel() {
+fn a_rejected_domain_gets_no_channel() {
     let channels = ObservedChannels {
         offer: Offer::Channel(7),
         ..mk_channels()
@@ -212,7 +212,7 @@ fn a_lost_lease_is_created_again_for_a_live_domain_and_for_one_that_is_being_del
 }
 
 #[test]
-fn a_deletion_goes_on_without_the_lease_if_that_is_refused() {
+fn a_deletion_continues_although_the_lease_is_refused() {
     let channels = ObservedChannels {
         assigned: Some(Assigned::Unowned),
         ..mk_channels()
@@ -226,7 +226,7 @@ fn a_deletion_goes_on_without_the_lease_if_that_is_refused() {
 }
 
 #[test]
-fn who_gets_no_lease_is_told_what_the_api_server_says_and_one_that_was_ready_too() {
+fn a_refused_lease_is_reported_with_the_api_servers_message() {
     let findings = Findings {
         refusal: Some(mk_refused()),
         ..tried()
@@ -238,12 +238,12 @@ fn who_gets_no_lease_is_told_what_the_api_server_says_and_one_that_was_ready_too
         ..mk_channels()
     };
     let lost = observe_channels(with_channel(finalized(), 3), channels);
-    let told = rejection(decide_with(&lost, &findings)).message();
-    assert!(told.contains("exceeded quota"), "{told}");
+    let message = rejection(decide_with(&lost, &findings)).message();
+    assert!(message.contains("exceeded quota"), "{message}");
 }
 
 #[test]
-fn a_lease_that_somebody_has_deleted_is_created_as_it_was_whether_its_domain_is_there_or_not() {
+fn a_lease_that_others_deleted_is_restored_with_or_without_its_domain() {
     let lost = |lease, domain: Option<Domain>| Observed {
         channels: Some(ObservedChannels {
             lost: vec![lease],
@@ -261,7 +261,7 @@ fn a_lease_that_somebody_has_deleted_is_created_as_it_was_whether_its_domain_is_
         assert_eq!(restored, *lease);
         assert_eq!(restored.suspends_until(now()), None);
     }
-    // Its status says so: it is marked, since others may be lost, too.
+    // The channel is in the status: the Lease gets a mark, since others may be lost, too.
     let mut observed = lost(mk_lease(3), Some(with_channel(finalized(), 3)));
     let channels = observed.channels.as_mut().unwrap();
     channels.assigned = Some(Assigned::Unowned);
@@ -273,7 +273,7 @@ fn a_lease_that_somebody_has_deleted_is_created_as_it_was_whether_its_domain_is_
 }
 
 #[test]
-fn the_lease_of_a_domain_that_is_gone_is_released_after_a_look_up_and_deleted_after_a_cool_down() {
+fn the_lease_of_a_deleted_domain_is_released_after_a_look_up_and_deleted_after_a_cool_down() {
     let lease = mk_lease(3);
     let held = observe_left(vec![lease.clone()], false);
     let look_up = Decision::Send(Request::LookUpDomain {
@@ -294,7 +294,7 @@ fn the_lease_of_a_domain_that_is_gone_is_released_after_a_look_up_and_deleted_af
 }
 
 #[test]
-fn claims_keep_the_lease_of_a_domain_that_is_gone() {
+fn claims_keep_the_lease_of_a_deleted_domain() {
     let held = observe_left(vec![mk_lease(3)], true);
     let decision = decide_with(&held, &looked_up());
     assert_eq!(decision, Decision::Done(Outcome::Gone));
@@ -308,7 +308,7 @@ fn claims_keep_the_lease_of_a_domain_that_is_gone() {
 }
 
 #[test]
-fn a_release_that_has_not_come_yet_is_written_again_and_one_without_a_place_is_searched_for() {
+fn a_future_release_is_written_again_and_a_domain_without_a_namespace_is_searched_in_all() {
     let lease = released(3, -1_000);
     let ahead = observe_left(vec![lease.clone()], false);
     let patch = lease.released_at(now());
@@ -329,7 +329,7 @@ fn a_release_that_has_not_come_yet_is_written_again_and_one_without_a_place_is_s
 }
 
 #[test]
-fn a_second_lease_of_a_domain_is_released_once_nothing_else_is_to_do() {
+fn a_second_lease_of_a_domain_is_released_last() {
     let (own, extra) = (mk_lease(3), mk_lease(5));
     let channels = ObservedChannels {
         held: vec![own.clone(), extra.clone()],
@@ -352,7 +352,7 @@ fn a_second_lease_of_a_domain_is_released_once_nothing_else_is_to_do() {
     );
 }
 
-/// What is written into the domain when it is admitted.
+/// The status of the domain when it is admitted.
 fn status_of(domain: &Domain) -> Value {
     let (report, schema) = (Admission::Admitted.into(), StatusSchema::FULL);
     let patch = crate::status_patch(domain, &report, schema, now());
@@ -360,7 +360,7 @@ fn status_of(domain: &Domain) -> Value {
 }
 
 #[test]
-fn who_was_ready_before_is_admitted_without_isolation() {
+fn a_domain_that_was_ready_before_is_admitted_without_isolation() {
     let observed = Observed {
         channels: Some(mk_channels()),
         ..observe(ready(), template_patched(json!({})))

@@ -17,7 +17,7 @@ fn look_up_template() -> Decision {
 
 // req: CD-18
 #[test]
-fn deletion_removes_the_template_then_its_finalizer_then_the_domains() {
+fn a_deletion_deletes_the_template_then_removes_its_finalizer_then_the_domains() {
     let domain = || mk_domain(deleted());
     let present = observe(domain(), template_patched(json!({})));
     assert_eq!(decide_first(&present), delete_own());
@@ -34,7 +34,7 @@ fn deletion_removes_the_template_then_its_finalizer_then_the_domains() {
 
 // req: CD-18
 #[test]
-fn it_keeps_its_finalizer_until_the_api_server_has_said_that_there_is_no_template() {
+fn a_domain_keeps_its_finalizer_until_a_look_up_finds_no_template() {
     let observed = observe(mk_domain(deleted()), []);
     assert_eq!(decide_first(&observed), look_up_template());
     assert_eq!(
@@ -57,7 +57,7 @@ fn a_template_without_label_is_deleted_like_any_other() {
 }
 
 #[test]
-fn a_deletion_that_others_hold_is_reported_once_and_goes_on_when_they_let_go() {
+fn a_deletion_blocked_by_other_finalizers_is_reported_once_and_continues_without_them() {
     let template = || template_patched(being_deleted(&[OF_OTHERS]));
     let ready = with_reported_status(deleted(), &Admission::Admitted);
     assert_eq!(decide_first(&observe(ready, template())), write_held());
@@ -73,7 +73,7 @@ fn a_deletion_that_others_hold_is_reported_once_and_goes_on_when_they_let_go() {
 }
 
 #[test]
-fn copies_under_other_names_are_in_the_way_of_nothing() {
+fn copies_under_other_names_block_nothing() {
     let copy = |patch| {
         let place = json!({ "metadata": { "name": "copy", "uid": "copy-uid" } });
         mk_template(merged(place, patch))
@@ -98,7 +98,7 @@ fn copies_under_other_names_are_in_the_way_of_nothing() {
 }
 
 #[test]
-fn templates_of_others_of_daemons_and_in_other_namespaces_are_left_alone() {
+fn foreign_templates_daemon_templates_and_other_namespaces_are_left_alone() {
     let elsewhere = json!({ "metadata": { "namespace": "team-2" } });
     let not_ours = merged(with_device_class("gpu.nvidia.com"), with_target(None));
     let templates = [
@@ -132,7 +132,7 @@ fn a_domain_without_a_usable_spec_is_deleted_without_a_look_up() {
 }
 
 #[test]
-fn of_several_templates_one_that_only_we_keep_comes_before_one_that_others_keep() {
+fn a_template_with_only_our_finalizer_is_released_first() {
     let named = |name: &str, finalizers: &[&str]| {
         let place = json!({ "metadata": { "name": name, "uid": name } });
         mk_template(merged(place, being_deleted(finalizers)))
@@ -165,14 +165,14 @@ fn only_our_own_finalizer_is_removed_from_it() {
 
 // req: CD-19
 #[test]
-fn a_domain_that_finalizers_of_others_keep_is_not_ready_before_ours_goes() {
+fn a_domain_with_other_finalizers_is_not_ready_before_ours_is_removed() {
     let keep = being_deleted(&[FINALIZER, OF_OTHERS]);
     let ready = with_reported_status(keep.clone(), &Admission::Admitted);
     let decision = decide_with(&observe(ready, []), &without_template());
     let rejection = rejection(decision);
     assert_eq!(rejection.reason(), "BeingDeleted");
     assert!(rejection.message().contains(OF_OTHERS));
-    // Once it says so, and also if it never was Ready.
+    // When the status has that, and also if it never was Ready.
     let rejected = Admission::Rejected(rejection);
     for domain in [
         with_reported_status(keep.clone(), &rejected),
@@ -188,7 +188,7 @@ fn a_domain_that_finalizers_of_others_keep_is_not_ready_before_ours_goes() {
 }
 
 #[test]
-fn a_template_of_a_domain_that_lost_our_finalizer_goes_all_the_same() {
+fn the_template_of_a_domain_without_our_finalizer_is_still_deleted() {
     let domain = || mk_domain(being_deleted(&[OF_OTHERS]));
     let present = observe(domain(), template_patched(json!({})));
     assert_eq!(decide_first(&present), delete_own());
@@ -197,7 +197,7 @@ fn a_template_of_a_domain_that_lost_our_finalizer_goes_all_the_same() {
 }
 
 #[test]
-fn one_whose_template_the_api_server_keeps_says_so_and_waits() {
+fn a_domain_waits_and_reports_that_the_api_server_keeps_its_template() {
     for template in [json!({}), being_deleted(&[FINALIZER])] {
         let decide_about = |domain| {
             let observed = observe(domain, template_patched(template.clone()));

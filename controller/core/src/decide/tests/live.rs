@@ -1,4 +1,4 @@
-//! A ComputeDomain that is to be admitted.
+//! A ComputeDomain that can be admitted.
 
 use compute_domain_api::Sharing;
 use compute_domain_api::names::FINALIZER;
@@ -21,7 +21,7 @@ fn a_new_domain_gets_its_finalizer_before_anything_that_needs_cleaning_up() {
 
 // req: CD-6
 #[test]
-fn then_its_template_as_the_go_driver_creates_it_and_with_metadata_for_the_claims() {
+fn a_finalized_domain_gets_the_go_drivers_template_with_metadata_for_the_claims() {
     let Decision::Send(Request::CreateTemplate(template)) =
         decide_first(&observe(mk_domain(finalized()), []))
     else {
@@ -72,7 +72,7 @@ fn then_its_template_as_the_go_driver_creates_it_and_with_metadata_for_the_claim
 
 // req: CD-7
 #[test]
-fn its_own_allocation_mode_is_passed_on_and_an_absent_one_is_single() {
+fn the_allocation_mode_is_passed_on_and_an_absent_one_is_single() {
     let absent = json!({ "spec": { "channel": { "allocationMode": null } } });
     for (patch, expected) in [
         (with_mode("All"), "All"),
@@ -88,13 +88,13 @@ fn its_own_allocation_mode_is_passed_on_and_an_absent_one_is_single() {
 }
 
 #[test]
-fn then_it_is_ready() {
+fn a_domain_with_a_template_becomes_ready() {
     let observed = observe(mk_domain(finalized()), template_patched(json!({})));
     assert_eq!(decide_first(&observed), write(Admission::Admitted));
 }
 
 #[test]
-fn then_there_is_nothing_left_to_do() {
+fn a_ready_domain_needs_nothing() {
     let observed = observe(ready(), template_patched(json!({})));
     assert_eq!(decide_first(&observed), Decision::Done(Outcome::Admitted));
 }
@@ -118,7 +118,7 @@ fn a_status_about_an_older_generation_is_written_again() {
 }
 
 #[test]
-fn a_ready_domain_whose_template_is_gone_gets_it_again() {
+fn a_ready_domain_whose_template_is_deleted_gets_it_again() {
     let gone = mk_template(being_deleted(&[]));
     for templates in [None, Some(gone)] {
         assert!(matches!(
@@ -129,7 +129,7 @@ fn a_ready_domain_whose_template_is_gone_gets_it_again() {
 }
 
 #[test]
-fn a_template_that_somebody_deleted_is_finalized_to_be_created_again() {
+fn a_template_that_a_user_deleted_is_released_and_created_again() {
     for finalizers in [&[FINALIZER][..], &[FINALIZER, OF_OTHERS]] {
         let observed = observe(ready(), template_patched(being_deleted(finalizers)));
         assert_eq!(decide_first(&observed), release_own());
@@ -137,7 +137,7 @@ fn a_template_that_somebody_deleted_is_finalized_to_be_created_again() {
 }
 
 #[test]
-fn a_template_that_others_hold_makes_it_not_ready_and_is_reported_once() {
+fn a_template_with_other_finalizers_makes_the_domain_not_ready_and_is_reported_once() {
     let template = || template_patched(being_deleted(&[OF_OTHERS]));
     assert_eq!(decide_first(&observe(ready(), template())), write_held());
     let reported = with_reported_status(finalized(), &Admission::Rejected(held()));
@@ -152,7 +152,7 @@ fn a_template_that_others_hold_makes_it_not_ready_and_is_reported_once() {
 }
 
 #[test]
-fn only_a_template_in_its_own_namespace_and_under_its_own_name_is_its_own() {
+fn only_a_template_with_the_domains_namespace_and_the_wanted_name_is_its_own() {
     let copies = [
         mk_template(json!({ "metadata": { "namespace": "team-2" } })),
         mk_template(json!({ "metadata": { "name": "copy" } })),
@@ -208,7 +208,7 @@ fn no_node_is_counted_for_a_domain_that_is_rejected_or_being_deleted() {
 }
 
 #[test]
-fn a_crd_without_conditions_gets_no_count_written_again_and_again() {
+fn a_crd_without_conditions_causes_no_repeated_count() {
     let schema = StatusSchema {
         conditions: false,
         ..StatusSchema::FULL

@@ -28,7 +28,7 @@ fn look_up(namespace: &str, name: Option<&str>) -> Decision {
 
 // req: CD-22
 #[test]
-fn nothing_is_done_about_a_template_before_the_api_server_was_asked_for_its_domain() {
+fn a_template_is_not_changed_before_its_domain_was_looked_up() {
     for patch in [json!({}), being_deleted(&[FINALIZER])] {
         let observed = observe_orphans(template_patched(patch));
         assert_eq!(decide_first(&observed), look_up("team-1", Some("train-a")));
@@ -36,7 +36,7 @@ fn nothing_is_done_about_a_template_before_the_api_server_was_asked_for_its_doma
 }
 
 #[test]
-fn ours_goes_once_its_domain_is_gone_for_good() {
+fn our_template_is_deleted_once_its_domain_is_absent() {
     let decide_about = |patch| {
         let observed = observe_orphans(template_patched(patch));
         decide_with(&observed, &absent_in(&["team-1"]))
@@ -47,7 +47,7 @@ fn ours_goes_once_its_domain_is_gone_for_good() {
 }
 
 #[test]
-fn so_does_one_of_either_mode_and_one_without_the_label_of_its_target() {
+fn a_template_of_either_mode_or_without_the_target_label_is_deleted_too() {
     let all = mk_template_for(&mk_domain(with_mode("All")), json!({}));
     for template in [ObservedTemplate::new(&all), mk_template(with_target(None))] {
         let observed = observe_orphans([template]);
@@ -59,7 +59,7 @@ fn so_does_one_of_either_mode_and_one_without_the_label_of_its_target() {
 }
 
 #[test]
-fn the_go_drivers_tells_no_name_so_that_its_namespace_is_searched() {
+fn the_go_drivers_template_has_no_domain_name_so_its_namespace_is_searched() {
     let of_go = || template_patched(json!({ "spec": { "metadata": null } }));
     assert_eq!(
         decide_first(&observe_orphans(of_go())),
@@ -73,14 +73,14 @@ fn the_go_drivers_tells_no_name_so_that_its_namespace_is_searched() {
 
 #[test]
 fn a_domain_is_looked_up_in_each_namespace_in_which_a_template_names_it() {
-    // As the Go driver makes it, so that it does not tell where it belongs.
+    // The Go driver's template does not name its ComputeDomain's namespace.
     let copy = mk_template(json!({ "metadata": {
         "namespace": "team-2", "uid": "copy-uid", "annotations": null,
     } }));
     let of_copy = copy.reference().clone();
     let observed = observe_orphans([copy, mk_template(json!({}))]);
     assert_eq!(decide_first(&observed), look_up("team-2", Some("train-a")));
-    // Where it is absent the template goes, and no other.
+    // Only the template in the namespace without the domain is deleted.
     assert_eq!(
         decide_with(&observed, &absent_in(&["team-2"])),
         Decision::Send(Request::DeleteTemplate(of_copy.clone()))
@@ -97,7 +97,7 @@ fn a_domain_is_looked_up_in_each_namespace_in_which_a_template_names_it() {
 }
 
 #[test]
-fn an_object_of_somebody_else_under_our_labels_is_never_deleted_and_costs_no_request() {
+fn a_foreign_object_with_our_labels_is_never_deleted_and_costs_no_request() {
     let foreign = with_device_class("gpu.nvidia.com");
     let undecodable = {
         let object = mk_template_object(json!({}));
@@ -115,7 +115,7 @@ fn an_object_of_somebody_else_under_our_labels_is_never_deleted_and_costs_no_req
 }
 
 #[test]
-fn a_copy_in_another_namespace_is_its_owners() {
+fn a_copy_in_another_namespace_is_not_deleted() {
     let elsewhere = json!({ "metadata": { "namespace": "team-2" } });
     let observed = observe_orphans([mk_template(elsewhere.clone())]);
     assert_eq!(decide_with(&observed, &absent_in(&["team-2"])), NOTHING);
@@ -129,7 +129,7 @@ fn a_copy_in_another_namespace_is_its_owners() {
 }
 
 #[test]
-fn it_only_loses_our_finalizer_when_its_owner_deletes_it() {
+fn a_copy_loses_our_finalizer_when_its_owner_deletes_it() {
     let foreign = merged(
         with_device_class("gpu.nvidia.com"),
         being_deleted(&[FINALIZER]),
@@ -158,12 +158,12 @@ fn templates_of_the_driver_managed_mode_are_not_touched_even_when_they_are_delet
 }
 
 #[test]
-fn a_uid_of_which_nothing_is_left_is_done() {
+fn a_uid_without_objects_is_done() {
     assert_eq!(decide_first(&Observed::default()), NOTHING);
 }
 
 #[test]
-fn one_that_the_api_server_keeps_is_not_in_the_way_of_the_others() {
+fn a_template_that_the_api_server_keeps_does_not_block_the_others() {
     let other = json!({ "metadata": { "name": "z-other", "uid": "other-uid" } });
     let mut findings = findings_with_kept(TEMPLATE_UID);
     findings.absent_in = vec!["team-1".into()];

@@ -1,4 +1,4 @@
-//! A ComputeDomain that is not admitted: its status says why, and it gets nothing else.
+//! A rejected ComputeDomain: it gets a status with the reason and nothing else.
 
 use compute_domain_api::names::FINALIZER;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::fixtures::{
 };
 use crate::nodes::Nodes;
 
-/// One of each kind that a request or a watch can tell.
+/// One of each kind that a request or a watch can cause.
 fn every_rejection() -> Vec<Rejection> {
     let source = crate::template_name::validate("A").unwrap_err();
     let name = "A".to_owned();
@@ -51,7 +51,7 @@ fn mk_unreadable(patch: Value) -> Domain {
 }
 
 #[test]
-fn a_domain_without_a_spec_is_rejected_and_not_a_panic() {
+fn a_domain_without_a_spec_is_rejected_without_a_panic() {
     let domain = mk_domain(merged(finalized(), json!({ "spec": null })));
     assert_eq!(
         rejection(decide_first(&observe(domain, []))),
@@ -60,7 +60,7 @@ fn a_domain_without_a_spec_is_rejected_and_not_a_panic() {
 }
 
 #[test]
-fn a_domain_that_cannot_be_read_is_rejected_without_a_status_that_could_not_be_compared() {
+fn an_unreadable_domain_is_rejected_without_a_write_of_its_status() {
     for patch in [json!({}), finalized()] {
         let decision = decide_first(&observe(mk_unreadable(patch), []));
         let Decision::Done(Outcome::Rejected(rejection)) = decision else {
@@ -72,7 +72,7 @@ fn a_domain_that_cannot_be_read_is_rejected_without_a_status_that_could_not_be_c
 }
 
 #[test]
-fn nor_is_one_written_when_it_is_deleted_and_others_hold_its_template() {
+fn an_unreadable_deleted_domain_with_a_blocked_template_gets_no_status() {
     let domain = mk_unreadable(crate::fixtures::deleted());
     let template = template_patched(being_deleted(&["example.com/other"]));
     assert_eq!(
@@ -89,7 +89,7 @@ fn a_template_name_that_no_object_can_have_is_rejected() {
 }
 
 #[test]
-fn what_the_api_server_refuses_is_reported_in_its_own_words_and_not_tried_again_at_once() {
+fn a_refusal_is_reported_with_the_api_servers_message_and_not_retried_at_once() {
     for refusal in [mk_name_taken(), mk_refused()] {
         let findings = findings_with(refusal.clone());
         let decision = decide_with(&observe(mk_domain(finalized()), []), &findings);
@@ -109,7 +109,7 @@ fn what_the_api_server_refuses_is_reported_in_its_own_words_and_not_tried_again_
 }
 
 #[test]
-fn a_refusal_of_before_does_not_count_once_the_template_exists() {
+fn a_former_refusal_is_ignored_once_the_template_exists() {
     let domain = with_reported_status(finalized(), &Admission::Rejected(mk_refused()));
     let observed = observe(domain, template_patched(json!({})));
     let decision = decide_with(&observed, &findings_with(mk_refused()));
@@ -144,7 +144,7 @@ fn a_domain_with_driver_managed_objects_is_rejected_even_when_it_was_ready() {
 
 // req: MODE-31
 #[test]
-fn where_such_objects_are_removed_the_operator_has_nothing_to_do() {
+fn if_the_controller_removes_these_objects_the_administrator_has_nothing_to_do() {
     let observed = observe(
         ready(),
         [mk_template(json!({})), mk_daemon_template(DRIVER_NAMESPACE)],
@@ -163,7 +163,7 @@ fn where_such_objects_are_removed_the_operator_has_nothing_to_do() {
 }
 
 #[test]
-fn of_two_reasons_the_same_one_is_reported_whatever_the_order_of_the_templates() {
+fn of_two_reasons_the_same_is_reported_in_any_order_of_the_templates() {
     let mut templates = [
         mk_template(with_target(Some("Daemon"))),
         mk_daemon_template(DRIVER_NAMESPACE),
@@ -177,7 +177,7 @@ fn of_two_reasons_the_same_one_is_reported_whatever_the_order_of_the_templates()
 }
 
 #[test]
-fn driver_managed_objects_count_only_in_the_drivers_namespaces() {
+fn driver_managed_objects_are_recognised_only_in_the_drivers_namespaces() {
     for namespace in ["team-1", "team-2"] {
         let templates = [mk_template(json!({})), mk_daemon_template(namespace)];
         let observed = observe(ready(), templates);
@@ -192,7 +192,7 @@ fn driver_managed_objects_count_only_in_the_drivers_namespaces() {
 }
 
 #[test]
-fn nothing_is_left_to_do_once_the_status_says_why() {
+fn a_rejected_domain_needs_nothing_once_its_status_has_the_reason() {
     let patch = with_template_name("A");
     let why = rejection(decide_first(&observe(mk_domain(patch.clone()), [])));
     let domain = with_reported_status(patch, &Admission::Rejected(why.clone()));
@@ -203,7 +203,7 @@ fn nothing_is_left_to_do_once_the_status_says_why() {
 }
 
 #[test]
-fn its_template_stays_but_is_let_go_when_somebody_deletes_it() {
+fn its_template_stays_but_is_released_when_a_user_deletes_it() {
     let rejected = mk_driver_managed();
     let domain = with_reported_status(finalized(), &Admission::Rejected(rejected.clone()));
     let decide_about = |template| {
@@ -218,7 +218,7 @@ fn its_template_stays_but_is_let_go_when_somebody_deletes_it() {
 
 // req: CD-16
 #[test]
-fn every_rejection_has_a_reason_of_its_own_and_a_message_of_one_line_with_a_remedy() {
+fn every_rejection_has_its_own_reason_and_a_one_line_message_with_a_remedy() {
     let every = every_rejection();
     let reasons: std::collections::HashSet<_> = every.iter().map(Rejection::reason).collect();
     assert_eq!(reasons.len(), every.len());

@@ -1,4 +1,4 @@
-//! A template that is not what the controller creates, although it has the labels or the place.
+//! A template with the right labels or name that differs from what the controller creates.
 
 use compute_domain_api::names::FINALIZER;
 use serde_json::json;
@@ -20,7 +20,7 @@ fn stored(object: &ResourceClaimTemplate) -> Findings {
     }
 }
 
-/// Other requests or configs than those that the controller writes.
+/// Requests and configs that differ from the controller's.
 fn alterations() -> Vec<Value> {
     let devices = |devices: Value| json!({ "spec": { "spec": { "devices": devices } } });
     let class = "compute-domain-default-channel.nvidia.com";
@@ -52,7 +52,7 @@ fn an_altered_template_is_deleted_only_after_a_dry_run_has_shown_what_the_server
 }
 
 #[test]
-fn one_that_is_what_an_older_server_makes_of_ours_is_left_as_it_is() {
+fn a_template_as_an_older_api_server_stores_it_is_kept() {
     for alteration in alterations() {
         let object = mk_template_object(alteration);
         let observed = observe(ready(), [ObservedTemplate::new(&object)]);
@@ -64,7 +64,7 @@ fn one_that_is_what_an_older_server_makes_of_ours_is_left_as_it_is() {
 }
 
 #[test]
-fn then_it_loses_its_finalizer_and_is_created_again() {
+fn an_altered_template_loses_its_finalizer_and_is_created_again() {
     let ours = stored(&mk_template_object(json!({})));
     let altered = merged(
         with_device_class("gpu.nvidia.com"),
@@ -79,7 +79,7 @@ fn then_it_loses_its_finalizer_and_is_created_again() {
 }
 
 #[test]
-fn what_does_not_matter_to_claims_is_nobodys_business() {
+fn changes_that_do_not_affect_claims_are_ignored() {
     let annotation = json!({ "metadata": { "annotations": { "a": "b" }, "labels": { "c": "d" } } });
     let of_go = json!({ "spec": { "metadata": null } });
     let finalizers = json!({ "metadata": { "finalizers": null } });
@@ -91,7 +91,7 @@ fn what_does_not_matter_to_claims_is_nobodys_business() {
 
 // req: MODE-31
 #[test]
-fn one_without_the_label_for_its_claims_is_made_again_where_the_domain_has_a_channel_of_its_own() {
+fn a_template_without_the_claims_label_is_replaced_if_the_domain_has_its_own_channel() {
     let of_go = || template_patched(json!({ "spec": { "metadata": null } }));
     let is_kept = |number: u32| {
         let status = json!({ "status": { "status": "NotReady", "channel": number } });
@@ -102,12 +102,12 @@ fn one_without_the_label_for_its_claims_is_made_again_where_the_domain_has_a_cha
             decision => panic!("neither kept nor altered: {decision:?}"),
         }
     };
-    assert!(is_kept(0), "channel 0 is every domain's");
+    assert!(is_kept(0), "channel 0 is shared");
     assert!(!is_kept(1));
 }
 
 #[test]
-fn the_go_drivers_single_for_a_domain_of_all_is_kept_and_not_the_other_way_round() {
+fn the_go_drivers_single_template_for_mode_all_is_kept_and_not_vice_versa() {
     let of_mode = |mode: &str| mk_domain(merged(finalized(), with_mode(mode)));
     let of_go = || json!({ "metadata": { "annotations": null } });
     let kept = |domain: &str, template: &str, made_by| {
@@ -130,7 +130,7 @@ fn the_go_drivers_single_for_a_domain_of_all_is_kept_and_not_the_other_way_round
         let kept = kept(domain, template, of_go());
         assert_eq!(kept, expected, "{domain}, {template}");
     }
-    // Ours is of a former spec.
+    // Our template is from a former spec.
     assert!(!kept("All", "Single", json!({})));
     assert!(kept("All", "All", json!({})));
 }
@@ -144,7 +144,7 @@ fn a_template_of_which_only_the_metadata_could_be_decoded_is_left_alone() {
 }
 
 #[test]
-fn ours_without_the_label_is_made_again_without_a_dry_run() {
+fn our_template_without_the_label_is_replaced_without_a_dry_run() {
     let observed = observe(ready(), []);
     for (template, decision) in [
         (unlabelled(json!({})), delete_own()),
@@ -156,7 +156,7 @@ fn ours_without_the_label_is_made_again_without_a_dry_run() {
 }
 
 #[test]
-fn one_without_label_is_ours_only_if_it_asks_for_exactly_this_domains_channel() {
+fn a_template_without_label_is_ours_only_if_it_requests_exactly_this_domains_channel() {
     assert!(unlabelled(json!({})).is_some());
     for alteration in alterations() {
         assert_eq!(unlabelled(alteration.clone()), None, "{alteration}");
@@ -171,7 +171,7 @@ fn one_without_label_is_ours_only_if_it_asks_for_exactly_this_domains_channel() 
 }
 
 #[test]
-fn what_an_unlabelled_template_asks_for_is_remembered_while_it_is_deleted() {
+fn the_content_of_an_unlabelled_template_is_kept_while_it_is_deleted() {
     let before = unlabelled(json!({})).unwrap();
     let labels = json!({ "metadata": { "labels": null } });
     let now = mk_template(merged(labels, being_deleted(&[FINALIZER])));
@@ -182,7 +182,7 @@ fn what_an_unlabelled_template_asks_for_is_remembered_while_it_is_deleted() {
 }
 
 #[test]
-fn ours_without_the_label_of_its_target_is_still_ours() {
+fn our_template_without_the_target_label_is_still_ours() {
     let ours = stored(&mk_template_object(json!({})));
     let template = || template_patched(with_target(None));
     assert_eq!(
@@ -198,14 +198,14 @@ fn ours_without_the_label_of_its_target_is_still_ours() {
 }
 
 #[test]
-fn one_stays_while_another_could_not_be_created_and_the_reason_is_reported() {
+fn a_template_stays_while_a_new_one_would_be_refused_and_the_reason_is_reported() {
     let altered = || template_patched(with_device_class("gpu.nvidia.com"));
     let decide_after = |refusal| decide_with(&observe(ready(), altered()), &findings_with(refusal));
     let refused = Rejection::TemplateRefused {
         message: "exceeded quota".to_owned(),
     };
     assert_eq!(rejection(decide_after(refused.clone())), refused);
-    // That its name was taken, or that the last one was altered, too, says nothing about it.
+    // That the name was taken, or that the last template was altered, too, does not keep it.
     for other in [
         mk_name_taken(),
         Rejection::TemplateChanged {
@@ -220,7 +220,7 @@ fn one_stays_while_another_could_not_be_created_and_the_reason_is_reported() {
 }
 
 #[test]
-fn one_that_the_api_server_keeps_makes_the_domain_not_ready() {
+fn a_template_that_the_api_server_keeps_makes_the_domain_not_ready() {
     let mut findings = findings_with_kept(TEMPLATE_UID);
     findings.stored = Some(content(&mk_template_object(json!({}))));
     let altered = template_patched(with_device_class("gpu.nvidia.com"));

@@ -1,4 +1,4 @@
-//! Copies of a template whose ComputeDomain lives: in another namespace or under another name.
+//! Copies of the template of a live ComputeDomain, in another namespace or under another name.
 
 use compute_domain_api::names::FINALIZER;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::fixtures::{
     with_target, with_template_name,
 };
 
-/// Where copies may be.
+/// Namespaces and names of copies.
 const PLACES: [(&str, &str); 3] = [
     ("team-2", "train-a-channel"),
     ("team-1", "copy"),
@@ -21,13 +21,13 @@ fn copy((namespace, name): (&str, &str), patch: Value) -> ObservedTemplate {
     mk_template(merged(place, patch))
 }
 
-/// Of a domain that is Ready, with its template.
+/// The decision for a Ready domain with its template and this copy.
 fn decide_beside(copy: ObservedTemplate) -> Decision {
     decide_first(&observe(ready(), [copy, mk_template(json!({}))]))
 }
 
 #[test]
-fn a_copy_that_lives_is_left_alone() {
+fn a_copy_that_is_not_being_deleted_is_left_alone() {
     for place in PLACES {
         let decision = decide_beside(copy(place, json!({})));
         assert_eq!(decision, Decision::Done(Outcome::Admitted), "{place:?}");
@@ -57,7 +57,7 @@ fn templates_of_the_driver_managed_mode_are_not_touched() {
         daemon_in(DRIVER_NAMESPACE),
         being_deleted(&[FINALIZER]),
     ));
-    // They hold back the domain's admission, and nothing else.
+    // They prevent only the domain's admission.
     let decision = decide_first(&observe(ready(), [deleted, mk_template(json!({}))]));
     assert!(matches!(
         decision,
@@ -68,7 +68,7 @@ fn templates_of_the_driver_managed_mode_are_not_touched() {
 }
 
 #[test]
-fn under_their_labels_in_another_namespace_is_an_object_of_its_owner() {
+fn an_object_with_their_labels_in_another_namespace_belongs_to_its_owner() {
     let daemon = mk_daemon_template("team-2");
     let observed = observe(ready(), [daemon, mk_template(json!({}))]);
     assert_eq!(decide_first(&observed), Decision::Done(Outcome::Admitted));
@@ -79,7 +79,7 @@ fn under_their_labels_in_another_namespace_is_an_object_of_its_owner() {
 }
 
 #[test]
-fn the_domains_own_matters_come_first() {
+fn requests_for_the_domain_itself_come_first() {
     let terminating = || copy(PLACES[0], being_deleted(&[FINALIZER]));
     assert!(matches!(
         decide_first(&observe(mk_domain(json!({})), [terminating()])),
@@ -98,7 +98,7 @@ fn the_domains_own_matters_come_first() {
     );
 }
 
-/// Who has created a template.
+/// The managed fields of a template that this manager created.
 fn created_by(manager: &str, operation: &str) -> Value {
     let write = json!({ "manager": manager, "operation": operation });
     json!({ "metadata": { "managedFields": [write] } })
@@ -111,7 +111,7 @@ fn former(patch: Value) -> ObservedTemplate {
 }
 
 #[test]
-fn what_a_controller_has_made_for_a_former_spec_goes() {
+fn a_template_that_a_controller_created_for_a_former_spec_is_deleted() {
     for manager in ["imex-dra", "compute-domain-controller"] {
         let former = former(created_by(manager, "Update"));
         let expected = Request::DeleteTemplate(former.reference().clone());
@@ -123,7 +123,7 @@ fn what_a_controller_has_made_for_a_former_spec_goes() {
 }
 
 #[test]
-fn it_goes_while_the_new_name_is_taken_too_or_two_that_swap_names_wait_for_each_other() {
+fn it_is_deleted_while_the_new_name_is_taken_so_domains_can_swap_names() {
     let domain = with_reported_status(finalized(), &Admission::Rejected(mk_name_taken()));
     let former = former(json!({}));
     let expected = Request::DeleteTemplate(former.reference().clone());
@@ -132,7 +132,7 @@ fn it_goes_while_the_new_name_is_taken_too_or_two_that_swap_names_wait_for_each_
 }
 
 #[test]
-fn but_not_while_the_spec_names_none_since_pods_may_use_it() {
+fn it_stays_while_the_spec_names_no_template_since_pods_may_use_it() {
     for spec in [json!({ "spec": null }), with_template_name("No_Name")] {
         let patch = merged(finalized(), spec);
         let rejection = mk_domain(patch.clone()).template_name().unwrap_err();
@@ -145,7 +145,7 @@ fn but_not_while_the_spec_names_none_since_pods_may_use_it() {
 }
 
 #[test]
-fn what_only_looks_like_one_of_a_former_spec_is_left_alone() {
+fn a_template_that_only_resembles_one_of_a_former_spec_is_left_alone() {
     for other in [
         former(created_by("kubectl", "Update")),
         former(created_by("compute-domain-controller", "Apply")),
@@ -159,7 +159,7 @@ fn what_only_looks_like_one_of_a_former_spec_is_left_alone() {
 }
 
 #[test]
-fn one_that_the_api_server_keeps_is_left_for_this_reconcile() {
+fn a_template_that_the_api_server_keeps_is_skipped_in_this_reconcile() {
     for template in [former(json!({})), former(being_deleted(&[FINALIZER]))] {
         let observed = observe(ready(), [template, mk_template(json!({}))]);
         assert_eq!(

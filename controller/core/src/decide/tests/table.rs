@@ -1,4 +1,4 @@
-//! The lifecycle's table, against objects.
+//! Compares the lifecycle's table with decisions about objects.
 
 use compute_domain_api::names::FINALIZER;
 use serde_json::json;
@@ -9,10 +9,10 @@ use crate::fixtures::{
 };
 use crate::lifecycle::Transition;
 
-/// No domain needs more.
+/// The most requests that a domain needs.
 const MOST_REQUESTS: usize = 9;
 
-/// How a template can be: whether it is being deleted, and its finalizers.
+/// The variants of a template: whether it is being deleted, and its finalizers.
 const TEMPLATES: [Option<(bool, &[&str])>; 6] = [
     None,
     Some((false, &[FINALIZER])),
@@ -22,7 +22,7 @@ const TEMPLATES: [Option<(bool, &[&str])>; 6] = [
     Some((true, &[OF_OTHERS])),
 ];
 
-/// One domain and its template in the API server, and what a reconcile has found out.
+/// One domain and its template in the API server, and the findings of the reconcile.
 #[derive(Clone, Debug)]
 struct Objects {
     deleted: bool,
@@ -41,7 +41,7 @@ struct Template {
 }
 
 impl Objects {
-    /// All of them, but for one: nothing makes a domain `Ready` that does not have our finalizer.
+    /// All combinations, except a Ready domain without our finalizer, which cannot occur.
     fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for bits in 0..32 {
@@ -105,15 +105,15 @@ impl Objects {
             Request::LookUpTemplate { .. } => {
                 self.findings.has_no_template = self.template.is_none();
             }
-            Request::LookUpDomain { .. } => panic!("the domain is there"),
+            Request::LookUpDomain { .. } => panic!("the domain exists"),
             Request::CountNodes => panic!("no claim waits"),
             Request::TryChannel
             | Request::CreateLease(..)
             | Request::ChangeLease(..)
             | Request::DeleteLease(_)
-            | Request::RestoreLease(_) => panic!("no domain has a channel of its own"),
+            | Request::RestoreLease(_) => panic!("no domain has its own channel"),
         }
-        // The API server removes what is deleted and has no finalizer.
+        // The API server removes deleted objects without finalizers.
         self.template
             .take_if(|template| template.deleted && template.finalizers.is_empty());
     }
@@ -156,7 +156,7 @@ fn schema(reduced: bool) -> StatusSchema {
     }
 }
 
-/// What a decision carries out, in the table's words. What the status says already needs no request.
+/// The action of a decision in the table's words. A status that is up to date needs no request.
 fn name_of(decision: &Decision) -> &'static str {
     match decision {
         Decision::Send(Request::AddFinalizer(_)) => "add the finalizer",
@@ -176,9 +176,9 @@ fn name_of(decision: &Decision) -> &'static str {
 }
 
 #[test]
-fn every_request_is_the_one_of_the_tables_action_and_leads_to_its_state() {
+fn every_request_matches_the_tables_action_and_leads_to_its_state() {
     for mut objects in Objects::all() {
-        // A dry run is no action: it finds out the event.
+        // A dry run is not an action: it only determines the event.
         if let Decision::Send(request @ Request::DryRunTemplate(_)) = objects.decide() {
             objects.apply(&request);
         }
@@ -193,8 +193,8 @@ fn every_request_is_the_one_of_the_tables_action_and_leads_to_its_state() {
         let Transition { action, next } = state(&domain).on(finding.event);
         let decision = objects.decide();
         match (action.name(finding.event), name_of(&decision)) {
-            // While it waits, the status says for whom; and the template of a rejected domain is let
-            // go when somebody deletes it.
+            // While a domain waits, its status has the reason. The template of a rejected domain is
+            // released when a user deletes it.
             ("wait", "write the reason into the status")
             | ("write the reason into the status", "remove the template's finalizer") => {}
             (expected, name) => assert_eq!(name, expected, "{objects:?}"),
@@ -202,7 +202,7 @@ fn every_request_is_the_one_of_the_tables_action_and_leads_to_its_state() {
         if let Decision::Send(request) = &decision {
             objects.apply(request);
         }
-        // Without conditions, a status does not tell our Ready from the Go driver's.
+        // Without conditions, our Ready status looks like the Go driver's.
         if objects.findings.schema == StatusSchema::FULL {
             let after = state(&objects.domain());
             assert_eq!(after, next, "after {decision:?}: {objects:?}");
@@ -211,7 +211,7 @@ fn every_request_is_the_one_of_the_tables_action_and_leads_to_its_state() {
 }
 
 #[test]
-fn every_domain_comes_to_its_end_within_nine_requests() {
+fn every_domain_is_done_within_nine_requests() {
     for mut objects in Objects::all() {
         let start = objects.clone();
         let mut requests = 0;

@@ -14,7 +14,7 @@ fn after(seconds: i64) -> Timestamp {
     now() + SignedDuration::from_secs(seconds)
 }
 
-/// Everything is listed, and there is nothing. Channels are 1 to 3.
+/// An index with the channels 1 to 3 after empty lists.
 fn mk_index() -> Index {
     let mut index = Index::new(Some(1..=3));
     index.begin_domains();
@@ -48,14 +48,14 @@ fn mk_lease(uid: &str, number: u32, patch: Value) -> ChannelLease {
     ChannelLease::new(&lease).unwrap()
 }
 
-/// With the version that it has, and the number as the Lease's UID.
+/// A Lease with this version, and with the number as its UID.
 fn lease_at(uid: &str, number: u32, version: u64) -> ChannelLease {
     let metadata =
         json!({ "uid": format!("lease-{number}"), "resourceVersion": version.to_string() });
     mk_lease(uid, number, json!({ "metadata": metadata }))
 }
 
-/// One that was released long ago.
+/// A Lease that was released long ago.
 fn cooled_at(uid: &str, number: u32, version: u64) -> ChannelLease {
     let metadata =
         json!({ "uid": format!("lease-{number}"), "resourceVersion": version.to_string() });
@@ -73,7 +73,7 @@ fn woken(index: &mut Index) -> Vec<String> {
 }
 
 #[test]
-fn without_channels_nothing_is_known_of_them() {
+fn without_isolation_no_channels_are_observed() {
     let mut index = Index::new(None);
     index.apply_domain(waiting("a", 1));
     index.apply_lease(lease_at("a", 1, 1));
@@ -82,7 +82,7 @@ fn without_channels_nothing_is_known_of_them() {
 }
 
 #[test]
-fn each_of_those_who_wait_is_offered_another_channel_by_age() {
+fn each_waiting_domain_is_offered_another_channel_by_age() {
     let mut index = mk_index();
     for (uid, minute) in [("d", 4), ("b", 2), ("a", 1), ("c", 3)] {
         index.apply_domain(waiting(uid, minute));
@@ -98,7 +98,7 @@ fn each_of_those_who_wait_is_offered_another_channel_by_age() {
 }
 
 #[test]
-fn what_is_about_to_be_taken_is_offered_to_nobody_else() {
+fn a_channel_that_is_about_to_be_taken_is_not_offered_to_others() {
     let mut index = mk_index();
     for (uid, minute) in [("a", 1), ("b", 2), ("older", 0)] {
         index.apply_domain(waiting(uid, minute));
@@ -108,17 +108,17 @@ fn what_is_about_to_be_taken_is_offered_to_nobody_else() {
     }
     assert_eq!(offer(&index, "older"), Offer::Channel(2));
     assert_eq!(offer(&index, "b"), Offer::Channel(3));
-    // It was not taken.
+    // The channel was not taken.
     index.end_lease("a");
     assert_eq!(offer(&index, "older"), Offer::Channel(1));
     assert_eq!(offer(&index, "a"), Offer::Channel(2));
 }
 
 #[test]
-fn a_channel_with_a_lease_or_in_a_status_is_not_free_whosever_it_is() {
+fn a_channel_with_a_lease_or_in_a_status_is_not_free() {
     let mut index = mk_index();
     index.apply_domain(waiting("a", 1));
-    index.apply_lease(cooled_at("somebody", 1, 1));
+    index.apply_lease(cooled_at("foreign", 1, 1));
     assert_eq!(offer(&index, "a"), Offer::Channel(2));
     index.apply_domain(with_channel("other", 2, 2));
     index.apply_lease(lease_at("other", 2, 2));
@@ -129,7 +129,7 @@ fn a_channel_with_a_lease_or_in_a_status_is_not_free_whosever_it_is() {
         Offer::Channel(3),
         "another Lease is gone"
     );
-    // Of one without our finalizer, no Lease is created again.
+    // A domain without our finalizer gets no new Lease.
     let unfinalized = json!({ "metadata": { "finalizers": null } });
     let status = json!({ "status": { "status": "NotReady", "channel": 3 } });
     index.apply_domain(patched("forged", 3, merged(unfinalized, status)));
@@ -139,7 +139,7 @@ fn a_channel_with_a_lease_or_in_a_status_is_not_free_whosever_it_is() {
 }
 
 #[test]
-fn a_lease_that_is_not_ours_is_passed_over_for_a_while() {
+fn a_foreign_lease_is_skipped_for_a_while() {
     let mut index = mk_index();
     index.apply_domain(waiting("a", 1));
     let foreign = json!({ "metadata": { "labels": null } });
@@ -153,7 +153,7 @@ fn a_lease_that_is_not_ours_is_passed_over_for_a_while() {
 }
 
 #[test]
-fn who_does_not_want_a_channel_is_not_in_the_line() {
+fn a_domain_that_wants_no_channel_is_not_in_the_line() {
     let mut index = mk_index();
     for (uid, patch) in [
         ("unfinalized", json!({ "metadata": { "finalizers": null } })),
@@ -182,40 +182,40 @@ fn reason(reason: &str) -> Value {
 }
 
 #[test]
-fn when_a_channel_is_free_the_first_in_the_line_is_woken_and_no_other() {
+fn when_a_channel_is_free_only_the_first_in_the_line_is_woken() {
     let mut index = mk_index();
     for number in 1..4 {
-        index.apply_lease(cooled_at("somebody", number, number.into()));
+        index.apply_lease(cooled_at("foreign", number, number.into()));
     }
     for (uid, minute) in [("b", 2), ("a", 1), ("c", 3)] {
         index.apply_domain(waiting(uid, minute));
     }
     index.take_woken(now());
     index.remove_lease(2, "lease-2");
-    assert_eq!(woken(&mut index), ["a", "somebody"]);
+    assert_eq!(woken(&mut index), ["a", "foreign"]);
     assert_eq!(woken(&mut index), [""; 0]);
-    // The first goes without having taken it.
+    // The first domain is deleted without having taken it.
     index.remove_domain("a");
     assert_eq!(woken(&mut index), ["b"]);
 }
 
 #[test]
-fn whoever_a_lease_concerns_is_woken() {
+fn all_domains_that_a_lease_affects_are_woken() {
     let mut index = mk_index();
     index.apply_domain(with_channel("a", 1, 1));
     index.apply_domain(with_channel("b", 2, 1));
     index.apply_lease(lease_at("a", 1, 1));
     assert_eq!(woken(&mut index), ["a", "b"]);
-    // Somebody edits the holder.
+    // A user edits the holder.
     index.apply_lease(lease_at("c", 1, 2));
     assert_eq!(woken(&mut index), ["a", "b", "c"]);
     assert!(index.is_lease_left("c") && !index.is_lease_left("a"));
-    // A watch that lags behind changes nothing.
+    // A stale watch event changes nothing.
     index.apply_lease(lease_at("a", 1, 1));
     assert_eq!(woken(&mut index), [""; 0]);
     index.remove_domain("a");
     assert_eq!(woken(&mut index), ["b"]);
-    // What a new list does not have is gone.
+    // A Lease that a new list does not have is deleted.
     index.begin_leases();
     index.finish_leases();
     assert_eq!(woken(&mut index), ["b", "c"]);
@@ -223,7 +223,7 @@ fn whoever_a_lease_concerns_is_woken() {
 }
 
 #[test]
-fn the_channel_in_a_status_is_that_of_the_leases_holder_or_else_of_the_oldest() {
+fn the_channel_in_a_status_belongs_to_the_leases_holder_or_else_to_the_oldest_domain() {
     let mut index = mk_index();
     let of = |index: &Index, uid: &str| index.observe(uid, now()).channels.unwrap().assigned;
     index.apply_domain(with_channel("a", 1, 1));
@@ -242,7 +242,7 @@ fn the_channel_in_a_status_is_that_of_the_leases_holder_or_else_of_the_oldest() 
 }
 
 #[test]
-fn a_channel_below_the_first_counts_if_it_was_given_and_is_given_to_nobody() {
+fn a_channel_below_the_first_stays_valid_but_is_not_assigned_again() {
     let mut index = Index::new(Some(128..=130));
     index.finish_leases();
     let assigned = |index: &Index, uid: &str| index.observe(uid, now()).channels.unwrap().assigned;
@@ -265,7 +265,7 @@ fn a_channel_below_the_first_counts_if_it_was_given_and_is_given_to_nobody() {
 }
 
 #[test]
-fn nothing_is_offered_while_leases_are_lost_or_have_just_been_created_again() {
+fn no_channel_is_offered_while_leases_are_lost_or_have_just_been_created_again() {
     let mut index = mk_index();
     index.apply_domain(waiting("new", 2));
     index.apply_domain(with_channel("a", 1, 1));
@@ -280,7 +280,7 @@ fn nothing_is_offered_while_leases_are_lost_or_have_just_been_created_again() {
 }
 
 #[test]
-fn a_lease_that_somebody_deletes_is_not_forgotten_until_it_is_there_again_or_has_cooled_down() {
+fn a_lease_that_others_delete_is_remembered_until_it_is_restored_or_has_cooled_down() {
     let released = json!({ "metadata": { "resourceVersion": "1", "uid": "lease-1" },
         "spec": { "renewTime": "2026-01-02T03:00:00.000000Z" } });
     for lease in [lease_at("a", 1, 1), mk_lease("a", 1, released)] {
@@ -305,7 +305,7 @@ fn a_lease_that_somebody_deletes_is_not_forgotten_until_it_is_there_again_or_has
 }
 
 #[test]
-fn a_lease_that_is_missing_in_a_list_was_deleted_and_one_in_the_place_of_another_was_not() {
+fn a_lease_missing_in_a_list_is_lost_but_a_replaced_one_is_not() {
     let mut index = mk_index();
     index.apply_lease(lease_at("a", 1, 1));
     index.begin_leases();
@@ -318,7 +318,7 @@ fn a_lease_that_is_missing_in_a_list_was_deleted_and_one_in_the_place_of_another
 }
 
 #[test]
-fn claims_count_in_the_namespace_of_the_domain_only() {
+fn only_claims_in_the_namespace_of_the_domain_count() {
     let mut index = mk_index();
     let has_claims = |index: &Index| index.observe("a", now()).channels.unwrap().has_claims;
     index.apply_lease(lease_at("a", 1, 1));
@@ -353,8 +353,7 @@ fn channels_are_counted_once_the_leases_are_listed() {
 }
 
 #[test]
-fn channels_below_the_first_are_given_to_nobody_until_it_is_lowered_and_then_all_they_concern_are_woken()
- {
+fn channels_below_the_first_are_not_assigned_and_lowering_it_wakes_all_affected_domains() {
     let mut index = mk_index();
     index.set_first_channel(3);
     index.apply_domain(waiting("new", 2));
@@ -371,7 +370,7 @@ fn channels_below_the_first_are_given_to_nobody_until_it_is_lowered_and_then_all
 }
 
 #[test]
-fn while_the_first_is_beyond_the_last_none_is_given_and_those_that_are_stay() {
+fn while_the_first_is_beyond_the_last_no_channel_is_assigned_and_assigned_ones_stay() {
     let mut index = mk_index();
     index.apply_lease(lease_at("a", 2, 1));
     index.apply_domain(with_channel("a", 1, 2));

@@ -12,7 +12,7 @@ fn claims(index: &Index) -> Vec<String> {
 }
 
 #[test]
-fn claims_are_those_of_the_label_in_the_domains_namespace_in_order() {
+fn claims_have_the_label_and_the_domains_namespace_and_are_sorted() {
     let mut index = mk_index();
     index.apply_claim(UID.into(), name("team-1", "b"));
     index.apply_claim(UID.into(), name("team-1", "a"));
@@ -27,7 +27,7 @@ fn claims_are_those_of_the_label_in_the_domains_namespace_in_order() {
 }
 
 #[test]
-fn those_of_before_count_until_a_new_list_has_ended() {
+fn former_claims_are_kept_until_a_new_list_has_ended() {
     let mut index = mk_index();
     index.apply_claim(UID.into(), name("team-1", "gone"));
     index.begin_claims();
@@ -38,11 +38,11 @@ fn those_of_before_count_until_a_new_list_has_ended() {
     index.apply_claim(UID.into(), name("team-1", "newer"));
     assert_eq!(claims(&index), ["new", "newer"]);
     index.finish_claims();
-    assert_eq!(claims(&index), ["new", "newer"], "no list was going on");
+    assert_eq!(claims(&index), ["new", "newer"], "no list was in progress");
 }
 
 #[test]
-fn a_list_that_was_cut_short_is_forgotten() {
+fn an_interrupted_list_is_discarded() {
     let mut index = mk_index();
     index.begin_claims();
     index.apply_claim(UID.into(), name("team-1", "gone"));
@@ -53,7 +53,7 @@ fn a_list_that_was_cut_short_is_forgotten() {
 }
 
 #[test]
-fn nothing_is_kept_of_a_domain_without_claims() {
+fn a_domain_without_claims_uses_no_memory() {
     let mut index = mk_index();
     index.apply_claim(UID.into(), name("team-1", "a"));
     index.remove_claim(UID, &name("team-1", "a"));

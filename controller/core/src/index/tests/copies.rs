@@ -1,10 +1,10 @@
-//! Of two copies of an object the newer one counts, whoever tells of it.
+//! Of two copies of an object the newer one is kept, from a watch or a response.
 
 use super::*;
 use crate::fixtures::being_deleted;
 
 #[test]
-fn the_watch_tells_of_changes_once() {
+fn a_change_is_reported_once() {
     let mut index = mk_index();
     assert_eq!(index.apply_domain(domain_at(1)), NEWER);
     assert_eq!(index.apply_domain(domain_at(1)), Change::Nothing);
@@ -17,7 +17,7 @@ fn the_watch_tells_of_changes_once() {
 }
 
 #[test]
-fn an_event_that_is_older_than_a_response_changes_nothing() {
+fn an_event_older_than_a_response_changes_nothing() {
     let mut index = listed();
     index.apply_domain(domain_at(1));
     index.learn_domain(domain_at(5));
@@ -33,7 +33,7 @@ fn an_event_that_is_older_than_a_response_changes_nothing() {
 }
 
 #[test]
-fn a_response_that_is_older_than_the_watch_changes_nothing() {
+fn a_response_older_than_the_watch_changes_nothing() {
     let mut index = listed();
     index.apply_domain(domain_at(5));
     index.learn_domain(domain_at(4));
@@ -44,7 +44,7 @@ fn a_response_that_is_older_than_the_watch_changes_nothing() {
 }
 
 #[test]
-fn a_response_of_an_object_that_the_watch_does_not_have_yet_is_learnt() {
+fn a_response_with_an_object_that_the_watch_does_not_have_yet_is_stored() {
     let mut index = listed();
     index.apply_template(other_template_at("other", 7));
     index.learn_template(template_at(8));
@@ -52,7 +52,7 @@ fn a_response_of_an_object_that_the_watch_does_not_have_yet_is_learnt() {
 }
 
 #[test]
-fn a_response_of_an_object_that_is_gone_by_now_is_not() {
+fn a_response_with_an_object_that_is_deleted_by_now_is_not_stored() {
     let mut index = listed();
     index.apply_domain(domain_at(5));
     index.remove_domain(UID);
@@ -65,7 +65,7 @@ fn a_response_of_an_object_that_is_gone_by_now_is_not() {
 }
 
 #[test]
-fn the_removal_of_the_last_finalizer_counts_although_the_version_stays() {
+fn the_removal_of_the_last_finalizer_is_stored_although_the_version_stays() {
     let mut index = listed();
     index.apply_template(mk_template(merged(version(9), deleted())));
     index.learn_template(mk_template(merged(version(9), being_deleted(&[]))));
@@ -78,7 +78,7 @@ fn the_removal_of_the_last_finalizer_counts_although_the_version_stays() {
 }
 
 #[test]
-fn versions_that_cannot_be_compared_are_taken_as_they_come() {
+fn objects_whose_versions_cannot_be_compared_are_always_stored() {
     let mut index = mk_index();
     for generation_of_copy in [1, 2, 1] {
         let patch = json!({ "metadata": {

@@ -1,10 +1,10 @@
-//! Somebody changes the label of a template by hand.
+//! A user changes the label of a template by hand.
 
 use super::*;
 use crate::fixtures::{mk_template_object, with_mode};
 
 #[test]
-fn a_template_is_found_under_the_uid_that_it_has_now() {
+fn a_template_is_found_under_its_current_uid() {
     let mut index = listed();
     index.apply_template(template_at(1));
     assert_eq!(
@@ -21,7 +21,7 @@ fn a_template_is_found_under_the_uid_that_it_has_now() {
 }
 
 #[test]
-fn an_older_copy_with_the_label_of_before_changes_nothing() {
+fn an_older_copy_with_the_former_label_changes_nothing() {
     let mut index = listed();
     index.learn_template(labelled_at(Some("other-uid"), 2));
     assert_eq!(index.apply_template(template_at(1)), Change::Nothing);
@@ -30,7 +30,7 @@ fn an_older_copy_with_the_label_of_before_changes_nothing() {
 }
 
 #[test]
-fn a_response_without_the_label_is_not_kept_for_the_watch_would_never_remove_it() {
+fn a_template_without_the_label_is_not_kept_since_the_watch_would_never_remove_it() {
     let mut index = listed();
     index.learn_template(labelled_at(None, 2));
     assert!(index.keys().is_empty());
@@ -38,7 +38,7 @@ fn a_response_without_the_label_is_not_kept_for_the_watch_would_never_remove_it(
 }
 
 #[test]
-fn nor_is_what_was_known_before_the_label_went() {
+fn a_known_template_is_removed_when_it_loses_the_label() {
     let mut index = listed();
     index.apply_template(template_at(5));
     index.learn_template(labelled_at(None, 4));
@@ -49,12 +49,12 @@ fn nor_is_what_was_known_before_the_label_went() {
     );
     index.learn_template(labelled_at(None, 6));
     assert!(index.keys().is_empty());
-    // The watch says so, too, by and by.
+    // The watch delivers that, too, a little later.
     assert_eq!(index.remove_template(TEMPLATE_UID), None);
 }
 
 #[test]
-fn a_template_of_a_domain_in_its_namespace_for_its_workload_is_of_it() {
+fn a_workload_template_in_the_domains_namespace_belongs_to_the_domain() {
     let domain = mk_domain(with_mode("All"));
     let is_of = |patch| mk_template(patch).is_of(&domain);
     assert!(is_of(json!({})));

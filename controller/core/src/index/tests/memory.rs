@@ -1,6 +1,6 @@
-//! What is kept of each object in memory. Texts come on top: names, UIDs, finalizers, and the message
-//! of the status; together a few hundred bytes. With 10 000 `ComputeDomains` the controller is to need
-//! 60 MiB at most, of which this is less than a tenth.
+//! The memory for each object. Texts come on top: names, UIDs, finalizers and the message of the status, together a
+//! few hundred bytes. With 10 000 `ComputeDomains`, the controller should need at most 60 MiB. This is less than a tenth
+//! of it.
 
 use std::mem::size_of;
 

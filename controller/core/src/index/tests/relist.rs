@@ -1,9 +1,9 @@
-//! A watch that lists again: its list says what is gone.
+//! A watch that lists again: objects missing in the list are deleted.
 
 use super::*;
 
 #[test]
-fn what_a_list_does_not_have_is_gone_and_its_keys_are_told() {
+fn objects_missing_in_a_list_are_removed_and_their_keys_returned() {
     let mut index = listed();
     index.apply_domain(domain_at(1));
     index.apply_domain(other_domain_at("other-uid", 2));
@@ -28,7 +28,7 @@ fn what_a_list_does_not_have_is_gone_and_its_keys_are_told() {
 }
 
 #[test]
-fn what_is_learnt_while_a_list_is_on_its_way_stays_if_it_is_newer_than_the_list() {
+fn an_object_learnt_during_a_list_stays_if_it_is_newer_than_the_list() {
     let mut index = listed();
     index.apply_template(other_template_at("older", 1));
     index.begin_templates();
@@ -37,7 +37,7 @@ fn what_is_learnt_while_a_list_is_on_its_way_stays_if_it_is_newer_than_the_list(
     index.apply_template(other_template_at("listed", 7));
     assert!(index.finish_templates().is_empty());
     assert_eq!(templates(&index, UID), ["listed", "older", TEMPLATE_UID]);
-    // The next list has no such excuse.
+    // The next list should have it.
     index.begin_templates();
     index.apply_template(other_template_at("listed", 7));
     assert_eq!(index.finish_templates().len(), 2);
@@ -45,7 +45,7 @@ fn what_is_learnt_while_a_list_is_on_its_way_stays_if_it_is_newer_than_the_list(
 }
 
 #[test]
-fn it_does_not_stay_if_the_list_would_have_to_have_it() {
+fn an_object_learnt_during_a_list_is_removed_if_the_list_should_have_it() {
     let mut index = listed();
     index.begin_templates();
     index.learn_template(template_at(8));
@@ -55,7 +55,7 @@ fn it_does_not_stay_if_the_list_would_have_to_have_it() {
 }
 
 #[test]
-fn what_was_learnt_before_a_list_and_is_missing_in_it_is_gone() {
+fn an_object_learnt_before_a_list_and_missing_in_it_is_removed() {
     let mut index = listed();
     index.learn_template(template_at(8));
     index.begin_templates();
@@ -63,7 +63,7 @@ fn what_was_learnt_before_a_list_and_is_missing_in_it_is_gone() {
 }
 
 #[test]
-fn while_a_list_is_going_on_an_object_that_it_has_not_got_to_is_still_learnt() {
+fn an_object_that_the_current_list_has_not_delivered_yet_is_learnt() {
     let mut index = listed();
     index.apply_template(other_template_at("older", 1));
     index.begin_templates();
@@ -79,7 +79,7 @@ fn while_a_list_is_going_on_an_object_that_it_has_not_got_to_is_still_learnt() {
 }
 
 #[test]
-fn a_list_that_was_cut_short_says_nothing_about_what_is_missing() {
+fn an_interrupted_list_removes_nothing() {
     let mut index = listed();
     index.apply_domain(domain_at(1));
     index.begin_domains();
@@ -91,7 +91,7 @@ fn a_list_that_was_cut_short_says_nothing_about_what_is_missing() {
 }
 
 #[test]
-fn a_response_about_a_listed_object_does_not_make_it_a_learnt_one() {
+fn a_response_with_a_listed_object_does_not_mark_it_as_learnt() {
     let mut index = listed();
     index.begin_domains();
     index.apply_domain(domain_at(5));
@@ -102,7 +102,7 @@ fn a_response_about_a_listed_object_does_not_make_it_a_learnt_one() {
 }
 
 #[test]
-fn a_list_after_a_restore_is_right_although_its_versions_are_older() {
+fn a_list_after_a_restore_is_used_although_its_versions_are_older() {
     let mut index = listed();
     index.apply_domain(domain_at(9));
     index.begin_domains();
@@ -112,7 +112,7 @@ fn a_list_after_a_restore_is_right_although_its_versions_are_older() {
 }
 
 #[test]
-fn from_then_on_responses_count_again_although_the_watch_had_been_further() {
+fn after_a_restore_responses_are_stored_although_the_watch_had_newer_versions() {
     let mut index = listed();
     index.apply_template(other_template_at("other", 9));
     index.begin_templates();

@@ -1,4 +1,4 @@
-//! Another controller that works on the same objects: the Go driver's.
+//! A second controller that works on the same objects: the Go driver's.
 
 use super::*;
 use crate::fixtures::daemon_in;
@@ -24,28 +24,28 @@ fn is_by_second(change: Change) -> bool {
 }
 
 #[test]
-fn what_it_wrote_before_the_first_list_is_no_sign_of_it() {
+fn writes_before_the_first_list_are_ignored() {
     let mut index = mk_index();
     index.begin_domains();
     assert_eq!(index.apply_domain(by_go(1, 1)), NEWER);
     index.finish_domains();
-    // Somebody else writes, and its old entry is still there.
+    // Another client writes, and the old entry stays.
     assert_eq!(index.apply_domain(by_go(1, 2)), NEWER);
 }
 
 #[test]
-fn a_write_of_it_that_is_new_is() {
+fn a_new_write_shows_a_second_controller() {
     let mut index = mk_index();
     index.begin_domains();
     index.apply_domain(by_go(1, 1));
     index.apply_domain(other_domain_at("other-uid", 1));
     index.finish_domains();
     assert!(is_by_second(index.apply_domain(by_go(2, 2))));
-    assert_eq!(index.apply_domain(by_go(2, 3)), NEWER, "told once");
+    assert_eq!(index.apply_domain(by_go(2, 3)), NEWER, "reported once");
 }
 
 #[test]
-fn so_is_its_first_write_to_a_domain_and_one_found_in_a_later_list() {
+fn a_first_write_to_a_domain_or_one_found_in_a_later_list_shows_a_second_controller() {
     let mut index = listed();
     assert!(is_by_second(index.apply_domain(by_go(1, 1))));
     let mut index = listed();
@@ -55,7 +55,7 @@ fn so_is_its_first_write_to_a_domain_and_one_found_in_a_later_list() {
 }
 
 #[test]
-fn writes_of_users_and_ours_are_not() {
+fn writes_of_users_and_our_own_show_no_second_controller() {
     let mut index = listed();
     assert_eq!(index.apply_domain(by("imex-dra", 1, 1)), NEWER);
     assert_eq!(index.apply_domain(by("kubectl-edit", 2, 2)), NEWER);
@@ -66,7 +66,7 @@ fn writes_of_users_and_ours_are_not() {
 }
 
 #[test]
-fn a_daemon_template_that_appears_is_its_and_one_that_was_there_is_a_leftover() {
+fn a_new_daemon_template_shows_a_second_controller_and_an_existing_one_does_not() {
     let at = |number| mk_template(merged(daemon_in("nvidia"), version(number)));
     let mut index = mk_index();
     index.begin_templates();

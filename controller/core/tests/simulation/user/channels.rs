@@ -1,4 +1,4 @@
-//! What users do to channels: claims come and go, and Leases and statuses are edited.
+//! Users' actions on channels: they create and delete claims, and edit Leases and statuses.
 
 use compute_domain_api::names::{CHANNEL_LABEL, channel_lease_name};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -10,7 +10,7 @@ use crate::objects::{channel, is_being_deleted, lease_place, mk_claim, place, ui
 const CLAIM_NAMES: [&str; 3] = ["claim-a", "claim-b", "claim-c"];
 
 impl Turn<'_> {
-    /// Of a domain that is there, or in the name of one that is gone.
+    /// Creates a claim of an existing domain, or with the label of a deleted one.
     pub(super) fn create_claim(&mut self) -> Option<()> {
         let domain = self.any_domain()?;
         let at = (place(&domain.metadata).0, self.any(&CLAIM_NAMES));
@@ -80,7 +80,7 @@ impl Turn<'_> {
         Some(())
     }
 
-    /// Of a name like ours.
+    /// Creates a foreign Lease with a name like ours.
     fn create_foreign_lease(&mut self) -> Option<()> {
         let (namespace, name) = lease_place(&channel_lease_name(self.random.u32(1..4)));
         let mut lease = Lease {

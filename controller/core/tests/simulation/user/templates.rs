@@ -1,4 +1,4 @@
-//! What users do to templates.
+//! Users' actions on templates.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ impl Turn<'_> {
         self.strip(TARGET_LABEL)
     }
 
-    /// Of the template of a live domain, which finds it by its name.
+    /// Removes a label from the template of a live domain, which finds it by its name.
     fn strip(&mut self, key: &str) -> Option<()> {
         let (domain, mut template) = self.any_own()?;
         let ours = is_made_for_label(&template) && has_our_finalizer(&domain.metadata);
@@ -50,10 +50,10 @@ impl Turn<'_> {
         Some(())
     }
 
-    /// A spec cannot be changed, but the object can be replaced.
+    /// Replaces a template with an altered one, because a spec cannot be changed.
     pub(super) fn alter_template(&mut self) -> Option<()> {
         let (_, template) = self.any_own()?;
-        // Without all labels, it would be somebody else's.
+        // A template without all labels would count as foreign.
         if !is_as_created(&template) {
             return None;
         }
@@ -63,10 +63,10 @@ impl Turn<'_> {
         self.create(altered).map(drop)
     }
 
-    /// As `kubectl get -o yaml | sed | kubectl create` does it.
+    /// Copies a template, like `kubectl get -o yaml | sed | kubectl create`.
     pub(super) fn copy_template(&mut self) -> Option<()> {
         let template = self.any_of_domains()?;
-        // One that the watch has not told of yet is looked up only where the copy is.
+        // A domain that the watch has not delivered yet is looked up only in the copy's namespace.
         let owner = domain_uid(&template.metadata).and_then(|uid| self.server.domains.by_uid(uid));
         if owner.is_some_and(|owner| !has_our_finalizer(&owner.metadata)) {
             return None;
@@ -92,7 +92,7 @@ impl Turn<'_> {
         Some(())
     }
 
-    /// The Go driver's controller is still there, and is sometimes quicker than our watch.
+    /// The Go driver's controller still runs, and is sometimes faster than our watch.
     pub(super) fn run_go(&mut self) -> Option<()> {
         let domain = self.any_domain()?;
         if is_being_deleted(&domain.metadata) || wanted_name(&domain) == INVALID_NAME {
@@ -103,14 +103,14 @@ impl Turn<'_> {
 
     // === templates of others ===
 
-    /// With the name that a domain may want, or with a label that anybody can set.
+    /// Creates a foreign template with a name that a domain may want, or with a label that any user can set.
     pub(super) fn create_foreign(&mut self) -> Option<()> {
         let at = (self.any(&NAMESPACES), self.any(&TEMPLATE_NAMES));
         let labels = match self.any_domain() {
             Some(domain) if self.random.bool() => {
                 let label = (DOMAIN_LABEL.to_owned(), uid(&domain.metadata).to_owned());
                 let target = (TARGET_LABEL.to_owned(), TARGET_WORKLOAD.to_owned());
-                // In its own namespace, both labels together are how it is known.
+                // In the domain's namespace, both labels together identify its template.
                 let elsewhere = place(&domain.metadata).0 != at.0;
                 [label]
                     .into_iter()
@@ -133,7 +133,7 @@ impl Turn<'_> {
         Some(())
     }
 
-    /// Whoever removes what the driver-managed mode left does it by force.
+    /// Creates a daemon template of the driver-managed mode, or removes it by force.
     pub(super) fn toggle_daemon(&mut self) -> Option<()> {
         if let Some(template) = self.any_template(|_, it| is_daemon(it)) {
             self.server.templates.remove(&place(&template.metadata));
@@ -157,7 +157,7 @@ impl Turn<'_> {
         self.server.create_template(template).ok()
     }
 
-    /// With or without the annotation that tells where it is from.
+    /// Creates a copy, with or without the annotation of its origin.
     fn create_copy(&mut self, mut template: ResourceClaimTemplate) -> Option<()> {
         let annotations = template.metadata.annotations.take();
         template.metadata = ObjectMeta {

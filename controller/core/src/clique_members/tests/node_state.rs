@@ -1,4 +1,4 @@
-//! What is told of a node to the `ComputeDomains` that have it.
+//! The status of a node in the `ComputeDomains` that have it.
 
 use compute_domain_api::crd::ComputeDomainNode;
 
@@ -30,12 +30,12 @@ fn is(address: &str, clique: &str, index: i64, ready: bool) -> (String, String, 
 
 // req: MODE-21
 #[test]
-fn a_member_is_as_the_object_of_its_clique_says() {
+fn a_member_has_the_status_in_its_cliques_object() {
     let mut cluster = Cluster::new(18);
     cluster.join("n1", A);
     cluster.join("n2", A);
     let address = |cluster: &Cluster, node| cluster.entry(A, node).unwrap().ip_address.clone();
-    assert!(!cluster.node("n2").3, "no object says so yet");
+    assert!(!cluster.node("n2").3, "no object has it yet");
     cluster.pass(SECOND);
     let of_second = address(&cluster, "n2");
     assert_eq!(cluster.node("n2"), is(&of_second, A, 1, true));
@@ -53,7 +53,7 @@ fn a_member_is_as_the_object_of_its_clique_says() {
 
 // req: MODE-21
 #[test]
-fn a_node_that_moves_is_no_member_until_it_is_one_of_its_new_clique() {
+fn a_node_that_moves_is_not_a_member_until_its_new_clique_has_it() {
     let mut cluster = Cluster::new(18);
     cluster.join("n1", A);
     cluster.pass(SECOND);
@@ -70,7 +70,7 @@ fn a_node_that_moves_is_no_member_until_it_is_one_of_its_new_clique() {
 
 // req: MODE-21
 #[test]
-fn a_node_for_which_the_clique_has_no_place_is_not_ready_whatever_its_pod_says() {
+fn a_node_without_a_free_index_is_not_ready_even_if_its_pod_is() {
     let mut cluster = Cluster::new(1);
     cluster.join("n1", A);
     cluster.pass(SECOND);
@@ -97,7 +97,7 @@ fn a_node_without_a_clique_is_as_ready_as_its_daemons_pod() {
 
 // req: MODE-23
 #[test]
-fn only_nodes_of_which_something_has_changed_are_told_of_and_each_once() {
+fn only_changed_nodes_are_returned_and_each_once() {
     let mut cluster = Cluster::new(18);
     for node in ["n1", "n2", "n3"] {
         cluster.join(node, A);
@@ -113,7 +113,7 @@ fn only_nodes_of_which_something_has_changed_are_told_of_and_each_once() {
 
 // req: MODE-21
 #[test]
-fn an_object_that_somebody_deletes_or_edits_is_told_of_every_node_that_it_concerns() {
+fn an_edited_or_deleted_object_changes_every_affected_node() {
     let mut cluster = Cluster::new(18);
     cluster.join("n1", A);
     cluster.join("n2", A);
