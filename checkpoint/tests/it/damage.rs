@@ -385,7 +385,7 @@ fn a_whole_store_takes_no_claims_from_elsewhere() {
         refused
             .unwrap_err()
             .to_string()
-            .contains("no claims are missing")
+            .contains("the checkpoint is not damaged")
     );
 }
 

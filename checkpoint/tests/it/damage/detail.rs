@@ -33,7 +33,8 @@ fn the_claim_that_is_not_understood_is_named_with_its_state() {
     claim["checkpointState"] = "PreparePostponed".into();
     let damaged = decode(sealed(&file.to_string()).as_bytes());
     assert_eq!(damaged.reason, DamageReason::UnknownState);
-    let place = "claim 22222222-aaaa-4bbb-8ccc-000000000002 is in the state \"PreparePostponed\"";
+    let place =
+        "claim 22222222-aaaa-4bbb-8ccc-000000000002 is in the unknown state \"PreparePostponed\"";
     assert!(damaged.to_string().ends_with(place), "{damaged}");
     assert!(damaged.hint().contains("newer driver"));
 }
@@ -63,12 +64,12 @@ fn the_member_that_is_not_understood_is_named() {
         (
             r#""status":{"#,
             r#""Status":0,"status":{"#,
-            r#"Status: to Go it is "status""#,
+            r#"Status: Go reads it as "status""#,
         ),
         (
             r#""status":{"#,
             r#""name":"","status":{"#,
-            "name: it is there twice",
+            "name: duplicate field",
         ),
         (r#""id":0"#, r#""id":"0""#, "preparedDevices: invalid type"),
         (
@@ -91,7 +92,7 @@ fn the_member_that_is_not_understood_is_named() {
     let of_v1 = format!(r#"{{"checksum":0,"v1":{{"preparedClaims":{{"{uid}":7}}}}}}"#);
     let computed = decode(of_v1.as_bytes()).mismatches[0].computed;
     let of_v1 = of_v1.replace(":0,", &format!(":{computed},"));
-    let expected = format!("the record of claim {uid}: it is not an object");
+    let expected = format!("the record of claim {uid}: not an object");
     assert_eq!(decode(of_v1.as_bytes()).detail.as_ref(), Some(&expected));
 }
 

@@ -18,37 +18,37 @@ fn a_member_that_only_go_would_find_is_named_with_what_it_is_to_go() {
         (
             spoiled("\"v2\"", "\"V2\"", true),
             "V2",
-            "to Go it is \"v2\"",
+            "Go reads it as \"v2\"",
             Survivors::Some,
         ),
         (
             spoiled("\"v1\"", "\"V1\"", false),
             "V1",
-            "to Go it is \"v1\"",
+            "Go reads it as \"v1\"",
             Survivors::All,
         ),
         (
             spoiled("\"checksum\"", "\"CHECKSUM\"", false),
             "CHECKSUM",
-            "to Go it is \"checksum\"",
+            "Go reads it as \"checksum\"",
             Survivors::All,
         ),
         (
             resealed("\"nodeBootID\"", "\"nodeBootId\""),
             "v2.nodeBootId",
-            "to Go it is \"nodeBootID\"",
+            "Go reads it as \"nodeBootID\"",
             Survivors::Some,
         ),
         (
             resealed("\"preparedClaims\"", "\"PreparedClaims\""),
             "v2.PreparedClaims",
-            "to Go it is \"preparedClaims\"",
+            "Go reads it as \"preparedClaims\"",
             Survivors::Some,
         ),
         (
             resealed(",\"nodeBootID\":", ",\"nodeBootID\":\"\",\"nodeBootID\":"),
             "v2.nodeBootID",
-            "it is there twice",
+            "duplicate field",
             Survivors::Some,
         ),
     ] {
@@ -70,15 +70,12 @@ fn a_part_that_is_there_twice_or_is_none_is_named() {
     let twice = format!("{}{}", &good[..good.len() - 1], &good[v2..]);
     assert_eq!(
         decode(twice.as_bytes()).detail.as_ref(),
-        Some(&place("v2", "it is there twice"))
+        Some(&place("v2", "duplicate field"))
     );
     for (v2_text, flaw) in [
-        ("5", "it is not an object"),
-        ("[]", "it is not an object"),
-        (
-            "{\"checksum\":0}",
-            "it is not there, and \"w2\" looks like it",
-        ),
+        ("5", "not an object"),
+        ("[]", "not an object"),
+        ("{\"checksum\":0}", "missing, but \"w2\" looks like it"),
     ] {
         let name = if v2_text.starts_with('{') { "w2" } else { "v2" };
         let text = format!("{},\"{name}\":{v2_text}}}", &good[..v2]);
@@ -95,7 +92,7 @@ fn a_part_that_is_there_twice_or_is_none_is_named() {
         let damaged = decode(text.as_bytes());
         assert_eq!(
             damaged.detail.as_ref(),
-            Some(&place("", "it is not an object")),
+            Some(&place("", "not an object")),
             "{text}"
         );
     }
@@ -112,7 +109,7 @@ fn a_member_of_another_kind_is_named() {
         (
             "\"epoch\":1,\"Checksum\":1",
             "v2.Checksum",
-            "to Go it is \"checksum\"",
+            "Go reads it as \"checksum\"",
         ),
     ] {
         let boot_id = format!("\"nodeBootID\":\"{}\"", crate::common::BOOT);
@@ -126,7 +123,7 @@ fn a_member_of_another_kind_is_named() {
     let damaged = decode(sealed(&file.to_string()).as_bytes());
     assert_eq!(
         damaged.detail.as_ref(),
-        Some(&place("v2.preparedClaims", "it is not an object"))
+        Some(&place("v2.preparedClaims", "not an object"))
     );
 }
 
@@ -138,24 +135,20 @@ fn what_is_not_there_is_no_mismatch() {
         good.find(",\"v2\":").unwrap(),
     );
     let checksum = &good[1..v1];
-    let neither = "it has neither v1 nor v2";
+    let neither = "neither v1 nor v2 found";
     for (text, path, flaw) in [
         ("{}".to_owned(), "", neither),
         ("{\"checksum\":17,\"v1\":null}".to_owned(), "", neither),
-        (
-            format!("{{{checksum}{}", &good[v2..]),
-            "v1",
-            "it is not there",
-        ),
+        (format!("{{{checksum}{}", &good[v2..]), "v1", "missing"),
         (
             format!("{{{checksum},\"v1\":null{}", &good[v2..]),
             "v1",
-            "it is null",
+            "null",
         ),
         (
             format!("{{{checksum},\"v1\":[]{}", &good[v2..]),
             "v1",
-            "it is not an object",
+            "not an object",
         ),
     ] {
         let damaged = decode(text.as_bytes());
@@ -174,11 +167,11 @@ fn a_checksum_that_is_not_there_is_none_and_not_0() {
         ("\"checksum\":392506270", "v2.checksum", Survivors::Some),
     ] {
         let without = [
-            (String::new(), "it is not there"),
-            ("\"checksum\":null,".to_owned(), "it is null"),
+            (String::new(), "missing"),
+            ("\"checksum\":null,".to_owned(), "null"),
             (
                 "\"checksum\":\"1\",".to_owned(),
-                "it is not an unsigned 64-bit number",
+                "not an unsigned 64-bit number",
             ),
         ];
         for (to, flaw) in without {
@@ -204,12 +197,12 @@ fn a_checksum_that_does_not_match_does_not_hide_what_else_is_wrong() {
         (
             "\"nodeBootID\"",
             "\"nodeBootid\"",
-            "; v2.nodeBootid: to Go it is \"nodeBootID\"; V2 checksum is ",
+            "; v2.nodeBootid: Go reads it as \"nodeBootID\"; V2 checksum is ",
         ),
         (
             "\"namespace\"",
             "\"Namespace\"",
-            ": Namespace: to Go it is \"namespace\"; V2 checksum is ",
+            ": Namespace: Go reads it as \"namespace\"; V2 checksum is ",
         ),
     ] {
         let damaged = decode(&spoiled(from, to, true));

@@ -123,7 +123,7 @@ fn the_first_release_candidates_fields_are_found_as_go_finds_them() {
     assert!(group("new").is_ok());
     let error = group("Device_Name").unwrap_err().to_string();
     assert!(
-        error.contains(r#""Device_Name" is "device_name" to Go"#),
+        error.contains(r#"Go reads "Device_Name" as "device_name""#),
         "{error}"
     );
 }
