@@ -30,7 +30,7 @@
 //!     │         the caller gets all other responses
 //! credentials   read again after renewal: a token once a minute
 //!     │
-//! connection    HTTP/1.1 over TLS; the kernel closes a connection 30 to 40 s after its peer vanished
+//! connection    HTTP/1.1 over TLS; the kernel closes it 30 to 40 s after its peer vanished
 //! ```
 //!
 //! Objects that other programs may write are decoded as [`RawObject`]: otherwise one object that

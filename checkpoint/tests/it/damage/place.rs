@@ -1,4 +1,4 @@
-//! Where in the file it is wrong, for a person who looks at it in an editor.
+//! The reported place of the damage, for a reader with the file in an editor.
 
 use dra_checkpoint::{Checkpoint, DamageReason, Survivors};
 
@@ -13,7 +13,7 @@ fn place(path: &str, flaw: &str) -> String {
 }
 
 #[test]
-fn a_member_that_only_go_would_find_is_named_with_what_it_is_to_go() {
+fn a_member_that_only_go_would_match_is_reported_with_gos_name() {
     for (bytes, path, flaw, survivors) in [
         (
             spoiled("\"v2\"", "\"V2\"", true),
@@ -64,7 +64,7 @@ fn a_member_that_only_go_would_find_is_named_with_what_it_is_to_go() {
 }
 
 #[test]
-fn a_part_that_is_there_twice_or_is_none_is_named() {
+fn a_duplicate_or_invalid_part_is_reported() {
     let good = String::from_utf8(fixture(GOOD)).unwrap();
     let v2 = good.find(",\"v2\":").unwrap();
     let twice = format!("{}{}", &good[..good.len() - 1], &good[v2..]);
@@ -86,7 +86,7 @@ fn a_part_that_is_there_twice_or_is_none_is_named() {
             Some(&place("v2", flaw)),
             "{v2_text}"
         );
-        assert_eq!(damaged.survivors, Survivors::Some, "V1 is whole");
+        assert_eq!(damaged.survivors, Survivors::Some, "V1 is intact");
     }
     for text in ["[]", "7", "\"v2\"", "null"] {
         let damaged = decode(text.as_bytes());
@@ -99,7 +99,7 @@ fn a_part_that_is_there_twice_or_is_none_is_named() {
 }
 
 #[test]
-fn a_member_of_another_kind_is_named() {
+fn a_member_of_the_wrong_type_is_reported() {
     for (to, path, flaw) in [
         (
             "\"nodeBootID\":7",
@@ -128,7 +128,7 @@ fn a_member_of_another_kind_is_named() {
 }
 
 #[test]
-fn what_is_not_there_is_no_mismatch() {
+fn a_missing_part_is_not_a_mismatch() {
     let good = String::from_utf8(fixture(GOOD)).unwrap();
     let (v1, v2) = (
         good.find(",\"v1\":").unwrap(),
@@ -160,7 +160,7 @@ fn what_is_not_there_is_no_mismatch() {
 }
 
 #[test]
-fn a_checksum_that_is_not_there_is_none_and_not_0() {
+fn a_missing_checksum_is_reported_as_missing_and_not_as_0() {
     let good = String::from_utf8(fixture(GOOD)).unwrap();
     for (from, path, survivors) in [
         ("\"checksum\":1190510907", "checksum", Survivors::All),
@@ -192,8 +192,8 @@ fn a_checksum_that_is_not_there_is_none_and_not_0() {
 }
 
 #[test]
-fn a_checksum_that_does_not_match_does_not_hide_what_else_is_wrong() {
-    for (from, to, said) in [
+fn a_mismatch_does_not_hide_another_flaw() {
+    for (from, to, message) in [
         (
             "\"nodeBootID\"",
             "\"nodeBootid\"",
@@ -207,12 +207,12 @@ fn a_checksum_that_does_not_match_does_not_hide_what_else_is_wrong() {
     ] {
         let damaged = decode(&spoiled(from, to, true));
         assert_eq!(damaged.reason, DamageReason::V2Checksum);
-        assert!(damaged.to_string().contains(said), "{damaged}");
+        assert!(damaged.to_string().contains(message), "{damaged}");
     }
 }
 
 #[test]
-fn a_v1_file_of_which_v1_is_not_to_be_trusted_saves_nothing() {
+fn a_v1_file_with_an_untrusted_v1_saves_nothing() {
     let good = fixture("09-v1-only-25.3.x.json");
     let spoiled = String::from_utf8(good.clone())
         .unwrap()
@@ -230,7 +230,7 @@ fn a_v1_file_of_which_v1_is_not_to_be_trusted_saves_nothing() {
 }
 
 #[test]
-fn a_time_that_go_can_read_does_not_cost_the_claim() {
+fn a_time_that_go_can_read_is_no_damage() {
     let name = "04-channel-aborted.json";
     let text = unsealed(&fixture(name)).to_string();
     let late = "\"abortedAt\":\"9999-12-31T23:59:59Z\"";
@@ -241,13 +241,13 @@ fn a_time_that_go_can_read_does_not_cost_the_claim() {
     assert_eq!(
         read.encode().unwrap(),
         text.as_bytes(),
-        "the text is carried"
+        "the text is unchanged"
     );
     let wrong = text.replace(late, "\"abortedAt\":\"tomorrow\"");
-    let said = decode(wrong.as_bytes()).to_string();
+    let message = decode(wrong.as_bytes()).to_string();
     assert!(
-        said.contains("abortedAt: \"tomorrow\" is not an RFC 3339 time;"),
-        "{said}"
+        message.contains("abortedAt: \"tomorrow\" is not an RFC 3339 time;"),
+        "{message}"
     );
-    assert!(!said.contains(UID));
+    assert!(!message.contains(UID));
 }
