@@ -15,8 +15,8 @@ pub struct BootId(String);
 pub enum Boot {
     /// The records are of this boot, or there are none.
     Same,
-    /// The records are from an earlier boot: effects that do not survive a
-    /// reboot are gone, the others are still to be undone.
+    /// The records are from an earlier boot. The effects that survive a reboot
+    /// still have to be undone.
     Changed {
         /// The boot id in the file.
         recorded: String,
@@ -26,17 +26,17 @@ pub enum Boot {
     Missing,
 }
 
-/// Why there is no boot id.
+/// Why the boot id is unknown.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
-#[advice(hint = "mount /proc of the host's kernel")]
+#[advice(hint = "mount procfs at /proc in this container")]
 pub enum BootIdError {
     /// The host's boot id cannot be read.
     #[error("cannot read {BOOT_ID_PATH}")]
     #[advice(code = "boot-id-unreadable")]
     Unreadable(#[source] io::Error),
     /// The text is empty or more than one line.
-    #[error("a boot id is one non-empty line, not {text:?}")]
+    #[error("invalid boot id {text:?}: it must be one non-empty line")]
     #[advice(code = "boot-id-invalid")]
     Invalid {
         /// The text.
@@ -63,7 +63,7 @@ impl BootId {
         Self::new(&fs::read_to_string(BOOT_ID_PATH).map_err(BootIdError::Unreadable)?)
     }
 
-    /// Returns the id as it is in a checkpoint.
+    /// Returns the id, as written in a checkpoint.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,8 +1,8 @@
-//! kubelet's checkpoint checksum: FNV-1a, 32 bits, over a Go debug rendering of the bytes,
-//! `([]uint8)[123 34 99]`. The rendering, four times the input, is hashed without being written.
+//! kubelet's checkpoint checksum: 32-bit FNV-1a over a Go debug rendering of the bytes,
+//! `([]uint8)[123 34 99]`. The rendering is four times the input; it is hashed without being built.
 //!
-//! Each step waits for the one before, so the two texts of a file are hashed side by side, in little more
-//! than the time of one.
+//! Each step depends on the one before. Hashing the two texts of a file side by side takes little more
+//! time than hashing one.
 
 use std::slice;
 use std::sync::LazyLock;
@@ -12,26 +12,26 @@ const PRIME: u32 = 0x0100_0193;
 
 static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
 
-/// What each ASCII character makes of a hash, in one step instead of up to four: 128 KiB, made in the time of
-/// some 30 kB without it.
+/// Lookup table for hashing an ASCII character in one step instead of up to four. Building its 128 KiB
+/// takes as long as hashing some 30 kB without it.
 ///
-/// Only the lowest 8 bits of a hash decide what an exclusive or with a character changes; the others
-/// are only multiplied. So a hash becomes what its lowest 8 bits become, plus the others times a power of
-/// the prime.
+/// An exclusive or with a character depends on the lowest 8 bits of the hash only; the other bits are just
+/// multiplied. So the new hash is the table's value for the lowest 8 bits, plus the others times a power
+/// of the prime.
 struct Table {
-    /// By byte: what the hashes 0 to 255 become, and the power.
+    /// By byte: the new hashes of the hashes 0 to 255, and the power.
     rows: Vec<([u32; 256], u32)>,
 }
 
 /// A text that is being hashed.
 struct Text<'a, T> {
     hash: u32,
-    /// What is left of a piece, and the pieces behind it.
+    /// The rest of the current piece, and the pieces after it.
     left: &'a [u8],
     pieces: slice::Iter<'a, T>,
 }
 
-/// The checksums of two texts in pieces.
+/// The checksums of two texts, each in pieces.
 // req: CKPT-5
 pub(crate) fn compute_both<T: AsRef<[u8]>>(texts: [&[T]; 2]) -> [u64; 2] {
     let table = &*TABLE;
@@ -40,7 +40,7 @@ pub(crate) fn compute_both<T: AsRef<[u8]>>(texts: [&[T]; 2]) -> [u64; 2] {
         let length = one_piece.len().min(other_piece.len());
         let (one_bytes, one_left) = one_piece.split_at(length);
         let (other_bytes, other_left) = other_piece.split_at(length);
-        // In registers; in their structs each step would be written to memory.
+        // Local variables stay in registers; struct fields would be written to memory in each step.
         let (mut hash, mut other_hash) = (one.hash, other.hash);
         for (byte, other_byte) in one_bytes.iter().zip(other_bytes) {
             hash = table.next(hash, *byte);
@@ -60,7 +60,7 @@ pub(crate) fn compute<T: AsRef<[u8]>>(pieces: &[T]) -> u64 {
 // === impl Text ===
 
 impl<'a, T: AsRef<[u8]>> Text<'a, T> {
-    /// Hashed up to its first byte, which no space precedes.
+    /// Hashes the first byte, which has no space before it.
     fn new(pieces: &'a [T]) -> Self {
         let mut text = Self {
             hash: fnv(OFFSET, b"([]uint8)["),
@@ -74,7 +74,7 @@ impl<'a, T: AsRef<[u8]>> Text<'a, T> {
         text
     }
 
-    /// What is left of the piece, or the next one.
+    /// The rest of the current piece, or the next piece.
     fn piece(&mut self) -> Option<&'a [u8]> {
         while self.left.is_empty() {
             self.left = self.pieces.next()?.as_ref();
@@ -121,7 +121,7 @@ impl Table {
     }
 }
 
-/// The hash after another number in the list.
+/// The hash after one more number in the list.
 fn next(hash: u32, byte: u8) -> u32 {
     number(step(hash, b' '), byte)
 }

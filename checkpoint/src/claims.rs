@@ -16,19 +16,19 @@ use crate::view::View;
 /// The records inside a [`commit`](crate::Store::commit): a [`View`] with the
 /// changes that [`Phase::next`](crate::lifecycle::Phase::next) allows.
 ///
-/// The store makes one for each batch of changes, under the lock, and takes
-/// back what a change did that fails. The methods change memory only and never
-/// block. [`start`](Self::start) and [`complete`](Self::complete) are
-/// refused before recovery, the others never because of it.
+/// The store creates one for each batch of changes, under the lock, and rolls
+/// back a change that fails. The methods change memory only and never block.
+/// Only [`start`](Self::start) and [`complete`](Self::complete) are refused
+/// before recovery.
 #[derive(Debug)]
 pub struct Claims<P> {
     view: View<P>,
     current_boot: BootId,
-    /// Whether there is anything to write.
+    /// Whether the file must be written.
     pub(crate) changed: bool,
-    /// Whether this change ends the damage.
+    /// Whether [`mark_rebuilt`](Self::mark_rebuilt) was called.
     pub(crate) is_rebuilt: bool,
-    /// Whether this change has found damage.
+    /// Whether [`note_missing`](Self::note_missing) was called.
     pub(crate) is_missing_noted: bool,
 }
 
@@ -73,17 +73,17 @@ impl<P: Payload> Claims<P> {
         self.view.encode_changed()
     }
 
-    /// Records that a Prepare for this claim status begins. Every Prepare
-    /// commits it before its first effect. Idempotent.
+    /// Records that a Prepare for this claim status begins. Every Prepare commits
+    /// it before its first effect. Idempotent.
     ///
-    /// A started or aborted record of another claim status is replaced.
+    /// Replaces a started or aborted record of another claim status.
     ///
     /// # Errors
     ///
-    /// * [`Refused::Completed`], whatever the status: the recorded devices are
-    ///   the answer, as in Go.
-    /// * [`Refused::Aborted`] while the record is an aborted one for the same
-    ///   status and younger than [`ABORTED_FENCE`](crate::ABORTED_FENCE) at `now`.
+    /// * [`Refused::Completed`] with any status: the recorded devices are the
+    ///   answer, as in Go.
+    /// * [`Refused::Aborted`] if a Prepare for the same status was aborted less
+    ///   than [`ABORTED_FENCE`](crate::ABORTED_FENCE) before `now`.
     /// * [`Refused::RecoveryNeeded`].
     pub fn start(
         &mut self,
@@ -108,18 +108,17 @@ impl<P: Payload> Claims<P> {
         Ok(())
     }
 
-    /// Records that every effect of the started Prepare is in place: from now
-    /// on the claim holds `devices`. The last commit of a Prepare, before its
-    /// answer.
+    /// Records that the started Prepare has made all its effects: from now on the
+    /// claim holds `devices`. The last commit of a Prepare, before its answer.
     ///
-    /// The caller has checked in the same commit, with [`View::records`], that
-    /// no other claim holds one of them.
+    /// In the same commit the caller has checked, with [`View::records`], that no
+    /// other claim holds one of the devices.
     ///
     /// # Errors
     ///
-    /// The record is no longer the started one for the same claim status: an
-    /// Unprepare, or another Prepare, of this or another process came between.
-    /// The caller undoes its effects, unless it is [`Refused::Completed`].
+    /// The record is no longer the started one for the same claim status, because
+    /// of an Unprepare or another Prepare, of this or another process. The caller
+    /// undoes its effects, except on [`Refused::Completed`].
     pub fn complete(
         &mut self,
         uid: &str,
@@ -138,9 +137,9 @@ impl<P: Payload> Claims<P> {
         Ok(())
     }
 
-    /// Records that the effects of a started Prepare are undone: from `now` on
-    /// late attempts for the same claim status are refused. For an Unprepare that
-    /// finds a started record, after the undoing. Idempotent.
+    /// Records that the effects of a started Prepare are undone. From `now` on,
+    /// late attempts with the same claim status are refused. An Unprepare that
+    /// finds a started record calls it after undoing the effects. Idempotent.
     ///
     /// # Errors
     ///
@@ -155,13 +154,13 @@ impl<P: Payload> Claims<P> {
         Ok(())
     }
 
-    /// Removes the record of a completed claim. For an Unprepare that finds one,
-    /// after it has undone the effects. Without a record nothing changes. An aborted
-    /// record stays until [`expire`](Self::expire).
+    /// Removes the record of a completed claim. An Unprepare calls it after undoing
+    /// the effects. Does nothing without a record. An aborted record stays until
+    /// [`expire`](Self::expire).
     ///
     /// # Errors
     ///
-    /// [`Refused::InProgress`] for a started one: abort it.
+    /// [`Refused::InProgress`] for a started record: abort it.
     pub fn remove(&mut self, uid: &str) -> Result<(), Refused> {
         if self.advance(uid, Event::Remove)? {
             self.view.record_map_mut().remove(uid);
@@ -171,18 +170,17 @@ impl<P: Payload> Claims<P> {
         Ok(())
     }
 
-    /// Removes the aborted records whose fence is over at `now`; returns how
-    /// many.
+    /// Removes the aborted records whose fence is over at `now`; returns their
+    /// number.
     ///
-    /// The store never calls it: once in a while the caller does. Late is
-    /// harmless, since [`start`](Self::start) checks the time itself.
+    /// The store never calls it; the caller does, now and then. Late calls are
+    /// harmless: [`start`](Self::start) checks the time itself.
     pub fn expire(&mut self, now: Timestamp) -> usize {
         self.expire_by(|_, _| now)
     }
 
-    /// As [`expire`](Self::expire), with a time for each record, given its UID. For a
-    /// caller that does not trust the wall clock, by which records are aborted, for
-    /// as long as it runs.
+    /// Like [`expire`](Self::expire), with a time for each record. For a caller that
+    /// measures the fence by another clock: the recorded times are of the wall clock.
     pub fn expire_by(&mut self, now: impl Fn(&str, &ClaimRecord<P>) -> Timestamp) -> usize {
         let records = self.view.records_unchecked();
         let expired: Vec<String> = records
@@ -203,7 +201,7 @@ impl<P: Payload> Claims<P> {
         Ok(phase.next(event)? != phase)
     }
 
-    /// As [`moves`](Self::moves), for events that no fence refuses.
+    /// Like [`moves`](Self::moves), for events that no fence refuses.
     fn advance(&self, uid: &str, event: Event) -> Result<bool, Refused> {
         let moves = self.moves(uid, event);
         moves.map_err(|refusal| Refused::from_refusal(refusal, uid, None))

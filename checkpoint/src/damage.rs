@@ -2,17 +2,17 @@ use std::fmt;
 
 use dra_common::Advice;
 
-/// In the name of a damaged file that was set aside, between the checkpoint's
-/// name and the reason: `checkpoint.json.damaged-v2-checksum`.
+/// The mark in the name of a damaged file that was set aside, between the
+/// checkpoint's name and the reason: `checkpoint.json.damaged-v2-checksum`.
 pub const DAMAGED_MARK: &str = ".damaged-";
-/// What [`DAMAGED_MARK`] becomes once the checkpoint is rebuilt.
+/// The mark that replaces [`DAMAGED_MARK`] when the checkpoint is rebuilt.
 pub const SETTLED_MARK: &str = ".settled-";
 
-/// Whether claims may be missing from what the store knows.
+/// Whether claims may be missing from the store.
 ///
-/// Unlike an empty store, a damaged one does not know which devices are held:
-/// [`View::records`](crate::View::records), and with it every decision that needs
-/// all records, fails until the caller has restored what is missing and called
+/// A damaged store, unlike an empty one, does not know which devices are held.
+/// [`View::records`](crate::View::records), and so every decision that needs all
+/// records, fails until the caller has restored the missing claims and called
 /// [`mark_rebuilt`](crate::Claims::mark_rebuilt).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a damaged checkpoint does not know which devices are held"]
@@ -22,30 +22,30 @@ pub enum Damage {
     /// The checkpoint could not be trusted, now or in an earlier process that
     /// did not rebuild it.
     Damaged {
-        /// What was wrong with the file.
+        /// Why the file was set aside.
         reason: DamageReason,
-        /// The damaged file's new name in the checkpoint's directory. It is
-        /// never deleted.
+        /// The damaged file's new name in the checkpoint's directory. The file
+        /// is never deleted.
         set_aside_as: String,
     },
 }
 
-const NEWER_HINT: &str = "if a newer driver wrote it, run that version again; if not, keep the file: the plugin sets it aside at its next start or commit, and rebuilds what is missing from the API server";
+const NEWER_HINT: &str = "if a newer driver wrote the file, run that version again; otherwise keep the file: the plugin renames it at its next start or commit, and rebuilds missing claims from the API server";
 
 /// What is wrong with a checkpoint. Its code is also part of the damaged file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Advice)]
 #[non_exhaustive]
 #[advice(
-    hint = "keep the file: the plugin sets it aside at its next start or commit, and rebuilds what is missing from the API server"
+    hint = "keep the file: the plugin renames it at its next start or commit, and rebuilds missing claims from the API server"
 )]
 pub enum DamageReason {
     /// The file has no content.
     #[advice(code = "empty")]
     Empty,
-    /// It is not JSON: torn, truncated, or never a checkpoint.
+    /// The file is not JSON: torn, truncated, or never a checkpoint.
     #[advice(code = "not-json")]
     NotJson,
-    /// It is JSON, but not a checkpoint.
+    /// The file is JSON, but not a checkpoint.
     #[advice(code = "layout", hint = NEWER_HINT)]
     Layout,
     /// The V1 part does not match its checksum.
@@ -60,24 +60,24 @@ pub enum DamageReason {
     /// A claim is in a state that this version does not know.
     #[advice(code = "unknown-state", hint = NEWER_HINT)]
     UnknownState,
-    /// Something other than a file has its name.
+    /// The checkpoint's name belongs to something other than a file.
     #[advice(
         code = "not-a-file",
-        hint = "leave it: the plugin sets it aside at its next start or commit, and rebuilds the checkpoint from the API server"
+        hint = "leave it there: the plugin renames it at its next start or commit, and rebuilds the checkpoint from the API server"
     )]
     NotAFile,
-    /// Claims have effects and no record: the file was removed, or is an older one
-    /// ([`Claims::note_missing`](crate::Claims::note_missing)).
+    /// Claims have effects but no record: the file was deleted, or replaced by an
+    /// older one ([`Claims::note_missing`](crate::Claims::note_missing)).
     #[advice(
         code = "missing",
-        hint = "find out who removes files of kubelet's plugins, or puts back older ones; the plugin rebuilds the checkpoint from the API server"
+        hint = "find the program that deletes or restores files in the plugin's kubelet directory; the plugin rebuilds the checkpoint from the API server"
     )]
     Missing,
-    /// An earlier process set it aside for a reason that this version does not
-    /// know.
+    /// An earlier process set the file aside for a reason that this version does
+    /// not know.
     #[advice(
         code = "unrecorded",
-        hint = "keep what was set aside until the plugin has rebuilt the checkpoint from the API server"
+        hint = "keep the renamed file until the plugin has rebuilt the checkpoint from the API server"
     )]
     Unrecorded,
 }
@@ -85,21 +85,21 @@ pub enum DamageReason {
 /// A checksum that does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The part that it covers.
+    /// The part that the checksum covers.
     pub part: FilePart,
-    /// The one in the file; `None` if it is missing, which to Go is 0, or is not
-    /// an unsigned 64-bit number.
+    /// The checksum in the file; `None` if it is missing (Go reads 0) or not an
+    /// unsigned 64-bit number.
     pub stored: Option<u64>,
-    /// The one of the part's text as it is.
+    /// The checksum of the part's text.
     pub computed: u64,
 }
 
 /// A part of the file with its own checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FilePart {
-    /// `v1`, whose checksum is the file's.
+    /// `v1`; the file's checksum covers it.
     V1,
-    /// `v2`, which has its checksum in it.
+    /// `v2`, which contains its own checksum.
     V2,
 }
 
@@ -108,10 +108,10 @@ pub enum FilePart {
 pub enum Survivors {
     /// Nothing.
     None,
-    /// Some claims: most often the completed ones, without names and boot id,
-    /// from V1; if V2's checksum matches, those of V2 that can be read.
+    /// Some claims. If V2's checksum matches, those of V2 that can be read;
+    /// otherwise V1's completed claims, without names and boot id.
     Some,
-    /// Every claim: the damage is in the redundant V1, or outside both parts.
+    /// Every claim: the damage is in the redundant V1 or outside both parts.
     All,
 }
 
@@ -154,22 +154,22 @@ impl fmt::Display for DamageReason {
         f.write_str(match self {
             Self::Empty => "the file is empty",
             Self::NotJson => "the file is not JSON",
-            Self::Layout => "the file is not laid out as a checkpoint",
+            Self::Layout => "the file is JSON but not a checkpoint",
             Self::V1Checksum => "the V1 part does not match its checksum",
             Self::V2Checksum => "the V2 part does not match its checksum",
             Self::BothChecksums => "neither part matches its checksum",
             Self::UnknownState => "a claim is in an unknown state",
-            Self::NotAFile => "its name is not that of a regular file",
+            Self::NotAFile => "the checkpoint is not a regular file",
             Self::Missing => "records of claims are missing",
-            Self::Unrecorded => "an earlier process set it aside",
+            Self::Unrecorded => "an earlier process set the file aside",
         })
     }
 }
 
 // === names of files set aside ===
 
-/// A free name for the damaged file: `checkpoint.json.damaged-v2-checksum`, with a
-/// number from the second on.
+/// A free name for the damaged file: `checkpoint.json.damaged-v2-checksum`, from
+/// the second on with a number.
 pub(crate) fn name_aside(file: &str, reason: DamageReason, taken: &[String]) -> String {
     let first = format!("{file}{DAMAGED_MARK}{}", reason.code());
     let numbered = (2_u64..).map(|n| format!("{first}-{n}"));
@@ -181,7 +181,7 @@ pub(crate) fn name_aside(file: &str, reason: DamageReason, taken: &[String]) -> 
 }
 
 /// The reason in the name of a damaged file that was set aside; `None` for other
-/// files, and once the checkpoint was rebuilt.
+/// files, and after a rebuild.
 pub(crate) fn damaged_reason(file: &str, name: &str) -> Option<DamageReason> {
     let word = name.strip_prefix(file)?.strip_prefix(DAMAGED_MARK)?;
     let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_says_what_becomes_of_the_file() {
+    fn each_hint_says_what_happens_to_the_file() {
         for reason in DamageReason::EVERY {
             assert!(reason.hint().contains("API server"), "{reason}");
             let may_be_newer = matches!(reason, DamageReason::Layout | DamageReason::UnknownState);

@@ -11,27 +11,27 @@ use crate::record::Payload;
 
 /// The file's name in its directory, the same as Go's.
 pub const CHECKPOINT_FILE: &str = "checkpoint.json";
-/// The lock's name beside it, the same as Go's.
+/// The lock file's name in that directory, the same as Go's.
 pub const LOCK_FILE: &str = "pu.lock";
 
 const FILE_MODE: u32 = 0o600;
-/// As long as Go waits. A Go plugin may hold the lock across API calls.
+/// The same as Go's. A Go plugin may hold the lock across API calls.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is on the disk. A damaged file has been set aside.
+/// The checkpoint on disk. A damaged file has been set aside.
 pub(crate) struct Loaded<P> {
     pub(crate) checkpoint: Checkpoint<P>,
     pub(crate) version: Option<Version>,
     pub(crate) damage: Damage,
 }
 
-/// Keeps every other process from changing the file.
+/// Takes the lock that keeps other processes from changing the file.
 // req: CKPT-1
 pub(crate) fn lock(dir: &dyn Dir) -> Result<Lock, StoreError> {
     dir.lock(LOCK_FILE, LOCK_TIMEOUT).map_err(storage("lock"))
 }
 
-/// Whether the file is still the one that `version` is of; `None`: no file.
+/// Whether the file still has this version; `None`: no file.
 pub(crate) fn is_current(dir: &dyn Dir, version: Option<&Version>) -> Result<bool, StoreError> {
     match version {
         Some(version) => dir.is_current(CHECKPOINT_FILE, version),
@@ -49,7 +49,7 @@ pub(crate) fn replace(dir: &dyn Dir, bytes: &[u8]) -> Result<Version, StoreError
         .map_err(storage("write"))
 }
 
-/// Reads the file; sets a damaged one aside. What it returns is durable.
+/// Reads the file; sets a damaged one aside. The returned content is durable.
 pub(crate) fn load<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
     let (bytes, version) = match dir.read_version(CHECKPOINT_FILE) {
         Ok(Some((bytes, version))) => (bytes, version),
@@ -59,7 +59,7 @@ pub(crate) fn load<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
     };
     match Checkpoint::decode(&bytes) {
         Ok(checkpoint) => {
-            // Its writer may have died before the fsync of the directory.
+            // The writer may have died before the fsync of the directory.
             dir.sync().map_err(storage("read"))?;
             let damage = earlier_damage(dir)?;
             Ok(Loaded {
@@ -80,15 +80,14 @@ fn set_aside<P: Payload>(dir: &dyn Dir, reason: DamageReason) -> Result<Loaded<P
     load_aside(dir)
 }
 
-/// A name for the file that is damaged for this reason.
+/// An unused name for a file that is damaged for this reason.
 fn free_name(dir: &dyn Dir, reason: DamageReason) -> Result<String, StoreError> {
     let taken = dir.list().map_err(storage("read"))?;
     Ok(damage::name_aside(CHECKPOINT_FILE, reason, &taken))
 }
 
-/// Without a file: either there never was one, or what can be recovered is in
-/// those that were set aside, by us or by a process that died before its next
-/// write.
+/// Loads the checkpoint if there is no file. Records may be in files that this
+/// process, or one that died before its next write, has set aside.
 fn load_aside<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
     dir.sync().map_err(storage("read"))?;
     let mut checkpoint = Checkpoint::empty();
@@ -102,8 +101,8 @@ fn load_aside<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
     })
 }
 
-/// Leaves an empty file that stands for the records that are missing, so that every process knows
-/// of it. To be called under the lock.
+/// Creates an empty `.damaged-missing` file, so that every process learns that records are missing.
+/// The caller holds the lock.
 // req: CKPT-14
 pub(crate) fn note_missing(dir: &dyn Dir) -> Result<Damage, StoreError> {
     if damaged_files(dir)?.is_empty() {
@@ -113,10 +112,10 @@ pub(crate) fn note_missing(dir: &dyn Dir) -> Result<Damage, StoreError> {
     earlier_damage(dir)
 }
 
-/// What a file that was set aside still says.
+/// Recovers the records of a file that was set aside.
 fn recover<P: Payload>(dir: &dyn Dir, name: &str) -> Result<Checkpoint<P>, StoreError> {
     match dir.read(name) {
-        // A later version of us may understand what an earlier did not.
+        // This version may understand what an earlier one did not.
         Ok(bytes) => {
             Ok(Checkpoint::decode(&bytes.unwrap_or_default())
                 .unwrap_or_else(|damaged| damaged.saved))
@@ -126,7 +125,7 @@ fn recover<P: Payload>(dir: &dyn Dir, name: &str) -> Result<Checkpoint<P>, Store
     }
 }
 
-/// Whether a file that was set aside may have held more than is known.
+/// Reports damage while there is a file set aside that is not settled.
 fn earlier_damage(dir: &dyn Dir) -> Result<Damage, StoreError> {
     let first = damaged_files(dir)?.into_iter().next();
     Ok(

@@ -7,12 +7,12 @@ use dra_common::{Advice, Class};
 use crate::claims::Refused;
 use crate::format::EncodeError;
 
-/// Why the store could not be opened or a commit not be made durable.
+/// Why the store could not be opened or a commit could not be made durable.
 ///
-/// Cheap to clone: every change that shared a failed write gets its own.
+/// Cheap to clone: every change in a failed batch gets its own copy.
 #[derive(Debug, Clone, thiserror::Error, Advice)]
 #[non_exhaustive]
-#[advice(hint = "find what holds the lock or slows the disk of the checkpoint down")]
+#[advice(hint = "find the process that holds the checkpoint's lock, or the cause of the slow disk")]
 pub enum StoreError {
     /// The disk or the lock failed.
     #[error("cannot {action} the checkpoint{}", at(source))]
@@ -20,40 +20,40 @@ pub enum StoreError {
     Storage {
         /// The action that failed: "lock", "read", "write", "set aside".
         action: &'static str,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: Arc<durable_file::Error>,
     },
-    /// The caller's payload cannot be written, or not be read back. The change
-    /// leaves no trace.
+    /// The caller's payload cannot be written, or cannot be read back. The
+    /// change is rolled back.
     #[error("the checkpoint cannot be encoded")]
     #[advice(from, permanent)]
     Encode(#[source] Arc<EncodeError>),
-    /// The system has no thread for the store's writer.
+    /// The system refused to start the store's writer thread.
     #[error("cannot start the checkpoint's writer thread")]
     #[advice(
         code = "no-thread",
-        hint = "raise the limit of threads (pids) of this process's container",
+        hint = "raise the pids limit of this process's container",
         retry
     )]
     NoThread(#[source] Arc<io::Error>),
     /// Too many changes wait for the writer. This one was not run.
-    #[error("{waiting} changes of the checkpoint are waiting already")]
+    #[error("the checkpoint's queue is full: {waiting} changes are waiting")]
     #[advice(code = "checkpoint-queue-full", retry)]
     QueueFull {
-        /// How many may wait.
+        /// The queue's limit.
         waiting: usize,
     },
-    /// The writer did not reach this change in time: another process has the
-    /// lock, or the disk hangs. It was not run and will not be.
-    #[error("the checkpoint's writer did not reach the change within {} ms", limit.as_millis())]
+    /// The change timed out in the writer's queue: another process has the
+    /// lock, or the disk hangs. It was not run and never will be.
+    #[error("the checkpoint's writer did not start the change within {} ms", limit.as_millis())]
     #[advice(code = "checkpoint-busy", retry)]
     NotBegun {
         /// How long the caller waited.
         limit: Duration,
     },
-    /// The change was started, and was not durable in time. It may become so.
-    #[error("the change of the checkpoint was not durable within {} ms", limit.as_millis())]
+    /// The change was started but was not durable in time. It may still become durable.
+    #[error("the checkpoint change was not durable within {} ms", limit.as_millis())]
     #[advice(code = "checkpoint-slow", retry)]
     Unanswered {
         /// How long the caller waited.
@@ -63,16 +63,16 @@ pub enum StoreError {
     #[error("the checkpoint's writer panicked during the commit")]
     #[advice(
         code = "checkpoint-writer-panicked",
-        hint = "report it with the log: most likely the driver's payload type is at fault",
+        hint = "this is a bug, most likely in the driver's payload type; please report it with this log",
         retry
     )]
     WriterPanicked,
 }
 
-/// Why a commit did not return the change's answer.
+/// Why a commit did not return the change's result.
 ///
-/// `code`, `hint` and `class` are those of what is in it, for a change that
-/// fails with [`Refused`]. One with an error of its own is matched:
+/// If the change fails with [`Refused`], `code`, `hint` and `class` are those
+/// of the inner error. If it has an error type of its own, match on the variant:
 ///
 /// ```
 /// # use dra_checkpoint::CommitError;
@@ -91,13 +91,13 @@ pub enum CommitError<E> {
     /// The change returned an error: its own, or a refusal of [`Claims`](crate::Claims).
     #[error(transparent)]
     Refused(E),
-    /// The change could not be made durable. It may still be visible, to us
-    /// and to others; the next successful commit makes it durable or undoes it.
+    /// The change could not be made durable. This and other processes may still
+    /// see it; the next successful commit makes it durable or undoes it.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The path at which it failed, which the source has too, with the step.
+/// The path of the failed operation. The source's text has it too, with the step.
 fn at(source: &durable_file::Error) -> String {
     match source {
         durable_file::Error::NotAFile { path }
@@ -132,7 +132,7 @@ impl CommitError<Refused> {
         }
     }
 
-    /// Whether repeating the call can help.
+    /// Whether a retry can succeed.
     pub fn class(&self) -> Class {
         match self {
             Self::Refused(refused) => refused.class(),

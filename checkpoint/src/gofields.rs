@@ -1,9 +1,9 @@
 //! Field names as Go's `encoding/json` accepts them.
 //!
-//! Go reads `Channel` as the field `channel`; serde takes it for an unknown field,
-//! and a device that is held would look free. So a deserializer between serde and
-//! the text knows the names of the struct that is being read, and refuses a name
-//! that matches one of them only in Go.
+//! Go matches field names case-insensitively: it reads `Channel` as `channel`. To
+//! serde that is an unknown field, so a device that is in use would look free. A
+//! deserializer between serde and the text therefore refuses a name that matches a
+//! field of the struct only in Go.
 
 use std::fmt;
 
@@ -20,11 +20,11 @@ const NONE: Names = &[];
 
 /// Reads JSON as a Go program would, or fails.
 ///
-/// As `serde_json::from_str`, but a field name that differs from one of `T`'s
-/// only in its case is an error, since Go would accept it, and so is an array
-/// in place of a struct. What becomes of unknown fields is up to `T`. This is how
-/// [`Checkpoint::decode`](crate::Checkpoint::decode) reads payloads; an own
-/// [`Payload::from_legacy`](crate::Payload::from_legacy) begins with it.
+/// Like `serde_json::from_str`, with two more errors: a field name that differs
+/// from one of `T`'s only in case, since Go would accept it, and an array in place
+/// of a struct. `T` decides about unknown fields.
+/// [`Checkpoint::decode`](crate::Checkpoint::decode) reads payloads with it, and so
+/// must an own [`Payload::from_legacy`](crate::Payload::from_legacy).
 ///
 /// ```
 /// # #[derive(serde::Deserialize)]
@@ -45,10 +45,10 @@ pub fn from_go_json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Er
     Ok(value)
 }
 
-/// The field that Go reads `name` as, if `name` is not spelled like it.
+/// The field that Go would read `name` as, if the spelling differs.
 ///
-/// Go's decoder folds names: any case, and the two characters beyond ASCII that
-/// fold to a letter.
+/// Go's decoder folds names: case, and the two non-ASCII characters that fold to
+/// an ASCII letter.
 fn taken_for(name: &str, fields: Names) -> Option<&'static str> {
     if fields.contains(&name) {
         return None;
@@ -56,7 +56,7 @@ fn taken_for(name: &str, fields: Names) -> Option<&'static str> {
     fields.iter().find(|field| is_same(name, field)).copied()
 }
 
-/// Whether two names are one to Go's decoder.
+/// Whether Go's decoder treats two names as the same.
 pub(crate) fn is_same(name: &str, other: &str) -> bool {
     folded(name).eq(folded(other))
 }
@@ -69,12 +69,11 @@ fn folded(name: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// A wrapper around everything that serde reads with. `T` is the deserializer,
-/// visitor, access or seed that does the work; whatever it hands out is wrapped
-/// again.
+/// A wrapper around serde's deserializers, visitors, accesses and seeds. `T` does
+/// the work; everything that it returns is wrapped again.
 struct Reader<T> {
     inner: T,
-    /// Of the struct whose keys are read; [`NONE`] for a value.
+    /// The field names of the struct whose keys are read; [`NONE`] for a value.
     names: Names,
 }
 
@@ -92,7 +91,7 @@ impl<T> Reader<T> {
     fn check<E: Error>(&self, name: &str) -> Result<(), E> {
         match taken_for(name, self.names) {
             None => Ok(()),
-            Some(field) => Err(E::custom(format_args!("{name:?} is {field:?} to Go"))),
+            Some(field) => Err(E::custom(format_args!("Go reads {name:?} as {field:?}"))),
         }
     }
 }
@@ -196,7 +195,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Reader<V> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Value, A::Error> {
         if !self.names.is_empty() {
-            // What serde derives reads it field by field.
+            // Derived code would read the array field by field.
             return Err(A::Error::invalid_type(Unexpected::Seq, &"an object"));
         }
         self.inner.visit_seq(Reader::for_value(items))

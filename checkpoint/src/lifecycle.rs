@@ -1,11 +1,11 @@
-//! The life of a claim's record as a table: [`Phase`] × [`Event`] → [`Phase`]
-//! or [`Refusal`].
+//! The state machine of a claim's record: [`Phase`] × [`Event`] → [`Phase`] or
+//! [`Refusal`].
 //!
-//! [`Phase::next`] alone decides; [`Claims`](crate::Claims) asks it before every
-//! change of a record. What the claim is and which devices it holds does not
-//! matter here: an event names the facts that do. A driver whose claims have
-//! effects outside the checkpoint can build the table of the whole claim on
-//! this one.
+//! [`Phase::next`] is the only transition function; [`Claims`](crate::Claims)
+//! calls it before every change of a record. An event has every fact that it
+//! depends on; the claim's identity and devices do not matter here. A driver
+//! whose claims have effects outside the checkpoint can build the state machine
+//! of the whole claim on this one.
 //!
 //! ```
 //! use dra_checkpoint::lifecycle::{Event, Phase, Refusal};
@@ -18,79 +18,76 @@
 //! # Ok::<_, Refusal>(())
 //! ```
 
-/// How far a claim got on this node: its record's
-/// [`State`](crate::State) without the data, or that there is no record.
+/// The state of a claim on this node: its record's [`State`](crate::State)
+/// without the data, or `Absent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// There is no record: nothing of the claim is on this node.
+    /// There is no record: the claim has no effects on this node.
     Absent,
-    /// A Prepare has begun: side effects may exist. Holds no device.
+    /// A Prepare has begun: effects may exist. Holds no device.
     Started,
     /// Prepared: every effect exists. The only phase that holds devices.
     Completed,
-    /// An unfinished Prepare was undone: no side effects. Its fence refuses a late
-    /// attempt for the same claim status for
-    /// [`ABORTED_FENCE`](crate::ABORTED_FENCE); the record may outlive it.
+    /// An unfinished Prepare was undone: no effects. For
+    /// [`ABORTED_FENCE`](crate::ABORTED_FENCE) its fence refuses late attempts with
+    /// the same claim status. The record may outlive the fence.
     Aborted,
 }
 
-/// What happens to a record, with the facts that decide what becomes of it.
+/// An event of a record, with the facts that decide the next phase.
 ///
-/// The claim's status identifies the allocation that is prepared: *same* means that
-/// it equals the recorded one. A claim without a record has none, so that every
-/// status is another.
+/// The claim's status identifies the prepared allocation. *Same* means equal to
+/// the recorded status; without a record, every status counts as another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A Prepare begins for the recorded status, and no fence holds.
+    /// A Prepare begins for the recorded status, without a fence.
     StartSame,
-    /// A Prepare begins for the recorded status, while its fence holds.
+    /// A Prepare begins for the recorded status within its fence.
     StartFenced,
     /// A Prepare begins for another status.
     StartOther,
-    /// A Prepare for the recorded status has all its side effects in place.
+    /// A Prepare for the recorded status has made all its effects.
     CompleteSame,
-    /// A Prepare for another status has all its side effects in place.
+    /// A Prepare for another status has made all its effects.
     CompleteOther,
-    /// The side effects of an unfinished Prepare are undone.
+    /// The effects of an unfinished Prepare are undone.
     Abort,
-    /// The side effects of a prepared claim are undone.
+    /// The effects of a prepared claim are undone.
     Remove,
-    /// A clean-up finds the record, and no fence of it holds.
+    /// A clean-up finds the record, and its fence is over.
     Expire,
     /// The claim is known to be prepared, and a damaged checkpoint may have
     /// lost it.
     Restore,
-    /// The record is of an earlier boot, and what survived of the effects is
-    /// undone.
+    /// The record is of an earlier boot, and the effects that survived it are undone.
     AfterReboot,
 }
 
-/// Why an event is refused. [`Refused`](crate::Refused) adds the claim and what
-/// to do.
+/// Why an event is refused. [`Refused`](crate::Refused) adds the claim and a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{}", self.name())]
 pub enum Refusal {
-    /// The claim is prepared already: its recorded devices are the answer.
+    /// The claim is already prepared: its recorded devices are the answer.
     Completed,
-    /// The claim is prepared: it is removed, not aborted.
+    /// The claim is prepared: remove it, do not abort it.
     Prepared,
-    /// A Prepare for this status was aborted, and its fence holds.
+    /// A Prepare for this status was aborted, and its fence is not over.
     Aborted,
     /// No Prepare is in progress.
     NotStarted,
     /// The Prepare in progress is for another status.
     OtherStatus,
-    /// A Prepare is in progress: it is aborted, not removed.
+    /// A Prepare is in progress: abort it, do not remove it.
     InProgress,
 }
 
 // === impl Phase ===
 
 impl Phase {
-    /// Every phase, in the order of a claim's life.
+    /// Every phase, in the order of a claim's lifecycle.
     pub const ALL: [Self; 4] = [Self::Absent, Self::Started, Self::Completed, Self::Aborted];
 
-    /// A word for tables and messages.
+    /// The name for tables and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Absent => "Absent",
@@ -100,8 +97,8 @@ impl Phase {
         }
     }
 
-    /// The phase after `event`. One that stays the same means that the record
-    /// does, but for [`Event::StartOther`], which replaces its status.
+    /// The phase after `event`. If the phase stays the same, so does the record,
+    /// except that [`Event::StartOther`] replaces its status.
     pub fn next(self, event: Event) -> Result<Self, Refusal> {
         use Event::{
             Abort, AfterReboot, CompleteOther, CompleteSame, Expire, Remove, Restore, StartFenced,
@@ -123,8 +120,8 @@ impl Phase {
                 AfterReboot => Ok(Self::Absent),
             },
             Self::Completed => match event {
-                // Whatever the status: what was prepared is the answer until
-                // it is unprepared, as in Go.
+                // With any status: the prepared devices are the answer until
+                // Unprepare, as in Go.
                 StartSame | StartFenced | StartOther | CompleteSame | CompleteOther => {
                     Err(Refusal::Completed)
                 }
@@ -146,7 +143,7 @@ impl Phase {
 // === impl Event ===
 
 impl Event {
-    /// Every event, in the order of a claim's life.
+    /// Every event, in the order of a claim's lifecycle.
     pub const ALL: [Self; 10] = [
         Self::StartSame,
         Self::StartFenced,
@@ -160,7 +157,7 @@ impl Event {
         Self::AfterReboot,
     ];
 
-    /// A few words for tables and messages.
+    /// The name for tables and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::StartSame => "start, same status",
@@ -180,7 +177,7 @@ impl Event {
 // === impl Refusal ===
 
 impl Refusal {
-    /// The stable word for it, which is also [`Refused::code`](crate::Refused::code).
+    /// The stable name, also [`Refused::code`](crate::Refused::code).
     pub fn name(self) -> &'static str {
         match self {
             Self::Completed => "claim-completed",

@@ -7,60 +7,57 @@ use crate::gofields::from_go_json;
 use crate::lifecycle::{Event, Phase};
 use dra_claim::ClaimStatus;
 
-/// How long an aborted prepare refuses a late attempt of the same claim
-/// version: twice the 45 s that kubelet waits for one call, as in Go.
+/// How long an aborted Prepare refuses late attempts with the same claim status:
+/// twice the 45 s timeout of kubelet's calls, as in Go.
 pub const ABORTED_FENCE: SignedDuration = SignedDuration::from_secs(90);
 
 pub(crate) const STARTED: &str = "PrepareStarted";
 pub(crate) const COMPLETED: &str = "PrepareCompleted";
 pub(crate) const ABORTED: &str = "PrepareAborted";
 
-/// One element of a record's `preparedDevices`: what the driver needs to
-/// answer a repeated Prepare and to undo it. The driver implements it for its
-/// own type.
+/// One element of a record's `preparedDevices`: what the driver needs to answer
+/// a repeated Prepare and to undo it. Each driver implements it for its own type.
 ///
 /// # Who calls it, and when
 ///
-/// The store, on its own thread and under the checkpoint's lock: `Serialize`
-/// and then `Deserialize` once for each record that a commit has changed,
-/// `Deserialize` for every record when it reads the file
-/// ([`Store::open`](crate::Store::open), a commit after another process wrote).
-/// [`Checkpoint`](crate::Checkpoint) does so on the thread of its caller. Neither
+/// The store, on its own thread and under the checkpoint's lock. For each record
+/// that a commit changed it calls `Serialize` and then `Deserialize`, once. When
+/// it reads the file ([`Store::open`](crate::Store::open), or a commit after
+/// another process wrote), it calls `Deserialize` for every record.
+/// [`Checkpoint`](crate::Checkpoint) calls them on the caller's thread. Neither
 /// may block. A panic fails the commit that caused it.
 ///
-/// # What is owed
+/// # Requirements
 ///
-/// * `Serialize` decides the bytes: fields in Go's order and with Go's rules
-///   for leaving them out. Strings and floats are written as Go does.
-/// * `Deserialize` reads everything that `Serialize` writes: a field that may
-///   be left out (`skip_serializing_if`) has a `default`, and a float is finite
-///   (NaN is written as `null`). Otherwise the commit fails with
-///   [`EncodeError::Unreadable`](crate::EncodeError::Unreadable), before the
-///   next open would find damage. That it is the same value is not checked.
+/// * `Serialize` decides the bytes: fields in Go's order, with Go's rules for
+///   omitting them. Strings and floats are written as in Go.
+/// * `Deserialize` reads everything that `Serialize` writes: a field that may be
+///   omitted (`skip_serializing_if`) has a `default`, and a float is finite (NaN
+///   is written as `null`). Otherwise the commit fails with
+///   [`EncodeError::Unreadable`](crate::EncodeError::Unreadable), so that the next
+///   open does not find damage. The store does not check that the value is the same.
 pub trait Payload: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// Reads one element of a checkpoint of NVIDIA's driver 25.3.0-rc.2, from its
-    /// JSON text. Called when a file of that layout is read, and never for
-    /// others.
+    /// Reads one element of a checkpoint of NVIDIA's driver 25.3.0-rc.2 from its
+    /// JSON text. Called only for files of that layout.
     ///
-    /// Only a successor of that driver overrides it; by default the text is read
-    /// as any other, with [`from_go_json`]. An error is damage.
+    /// Only a successor of that driver overrides it; the default reads the text
+    /// with [`from_go_json`], like any other. An error is damage.
     fn from_legacy(json: &str) -> Result<Self, serde_json::Error> {
         from_go_json(json)
     }
 }
 
-/// The text of an element, for a program that does not care what a driver prepared, as one that
-/// looks for claims: it is written as it was read. That a field name is known in another case
-/// is then not damage, as nobody knows the names.
+/// The text of an element, written as it was read: for a program that needs the claims but not
+/// their devices. Field names are not known, so a name in another case is not damage.
 impl Payload for Box<RawValue> {}
 
-/// What the checkpoint knows of one claim. Its key is the claim's UID.
+/// The record of one claim. Its key in the checkpoint is the claim's UID.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ClaimRecord<P> {
-    /// How far the claim got.
+    /// The claim's state on this node.
     pub state: State<P>,
-    /// The claim's status at that time. It identifies the allocation.
+    /// The claim's status when the record was written. It identifies the allocation.
     pub status: ClaimStatus,
     /// The claim's name; empty if 25.3.x wrote the record.
     pub name: String,
@@ -68,16 +65,16 @@ pub struct ClaimRecord<P> {
     pub namespace: String,
 }
 
-/// How far a claim got on this node.
+/// The state of a claim on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State<P> {
-    /// Prepare has begun: there may be effects to undo. Holds no device.
+    /// Prepare has begun: effects may exist. Holds no device.
     Started,
     /// Prepared; the only state that holds devices.
     Completed(Vec<P>),
-    /// An unfinished prepare was undone; a late attempt must not revive it.
+    /// An unfinished Prepare was undone; a late attempt must not revive it.
     Aborted {
-        /// When, in whole seconds. `None` counts as long ago.
+        /// When, in whole seconds. `None` means that the fence is over.
         at: Option<Timestamp>,
     },
 }
@@ -85,7 +82,7 @@ pub enum State<P> {
 // === impl State ===
 
 impl<P> State<P> {
-    /// The state's name in the file, as Go has it: `PrepareStarted`,
+    /// The state's name in the file, the same as Go's: `PrepareStarted`,
     /// `PrepareCompleted` or `PrepareAborted`.
     pub fn name(&self) -> &'static str {
         match self {
@@ -116,17 +113,17 @@ impl<P> ClaimRecord<P> {
         }
     }
 
-    /// Returns whether the claim is prepared, and so holds its devices against
-    /// other claims.
+    /// Returns whether the claim is prepared, so that no other claim can get its
+    /// devices.
     pub fn is_completed(&self) -> bool {
         matches!(self.state, State::Completed(_))
     }
 
-    /// Returns when the record's fence ends, if it holds at `now`: until then,
-    /// exclusive, a new attempt for the same claim status is refused.
+    /// Returns when the record's fence ends, or `None` if it is over at `now`.
+    /// Until then, exclusive, attempts with the same claim status are refused.
     ///
-    /// A time that lies further ahead than the fence is long means that the
-    /// clock was set back; it does not count, or it could block a pod for ever.
+    /// An abort time in the future by more than the fence's length means that the
+    /// clock was set back. It is ignored, or it could block a pod for ever.
     pub fn fenced_until(&self, now: Timestamp) -> Option<Timestamp> {
         let State::Aborted { at: Some(at) } = self.state else {
             return None;
@@ -138,7 +135,7 @@ impl<P> ClaimRecord<P> {
         at.checked_add(ABORTED_FENCE).ok()
     }
 
-    /// Whether the file that it was read from has no names.
+    /// Whether the file had no names for this claim.
     pub(crate) fn lacks_names(&self) -> bool {
         self.name.is_empty() && self.namespace.is_empty()
     }

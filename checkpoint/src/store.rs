@@ -16,20 +16,20 @@ use crate::error::{CommitError, StoreError};
 use crate::record::Payload;
 use crate::view::{Published, View};
 
-/// How long [`Store::commit`] waits. The batch in flight and its own may each
-/// wait 10 s for the lock, the rest is for the disk; kubelet gives a call up
-/// after 45 s.
+/// How long [`Store::commit`] waits: 10 s for the lock of the batch in flight,
+/// 10 s for that of its own batch, the rest for the disk. kubelet's calls time
+/// out after 45 s.
 const COMMIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// How many calls may wait for the writer. Each has, or had, a caller's thread
-/// that waits for it; tokio's pool for them has 512 at most, and a node
-/// prepares tens of claims at once. More than this means that nothing moves.
+/// How many calls may wait for the writer. Each blocks a thread of its caller;
+/// tokio's pool of blocking threads has at most 512. A node prepares tens of
+/// claims at once, so a full queue means that the writer hangs.
 const QUEUE_LIMIT: usize = 256;
 
 /// The checkpoint of one driver on one node.
 ///
-/// Several processes may have it open, of this or the Go driver: each commit
-/// takes the lock, and reads again if another one has written meanwhile.
+/// Several processes of this driver and the Go driver may have it open. Each
+/// commit takes the lock, and reads the file again if another process wrote it.
 ///
 /// ```text
 ///  commit ──► queue ──► writer thread: lock, read if changed, run, write, unlock
@@ -37,9 +37,9 @@ const QUEUE_LIMIT: usize = 256;
 ///    └────── answer ◄───────┘
 /// ```
 ///
-/// [`open`](Self::open) and [`commit`](Self::commit) block: in a program with
-/// an async runtime they belong on its threads for that. Dropping the store
-/// ends its thread after the commits in its queue, and does not wait for it.
+/// [`open`](Self::open) and [`commit`](Self::commit) block: an async program
+/// calls them on its threads for blocking work. Dropping the store does not
+/// wait: its thread ends after the commits that are queued.
 #[derive(Debug)]
 pub struct Store<P> {
     queue: SyncSender<Job<P>>,
@@ -49,18 +49,18 @@ pub struct Store<P> {
 // === impl Store ===
 
 impl<P: Payload> Store<P> {
-    /// Opens the checkpoint in `dir`; a missing file is an empty checkpoint,
-    /// written with the first commit.
+    /// Opens the checkpoint in `dir`. A missing file is an empty checkpoint; the
+    /// first commit writes it.
     ///
-    /// Called once, when the plugin starts; it reads under the lock, for which
-    /// it waits 10 s at most. A damaged file is set aside under a name that says
-    /// why, and what can be recovered of it is in the store. The [`Damage`] also
+    /// Called once, when the plugin starts. It reads under the lock, and waits
+    /// at most 10 s for it. A damaged file is set aside under a name that has the
+    /// reason, and the store has what could be recovered of it. The [`Damage`] also
     /// reports what an earlier process found and did not rebuild.
     ///
-    /// `boot` is the running boot. Records of another one are kept, and nothing
-    /// new can be started, until the caller has undone their effects; see
-    /// [`View::boot`] and [`Claims::remove_earlier_boot`]. Before its first claim
-    /// the caller deals with both: the boot and the damage.
+    /// `boot` is the running boot. Records of another boot are kept, and no claim
+    /// can be started, until the caller has undone their effects; see
+    /// [`View::boot`] and [`Claims::remove_earlier_boot`]. The caller must resolve
+    /// boot and damage before its first claim.
     pub fn open(dir: Arc<dyn Dir>, boot: BootId) -> Result<(Self, Damage), StoreError> {
         let (writer, published) = Writer::open(dir, boot)?;
         let damage = published.get().damage().clone();
@@ -73,47 +73,45 @@ impl<P: Payload> Store<P> {
     }
 
     /// Returns the records after the last commit of this store, with what other
-    /// processes had written before it. Never blocks. It may be outdated a moment
-    /// later: decide inside a commit.
+    /// processes had written before it. Never blocks. The view may be stale at
+    /// once: decide inside a commit.
     pub fn view(&self) -> Arc<View<P>> {
         self.published.get()
     }
 
     /// Applies `change` to the claims and makes the result durable before
-    /// returning. If `change` fails it leaves no trace in the file, and if
-    /// nothing changes nothing is written (a file that is found damaged is set
-    /// aside all the same). If it panics, so does this call.
+    /// returning. If `change` fails, nothing of it is written; if it changes
+    /// nothing, nothing is written either. A damaged file is set aside in both
+    /// cases. If `change` panics, so does this call.
     ///
-    /// A change that decides that nothing is to be done says so by its error: an answer that
-    /// says so is dropped by the `?` of a caller that does not look, who then goes on as if the
-    /// claim had its devices.
+    /// A change that decides to do nothing returns an error, not a value that says so. A caller
+    /// that uses `?` and ignores the value would continue as if the claim had its devices.
     ///
-    /// What the change wrote is decoded once before it goes to the file: a
-    /// payload that cannot be read back fails this change and no other
-    /// ([`StoreError::Encode`]).
+    /// Before the write, each changed record is decoded once: a payload that
+    /// cannot be read back fails this change only ([`StoreError::Encode`]).
     ///
     /// Waits for 30 s at most; see [`commit_within`](Self::commit_within).
     ///
     /// # The change
     ///
-    /// It runs on the store's thread, owns what it uses, and must not wait for
-    /// anything, another commit least of all: the file is locked meanwhile.
+    /// It runs on the store's thread, owns what it uses, and must not block, least
+    /// of all on another commit: the file is locked meanwhile.
     ///
     /// Changes that arrive during a commit share the next one. Each sees the
-    /// changes of those before it, and becomes durable in the same write as they
-    /// do. If that write fails, every one of them fails with the [`StoreError`],
-    /// also one that only read.
+    /// changes before it, and one write makes them all durable. If that write
+    /// fails, every one of them fails with the [`StoreError`], also one that only
+    /// read.
     ///
-    /// A change may have effects outside the file, on the claim that it is
-    /// about: a CDI file, say. They are done while the lock is held, and before
-    /// the record is durable, so they
+    /// A change may have effects of its claim outside the file, such as a CDI
+    /// file. They happen while the lock is held and before the record is durable,
+    /// so they
     ///
-    /// * stay when the write then fails, or the process dies: the file then
-    ///   has the old record,
-    /// * may be done again, by the caller's next attempt,
-    /// * must be right next to the old record and next to the new one: undo
-    ///   the effects in the change that removes the record, and do not make
-    ///   them in the change that completes it, but between it and the start.
+    /// * stay if the write then fails or the process dies: the file then has the
+    ///   old record,
+    /// * may be repeated by the caller's next attempt,
+    /// * must be correct with both the old record and the new one: undo the
+    ///   effects in the change that removes the record. Do not make them in the
+    ///   change that completes it, but between that one and the start.
     pub fn commit<R, E>(
         &self,
         change: impl FnOnce(&mut Claims<P>) -> Result<R, E> + Send + 'static,
@@ -125,13 +123,12 @@ impl<P: Payload> Store<P> {
         self.commit_within(COMMIT_LIMIT, change)
     }
 
-    /// As [`commit`](Self::commit), but waits for `limit` at most. Then:
+    /// Like [`commit`](Self::commit), but waits at most `limit`. After that:
     ///
-    /// * [`StoreError::NotBegun`]: `change` was not run and will not be.
-    /// * [`StoreError::Unanswered`]: it is run, and its effects and its record
-    ///   may come at any time, but before those of any commit that begins
-    ///   after this call has returned. Repeat the call, as after any
-    ///   [`StoreError`].
+    /// * [`StoreError::NotBegun`]: `change` was not run and never will be.
+    /// * [`StoreError::Unanswered`]: `change` is running. Its effects and its
+    ///   record may come at any time, but before those of any commit that begins
+    ///   after this call has returned. Retry, as after any [`StoreError`].
     pub fn commit_within<R, E>(
         &self,
         limit: Duration,

@@ -10,50 +10,50 @@ use crate::record::{ClaimRecord, Payload};
 
 /// A snapshot of the store: its records and whether they are complete.
 ///
-/// Cheap to clone. Nothing in it changes any more; [`Store::view`](crate::Store::view)
-/// has a newer one after each commit.
+/// Immutable and cheap to clone; [`Store::view`](crate::Store::view) returns a
+/// newer one after each commit.
 #[derive(Debug)]
 pub struct View<P> {
-    /// Shared until someone changes it. The boot id in it is the file's until
-    /// the records are known to be of the running boot.
+    /// Copied on write. Its boot id is the file's until the records are known to
+    /// be of the running boot.
     checkpoint: Arc<Checkpoint<P>>,
     pub(crate) boot: Boot,
     pub(crate) damage: Damage,
 }
 
-/// Why the records cannot answer what is free on this node. Until the caller
-/// has recovered, nothing is started or completed; `abort` and `remove` work.
+/// Why the records cannot tell which devices of this node are free. Until the
+/// caller has recovered, `start` and `complete` fail; `abort` and `remove` work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum RecoveryNeeded {
     /// Claims may be missing. Ends with
     /// [`mark_rebuilt`](crate::Claims::mark_rebuilt).
-    #[error("the checkpoint was damaged and is not rebuilt yet: claims may be missing from it")]
+    #[error("the checkpoint is damaged and not yet rebuilt; claims may be missing from it")]
     #[advice(
         code = "checkpoint-damaged",
-        hint = "wait until the plugin has rebuilt it from the API server"
+        hint = "wait until the plugin has rebuilt the checkpoint from the API server"
     )]
     Damaged,
     /// The records are of an earlier boot. Ends with
     /// [`remove_earlier_boot`](crate::Claims::remove_earlier_boot).
-    #[error("the checkpoint is of an earlier boot and its claims are not undone yet")]
+    #[error("the checkpoint is from an earlier boot and its claims are not yet unprepared")]
     #[advice(
         code = "checkpoint-of-earlier-boot",
-        hint = "wait until the plugin has undone the earlier boot's claims"
+        hint = "wait until the plugin has unprepared the earlier boot's claims"
     )]
     BootChanged,
     /// The records have no boot id. Ends with
-    /// [`assume_same_boot`](crate::Claims::assume_same_boot), or as
+    /// [`assume_same_boot`](crate::Claims::assume_same_boot), or like
     /// [`BootChanged`](Self::BootChanged).
-    #[error("the checkpoint has no boot id: its claims may be of an earlier boot")]
+    #[error("the checkpoint has no boot id; its claims may be from an earlier boot")]
     #[advice(
         code = "checkpoint-without-boot-id",
-        hint = "wait until the plugin has kept the claims, if it finds their effects on the node, or undone them"
+        hint = "wait until the plugin has checked the claims: it keeps them if it finds their effects on the node, and unprepares them otherwise"
     )]
     BootMissing,
 }
 
-/// The view that callers get: never ahead of what is durable.
+/// The view that callers get: never ahead of the durable file.
 #[derive(Debug)]
 pub(crate) struct Published<P>(RwLock<Arc<View<P>>>);
 
@@ -73,36 +73,36 @@ impl<P> View<P> {
 
     /// Returns the record of the claim with this UID.
     ///
-    /// Before recovery it may be of an earlier boot, and its effects gone:
-    /// enough for undoing. Before answering a Prepare with its devices, call
-    /// [`check_recovered`](Self::check_recovered), or
-    /// [`start`](crate::Claims::start), which does.
+    /// Before recovery the record may be of an earlier boot, without its effects.
+    /// That is enough for undoing. Before answering a Prepare with its devices,
+    /// call [`check_recovered`](Self::check_recovered), or
+    /// [`start`](crate::Claims::start), which calls it.
     pub fn get(&self, uid: &str) -> Option<&ClaimRecord<P>> {
         self.record_map().get(uid)
     }
 
-    /// Returns how far the claim with this UID got. Before recovery see
+    /// Returns the phase of the claim with this UID. Before recovery, see
     /// [`get`](Self::get).
     pub fn phase(&self, uid: &str) -> Phase {
         self.get(uid)
             .map_or(Phase::Absent, |record| record.state.phase())
     }
 
-    /// Iterates over the records by UID, whether or not they are complete:
-    /// before recovery they may be too few or of an earlier boot. For undoing
-    /// and reporting, not for deciding what is free.
+    /// Iterates over the records by UID. Before recovery, some may be missing or
+    /// of an earlier boot. For undoing and reporting, not for deciding which
+    /// devices are free.
     pub fn records_unchecked(&self) -> impl Iterator<Item = (&str, &ClaimRecord<P>)> {
         self.checkpoint.claims()
     }
 
-    /// Iterates over every record of this boot: a device that none of them
-    /// holds is free. An error before recovery, when some may be missing.
+    /// Iterates over every record of this boot: a device that none of them holds
+    /// is free. Fails before recovery.
     pub fn records(&self) -> Result<impl Iterator<Item = (&str, &ClaimRecord<P>)>, RecoveryNeeded> {
         self.check_recovered()?;
         Ok(self.records_unchecked())
     }
 
-    /// Returns why [`records`](Self::records) cannot answer; `Ok` if it can.
+    /// Returns why [`records`](Self::records) would fail, or `Ok`.
     // req: CKPT-11
     pub fn check_recovered(&self) -> Result<(), RecoveryNeeded> {
         match (&self.damage, &self.boot) {
@@ -136,7 +136,7 @@ impl<P> View<P> {
         Checkpoint::clone(&self.checkpoint)
     }
 
-    /// Takes the records for ones of the running boot.
+    /// Marks the records as of the running boot.
     pub(crate) fn set_boot(&mut self, current: &BootId) {
         if self.checkpoint.boot_id() != Some(current.as_str()) {
             Arc::make_mut(&mut self.checkpoint).boot_id = Some(current.as_str().to_owned());
@@ -144,8 +144,8 @@ impl<P> View<P> {
         self.boot = Boot::Same;
     }
 
-    /// As [`set_boot`](Self::set_boot), if there is nothing of another boot to
-    /// undo: no record, and none missing of a boot that is known.
+    /// Calls [`set_boot`](Self::set_boot) if nothing of another boot is left to
+    /// undo: there are no records, and no damage with a known boot id.
     pub(crate) fn set_boot_if_empty(&mut self, current: &BootId) {
         let may_be_missing = self.damage != Damage::None && self.checkpoint.boot_id().is_some();
         if self.record_map().is_empty() && !may_be_missing {
@@ -155,17 +155,17 @@ impl<P> View<P> {
 }
 
 impl<P: Payload> View<P> {
-    /// The file that holds it.
+    /// The file's content.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         self.checkpoint.encode()
     }
 
-    /// A copy of a claim's record, for changing it.
+    /// A copy of a claim's record, to be changed.
     pub(crate) fn copy_record(&self, uid: &str) -> Option<Result<ClaimRecord<P>, EncodeError>> {
         self.checkpoint.copy_record(uid)
     }
 
-    /// Encodes the records that have changed: all that can fail in `encode`.
+    /// Encodes the changed records. After that, `encode` cannot fail.
     pub(crate) fn encode_changed(&self) -> Result<(), EncodeError> {
         self.checkpoint.encode_changed()
     }

@@ -1,10 +1,9 @@
-//! SIGKILL at random moments, on a real disk. `hack/soak.sh` runs it; an
-//! ordinary test run does not.
+//! SIGKILL at random moments, on a real disk. `hack/soak.sh` runs it; ordinary test
+//! runs do not.
 //!
-//! This program runs itself as the process that is killed: four threads commit
-//! to one store, each on claims of its own, and say so before and after every
-//! commit. Whatever was said to be done must be in the file, and nothing that
-//! nobody tried.
+//! This program runs itself as the process to kill. Four threads commit to one store,
+//! each on its own claims, and print a line before and after every commit. Every change
+//! reported as done must be in the file, and none that was never tried.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "test helpers")]
 
 use std::collections::BTreeMap;
@@ -25,13 +24,13 @@ use serde::{Deserialize, Serialize};
 /// How often a child is killed.
 const ROUNDS: &str = "SOAK_ROUNDS";
 const DEFAULT_ROUNDS: usize = 300;
-/// Where the child finds the checkpoint.
+/// The environment variable with the checkpoint's directory.
 const SOAK_DIR: &str = "DRA_CHECKPOINT_SOAK_DIR";
 const THREADS: usize = 4;
-/// Before what the child says, among what the test harness says.
+/// Prefixes of the child's lines in the output of the test harness.
 const TRIES: &str = "soak tries ";
 const DONE: &str = "soak done ";
-/// The longest that a child lives after its first commit.
+/// The longest life of a child after its first commit.
 const LIFE: Duration = Duration::from_millis(60);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,10 +40,10 @@ struct Device {
 
 impl Payload for Device {}
 
-/// How far each claim got: its UID is `<thread>-<claim>`.
+/// The last step of each claim, by UID: `<thread>-<claim>`.
 type Progress = BTreeMap<String, Step>;
 
-/// The life of one claim; the claims of a thread follow each other.
+/// A step of one claim; the claims of a thread follow each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Step {
     Started,
@@ -62,10 +61,10 @@ fn no_kill_loses_an_acknowledged_change() {
     let mut done = 0;
     for round in 0..rounds {
         let life = LIFE.mul_f64(random.next_fraction());
-        let said = killed_after(scratch.path(), life);
-        done += said.done.len();
+        let report = killed_after(scratch.path(), life);
+        done += report.done.len();
         let found = found_in(scratch.path());
-        check(&held, &said, &found)
+        check(&held, &report, &found)
             .unwrap_or_else(|violation| panic!("round {round}: {violation}"));
         held = found;
     }
@@ -92,7 +91,7 @@ fn child() {
                     }
                     remove(store, &uid);
                 }
-                // One or two records per thread are there at any moment.
+                // Each thread has one or two records at any moment.
                 let next = left.keys().next_back().map_or(0, |last| last + 1);
                 for claim in next.. {
                     start(store, &format!("{thread}-{claim}"));
@@ -108,7 +107,7 @@ fn child() {
 
 // === the child ===
 
-/// The claims of this thread in killed processes.
+/// The claims that this thread left in killed processes.
 fn left_by_predecessors(store: &Store<Device>, thread: usize) -> BTreeMap<usize, Step> {
     let own = format!("{thread}-");
     let found = progress(store).into_iter();
@@ -177,7 +176,7 @@ fn open(dir: &Path) -> Store<Device> {
 
 // === the test ===
 
-/// What a child said before it was killed.
+/// The child's output before it was killed.
 #[derive(Debug, Default)]
 struct LastReport {
     tried: Vec<(String, Step)>,
@@ -192,36 +191,36 @@ fn killed_after(dir: &Path, life: Duration) -> LastReport {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut said = LastReport::default();
-    while said.tried.is_empty() {
-        assert!(listen(&mut lines, &mut said), "the child ended by itself");
+    let mut report = LastReport::default();
+    while report.tried.is_empty() {
+        assert!(listen(&mut lines, &mut report), "the child ended by itself");
     }
     let killer = thread::spawn(move || kill_after(child, life));
-    while listen(&mut lines, &mut said) {}
+    while listen(&mut lines, &mut report) {}
     killer.join().unwrap();
-    said
+    report
 }
 
 /// SIGKILL, which is what `Child::kill` sends.
 fn kill_after(mut child: Child, life: Duration) {
-    // Not waiting for anything: the moment is what the test varies.
+    // Do not wait for any event: the test varies the moment.
     thread::sleep(life);
     assert!(child.try_wait().unwrap().is_none(), "the child failed");
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
-/// Takes one line; `false` at the end. A line that was cut was not said.
-fn listen(lines: &mut impl BufRead, said: &mut LastReport) -> bool {
+/// Reads one line; `false` at the end. An incomplete line is ignored.
+fn listen(lines: &mut impl BufRead, report: &mut LastReport) -> bool {
     let mut line = String::new();
     if lines.read_line(&mut line).unwrap() == 0 {
         return false;
     }
     if let Some(line) = line.strip_suffix('\n') {
         if let Some(step) = line.strip_prefix(TRIES) {
-            said.tried.push(parse(step));
+            report.tried.push(parse(step));
         } else if let Some(step) = line.strip_prefix(DONE) {
-            said.done.push(parse(step));
+            report.done.push(parse(step));
         }
     }
     true
@@ -238,7 +237,7 @@ fn parse(words: &str) -> (String, Step) {
     (uid.to_owned(), step)
 }
 
-/// What the next process finds.
+/// The claims that the next process finds.
 fn found_in(dir: &Path) -> Progress {
     let store = open(dir);
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -259,22 +258,22 @@ fn progress(store: &Store<Device>) -> Progress {
                 assert_eq!(devices, &[Device { of: uid.to_owned() }]);
                 Step::Completed
             }
-            State::Aborted { .. } => panic!("nobody aborts {uid}"),
+            State::Aborted { .. } => panic!("{uid} is aborted"),
         };
         (uid.to_owned(), step)
     });
     records.collect()
 }
 
-/// `found` is `before` with everything that was done, and for each thread at
-/// most the one step more that was tried.
-fn check(before: &Progress, said: &LastReport, found: &Progress) -> Result<(), String> {
+/// Checks that `found` is `before` with all done steps, and for each thread at most one
+/// more step that was tried.
+fn check(before: &Progress, report: &LastReport, found: &Progress) -> Result<(), String> {
     let mut certain = before.clone();
-    for (uid, step) in &said.done {
+    for (uid, step) in &report.done {
         certain.insert(uid.clone(), *step);
     }
     let mut possible = certain.clone();
-    for (uid, step) in &said.tried {
+    for (uid, step) in &report.tried {
         possible.insert(uid.clone(), *step);
     }
     let is = |step: Option<&Step>| step.filter(|step| **step != Step::Removed).copied();
@@ -288,7 +287,7 @@ fn check(before: &Progress, said: &LastReport, found: &Progress) -> Result<(), S
     Ok(())
 }
 
-/// Enough to spread the moments of the kills.
+/// A simple generator, good enough to spread the moments of the kills.
 struct Random(u64);
 
 impl Random {
@@ -299,7 +298,7 @@ impl Random {
         Self(u64::from_le_bytes(low) | 1)
     }
 
-    /// xorshift64; from 0 to 1.
+    /// A number from 0 to 1, by xorshift64.
     fn next_fraction(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

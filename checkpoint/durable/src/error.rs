@@ -10,27 +10,27 @@ use dra_common::Advice;
 #[non_exhaustive]
 pub enum Error {
     /// The name is not a single path component, or is reserved for temp files.
-    #[error("{name:?} cannot name a file here: {rule}")]
+    #[error("invalid file name {name:?}: {rule}")]
     #[advice(
         code = "invalid-file-name",
         hint = "use one path component that is not reserved for temp files",
         permanent
     )]
     InvalidName {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// What is wrong with it: "it is empty".
+        /// The violated rule: "it is empty".
         rule: &'static str,
     },
-    /// Something that is not a regular file, usually a directory, has the name.
+    /// The name belongs to something other than a regular file, usually a directory.
     #[error("{} is not a regular file", path.display())]
     #[advice(
         code = "not-a-file",
-        hint = "move what is there out of the way: a regular file belongs there",
+        hint = "move it away: this path must be a regular file",
         retry
     )]
     NotAFile {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
     },
     /// A system call failed.
@@ -39,18 +39,18 @@ pub enum Error {
     Io {
         /// The step that failed.
         op: Op,
-        /// The file that the caller named, or the directory. If the step was
-        /// on a temp file, the file that it was for.
+        /// The file that the caller named, or the directory. For a temp file, the
+        /// file that it was to replace.
         path: PathBuf,
         /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Another holder, in this process or another, kept the lock.
-    #[error("{} was locked by another holder for {} ms", path.display(), waited.as_millis())]
+    /// Another holder, in this or another process, kept the lock.
+    #[error("{} is still locked by another holder after {} ms", path.display(), waited.as_millis())]
     #[advice(
         code = "lock-timeout",
-        hint = "find who holds the lock: another process, or a Lock that this one keeps",
+        hint = "find the process that holds the lock, for example with lslocks; it may be this one",
         retry
     )]
     LockTimeout {
@@ -104,18 +104,18 @@ fn io_code(op: Op, source: &io::Error) -> &'static str {
     }
 }
 
-/// What to do about a failed system call with this code.
+/// The hint for a failed system call with this code.
 fn io_hint(code: &str) -> &'static str {
     match code {
         "disk-full" => "free space on the file system of this path",
         "read-only-filesystem" => "remount the file system of this path writable",
-        "permission-denied" => "let this process write there",
-        "not-a-directory" => "move the file on the directory's path out of the way",
-        "file-missing" => "see who else removes files from the directory",
+        "permission-denied" => "give this process read and write permission for this path",
+        "not-a-directory" => "move the file on the directory's path away",
+        "file-missing" => "find the program that removes files from the directory",
         "directory-missing" => {
             "create the directory; if it exists on the host, restart the container that mounts it"
         }
-        _ => "look for disk errors in the kernel log",
+        _ => "check the kernel log for disk errors",
     }
 }
 

@@ -5,15 +5,15 @@
 //!
 //! ```text
 //!  caller ──► trait Dir ──┬── OsDir ──► os::backend    system calls on one directory descriptor
-//!                         └── SimDir ─► sim::backend   memory: what is cached, what is synced
+//!                         └── SimDir ─► sim::backend   in memory: the cached and the synced content
 //!                                 │
 //!                                 ▼
-//!                    operations.rs: each call as an order of backend calls
+//!                    operations.rs: each call as a sequence of backend calls
 //! ```
 //!
-//! `operations.rs` alone knows that a replace is "create a temp file, write, fsync,
-//! rename, fsync of the directory". Both directories run it, so a crash found in
-//! `SimDir` is a crash of the real one.
+//! Only `operations.rs` knows that a replace is "create a temp file, write, fsync,
+//! rename, fsync of the directory". Both directories run it, so a bug that a crash
+//! shows in `SimDir` is also in `OsDir`.
 
 mod dir;
 mod error;

@@ -1,5 +1,5 @@
-//! The operations of a directory, each a fixed order of backend calls, for both
-//! the real and the simulated directory.
+//! The operations of a directory, each a fixed sequence of backend calls, for the
+//! real and the simulated directory.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,17 +9,17 @@ use crate::dir::{Lock, Version};
 use crate::error::{Error, Op};
 use crate::name;
 
-/// The single calls that an operation is made of. Each may fail, and the process
-/// may die after each.
+/// The single calls of an operation. Each may fail, and the process may die after
+/// each.
 ///
-/// Names are checked before they come here. Threads may call it at once.
+/// Names have been checked. Threads may call concurrently.
 pub(crate) trait Backend {
     /// A file being written.
     type File;
 
-    /// Creates `name`, which must not exist, and marks it as in use until the
-    /// file is closed or dropped, so that [`Self::remove_stale_temp`] of another
-    /// process does not remove it.
+    /// Creates `name`, which must not exist. Marks it as in use until the file is
+    /// closed or dropped, so that [`Self::remove_stale_temp`] of another process
+    /// does not remove it.
     fn create(&self, name: &str, mode: u32) -> io::Result<Self::File>;
     fn write(&self, file: &mut Self::File, bytes: &[u8]) -> io::Result<()>;
     fn sync_file(&self, file: &Self::File) -> io::Result<()>;
@@ -31,32 +31,31 @@ pub(crate) trait Backend {
     fn remove_stale_temp(&self, name: &str) -> io::Result<()>;
     fn sync_dir(&self) -> io::Result<()>;
     fn read(&self, name: &str) -> io::Result<Content>;
-    /// Compares the file with a content and a mode, reading no more than it has
-    /// to.
+    /// Compares the file with a content and a mode, reading as little as possible.
     fn compare(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<Comparison>;
     fn list(&self) -> io::Result<Vec<String>>;
     fn is_current(&self, name: &str, version: &Version) -> io::Result<bool>;
-    /// `None` when another holder has it.
+    /// `None` if another holder has the lock.
     fn try_lock(&self, name: &str) -> io::Result<Option<Lock>>;
     /// For messages: the path of `name`, or of the directory if it is empty.
     fn path(&self, name: &str) -> PathBuf;
 }
 
-/// What a name leads to.
+/// The entry with a name.
 pub(crate) enum Content {
     File(Vec<u8>, Version),
     NotAFile,
 }
 
-/// How a file compares with a content and a mode.
+/// The result of comparing a file with a content and a mode.
 pub(crate) enum Comparison {
     Same,
     Different,
     NotAFile,
 }
 
-/// Exclusive creation collides only with a leftover of the same process id;
-/// more collisions than this are a fault of their own.
+/// The limit of retries. Exclusive creation only collides with leftovers of the same
+/// process id, so more collisions mean another fault.
 const CREATE_ATTEMPTS: usize = 64;
 
 /// The bits of an `st_mode` that are a file's mode; the others are its type.
@@ -64,8 +63,8 @@ const MODE_BITS: u32 = 0o7777;
 
 /// Mode of a new lock file, before the umask.
 pub(crate) const LOCK_MODE: u32 = 0o644;
-/// First wait of a contended lock; doubled up to [`LOCK_POLL_MAX`]. A commit
-/// takes a few milliseconds; Go's plugin polls every 100.
+/// First pause while a lock is held; doubled up to [`LOCK_POLL_MAX`]. A commit takes
+/// a few milliseconds; Go's plugin polls every 100 ms.
 const LOCK_POLL_MIN: Duration = Duration::from_millis(1);
 const LOCK_POLL_MAX: Duration = Duration::from_millis(32);
 
@@ -84,8 +83,8 @@ pub(crate) fn replace<B: Backend>(
     Ok(version)
 }
 
-/// See [`Dir::ensure`](crate::Dir::ensure). Skips the `fstat` that
-/// [`replace`] needs for its version: on a tmpfs each system call counts.
+/// See [`Dir::ensure`](crate::Dir::ensure). Skips the `fstat` of [`replace`], which
+/// is for the version: on a tmpfs each system call counts.
 pub(crate) fn ensure<B: Backend>(
     backend: &B,
     name: &str,
@@ -108,8 +107,8 @@ pub(crate) fn ensure<B: Backend>(
     if !is_same {
         drop(write_and_rename(backend, name, bytes, mode)?);
     }
-    // Also if nothing was written: whoever wrote the file may have died before
-    // its own fsync of the directory.
+    // Also if nothing was written: the file's writer may have died before its fsync
+    // of the directory.
     sync(backend)?;
     Ok(!is_same)
 }
@@ -124,15 +123,15 @@ fn write_and_rename<B: Backend>(
     name::check(name)?;
     let (temp, mut file) = create_temp(backend, name, mode)?;
     fill_and_rename(backend, &temp, &mut file, bytes, name).inspect_err(|_| {
-        // What remains after a failure here is swept at the next open.
+        // If this fails, the next open removes the temp file.
         let _ = backend.remove(&temp);
     })?;
     Ok(file)
 }
 
-/// Content first, then the name: a rename that outlives its content would
-/// leave an empty file. Errors name the file: callers do not know of the temp
-/// file.
+/// Syncs the content before the rename: a rename that is durable before its content
+/// would leave an empty file. Errors name the file, because callers do not know the
+/// temp file.
 fn fill_and_rename<B: Backend>(
     backend: &B,
     temp: &str,
@@ -168,8 +167,8 @@ pub(crate) fn remove<B: Backend>(backend: &B, name: &str) -> Result<(), Error> {
     name::check(name)?;
     match backend.remove(name) {
         Ok(()) => {}
-        // Absent, but perhaps only just: a predecessor may have died between
-        // its unlink and its fsync of the directory.
+        // Its absence may not be durable: another process may have died between its
+        // unlink and its fsync of the directory.
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(io_error(backend, Op::Remove, name, e)),
     }
@@ -221,8 +220,8 @@ pub(crate) fn list<B: Backend>(backend: &B) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Removes the temp files of dead processes. What cannot be removed stays for
-/// the next open: no reader sees it.
+/// Removes the temp files of dead processes. Files that cannot be removed stay until
+/// the next open; no reader sees them.
 pub(crate) fn sweep<B: Backend>(backend: &B) -> Result<(), Error> {
     let names = backend
         .list()

@@ -14,17 +14,16 @@ use crate::operations;
 
 /// A directory on a disk.
 ///
-/// It follows its path. If the directory was removed and created anew, or
-/// another is in its place, the next call opens the new one. Calls under way and
-/// locks held keep the old one: while a [`Lock`] is held, every call uses the
-/// directory of that lock.
+/// It follows its path. If the directory was removed and created again, or replaced,
+/// the next call opens the new one. Running calls and held locks keep the old one:
+/// while a [`Lock`] is held, every call uses the directory of that lock.
 ///
-/// As long as nothing has the path, a removed directory is an empty one, and
-/// creating a file in it fails as `directory-missing`.
+/// While the path does not exist, the directory reads as empty, and creating a file
+/// in it fails with `directory-missing`.
 ///
-/// In a container the path is often a bind mount of its own. If its source is
-/// removed on the host, the mount keeps pointing at the removed directory until
-/// the container is restarted; a mount of the parent follows.
+/// In a container the path is often a bind mount. If its source is removed on the
+/// host, the mount keeps pointing at the removed directory until the container
+/// restarts. A mount of the parent directory does not have this problem.
 #[derive(Debug)]
 pub struct OsDir {
     path: PathBuf,
@@ -34,19 +33,18 @@ pub struct OsDir {
 // === impl OsDir ===
 
 impl OsDir {
-    /// Opens an existing directory and removes what died processes left of
-    /// their replaces. Temporaries of live processes are left alone.
+    /// Opens an existing directory and removes the temp files of dead processes.
+    /// Those of live processes stay.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path = path.into();
-        // The working directory may change before the path is looked at again.
+        // The working directory may change before the path is used again.
         let path = std::path::absolute(&path).unwrap_or(path);
         let current = Mutex::new(Arc::new(OsBackend::open(&path)?));
         Ok(Self { path, current })
     }
 
-    /// Like [`open`](Self::open), after creating the directory and its parents
-    /// where they are missing, with `mode` less the umask. An existing
-    /// directory keeps its mode.
+    /// Like [`open`](Self::open), but first creates the directory and its missing
+    /// parents with `mode` less the umask. An existing directory keeps its mode.
     pub fn create(path: impl Into<PathBuf>, mode: u32) -> Result<Self, Error> {
         let path = path.into();
         make_durable_dir(&path, mode).map_err(|source| Error::Io {
@@ -57,16 +55,15 @@ impl OsDir {
         Self::open(path)
     }
 
-    /// The path that it was opened with, made absolute then.
+    /// The path that it was opened with, made absolute.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory of one call.
+    /// The directory to use for one call.
     fn backend(&self) -> Result<Arc<OsBackend>, Error> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        // While a lock is held, it is in use: a lock in the old directory is none
-        // in the new one.
+        // A held lock keeps the old directory in use: it does not lock the new one.
         let in_use = Arc::strong_count(&current) > 1;
         if !in_use && current.is_replaced() {
             *current = Arc::new(reopen(&self.path)?);
@@ -117,10 +114,10 @@ impl Dir for OsDir {
     }
 }
 
-/// Opens the directory that has taken another's place.
+/// Opens the directory that replaced another one.
 fn reopen(path: &Path) -> Result<OsBackend, Error> {
     let backend = OsBackend::open(path)?;
-    // Whoever created it need not have made its name durable.
+    // Its creator may not have made its name durable.
     sync_parent(path).map_err(|source| Error::Io {
         op: Op::SyncDir,
         path: path.parent().unwrap_or(path).to_owned(),

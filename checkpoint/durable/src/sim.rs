@@ -1,10 +1,10 @@
-//! A directory in memory, its faults, and its crashes.
+//! A directory in memory, with faults and crashes.
 //!
 //! ```text
-//!  Dir calls ──► operations.rs ──► backend.rs ──► disk.rs: Event ──► image.rs   the disk now
+//!  Dir calls ──► operations.rs ──► backend.rs ──► disk.rs: Event ──► image.rs   the current disk
 //!                                                    │ recorded
 //!                                                    ▼
-//!                           crash.rs: each moment of the record ──► loss.rs   what may be left
+//!                           crash.rs: each moment of the record ──► loss.rs   the possible disks
 //! ```
 
 mod backend;

@@ -1,5 +1,4 @@
-//! What a caller does before its first claim: first about the boot, then about
-//! damage.
+//! Recovery before the first claim: first from a reboot, then from damage.
 
 use super::{ClaimRef, Claims, Refused};
 use crate::boot::Boot;
@@ -9,9 +8,9 @@ use crate::record::{ClaimRecord, Payload, State};
 use dra_claim::ClaimStatus;
 
 impl<P: Payload> Claims<P> {
-    /// Takes records without a boot id for ones of this boot. The caller has
-    /// seen that their effects exist: as a rule the records of a damaged V2, or
-    /// of an older Go driver, are of this boot, and pods use them. Idempotent.
+    /// Declares that records without a boot id are of this boot. The caller has
+    /// found their effects on the node: records from a damaged V2 or an older Go
+    /// driver are usually of this boot, and pods use them. Idempotent.
     ///
     /// # Errors
     ///
@@ -30,12 +29,12 @@ impl<P: Payload> Claims<P> {
     }
 
     /// Removes all records of an earlier or unknown boot. The caller has undone
-    /// what survived it, for each of
-    /// [`records_unchecked`](crate::View::records_unchecked). Records of this
-    /// boot stay.
+    /// their effects, for each of
+    /// [`records_unchecked`](crate::View::records_unchecked). Records of this boot
+    /// stay.
     ///
-    /// Not needed if every one of them was removed singly: an empty store is of
-    /// the running boot.
+    /// Not needed if all of them were removed one by one: an empty store counts as
+    /// of the running boot.
     pub fn remove_earlier_boot(&mut self) {
         if self.view.boot != Boot::Same {
             let stays = |phase: Phase| phase.next(Event::AfterReboot) != Ok(Phase::Absent);
@@ -46,13 +45,13 @@ impl<P: Payload> Claims<P> {
     }
 
     /// Adds a claim that a damaged checkpoint has lost. The caller knows from
-    /// elsewhere (the API server, its effects) that it is prepared.
+    /// another source (the API server, its effects) that it is prepared.
     ///
-    /// A record that survived stays, with its state, status and devices; one
-    /// without names (V1 has none) gets those of `claim`.
+    /// A record that survived keeps its state, status and devices. If it has no
+    /// names (V1 has none), it gets those of `claim`.
     ///
-    /// Checks no conflicts: the caller makes sure that no two claims hold one
-    /// device, neither among those it restores nor with
+    /// Does not check for conflicts. The caller ensures that no two claims hold one
+    /// device, among the restored ones and
     /// [`View::records_unchecked`](crate::View::records_unchecked).
     ///
     /// # Errors
@@ -79,21 +78,21 @@ impl<P: Payload> Claims<P> {
     }
 
     fn add_names(&mut self, claim: &ClaimRef) {
-        // A record whose payload does not read what it writes stays as it is.
+        // A record whose payload cannot be read back stays unchanged.
         if let Some(Ok(record)) = self.view.copy_record(&claim.uid) {
             self.put(claim, record.status, record.state);
         }
     }
 
-    /// Makes the checkpoint count as damaged: the caller has found effects of claims without a record, so
-    /// somebody has removed the file, or put back an older one, and which claims hold devices is not
-    /// known. Durable, and known to every process, until [`mark_rebuilt`](Self::mark_rebuilt). Nothing
-    /// happens if it is damaged already.
+    /// Marks the checkpoint as damaged: the caller has found effects of claims without a record. So the
+    /// file was deleted or replaced by an older one, and it is unknown which claims hold devices. The mark
+    /// is durable and visible to every process until [`mark_rebuilt`](Self::mark_rebuilt). Does nothing if
+    /// the checkpoint is already damaged.
     // req: CKPT-14
     pub fn note_missing(&mut self) {
         if self.view.damage == Damage::None {
             self.is_missing_noted = true;
-            // Its file gets its name when the change is written.
+            // The name is set when the change is written.
             self.view.damage = Damage::Damaged {
                 reason: DamageReason::Missing,
                 set_aside_as: String::new(),
@@ -105,10 +104,10 @@ impl<P: Payload> Claims<P> {
         self.view.damage = damage;
     }
 
-    /// Declares that no claim is missing any more: the caller has restored every
-    /// one, and undone the effects of no one. Once committed,
-    /// [`View::records`](crate::View::records) answers, and the files set aside
-    /// get [`SETTLED_MARK`](crate::SETTLED_MARK).
+    /// Declares that no claim is missing any more. The caller has restored every
+    /// prepared claim, without undoing the effects of any. After the commit,
+    /// [`View::records`](crate::View::records) succeeds and the files set aside are
+    /// renamed with [`SETTLED_MARK`](crate::SETTLED_MARK).
     pub fn mark_rebuilt(&mut self) {
         if self.view.damage != Damage::None {
             self.view.damage = Damage::None;

@@ -6,57 +6,61 @@ use crate::view::RecoveryNeeded;
 
 /// Why a change of a claim's record was refused. Nothing was changed.
 ///
-/// [`RecoveryNeeded`], the error of [`View::records`](crate::View::records),
-/// becomes one through `?`.
+/// `?` converts [`RecoveryNeeded`], the error of
+/// [`View::records`](crate::View::records).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Records may be missing, or be of another boot.
+    /// Records may be missing or of another boot.
     #[error(transparent)]
     #[advice(from, retry)]
     RecoveryNeeded(#[from] RecoveryNeeded),
     /// [`start`](crate::Claims::start) or [`complete`](crate::Claims::complete)
-    /// of a claim that is prepared: its recorded devices are the answer. So they
-    /// are for another claim status, as in Go, until the claim is removed.
-    #[error("claim {uid} is prepared already")]
-    #[advice(code = Refusal::Completed.name(), hint = "use the recorded devices", permanent)]
+    /// of a prepared claim: its recorded devices are the answer. As in Go, this
+    /// also holds for another claim status, until the claim is removed.
+    #[error("claim {uid} is already prepared")]
+    #[advice(
+        code = Refusal::Completed.name(),
+        hint = "answer with the recorded devices",
+        permanent
+    )]
     Completed {
         /// The claim.
         uid: String,
     },
-    /// [`abort`](crate::Claims::abort) of a claim that is prepared: it holds its
-    /// devices until it is removed.
+    /// [`abort`](crate::Claims::abort) of a prepared claim: it holds its devices
+    /// until it is removed.
     #[error("claim {uid} is prepared and cannot be aborted")]
     #[advice(
         code = Refusal::Prepared.name(),
-        hint = "remove its side effects, then remove it",
+        hint = "undo the claim's effects, then remove its record",
         permanent
     )]
     Prepared {
         /// The claim.
         uid: String,
     },
-    /// A Prepare for this claim status was aborted less than 90 s ago.
-    /// Later it can be prepared again; hardly within the same call of kubelet's,
-    /// which ends after 45 s.
-    #[error("a prepare of claim {uid} for the same claim status was aborted")]
+    /// A Prepare for this claim status was aborted less than 90 s ago. It can be
+    /// prepared again after that, usually in a later call: kubelet's calls time
+    /// out after 45 s.
+    #[error("a Prepare of claim {uid} with the same claim status was aborted less than 90 s ago")]
     #[advice(
         code = Refusal::Aborted.name(),
-        hint = "kubelet asks again; 90 s after the abort the claim can be prepared",
+        hint = "wait: kubelet retries, and the claim can be prepared 90 s after the abort",
         retry
     )]
     Aborted {
         /// The claim.
         uid: String,
-        /// From when on a new attempt is possible.
+        /// The time from which a new attempt is possible.
         until: Timestamp,
     },
-    /// There is no Prepare to complete, or none to abort: the claim was never
-    /// started, or its record was aborted or removed since.
-    #[error("claim {uid} has no prepare in progress: it was not started, or was undone")]
+    /// There is no Prepare to complete or abort: the claim was never started, or
+    /// its record has since been aborted or removed.
+    #[error("claim {uid} has no Prepare in progress: it was never started, or was undone")]
     #[advice(
         code = Refusal::NotStarted.name(),
-        hint = "undo what the attempt did, if there was one; a prepare begins with start",
+        hint = "undo the effects of the attempt, if any; a Prepare begins with start",
         permanent
     )]
     NotStarted {
@@ -64,10 +68,10 @@ pub enum Refused {
         uid: String,
     },
     /// The started Prepare is for another claim status.
-    #[error("claim {uid} has changed since its prepare started")]
+    #[error("the status of claim {uid} has changed since its Prepare started")]
     #[advice(
         code = Refusal::OtherStatus.name(),
-        hint = "undo the attempt; kubelet asks again if a pod still needs the claim",
+        hint = "undo the attempt; kubelet retries if a pod still needs the claim",
         permanent
     )]
     OtherStatus {
@@ -75,25 +79,25 @@ pub enum Refused {
         uid: String,
     },
     /// A Prepare in progress cannot be removed, only aborted.
-    #[error("claim {uid} has a prepare in progress")]
-    #[advice(code = Refusal::InProgress.name(), hint = "abort the prepare first", retry)]
+    #[error("claim {uid} has a Prepare in progress and cannot be removed")]
+    #[advice(code = Refusal::InProgress.name(), hint = "abort the Prepare first", retry)]
     InProgress {
         /// The claim.
         uid: String,
     },
     /// The records are of an earlier boot and cannot be kept.
-    #[error("the records are of another boot ({recorded}) and cannot be kept")]
+    #[error("the records are from another boot ({recorded}) and cannot be kept")]
     #[advice(
         code = "other-boot",
-        hint = "remove the side effects of the records, then the records",
+        hint = "undo the effects of the records, then remove the records",
         permanent
     )]
     OtherBoot {
         /// The boot id in the file.
         recorded: String,
     },
-    /// Only a damaged store takes back what it lost.
-    #[error("claim {uid} cannot be restored: no claims are missing")]
+    /// Claims can only be restored to a damaged store.
+    #[error("claim {uid} cannot be restored: the checkpoint is not damaged")]
     #[advice(code = "not-damaged", hint = "prepare the claim as usual", permanent)]
     NotDamaged {
         /// The claim.
@@ -104,7 +108,7 @@ pub enum Refused {
 // === impl Refused ===
 
 impl Refused {
-    /// `refusal` of the claim `uid`, whose fence holds until `fenced_until`.
+    /// Adds the claim's UID and the end of its fence.
     pub(super) fn from_refusal(
         refusal: Refusal,
         uid: &str,

@@ -2,20 +2,20 @@ use super::layout::Layout;
 use super::records::Records;
 use crate::record::ClaimRecord;
 
-/// The content of a checkpoint file, without a store around it.
+/// The content of a checkpoint file, without a store.
 ///
 /// # Unknown fields
 ///
-/// A newer driver may have added fields. Those of the file, of V1 and of V2 stay
-/// at their place, and so do those of a claim until its record changes: then it
-/// is written with the Go driver's fields only, since an unknown field was
-/// meant for the record as it was.
+/// A newer driver may have added fields. Those of the file, of V1 and of V2 stay in
+/// their place. Those of a claim stay until its record changes; then the record is
+/// written with the Go driver's fields only, because an unknown field may not fit
+/// the new content.
 ///
-/// They stay byte for byte where the file is formatted as Go does it; in another
-/// format they are formatted as Go would.
+/// In a file with Go's formatting they stay byte for byte; in any other file they
+/// are reformatted as Go would.
 ///
-/// An unknown part (`v3`) has the content of `v1` and `v2` in another form: it is
-/// dropped with the first change, or it would contradict them.
+/// An unknown part (`v3`) has the content of `v1` and `v2` in another form. The
+/// first change drops it, because it would contradict them.
 #[derive(Debug)]
 pub struct Checkpoint<P> {
     pub(crate) records: Records<P>,
@@ -35,7 +35,7 @@ impl<P> Checkpoint<P> {
         self.boot_id.as_deref()
     }
 
-    /// Returns the layout of the file that it was read from.
+    /// Returns the layout of the file.
     pub fn layout(&self) -> Layout {
         self.records.source().layout
     }
@@ -47,7 +47,7 @@ impl<P> Checkpoint<P> {
         }
     }
 
-    /// Adds what only `other` has.
+    /// Adds the records, and the boot id, that only `other` has.
     pub(crate) fn add_missing(&mut self, other: Self) {
         self.records.add_missing(other.records);
         self.boot_id = self.boot_id.take().or(other.boot_id);

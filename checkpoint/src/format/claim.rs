@@ -1,4 +1,4 @@
-//! One claim: its record from the file's text, and its text from the record.
+//! One claim: decodes its record from the file's text, and encodes it.
 
 use std::slice;
 
@@ -16,7 +16,7 @@ use crate::damage::DamageReason;
 use crate::gofields;
 use crate::record::{ABORTED, COMPLETED, ClaimRecord, Payload, STARTED, State};
 
-/// What V1 has of a completed claim.
+/// A completed claim in V1.
 #[derive(Serialize)]
 struct ClaimV1<'a, P> {
     status: &'a ClaimStatus,
@@ -39,11 +39,11 @@ struct ClaimV2<'a, P> {
     aborted_at: Option<MetaTime>,
 }
 
-/// Why a record is not understood.
+/// Why a record cannot be read.
 pub(super) enum Flaw {
-    /// Its state has this name, which is not one that we know.
+    /// Its state has this unknown name.
     State(String),
-    /// It is not a record: what is wrong with it.
+    /// It is not a record, for this reason.
     Layout(String),
 }
 
@@ -57,18 +57,18 @@ impl Flaw {
         }
     }
 
-    /// What it says of the claim.
+    /// The message for the claim with this UID.
     pub(super) fn of(&self, uid: &str) -> String {
         let uid = uid.escape_debug();
         match self {
-            Self::State(state) => format!("claim {uid} is in the state {state:?}"),
+            Self::State(state) => format!("claim {uid} is in the unknown state {state:?}"),
             Self::Layout(flaw) => format!("the record of claim {uid}: {flaw}"),
         }
     }
 
-    /// A record that is of another JSON type.
+    /// For a record of the wrong JSON type.
     pub(super) fn shape(expected: &str) -> Self {
-        Self::Layout(format!("it is not {expected}"))
+        Self::Layout(format!("not {expected}"))
     }
 
     fn member(name: &str, error: &serde_json::Error) -> Self {
@@ -83,8 +83,8 @@ impl From<Misplaced> for Flaw {
     }
 }
 
-/// The parser's message without the line and column, which count from the
-/// beginning of the value's own text.
+/// The parser's message without line and column: they count from the beginning of
+/// the value, not of the file.
 pub(super) fn message(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -116,7 +116,7 @@ pub(super) fn read_v2<P: Payload>(text: &str) -> Result<(Object<'_>, ClaimRecord
     Ok((object, record))
 }
 
-/// Reads a claim of V1: it is completed; its names were not recorded.
+/// Reads a claim of V1: it is completed and has no names.
 pub(super) fn read_v1<P: Payload>(object: &Object<'_>) -> Result<ClaimRecord<P>, Flaw> {
     Template::from_members(&CLAIM_V1, &object.0)?;
     Ok(ClaimRecord {
@@ -141,7 +141,7 @@ pub(super) fn read_rc2<P: Payload>(list: &str) -> Result<ClaimRecord<P>, Flaw> {
     })
 }
 
-/// In Go a member that is absent or null leaves the zero value.
+/// Reads a member. As in Go, one that is absent or null gives the default.
 fn member<T: Default + DeserializeOwned>(object: &Object<'_>, key: &str) -> Result<T, Flaw> {
     member_by(object, key, serde_json::from_str)
 }
@@ -169,7 +169,7 @@ fn member_by<'a, T: Default>(
 
 // === text from records ===
 
-/// The text of a record with Go's fields and no others.
+/// The text of a record with Go's fields only.
 pub(super) fn encode<P: Payload>(
     uid: &str,
     record: &ClaimRecord<P>,
@@ -195,7 +195,7 @@ pub(super) fn encode<P: Payload>(
     ClaimText::new(uid, v1.as_ref().map(<[&str; 1]>::as_slice), &[&v2])
 }
 
-/// As [`encode`]; an error if the text cannot be read back.
+/// Like [`encode`]; fails if the text cannot be read back.
 pub(super) fn encode_checked<P: Payload>(
     uid: &str,
     record: &ClaimRecord<P>,
@@ -204,7 +204,7 @@ pub(super) fn encode_checked<P: Payload>(
     Ok(text)
 }
 
-/// The same record again.
+/// A copy of the record, through its text.
 pub(super) fn copy<P: Payload>(
     uid: &str,
     record: &ClaimRecord<P>,
@@ -218,7 +218,7 @@ fn round_trip<P: Payload>(
     record: &ClaimRecord<P>,
 ) -> Result<(ClaimText, ClaimRecord<P>), EncodeError> {
     let text = encode(uid, record).map_err(EncodeError::Unwritable)?;
-    // V2's text has everything that V1's has.
+    // V2's text includes everything in V1's.
     let member = format!("{{{}}}", text.v2);
     let value = Object::parse(&member).and_then(|object| Some(object.0.first()?.value));
     let read = read_v2(value.unwrap_or_default()).map_err(|flaw| EncodeError::Unreadable {
@@ -229,8 +229,8 @@ fn round_trip<P: Payload>(
 
 // === text from text ===
 
-/// The text of a claim of V2 as it was read. Its V1 has V2's values, and the
-/// unknown members that it had. `None` if it has to be encoded anew.
+/// The text of a claim of V2, as read. Its V1 gets V2's values and keeps its own
+/// unknown members. `None` if the record has to be encoded.
 pub(super) fn carried<P>(
     uid: &str,
     record: &ClaimRecord<P>,
@@ -251,12 +251,12 @@ pub(super) fn carried<P>(
     ClaimText::new(uid, v1.as_deref(), &[v2]).ok()
 }
 
-/// The text of a claim of V1 as it was read, and a V2 with the same values.
-/// `None` if it has to be encoded anew.
+/// The text of a claim of V1, as read, and a V2 with the same values. `None` if the
+/// record has to be encoded.
 pub(super) fn upgraded(uid: &str, v1: &str, object: &Object<'_>) -> Option<ClaimText> {
     let is_v1s = |name: &&str| CLAIM_V1.contains(name);
     let others = CLAIM_V2.iter().filter(|name| !is_v1s(name));
-    // What was unknown in V1 must not get a meaning in V2.
+    // An unknown field of V1 must not become a known one of V2.
     let others: Vec<&'static str> = others.copied().collect();
     let named = |name: &&str| object.get(name).is_some();
     if others.iter().any(named) || Template::from_members(&others, &object.0).is_err() {
@@ -269,7 +269,7 @@ pub(super) fn upgraded(uid: &str, v1: &str, object: &Object<'_>) -> Option<Claim
 }
 
 impl ClaimText {
-    /// That of a claim whose value is `v1` in V1 and `v2` in V2, in pieces.
+    /// The text of a claim with the value `v1` in V1 and `v2` in V2, each in pieces.
     fn new(uid: &str, v1: Option<&[&str]>, v2: &[&str]) -> Result<Self, serde_json::Error> {
         let key = gojson::to_string(uid)? + ":";
         let member = |value: &[&str]| {

@@ -1,7 +1,7 @@
-//! Which parts can be trusted, and which of them is used.
+//! Decides which parts can be trusted, and reads them.
 //!
-//! Whatever part of a damaged file has a checksum that matches is read, V2 before V1: a claim in
-//! it holds its devices, though its CDI spec and its object in the API server be gone.
+//! In a damaged file, each part with a matching checksum is read, V2 before V1. A claim in such a
+//! part holds its devices, even if its CDI spec and its object in the API server have been deleted.
 
 mod flaw;
 mod part;
@@ -31,12 +31,12 @@ pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<
     let as_go_writes = str::from_utf8(bytes)
         .ok()
         .filter(|_| is_laid_out_by_go(bytes));
-    // That the text is JSON is seen on the way.
+    // `File::parse` checks that the text is JSON.
     if let Some(file) = as_go_writes.and_then(File::parse) {
         return read(&file);
     }
     match serde_json::from_slice::<&RawValue>(bytes) {
-        // Go takes the checksums of the text that it writes for the same JSON.
+        // Go's checksums are those of the text that Go writes for the same JSON.
         Ok(json) => read_text(&gojson::compact(json.get())),
         Err(error) => Err(Damaged {
             reason: DamageReason::NotJson,
@@ -46,7 +46,7 @@ pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<
     }
 }
 
-/// Whether Go writes the same text for the same JSON, if it is JSON.
+/// Whether the text is in Go's layout, provided that it is JSON.
 fn is_laid_out_by_go(bytes: &[u8]) -> bool {
     // 0xe2 begins U+2028 and U+2029.
     let may_differ =
@@ -56,9 +56,9 @@ fn is_laid_out_by_go(bytes: &[u8]) -> bool {
     !bytes.chunks(64).any(may_one_differ)
 }
 
-/// Reads the parts that a text which is not JSON has whole.
+/// Reads the intact parts of a text that is not JSON.
 fn read_whole_parts<P: Payload>(text: &str) -> Damaged<P> {
-    /// Each attempt reads to the text's end at most.
+    /// Limits the time: each attempt may read to the text's end.
     const ATTEMPTS: usize = 16;
 
     let values = |name: &'static str| {
@@ -67,8 +67,8 @@ fn read_whole_parts<P: Payload>(text: &str) -> Damaged<P> {
     };
     let checksum = values(r#""checksum":"#).next().and_then(first_value);
     let v1 = values(r#""v1":"#).next().and_then(first_value);
-    // Go writes it last: text in a claim's own data that looks like V2 is followed by more
-    // brackets, unless the file is cut just there.
+    // Go writes V2 last. Text inside a claim that looks like V2 is followed by more brackets,
+    // unless the file is cut exactly there.
     let v2 = values(r#""v2":"#).find_map(|text| {
         let (value, rest) = first_value(text)?;
         (rest.trim_ascii().len() <= 2).then_some((value, rest))
@@ -106,7 +106,7 @@ fn unsaved<P>(flaw: impl Into<Flaw>) -> Damaged<P> {
     }
 }
 
-/// The value at the text's beginning, and what follows it.
+/// The value at the text's beginning, and the rest of the text.
 fn first_value(text: &str) -> Option<(&str, &str)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
     let value = values.next()?.ok()?;
@@ -114,12 +114,12 @@ fn first_value(text: &str) -> Option<(&str, &str)> {
 }
 
 fn read_text<P: Payload>(text: &str) -> Result<Checkpoint<P>, Damaged<P>> {
-    let not_an_object = || unsaved(Flaw::in_member("the file", "it is not an object"));
+    let not_an_object = || unsaved(Flaw::in_member("the file", "not an object"));
     read(&File::parse(text).ok_or_else(not_an_object)?)
 }
 
-/// V2 is used; what it lacks if it is damaged, of completed claims, comes from V1.
-/// V1's content is never compared with V2's, only its checksum matters, as in Go.
+/// Reads V2. If it is damaged, completed claims that it lacks come from V1. As in
+/// Go, only V1's checksum is checked; its content is never compared with V2's.
 fn read<P: Payload>(file: &File<'_>) -> Result<Checkpoint<P>, Damaged<P>> {
     let order = Template::from_members(&FILE, &file.members.0);
     let (order, of_file) = match order {

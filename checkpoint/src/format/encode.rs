@@ -1,5 +1,5 @@
-//! The file as a list of pieces of text, which are hashed where they are and
-//! copied only once, into the file.
+//! Encodes the file as a list of text pieces. They are hashed in place and copied
+//! only once, into the file.
 
 use super::claim;
 use super::parts::{FILE, V1, V2};
@@ -34,7 +34,7 @@ pub(super) fn encode<P: Payload>(
     Ok(order.write(&FILE, &members).concat().into_bytes())
 }
 
-/// V1 is redundant: the completed claims, for readers of 25.3.x.
+/// V1: a redundant copy of the completed claims, for readers of 25.3.x.
 pub(super) struct PartV1<'a> {
     source: &'a Source,
     claims: Vec<&'a str>,
@@ -47,7 +47,7 @@ pub(super) struct PartV2<'a> {
     boot_id: Option<String>,
 }
 
-/// A JSON object; empty if it would be.
+/// A JSON object in pieces; no pieces without members.
 fn map<'a>(members: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut pieces = Vec::new();
     for member in members {
@@ -101,7 +101,7 @@ impl<'a> PartV2<'a> {
         })
     }
 
-    /// The text that its checksum covers.
+    /// The text that V2's checksum covers.
     pub(super) fn zeroed(&self) -> Vec<&str> {
         self.pieces("0")
     }

@@ -5,24 +5,24 @@ use dra_common::Advice;
 use super::checkpoint::Checkpoint;
 use crate::damage::{DamageReason, Mismatch, Survivors};
 
-/// Why a file is not, or not wholly, a checkpoint; with what can be recovered.
+/// Why a file is not an intact checkpoint, with the records that could be recovered.
 #[derive(Debug, thiserror::Error)]
 #[error("the checkpoint is damaged: {}", self.description())]
 #[non_exhaustive]
 pub struct Damaged<P> {
-    /// What is wrong with it.
+    /// The kind of damage.
     pub reason: DamageReason,
-    /// The first place where it is wrong, for people: the line and column at which it
-    /// stops being JSON, the member or the claim. `None` where no single place is to blame.
+    /// The first damaged place, for messages: the line and column of the JSON error, the
+    /// member, or the claim. `None` if the damage has no single place.
     pub detail: Option<String>,
-    /// The checksums that do not match, V1's first. Empty if none is wrong, or if
-    /// a part cannot even be found.
+    /// The checksums that do not match, V1's first. Empty if all match, or if a part
+    /// was not found.
     pub mismatches: Vec<Mismatch>,
-    /// How much of it is in `saved`.
+    /// How many of the records are in `saved`.
     pub survivors: Survivors,
-    /// What can be trusted.
+    /// The trusted records.
     pub saved: Checkpoint<P>,
-    /// Whether there is no trusted V2, which has the boot id.
+    /// Whether there is no trusted V2, the part with the boot id.
     pub(crate) boot_id_is_lost: bool,
 }
 
@@ -34,18 +34,18 @@ pub enum EncodeError {
     #[error("a prepared device cannot be written as JSON")]
     #[advice(
         code = "checkpoint-not-encodable",
-        hint = "report it with the log: the Serialize of the driver's payload type fails"
+        hint = "this is a bug: Serialize of the driver's payload type fails; please report it with this log"
     )]
     Unwritable(#[source] serde_json::Error),
-    /// The payload's `Deserialize` refuses what its `Serialize` has written:
-    /// if it were written, the next open would find damage.
-    #[error("what would be written cannot be read back: {detail}")]
+    /// The payload's `Deserialize` refuses the output of its `Serialize`. It is not
+    /// written, because the next open would find damage.
+    #[error("a changed record cannot be read back and was not written: {detail}")]
     #[advice(
         code = "checkpoint-not-readable-back",
-        hint = "report it with the log: the driver's payload type does not read what it writes (a field that may be left out needs a default; a number must be finite)"
+        hint = "this is a bug: the driver's payload type does not read what it writes (a field that may be omitted needs a default; a number must be finite); please report it with this log"
     )]
     Unreadable {
-        /// Which claim, and what is wrong with its record.
+        /// The claim, and the error in its record.
         detail: String,
     },
 }
@@ -53,14 +53,13 @@ pub enum EncodeError {
 // === impl Damaged ===
 
 impl<P> Damaged<P> {
-    /// Whether the boot id that the file had, if it had any, is lost with the
-    /// damage. If not, that of [`saved`](Self::saved) is the file's, and `None`
-    /// there means that none was recorded.
+    /// Whether the damage destroyed the file's boot id. If not,
+    /// [`saved`](Self::saved) has it, and `None` there means that none was recorded.
     pub fn boot_id_is_lost(&self) -> bool {
         self.boot_id_is_lost
     }
 
-    /// The reason, the place, and the numbers of each checksum that does not match.
+    /// The reason, the place, and each checksum that does not match.
     pub fn description(&self) -> String {
         let mut description = self.reason.to_string();
         let mismatches = self.mismatches.iter().map(ToString::to_string);

@@ -11,7 +11,7 @@ pub(super) struct Member<'a> {
     /// With its quotes and escapes.
     pub(super) key: &'a str,
     pub(super) value: &'a str,
-    /// The members of the value, if it is an object and was to be taken apart.
+    /// The value's members, if it is an object that the caller wanted parsed.
     pub(super) members: Object<'a>,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Member<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Object<'a>(pub(super) Vec<Member<'a>>);
 
-/// The names of the members that are taken apart, too: of an object, of the objects in them, and so on.
+/// The names of the members that are parsed, too, by depth.
 type Within = &'static [&'static [&'static str]];
 
 /// Reads the members of an object in a text.
@@ -32,14 +32,15 @@ struct Members<'a> {
 // === impl Object ===
 
 impl<'a> Object<'a> {
-    /// The members of `text`; `None` if it is no object.
+    /// The members of `text`; `None` if it is not an object.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         Self::read(text, &[])
     }
 
-    /// As [`parse`](Self::parse), of a text without whitespace between its tokens.
+    /// Like [`parse`](Self::parse), also for the members in `within`. The text has no
+    /// whitespace between its tokens.
     pub(super) fn parse_within(text: &'a str, within: Within) -> Option<Self> {
-        // In one pass, if all that is to be taken apart are objects.
+        // One pass suffices if all members in `within` are objects.
         if let Some(object) = Self::read(text, within) {
             return Some(object);
         }
@@ -58,7 +59,7 @@ impl<'a> Object<'a> {
         Some(object)
     }
 
-    /// The value of the first member with this name, spelled without escapes.
+    /// The value of the first member with this name, written without escapes.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.member(name).map(|member| member.value)
     }
@@ -68,7 +69,7 @@ impl<'a> Object<'a> {
         self.0.iter().find(|member| is_key(member.key, name))
     }
 
-    /// Its text in `text`, which has no whitespace between its tokens.
+    /// This object's part of `text`, which has no whitespace between its tokens.
     fn text_in(&self, text: &'a str) -> Option<&'a str> {
         let (Some(first), Some(last)) = (self.0.first(), self.0.last()) else {
             return Some("{}");
@@ -87,7 +88,7 @@ impl Member<'_> {
     }
 }
 
-/// Whether a key (a JSON string) is `name`, spelled without escapes.
+/// Whether a key (a JSON string) is `name`, written without escapes.
 pub(super) fn is_key(key: &str, name: &str) -> bool {
     unquoted(key) == name
 }

@@ -1,4 +1,4 @@
-//! The file's parts, and the names of what is in them.
+//! The file's parts and the names of their members.
 
 use std::mem;
 
@@ -18,10 +18,10 @@ pub(super) const CLAIM_V2: [&str; 6] = [
     "abortedAt",
 ];
 
-/// A file, which Go has laid out or would lay out like this.
+/// A file in Go's layout.
 pub(super) struct File<'a> {
     pub(super) members: Object<'a>,
-    /// `None` if it is no object: absent or null, most often.
+    /// `None` if it is not an object; usually absent or null.
     pub(super) v1: Option<Part<'a>>,
     pub(super) v2: Option<Part<'a>>,
 }
@@ -46,12 +46,12 @@ impl<'a> File<'a> {
         Some(Self { members, v1, v2 })
     }
 
-    /// The text of V1 or V2, whatever it is; in Go null is as good as absent.
+    /// The text of V1 or V2, of any JSON type. As in Go, null counts as absent.
     pub(super) fn part_text(&self, name: &str) -> Option<&'a str> {
         self.members.get(name).filter(|text| *text != "null")
     }
 
-    /// The key of another member that looks like a part: it may be V2 under a damaged name.
+    /// The key of another member that looks like a part; it may be V2 with a damaged name.
     pub(super) fn other_part(&self) -> Option<&'a str> {
         let is_part = |text| Object::parse(text).is_some_and(|it| it.get("checksum").is_some());
         let mut members = self.members.0.iter();
@@ -64,7 +64,7 @@ impl<'a> File<'a> {
 // === impl Part ===
 
 impl<'a> Part<'a> {
-    /// A key is a UID as a JSON string.
+    /// The claims. Each key is a UID as a JSON string.
     pub(super) fn claims(&self) -> &[Member<'a>] {
         let claims = self.members.member("preparedClaims");
         claims.map(|it| &it.members.0[..]).unwrap_or_default()

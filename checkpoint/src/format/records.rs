@@ -1,4 +1,4 @@
-//! The records together with the text that the file has of them.
+//! The records, with their text in the file.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -8,33 +8,33 @@ use super::parts::{FILE, V1, V2};
 use super::template::Template;
 use crate::record::ClaimRecord;
 
-/// Records by claim UID, in the order of their bytes, which is the file's.
+/// Records by claim UID, sorted bytewise like the file.
 ///
-/// Each has a cache of its JSON. A record that was read is written again as it
-/// was read, unknown fields included; one that changes loses its cache, and is
-/// encoded anew with Go's fields only. Clones share the caches.
+/// Each record caches its JSON. An unchanged record is written as it was read,
+/// with unknown fields. A changed record loses its cache and is encoded again,
+/// with Go's fields only. Clones share the caches.
 pub(crate) struct Records<P> {
     slots: BTreeMap<Arc<str>, Arc<Slot<P>>>,
     source: Arc<Source>,
-    /// Whether any record is not as it was read.
+    /// Whether any record differs from the file.
     changed: bool,
 }
 
 struct Slot<P> {
     record: Arc<ClaimRecord<P>>,
-    /// As it was read, or as it was encoded first.
+    /// The text that was read or encoded.
     text: OnceLock<ClaimText>,
 }
 
-/// A record as the file has it: `"UID":{…}`.
+/// The text of a record in the file: `"UID":{…}`.
 #[derive(Debug, Clone)]
 pub(super) struct ClaimText {
-    /// In V1; `None` if it is not there: only completed claims are.
+    /// The text in V1; `None` if the claim is not completed, and so not in V1.
     pub(super) v1: Option<Box<str>>,
     pub(super) v2: Box<str>,
 }
 
-/// What is kept of the file that the records were read from, beside them.
+/// The rest of the file that the records were read from.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) layout: Layout,
@@ -47,7 +47,7 @@ pub(super) struct Source {
 // === impl Records ===
 
 impl<P> Records<P> {
-    /// None, from no file.
+    /// No records, from no file.
     pub(crate) fn new() -> Self {
         Self::read_from(Source::default())
     }
@@ -87,7 +87,7 @@ impl<P> Records<P> {
         self.changed |= self.slots.len() < before;
     }
 
-    /// Adds what only `other` has, as it was read there.
+    /// Adds the records that only `other` has, with their text.
     pub(super) fn add_missing(&mut self, other: Self) {
         if self.slots.is_empty() {
             *self = other;
@@ -101,14 +101,14 @@ impl<P> Records<P> {
         }
     }
 
-    /// Drops the members beside the parts, for a file that is damaged: one may
-    /// be a part whose name is damaged.
+    /// Drops the unknown members of a damaged file: one of them may be a part with
+    /// a damaged name.
     pub(super) fn drop_unknown_members(&mut self) {
         Arc::make_mut(&mut self.source).file = Template::canonical(FILE.len());
         self.changed = true;
     }
 
-    /// Adds a record with its text in the file; `None` if it is to be encoded.
+    /// Adds a record with its text in the file; `None` if it has to be encoded.
     pub(super) fn insert_read(
         &mut self,
         uid: String,
@@ -121,7 +121,7 @@ impl<P> Records<P> {
         self.slots.insert(uid.into(), slot);
     }
 
-    /// Returns the text of each record; `encode` makes those not cached.
+    /// Returns the text of each record; calls `encode` for those not cached.
     pub(super) fn texts<E>(
         &self,
         encode: impl Fn(&str, &ClaimRecord<P>) -> Result<ClaimText, E>,
@@ -181,7 +181,7 @@ impl<P: std::fmt::Debug> std::fmt::Debug for Records<P> {
 // === impl Source ===
 
 impl Default for Source {
-    /// A file that we write first.
+    /// The source of a checkpoint without a file.
     fn default() -> Self {
         Self {
             layout: Layout::V2,

@@ -1,14 +1,12 @@
-//! The order of an object's members, with the place of unknown ones, which a
-//! newer writer added.
+//! The order of an object's members, including the unknown ones of a newer writer.
 
 use std::fmt;
 
 use super::object::{Member, is_key, unquoted};
 use crate::gofields;
 
-/// The order of an object's members: those that we know, by their index in
-/// Go's order, and unknown ones as text. Every known one has its place, also
-/// those that the object did not have.
+/// The order of an object's members: known ones by their index in Go's order,
+/// unknown ones as text. Every known member has a place, even if the object lacks it.
 // req: CKPT-4
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template(Vec<Item>);
@@ -19,34 +17,34 @@ enum Item {
     Unknown { key: Box<str>, value: Box<str> },
 }
 
-/// A member that an object with these names cannot have.
+/// A member that the object must not have.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Misplaced {
-    /// Its name as the file spells it, without the quotes.
+    /// Its name in the file's spelling, without the quotes.
     pub(super) name: String,
     cause: Cause,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Cause {
-    /// A known one is there twice.
+    /// A known member occurs twice.
     Twice,
-    /// It is unknown, and not Unicode.
+    /// The member is unknown and its name is not Unicode.
     NotUnicode,
-    /// Go reads it as this one.
+    /// Go reads the member as this known one.
     TakenFor(&'static str),
 }
 
 // === impl Template ===
 
 impl Template {
-    /// Go's order and nothing else.
+    /// Go's order, without unknown members.
     pub(super) fn canonical(known: usize) -> Self {
         Self((0..known).map(Item::Known).collect())
     }
 
-    /// That of an object which was read; the first member that has no place in
-    /// it, if there is one.
+    /// The order of an object that was read. Fails with the first member that the
+    /// object must not have.
     pub(super) fn from_members(
         names: &[&'static str],
         members: &[Member<'_>],
@@ -69,7 +67,7 @@ impl Template {
         Ok(template)
     }
 
-    /// The same order without the unknown members whose key is refused.
+    /// Drops the unknown members whose key `keep` refuses.
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.0.retain(|item| match item {
             Item::Known(_) => true,
@@ -77,14 +75,14 @@ impl Template {
         });
     }
 
-    /// The object, in pieces, with these values of the known members, in Go's
-    /// order and in pieces too; those without a value are left out.
+    /// The object in pieces. `values` has the values of the known members, in Go's
+    /// order and in pieces; members without a value are omitted.
     pub(super) fn write<'a>(
         &'a self,
         names: &[&'a str],
         values: &[Option<&[&'a str]>],
     ) -> Vec<&'a str> {
-        // Four pieces for each member and its value, and the end.
+        // Four pieces for each member, and the closing bracket.
         let mut out = Vec::with_capacity(4 * self.0.len() + 1);
         for item in &self.0 {
             let bracket_or_comma = if out.is_empty() { "{" } else { "," };
@@ -106,7 +104,7 @@ impl Template {
         out
     }
 
-    /// Gives a known member that is missing its place: behind the one before it.
+    /// Adds a missing known member, after its predecessor in Go's order.
     fn place(&mut self, index: usize) {
         if self.0.contains(&Item::Known(index)) {
             return;
@@ -143,7 +141,7 @@ impl Misplaced {
         }
     }
 
-    /// What is wrong with it, in a few words.
+    /// The reason, for messages.
     pub(super) fn flaw(&self) -> String {
         self.cause.to_string()
     }
@@ -152,9 +150,9 @@ impl Misplaced {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Twice => f.write_str("it is there twice"),
-            Self::NotUnicode => f.write_str("its name is not Unicode"),
-            Self::TakenFor(known) => write!(f, "to Go it is {known:?}"),
+            Self::Twice => f.write_str("duplicate field"),
+            Self::NotUnicode => f.write_str("the name is not Unicode"),
+            Self::TakenFor(known) => write!(f, "Go reads it as {known:?}"),
         }
     }
 }
@@ -171,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_members_keep_their_place_and_spelling() {
+    fn unknown_members_keep_their_place_and_spelling() {
         let read = template(r#"{"x":1.0, "a":0,"\u0079":{ "z":[]},"c":0,"w":null}"#).unwrap();
         let written = read.write(&NAMES, &[Some(&["1"]), Some(&["2"]), None]);
         assert_eq!(
@@ -181,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_is_not_gos_is_kept() {
+    fn another_order_than_gos_is_kept() {
         let read = template(r#"{"c":0,"a":0}"#).unwrap();
         let all: [Option<&[&str]>; 3] = [Some(&["1"]), Some(&["2"]), Some(&["3"])];
         assert_eq!(read.write(&NAMES, &all).concat(), r#"{"c":3,"a":1,"sk":2}"#);
     }
 
     #[test]
-    fn what_go_would_take_for_a_known_member_is_refused() {
+    fn a_member_that_go_reads_as_a_known_one_is_refused() {
         let taken_for = Cause::TakenFor;
         for (text, name, cause) in [
             (r#"{"a":1,"a":2}"#, "a", Cause::Twice),

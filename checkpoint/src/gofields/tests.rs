@@ -79,7 +79,7 @@ fn a_name_that_only_go_takes_for_a_fields_is_refused_wherever_it_is() {
         ] {
             let text = outer.replace('_', bad);
             let error = error(&text);
-            assert!(error.is_some_and(|e| e.contains(" to Go")), "{text}");
+            assert!(error.is_some_and(|e| e.contains("Go reads ")), "{text}");
         }
     }
 }

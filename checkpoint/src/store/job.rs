@@ -1,4 +1,4 @@
-//! One change on its way from its caller to the writer, and its answer back.
+//! One change in the queue to the writer, and its result on the way back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::record::Payload;
 
 /// The writer's end of a change.
 pub(super) struct Job<P> {
-    /// Set by the first of two: the writer, which runs it, or the caller, which
+    /// Set once: by the writer when it runs the change, or by the caller when it
     /// withdraws it.
     taken: Arc<AtomicBool>,
     work: Box<dyn Work<P>>,
@@ -25,11 +25,10 @@ pub(super) struct Caller<R, E> {
     answer: Receiver<Answer<R, E>>,
 }
 
-/// What a caller gets; `Err` is the panic of its change.
+/// The result of a change; `Err` is its panic.
 type Answer<R, E> = thread::Result<Result<R, CommitError<E>>>;
 
-/// A [`Change`] whose types only its caller knows: the queue holds changes of
-/// every caller.
+/// A [`Change`] with its types erased, so that one queue holds those of all callers.
 trait Work<P>: Send {
     fn run(&mut self, claims: &mut Claims<P>);
     fn answer(self: Box<Self>, written: Result<(), StoreError>);
@@ -50,7 +49,7 @@ impl<P: Payload> Job<P> {
         R: Send + 'static,
         E: Send + 'static,
     {
-        // Room for the only answer: the writer never waits for a caller.
+        // Capacity 1, for the only answer: the writer never blocks on a caller.
         let (caller, answer) = mpsc::sync_channel(1);
         let taken = Arc::new(AtomicBool::new(false));
         let work = Box::new(Change {
@@ -73,7 +72,7 @@ impl<P: Payload> Job<P> {
         }
     }
 
-    /// Gives the caller, who may be gone, its answer.
+    /// Sends the answer to the caller, which may have stopped waiting.
     pub(super) fn answer(self, written: Result<(), StoreError>) {
         self.work.answer(written);
     }
@@ -82,8 +81,8 @@ impl<P: Payload> Job<P> {
 // === impl Caller ===
 
 impl<R, E> Caller<R, E> {
-    /// The answer, if it comes within `limit`; else the change is withdrawn, if
-    /// it is not under way.
+    /// Waits at most `limit` for the answer; then withdraws the change, unless it
+    /// is already running.
     pub(super) fn answer(&self, limit: Duration) -> Result<Answer<R, E>, StoreError> {
         match self.wait(limit) {
             Ok(answer) => Ok(answer),
@@ -99,7 +98,7 @@ impl<R, E> Caller<R, E> {
         self.answer.recv_timeout(limit)
     }
 
-    /// Whether the change was not begun; then it never will be.
+    /// Withdraws the change. Returns `false` if it was already started.
     pub(super) fn withdraw(&self) -> bool {
         !self.taken.swap(true, Ordering::AcqRel)
     }
@@ -119,8 +118,8 @@ where
             return;
         };
         let before = claims.rollback_copy();
-        // Encoding in here, too: a payload that cannot be written, or whose
-        // Serialize panics, must not take the rest of the batch with it.
+        // Encode here, too: a payload that cannot be written, or whose Serialize
+        // panics, must not fail the rest of the batch.
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let answer = change(claims).map_err(CommitError::Refused)?;
             claims.encode_changed().map_err(StoreError::from)?;
@@ -134,15 +133,15 @@ where
 
     fn answer(self: Box<Self>, written: Result<(), StoreError>) {
         let answer = match (self.ran, written) {
-            // Its own fault, whatever became of the others.
+            // The change's own failure, whether or not the write succeeded.
             (Some(own @ (Err(_) | Ok(Err(CommitError::Store(_))))), _) => own,
-            // A refusal may rest on a change that is lost now.
+            // A refusal may depend on a change that is now lost.
             (_, Err(error)) => Ok(Err(error.into())),
             (Some(answer), Ok(())) => answer,
             // Withdrawn.
             (None, Ok(())) => return,
         };
-        // It fails if the caller has given up.
+        // Fails if the caller has stopped waiting.
         let _ = self.caller.send(answer);
     }
 }

@@ -1,4 +1,4 @@
-//! The one thread that touches the file.
+//! The only thread that reads and writes the file.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::error::StoreError;
 use crate::record::Payload;
 use crate::view::{Published, View};
 
-/// The state of the thread: what the last writer of the file left.
+/// The state of the writer thread.
 pub(super) struct Writer<P> {
     dir: Arc<dyn Dir>,
     boot: BootId,
-    /// What is durable; never ahead of the file.
+    /// The durable records; never ahead of the file.
     published: Arc<Published<P>>,
-    /// The file that the view was read from; `None`: there was none.
+    /// The version of the file that the view was read from; `None`: no file.
     version: Option<Version>,
-    /// A write has failed, or the file has vanished: what is visible may not be
-    /// durable, and the next commit writes it again. A later fsync would not
-    /// do: the kernel reports a lost page once.
+    /// A write failed or the file was deleted: the visible content may not be
+    /// durable, so the next commit writes it again. A later fsync is not enough,
+    /// because the kernel reports a lost page only once.
     unsure: bool,
 }
 
@@ -54,13 +54,13 @@ impl<P: Payload> Writer<P> {
     /// Commits until the store is dropped and its queue is empty.
     pub(super) fn serve(mut self, queue: &Receiver<Job<P>>) {
         while let Ok(first) = queue.recv() {
-            // A caller whose answer is lost in a panic sees its channel close;
-            // `unsure` is set if the panic came during a write.
+            // After a panic the callers see their channels close. `unsure` is
+            // set if the panic happened during a write.
             let _ = catch_unwind(AssertUnwindSafe(|| self.commit(first, queue)));
         }
     }
 
-    /// One lock, one read and one write for `first` and every change that waits.
+    /// Takes one lock, one read and one write for `first` and every queued change.
     /// No caller is answered before its change is durable.
     pub(super) fn commit(&mut self, first: Job<P>, queue: &Receiver<Job<P>>) {
         let mut batch = vec![first];
@@ -78,11 +78,11 @@ impl<P: Payload> Writer<P> {
         queue: &Receiver<Job<P>>,
     ) -> Result<(), StoreError> {
         let _lock = disk::lock(&*self.dir)?;
-        // Also the changes that arrived while another process had the lock.
+        // Add the changes that arrived while another process had the lock.
         batch.extend(queue.try_iter());
         self.refresh()?;
         if self.unsure {
-            // Or a change could act on what a power loss takes back.
+            // Otherwise a change could act on records that a power loss undoes.
             self.write(View::clone(&self.published.get()), false)?;
         }
         let mut claims = Claims::new(View::clone(&self.published.get()), self.boot.clone());
@@ -102,7 +102,7 @@ impl<P: Payload> Writer<P> {
         Ok(())
     }
 
-    /// Reads again if another process wrote.
+    /// Reads the file again if another process wrote it.
     // req: CKPT-9
     fn refresh(&mut self) -> Result<(), StoreError> {
         if disk::is_current(&*self.dir, self.version.as_ref())? {
@@ -110,14 +110,14 @@ impl<P: Payload> Writer<P> {
         }
         let loaded = disk::load(&*self.dir)?;
         if loaded.version.is_none() && self.version.is_some() && loaded.damage == Damage::None {
-            // Someone deleted the file; its content is known, and written again.
+            // The file was deleted; its content is known and is written again.
             self.version = None;
             self.unsure = true;
             return Ok(());
         }
         let mut checkpoint = loaded.checkpoint;
         if loaded.version.is_none() {
-            // The file was damaged since: what we know is recovered too.
+            // The file has since been damaged: add the records in memory, too.
             checkpoint.add_missing(self.published.get().to_checkpoint());
         }
         self.version = loaded.version;
@@ -129,13 +129,13 @@ impl<P: Payload> Writer<P> {
     // req: CKPT-7
     fn write(&mut self, mut view: View<P>, is_rebuilt: bool) -> Result<(), StoreError> {
         let bytes = view.encode()?;
-        // Until it has succeeded, what is visible may not be durable.
+        // Until the write succeeds, the visible file may not be durable.
         self.unsure = true;
         self.version = Some(disk::replace(&*self.dir, &bytes)?);
         self.unsure = false;
         if is_rebuilt {
-            // Only now: before, a crash would have hidden the loss. If it fails
-            // the store stays damaged, and knows what was restored.
+            // Only after the write: earlier, a crash would have hidden the loss.
+            // If this fails, the store stays damaged but has the restored records.
             let rebuilt = view.clone();
             view.damage = self.published.get().damage().clone();
             self.published.set(view);

@@ -1,4 +1,4 @@
-//! Same, changed, missing: three answers.
+//! Records of the same, another or an unknown boot.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn two_prepared() -> SimDir {
 }
 
 #[test]
-fn records_of_this_boot_are_used_as_they_are() {
+fn records_of_this_boot_are_used() {
     let dir = dir_with("02-channel-completed.json");
     let (store, _) = open(&dir);
     assert_eq!(store.view().boot(), &Boot::Same);
@@ -47,7 +47,7 @@ fn a_new_checkpoint_is_of_this_boot() {
 
 // req: CKPT-15
 #[test]
-fn records_of_another_boot_are_handed_over_before_they_are_forgotten() {
+fn records_of_another_boot_stay_visible_until_they_are_removed() {
     let dir = dir_with("02-channel-completed.json");
     let store = open_in(&dir, "after-the-reboot");
     let view = store.view();
@@ -61,7 +61,7 @@ fn records_of_another_boot_are_handed_over_before_they_are_forgotten() {
     assert_eq!(
         view.records().err(),
         Some(RecoveryNeeded::BootChanged),
-        "and it is not taken for held"
+        "its device does not count as held"
     );
 
     let early = store.commit(|claims| claims.start(&claim("b"), &status("p"), at(0)));
@@ -80,7 +80,7 @@ fn records_of_another_boot_are_handed_over_before_they_are_forgotten() {
 }
 
 #[test]
-fn undoing_one_record_of_another_boot_does_not_make_the_rest_current() {
+fn removing_one_record_of_another_boot_does_not_make_the_rest_current() {
     let dir = two_prepared();
     let store = open_in(&dir, "after-the-reboot");
     store.commit(|claims| claims.remove("a")).unwrap();
@@ -92,7 +92,7 @@ fn undoing_one_record_of_another_boot_does_not_make_the_rest_current() {
 }
 
 #[test]
-fn once_the_last_record_of_another_boot_is_undone_there_is_nothing_to_forget() {
+fn a_store_is_of_this_boot_after_the_last_record_of_another_is_removed() {
     let dir = two_prepared();
     let store = open_in(&dir, "after-the-reboot");
     for uid in ["a", "b"] {
@@ -149,7 +149,7 @@ fn an_aborted_record_of_another_boot_expires_like_any() {
 }
 
 #[test]
-fn an_empty_checkpoint_of_another_boot_that_may_have_lost_claims_is_still_of_that_boot() {
+fn a_damaged_empty_checkpoint_of_another_boot_stays_of_that_boot() {
     let dir = two_prepared();
     let (before, _) = open(&dir);
     for uid in ["a", "b"] {
@@ -170,7 +170,7 @@ fn an_empty_checkpoint_of_another_boot_that_may_have_lost_claims_is_still_of_tha
 
 // req: CKPT-15
 #[test]
-fn a_missing_boot_id_is_neither_the_same_boot_nor_another() {
+fn a_missing_boot_id_is_neither_this_boot_nor_another() {
     let dir = dir_with("10-v2-no-bootid-25.8-to-25.12.json");
     let (store, _) = open(&dir);
     assert_eq!(store.view().boot(), &Boot::Missing);

@@ -122,7 +122,7 @@ pub(crate) fn dir_with(fixture_name: &str) -> SimDir {
     dir
 }
 
-/// What a store writes for its present content.
+/// The file that the store has written.
 pub(crate) fn rewritten(dir: &SimDir) -> Vec<u8> {
     dir.read("checkpoint.json").unwrap().unwrap()
 }

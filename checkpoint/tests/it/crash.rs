@@ -1,7 +1,7 @@
-//! Each step may be the last. A driver that loses a Completed record gives one
-//! device to two pods; one that loses a Started record leaks its effects. So:
-//! after a crash at any step the store holds the state before or after the
-//! commit in progress, and everything that was acknowledged.
+//! Crashes at any step. A driver that loses a Completed record gives one device to two
+//! pods; one that loses a Started record leaks its effects. So after a crash the store
+//! must hold the state before or after the commit in progress, and every acknowledged
+//! commit.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ fn enumerate(commits: &[Commit]) -> Counts {
         |dir| {
             let (store, _) = open(dir);
             for commit in commits {
-                // In a random sequence some are refused.
+                // Some commits of a random sequence are refused.
                 let _ = commit(&store);
                 dir.acknowledge();
             }
@@ -51,7 +51,7 @@ proptest! {
 }
 
 #[test]
-fn an_acknowledgement_before_the_commit_would_be_found() {
+fn the_check_detects_an_acknowledgement_before_the_commit() {
     let states = expected(SCRIPT);
     let lost = Cell::new(0);
     sim::enumerate(
@@ -69,7 +69,7 @@ fn an_acknowledgement_before_the_commit_would_be_found() {
 
 type Call = fn(&Store<Group>, &'static str) -> Result<(), CommitError<Refused>>;
 
-/// One caller's commits on a claim of its own.
+/// One caller's commits on its own claim.
 const CALLS: [Call; 3] = [
     |store, uid| store.commit(move |claims| claims.start(&claim(uid), &status("p"), at(0))),
     |store, uid| store.commit(move |claims| claims.complete(uid, &status("p"), vec![group()])),
@@ -78,27 +78,27 @@ const CALLS: [Call; 3] = [
 
 // req: CKPT-6
 #[test]
-fn after_a_crash_under_many_callers_each_has_what_it_was_told() {
+fn after_a_crash_under_many_callers_every_acknowledged_call_is_there() {
     const CALLERS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
     let leave = |calls: usize| match calls {
         1 => Some(State::Started),
         2 => Some(State::Completed(vec![group()])),
         _ => None,
     };
-    // Whose call was acknowledged, in the order of the record.
-    let told = Mutex::new(Vec::new());
+    // The UIDs of the acknowledged calls, in order.
+    let acknowledged = Mutex::new(Vec::new());
     let counts = sim::enumerate(
         |dir| {
             let (store, _) = open(dir);
             thread::scope(|scope| {
                 for uid in CALLERS {
-                    let (store, told) = (&store, &told);
+                    let (store, acknowledged) = (&store, &acknowledged);
                     scope.spawn(move || {
                         for call in CALLS {
                             call(store, uid).unwrap();
-                            let mut told = told.lock().unwrap();
+                            let mut acknowledged = acknowledged.lock().unwrap();
                             dir.acknowledge();
-                            told.push(uid);
+                            acknowledged.push(uid);
                         }
                     });
                 }
@@ -107,9 +107,9 @@ fn after_a_crash_under_many_callers_each_has_what_it_was_told() {
         |crash| {
             let (store, damage) = open(&crash.dir);
             assert_eq!(damage, Damage::None, "{crash}");
-            let told = &told.lock().unwrap()[..crash.acknowledged];
+            let acknowledged = &acknowledged.lock().unwrap()[..crash.acknowledged];
             for uid in CALLERS {
-                let calls = told.iter().filter(|told| **told == uid).count();
+                let calls = acknowledged.iter().filter(|it| **it == uid).count();
                 let found = store.view().get(uid).map(|record| record.state.clone());
                 let allowed = [leave(calls), leave(calls + 1)];
                 assert!(allowed.contains(&found), "{crash}: {uid}: {found:?}");
@@ -120,7 +120,7 @@ fn after_a_crash_under_many_callers_each_has_what_it_was_told() {
 }
 
 #[test]
-fn what_a_killed_process_left_visible_is_durable_before_it_is_relied_on() {
+fn a_visible_write_of_a_killed_process_is_made_durable_before_use() {
     let dir = SimDir::new();
     let (store, _) = open(&dir);
     let before_directory_sync = 4;
@@ -138,7 +138,7 @@ fn what_a_killed_process_left_visible_is_durable_before_it_is_relied_on() {
     assert!(open(&dir.after_power_loss()).0.view().get("a").is_some());
 }
 
-/// From a damaged file to a rebuilt store.
+/// Rebuilds the store of a damaged file.
 fn rebuild(dir: &SimDir) -> Result<(), CommitError<Refused>> {
     let (store, _) = Store::<Group>::open(Arc::new(dir.clone()), boot())?;
     store.commit(|claims| claims.restore(&claim("a"), status("p"), vec![group()]))?;
@@ -169,7 +169,7 @@ fn no_crash_during_a_rebuild_makes_a_damaged_store_look_empty() {
             let began = crash.acknowledged > 0;
             assert!(
                 known || damage != Damage::None || !began,
-                "{crash}: the claim is forgotten"
+                "{crash}: the claim is lost"
             );
             let rebuilt = rebuild(&crash.dir);
             if damage == Damage::None {

@@ -1,4 +1,4 @@
-//! A checkpoint that cannot be trusted: what is known, kept, and refused.
+//! Damaged checkpoints: which records survive, which file is kept, and which calls are refused.
 
 mod detail;
 mod place;
@@ -20,7 +20,7 @@ fn dir_holding(bytes: &[u8]) -> SimDir {
     dir
 }
 
-/// The fixture with one occurrence of a text replaced; the last one is in V2.
+/// The fixture with the first or last occurrence of a text replaced; the last one is in V2.
 fn spoiled(from: &str, to: &str, last: bool) -> Vec<u8> {
     let text = String::from_utf8(fixture(GOOD)).unwrap();
     let at = if last {
@@ -53,7 +53,7 @@ fn rebuild(store: &Store<Group>) {
 
 // req: CKPT-10
 #[test]
-fn each_kind_of_damage_is_named_kept_and_survived_as_far_as_possible() {
+fn each_kind_of_damage_is_reported_and_recovered_as_far_as_possible() {
     use DamageReason::{BothChecksums, Empty, Layout, NotJson, V1Checksum, V2Checksum};
     let both = {
         let v1 = String::from_utf8(spoiled("node-a", "node-b", false)).unwrap();
@@ -111,7 +111,7 @@ fn each_kind_of_damage_is_named_kept_and_survived_as_far_as_possible() {
         assert_eq!(
             dir.read(&set_aside_as).unwrap().unwrap(),
             bytes,
-            "kept as it was"
+            "the file is kept unchanged"
         );
         assert_eq!(dir.read("checkpoint.json").unwrap(), None);
     }
@@ -119,8 +119,8 @@ fn each_kind_of_damage_is_named_kept_and_survived_as_far_as_possible() {
 
 // req: CKPT-12
 #[test]
-fn a_newer_drivers_claim_state_is_damage_not_a_guess() {
-    // Another state, with a checksum that fits: taken from a real writer's rules.
+fn a_newer_drivers_claim_state_is_damage() {
+    // An unknown state with a valid checksum.
     let dir = dir_holding(&fixture("03-channel-started.json"));
     let bytes = dir.read("checkpoint.json").unwrap().unwrap();
     let text = String::from_utf8(bytes)
@@ -131,7 +131,7 @@ fn a_newer_drivers_claim_state_is_damage_not_a_guess() {
     assert_eq!(damage, damaged(DamageReason::UnknownState));
 }
 
-/// The checksum by its definition: over the text of the rendering.
+/// The checksum by its definition, over the rendered text.
 fn checksum_of_v2(text: &str) -> u32 {
     let start = text.find(r#""v2":"#).unwrap() + 5;
     let v2 = text[start..text.len() - 1].replace("262455068", "0");
@@ -152,7 +152,7 @@ fn names(saved: &Checkpoint<Group>) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn the_mismatch_says_what_the_checksum_is_and_should_be() {
+fn a_mismatch_has_the_stored_and_the_computed_checksum() {
     let stored_and_computed = |text: &str, last| {
         let mismatches = decode(&spoiled("node-a", text, last)).mismatches;
         let [mismatch] = mismatches[..] else {
@@ -169,14 +169,14 @@ fn the_mismatch_says_what_the_checksum_is_and_should_be() {
         v2.to_string(),
         format!("V2 checksum is 392506270, the content's is {computed}")
     );
-    // With the other checksum it is a good file.
+    // With the computed checksum the file is valid.
     let text = String::from_utf8(spoiled("node-a", "node-b", true)).unwrap();
     let text = text.replace("392506270", &computed.to_string());
     assert!(Checkpoint::<Group>::decode(text.as_bytes()).is_ok());
 }
 
 #[test]
-fn a_v2_that_is_whole_saves_names_and_boot_from_any_harm_to_v1() {
+fn names_and_boot_of_an_intact_v2_survive_any_damage_to_v1() {
     let good = fixture(GOOD);
     let v2 = good.windows(6).position(|w| w == b",\"v2\":").unwrap();
     for at in 0..v2 {
@@ -201,10 +201,10 @@ fn a_v2_that_is_whole_saves_names_and_boot_from_any_harm_to_v1() {
 }
 
 #[test]
-fn a_v1_that_is_whole_saves_the_completed_claims_from_any_cut_of_v2() {
+fn completed_claims_of_an_intact_v1_survive_any_cut_of_v2() {
     let good = fixture(GOOD);
     let v2 = good.windows(6).position(|w| w == b",\"v2\":").unwrap();
-    // But for the file's last bracket, which is not V2's.
+    // Except the file's last bracket, which is not part of V2.
     for length in v2..good.len() - 1 {
         let damaged = decode(&good[..length]);
         assert_eq!(damaged.survivors, Survivors::Some, "{length}");
@@ -213,7 +213,7 @@ fn a_v1_that_is_whole_saves_the_completed_claims_from_any_cut_of_v2() {
 }
 
 #[test]
-fn what_looks_like_a_v2_in_a_claims_own_data_is_none() {
+fn text_in_a_claim_that_looks_like_v2_is_not_read_as_v2() {
     let mine = r#"{"a":1,"v2":{"checksum":3135963545,"nodeBootID":"6f1c1f0e-2c38-4c4a-9f5b-0d3a5a1b7c11"}}"#;
     let forged = spoiled(
         r#"{"allocationMode""#,
@@ -230,7 +230,7 @@ fn what_looks_like_a_v2_in_a_claims_own_data_is_none() {
 
 // req: CKPT-12
 #[test]
-fn one_claim_that_is_not_understood_does_not_take_the_others_along() {
+fn one_unreadable_claim_does_not_lose_the_others() {
     let mut file: serde_json::Value = serde_json::from_slice(&fixture(GOOD)).unwrap();
     let mut started: serde_json::Value =
         serde_json::from_slice(&fixture("03-channel-started.json")).unwrap();
@@ -243,7 +243,7 @@ fn one_claim_that_is_not_understood_does_not_take_the_others_along() {
     let computed = decode(file.to_string().as_bytes()).mismatches[0].computed;
     file["v2"]["checksum"] = computed.into();
 
-    // Go verifies the text that it would write, so that indentation does not matter.
+    // Go verifies the text that it would write, so indentation does not matter.
     for text in [file.to_string(), format!("{file:#}")] {
         let Damaged {
             reason,
@@ -268,7 +268,7 @@ fn one_claim_that_is_not_understood_does_not_take_the_others_along() {
 }
 
 #[test]
-fn a_good_checksum_does_not_make_nonsense_good() {
+fn invalid_content_with_a_valid_checksum_is_damage() {
     let text = String::from_utf8(fixture("03-channel-started.json")).unwrap();
     for (member, reason) in [
         (r#""preparedDevices":[1}"#, DamageReason::NotJson),
@@ -289,7 +289,7 @@ fn a_good_checksum_does_not_make_nonsense_good() {
 }
 
 #[test]
-fn a_huge_file_of_nonsense_is_refused_in_passing() {
+fn a_huge_invalid_file_is_refused_quickly() {
     const SIZE: usize = 4_000_000;
     for (start, piece) in [
         ("", "["),
@@ -312,13 +312,13 @@ fn a_huge_file_of_nonsense_is_refused_in_passing() {
 
 // req: CKPT-11
 #[test]
-fn a_damaged_store_starts_and_completes_nothing_but_still_undoes() {
+fn a_damaged_store_refuses_starts_but_allows_removals() {
     let dir = dir_holding(&spoiled("node-a", "node-b", true));
     let (store, _) = open(&dir);
     let refused = store.commit(|claims| claims.start(&claim("b"), &status("p"), at(0)));
-    assert!(refused.unwrap_err().to_string().contains("not rebuilt"));
+    assert!(refused.unwrap_err().to_string().contains("not yet rebuilt"));
     store.commit(|claims| claims.remove(UID)).unwrap();
-    // What was undone does not come back from the bad file.
+    // The removed record does not come back from the damaged file.
     let (reopened, damage) = open(&dir);
     assert!(reopened.view().get(UID).is_none());
     assert_eq!(damage, damaged(DamageReason::V2Checksum));
@@ -349,7 +349,7 @@ fn damage_is_reported_until_the_store_is_rebuilt_also_to_later_processes() {
     assert_eq!(
         kept.as_deref(),
         Some(&b"{"[..]),
-        "the bad file is still there"
+        "the damaged file is still there"
     );
 }
 
@@ -362,7 +362,7 @@ fn a_survivor_is_not_overwritten_by_a_restore() {
         store
             .commit(|claims| claims.restore(&claim(UID), status("p"), vec![]))
             .unwrap();
-        // The names are all that the caller knows better.
+        // Only the names are taken from the caller.
         known.name = claim(UID).name;
         known.namespace = claim(UID).namespace;
         assert_eq!(store.view().get(UID).unwrap(), &known);
@@ -378,19 +378,19 @@ fn a_survivor_is_not_overwritten_by_a_restore() {
 }
 
 #[test]
-fn a_whole_store_takes_no_claims_from_elsewhere() {
+fn an_undamaged_store_refuses_a_restore() {
     let (store, _) = open(&SimDir::new());
     let refused = store.commit(|claims| claims.restore(&claim("a"), status("p"), vec![]));
     assert!(
         refused
             .unwrap_err()
             .to_string()
-            .contains("no claims are missing")
+            .contains("the checkpoint is not damaged")
     );
 }
 
 #[test]
-fn damage_under_a_running_store_loses_nothing_that_it_knew() {
+fn damage_under_a_running_store_loses_no_record_in_memory() {
     let dir = SimDir::new();
     let (store, _) = open(&dir);
     store
@@ -408,7 +408,7 @@ fn damage_under_a_running_store_loses_nothing_that_it_knew() {
 }
 
 #[test]
-fn a_file_that_someone_removed_is_written_again() {
+fn a_deleted_file_is_written_again() {
     let dir = SimDir::new();
     let (store, _) = open(&dir);
     store

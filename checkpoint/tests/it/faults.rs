@@ -1,5 +1,5 @@
-//! A disk that fails at any step: an error, the file as it was, and the next
-//! commit works when the disk does.
+//! Disk failures at any step: the commit fails, the file is unchanged, and the next
+//! commit succeeds when the disk works again.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn after_a_failure_at_any_step_the_commit_can_be_repeated_and_crash_again() {
     println!("with a failing step: {counts}");
 }
 
-/// Runs the script, repeating what fails once. Returns how often that was.
+/// Runs the script and retries each failed commit once. Returns the number of failures.
 fn with_one_failure(dir: &SimDir) -> usize {
     let mut failures = 0;
     let first = Store::open(Arc::new(dir.clone()), boot()).map(|(store, _)| store);
@@ -57,7 +57,7 @@ fn with_one_failure(dir: &SimDir) -> usize {
         if let Err(error) = commit(&store) {
             failures += 1;
             assert!(matches!(error, CommitError::Store(_)), "{error}");
-            assert_eq!(summary(&store), before, "what may be lost is not shown");
+            assert_eq!(summary(&store), before, "a change that may be lost is not shown");
             match commit(&store) {
                 // The first attempt failed only at its last step.
                 Ok(()) | Err(CommitError::Refused(Refused::Completed { .. })) => {}
@@ -109,7 +109,7 @@ fn a_failed_fsync_is_not_repeated_on_the_same_file() {
 
 // req: CKPT-7
 #[test]
-fn after_a_failed_last_fsync_whoever_looks_waits_for_another_write() {
+fn after_a_failed_last_fsync_the_next_commit_writes_again() {
     let dir = SimDir::new();
     let (store, _) = open(&dir);
     let writes = || {
@@ -122,13 +122,13 @@ fn after_a_failed_last_fsync_whoever_looks_waits_for_another_write() {
     dir.fail_step(until_the_directory_sync, EIO);
     SCRIPT[0](&store).unwrap_err();
     assert_eq!(writes(), 1);
-    let look = || store.commit(|claims| Ok::<_, Refused>(claims.get("a").is_some()));
-    assert!(look().unwrap(), "it is visible");
+    let read = || store.commit(|claims| Ok::<_, Refused>(claims.get("a").is_some()));
+    assert!(read().unwrap(), "it is visible");
     assert_eq!(
         writes(),
         2,
-        "and durable only now: an fsync may lie after a failed one"
+        "it is durable only now: an fsync after a failed one proves nothing"
     );
-    look().unwrap();
+    read().unwrap();
     assert_eq!(writes(), 2);
 }

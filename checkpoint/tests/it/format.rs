@@ -1,4 +1,4 @@
-//! Files of the Go driver, in both directions.
+//! Reading and writing files of the Go driver.
 
 mod carry;
 mod random;
@@ -31,7 +31,7 @@ fn summary(checkpoint: &Checkpoint<Group>) -> Vec<(String, &'static str, String)
     states.collect()
 }
 
-/// Those that Go, too, writes again as they are.
+/// The fixtures that Go, too, writes again unchanged.
 const CANONICAL: [&str; 8] = [
     "01-empty.json",
     "02-channel-completed.json",
@@ -45,7 +45,7 @@ const CANONICAL: [&str; 8] = [
 
 // req: CKPT-2
 #[test]
-fn what_go_wrote_is_written_again_byte_for_byte() {
+fn a_file_of_go_is_written_again_byte_for_byte() {
     for name in CANONICAL {
         let text = String::from_utf8(fixture(name)).unwrap();
         let again = String::from_utf8(decode(name).encode().unwrap()).unwrap();
@@ -54,7 +54,7 @@ fn what_go_wrote_is_written_again_byte_for_byte() {
 }
 
 #[test]
-fn what_someone_spelled_in_another_way_is_written_as_go_writes_it() {
+fn another_spelling_is_written_in_gos_spelling() {
     for name in CANONICAL {
         let text = String::from_utf8(fixture(name)).unwrap();
         // In V1, in V2, in both; in our fields, the status's and the payload's.
@@ -77,7 +77,7 @@ fn what_someone_spelled_in_another_way_is_written_as_go_writes_it() {
 
 // req: CKPT-3
 #[test]
-fn the_layout_is_named() {
+fn the_layout_is_recognized() {
     for (name, layout, code) in [
         ("01-empty.json", Layout::V2, "v2"),
         (
@@ -190,7 +190,7 @@ fn the_layout_of_25_3_0_rc_2_is_upgraded_without_a_status() {
 }
 
 #[test]
-fn an_unknown_top_level_key_is_no_damage() {
+fn an_unknown_top_level_key_is_not_damage() {
     let known = decode("02-channel-completed.json");
     assert_eq!(
         summary(&decode("13-unknown-top-level-key.json")),
@@ -199,7 +199,7 @@ fn an_unknown_top_level_key_is_no_damage() {
 }
 
 #[test]
-fn a_file_without_v1_is_accepted_as_go_accepts_it() {
+fn a_file_without_v1_is_accepted_like_in_go() {
     let empty = r#"{"checksum":4166374854}"#;
     assert_eq!(summary(&Checkpoint::decode(empty.as_bytes()).unwrap()), []);
     let v2 = format!(
@@ -215,14 +215,14 @@ fn a_file_without_v1_is_accepted_as_go_accepts_it() {
 
 // req: CKPT-5
 #[test]
-fn no_flipped_bit_goes_unnoticed() {
+fn every_flipped_bit_is_detected() {
     for name in ["02-channel-completed.json", "03-channel-started.json"] {
         let good = fixture(name);
         for at in 0..good.len() {
             for bit in [0x01, 0x20] {
                 let mut bad = good.clone();
                 bad[at] ^= bit;
-                // White space may come and go; content may not.
+                // Whitespace may change; content must not.
                 if let Ok(read) = Checkpoint::<Group>::decode(&bad) {
                     assert_eq!(read.encode().unwrap(), good, "{name}, byte {at} ^ {bit:#x}");
                 }

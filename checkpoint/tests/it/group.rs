@@ -1,5 +1,4 @@
-//! Many callers, one file: group commit, deadlines, and what a dropped or
-//! panicking writer leaves behind.
+//! Many callers of one store: group commit, deadlines, and dropped or panicking writers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -12,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::common::{Group, at, boot, claim, group, open, status};
 
-/// For giving up only.
+/// Only for giving up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(store: &Store<Group>, uid: &str) -> Result<(), CommitError<Refused>> {
@@ -60,7 +59,7 @@ fn every_acknowledged_change_of_many_threads_is_there_after_fewer_writes() {
         if writes(&dir) < THREADS * CHANGES {
             return;
         }
-        // The scheduler may have let one at a time through.
+        // The scheduler may have run one thread at a time.
         assert!(started.elapsed() < PATIENCE, "they never share a write");
     }
 }
@@ -75,7 +74,7 @@ fn a_holder_of_the_lock_delays_a_commit_and_then_fails_it() {
         panic!("the lock is taken")
     };
     assert_eq!(error.code(), "lock-timeout");
-    assert!(began.elapsed() >= Duration::from_secs(10), "as long as Go");
+    assert!(began.elapsed() >= Duration::from_secs(10), "as in Go");
     assert_eq!(writes(&dir), 0);
 
     thread::scope(|scope| {
@@ -87,7 +86,7 @@ fn a_holder_of_the_lock_delays_a_commit_and_then_fails_it() {
 }
 
 #[test]
-fn a_change_that_is_not_begun_in_time_never_is() {
+fn a_change_that_is_not_started_in_time_is_never_run() {
     let dir = SimDir::new();
     let (store, _) = open(&dir);
     let go = dir.lock("pu.lock", Duration::ZERO).unwrap();
@@ -104,7 +103,7 @@ fn a_change_that_is_not_begun_in_time_never_is() {
 }
 
 #[test]
-fn a_change_that_is_not_answered_in_time_comes_before_any_later_one() {
+fn a_change_that_times_out_while_running_comes_before_any_later_one() {
     let (store, _) = open(&SimDir::new());
     let (let_go, gate) = mpsc::channel();
     let slow = store.commit_within(Duration::from_millis(200), move |claims: &mut Claims<_>| {
@@ -113,7 +112,7 @@ fn a_change_that_is_not_answered_in_time_comes_before_any_later_one() {
     });
     match slow {
         Err(CommitError::Store(StoreError::Unanswered { .. })) => {}
-        // The writer's thread did not even get there on a busy machine.
+        // On a busy machine the writer thread may not even have started it.
         Err(CommitError::Store(StoreError::NotBegun { .. })) => return,
         other => panic!("{other:?}"),
     }
@@ -128,19 +127,19 @@ fn the_queue_is_bounded_and_frees_itself() {
     let dir = SimDir::new();
     let (store, _) = open(&dir);
     let go = dir.lock("pu.lock", Duration::ZERO).unwrap();
-    let ask = || {
+    let start_late = || {
         store.commit_within(Duration::ZERO, |claims| {
             claims.start(&claim("impatient"), &status("p"), at(0))
         })
     };
-    // The queue, and what the writer took from it before it waited for the lock.
+    // The queue, and the changes that the writer took before it waited for the lock.
     let full = (0..=2 * 256 + 1).find(|_| {
-        let Err(CommitError::Store(error)) = ask() else {
+        let Err(CommitError::Store(error)) = start_late() else {
             panic!("the lock is taken")
         };
         matches!(error, StoreError::QueueFull { .. })
     });
-    assert!(full.is_some_and(|asked| asked >= 256), "{full:?}");
+    assert!(full.is_some_and(|calls| calls >= 256), "{full:?}");
     drop(go);
     let started = Instant::now();
     while let Err(error) = start(&store, "patient") {
@@ -174,12 +173,12 @@ fn dropping_the_store_ends_its_thread_after_the_commit_in_flight() {
         assert!(started.elapsed() < PATIENCE, "the thread is still there");
         thread::yield_now();
     }
-    // The next process waits for the lock, as always.
+    // Like the next process, wait for the lock.
     drop(dir.lock("pu.lock", PATIENCE).unwrap());
     assert_eq!(open(&dir).0.view().get("slow").is_some(), begun);
 }
 
-/// Can be read until it is armed.
+/// A payload that panics on read while [`ARMED`].
 #[derive(Debug, Serialize)]
 struct Mine;
 
@@ -240,5 +239,5 @@ fn the_effects_of_a_change_may_outlive_its_record() {
     assert!(files.lock().unwrap().is_empty(), "the file is gone");
     assert!(store.view().get("a").is_some(), "the record is not");
     undo().unwrap();
-    assert!(store.view().get("a").is_none(), "the repetition finds it");
+    assert!(store.view().get("a").is_none(), "the retry removes it");
 }

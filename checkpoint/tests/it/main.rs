@@ -1,4 +1,4 @@
-//! The crate as its users see it, on simulated and real directories.
+//! Tests of the public API, on simulated and real directories.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "test helpers")]
 
 mod boot;

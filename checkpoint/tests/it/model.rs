@@ -1,4 +1,4 @@
-//! Random sequences of what a driver does, against a plain map.
+//! Random sequences of a driver's operations, compared with a plain map.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ enum Model {
     Aborted(Version, i64),
 }
 
-/// What an operation answers: a stable word for either outcome.
+/// The result of an operation; the error is its code.
 type Answer = Result<usize, &'static str>;
 
 fn op() -> impl Strategy<Value = Op> {
@@ -56,7 +56,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The rules again, without files, versions or views.
+/// The same rules without files, versions or views.
 fn expect(map: &mut BTreeMap<Uid, Model>, op: Op, now: i64) -> Answer {
     let fenced = |at: i64| now < at + FENCE;
     match op {
@@ -116,7 +116,7 @@ fn change(claims: &mut Claims<Group>, op: Op, now: Timestamp) -> Result<usize, R
         Op::Remove(uid) => claims.remove(uid).map(|()| 0),
         Op::Expire => Ok(claims.expire(now)),
         Op::Regret(uid) => {
-            // Whatever these say, what they did is taken back.
+            // The changes are rolled back, whether or not they succeed.
             let _ = claims.remove(uid);
             let _ = claims.start(&claim(uid), &status("regretted"), now);
             claims.expire(now);
@@ -152,7 +152,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_sequence_does_to_the_store_what_it_does_to_a_map(ops in prop::collection::vec(op(), 1..40)) {
+    fn any_sequence_changes_the_store_like_a_map(ops in prop::collection::vec(op(), 1..40)) {
         let mut dir = SimDir::new();
         let mut store = open(&dir).0;
         let (mut map, mut now) = (BTreeMap::new(), 0);

@@ -1,4 +1,4 @@
-//! Payloads that do not read what they write: found before anything is lost.
+//! Payloads that cannot be read back: detected before a record is lost.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::common::{Group, at, boot, claim, fixture, rewritten};
 
-/// What is easily written wrong.
+/// A payload with typical mistakes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Careless {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -42,7 +42,7 @@ fn prepare(
 }
 
 #[test]
-fn a_payload_that_cannot_be_read_back_fails_its_commit_and_costs_no_claim() {
+fn a_payload_that_cannot_be_read_back_fails_its_commit_and_loses_no_claim() {
     let dir = SimDir::new();
     let (store, _) = open(&dir);
     prepare(&store, "a", "gpu-0", 0.5).unwrap();
@@ -58,10 +58,10 @@ fn a_payload_that_cannot_be_read_back_fails_its_commit_and_costs_no_claim() {
         let CommitError::Store(StoreError::Encode(error)) = failed else {
             panic!("{failed}")
         };
-        let said = error.to_string();
+        let message = error.to_string();
         assert!(
-            said.contains("claim b: preparedDevices: ") && said.contains(member),
-            "{said}"
+            message.contains("claim b: preparedDevices: ") && message.contains(member),
+            "{message}"
         );
         assert!(error.source().is_none());
         assert_eq!(rewritten(&dir), before);
@@ -74,7 +74,7 @@ fn a_payload_that_cannot_be_read_back_fails_its_commit_and_costs_no_claim() {
 }
 
 #[test]
-fn floats_are_in_the_file_as_go_has_them() {
+fn floats_are_written_like_in_go() {
     let dir = SimDir::new();
     let (store, _) = open(&dir);
     for (uid, share) in [("a", 1.0), ("b", 1e21), ("c", 1e-7), ("d", -0.0)] {
@@ -94,15 +94,15 @@ fn floats_are_in_the_file_as_go_has_them() {
 }
 
 #[test]
-fn a_driver_without_ancestors_reads_the_old_layout_as_its_own() {
+fn the_default_from_legacy_reads_the_drivers_own_format() {
     let read = Careless::from_legacy(r#"{"device":"gpu-0","share":1}"#).unwrap();
     assert_eq!(read.device, "gpu-0");
-    // As Go would: no field in another case.
+    // A field in another case is an error, since Go would accept it.
     assert!(Careless::from_legacy(r#"{"Device":"gpu-0","device":"gpu-1","share":1}"#).is_err());
 }
 
 #[test]
-fn the_need_for_recovery_becomes_a_refusal() {
+fn recovery_needed_converts_to_refused() {
     let (store, _) = open(&SimDir::new());
     let name: ClaimRef = claim("a");
     let all = store.commit(move |claims| {
@@ -115,7 +115,7 @@ fn the_need_for_recovery_becomes_a_refusal() {
     assert_eq!(all.unwrap(), 0);
 }
 
-/// As an editor would leave it: still what Go's checksums cover, since Go would format it back.
+/// The file after reformatting by an editor. Its checksums still match, since Go formats it back.
 fn indented(file: &[u8]) -> Vec<u8> {
     let value: serde_json::Value = serde_json::from_slice(file).unwrap();
     serde_json::to_vec_pretty(&value).unwrap()
@@ -141,7 +141,7 @@ fn a_reader_that_does_not_know_the_payload_keeps_its_bytes_and_the_checksums() {
 }
 
 #[test]
-fn a_record_that_is_written_anew_has_the_payloads_text_as_it_was_read() {
+fn a_rewritten_record_keeps_the_payloads_text() {
     let file = fixture("02-channel-completed.json");
     let read = Checkpoint::<Box<RawValue>>::decode(&file).unwrap();
     let (uid, record) = read.claims().next().unwrap();

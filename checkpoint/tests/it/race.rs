@@ -1,4 +1,4 @@
-//! Two real processes and one device, on a real disk: this test program runs
+//! Two real processes race for one device, on a real disk. This test program runs
 //! itself as the racers.
 
 use std::io::{BufRead, BufReader, Write};
@@ -12,9 +12,9 @@ use durable_file::OsDir;
 use crate::common::{Group, at, boot, claim, group, status};
 
 const ROUNDS: usize = 1000;
-/// Where a racer finds the checkpoint.
+/// The environment variable with the checkpoint's directory.
 const RACE_DIR: &str = "DRA_CHECKPOINT_RACE_DIR";
-/// Begins each line of a racer, among the output of the test harness.
+/// Prefix of a racer's lines in the output of the test harness.
 const SAYS: &str = "racer: ";
 
 // req: CKPT-8
@@ -30,7 +30,7 @@ fn of_two_processes_racing_for_one_device_exactly_one_holds_it() {
         store
             .commit(|claims| line_up_only(claims, line_up))
             .unwrap();
-        // The first to get a claim has an advantage: take turns.
+        // The first racer to get a claim has an advantage, so alternate.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for n in order {
             racers[n].go(&uids[n]);
@@ -57,7 +57,7 @@ fn of_two_processes_racing_for_one_device_exactly_one_holds_it() {
 
 /// The racer. It does nothing unless the test above runs it.
 #[test]
-#[ignore = "a process of the race, run by it"]
+#[ignore = "a process of the race, which runs it"]
 fn racer() {
     let Some(dir) = std::env::var_os(RACE_DIR) else {
         return;
@@ -65,7 +65,7 @@ fn racer() {
     let store = open(Path::new(&dir));
     for uid in std::io::stdin().lines() {
         let won = complete_if_free(&store, uid.unwrap());
-        // In one write, and from a line's start: the harness writes, too.
+        // In one write that starts a new line, since the harness writes, too.
         print!("\n{SAYS}{won}\n");
     }
 }
@@ -75,7 +75,7 @@ fn open(dir: &Path) -> Store<Group> {
     Store::open(dir, boot()).unwrap().0
 }
 
-/// Who holds the device, by the file.
+/// The claims that hold the device according to the file.
 fn holders(dir: &Path) -> Vec<String> {
     let bytes = std::fs::read(dir.join("checkpoint.json")).unwrap();
     let file = Checkpoint::<Group>::decode(&bytes).unwrap();
@@ -83,7 +83,7 @@ fn holders(dir: &Path) -> Vec<String> {
     holders.map(|(uid, _)| uid.to_owned()).collect()
 }
 
-/// The last round's claims are undone, this one's started.
+/// Removes the claims of the last round and starts those of this one.
 fn line_up_only(claims: &mut Claims<Group>, uids: [String; 2]) -> Result<(), Refused> {
     let known: Vec<String> = claims
         .records_unchecked()
@@ -144,8 +144,8 @@ impl Racer {
 
     fn has_won(&mut self) -> bool {
         let lines = (&mut self.stdout).lines().map(Result::unwrap);
-        let mut said = lines.filter_map(|line| line.strip_prefix(SAYS)?.parse().ok());
-        said.next().unwrap()
+        let mut results = lines.filter_map(|line| line.strip_prefix(SAYS)?.parse().ok());
+        results.next().unwrap()
     }
 
     fn finish(mut self) {

@@ -1,4 +1,4 @@
-//! What the tests of crashes and failing disks let a store do.
+//! The commits that the tests of crashes and failing disks run.
 
 use dra_checkpoint::{CommitError, Damage, Refused, State, Store};
 use durable_file::SimDir;
@@ -22,7 +22,7 @@ pub(crate) const SCRIPT: &[Commit] = &[
     },
 ];
 
-/// UID and state of every record: what a test compares.
+/// UID and state of every record, for comparisons.
 pub(crate) type Summary = Vec<(String, State<Group>)>;
 
 pub(crate) fn summary(store: &Store<Group>) -> Summary {
@@ -43,8 +43,8 @@ pub(crate) fn expected(commits: &[Commit]) -> Vec<Summary> {
     states
 }
 
-/// The file is whole, holds everything that was acknowledged and at most one
-/// commit more, and the next process can go on with it.
+/// Checks that the file is intact, holds every acknowledged commit and at most one more,
+/// and that the next process can continue with it.
 pub(crate) fn check(crash: &Crash, states: &[Summary]) -> Result<(), String> {
     let (store, damage) = open(&crash.dir);
     let last = (crash.acknowledged + 1).min(states.len() - 1);

@@ -9,7 +9,7 @@ use crate::common::{BOOT, Group, at, boot, claim, fixture, group, open, status};
 
 // req: CKPT-9
 #[test]
-fn a_commit_sees_what_another_process_committed() {
+fn a_commit_sees_the_commits_of_another_process() {
     let dir = SimDir::new();
     let (ours, _) = open(&dir);
     let (theirs, _) = open(&dir);
@@ -28,7 +28,7 @@ fn a_commit_sees_what_another_process_committed() {
 
 // req: CKPT-9
 #[test]
-fn what_go_writes_under_a_running_store_is_taken_over() {
+fn a_running_store_reads_a_file_that_go_has_written() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = Arc::new(OsDir::open(scratch.path()).unwrap());
     let (store, _) = Store::<Group>::open(dir, boot()).unwrap();
@@ -81,7 +81,7 @@ fn a_removed_plugin_directory_that_is_back_gets_every_record() {
     start("a").unwrap();
     std::fs::remove_dir_all(&path).unwrap();
     let Err(CommitError::Store(err)) = start("b") else {
-        panic!("there is nowhere to write")
+        panic!("the directory is missing")
     };
     assert_eq!(
         (err.code(), err.class()),

@@ -1,4 +1,4 @@
-//! Which moves the states allow, through a store.
+//! The state transitions of a claim, through a store.
 
 use dra_checkpoint::{Class, Refused, State};
 use durable_file::{Dir, SimDir};
@@ -93,7 +93,7 @@ fn a_claim_that_changed_since_its_start_cannot_be_completed() {
 }
 
 #[test]
-fn a_start_of_another_version_takes_a_started_claim_over() {
+fn a_start_with_another_status_replaces_a_started_record() {
     let (store, _) = open(&SimDir::new());
     store
         .commit(|claims| claims.start(&claim("a"), &status("old"), at(0)))
@@ -122,7 +122,7 @@ fn a_completed_claim_is_neither_started_nor_completed_nor_aborted_again() {
             );
             let prepared = Refused::Prepared { uid: "a".into() };
             assert_eq!(claims.abort("a", at(0)), Err(prepared));
-            // For another status too: it holds what it was prepared with.
+            // With another status, too: the claim holds the prepared devices.
             assert_eq!(
                 claims.start(&claim("a"), &status("q"), at(0)),
                 Err(completed)
@@ -134,7 +134,7 @@ fn a_completed_claim_is_neither_started_nor_completed_nor_aborted_again() {
 }
 
 #[test]
-fn each_refusal_says_what_to_do_where_it_comes_from() {
+fn each_refusal_has_a_hint_for_its_cause() {
     let (store, _) = open(&SimDir::new());
     store
         .commit(|claims| {
@@ -144,11 +144,11 @@ fn each_refusal_says_what_to_do_where_it_comes_from() {
                 claims.complete("a", &status("p"), vec![group()]),
                 Err(refused.clone())
             );
-            assert!(refused.to_string().contains("it was not started"));
+            assert!(refused.to_string().contains("it was never started"));
             claims.start(&claim("a"), &status("p"), at(0))?;
             claims.complete("a", &status("p"), vec![group()])?;
             let refused = claims.abort("a", at(0)).unwrap_err();
-            assert!(refused.hint().contains("remove it"), "{}", refused.hint());
+            assert!(refused.hint().contains("remove its record"), "{}", refused.hint());
             let refused = claims.start(&claim("a"), &status("p"), at(0)).unwrap_err();
             assert!(refused.hint().contains("devices"), "{}", refused.hint());
             Ok::<_, Refused>(())
@@ -159,7 +159,7 @@ fn each_refusal_says_what_to_do_where_it_comes_from() {
     ));
     let refused = store.commit(|claims| claims.start(&claim("a"), &status("p"), at(0)));
     let hint = refused.unwrap_err().hint();
-    assert!(hint.contains("kept") && hint.contains("undone"), "{hint}");
+    assert!(hint.contains("keeps") && hint.contains("unprepares"), "{hint}");
 }
 
 #[test]
@@ -185,14 +185,14 @@ fn a_started_claim_can_only_be_aborted_not_removed() {
 
 // req: NODE-21
 #[test]
-fn an_aborted_claim_refuses_the_same_version_for_90_seconds() {
+fn an_aborted_claim_refuses_the_same_status_for_90_seconds() {
     let dir = SimDir::new();
     let (store, _) = open(&dir);
     store
         .commit(|claims| claims.start(&claim("a"), &status("p"), at(0)))
         .unwrap();
     store.commit(|claims| claims.abort("a", at(10))).unwrap();
-    // Another process decides the same: the time is in the file.
+    // Another process decides alike, because the time is in the file.
     let (other, _) = open(&dir);
     other
         .commit(|claims| {
@@ -214,7 +214,7 @@ fn an_aborted_claim_refuses_the_same_version_for_90_seconds() {
 }
 
 #[test]
-fn an_aborted_claim_does_not_refuse_another_version() {
+fn an_aborted_claim_does_not_refuse_another_status() {
     let (store, _) = open(&SimDir::new());
     store
         .commit(|claims| {
@@ -282,7 +282,7 @@ fn expired_aborted_claims_are_removed_and_others_stay() {
 }
 
 #[test]
-fn a_claim_without_an_allocation_goes_the_whole_way() {
+fn a_claim_without_an_allocation_can_be_removed() {
     let (store, _) = open(&crate::common::dir_with("12-legacy-25.3.0-rc.2.json"));
     let uid = "66666666-aaaa-4bbb-8ccc-000000000006";
     store

@@ -1,7 +1,6 @@
 use std::fmt;
 
-/// A claim's identity. The UID alone identifies it: another claim may have the same
-/// name later.
+/// A claim's identity. Only the UID is unique: a later claim may have the same name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimRef {
     /// `metadata.namespace`
@@ -13,7 +12,7 @@ pub struct ClaimRef {
 }
 
 impl fmt::Display for ClaimRef {
-    /// `namespace/name:uid`, as the Go driver names claims.
+    /// `namespace/name:uid`, like in the Go driver.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             namespace,

@@ -1,8 +1,8 @@
 //! JSON as Go's `encoding/json` writes it with HTML escaping on.
 //!
-//! `serde_json` already agrees on integers, separators, control characters and
-//! DEL; what differs is five characters inside strings, the notation of floats,
-//! and that Go compacts raw JSON on its way out.
+//! `serde_json` already agrees on integers, separators, control characters and DEL.
+//! Go differs in three ways: it escapes five more characters in strings, writes
+//! floats in another notation, and compacts raw JSON.
 
 use std::fmt::{Display, LowerExp};
 use std::io;
@@ -17,13 +17,12 @@ pub fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_json:
     String::from_utf8(out).map_err(serde::ser::Error::custom)
 }
 
-/// Raw JSON as Go re-emits it: insignificant whitespace dropped, five
-/// characters inside strings escaped, all else (key order, duplicate keys,
-/// number spellings, other escapes) untouched. `text` must be valid JSON.
+/// Compacts raw JSON like Go: drops insignificant whitespace and escapes five
+/// characters in strings. Key order, duplicate keys, number spellings and other
+/// escapes stay. `text` must be valid JSON.
 pub fn compact(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
-    // Writing to a Vec cannot fail, and pieces of UTF-8 at char boundaries
-    // stay UTF-8.
+    // Writing to a Vec cannot fail, and UTF-8 split at char boundaries stays UTF-8.
     match write_compact(&mut out, text) {
         Ok(()) => String::from_utf8(out).unwrap_or_default(),
         Err(_) => String::new(),
@@ -66,8 +65,8 @@ impl Formatter for GoFormatter {
     }
 }
 
-/// The shortest digits that are read as the same number, as Go and Rust agree;
-/// without an exponent, or with one that has its sign.
+/// Writes the shortest digits that are read as the same number, on which Go and Rust
+/// agree. An exponent always has a sign.
 fn write_float<W: io::Write + ?Sized>(
     writer: &mut W,
     value: impl Display + LowerExp,
@@ -116,7 +115,7 @@ fn html_escape(c: char) -> Option<&'static str> {
     }
 }
 
-/// Copies a text in the longest runs between replaced characters.
+/// Copies a text in the longest possible runs between replaced characters.
 struct Pieces<'a> {
     text: &'a str,
     copied: usize,

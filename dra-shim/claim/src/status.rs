@@ -1,5 +1,4 @@
-//! `ResourceClaimStatus` of `resource.k8s.io/v1`, as Go writes it to a
-//! checkpoint.
+//! `ResourceClaimStatus` of `resource.k8s.io/v1`, with the bytes of Go.
 
 mod field;
 mod fields;
@@ -17,39 +16,38 @@ pub use self::fields::{
 };
 pub use self::time::{MetaTime, optional_time};
 
-/// The status of a `ResourceClaim`: which devices were allocated to it, how
-/// they are to be configured, and for whom they are reserved.
+/// The status of a `ResourceClaim`: its allocated devices, their configuration, and
+/// the pods that they are reserved for.
 ///
-/// Two statuses are equal if Go's semantic comparison says so: null equals
-/// empty, quantities are compared by value, times by their whole second, raw
-/// JSON after dropping insignificant whitespace. A checkpoint record and a
-/// claim with equal statuses are of the same allocation; another `reservedFor`,
-/// for instance, makes another status.
+/// Equality is Go's semantic comparison: null equals empty; quantities are compared
+/// by value, times by whole seconds, raw JSON without insignificant whitespace. A
+/// checkpoint record and a claim with equal statuses have the same allocation. Any
+/// other difference, such as in `reservedFor`, makes them unequal.
 ///
-/// Fields that `resource.k8s.io/v1` of Kubernetes 1.36 does not have are
-/// dropped: Go would refuse a checkpoint that holds them. In a checkpoint that
-/// a newer writer left they stay until the claim's record changes.
+/// Fields that `resource.k8s.io/v1` of Kubernetes 1.36 does not have are dropped,
+/// because Go would refuse a checkpoint with them. In a checkpoint of a newer writer
+/// they stay until the claim's record changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClaimStatus(OrZero<Object<fields::Status>>);
 
-/// A text that is not a claim status.
+/// The error for a text that is not a claim status.
 #[derive(Debug, thiserror::Error, Advice)]
-#[error("the text is not the status of a resource.k8s.io/v1 claim")]
+#[error("invalid status of a resource.k8s.io/v1 ResourceClaim")]
 #[advice(
     code = "invalid-claim-status",
-    hint = "read the claim as resource.k8s.io/v1"
+    hint = "read the claim in version resource.k8s.io/v1"
 )]
 pub struct StatusError(#[source] serde_json::Error);
 
 // === impl ClaimStatus ===
 
 impl ClaimStatus {
-    /// Reads the JSON of a claim's `.status` as the API server sends it.
-    /// `null` is an empty status.
+    /// Reads a claim's `.status` from the API server's JSON. `null` gives an empty
+    /// status.
     ///
-    /// So is the JSON of a whole claim, given by mistake, since unknown fields
-    /// are dropped: a Prepare checks [`is_allocated`](Self::is_allocated) first.
+    /// So does the JSON of a whole claim, since unknown fields are dropped. A Prepare
+    /// therefore checks [`is_allocated`](Self::is_allocated) first.
     pub fn from_json(text: &str) -> Result<Self, StatusError> {
         let status: Option<Self> = serde_json::from_str(text).map_err(StatusError)?;
         Ok(status.unwrap_or_default())
@@ -60,7 +58,7 @@ impl ClaimStatus {
         Self::from_json(raw.get())
     }
 
-    /// Returns the JSON as it is in a checkpoint: Go's field order and escapes.
+    /// Returns the JSON for a checkpoint, with Go's field order and escapes.
     pub fn to_json(&self) -> String {
         // Strings, integers and checked raw JSON always encode.
         crate::gojson::to_string(self).unwrap_or_default()
@@ -97,7 +95,7 @@ impl ClaimStatus {
     }
 
     /// Returns the configurations of `driver` in rising precedence: those of the class, then
-    /// those of the claim. One from another source, which no API has, is left out.
+    /// those of the claim. Configurations from unknown sources are left out.
     pub fn configs_of(&self, driver: &str) -> impl Iterator<Item = &DeviceConfig> {
         let from = move |source| {
             let configs = self.configs().iter();
@@ -107,19 +105,19 @@ impl ClaimStatus {
     }
 
     /// Whether the allocation's node selector may match `node`. Only a requirement on the
-    /// node's name can exclude it: labels are not known here. `true` without a selector.
+    /// node's name can exclude it, because labels are not known here. `true` without a selector.
     pub fn may_be_for_node(&self, node: &str) -> bool {
         let allocation = self.0.allocation.as_ref();
         let selector = allocation.and_then(|allocation| allocation.node_selector.as_ref());
         selector.is_none_or(|selector| selector.may_match(node))
     }
 
-    /// Returns what drivers report of the allocated devices.
+    /// Returns the drivers' reports about the allocated devices.
     pub fn devices(&self) -> &[DeviceStatus] {
         &self.0.devices
     }
 
-    /// Returns for whom the claim is reserved, in API order.
+    /// Returns the consumers that the claim is reserved for, in API order.
     pub fn reserved_for(&self) -> &[Consumer] {
         &self.0.reserved_for
     }

@@ -1,4 +1,4 @@
-//! Reading a file whose length and type cannot be trusted.
+//! Reads files of untrusted length and type.
 
 use std::fmt;
 use std::fs::{File, FileType, OpenOptions};
@@ -9,18 +9,18 @@ use std::path::Path;
 /// Why [`read_bounded`] did not read a file.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The system refused to open or to read it.
+    /// The file cannot be opened or read.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The path, or the target of the link there, is not a regular file. Nothing was read.
     #[error("it is a {0}, not a file")]
     NotAFile(FileKind),
-    /// It is longer than the limit.
+    /// The file is longer than the limit.
     #[error("it is longer than {0} bytes")]
     TooLong(u64),
 }
 
-/// What is at a path instead of a regular file.
+/// The type of a file that is not regular.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum FileKind {
@@ -32,13 +32,13 @@ pub enum FileKind {
     Unknown,
 }
 
-/// Reads the regular file `path`, links followed, if it has at most `limit` bytes.
+/// Reads the regular file `path` if it has at most `limit` bytes. Follows links.
 ///
-/// Never blocks, whatever is at the path.
+/// Never blocks, whatever the path leads to.
 // req: CDI-19
 pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
-    // Before opening, because opening a device can have effects; and after it,
-    // because the path may have been replaced meanwhile.
+    // Check before opening, because opening a device can have effects, and after it,
+    // because the path may have been replaced in between.
     check_regular(path.metadata()?.file_type())?;
     let file = open(path)?;
     let metadata = file.metadata()?;
@@ -49,8 +49,8 @@ pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     read_to_limit(file, limit)
 }
 
-/// Files of /proc have a length of 0, and others grow while they are read, so a file
-/// that is too long is known by the one byte that is read beyond the limit.
+/// Reads one byte beyond the limit to detect a file that is too long: files of /proc have
+/// a length of 0, and others may grow while they are read.
 fn read_to_limit(file: impl Read, limit: u64) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -63,7 +63,7 @@ fn read_to_limit(file: impl Read, limit: u64) -> Result<Vec<u8>, ReadError> {
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
-        // Opening a pipe that has replaced the file would wait for a writer.
+        // Without it, opening a pipe in place of the file would wait for a writer.
         .custom_flags(libc::O_NONBLOCK)
         .open(path)
 }
@@ -104,7 +104,7 @@ impl fmt::Display for FileKind {
             Self::Socket => "socket",
             Self::CharDevice => "character device",
             Self::BlockDevice => "block device",
-            Self::Unknown => "thing of unknown type",
+            Self::Unknown => "file of unknown type",
         })
     }
 }
@@ -128,7 +128,7 @@ mod tests {
         when_done.recv_timeout(Duration::from_secs(10)).unwrap()
     }
 
-    /// As when a pipe replaces the file after its type was checked.
+    /// The case that a pipe replaces the file after its type was checked.
     #[test]
     fn opening_a_named_pipe_does_not_block() {
         with_pipe(|path| open(path).map(drop)).unwrap();
@@ -157,7 +157,7 @@ mod tests {
         ));
     }
 
-    /// Has no end, and counts what was taken of it.
+    /// An endless file that counts the bytes read.
     struct Endless(u64);
 
     impl Read for &mut Endless {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_beyond_the_limit_is_the_last_that_is_read() {
+    fn at_most_one_byte_beyond_the_limit_is_read() {
         for limit in [0, 1, 4096, 1 << 20] {
             let mut file = Endless(0);
             let read = read_to_limit(&mut file, limit);

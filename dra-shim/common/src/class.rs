@@ -1,4 +1,4 @@
-/// Whether a caller should try again after an error.
+/// Whether a caller should retry after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// The same call fails again until its arguments or the setup change.

@@ -2,8 +2,8 @@ use std::error::Error;
 
 /// Joins an error and its sources on one line, outermost first: `a: b: c`.
 ///
-/// A source is skipped if the message before ends with it, since many libraries print the source
-/// of an error themselves.
+/// Skips a source if the message before it ends with the same text, since many libraries print an
+/// error's source themselves.
 pub fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,15 +1,15 @@
-//! Untrusted text in messages: names of files, the output of programs, what other programs wrote.
+//! Untrusted text in messages: file names, and output and files of other programs.
 
 use std::fmt::{self, Write};
 
 /// Displays a value on one line.
 ///
-/// Control characters, line breaks, invisible characters and those that change the direction of
-/// text are escaped, as `\n` and `\u{202e}`. All other text is displayed unchanged.
+/// Escapes control characters, line breaks, invisible characters and those that change the text
+/// direction, as `\n` and `\u{202e}`. All other text is unchanged.
 #[derive(Debug, Clone, Copy)]
 pub struct OneLine<T>(pub T);
 
-/// Escapes what is written to it.
+/// A writer that escapes invisible characters.
 struct Escaping<'a, 'f>(&'a mut fmt::Formatter<'f>);
 
 // === impl OneLine ===
@@ -38,7 +38,7 @@ impl Write for Escaping<'_, '_> {
     }
 }
 
-/// Whether a reader would not see the character as itself at its place in the line.
+/// Whether the character is not visible as itself at its place in the line.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -46,10 +46,10 @@ fn is_invisible(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Joins the lines of `text` to one line of at most `max` bytes, and `...` if there is more.
+/// Joins the lines of `text` into one line of at most `max` bytes, plus `...` if it was cut.
 ///
-/// Invisible characters, as those that [`OneLine`] escapes, are left out: for messages that may be
-/// long and need not be quoted exactly.
+/// Drops the invisible characters that [`OneLine`] escapes. For long messages that need not be
+/// quoted exactly.
 pub fn joined_lines(text: &str, max: usize) -> String {
     let visible = |word: &str| -> String { word.chars().filter(|c| !is_invisible(*c)).collect() };
     let words: Vec<String> = text.split_whitespace().map(visible).collect();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_joined_without_what_a_terminal_obeys() {
+    fn lines_are_joined_without_control_characters() {
         let text = "a\u{1b}[31mred\u{7}\n  \u{202e}txt.exe\u{200f}\u{2066}é\0";
         assert_eq!(joined_lines(text, 99), "a[31mred txt.exeé");
         assert_eq!(joined_lines(" \n\u{7}", 99), "");

@@ -1,10 +1,10 @@
-//! What the derive macro `Advice` writes.
+//! The methods that the derive macro `Advice` generates.
 
 use std::num::NonZeroU8;
 
 use dra_common::{Advice, Class};
 
-/// All that a variant can give.
+/// Every kind of value on a variant.
 #[derive(Advice)]
 #[advice(hint = "ask", permanent, vis = "pub(crate)")]
 enum Own<'a> {
@@ -14,14 +14,14 @@ enum Own<'a> {
     Named {
         name: &'static str,
         long: bool,
-        /// No expression uses it.
+        /// Unused by the expressions.
         _rest: &'a str,
     },
     #[advice(code = _1, class = class_of(*_0))]
     Tuple(u8, &'static str),
 }
 
-/// What a field can give.
+/// Values from a field.
 #[derive(Advice)]
 enum Outer<'a> {
     #[advice(from)]
@@ -73,7 +73,7 @@ fn a_value_is_an_expression_of_the_variants_fields() {
 }
 
 #[test]
-fn a_variant_that_gives_no_value_has_that_of_the_enum() {
+fn a_variant_without_a_value_has_that_of_the_enum() {
     assert_eq!(
         (Own::Unit.hint(), Own::Unit.class()),
         ("ask", Class::Permanent)
@@ -83,7 +83,7 @@ fn a_variant_that_gives_no_value_has_that_of_the_enum() {
 }
 
 #[test]
-fn what_a_variant_does_not_give_comes_from_its_field() {
+fn a_value_that_a_variant_lacks_comes_from_its_field() {
     let one = Outer::One(named(true));
     assert_eq!((one.code(), one.hint()), ("long", "shorten it"));
     let named = Outer::Named {

@@ -1,11 +1,10 @@
-//! Groups of command-line options, which a program embeds in its own `Args` with clap's `flatten`.
+//! Groups of command-line options. A program embeds them in its own `Args` with clap's `flatten`.
 //!
-//! An option is a flag, or the environment variable in brackets after it if the flag is not given. They
-//! have the Go driver's names where it has them. An empty value means not set, because the chart renders
-//! an unset value as `""`.
+//! The environment variable in brackets is used if the flag is not given. Options of the Go driver keep
+//! its names. An empty value means not set, because the chart renders an unset value as `""`.
 
-// The doc comment of a group is one paragraph. Clap would make a longer one the `long_about` of every
-// program that has only an `about`.
+// The doc comment of a group must be one paragraph: clap would use a longer one as the `long_about` of
+// every program that only has an `about`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -21,13 +20,13 @@ use crate::logs::{self, LogFormat};
 use crate::readiness::ReadinessCondition;
 use crate::start_error::StartError;
 
-/// How much is logged, and in which format: `-v` or `--v` (`V`) as [`LogArgs::install`] has it, and
+/// Verbosity and format of the log: `-v` or `--v` (`V`), see [`LogArgs::install`], and
 /// `--logging-format` (`LOGGING_FORMAT`).
 // req: MODE-10
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Logging")]
 pub struct LogArgs {
-    /// Verbosity, on klog's scale: 0 what an operator needs, 4 details of every claim, 6 every request.
+    /// Verbosity on klog's scale: 0 for administrators, 4 details of every claim, 6 every request.
     #[arg(short = 'v', long = "v", env = "V", default_value = "0", value_name = "N", value_parser = parse_verbosity)]
     pub verbosity: u8,
     /// Format of the log on stderr: text or json.
@@ -35,18 +34,18 @@ pub struct LogArgs {
     pub logging_format: LogFormat,
 }
 
-/// How to reach the API server: `--kubeconfig` (`KUBECONFIG`). `--kube-api-qps` (`KUBE_API_QPS`) and
+/// Access to the API server: `--kubeconfig` (`KUBECONFIG`). `--kube-api-qps` (`KUBE_API_QPS`) and
 /// `--kube-api-burst` (`KUBE_API_BURST`) are ignored.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kubernetes client")]
 pub struct KubeArgs {
-    /// Path of a kubeconfig; empty: the pod's service account.
+    /// Path of a kubeconfig; empty means the pod's service account.
     #[arg(long, env = "KUBECONFIG", default_value = "")]
     pub kubeconfig: String,
-    /// Accepted because the Go driver has it, but ignored: the API server limits requests itself.
+    /// Ignored; accepted for compatibility with the Go driver. The API server limits requests itself.
     #[arg(long, env = "KUBE_API_QPS", default_value = "")]
     pub kube_api_qps: String,
-    /// Accepted because the Go driver has it, but ignored: see --kube-api-qps.
+    /// Ignored; accepted for compatibility with the Go driver. See --kube-api-qps.
     #[arg(long, env = "KUBE_API_BURST", default_value = "")]
     pub kube_api_burst: String,
 }
@@ -61,32 +60,32 @@ pub struct ImexArgs {
     /// Feature gates: NAME=true,NAME=false.
     #[arg(long, env = "FEATURE_GATES", default_value = "")]
     pub feature_gates: String,
-    /// Who runs the IMEX daemons: hostManaged; empty: as the feature gates say.
+    /// Who runs the IMEX daemons: hostManaged; empty means that the feature gates decide.
     #[arg(long, env = "IMEX_MODE", default_value = "")]
     pub imex_mode: String,
-    /// What isolates workloads of one fabric from each other: none, or channel, a channel of its own
-    /// for each ComputeDomain; empty means none.
+    /// Isolation of workloads in one fabric: none, or channel, which gives each ComputeDomain its own
+    /// channel; empty means none.
     #[arg(long, env = "IMEX_ISOLATION", default_value = "")]
     pub imex_isolation: String,
-    /// How many claims a node's device serves at a time: one, or many; empty means many with
-    /// isolation channel, and else one.
+    /// How many claims can use a node's device at the same time: one, or many; empty means many with
+    /// isolation channel, otherwise one.
     #[arg(long, env = "IMEX_SHARING", default_value = "")]
     pub imex_sharing: String,
-    /// How many claims may share a node's device, where many do; empty means 64.
+    /// How many claims can share a node's device if sharing is many; empty means 64.
     #[arg(long, env = "IMEX_SLOTS", default_value = "")]
     pub imex_slots: String,
-    /// How many IMEX channels each node has, by the options of its driver; empty means 2048.
+    /// Number of IMEX channels of each node, as set in the options of its driver; empty means 2048.
     #[arg(long, env = "IMEX_CHANNEL_COUNT", default_value = "")]
     pub imex_channel_count: String,
-    /// Whether one claim can give a group of pods in one NVLink clique a channel: true or false;
+    /// Whether a group of pods in one NVLink clique can get a channel by one claim: true or false;
     /// empty means false.
     #[arg(long, env = "IMEX_GROUP_CLAIMS", default_value = "")]
     pub imex_group_claims: String,
-    /// Control socket of the host IMEX daemon, as a path on the host; empty: it is not probed.
+    /// Control socket of the host's nvidia-imex, as a path on the host; empty means that it is not probed.
     #[arg(long, env = "IMEX_HOST_SOCKET_PATH", default_value = "")]
     pub imex_host_socket_path: String,
     /// The device of a node without a clique: publish, or taint, so that new pods go elsewhere; empty
-    /// means taint with isolation channel, and else publish.
+    /// means taint with isolation channel, otherwise publish.
     #[arg(long, env = "IMEX_WITHOUT_CLIQUE", default_value = "")]
     pub imex_without_clique: String,
     /// The device of a node with a degraded fabric: publish, or taint, so that new pods go elsewhere;
@@ -95,15 +94,15 @@ pub struct ImexArgs {
     pub imex_degraded_fabric: String,
 }
 
-/// Where health and metrics are served: `--http-endpoint` (`HTTP_ENDPOINT`) and `--metrics-path`
+/// The endpoint of health and metrics: `--http-endpoint` (`HTTP_ENDPOINT`) and `--metrics-path`
 /// (`METRICS_PATH`).
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "HTTP")]
 pub struct HttpArgs {
-    /// Address of /livez, /readyz and the metrics: ":8080", "127.0.0.1:8080"; empty: no server.
+    /// Address of /livez, /readyz and the metrics: ":8080", "127.0.0.1:8080"; empty means no server.
     #[arg(long, env = "HTTP_ENDPOINT", default_value = "")]
     pub http_endpoint: String,
-    /// Path of the metrics; empty: none.
+    /// Path of the metrics; empty means no metrics.
     #[arg(long, env = "METRICS_PATH", default_value = "/metrics")]
     pub metrics_path: String,
 }
@@ -111,9 +110,9 @@ pub struct HttpArgs {
 // === impl LogArgs ===
 
 impl LogArgs {
-    /// Sends log lines to stderr, and panics as log lines. Call it once in a process.
+    /// Logs to stderr, including panics. Call it once per process.
     ///
-    /// klog's numbers mean these tracing levels, and all that are more severe. `RUST_LOG` has no effect.
+    /// klog's numbers mean these tracing levels and all more severe ones. `RUST_LOG` has no effect.
     ///
     /// | `-v` | the program | the libraries of kube, gRPC, HTTP and TLS |
     /// |---|---|---|
@@ -122,13 +121,14 @@ impl LogArgs {
     /// | 6, 7 | `TRACE`, with every request to the API server | `DEBUG` |
     /// | 8 and more | `TRACE` | `TRACE` |
     ///
-    /// Up to 5, kube's client logs nothing: it has a line for every watch that breaks off.
+    /// Up to 5, kube's client logs nothing: it would log every watch that breaks off.
     ///
     /// # Errors
-    /// If logging is installed already.
+    /// If logging is already installed.
     pub fn install(&self) -> Result<(), StartError> {
-        logs::install(self.verbosity, self.logging_format)
-            .map_err(|err| StartError::new(&err, "install logging once per process"))?;
+        logs::install(self.verbosity, self.logging_format).map_err(|err| {
+            StartError::new(&err, "this is a bug: install logging once per process")
+        })?;
         logs::install_panic_hook();
         Ok(())
     }
@@ -149,18 +149,18 @@ fn parse_format(text: &str) -> Result<LogFormat, &'static str> {
 // === impl KubeArgs ===
 
 impl KubeArgs {
-    /// Builds a client all of whose requests end in time, without connecting.
+    /// Builds a client with a deadline for every request. Does not connect.
     ///
-    /// Each request of the client and of its clones sets the condition `api_server`. A response meets
-    /// it, whatever its status (403, 404 and 409, too), except 401 (rejected credentials) and 5xx (a
-    /// failure of the server). These two make it unmet, as does a request that gets no response: after
-    /// a connection error, say, or its deadline. Of a watch, only the start counts.
+    /// Each request of the client and its clones sets the condition `api_server`. A response of any
+    /// status (including 403, 404 and 409) makes it met, except 401 (rejected credentials) and 5xx (server
+    /// failure). These make it unmet, and so does a request without a response, for example after a
+    /// connection error or the deadline. Of a watch, only the start counts.
     ///
-    /// Nothing else probes the API server. The condition keeps what the last request has shown until
-    /// the next one ends, however long ago that was.
+    /// Nothing else probes the API server. The condition keeps the result of the last request until the
+    /// next one ends, even if that takes long.
     ///
     /// # Errors
-    /// If neither a usable kubeconfig nor a service account is there.
+    /// If there is neither a usable kubeconfig nor a service account.
     pub async fn client(&self, api_server: &ReadinessCondition) -> Result<Client, StartError> {
         Ok(client::build(Path::new(&self.kubeconfig), api_server).await?)
     }
@@ -172,7 +172,7 @@ impl ImexArgs {
     /// Resolves and checks the options.
     ///
     /// # Errors
-    /// One line that names the problem and what to set.
+    /// One line with the problem and the value to set.
     pub fn resolve(&self) -> Result<Settings, StartError> {
         let options = ImexOptions {
             feature_gates: &self.feature_gates,
@@ -190,7 +190,7 @@ impl ImexArgs {
     }
 }
 
-/// Logs the settings, every gate that the mode has forced, and warnings. Call it first after
+/// Logs the settings, every gate that the mode forces, and warnings. Call it right after
 /// [`LogArgs::install`].
 // req: MODE-3
 pub fn log_settings(settings: &Settings) {
@@ -220,7 +220,7 @@ impl HttpArgs {
     /// Binds the endpoint; `None` if it is empty.
     ///
     /// # Errors
-    /// If the endpoint or the metrics' path is not valid, or the port is in use.
+    /// If the endpoint or the metrics path is invalid, or the port is in use.
     pub async fn bind(&self) -> Result<Option<HttpServer>, StartError> {
         if self.http_endpoint.is_empty() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The Kubernetes client: every request ends in time, and its result is reported.
+//! The Kubernetes client: every request has a deadline and sets the API server's condition.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::connection;
 use crate::readiness::ReadinessCondition;
 use crate::token_file::TokenFile;
 
-/// Why a client cannot be built. Every one is a configuration error.
+/// Why a client cannot be built. All of them are configuration errors.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 pub enum KubeError {
@@ -26,7 +26,7 @@ pub enum KubeError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: KubeconfigError,
     },
@@ -41,43 +41,43 @@ pub enum KubeError {
         #[source]
         source: InClusterError,
     },
-    /// The API server is to be reached through a proxy.
-    #[error("the API server cannot be reached through a proxy ({proxy})")]
+    /// A proxy is configured.
+    #[error("proxies are not supported for the API server ({proxy})")]
     #[advice(
         code = "proxy",
-        hint = "remove proxy-url from the kubeconfig, or unset HTTPS_PROXY: proxies are not supported"
+        hint = "remove proxy-url from the kubeconfig, or unset HTTPS_PROXY"
     )]
     Proxy {
         /// The proxy.
         proxy: Uri,
     },
-    /// The file with the token cannot be used.
-    #[error("cannot use the token file {path:?}")]
+    /// The token file cannot be used.
+    #[error("cannot use token file {path:?}")]
     #[advice(
         code = "bad-token-file",
-        hint = "write a token of the API server into the file, as kubectl create token prints it"
+        hint = "write a token for the API server into the file, for example from kubectl create token"
     )]
     TokenFile {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// The credentials or certificates cannot be used.
-    #[error("cannot build a client from the configuration")]
+    #[error("cannot build the Kubernetes client")]
     #[advice(
         code = "bad-credentials",
         hint = "check the certificates and tokens of the kubeconfig or service account"
     )]
     Build {
-        /// Why.
+        /// The cause.
         #[source]
         source: kube::Error,
     },
 }
 
-/// A client for this kubeconfig, or for the pod's service account if the path is empty. Does not
+/// Builds a client for this kubeconfig, or for the pod's service account if the path is empty. Does not
 /// connect. The results of its requests set the condition `api_server`.
 pub(crate) async fn build(
     kubeconfig: &Path,
@@ -103,7 +103,7 @@ pub(crate) async fn build(
     connection::client(config, token, api_server).map_err(|source| KubeError::Build { source })
 }
 
-/// The token file of the configuration, if kube would use that. The configuration does not have it any more.
+/// Takes the token file out of the configuration, if kube would use it.
 fn token_file(config: &mut Config) -> Result<Option<TokenFile>, KubeError> {
     let auth = &mut config.auth_info;
     if auth.auth_provider.is_some() || auth.username.is_some() || auth.token.is_some() {
@@ -112,7 +112,7 @@ fn token_file(config: &mut Config) -> Result<Option<TokenFile>, KubeError> {
     let Some(path) = auth.token_file.take() else {
         return Ok(None);
     };
-    // kube prefers the file to the program.
+    // kube prefers the token file to the exec program.
     auth.exec = None;
     let path = PathBuf::from(path);
     match TokenFile::open(path.clone()) {
@@ -121,11 +121,11 @@ fn token_file(config: &mut Config) -> Result<Option<TokenFile>, KubeError> {
     }
 }
 
-/// Chooses the crypto provider of the process. Without one, rustls panics at its first connection.
+/// Installs the process's crypto provider. Without one, rustls panics at its first connection.
 pub(crate) fn install_tls_provider() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Fails only if one is installed already, which is just as well.
+        // Fails only if one is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }

@@ -1,8 +1,8 @@
-//! The connections to the API server, and the services between them and a request.
+//! The connections to the API server, and the service stack on top of them.
 //!
-//! kube's own stack opens connections without TCP keepalive: if the API server's machine or a load
-//! balancer vanishes, a watch stays silent until kube ends it, and a pooled connection swallows a
-//! request. Here the kernel notices.
+//! kube's own stack opens connections without TCP keepalive. If the API server's machine or a load
+//! balancer vanishes, a watch hangs until kube ends it, and a request on a pooled connection hangs. Here
+//! the kernel detects the dead peer.
 
 use std::time::Duration;
 
@@ -23,27 +23,27 @@ use crate::token_file::TokenFile;
 /// The time for a connection's TCP and TLS handshakes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connection on which nothing was received for this long is probed.
+/// Idle time after which the kernel probes a connection.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(20);
 
-/// Between two probes that were not answered.
+/// Interval between unanswered probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A connection ends when nothing was received for this long, neither an answer to a probe nor the
-/// acknowledgement of what was sent. The kernel checks this when a probe is due, instead of counting
-/// probes: after 30 s, or after 40 s if the first check came a little early.
+/// A connection is closed if nothing was received for this long, neither a probe's answer nor an
+/// acknowledgement of sent data. The kernel checks this when a probe is due, instead of counting probes:
+/// after 30 s, or after 40 s if the check at 30 s came a little early.
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 
-/// A connection without data for this long is closed, even if the kernel of the other side answers.
-/// kube asks the server to end a watch within 290 s: a server that has not done so hangs.
+/// A connection without data for this long is closed, even if the peer's kernel answers probes. kube
+/// asks the server to end a watch within 290 s: a server that does not end it hangs.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long an unused connection is kept. The API server closes its own after 90 s: a request on
-/// one that it is just closing would fail.
+/// How long an idle connection is kept. The API server closes idle connections after 90 s; a request
+/// that races with this would fail.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A client with this configuration and the token of this file, which does not connect yet. From the outside: the deadline of a
-/// request, its URL, the pauses that the server asks for, credentials, the connection.
+/// Builds a client with this configuration and token file. Does not connect. Its layers, from the outside:
+/// deadline, URL, `Retry-After`, credentials, connection.
 ///
 /// # Errors
 /// If the credentials or certificates cannot be used.
@@ -72,11 +72,10 @@ pub(crate) fn client(
     Ok(Client::new(service, config.default_namespace))
 }
 
-/// A client that passes its requests through the deadline and the pauses of the real one, and then to
-/// `server`.
+/// Builds a client with the real deadline and `Retry-After` layers that sends its requests to `server`.
 ///
 /// # Panics
-/// Outside a tokio runtime, as every `Client::new`.
+/// Outside a tokio runtime, like every `Client::new`.
 #[cfg(feature = "testing")]
 pub fn test_client<S, B>(server: S, api_server: &ReadinessCondition) -> Client
 where
@@ -97,7 +96,7 @@ where
 // req: CD-30
 fn tcp_connector() -> HttpConnector {
     let mut tcp = HttpConnector::new();
-    // TLS is the layer above.
+    // The layer above does TLS.
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(KEEPALIVE_IDLE));
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_kernel_watches_over_every_connection() {
+    async fn every_connection_has_keepalive_and_a_timeout() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let stream = tcp_connector().oneshot(url.parse().unwrap()).await.unwrap();

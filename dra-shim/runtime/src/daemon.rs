@@ -1,4 +1,4 @@
-//! The `main` function of both programs.
+//! The `main` function of the programs.
 
 use std::io::Write as _;
 use std::process::{ExitCode, Termination};
@@ -10,29 +10,27 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::StartError;
 
-/// tokio's default is one per CPU: more than a hundred on GPU hosts, for a few requests a minute.
+/// tokio's default is one per CPU: more than a hundred on GPU hosts, too many for a few requests a minute.
 const WORKER_THREADS: usize = 2;
 
-/// tokio's default is 512, each with a stack and an arena of the allocator. The kubelet plugin uses the
-/// most: one for each of the 32 Prepares and 32 Unprepares that `dra-kubelet` runs at once, and one for
-/// each of its own tasks.
+/// tokio's default is 512, each with a stack and an allocator arena. The kubelet plugin needs the most: one
+/// for each of the 32 Prepares and 32 Unprepares that `dra-kubelet` runs concurrently, and one for each of
+/// its own tasks.
 const BLOCKING_THREADS: usize = 80;
 
-/// How long an unused one of them is kept: longer than a pause within a burst of work.
+/// How long an idle blocking thread is kept: longer than a pause within a burst of work.
 const BLOCKING_THREAD_IDLE: Duration = Duration::from_secs(2);
 
 /// Parses the command line and calls `run`, on a tokio runtime that this function creates.
 ///
-/// Returns what `run` does if it ends well, `()` or an exit code of its own, and 0 for `--help` and
-/// `--version`. Otherwise 1, after one line `Error: ...` on stderr: for a bad command line and for the
-/// [`StartError`] of `run`. A panic in
-/// `run` ends the program with code 101; one in a spawned task ends only that task. Blocking tasks
-/// that still run when `run` returns are abandoned, so whatever they write must survive a kill at any
-/// moment.
+/// Returns the result of `run`, `()` or its own exit code, and 0 for `--help` and `--version`. For a bad
+/// command line or a [`StartError`] of `run`, prints one line `Error: ...` to stderr and returns 1. A panic
+/// in `run` ends the program with code 101; a panic in a spawned task ends only that task. Blocking tasks
+/// that still run when `run` returns are abandoned, so their writes must survive a kill at any moment.
 ///
-/// `--help` begins with the doc comment of the program's `Args`, or its `about`. Without one, clap
-/// shows that of a flattened group. The program's own options stand before the flattened groups: clap
-/// lists those after a group under that group's heading.
+/// `--help` begins with the doc comment of the program's `Args`, or its `about`. Without one, clap shows
+/// that of a flattened group. Declare the program's own options before the flattened groups: clap lists
+/// options after a group under that group's heading.
 ///
 /// ```standalone_crate
 /// use std::process::ExitCode;
@@ -82,7 +80,7 @@ where
     match runtime() {
         Ok(runtime) => {
             let outcome = runtime.block_on(run(args));
-            // Does not wait for blocking calls: one that hangs (NVML can) must not keep the process.
+            // Do not wait for blocking calls: one that hangs (NVML can) must not keep the process alive.
             runtime.shutdown_background();
             outcome.map_or_else(|err| fail(&err), Termination::report)
         }
@@ -100,7 +98,7 @@ fn runtime() -> Result<Runtime, StartError> {
         .map_err(|err| StartError::new(&err, "raise the limits on threads and open files"))
 }
 
-/// The first paragraph of clap's message. The rest is usage, which `--help` prints.
+/// The first paragraph of clap's message. The rest is the usage, which `--help` prints.
 fn usage_error(err: &clap::Error) -> StartError {
     let text = err.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
@@ -110,7 +108,7 @@ fn usage_error(err: &clap::Error) -> StartError {
 
 // req: MODE-9
 fn fail(err: &StartError) -> ExitCode {
-    // If stderr is closed, there is nobody to report to.
+    // Nothing can be reported if stderr is closed.
     let _ = writeln!(std::io::stderr(), "Error: {err}");
     ExitCode::FAILURE
 }

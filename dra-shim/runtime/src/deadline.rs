@@ -1,4 +1,4 @@
-//! A deadline for every request to the API server, as a layer around kube's client.
+//! A layer that gives every request to the API server a deadline.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,16 +16,15 @@ use tracing::trace;
 
 use crate::readiness::ReadinessCondition;
 
-/// The time within which a request must have its whole response, retries included. It does not
-/// apply to watches.
+/// The time for a request's whole response, including retries. Does not apply to watches.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The time within which a watch must start: the server may queue it before the first byte.
+/// The time for a watch to start: the server may queue it before the first byte.
 const WATCH_START_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Gives every request a deadline for its whole response, and reports each result.
+/// Gives every request a deadline for its whole response, and sets the condition from each result.
 ///
-/// It has to be the outermost layer, so that retries count, too. The body of a watch that has started
+/// It must be the outermost layer, so that the deadline includes retries. The body of a started watch
 /// has no deadline.
 #[derive(Clone, Debug)]
 pub(crate) struct DeadlineLayer {
@@ -39,7 +38,7 @@ pub(crate) struct Deadline<S> {
     api_server: ReadinessCondition,
 }
 
-/// The deadline has passed.
+/// The error after the deadline.
 #[derive(Debug, thiserror::Error)]
 #[error("no response from the API server within {} s", after.as_secs())]
 struct DeadlineExceeded {
@@ -105,7 +104,7 @@ where
     }
 }
 
-/// The response, with its whole body unless it is a watch that has started, whose body never ends.
+/// Reads the response with its whole body, except for a started watch, whose body never ends.
 async fn read<B, E>(
     response: impl Future<Output = Result<Response<B>, E>>,
     watch: bool,
@@ -133,8 +132,8 @@ fn report<B>(api_server: &ReadinessCondition, response: &Result<Response<B>, Box
     }
 }
 
-/// Whether the server cannot serve us at all: it fails, or does not accept our credentials. Other
-/// client errors (403, 404, 409) show that it works; the caller handles them.
+/// Whether the server fails or rejects the credentials. Other client errors (403, 404, 409) show that
+/// it works; the caller handles them.
 fn is_unavailable(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::UNAUTHORIZED
 }

@@ -1,4 +1,4 @@
-//! Kubernetes events: reported at once, written one after the other in the background.
+//! Kubernetes events: reported without blocking, written one by one in the background.
 
 mod event_type;
 mod recent;
@@ -22,35 +22,33 @@ use self::report::{Report, Reporter, shorten_note};
 use self::shared::Shared;
 use self::writer::Writer;
 
-/// How many events of each type may wait. At about a kilobyte each, a megabyte in all, and some ten
-/// seconds of an API server's time.
+/// How many events of each type may wait. With about a kilobyte each, they take a megabyte, and some ten
+/// seconds to write.
 const QUEUE_LEN: usize = 500;
 
-/// Writes Kubernetes events. Cheap to clone; clones share queue and memory.
+/// Writes Kubernetes events. Cheap to clone; clones share the queues and the cache of recent events.
 ///
-/// Events are for people: a report returns at once, and does not tell whether the event is ever
-/// written. One task writes them, one request at a time, `Warning`s first. The task ends with the last
-/// clone, or with the runtime; what waits then is lost.
+/// A report returns at once, and does not wait for the write. One task writes the events, one request at a
+/// time, `Warning`s first. The task ends with the last clone or with the runtime; queued events are then lost.
 ///
-/// An event is in the namespace of its object, or in `default` if that has none (a node, say). The
-/// program needs the verb `create` for `events` of the group `events.k8s.io` there, and no other verb.
+/// An event is in the namespace of its object, or in `default` if the object has none (a node, for example).
+/// There, the program needs only the verb `create` for `events` of the group `events.k8s.io`.
 ///
-/// The same event is written again only after ten minutes, so callers may report a lasting problem as
-/// often as they meet it. Events are the same if they have the same type, reason and note, and the
-/// namespace, name and UID of their objects are the same. One is written earlier if another event with the same
-/// object and action was reported since: the newest one says how things are.
+/// The same event is written again only after ten minutes, so callers may report a lasting problem as often as
+/// they see it. Events are the same if type, reason, note, and the namespace, name and UID of their objects
+/// are equal. If another event with the same object and action was reported in between, the event is written
+/// again at once, so that the newest event shows the current state.
 ///
 /// # When an event cannot be written
-/// * No answer, 401, 429, 503 or 504: the API server is not available. The event is tried again, after
-///   pauses that grow from half a second to 15 s, until it is two minutes old.
-/// * 409, as it exists already: an earlier attempt has written it, and its answer was lost.
-/// * 404 for its namespace, or a namespace that is being deleted: nobody could read the event. It is
-///   dropped.
-/// * Any other answer (400, 403, 422, 500), two minutes without success, or an event of which no
-///   request can be made: it is dropped, counted and logged, in one line in ten minutes.
-/// * 500 others of its type are waiting: it is dropped and counted. The first of a flood is logged.
+/// * No response, 401, 429, 503 or 504: the API server is unavailable. The write is retried, with a back-off
+///   from half a second to 15 s, until the event is two minutes old.
+/// * 409 (already exists): an earlier attempt has written it, and its response was lost.
+/// * 404 for its namespace, or a terminating namespace: the event is dropped, since it would be deleted anyway.
+/// * Any other response (400, 403, 422, 500), two minutes without success, or an event for which no request can
+///   be built: the event is dropped, counted and logged, at most one line every ten minutes.
+/// * A full queue: the event is dropped and counted. Only the first event of a flood is logged.
 ///
-/// What was dropped and counted is written when it is reported again.
+/// A dropped and counted event is written when it is reported again.
 #[derive(Clone, Debug)]
 pub struct Events {
     shared: Arc<Shared>,
@@ -59,8 +57,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Starts the task that writes. `controller` is the name of the program, `instance` that of its
-    /// pod or node: together they are the reporter of the events.
+    /// Starts the writer task. The events' reporter is `controller`, the program's name, with `instance`, the
+    /// name of its pod or node.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -78,27 +76,26 @@ impl Events {
         }
     }
 
-    /// Registers `imex_dra_events_dropped_total{type}`: how many events were reported but not
-    /// written, because their queue was full or the API server did not take them. An event about an
-    /// object whose namespace is going away is not counted. In a registry that has them, they would be
-    /// twice.
+    /// Registers `imex_dra_events_dropped_total{type}`: the number of reported events that were not written,
+    /// because their queue was full or the API server did not accept them. Events in terminating namespaces are
+    /// not counted. Call it once per registry.
     pub fn register_metrics(&self, registry: &mut Registry) {
         // The library appends `_total`.
         registry.register(
             "imex_dra_events_dropped",
-            "Events that were not written: the queue was full, or the API server did not take them",
+            "Events that were not written: the queue was full, or the API server did not accept them",
             self.shared.dropped(),
         );
     }
 
     /// Reports an event of type `Normal` about `object`. `reason` and `action` are identifiers in
-    /// `UpperCamelCase`, `note` is for people and may be cut to 1024 bytes.
+    /// `UpperCamelCase`; `note` is human-readable and may be cut to 1024 bytes.
     pub fn normal(&self, object: &ObjectReference, reason: &str, action: &str, note: &str) {
         self.report(EventType::Normal, object, reason, action, note);
     }
 
-    /// Reports an event of type `Warning` about `object`: a person should act. Arguments as of
-    /// [`Events::normal`].
+    /// Reports an event of type `Warning` about `object`: the user or administrator should act. Arguments like
+    /// those of [`Events::normal`].
     pub fn warning(&self, object: &ObjectReference, reason: &str, action: &str, note: &str) {
         self.report(EventType::Warning, object, reason, action, note);
     }
@@ -143,11 +140,11 @@ impl Events {
                     let r#type = type_.as_str();
                     warn!(
                         r#type,
-                        "events are dropped: the API server takes them too slowly"
+                        "event queue is full; events are dropped until the API server accepts them faster"
                     );
                 }
             }
-            // The runtime is going down.
+            // The runtime is shutting down.
             Err(TrySendError::Closed(())) => self.shared.count_dropped(type_),
         }
     }

@@ -19,12 +19,12 @@ use tracing::{error, info};
 use crate::liveness::Liveness;
 use crate::readiness::Readiness;
 
-/// The server of health and metrics. [`HttpArgs::bind`](crate::HttpArgs::bind) has bound it already,
-/// so that a port in use is a configuration error; it does not serve yet.
+/// The server of health and metrics. [`HttpArgs::bind`](crate::HttpArgs::bind) binds it early, so that
+/// a port in use is a configuration error. It does not serve yet.
 #[derive(Debug)]
 pub struct HttpServer {
     listener: TcpListener,
-    /// With a leading slash; `None`: metrics are not served.
+    /// With a leading slash; `None` if metrics are not served.
     metrics_path: Option<String>,
     liveness: Liveness,
 }
@@ -37,36 +37,36 @@ pub(crate) enum HttpError {
     /// The endpoint is not an address.
     #[error("--http-endpoint {endpoint:?} is not an address")]
     #[advice(
-        hint = "write --http-endpoint (HTTP_ENDPOINT) as :PORT or ADDRESS:PORT, or leave it empty"
+        hint = "set --http-endpoint (HTTP_ENDPOINT) to :PORT or ADDRESS:PORT, or leave it empty"
     )]
     Endpoint {
-        /// As the user wrote it.
+        /// The option's value.
         endpoint: String,
     },
-    /// No address of the endpoint can be listened on.
+    /// The server cannot listen on any address of the endpoint.
     #[error("cannot listen on {addresses:?}")]
     #[advice(
         hint = "set --http-endpoint (HTTP_ENDPOINT) to an address of this pod and a free port, or leave it empty"
     )]
     Bind {
-        /// All that were tried.
+        /// All addresses that were tried.
         addresses: Vec<SocketAddr>,
-        /// Why the last one failed.
+        /// The error of the last one.
         #[source]
         source: io::Error,
     },
-    /// The path of the metrics is reserved, or not a plain path.
-    #[error("--metrics-path {path:?} cannot be served")]
+    /// The metrics path is reserved or not a plain path.
+    #[error("--metrics-path {path:?} is reserved or not a plain path")]
     #[advice(
         hint = "set --metrics-path (METRICS_PATH) to a plain path other than /livez and /readyz, or leave it empty"
     )]
     MetricsPath {
-        /// As the user wrote it.
+        /// The option's value.
         path: String,
     },
 }
 
-/// What the handlers need.
+/// The state of the handlers.
 #[derive(Clone)]
 struct HandlerState {
     readiness: Readiness,
@@ -95,7 +95,7 @@ impl HttpServer {
         })
     }
 
-    /// The address that is bound, with the actual port if the endpoint has port 0.
+    /// The bound address, with the actual port if the endpoint has port 0.
     ///
     /// # Errors
     /// Those of `getsockname`.
@@ -103,18 +103,18 @@ impl HttpServer {
         self.listener.local_addr()
     }
 
-    /// What `/livez` depends on; nothing unless set.
+    /// Sets the tasks that `/livez` depends on; none by default.
     #[must_use]
     pub fn liveness(self, liveness: Liveness) -> Self {
         Self { liveness, ..self }
     }
 
-    /// Serves until `shutdown` is cancelled, so spawn it. Start it before anything that may be slow:
-    /// kubelet restarts a container whose `/livez` does not respond.
+    /// Serves until `shutdown` is cancelled; spawn it. Start it before anything slow: kubelet restarts a
+    /// container whose `/livez` does not respond.
     ///
-    /// * `/livez`: 200, or 503 with one line `task: reason` for each task that has died, hangs or asks for
-    ///   a restart ([`liveness`](Self::liveness)); no response if the tokio runtime hangs;
-    /// * `/readyz`: 200, or 503 with one line `condition: reason` for each condition that is not met;
+    /// * `/livez`: 200, or 503 with one line `task: reason` for each task that has died, hangs or needs a
+    ///   restart ([`liveness`](Self::liveness)); no response if the tokio runtime hangs;
+    /// * `/readyz`: 200, or 503 with one line `condition: reason` for each unmet condition;
     /// * the metrics of `registry`, and `imex_dra_condition_met{condition}` of each condition.
     pub async fn serve(
         self,
@@ -138,11 +138,11 @@ impl HttpServer {
             registry: Arc::new(registry),
         });
         let serving = axum::serve(self.listener, router).into_future();
-        // No graceful shutdown: an idle connection would keep the process, and responses are short.
+        // No graceful shutdown: an idle connection would keep the process alive, and responses are short.
         tokio::select! {
             () = shutdown.cancelled() => {}
             result = serving => if let Err(err) = result {
-                error!(error = %err, "health and metrics are no longer served");
+                error!(error = %err, "HTTP server failed; health and metrics are no longer served");
             }
         }
     }
@@ -151,7 +151,7 @@ impl HttpServer {
 async fn livez(State(state): State<HandlerState>) -> Response {
     let failures = state.liveness.failures();
     for (task, reason) in &failures {
-        error!(task, reason, "not alive");
+        error!(task, reason, "task failed; /livez responds 503");
     }
     ok_unless(failures)
 }
@@ -166,7 +166,7 @@ fn ok_unless(failures: Vec<(&'static str, String)>) -> Response {
     }
     let mut body = String::new();
     for (name, reason) in failures {
-        // One line each, whatever a library has said.
+        // One line each, even if a library's message has more.
         let reason = reason.replace('\n', " ");
         body.extend([name, ": ", &reason, "\n"]);
     }
@@ -186,7 +186,7 @@ async fn metrics(State(state): State<HandlerState>) -> Response {
     }
 }
 
-/// Adds a leading slash. Fails for what the router would treat as a pattern.
+/// Adds a leading slash. Fails for a path that the router would treat as a pattern.
 fn normalise_path(path: &str) -> Result<Option<String>, HttpError> {
     if path.is_empty() {
         return Ok(None);
@@ -203,8 +203,8 @@ fn normalise_path(path: &str) -> Result<Option<String>, HttpError> {
     Ok(Some(normal))
 }
 
-/// Parses an address as Go does. `:8080` means all interfaces: the unspecified IPv6 address, which
-/// accepts IPv4, too, or the IPv4 one if the kernel has no IPv6.
+/// Parses an address like Go. `:8080` means all interfaces: the unspecified IPv6 address, which also
+/// accepts IPv4, or the unspecified IPv4 address if the kernel has no IPv6.
 pub(crate) fn listen_addresses(endpoint: &str) -> Result<Vec<SocketAddr>, HttpError> {
     let bad = || HttpError::Endpoint {
         endpoint: endpoint.to_owned(),

@@ -1,66 +1,64 @@
-//! What `compute-domain-controller`, `compute-domain-kubelet-plugin` and `compute-domain-daemon` have
-//! in common: command-line options, logs, signals, health and metrics over HTTP, the Kubernetes client,
-//! and events. The crate knows nothing of what they do.
+//! The common parts of `compute-domain-controller`, `compute-domain-kubelet-plugin` and
+//! `compute-domain-daemon`: command-line options, logs, signals, health and metrics over HTTP, the
+//! Kubernetes client, and events. It contains none of their own logic.
 //!
 //! ```text
 //! main ── daemon::main        parses the options; tokio runtime, TLS provider, exit code
 //!            │
 //!            └─ async run(Args)             `Args` embeds (clap: flatten) the groups of `args`
-//!                 ├─ LogArgs::install       logs to stderr as text or JSON, panics too
+//!                 ├─ LogArgs::install       logs to stderr as text or JSON, including panics
 //!                 ├─ ImexArgs::resolve ───> Settings, which log_settings logs
 //!                 ├─ signals::shutdown ───> CancellationToken
-//!                 ├─ Readiness ───────────> a ReadinessCondition for each thing that must work;
-//!                 │                         together they are /readyz
+//!                 ├─ Readiness ───────────> one ReadinessCondition for each dependency;
+//!                 │                         /readyz serves them
 //!                 ├─ KubeArgs::client ────> Client, see below
-//!                 │    └─ observe_watch ──> a Client for one watch, which sets its condition; WatchPauses are
-//!                 │                         those between its attempts
+//!                 │    └─ observe_watch ──> a Client for one watch, which sets its condition;
+//!                 │                         WatchPauses is the back-off between attempts
 //!                 ├─ Events ──────────────> a queue, and a task that writes to events.k8s.io,
 //!                 │                         without repetitions
-//!                 ├─ Liveness ────────────> a Heartbeat for each long-lived task; together they are
-//!                 │                         /livez
+//!                 ├─ Liveness ────────────> one Heartbeat for each long-lived task; /livez
+//!                 │                         serves them
 //!                 └─ HttpArgs::bind ──────> HttpServer: /livez, /readyz, metrics
 //! ```
 //!
-//! A request passes from the client to the API server through
+//! The layers between the client and the API server:
 //!
 //! ```text
 //! deadline      10 s for the whole response; a watch has 60 s to start. The result sets the
 //!     │         condition of the API server
-//! retry_after   429 with `Retry-After`: waits as told, with jitter, at most twice; all other
-//!     │         answers are the caller's
-//! credentials   read again when they are renewed: a token once a minute
+//! retry_after   429 with `Retry-After`: retries after that pause, with jitter, at most twice;
+//!     │         the caller gets all other responses
+//! credentials   read again after renewal: a token once a minute
 //!     │
-//! connection    HTTP/1.1 over TLS; the kernel ends a connection 30 to 40 s after its peer vanished
+//! connection    HTTP/1.1 over TLS; the kernel closes it 30 to 40 s after its peer vanished
 //! ```
 //!
-//! What comes back is decoded as a [`RawObject`] wherever others may write the objects: one object that
-//! cannot be decoded would fail the list or the watch of all. Lists of any length are read with
-//! [`for_each_page`].
+//! Objects that other programs may write are decoded as [`RawObject`]: otherwise one object that
+//! cannot be decoded would fail the whole list or watch. [`for_each_page`] reads lists of any length.
 //!
-//! A server that hangs while its kernel still answers is noticed by the deadline of the next request,
-//! and on a watch after at most 300 s. Proxies are not supported.
+//! If the server hangs but its kernel still responds, the deadline of the next request detects it; a
+//! watch takes up to 300 s. Proxies are not supported.
 //!
-//! An event is reported without waiting. It is lost, and counted, if its queue of 500 is full, if the
-//! API server refuses it, or if the API server is away for two minutes. When it is reported again, it
-//! is tried again.
+//! Reporting an event never blocks. An event is lost and counted if its queue of 500 is full, if the
+//! API server refuses it, or if the API server is unavailable for two minutes. It is written when it is
+//! reported again.
 //!
-//! Only a configuration error ends a program: `run` returns a [`StartError`], which becomes one line
-//! on stderr and exit code 1. Everything that can heal without a person (the API server, the driver,
-//! the fabric) is a [`ReadinessCondition`], a log line for each change, and an event, while the
-//! program retries.
+//! Only a configuration error ends a program: `run` returns a [`StartError`], which becomes one line on
+//! stderr and exit code 1. For everything that can recover without intervention (the API server, the
+//! driver, the fabric) the program has a [`ReadinessCondition`], logs each change, reports an event and
+//! retries.
 //!
 //! # Types of other crates
-//! Types and traits of these crates are in the public API, so a program has to use the same versions
-//! of them. Cargo takes two that are not compatible for different crates, and the compiler says that
-//! types do not match.
+//! The public API has types and traits of these crates, so a program must use the same versions. With
+//! incompatible versions the compiler reports mismatched types.
 //!
 //! * `kube`: `Client`, `Resource`, errors;
 //! * `k8s-openapi`: `ObjectReference` in [`Events`], metadata in [`RawObject`]. The program, not this
 //!   crate, chooses the version of Kubernetes, by a feature such as `v1_34`;
-//! * `clap`: `Parser` in [`daemon::main`], `Args` of the groups of options;
+//! * `clap`: `Parser` in [`daemon::main`], `Args` of the option groups;
 //! * `prometheus-client`: `Registry`;
-//! * `tokio-util`: `CancellationToken`; `tokio` is the runtime on which everything runs;
-//! * `http`: `Uri` in [`KubeError`]; `serde`: [`RawObject`] is read with it;
+//! * `tokio-util`: `CancellationToken`; `tokio` is the runtime;
+//! * `http`: `Uri` in [`KubeError`]; `serde`: decodes [`RawObject`];
 //! * `compute-domain-api`, of this repository: `Settings` of [`ImexArgs`].
 
 pub mod args;

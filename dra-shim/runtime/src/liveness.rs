@@ -1,4 +1,4 @@
-//! Whether the long-lived tasks of a program still work.
+//! The liveness of a program: whether its long-lived tasks still run.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 /// The long-lived tasks of a program. Cheap to clone; clones share the tasks. A program without tasks
 /// is alive.
 ///
-/// [`HttpServer::serve`](crate::HttpServer::serve) shows them as `/livez`, so that kubelet restarts a
-/// container one of whose tasks has died or hangs. What a restart does not heal is no matter of
-/// liveness: see [`Readiness`](crate::Readiness).
+/// [`HttpServer::serve`](crate::HttpServer::serve) serves them as `/livez`, so that kubelet restarts the
+/// container if a task has died or hangs. For problems that a restart does not fix, use
+/// [`Readiness`](crate::Readiness).
 #[derive(Clone, Debug, Default)]
 pub struct Liveness(Arc<Mutex<BTreeMap<&'static str, Arc<Task>>>>);
 
-/// A task's sign of life. The task owns it: when it is dropped, the task has died.
+/// A task's heartbeat. The task owns it; if it is dropped, the task has died.
 #[derive(Debug)]
 pub struct Heartbeat(Arc<Task>);
 
@@ -25,11 +25,11 @@ struct Task {
 
 #[derive(Debug, Clone)]
 enum State {
-    /// The next sign is due within the limit after this one.
+    /// The time of the last heartbeat; the next one is due within the limit.
     Beating(Instant),
-    /// It waits for work, however long.
+    /// The task waits for work, for any time.
     Idle,
-    /// Why it needs a restart. Final.
+    /// Why the task needs a restart. Final.
     Failed(String),
     Died,
 }
@@ -37,10 +37,10 @@ enum State {
 // === impl Liveness ===
 
 impl Liveness {
-    /// Adds a task, which gives a sign of life now and then at least every `limit`. Choose it well
-    /// above what the task may wait for: a restart must be better than waiting.
+    /// Adds a task that must send a heartbeat at least every `limit`, starting now. Choose a limit well above
+    /// the task's longest wait: a restart must be better than waiting.
     ///
-    /// A task of that name is replaced; what becomes of its heartbeat does not matter any more.
+    /// Replaces a task with the same name; the old heartbeat loses its effect.
     pub fn add(&self, name: &'static str, limit: Duration) -> Heartbeat {
         let state = Mutex::new(State::Beating(Instant::now()));
         let task = Arc::new(Task { limit, state });
@@ -48,8 +48,8 @@ impl Liveness {
         Heartbeat(task)
     }
 
-    /// Name and reason of every task that has died, hangs or asks for a restart; empty if the program
-    /// is alive.
+    /// Returns name and reason of every task that has died, hangs or needs a restart; empty if the program is
+    /// alive.
     pub fn failures(&self) -> Vec<(&'static str, String)> {
         self.failures_at(Instant::now())
     }
@@ -75,7 +75,7 @@ impl Task {
                 let unresponsive = now.saturating_duration_since(*last);
                 (unresponsive > self.limit).then(|| {
                     format!(
-                        "the task has given no sign of life for {} s, and {} s are its limit",
+                        "no heartbeat for {} s, more than the limit of {} s",
                         unresponsive.as_secs(),
                         self.limit.as_secs()
                     )
@@ -95,18 +95,18 @@ impl Task {
 // === impl Heartbeat ===
 
 impl Heartbeat {
-    /// A sign of life: the next one is due within the limit.
+    /// Sends a heartbeat: the next one is due within the limit.
     pub fn beat(&self) {
         self.0.set(State::Beating(Instant::now()));
     }
 
-    /// The task has found something that only a restart of the process or its container heals. This is
-    /// final: the first reason stays, whatever the task does then, and if it ends.
+    /// Reports a problem that only a restart of the process or its container fixes. This is final: the first
+    /// reason stays, even if the task continues or ends.
     pub fn fail(&self, reason: String) {
         self.0.set(State::Failed(reason));
     }
 
-    /// The task waits for work: no sign is due until the next [`beat`](Self::beat).
+    /// Marks the task as waiting for work: no heartbeat is due until the next [`beat`](Self::beat).
     pub fn idle(&self) {
         self.0.set(State::Idle);
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_silent_for_longer_than_its_limit_has_failed_until_it_beats() {
+    fn a_task_without_a_heartbeat_within_its_limit_has_failed_until_it_beats() {
         let liveness = Liveness::default();
         let worker = liveness.add("worker", LIMIT);
         assert!(failed(&liveness, LIMIT / 2).is_empty());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_asks_for_a_restart_does_so_for_good() {
+    fn a_request_for_a_restart_is_final() {
         let liveness = Liveness::default();
         let mounts = liveness.add("mounts", LIMIT);
         mounts.fail("removed".to_owned());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_replaced_does_not_matter_any_more() {
+    fn a_replaced_task_is_ignored() {
         let liveness = Liveness::default();
         let mut worker = liveness.add("worker", LIMIT);
         let old = std::mem::replace(&mut worker, liveness.add("worker", LIMIT));

@@ -10,14 +10,14 @@ use tracing_subscriber::util::TryInitError;
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Text, for people.
+    /// Human-readable text.
     #[default]
     Text,
-    /// One JSON object for each line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Libraries whose log lines matter only when they are debugged themselves.
+/// Libraries whose log lines are only useful to debug the library.
 const NOISY_LIBRARIES: [&str; 9] = [
     "h2",
     "hyper",
@@ -30,7 +30,7 @@ const NOISY_LIBRARIES: [&str; 9] = [
     "tower_http",
 ];
 
-/// Sends log lines to stderr. Fails if a subscriber is installed already.
+/// Logs to stderr. Fails if a subscriber is already installed.
 pub(crate) fn install(verbosity: u8, format: LogFormat) -> Result<(), TryInitError> {
     let registry = tracing_subscriber::registry().with(EnvFilter::new(directives(verbosity)));
     let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(false);
@@ -48,8 +48,8 @@ pub(crate) fn install(verbosity: u8, format: LogFormat) -> Result<(), TryInitErr
     }
 }
 
-/// The filter for a verbosity of klog: from 0 on what an operator needs, from 4 (the chart's default)
-/// details of every claim, from 6 every request, from 8 everything.
+/// The filter for a verbosity of klog: 0 for administrators, from 4 (the chart's default) details of
+/// every claim, from 6 every request, from 8 everything.
 fn directives(verbosity: u8) -> String {
     let (ours, theirs) = match verbosity {
         0..=3 => ("info", "warn"),
@@ -62,13 +62,13 @@ fn directives(verbosity: u8) -> String {
         directives.extend([",", library, "=", theirs]);
     }
     if verbosity < 6 {
-        // kube logs every watch that breaks off. The condition of the API server logs it once.
+        // kube logs every watch that breaks off; the API server's condition already logs the outage, once.
         directives.push_str(",kube_client::client=off");
     }
     directives
 }
 
-/// Logs a panic as one line like any other. What becomes of it is up to whoever catches it.
+/// Logs panics as ordinary log lines. Does not change how they are caught.
 pub(crate) fn install_panic_hook() {
     panic::set_hook(Box::new(|info| {
         let payload = info.payload();

@@ -1,4 +1,4 @@
-//! The table of metrics in a program's README, held against what the program serves.
+//! Compares the metrics table in a program's README with the metrics that the program serves.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use prometheus_client::registry::Registry;
 
 use crate::readiness::Readiness;
 
-/// A line for each metric that only one of the two has: the program, which serves `registry` and the
-/// gauges of its conditions, and its README, with rows `` | `NAME{LABEL,LABEL}` | meaning | ``. A family
-/// without a series is not served: give it one before.
+/// Returns a line for each difference between a program's metrics and its README. The program serves
+/// `registry` and the gauges of its conditions; the README has rows
+/// `` | `NAME{LABEL,LABEL}` | meaning | ``. A family without a series is not served: create one before.
 pub fn metrics_table_differences(mut registry: Registry, readme: &str) -> Vec<String> {
     let readiness = Readiness::default();
     readiness.add_condition("any", "not met");
@@ -20,9 +20,9 @@ pub fn metrics_table_differences(mut registry: Registry, readme: &str) -> Vec<St
     }
     let (served, documented) = (served(&text), documented(readme));
     let lacking = served.difference(&documented);
-    let lacking = lacking.map(|metric| format!("served, and not in the README: {metric}"));
+    let lacking = lacking.map(|metric| format!("served, but not in the README: {metric}"));
     let stale = documented.difference(&served);
-    let stale = stale.map(|metric| format!("in the README, and not served: {metric}"));
+    let stale = stale.map(|metric| format!("in the README, but not served: {metric}"));
     lacking.chain(stale).collect()
 }
 
@@ -101,15 +101,15 @@ mod tests {
     }
 
     #[test]
-    fn names_and_labels_that_only_one_has_are_told() {
+    fn differing_names_and_labels_are_reported() {
         let rows = "| `imex_dra_calls_total{method}` | |\n| `nvidia_dra_gone` | |\n";
         assert_eq!(
             metrics_table_differences(mk_registry(), &format!("{rows}{CONDITIONS}")),
             [
-                "served, and not in the README: imex_dra_calls_total{end,method}",
-                "served, and not in the README: imex_dra_seconds",
-                "in the README, and not served: imex_dra_calls_total{method}",
-                "in the README, and not served: nvidia_dra_gone",
+                "served, but not in the README: imex_dra_calls_total{end,method}",
+                "served, but not in the README: imex_dra_seconds",
+                "in the README, but not served: imex_dra_calls_total{method}",
+                "in the README, but not served: nvidia_dra_gone",
             ]
         );
     }

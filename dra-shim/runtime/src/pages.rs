@@ -4,25 +4,25 @@ use kube::core::Request;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
-/// Objects in a page: what an API server sends well within a request's deadline.
+/// Objects in a page: few enough that an API server sends them well within a request's deadline.
 const PAGE: u32 = 500;
 
-/// What is asked for of each object of a list.
+/// The requested part of each object of a list.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
-    /// Its metadata alone, as `PartialObjectMeta`.
+    /// Only the metadata, as `PartialObjectMeta`.
     Metadata,
-    /// All of it.
+    /// The whole object.
     Whole,
 }
 
-/// The part of a page that is read.
+/// The fields of a page that are read.
 #[derive(Deserialize)]
 #[serde(bound = "T: DeserializeOwned")]
 struct Page<T> {
     #[serde(default)]
     metadata: PageMetadata,
-    /// What has none is no list, but an empty list may be null: Go writes an empty slice so.
+    /// Required, but an empty list may be null: Go writes a nil slice as null.
     #[serde(deserialize_with = "null_or_objects")]
     items: Vec<T>,
 }
@@ -33,16 +33,16 @@ struct PageMetadata {
     continue_token: Option<String>,
 }
 
-/// Lists what is under `url_path` (`K::url_path(&(), namespace)`) in pages of 500, for as long as `go_on`
-/// returns true for the objects of a page. `params` has the selectors; its limit is not used.
+/// Lists the objects under `url_path` (`K::url_path(&(), namespace)`) in pages of 500, until `go_on`
+/// returns false for the objects of a page. `params` has the selectors; its limit is ignored.
 ///
-/// `T` may be a type of only those fields that are read, so that what others write into the rest cannot
-/// fail the list. [`RawObject`](crate::RawObject) is one of whole objects. With [`Part::Metadata`] only
-/// `metadata` has content: a `T` that reads more finds it missing.
+/// `T` may have only the fields that the caller reads, so that other fields cannot fail the list.
+/// [`RawObject`](crate::RawObject) works for whole objects. With [`Part::Metadata`], only `metadata` has
+/// content; all other fields are missing.
 ///
 /// # Errors
-/// A page could not be read. An API server answers 410 for one that is asked for more than about five
-/// minutes after the first: the list may be begun again then.
+/// A page could not be read. The API server responds 410 for a page requested more than about five minutes
+/// after the first one: start the list again.
 pub async fn for_each_page<T: DeserializeOwned>(
     client: &Client,
     url_path: &str,
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_page_only_the_objects_and_the_place_of_the_next_are_read() {
+    fn only_the_objects_and_the_continue_token_of_a_page_are_read() {
         let page = json!({
             "kind": "List",
             "metadata": { "continue": "there", "remainingItemCount": "many" },
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_page_is_the_last_and_what_has_no_objects_is_no_page() {
+    fn an_empty_page_is_the_last_and_a_page_needs_items() {
         for page in [
             json!({ "items": null }),
             json!({ "metadata": {}, "items": [] }),

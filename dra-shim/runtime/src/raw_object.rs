@@ -7,20 +7,19 @@ use kube::core::error_boundary::InvalidObject;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error};
 use serde_json::Value;
 
-/// An object that others may write: the `K` in `Api<RawObject<K>>` and `watcher`. Nothing can be
-/// created with it.
+/// An object that other programs may write, for `Api<RawObject<K>>` and `watcher`. Read-only: it cannot
+/// create objects.
 ///
-/// An object that cannot be decoded fails the list that it is in, and then its watch for as long as
-/// it exists, for all objects. Two ways are known to write one that the API server accepts, and both
-/// are harmless here:
+/// An object that cannot be decoded fails its whole list, and its watch as long as the object exists. The
+/// API server accepts such an object in two known cases, which are harmless here:
 ///
-/// * Its spec or status is not as `K` has it, because it was stored under another schema. Then it is
-///   `Err`, with its metadata.
-/// * A time in `metadata.managedFields` is one that Kubernetes accepts and `K` does not, such as the
-///   end of the year 9999. Whoever may update an object may write one. It is left out.
+/// * Its spec or status does not match `K`, because it was stored under another schema. It becomes `Err`,
+///   with its metadata.
+/// * A time in `metadata.managedFields` is valid for Kubernetes but not for `K`, such as the end of the
+///   year 9999. Any user who may update the object may write one. The time is dropped.
 ///
 /// Metadata that cannot be decoded even without these times still fails the list. kube's own
-/// [`DeserializeGuard`] helps against the first only, since it has to decode the metadata.
+/// [`DeserializeGuard`] helps in the first case only, since it has to decode the metadata.
 ///
 /// ```
 /// use daemon_runtime::RawObject;
@@ -35,10 +34,10 @@ use serde_json::Value;
 /// # Ok::<_, serde_json::Error>(())
 /// ```
 ///
-/// # Metadata alone
-/// For the metadata alone, put it around `PartialObjectMeta`, in `Api` and `watcher`. The other
-/// nesting does not help: `PartialObjectMeta<RawObject<K>>` decodes the metadata itself, and that is
-/// what kube's `metadata_watcher` makes of an `Api<RawObject<K>>`.
+/// # Only metadata
+/// To read only metadata, wrap `PartialObjectMeta`, in `Api` and `watcher`. The other nesting does not
+/// help: `PartialObjectMeta<RawObject<K>>` decodes the metadata itself. kube's `metadata_watcher` uses that
+/// nesting for an `Api<RawObject<K>>`.
 ///
 /// ```
 /// use daemon_runtime::RawObject;
@@ -102,7 +101,8 @@ impl<K: Resource> Resource for RawObject<K> {
     }
 }
 
-/// The other times in metadata are written by the API server itself, from its clock.
+/// Drops the times of `managedFields` that cannot be decoded. The API server itself writes the other times
+/// in metadata, from its clock.
 fn drop_unreadable_times(object: &mut Value) {
     let entries = object.pointer_mut("/metadata/managedFields");
     let entries = entries.and_then(Value::as_array_mut).into_iter().flatten();
@@ -144,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_cannot_be_read_costs_nothing_but_itself() {
-        // The last one is how the API server writes the first with an offset of -01:00.
+    fn only_the_time_that_cannot_be_read_is_lost() {
+        // The API server writes the first one with an offset of -01:00 as the second.
         for time in [
             "9999-12-31T23:59:59Z",
             "10000-01-01T00:59:59Z",
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_alone_is_asked_for_as_without_the_wrapper() {
+    fn the_wrapper_does_not_change_whether_only_metadata_is_requested() {
         assert!(RawObject::<PartialObjectMeta<ConfigMap>>::metadata_api());
         assert!(!RawObject::<ConfigMap>::metadata_api());
         let object = mk_object("a", "9999-12-31T23:59:59Z");
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_an_error() {
+    fn a_value_that_is_not_an_object_is_an_error() {
         for object in [json!([]), json!({ "metadata": { "managedFields": 1 } })] {
             let decoded = serde_json::from_value::<RawObject<ConfigMap>>(object);
             assert!(decoded.is_err());

@@ -1,4 +1,4 @@
-//! Whether a program is ready, and why not.
+//! The readiness of a program, with the reasons why it is not ready.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,51 +11,51 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use tracing::{info, warn};
 
-/// The gauge of each condition: 1 if it is met, else 0.
+/// The gauge of each condition: 1 if met, otherwise 0.
 const METRIC: &str = "imex_dra_condition_met";
 
 /// All conditions that must be met for a program to be ready. Cheap to clone; clones share the
 /// conditions. A program without conditions is ready.
 ///
-/// [`HttpServer::serve`](crate::HttpServer::serve) shows them as `/readyz` and as the gauge
-/// `imex_dra_condition_met{condition}`, 1 or 0. Conditions may be added while it serves: the program
-/// is then not ready until they are met. Add at least one before the server starts, so that the
-/// program is not ready too early.
+/// [`HttpServer::serve`](crate::HttpServer::serve) serves them as `/readyz` and as the gauge
+/// `imex_dra_condition_met{condition}`, 1 or 0. If conditions are added later, the program is not ready
+/// until they are met. Add at least one before the server starts, so that the program does not become
+/// ready too early.
 ///
-/// There is a log line when a condition becomes met or unmet, when it is unmet for another reason, and
-/// when an unmet one is removed. A condition that is new has none, since a program begins with some.
+/// A line is logged when a condition becomes met or unmet, when the reason of an unmet one changes, and
+/// when an unmet one is removed. A new condition is not logged, since every program starts with some.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
     conditions: Arc<Mutex<Conditions>>,
 }
 
-/// The gauges of all conditions, as they are when they are scraped.
+/// The gauges of all conditions, computed at each scrape.
 #[derive(Debug)]
 struct Gauges(Readiness);
 
 #[derive(Debug, Default)]
 struct Conditions {
     by_name: BTreeMap<&'static str, Entry>,
-    /// How many were ever added.
+    /// The number of conditions ever added.
     added: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Tells a condition from an earlier one of its name.
+    /// Distinguishes the condition from an earlier one with the same name.
     id: u64,
-    /// Why it is not met; `None` if it is.
+    /// Why the condition is not met; `None` if it is met.
     unmet_reason: Option<String>,
-    /// Readiness depends on it only until it has been met once.
+    /// Readiness depends on the condition only until it has been met once.
     of_start: bool,
     was_met: bool,
 }
 
-/// One condition of a program's readiness, such as "the API server responds". The task that observes
-/// it has this handle, and may set it as often as it observes something: only changes are logged.
+/// The handle of one readiness condition, such as "the API server responds". The task that observes it
+/// may set it at each observation: only changes are logged.
 ///
-/// The handle of a condition that was removed or replaced has no effect, so a task that ends late
-/// does not bring it back.
+/// The handle of a removed or replaced condition has no effect, so a task that ends late does not bring
+/// the condition back.
 #[derive(Clone, Debug)]
 pub struct ReadinessCondition {
     name: &'static str,
@@ -66,17 +66,16 @@ pub struct ReadinessCondition {
 // === impl Readiness ===
 
 impl Readiness {
-    /// Adds a condition that is not met yet, for this reason. Its name is in `/readyz`, in the metric
-    /// and in logs. A condition of that name that exists already is replaced: its handle has no effect
-    /// any more, and it is logged if it was met, or had another reason.
+    /// Adds a condition that is not met yet, for this reason. Its name appears in `/readyz`, the metric and
+    /// logs. An existing condition with the same name is replaced: its handle loses its effect, and a line is
+    /// logged if it was met or had another reason.
     pub fn add_condition(&self, name: &'static str, reason: &str) -> ReadinessCondition {
         self.add(name, reason, false)
     }
 
-    /// As [`add_condition`](Self::add_condition), for what a program needs once, to start: readiness
-    /// depends on it until it is met for the first time. Later changes are logged and in the metric
-    /// all the same. For what many replicas share and none can heal: an outage of the API server must
-    /// not make every pod of a cluster not ready.
+    /// Like [`add_condition`](Self::add_condition), but readiness depends on the condition only until it is
+    /// met for the first time. Later changes are still logged and in the metric. For shared dependencies that
+    /// no replica can repair: an outage of the API server must not make every pod of a cluster unready.
     pub fn add_start_condition(&self, name: &'static str, reason: &str) -> ReadinessCondition {
         self.add(name, reason, true)
     }
@@ -93,21 +92,20 @@ impl Readiness {
         }
     }
 
-    /// Removes a condition, if there is one of that name: readiness no longer depends on it, and it
-    /// has no metric. Logs it if it was not met. For what a program no longer does, such as the watches
-    /// of a replica that has lost its lease.
+    /// Removes the condition with this name, if there is one, and its metric. Logs it if it was not met. For
+    /// work that a program has stopped, such as the watches of a replica that has lost its lease.
     pub fn remove_condition(&self, name: &str) {
         let removed = self.lock().by_name.remove(name);
         if let Some(reason) = removed.and_then(|entry| entry.unmet_reason) {
             info!(
                 condition = name,
-                reason, "readiness no longer depends on it"
+                reason, "condition removed; readiness no longer depends on it"
             );
         }
     }
 
-    /// Name and reason of every condition that is not met and that readiness depends on; empty if the
-    /// program is ready.
+    /// Returns name and reason of every unmet condition that readiness depends on; empty if the program
+    /// is ready.
     pub fn unmet(&self) -> Vec<(&'static str, String)> {
         self.lock()
             .by_name
@@ -117,13 +115,13 @@ impl Readiness {
             .collect()
     }
 
-    /// Registers the gauge of each condition. In a registry that has them, they would be twice.
+    /// Registers the gauge of each condition. Call it once per registry.
     pub(crate) fn register_metrics(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(Gauges(self.clone())));
     }
 
     fn set(&self, condition: &ReadinessCondition, reason: Option<&str>) {
-        // The lock is released before the line is written.
+        // Releases the lock before logging.
         let changed = self.lock().set(condition, reason);
         if let Some(was_required) = changed {
             log(condition.name, reason, was_required);
@@ -144,7 +142,7 @@ fn log(condition: &str, unmet_reason: Option<&str>, is_required: bool) {
         Some(reason) if is_required => warn!(condition, reason, "not ready"),
         Some(reason) => warn!(
             condition,
-            reason, "not met any more; readiness does not depend on it"
+            reason, "condition is no longer met; readiness does not depend on it after the start"
         ),
     }
 }
@@ -156,7 +154,7 @@ impl Entry {
 }
 
 impl Conditions {
-    /// Returns the ID of the new condition, and the one of its name that was there.
+    /// Returns the ID of the new condition, and the condition that it replaced.
     fn add(&mut self, name: &'static str, reason: &str, of_start: bool) -> (u64, Option<Entry>) {
         self.added += 1;
         let id = self.added;
@@ -169,7 +167,7 @@ impl Conditions {
         (id, self.by_name.insert(name, entry))
     }
 
-    /// If that changed the condition: whether readiness depends on it.
+    /// Sets the condition. If it changed, returns whether readiness depends on it.
     fn set(&mut self, condition: &ReadinessCondition, reason: Option<&str>) -> Option<bool> {
         match self.by_name.get_mut(condition.name) {
             Some(entry) if entry.id == condition.id && entry.unmet_reason.as_deref() != reason => {
@@ -202,14 +200,14 @@ impl ReadinessCondition {
         self.readiness.set(self, None);
     }
 
-    /// Whether it is met at the moment. False for one that was removed or replaced.
+    /// Whether the condition is currently met. False if it was removed or replaced.
     pub fn is_met(&self) -> bool {
         let conditions = self.readiness.lock();
         let own = conditions.by_name.get(self.name);
         own.is_some_and(|entry| entry.id == self.id && entry.unmet_reason.is_none())
     }
 
-    /// Marks the condition as not met, for this reason. Logs it if it was met, or had another reason.
+    /// Marks the condition as not met, for this reason. Logs it if it was met or had another reason.
     pub fn set_unmet(&self, reason: &str) {
         self.readiness.set(self, Some(reason));
     }
@@ -263,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_of_the_start_counts_until_it_was_met_and_its_gauge_goes_on() {
+    fn a_start_condition_counts_until_it_was_met_and_keeps_its_gauge() {
         let readiness = Readiness::default();
         let api = readiness.add_start_condition("api-server", "not reached yet");
         api.set_unmet("connection refused");
@@ -287,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_that_was_removed_stays_away_until_it_is_added_again() {
+    fn a_removed_condition_does_not_come_back_until_it_is_added_again() {
         let readiness = Readiness::default();
         let first = readiness.add_condition("templates", "not watched yet");
         readiness.remove_condition("templates");

@@ -1,4 +1,4 @@
-//! Waits when the API server asks for it.
+//! A layer that retries requests after the API server's `Retry-After`.
 
 use std::mem;
 use std::pin::Pin;
@@ -11,18 +11,18 @@ use kube::client::Body;
 use tokio::time::sleep;
 use tower::{BoxError, Service, ServiceExt as _};
 
-/// How often a request is sent again.
+/// How often a request is retried.
 const RETRIES: u32 = 2;
 
-/// A longer pause is left to the caller, which may have better things to do. The API server asks
-/// for one second. With [`RETRIES`], the pauses take at most 6 s of a request's deadline.
+/// The caller gets responses that ask for a longer pause. The API server asks for one second. With
+/// [`RETRIES`], the pauses take at most 6 s of a request's deadline.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Sends a request again that the API server did not accept because it is busy: status 429 with a
-/// `Retry-After`. The server has done nothing then, so this is safe for every request.
+/// Retries a request that a busy API server has refused with status 429 and `Retry-After`. The server has
+/// not processed it, so this is safe for every request.
 ///
-/// After the last attempt, the caller gets the 429. It gets every failure of the server (5xx) at
-/// once: the server may have done what was asked, and readiness has to show the failure.
+/// After the last attempt, the caller gets the 429. Server failures (5xx) are never retried: the server may
+/// have processed the request, and readiness must show the failure.
 #[derive(Clone, Debug)]
 pub(crate) struct RetryAfter<S> {
     inner: S,
@@ -49,7 +49,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // The service that was polled ready is the one to call; its clone need not be ready.
+        // Call the service that was polled ready; its clone may not be ready.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
         Box::pin(send(inner, request))
@@ -62,7 +62,7 @@ where
 {
     let (parts, mut body) = request.into_parts();
     for _ in 0..RETRIES {
-        // `None` if the body is a stream, which can be read only once. kube sends none.
+        // `None` if the body is a stream, which can be read only once. kube never sends streams.
         let Some(copy) = body.try_clone() else {
             break;
         };
@@ -88,7 +88,7 @@ fn requested_pause<B>(response: &Response<B>) -> Option<Duration> {
     (pause <= LONGEST_PAUSE).then_some(pause)
 }
 
-/// Up to half as long again, so that clients that were refused together do not come back together.
+/// Adds up to half the pause, so that clients refused together do not retry together.
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(1.0 + fastrand::f64() / 2.0)
 }
@@ -103,8 +103,8 @@ mod tests {
 
     use super::*;
 
-    /// Answers with these pairs of status and `Retry-After`. Returns the status that the caller
-    /// gets, the bodies that the server got, and the time it took.
+    /// Calls a server that answers with these pairs of status and `Retry-After`. Returns the caller's
+    /// status, the bodies that the server got, and the duration.
     async fn call(answers: &[(u16, Option<&'static str>)]) -> (u16, Vec<String>, Duration) {
         let answers = Arc::new(Mutex::new(VecDeque::from(answers.to_owned())));
         let bodies = Arc::new(Mutex::new(Vec::new()));
@@ -127,16 +127,13 @@ mod tests {
             .body(Body::from(b"x".to_vec()))
             .unwrap();
         let response = service.oneshot(request).await.unwrap();
-        assert!(
-            answers.lock().unwrap().is_empty(),
-            "answers that were not asked for"
-        );
+        assert!(answers.lock().unwrap().is_empty(), "unused answers");
         let bodies = bodies.lock().unwrap().clone();
         (response.status().as_u16(), bodies, started.elapsed())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_busy_server_gets_the_same_request_again_after_the_pause_it_asks_for() {
+    async fn a_request_to_a_busy_server_is_retried_after_the_requested_pause() {
         let (status, bodies, took) = call(&[(429, Some("1")), (201, None)]).await;
         assert_eq!(
             (status, bodies),
@@ -147,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_stays_busy_is_not_hidden_from_the_caller() {
+    async fn the_caller_gets_the_429_of_a_server_that_stays_busy() {
         let busy = (429, Some("1"));
         let (status, bodies, took) = call(&[busy, busy, busy]).await;
         assert_eq!((status, bodies.len()), (429, 3));
@@ -155,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn any_other_answer_is_the_callers_at_once() {
+    async fn the_caller_gets_any_other_answer_at_once() {
         for answer in [
             (200, None),
             (409, Some("1")),
@@ -172,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clients_that_were_refused_together_come_back_at_different_times() {
+    async fn clients_refused_together_retry_at_different_times() {
         let mut times = Vec::new();
         for _ in 0..5 {
             times.push(call(&[(429, Some("2")), (200, None)]).await.2);

@@ -6,7 +6,7 @@ use tracing::info;
 
 use crate::StartError;
 
-/// The signals on which the Go driver's programs end.
+/// The signals that end the Go driver's programs.
 const SHUTDOWN_SIGNALS: [(SignalKind, &str); 4] = [
     (SignalKind::terminate(), "SIGTERM"),
     (SignalKind::interrupt(), "SIGINT"),
@@ -14,8 +14,8 @@ const SHUTDOWN_SIGNALS: [(SignalKind, &str); 4] = [
     (SignalKind::quit(), "SIGQUIT"),
 ];
 
-/// A token that is cancelled by SIGTERM, SIGINT, SIGHUP or SIGQUIT. Further signals have no effect,
-/// so whoever waits for the token must end in bounded time.
+/// Returns a token that SIGTERM, SIGINT, SIGHUP or SIGQUIT cancels. Further signals have no effect, so
+/// tasks that wait for the token must end in bounded time.
 ///
 /// Call it inside the tokio runtime, once: it replaces the signals' default actions.
 ///

@@ -9,16 +9,15 @@ use crate::client::KubeError;
 /// Why a program cannot start. [`daemon::main`](crate::daemon::main) prints it as one line and exits
 /// with code 1.
 ///
-/// Only for what a person has to change: an option, a port in use, missing credentials. For what can
-/// heal without a person, retry and use a [`ReadinessCondition`](crate::ReadinessCondition).
+/// Only for problems that the administrator must fix: an option, a port in use, missing credentials. If
+/// the problem can resolve itself, retry and use a [`ReadinessCondition`](crate::ReadinessCondition).
 #[derive(Debug)]
 pub struct StartError {
     line: String,
 }
 
 impl StartError {
-    /// The error with its sources, and what to do about it, which may be empty. Line breaks become
-    /// spaces.
+    /// The error with its sources, and a hint, which may be empty. Line breaks become spaces.
     pub fn new(error: &(dyn Error + 'static), hint: &str) -> Self {
         let error = error_chain(error);
         if hint.is_empty() {

@@ -1,7 +1,7 @@
-//! The token that a file has.
+//! Credentials from a token file.
 //!
-//! kube's own reading takes the file as it is, so that no request can be made with the newline that `kubectl
-//! create token` prints after a token; client-go and this leave out what is white.
+//! kube does not trim the file's content, so every request fails if the file ends with the newline that `kubectl
+//! create token` prints. This module trims whitespace, like client-go.
 
 use std::fmt;
 use std::io;
@@ -15,12 +15,12 @@ use tokio::time::Instant;
 use tower::BoxError;
 use tower::filter::Predicate;
 
-/// How long a token is used before the file is read again. Kubernetes asks for a minute at most: kubelet writes
-/// a pod's new token long before the old one has expired.
+/// How long a token is used before the file is read again. Kubernetes recommends at most a minute; kubelet
+/// writes a pod's new token long before the old one expires.
 const READ_AGAIN: Duration = Duration::from_secs(60);
 
-/// Gives every request the token of a file, which is read again when it is a minute old. If it cannot be read
-/// then, or has no token, the last one stays: some files are there at the start only.
+/// Adds the token of a file to every request. The file is read again once a minute. If it then cannot be read or
+/// has no token, the last token stays in use: some files exist only at the start.
 #[derive(Clone)]
 pub(crate) struct TokenFile {
     path: PathBuf,
@@ -38,7 +38,7 @@ impl TokenFile {
     /// Reads the file.
     ///
     /// # Errors
-    /// If it cannot be read, or has no token.
+    /// If the file cannot be read or has no token.
     pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
         let last = Token::read(&path)?;
         Ok(Self {
@@ -53,7 +53,7 @@ impl TokenFile {
             match Token::read(&self.path) {
                 Ok(token) => *last = token,
                 Err(error) => {
-                    tracing::warn!(file = ?self.path, %error, "the token cannot be read again; the last one is used");
+                    tracing::warn!(file = ?self.path, %error, "cannot reload the token file; the last token stays in use");
                     last.read_at = Instant::now();
                 }
             }
@@ -71,7 +71,7 @@ impl<B> Predicate<Request<B>> for TokenFile {
     }
 }
 
-/// Without the token.
+/// Does not print the token.
 impl fmt::Debug for TokenFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TokenFile")
@@ -91,7 +91,7 @@ impl Token {
             return Err(invalid("the file is empty"));
         }
         let mut header = HeaderValue::try_from(format!("Bearer {token}"))
-            .map_err(|_| invalid("the file has other characters than a token's"))?;
+            .map_err(|_| invalid("the token has invalid characters"))?;
         header.set_sensitive(true);
         Ok(Self {
             header,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_newline_that_kubectl_prints_is_no_part_of_the_token() {
+    async fn a_newline_after_the_token_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         fs::write(&path, "first\n").unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_new_token_is_used_within_a_minute_and_the_last_one_while_there_is_none() {
+    async fn a_new_token_is_used_within_a_minute_and_the_last_one_if_there_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         fs::write(&path, "first").unwrap();
@@ -148,7 +148,7 @@ mod tests {
     async fn a_file_without_a_token_is_refused_and_no_token_is_printed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        for (text, why) in [("\n", "empty"), ("a\nb", "other characters")] {
+        for (text, why) in [("\n", "empty"), ("a\nb", "invalid characters")] {
             fs::write(&path, text).unwrap();
             let error = TokenFile::open(path.clone()).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

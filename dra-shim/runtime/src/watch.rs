@@ -1,4 +1,4 @@
-//! Whether a watch works, as a readiness condition.
+//! A readiness condition for a watch.
 
 use dra_common::error_chain;
 use http::{Request, Response, StatusCode};
@@ -10,29 +10,28 @@ use tower::service_fn;
 use crate::deadline::is_watch;
 use crate::readiness::ReadinessCondition;
 
-/// A client for one watch, such as that of a `kube::runtime::watcher`: it sends what it is given
-/// through `client`, and the condition tells whether the watch works.
+/// Returns a client for one watch, for example of a `kube::runtime::watcher`. It sends the requests through
+/// `client` and sets the condition according to the results.
 ///
-/// The condition is met when the server has started the watch. It is not met, with the path and the
-/// server's words, when a list or a watch is refused, fails, or is not answered in time: the kind or
-/// a permission is missing, or the server is away. A list that succeeds does not meet it, since the
-/// watch may still be refused. A server that has lost its history (410) changes nothing: the watcher
-/// lists again.
+/// The condition is met when the server has started the watch. It is unmet when a list or watch is refused,
+/// fails or times out: the kind or a permission is missing, or the server is unavailable. The reason has the
+/// path and the server's message. A successful list does not make it met, since the watch may still be
+/// refused. A 410 (the server has lost its history) changes nothing: the watcher lists again.
 ///
 /// # Caveats
-/// Only the HTTP status decides. A list with status 200 that cannot be decoded and an error inside a
-/// watch that has started change nothing of the condition: the caller's watcher gets them as errors,
-/// and the caller has to report them.
+/// Only the HTTP status decides. A list with status 200 that cannot be decoded, or an error inside a started
+/// watch, does not change the condition. The caller's watcher gets them as errors, and the caller must report
+/// them.
 ///
-/// The API server does not end a watch when its permission is taken away. That is noticed when the
-/// watch has to be started again, after at most five minutes. It does end one when the
-/// `CustomResourceDefinition` is deleted.
+/// The API server does not end a watch whose permission is revoked. This shows when the watch is restarted,
+/// after at most five minutes. The API server does end a watch when the `CustomResourceDefinition` is
+/// deleted.
 ///
-/// With a list that is streamed (`InitialListStrategy::StreamingList`), the watch has started before
-/// its objects have arrived.
+/// With a streamed list (`InitialListStrategy::StreamingList`), the watch starts before its objects have
+/// arrived.
 ///
 /// # Panics
-/// Outside a tokio runtime, as every `Client::new`.
+/// Outside a tokio runtime, like every `Client::new`.
 // req: CD-30
 pub fn observe_watch(client: &Client, condition: &ReadinessCondition) -> Client {
     let namespace = client.default_namespace().to_owned();

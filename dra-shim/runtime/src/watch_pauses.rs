@@ -1,4 +1,4 @@
-//! How long to wait before a watch is made again.
+//! The back-off between attempts to watch.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher;
 use tokio::time::Instant;
 
-/// How long a watch has to do without a pause before the next one is short again.
+/// After this time without a pause, the back-off starts again with a short one.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// The pauses between attempts to watch, for [`kube::runtime::WatchStreamExt::backoff`]: 0.5 s, doubling up to
-/// a maximum, each up to twice as long at random. They grow while one attempt after the other fails, and are
-/// short again after a minute without one. kube would begin anew with each attempt, since its watcher tells of
-/// the beginning of every list.
+/// The back-off between attempts to watch, for [`kube::runtime::WatchStreamExt::backoff`]. Pauses start at 0.5 s
+/// and double up to a maximum; jitter adds up to as much again. They grow while attempts fail, and are short again
+/// after a minute without a pause. kube's own back-off would reset at each attempt, since its watcher reports the
+/// beginning of every list.
 ///
 /// # Examples
 /// ```
@@ -32,8 +32,8 @@ pub struct WatchPauses {
 // === impl WatchPauses ===
 
 impl WatchPauses {
-    /// With this maximum, to which chance adds up to as much again. One client of a cluster may well ask often;
-    /// of ten thousand that have lost their API server each should wait for longer.
+    /// Creates a back-off with this maximum, to which jitter adds up to as much again. A cluster's only client may
+    /// retry often; if ten thousand clients have lost their API server, each should wait longer.
     #[must_use]
     pub fn up_to(maximum: Duration) -> Self {
         let growing = ExponentialBuilder::default()
@@ -78,7 +78,7 @@ impl Backoff for WatchPauses {
 mod tests {
     use super::*;
 
-    /// The next pause without what chance has added to it.
+    /// Whether the next pause without its jitter is `least` seconds.
     fn at_least(pauses: &mut WatchPauses, least: f64) -> bool {
         pauses
             .next()
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn they_grow_to_their_maximum_though_kube_resets_them_at_each_list() {
+    async fn pauses_grow_to_the_maximum_although_kube_resets_them_at_each_list() {
         let mut pauses = WatchPauses::up_to(Duration::from_secs(2));
         for least in [0.5, 1.0, 2.0, 2.0, 2.0] {
             assert!(at_least(&mut pauses, least), "not at least {least} s");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn they_are_short_again_after_a_minute_without_one() {
+    async fn pauses_are_short_again_after_a_minute_without_one() {
         let mut pauses = WatchPauses::up_to(Duration::from_secs(15));
         for least in [0.5, 1.0, 2.0, 4.0] {
             assert!(at_least(&mut pauses, least), "not at least {least} s");

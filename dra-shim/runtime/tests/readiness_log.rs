@@ -46,8 +46,7 @@ fn every_change_has_a_line_and_so_has_the_removal_of_an_unmet_condition() {
 
     readiness.remove_condition("claims");
     readiness.remove_condition("claims");
-    let removed =
-        "readiness no longer depends on it condition=\"claims\" reason=\"not listed again\"";
+    let removed = "condition removed; readiness no longer depends on it condition=\"claims\" reason=\"not listed again\"";
     assert_eq!(new_lines(), [removed]);
 
     readiness.add_condition("claims", "not listed").set_met();

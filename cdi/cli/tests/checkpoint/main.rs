@@ -334,7 +334,7 @@ fn show_prints_the_damage_and_the_fix_of_every_damaged_file() {
         (&in_v2, "V2 checksum is ", lost),
         (
             &sealed(&unknown),
-            r"claim 22222222-aaaa-4bbb-8ccc-000000000002 is in the state",
+            r"claim 22222222-aaaa-4bbb-8ccc-000000000002 is in the unknown state",
             "boot id   6f1c",
         ),
     ] {

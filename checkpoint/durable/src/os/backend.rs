@@ -1,4 +1,4 @@
-//! The system calls, all on one directory descriptor.
+//! The system calls of [`OsDir`](super::OsDir), all on one directory descriptor.
 
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ use crate::operations::{self, Backend, Comparison, Content, LOCK_MODE};
 /// Permission bits of a mode, with set-id and sticky bits.
 const PERMISSIONS: u32 = 0o7777;
 
-/// One directory, wherever its path may lead later.
+/// One open directory, even if its path later leads to another one.
 #[derive(Debug)]
 pub(super) struct OsBackend {
     dir: File,
@@ -28,14 +28,16 @@ pub(super) struct OsBackend {
     path: PathBuf,
 }
 
-/// The file that was seen, kept open so that its inode number stays taken.
+/// The data of a [`Version`]. The file stays open so that no other file gets its inode
+/// number.
 #[derive(Debug)]
 struct OsVersion {
     _file: File,
     stamp: Stamp,
 }
 
-/// A replaced file differs in its inode, one changed in place in the rest.
+/// Identifies a file's content: a replaced file differs in its inode, a file changed in
+/// place in size or time.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -47,7 +49,7 @@ struct Stamp {
 // === impl OsBackend ===
 
 impl OsBackend {
-    /// Opens what `path` leads to and sweeps it.
+    /// Opens the directory at `path` and sweeps it.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let opened = open_dir(path).and_then(|dir| {
             let found = dir.metadata()?;
@@ -66,15 +68,15 @@ impl OsBackend {
         Ok(backend)
     }
 
-    /// Whether the path leads to another directory by now. The inode number of
-    /// a removed one is not given away while it is open here.
+    /// Whether the path now leads to another directory. The inode number of a removed
+    /// directory is not reused while it is open here.
     pub(super) fn is_replaced(&self) -> bool {
         fs::metadata(&self.path)
             .is_ok_and(|found| found.is_dir() && (found.dev(), found.ino()) != self.id)
     }
 
     fn open_at(&self, name: &str, flags: OFlag, mode: u32) -> io::Result<File> {
-        // Children of this process must not keep a lock alive.
+        // Child processes must not inherit and keep a lock.
         let flags = flags | OFlag::O_CLOEXEC;
         let fd = openat(
             self.dir.as_fd(),
@@ -85,8 +87,8 @@ impl OsBackend {
         Ok(File::from(fd))
     }
 
-    /// A file that `claim` fails for is gone again: nobody would know of it before
-    /// the next open of the directory.
+    /// Creates a file and calls `claim` on it. If `claim` fails, removes the file, which
+    /// would otherwise stay until the next open of the directory.
     fn create_with(
         &self,
         name: &str,
@@ -97,7 +99,8 @@ impl OsBackend {
         let file = self.open_at(name, flags, mode)?;
         match claim(&file, mode) {
             Ok(()) => Ok(file),
-            // The sweeper removes it, or has done so: the name may be another's.
+            // The sweeper of another process removes it or already has: the name may
+            // belong to another file by now.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
             Err(error) => {
                 let _ = self.unlink(name);
@@ -157,7 +160,7 @@ impl Backend for OsBackend {
     }
 
     fn read(&self, name: &str) -> io::Result<Content> {
-        // Without O_NONBLOCK a FIFO of that name would hold us up for ever.
+        // Without O_NONBLOCK, opening a FIFO of that name would block for ever.
         let mut file = self.open_at(name, OFlag::O_RDONLY | OFlag::O_NONBLOCK, 0)?;
         if !file.metadata()?.is_file() {
             return Ok(Content::NotAFile);
@@ -176,7 +179,7 @@ impl Backend for OsBackend {
         if found.len() != bytes.len() as u64 || found.mode() & PERMISSIONS != mode {
             return Ok(Comparison::Different);
         }
-        // One byte more, to notice a file that grew.
+        // One byte more, to detect a file that grew.
         let mut content = Vec::with_capacity(bytes.len() + 1);
         file.take(bytes.len() as u64 + 1)
             .read_to_end(&mut content)?;
@@ -192,7 +195,7 @@ impl Backend for OsBackend {
         let mut entries = Entries::openat(self.dir.as_fd(), ".", flags, Mode::empty())?;
         let mut names = Vec::new();
         for entry in entries.iter() {
-            // A name that is not UTF-8 is of no concern here.
+            // Names that are not UTF-8 are not ours.
             if let Ok(name) = entry?.file_name().to_str()
                 && name != "."
                 && name != ".."
@@ -244,9 +247,9 @@ impl From<&FileStat> for Stamp {
     }
 }
 
-/// Marks a new file as in use, and gives it its mode.
+/// Marks a new file as in use, and sets its mode.
 fn claim(file: &File, mode: u32) -> io::Result<()> {
-    // A sweeper of another process may have been quicker with the lock.
+    // A sweeper of another process may have locked the file first.
     let swept = io::ErrorKind::AlreadyExists;
     match file.try_lock() {
         Ok(()) => {}
@@ -257,7 +260,7 @@ fn claim(file: &File, mode: u32) -> io::Result<()> {
     if found.nlink() == 0 {
         return Err(swept.into());
     }
-    // The umask has no say in who may read the file.
+    // Undo the umask's effect.
     if found.mode() & PERMISSIONS != mode {
         file.set_permissions(Permissions::from_mode(mode))?;
     }
@@ -274,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_file_that_cannot_be_locked_or_examined_does_not_stay() {
+    fn a_new_file_that_cannot_be_locked_or_examined_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let backend = OsBackend::open(dir.path()).unwrap();
         for errno in [nix::errno::Errno::ENOLCK, nix::errno::Errno::EIO] {
@@ -284,6 +287,10 @@ mod tests {
         }
         let sweeper = |_: &File, _| Err(io::ErrorKind::AlreadyExists.into());
         backend.create_with("a", 0o600, sweeper).unwrap_err();
-        assert_eq!(backend.list().unwrap(), ["a"], "it may be another's by now");
+        assert_eq!(
+            backend.list().unwrap(),
+            ["a"],
+            "it may belong to another process by now"
+        );
     }
 }

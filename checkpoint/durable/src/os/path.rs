@@ -1,4 +1,4 @@
-//! Directories by their path: opening one, creating one, making its name durable.
+//! Opens and creates directories, and makes their names durable.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -14,8 +14,8 @@ pub(super) fn open_dir(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Creates what is missing of `path` and makes the new names durable. The last
-/// name is synced even if it was there: a predecessor may have died before.
+/// Creates the missing directories of `path` and makes their names durable. The last
+/// name is synced even if it exists: its creator may have died before its fsync.
 pub(super) fn make_durable_dir(path: &Path, mode: u32) -> io::Result<()> {
     let missing: Vec<&Path> = path.ancestors().take_while(|p| !is_dir(p)).collect();
     for dir in missing.iter().rev() {

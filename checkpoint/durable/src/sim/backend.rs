@@ -10,18 +10,17 @@ use super::image::{Change, Inode};
 use crate::dir::{Lock, Version};
 use crate::operations::{Backend, Comparison, Content, LOCK_MODE};
 
-/// The error of every step after the crash: the process that would see it is
-/// gone.
+/// The error of every step after the crash.
 const CRASHED: &str = "the simulated process has crashed";
 
-/// The content that was seen.
+/// The data of a [`Version`].
 #[derive(Debug)]
 struct SimVersion {
     inode: Inode,
     bytes: Vec<u8>,
 }
 
-/// Gives the lock back when dropped.
+/// Releases the lock when dropped.
 struct Held {
     dir: SimDir,
     name: String,
@@ -152,7 +151,7 @@ impl Backend for SimDir {
 }
 
 impl SimDir {
-    /// A disk that still answers, or the crash.
+    /// The disk; an error after the crash.
     fn running(&self) -> io::Result<MutexGuard<'_, Disk>> {
         let disk = self.disk();
         if disk.has_crashed() {
@@ -161,7 +160,7 @@ impl SimDir {
         Ok(disk)
     }
 
-    /// A disk that lets the next step happen, or the error it is to fail with.
+    /// The disk before the next step; an error after the crash, or the armed one.
     fn ready(&self) -> io::Result<MutexGuard<'_, Disk>> {
         let mut disk = self.running()?;
         disk.fail_if_armed()?;

@@ -1,4 +1,4 @@
-//! Every state that a crash of a recorded run could leave.
+//! Enumerates every state that a crash of a recorded run could leave.
 
 use std::fmt;
 use std::iter;
@@ -9,19 +9,19 @@ use super::disk::{Event, EventKind};
 use super::image::Image;
 use super::loss::losses;
 
-/// What a crash at one moment of a run left.
+/// One state that a crash at one moment of a run could leave.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Crash {
     /// What crashed.
     pub cause: Cause,
-    /// How many steps were done before.
+    /// The number of steps before the crash.
     pub after: usize,
-    /// How many operations were acknowledged before, with
-    /// [`SimDir::acknowledge`]. One more may have been under way.
+    /// The number of operations acknowledged before the crash, with
+    /// [`SimDir::acknowledge`]. One more may have been in progress.
     pub acknowledged: usize,
-    /// The directory as the next process opens it: with a record of its own, no
-    /// steps done, no failure or crash armed, no lock held, leftovers swept.
+    /// The directory as the next process opens it: with a new recording, no steps
+    /// done, no failure or crash armed, no lock held, temp files swept.
     pub dir: SimDir,
     at: u64,
     note: String,
@@ -30,22 +30,22 @@ pub struct Crash {
 /// What crashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// The process: everything it did is there, and may still be lost to a
-    /// later power loss.
+    /// The process: all its changes are visible, and a later power loss may undo
+    /// unsynced ones.
     Kill,
-    /// The machine: what was not synced is there, or not, or in part.
+    /// The machine: unsynced changes are there completely, in part or not at all.
     PowerLoss,
 }
 
-/// How much an enumeration covered.
+/// The size of an enumeration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
     /// Operations that the scenario acknowledged.
     pub operations: usize,
-    /// Moments at which it was made to crash.
+    /// Moments at which a crash was simulated.
     pub crash_points: usize,
-    /// States that were checked; distinct at each moment.
+    /// Checked states; distinct at each moment.
     pub states: usize,
 }
 
@@ -58,8 +58,8 @@ struct Point {
     image: Image,
 }
 
-/// Runs `scenario` in an empty directory and `check`, which panics at a
-/// violation, on every state that a crash at any moment could leave.
+/// Runs `scenario` in an empty directory, and `check` on every state that a crash
+/// at any moment could leave. `check` panics at a violation.
 ///
 /// ```
 /// use durable_file::{Dir, sim};
@@ -85,7 +85,7 @@ struct Point {
 ///
 /// # Panics
 ///
-/// As [`SimDir::crashes`] does, and if the scenario takes no step.
+/// Like [`SimDir::crashes`], and if the scenario takes no step.
 pub fn enumerate(scenario: impl FnOnce(&SimDir), mut check: impl FnMut(&Crash)) -> Counts {
     let dir = SimDir::new();
     scenario(&dir);
@@ -105,8 +105,8 @@ pub fn enumerate(scenario: impl FnOnce(&SimDir), mut check: impl FnMut(&Crash)) 
 // === impl SimDir ===
 
 impl SimDir {
-    /// Records that an operation of the scenario is done: no crash from here on
-    /// may undo it. See [`Crash::acknowledged`].
+    /// Records that an operation of the scenario is done: no later crash may undo
+    /// it. See [`Crash::acknowledged`].
     pub fn acknowledge(&self) {
         let mut disk = self.disk();
         if !disk.has_crashed() {
@@ -114,28 +114,27 @@ impl SimDir {
         }
     }
 
-    /// Every distinct state that a crash could leave, at each moment of what
-    /// happened in this directory so far. The directory stays as it is.
+    /// Returns every distinct state that a crash could leave, at each moment of this
+    /// directory's recording. Does not change the directory.
     ///
-    /// The README has what a power loss can do. A crash during the recovery
-    /// from a crash is found in the `crashes` of a crash's directory.
+    /// The README lists the effects of a power loss. For crashes during the recovery
+    /// from a crash, call `crashes` on the crash's directory.
     ///
     /// # Panics
     ///
-    /// If more changes were left unsynced than can be enumerated, 12 of names
-    /// or some 16 000 states at one moment: what is left out proves nothing.
+    /// If there are too many unsynced changes to enumerate: more than 12 of names, or
+    /// some 16 000 states at one moment. A partial enumeration would prove nothing.
     pub fn crashes(&self) -> impl Iterator<Item = Crash> + use<> {
         self.points().flat_map(|point| point.crashes())
     }
 
-    /// For a program that writes to two directories of one machine: every state
-    /// that the crash which left `other` of the second can leave of this one, at
-    /// the same moment and of the same cause. Every combination of the two is
-    /// possible.
+    /// Returns every state of this directory after the crash that left `other` of a
+    /// second directory: at the same moment and with the same cause. For a program
+    /// that writes to two directories of one machine; every combination is possible.
     ///
     /// # Panics
     ///
-    /// As [`crashes`](Self::crashes).
+    /// Like [`crashes`](Self::crashes).
     pub fn crashes_with(&self, other: &Crash) -> impl Iterator<Item = Crash> + use<> {
         let (at, cause) = (other.at, other.cause);
         let point = self.points().take_while(|point| point.at <= at).last();

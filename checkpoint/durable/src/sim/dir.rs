@@ -10,17 +10,16 @@ use crate::dir::{Dir, Lock, Version};
 use crate::error::Error;
 use crate::operations;
 
-/// A directory in memory, for tests: it knows what is durable, fails on request,
-/// and can be reopened as a crash would have left it.
+/// A directory in memory, for tests. It tracks which changes are durable, fails on
+/// request, and can be reopened in the state after a crash.
 ///
-/// Clones share one directory, as processes on one node do.
+/// Clones share one directory, like processes on one node.
 ///
-/// It runs the same order of steps as [`OsDir`](crate::OsDir) and records them.
+/// It runs the same steps as [`OsDir`](crate::OsDir) and records them.
 /// [`enumerate`](super::enumerate) and [`crashes`](Self::crashes) go through every
-/// state that a crash of the recorded run could leave. For a single one, or a
-/// step that fails, a test runs its scenario once to count the
-/// [`steps`](Self::steps) and then with [`fail_step`](Self::fail_step) or
-/// [`crash_after`](Self::crash_after).
+/// state that a crash of the recorded run could leave. To test a single crash or a
+/// failing step, run the scenario once to count its [`steps`](Self::steps), and again
+/// with [`fail_step`](Self::fail_step) or [`crash_after`](Self::crash_after).
 ///
 /// ```
 /// use durable_file::{Dir, SimDir};
@@ -34,7 +33,7 @@ use crate::operations;
 /// assert_eq!(dir.after_kill().read("state").unwrap(), None);
 /// ```
 ///
-/// Creating the empty file of a lock is not a [`Step`], and it may be lost.
+/// Creating a lock's empty file is not a [`Step`]; the file may be lost.
 #[derive(Clone, Default)]
 pub struct SimDir(Arc<Mutex<Disk>>);
 
@@ -46,7 +45,7 @@ impl SimDir {
         Self::default()
     }
 
-    /// Returns the steps done so far, in order. Failed ones are not among them.
+    /// Returns the steps done so far, in order, without the failed ones.
     pub fn steps(&self) -> Vec<Step> {
         self.disk().steps.clone()
     }
@@ -58,54 +57,54 @@ impl SimDir {
         file.map(|file| file.mode)
     }
 
-    /// Makes the step after the next `n` fail once with `errno`, undone. Stays
-    /// armed until a call comes to that step; a later `fail_step` replaces it.
+    /// Makes the step after the next `n` fail once with `errno`, without effect.
+    /// Stays armed until a call reaches that step; a later `fail_step` replaces it.
     pub fn fail_step(&self, n: usize, errno: i32) {
         let mut disk = self.disk();
         disk.fault = Some((disk.steps.len() + n, errno));
     }
 
-    /// Lets the next `n` steps happen and nothing after them: every later call
-    /// fails, also those that only read.
+    /// Crashes after the next `n` steps: every later call fails, including those that
+    /// only read.
     pub fn crash_after(&self, n: usize) {
         let mut disk = self.disk();
         disk.crash = Some(disk.steps.len() + n);
     }
 
-    /// Whether the steps before the crash point are done, so that every further
-    /// call fails; true at once after `crash_after(0)`.
+    /// Whether the crash point is reached, so that every further call fails; true at
+    /// once after `crash_after(0)`.
     pub fn has_crashed(&self) -> bool {
         self.disk().has_crashed()
     }
 
-    /// The directory as the next process finds it after a kill: every step
-    /// counts, whether or not it is durable. This directory stays as it is.
+    /// Returns the directory that the next process finds after a kill: with every
+    /// step, durable or not. Does not change this directory.
     ///
-    /// The next process starts with no steps done, no failure or crash armed,
-    /// no lock held, and leftovers swept.
+    /// The next process starts with no steps done, no failure or crash armed, no
+    /// lock held, and temp files swept.
     #[must_use]
     pub fn after_kill(&self) -> Self {
         Self::opened(self.disk().now.clone())
     }
 
-    /// The directory as the next boot finds it when everything that was not
-    /// synced is lost. This directory stays as it is.
+    /// Returns the directory that the next boot finds if all unsynced changes are
+    /// lost. Does not change this directory.
     ///
-    /// It starts as after [`after_kill`](Self::after_kill).
+    /// It starts like that of [`after_kill`](Self::after_kill).
     #[must_use]
     pub fn after_power_loss(&self) -> Self {
         Self::opened(loss::everything_unsynced(&self.disk().now))
     }
 
-    /// What the next process finds in `image` once `OsDir::open` has swept it;
-    /// a simulated process has no live neighbour.
+    /// The directory that the next process finds in `image`, swept as by
+    /// `OsDir::open`. No other simulated process is alive.
     pub(super) fn opened(image: Image) -> Self {
         let found = Disk {
             now: image,
             ..Disk::default()
         };
         let dir = Self(Arc::new(Mutex::new(found)));
-        // Nothing is armed that could fail.
+        // No failure is armed.
         let _ = operations::sweep(&dir);
         let start = dir.disk().now.clone();
         let disk = Disk {
@@ -117,7 +116,7 @@ impl SimDir {
     }
 
     pub(super) fn disk(&self) -> MutexGuard<'_, Disk> {
-        // A panic of another test thread leaves the maps whole.
+        // A panic of another test thread leaves the maps intact.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,4 @@
-//! The simulated disk as one process has it: what is on it, what was done to it,
-//! and what is to fail.
+//! The simulated disk of one process: its content, its recording, and armed failures.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,28 +23,28 @@ pub enum Step {
     SyncDir,
 }
 
-/// What is on the disk, how it came there, and what is armed.
+/// The disk's content, the recording of its changes, and the armed failures.
 #[derive(Default)]
 pub(super) struct Disk {
-    /// As this process found it.
+    /// The disk that this process found.
     pub(super) start: Image,
-    /// Everything since, in order: `start` with all of it is `now`.
+    /// All events since, in order: `start` with all of them applied is `now`.
     pub(super) log: Vec<Event>,
     pub(super) now: Image,
     /// The steps among the log.
     pub(super) steps: Vec<Step>,
     /// The names of the locks that are held.
     pub(super) locked: Vec<String>,
-    /// Before which step to fail, counted from the start, and with which errno.
+    /// The number of steps before the failing one, and its errno.
     pub(super) fault: Option<(usize, i32)>,
-    /// After how many steps the process is gone.
+    /// The number of steps before the crash.
     pub(super) crash: Option<usize>,
 }
 
-/// What happened in a directory.
+/// One entry of a directory's recording.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
-    /// When, on a logical clock that all directories of this process share.
+    /// The time of a logical clock that all directories of this process share.
     pub(super) at: u64,
     pub(super) kind: EventKind,
 }
@@ -54,7 +53,7 @@ pub(super) struct Event {
 pub(super) enum EventKind {
     /// A change that is a [`Step`].
     Step(Change),
-    /// A change that no test counts: it is no [`Step`].
+    /// A change that is not a [`Step`], so that tests do not count it.
     Uncounted(Change),
     /// See [`SimDir::acknowledge`](super::SimDir::acknowledge).
     Acknowledged,

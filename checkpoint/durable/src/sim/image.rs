@@ -1,4 +1,4 @@
-//! What is on the simulated disk, and what each change does to it.
+//! The content of the simulated disk, and the effect of each change.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +7,31 @@ use crate::name::is_temp_file;
 pub(super) type Inode = u64;
 pub(super) type Names = BTreeMap<String, Inode>;
 
-/// Content and names, each as a process sees it and as it is on the disk.
+/// Contents and names, both as a process sees them and as they are on the disk.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Image {
     pub(super) files: BTreeMap<Inode, File>,
     next: Inode,
-    /// What a process sees.
+    /// The names that a process sees.
     pub(super) live: Names,
-    /// As the last fsync of the directory left them.
+    /// The names at the last fsync of the directory.
     pub(super) durable: Names,
-    /// What was done to the names since: `durable` and all of these are `live`.
+    /// The changes of names since: `durable` with all of them applied is `live`.
     pub(super) unsynced: Vec<NameChange>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct File {
     pub(super) bytes: Vec<u8>,
-    /// How many of the bytes are durable. Files only grow.
+    /// The number of durable bytes. Files only grow.
     pub(super) synced: usize,
     pub(super) mode: u32,
-    /// An fsync has failed: the kernel took the pages for clean, no later one
+    /// An fsync has failed: the kernel marked the pages clean, and no later fsync
     /// writes them.
     pages_lost: bool,
 }
 
-/// One change to the disk, as precise as a replay needs it.
+/// One change to the disk, with everything that a replay needs.
 #[derive(Debug, Clone)]
 pub(super) enum Change {
     Create {
@@ -55,7 +55,7 @@ pub(super) enum Change {
     SyncDir,
 }
 
-/// What one change did to the names. Each is on the disk as a whole or not.
+/// The effect of one change on the names. It is on the disk completely or not at all.
 #[derive(Debug, Clone)]
 pub(super) enum NameChange {
     Put {
@@ -80,7 +80,7 @@ impl Image {
         self.next
     }
 
-    /// Does what the caller has seen to be possible.
+    /// Applies a change. The caller has checked that it is possible.
     pub(super) fn apply(&mut self, change: &Change) {
         match change {
             Change::Create { name, mode } => self.create(name, *mode),
@@ -167,8 +167,8 @@ impl File {
 // === impl NameChange ===
 
 impl NameChange {
-    /// Also to names that lack an earlier change: a file has one name wherever
-    /// it was before.
+    /// Applies the change, also to names that lack an earlier change: a moved file
+    /// has only its new name.
     pub(super) fn apply(&self, names: &mut Names) {
         match self {
             Self::Put { name, file } => {
@@ -185,7 +185,7 @@ impl NameChange {
         }
     }
 
-    /// Whether a reader can see it: nobody reads temp files.
+    /// Whether a reader can see the change: no program reads temp files.
     pub(super) fn is_visible(&self) -> bool {
         match self {
             Self::Put { name, .. } | Self::Remove { name } => !is_temp_file(name),

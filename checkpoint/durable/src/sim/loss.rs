@@ -1,29 +1,29 @@
-//! What a power loss can make of an image: any of the changes that no fsync has
-//! made durable may be on the disk, or not, or in part.
+//! The possible disks after a power loss: each unsynced change may be there
+//! completely, in part or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::image::{File, Image, Inode, Names};
 use crate::name::is_temp_file;
 
-/// How many unsynced changes of names are enumerated: more than any sequence
-/// here makes. Each doubles the states.
+/// Limit of unsynced changes of names: more than any sequence here makes. Each doubles
+/// the number of states.
 const MAX_UNSYNCED: usize = 12;
-/// How many states are enumerated at one moment: more than a test can check.
+/// Limit of states at one moment: more than a test can check.
 const MAX_STATES: usize = 1 << 14;
 
 /// One disk that a power loss can leave.
 pub(super) struct Loss {
     pub(super) image: Image,
-    /// How it differs from what the process saw.
+    /// Its difference from what the process saw.
     pub(super) note: String,
 }
 
-/// What may be found of a file, and how it differs; `None`: all is there.
+/// A possible content of a file, and its difference; `None` if nothing is lost.
 type Remains = (Vec<u8>, Option<String>);
 type Contents = BTreeMap<Inode, Remains>;
 
-/// What readers find: names, modes and bytes.
+/// The files that readers see: names, modes and bytes.
 type Seen = BTreeMap<String, (u32, Vec<u8>)>;
 
 /// Every distinct disk that a power loss can leave of `image`.
@@ -40,7 +40,7 @@ pub(super) fn losses(image: &Image) -> Vec<Loss> {
             if seen.insert(visible(&disk)) {
                 assert!(
                     losses.len() < MAX_STATES,
-                    "more than {MAX_STATES} states after one step: a proof must not leave any out"
+                    "more than {MAX_STATES} states after one step; a proof must cover all of them"
                 );
                 losses.push(Loss { image: disk, note });
             }
@@ -49,7 +49,7 @@ pub(super) fn losses(image: &Image) -> Vec<Loss> {
     losses
 }
 
-/// The least that a power loss can leave: nothing that was not synced.
+/// The disk after a power loss that undoes all unsynced changes.
 pub(super) fn everything_unsynced(image: &Image) -> Image {
     let synced = |(inode, file): (&Inode, &File)| {
         let bytes = file.bytes.get(..file.synced).unwrap_or_default();
@@ -59,8 +59,8 @@ pub(super) fn everything_unsynced(image: &Image) -> Image {
     image.after_sync(image.durable.clone(), contents)
 }
 
-/// Every subset of the unsynced changes of names, with those that are lost.
-/// Changes of temp files alone are always there: they are to be swept.
+/// The names after every subset of the unsynced changes, with the lost changes. Changes
+/// that only affect temp files are always applied, since temp files are swept.
 fn possible_names(image: &Image) -> Vec<(Names, Vec<String>)> {
     let visible = image.unsynced.iter().filter(|c| c.is_visible()).count();
     assert!(
@@ -88,7 +88,7 @@ fn possible_names(image: &Image) -> Vec<(Names, Vec<String>)> {
         .collect()
 }
 
-/// Every combination of what may be left of the files that readers find.
+/// Every combination of possible contents of the files that readers see.
 fn possible_contents(image: &Image, names: &Names) -> Vec<Contents> {
     let mut all = vec![Contents::new()];
     for (_, inode) in names.iter().filter(|(name, _)| !is_temp_file(name)) {
@@ -114,9 +114,9 @@ fn possible_contents(image: &Image, names: &Names) -> Vec<Contents> {
     all
 }
 
-/// What may be left of a file whose tail is unsynced: nothing of the tail, all
-/// of it, its beginning, its beginning in a file of full size, and its end in
-/// such a file. What was not written reads as zeros.
+/// The possible contents of a file with an unsynced tail: without the tail, with all of
+/// it, with its beginning, and with its beginning or its end in a file of full size.
+/// Unwritten bytes read as zeros.
 fn remains_of(file: &File) -> Vec<Remains> {
     let (synced, tail) = file.bytes.split_at(file.synced);
     let len = tail.len();

@@ -1,14 +1,14 @@
-//! What is wrong with a file, and where, for messages.
+//! The damage of a file and its place, for messages.
 
 use super::super::claim;
 use super::super::parts::{File, Part};
 use super::super::template::Misplaced;
 use crate::damage::DamageReason;
 
-/// Why a file or a part cannot be read, or not wholly.
+/// Why a file or part cannot be read completely.
 pub(super) struct Flaw {
     pub(super) reason: DamageReason,
-    /// The first place at which that is so.
+    /// The first damaged place.
     pub(super) detail: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl Flaw {
         }
     }
 
-    /// In a member of the file, or of a part: `v2.nodeBootID`.
+    /// A flaw in a member of the file or of a part: `v2.nodeBootID`.
     pub(super) fn in_member(path: &str, flaw: &str) -> Self {
         Self {
             reason: DamageReason::Layout,
@@ -39,17 +39,16 @@ impl Flaw {
         }
     }
 
-    /// `prefix` is empty for the file, `v2.` for its V2.
+    /// A misplaced member; `prefix` is empty for the file, `v2.` for its V2.
     pub(super) fn misplaced(prefix: &str, misplaced: &Misplaced) -> Self {
         let path = format!("{prefix}{}", misplaced.name);
         Self::in_member(&path, &misplaced.flaw())
     }
 
-    /// Why V1 cannot be trusted: its checksum does not match, unless there is
-    /// no V1, or no checksum.
+    /// Why V1 cannot be trusted: no V1, no checksum, or a mismatch.
     pub(super) fn in_v1(file: &File<'_>) -> Self {
         if file.part_text("v1").is_none() && file.part_text("v2").is_none() {
-            return Self::in_member("the file", "it has neither v1 nor v2");
+            return Self::in_member("the file", "neither v1 nor v2 found");
         }
         if file.v1.is_none() {
             return Self::in_member("v1", not_an_object(file.members.get("v1")));
@@ -58,18 +57,17 @@ impl Flaw {
         without_checksum.unwrap_or_else(|| DamageReason::V1Checksum.into())
     }
 
-    /// Why there is no V2 although a member of the file is or looks like it.
+    /// Why the file has no V2, although it has a member with its name or content.
     pub(super) fn in_v2(file: &File<'_>) -> Option<Self> {
         let flaw = match (file.part_text("v2"), file.other_part()) {
             (Some(_), _) => not_an_object(file.members.get("v2")).to_owned(),
-            (None, Some(other)) => format!("it is not there, and {other} looks like it"),
+            (None, Some(other)) => format!("missing, but {other} looks like it"),
             (None, None) => return None,
         };
         Some(Self::in_member("v2", &flaw))
     }
 
-    /// Why V2 cannot be trusted, whose checksum does not match; `found` is what
-    /// else is wrong with it.
+    /// Why V2 with a wrong checksum cannot be trusted; `found` is another flaw in it.
     pub(super) fn in_v2_checksum(part: &Part<'_>, found: Option<Self>) -> Self {
         let stored = part.members.get("checksum");
         without_checksum("v2.checksum", stored).unwrap_or_else(|| Self {
@@ -81,20 +79,18 @@ impl Flaw {
 
 fn not_an_object(text: Option<&str>) -> &'static str {
     match text {
-        None => "it is not there",
-        Some("null") => "it is null",
-        Some(_) => "it is not an object",
+        None => "missing",
+        Some("null") => "null",
+        Some(_) => "not an object",
     }
 }
 
-/// In Go it is 0 then: hardly a checksum that was ever written.
+/// A flaw if there is no checksum. Go reads it as 0, which no writer ever computes.
 fn without_checksum(path: &str, text: Option<&str>) -> Option<Flaw> {
     let flaw = match text {
-        None => "it is not there",
-        Some("null") => "it is null",
-        Some(text) if serde_json::from_str::<u64>(text).is_err() => {
-            "it is not an unsigned 64-bit number"
-        }
+        None => "missing",
+        Some("null") => "null",
+        Some(text) if serde_json::from_str::<u64>(text).is_err() => "not an unsigned 64-bit number",
         Some(_) => return None,
     };
     Some(Flaw::in_member(path, flaw))

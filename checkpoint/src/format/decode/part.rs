@@ -1,4 +1,4 @@
-//! What V1 and V2 have in common.
+//! Reading that V1 and V2 share.
 
 use super::super::claim;
 use super::super::parts::Part;
@@ -10,12 +10,12 @@ use super::flaw::Flaw;
 pub(super) enum Trust {
     /// Its checksum matches its text: one writer wrote all of it.
     Text,
-    /// Its checksum matches what Go would write for it: someone reformatted it,
-    /// and may have added what no checksum covers.
+    /// Its checksum matches the text that Go would write for it. It was reformatted,
+    /// and may contain additions that no checksum covers.
     Content,
 }
 
-/// The order of a part's members. Unknown ones stay if the checksum covers them.
+/// The order of a part's members; unknown ones stay if the checksum covers them.
 pub(super) fn part_order(
     (part_name, part): (&str, &Part<'_>),
     names: &[&'static str],
@@ -29,12 +29,12 @@ pub(super) fn part_order(
     })
 }
 
-/// Refuses claims that are neither an object nor null, which to Go is none.
+/// Refuses claims that are neither an object nor null, which Go reads as no claims.
 pub(super) fn check_claims((part_name, part): (&str, &Part<'_>)) -> Result<(), Flaw> {
     match part.members.get("preparedClaims") {
         Some(claims) if !claims.starts_with('{') && claims != "null" => Err(Flaw::in_member(
             &format!("{part_name}.preparedClaims"),
-            "it is not an object",
+            "not an object",
         )),
         _ => Ok(()),
     }

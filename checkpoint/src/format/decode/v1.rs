@@ -1,4 +1,4 @@
-//! Reading V1: the completed claims; in a file of 25.3.x, all there is.
+//! Reads V1: the completed claims, and the only part of a file of 25.3.x.
 
 use super::super::checkpoint::Checkpoint;
 use super::super::claim;
@@ -16,7 +16,7 @@ use crate::record::Payload;
 
 const NAME: &str = "v1";
 
-/// Why V1 can be trusted, if it can. `of_text` is whether the checksum of its text matches.
+/// Why V1 can be trusted. `of_text` is the result of verifying the checksum of its text.
 pub(super) fn trust<P: Payload>(
     file: &File<'_>,
     of_text: Result<(), Mismatch>,
@@ -37,7 +37,7 @@ pub(super) fn trust<P: Payload>(
     }
 }
 
-/// Every claim of V1 is completed; its names and boot were not recorded.
+/// Reads V1 as a checkpoint: every claim is completed; names and boot id are unknown.
 pub(super) fn upgrade<P: Payload>(
     file: &File<'_>,
     trust: Trust,
@@ -47,7 +47,7 @@ pub(super) fn upgrade<P: Payload>(
     let part = match (&file.v1, file.part_text(NAME)) {
         (Some(part), _) => part,
         (None, None) => &none,
-        (None, Some(_)) => return Err(Flaw::in_member(NAME, "it is not an object")),
+        (None, Some(_)) => return Err(Flaw::in_member(NAME, "not an object")),
     };
     check_claims((NAME, part))?;
     let is_list = |claim: &Member<'_>| claim.value.starts_with('[');

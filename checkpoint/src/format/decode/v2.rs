@@ -1,4 +1,4 @@
-//! Reading V2: every claim.
+//! Reads V2: every claim.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,17 @@ use crate::record::Payload;
 
 const NAME: &str = "v2";
 
-/// V2 as far as it can be used.
+/// The readable claims of V2.
 pub(super) struct ReadV2<P> {
-    /// The claims that can be read, of a part that can be trusted.
+    /// The claims that can be read; `None` if V2 cannot be trusted.
     pub(super) saved: Option<Checkpoint<P>>,
-    /// Why it is not all of them.
+    /// Why claims are missing.
     pub(super) flaw: Option<Flaw>,
     pub(super) mismatch: Option<Mismatch>,
 }
 
-/// `of_text` is whether the checksum of its text matches; `v1` is the file's, if its text can be trusted.
+/// Reads V2. `of_text` is the result of verifying the checksum of its text; `v1` is the file's V1, if its
+/// text can be trusted.
 pub(super) fn read<P: Payload>(
     part: &Part<'_>,
     of_text: Result<(), Mismatch>,
@@ -57,13 +58,13 @@ pub(super) fn read<P: Payload>(
     }
 }
 
-/// Go's rule: the checksum is that of what it would write.
+/// Go's rule: the checksum must be that of the text that Go would write.
 fn is_as_written<P: Payload>(part: &Part<'_>, read: &Checkpoint<P>) -> bool {
     let written = PartV2::new(&read.records, read.boot_id());
     written.is_ok_and(|text| verify::v2_rewritten(part, &text.zeroed()).is_ok())
 }
 
-/// The claims that can be read, and why the first other cannot.
+/// The claims that can be read, and the flaw of the first one that cannot.
 fn read_claims<P: Payload>(
     part: &Part<'_>,
     trust: Trust,
@@ -96,7 +97,7 @@ fn read_claims<P: Payload>(
     Ok((Checkpoint { records, boot_id }, flaw))
 }
 
-/// What is kept beside the claims.
+/// The rest of V2, without the claims.
 fn source(
     part: &Part<'_>,
     trust: Trust,

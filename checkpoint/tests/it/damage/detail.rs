@@ -1,4 +1,4 @@
-//! What exactly is wrong, and what to do about it.
+//! The details and hints of damage.
 
 use dra_checkpoint::{Checkpoint, Class, CommitError, DamageReason, RecoveryNeeded};
 use durable_file::SimDir;
@@ -8,7 +8,7 @@ use crate::common::{Group, at, claim, fixture, open, status};
 use crate::format::sealed::{sealed, unsealed};
 
 #[test]
-fn the_byte_at_which_json_ends_is_named() {
+fn the_place_of_a_json_error_is_reported() {
     let cut = decode(&fixture(GOOD)[..1000]);
     let place = "EOF while parsing a string at line 1 column 1000";
     assert_eq!(cut.detail.as_deref(), Some(place));
@@ -27,19 +27,19 @@ fn the_byte_at_which_json_ends_is_named() {
 }
 
 #[test]
-fn the_claim_that_is_not_understood_is_named_with_its_state() {
+fn a_claim_in_an_unknown_state_is_reported_with_its_state() {
     let mut file = unsealed(&fixture("03-channel-started.json"));
     let claim = &mut file["v2"]["preparedClaims"]["22222222-aaaa-4bbb-8ccc-000000000002"];
     claim["checkpointState"] = "PreparePostponed".into();
     let damaged = decode(sealed(&file.to_string()).as_bytes());
     assert_eq!(damaged.reason, DamageReason::UnknownState);
-    let place = "claim 22222222-aaaa-4bbb-8ccc-000000000002 is in the state \"PreparePostponed\"";
+    let place =
+        "claim 22222222-aaaa-4bbb-8ccc-000000000002 is in the unknown state \"PreparePostponed\"";
     assert!(damaged.to_string().ends_with(place), "{damaged}");
     assert!(damaged.hint().contains("newer driver"));
 }
 
-/// The completed claim's file with one text of V2 replaced, and the checksum
-/// that it then has.
+/// The completed claim's file with one text of V2 replaced and a matching checksum.
 pub(super) fn resealed(from: &str, to: &str) -> Vec<u8> {
     let bytes = spoiled(from, to, true);
     let computed = decode(&bytes)
@@ -53,7 +53,7 @@ pub(super) fn resealed(from: &str, to: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_member_that_is_not_understood_is_named() {
+fn an_invalid_member_is_reported() {
     for (from, to, flaw) in [
         (
             r#""status":{"#,
@@ -63,12 +63,12 @@ fn the_member_that_is_not_understood_is_named() {
         (
             r#""status":{"#,
             r#""Status":0,"status":{"#,
-            r#"Status: to Go it is "status""#,
+            r#"Status: Go reads it as "status""#,
         ),
         (
             r#""status":{"#,
             r#""name":"","status":{"#,
-            "name: it is there twice",
+            "name: duplicate field",
         ),
         (r#""id":0"#, r#""id":"0""#, "preparedDevices: invalid type"),
         (
@@ -84,19 +84,19 @@ fn the_member_that_is_not_understood_is_named() {
         assert!(found.starts_with(&expected), "{found}");
         assert!(
             !found.contains("line"),
-            "of the member, not of the file: {found}"
+            "the line would be that of the member, not of the file: {found}"
         );
     }
     let uid = UID;
     let of_v1 = format!(r#"{{"checksum":0,"v1":{{"preparedClaims":{{"{uid}":7}}}}}}"#);
     let computed = decode(of_v1.as_bytes()).mismatches[0].computed;
     let of_v1 = of_v1.replace(":0,", &format!(":{computed},"));
-    let expected = format!("the record of claim {uid}: it is not an object");
+    let expected = format!("the record of claim {uid}: not an object");
     assert_eq!(decode(of_v1.as_bytes()).detail.as_ref(), Some(&expected));
 }
 
 #[test]
-fn a_payloads_field_that_only_go_would_find_is_damage_and_not_a_free_device() {
+fn a_payload_field_that_only_go_would_match_is_damage_and_not_a_free_device() {
     for (from, to) in [
         (r#""channel":{"#, r#""Channel":{"#),
         (r#""channel":{"#, r#""channel":null,"CHANNEL":{"#),
@@ -108,21 +108,21 @@ fn a_payloads_field_that_only_go_would_find_is_damage_and_not_a_free_device() {
         let damaged = decode(&resealed(from, to));
         assert_eq!(damaged.reason, DamageReason::Layout, "{to}");
         assert!(damaged.detail.unwrap().starts_with("the record of claim "));
-        // V1 still says that the claim holds its channel.
+        // In V1 the claim still holds its channel.
         let held = damaged
             .saved
             .claims()
             .flat_map(|(_, record)| record.devices());
         assert_eq!(held.count(), 1, "{to}");
     }
-    // With escapes it is read as what it says, by Go's rule as it was.
+    // A name with escapes is read like in Go.
     let spelled = spoiled(r#""channel":{"#, r#""\u0063hannel":{"new":1,"#, true);
     let read = Checkpoint::<Group>::decode(&spelled).unwrap();
     assert_eq!(read.encode().unwrap(), fixture(GOOD));
 }
 
 #[test]
-fn a_lost_boot_id_is_not_one_that_was_never_recorded() {
+fn a_lost_boot_id_differs_from_one_that_was_never_recorded() {
     let without = fixture("10-v2-no-bootid-25.8-to-25.12.json");
     for (bytes, recorded, is_lost) in [
         (spoiled("node-a", "node-b", false), true, false),
@@ -136,7 +136,7 @@ fn a_lost_boot_id_is_not_one_that_was_never_recorded() {
         assert_eq!(damaged.saved.boot_id().is_some(), recorded, "{damaged}");
         assert_eq!(damaged.boot_id_is_lost(), is_lost, "{damaged}");
     }
-    // V2 can be trusted and has none, though all claims come from V1.
+    // V2 can be trusted and has no boot id, although all claims come from V1.
     let mut file = unsealed(&without);
     let claims = file["v2"]["preparedClaims"].as_object_mut().unwrap();
     claims
@@ -146,7 +146,7 @@ fn a_lost_boot_id_is_not_one_that_was_never_recorded() {
 }
 
 #[test]
-fn a_refused_commit_says_what_to_do_like_a_failed_one() {
+fn a_refused_commit_has_code_hint_and_class_like_a_failed_one() {
     let (store, _) = open(&dir_holding(b"{"));
     let refused = store
         .commit(|claims| claims.start(&claim("b"), &status("p"), at(0)))
@@ -166,8 +166,8 @@ fn a_refused_commit_says_what_to_do_like_a_failed_one() {
     let CommitError::Store(store_error) = failed else {
         panic!("the disk is full")
     };
-    let said = store_error.to_string();
-    assert!(said.ends_with("/checkpoint.json)"), "{said}");
+    let message = store_error.to_string();
+    assert!(message.ends_with("/checkpoint.json)"), "{message}");
     let source = std::error::Error::source(&store_error).unwrap().to_string();
     assert!(source.ends_with("/checkpoint.json"), "{source}");
 }

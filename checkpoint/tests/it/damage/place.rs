@@ -1,4 +1,4 @@
-//! Where in the file it is wrong, for a person who looks at it in an editor.
+//! The reported place of the damage, for a reader with the file in an editor.
 
 use dra_checkpoint::{Checkpoint, DamageReason, Survivors};
 
@@ -13,42 +13,42 @@ fn place(path: &str, flaw: &str) -> String {
 }
 
 #[test]
-fn a_member_that_only_go_would_find_is_named_with_what_it_is_to_go() {
+fn a_member_that_only_go_would_match_is_reported_with_gos_name() {
     for (bytes, path, flaw, survivors) in [
         (
             spoiled("\"v2\"", "\"V2\"", true),
             "V2",
-            "to Go it is \"v2\"",
+            "Go reads it as \"v2\"",
             Survivors::Some,
         ),
         (
             spoiled("\"v1\"", "\"V1\"", false),
             "V1",
-            "to Go it is \"v1\"",
+            "Go reads it as \"v1\"",
             Survivors::All,
         ),
         (
             spoiled("\"checksum\"", "\"CHECKSUM\"", false),
             "CHECKSUM",
-            "to Go it is \"checksum\"",
+            "Go reads it as \"checksum\"",
             Survivors::All,
         ),
         (
             resealed("\"nodeBootID\"", "\"nodeBootId\""),
             "v2.nodeBootId",
-            "to Go it is \"nodeBootID\"",
+            "Go reads it as \"nodeBootID\"",
             Survivors::Some,
         ),
         (
             resealed("\"preparedClaims\"", "\"PreparedClaims\""),
             "v2.PreparedClaims",
-            "to Go it is \"preparedClaims\"",
+            "Go reads it as \"preparedClaims\"",
             Survivors::Some,
         ),
         (
             resealed(",\"nodeBootID\":", ",\"nodeBootID\":\"\",\"nodeBootID\":"),
             "v2.nodeBootID",
-            "it is there twice",
+            "duplicate field",
             Survivors::Some,
         ),
     ] {
@@ -64,21 +64,18 @@ fn a_member_that_only_go_would_find_is_named_with_what_it_is_to_go() {
 }
 
 #[test]
-fn a_part_that_is_there_twice_or_is_none_is_named() {
+fn a_duplicate_or_invalid_part_is_reported() {
     let good = String::from_utf8(fixture(GOOD)).unwrap();
     let v2 = good.find(",\"v2\":").unwrap();
     let twice = format!("{}{}", &good[..good.len() - 1], &good[v2..]);
     assert_eq!(
         decode(twice.as_bytes()).detail.as_ref(),
-        Some(&place("v2", "it is there twice"))
+        Some(&place("v2", "duplicate field"))
     );
     for (v2_text, flaw) in [
-        ("5", "it is not an object"),
-        ("[]", "it is not an object"),
-        (
-            "{\"checksum\":0}",
-            "it is not there, and \"w2\" looks like it",
-        ),
+        ("5", "not an object"),
+        ("[]", "not an object"),
+        ("{\"checksum\":0}", "missing, but \"w2\" looks like it"),
     ] {
         let name = if v2_text.starts_with('{') { "w2" } else { "v2" };
         let text = format!("{},\"{name}\":{v2_text}}}", &good[..v2]);
@@ -89,20 +86,20 @@ fn a_part_that_is_there_twice_or_is_none_is_named() {
             Some(&place("v2", flaw)),
             "{v2_text}"
         );
-        assert_eq!(damaged.survivors, Survivors::Some, "V1 is whole");
+        assert_eq!(damaged.survivors, Survivors::Some, "V1 is intact");
     }
     for text in ["[]", "7", "\"v2\"", "null"] {
         let damaged = decode(text.as_bytes());
         assert_eq!(
             damaged.detail.as_ref(),
-            Some(&place("", "it is not an object")),
+            Some(&place("", "not an object")),
             "{text}"
         );
     }
 }
 
 #[test]
-fn a_member_of_another_kind_is_named() {
+fn a_member_of_the_wrong_type_is_reported() {
     for (to, path, flaw) in [
         (
             "\"nodeBootID\":7",
@@ -112,7 +109,7 @@ fn a_member_of_another_kind_is_named() {
         (
             "\"epoch\":1,\"Checksum\":1",
             "v2.Checksum",
-            "to Go it is \"checksum\"",
+            "Go reads it as \"checksum\"",
         ),
     ] {
         let boot_id = format!("\"nodeBootID\":\"{}\"", crate::common::BOOT);
@@ -126,36 +123,32 @@ fn a_member_of_another_kind_is_named() {
     let damaged = decode(sealed(&file.to_string()).as_bytes());
     assert_eq!(
         damaged.detail.as_ref(),
-        Some(&place("v2.preparedClaims", "it is not an object"))
+        Some(&place("v2.preparedClaims", "not an object"))
     );
 }
 
 #[test]
-fn what_is_not_there_is_no_mismatch() {
+fn a_missing_part_is_not_a_mismatch() {
     let good = String::from_utf8(fixture(GOOD)).unwrap();
     let (v1, v2) = (
         good.find(",\"v1\":").unwrap(),
         good.find(",\"v2\":").unwrap(),
     );
     let checksum = &good[1..v1];
-    let neither = "it has neither v1 nor v2";
+    let neither = "neither v1 nor v2 found";
     for (text, path, flaw) in [
         ("{}".to_owned(), "", neither),
         ("{\"checksum\":17,\"v1\":null}".to_owned(), "", neither),
-        (
-            format!("{{{checksum}{}", &good[v2..]),
-            "v1",
-            "it is not there",
-        ),
+        (format!("{{{checksum}{}", &good[v2..]), "v1", "missing"),
         (
             format!("{{{checksum},\"v1\":null{}", &good[v2..]),
             "v1",
-            "it is null",
+            "null",
         ),
         (
             format!("{{{checksum},\"v1\":[]{}", &good[v2..]),
             "v1",
-            "it is not an object",
+            "not an object",
         ),
     ] {
         let damaged = decode(text.as_bytes());
@@ -167,18 +160,18 @@ fn what_is_not_there_is_no_mismatch() {
 }
 
 #[test]
-fn a_checksum_that_is_not_there_is_none_and_not_0() {
+fn a_missing_checksum_is_reported_as_missing_and_not_as_0() {
     let good = String::from_utf8(fixture(GOOD)).unwrap();
     for (from, path, survivors) in [
         ("\"checksum\":1190510907", "checksum", Survivors::All),
         ("\"checksum\":392506270", "v2.checksum", Survivors::Some),
     ] {
         let without = [
-            (String::new(), "it is not there"),
-            ("\"checksum\":null,".to_owned(), "it is null"),
+            (String::new(), "missing"),
+            ("\"checksum\":null,".to_owned(), "null"),
             (
                 "\"checksum\":\"1\",".to_owned(),
-                "it is not an unsigned 64-bit number",
+                "not an unsigned 64-bit number",
             ),
         ];
         for (to, flaw) in without {
@@ -199,27 +192,27 @@ fn a_checksum_that_is_not_there_is_none_and_not_0() {
 }
 
 #[test]
-fn a_checksum_that_does_not_match_does_not_hide_what_else_is_wrong() {
-    for (from, to, said) in [
+fn a_mismatch_does_not_hide_another_flaw() {
+    for (from, to, message) in [
         (
             "\"nodeBootID\"",
             "\"nodeBootid\"",
-            "; v2.nodeBootid: to Go it is \"nodeBootID\"; V2 checksum is ",
+            "; v2.nodeBootid: Go reads it as \"nodeBootID\"; V2 checksum is ",
         ),
         (
             "\"namespace\"",
             "\"Namespace\"",
-            ": Namespace: to Go it is \"namespace\"; V2 checksum is ",
+            ": Namespace: Go reads it as \"namespace\"; V2 checksum is ",
         ),
     ] {
         let damaged = decode(&spoiled(from, to, true));
         assert_eq!(damaged.reason, DamageReason::V2Checksum);
-        assert!(damaged.to_string().contains(said), "{damaged}");
+        assert!(damaged.to_string().contains(message), "{damaged}");
     }
 }
 
 #[test]
-fn a_v1_file_of_which_v1_is_not_to_be_trusted_saves_nothing() {
+fn a_v1_file_with_an_untrusted_v1_saves_nothing() {
     let good = fixture("09-v1-only-25.3.x.json");
     let spoiled = String::from_utf8(good.clone())
         .unwrap()
@@ -237,7 +230,7 @@ fn a_v1_file_of_which_v1_is_not_to_be_trusted_saves_nothing() {
 }
 
 #[test]
-fn a_time_that_go_can_read_does_not_cost_the_claim() {
+fn a_time_that_go_can_read_is_no_damage() {
     let name = "04-channel-aborted.json";
     let text = unsealed(&fixture(name)).to_string();
     let late = "\"abortedAt\":\"9999-12-31T23:59:59Z\"";
@@ -248,13 +241,13 @@ fn a_time_that_go_can_read_does_not_cost_the_claim() {
     assert_eq!(
         read.encode().unwrap(),
         text.as_bytes(),
-        "the text is carried"
+        "the text is unchanged"
     );
     let wrong = text.replace(late, "\"abortedAt\":\"tomorrow\"");
-    let said = decode(wrong.as_bytes()).to_string();
+    let message = decode(wrong.as_bytes()).to_string();
     assert!(
-        said.contains("abortedAt: \"tomorrow\" is not an RFC 3339 time;"),
-        "{said}"
+        message.contains("abortedAt: \"tomorrow\" is not an RFC 3339 time;"),
+        "{message}"
     );
-    assert!(!said.contains(UID));
+    assert!(!message.contains(UID));
 }

@@ -1,4 +1,4 @@
-//! What a newer writer added: it stays where it was until it is untrue.
+//! Unknown fields of a newer writer stay in place until they may be wrong.
 
 use dra_checkpoint::{Checkpoint, Refused, Store};
 use durable_file::{Dir, SimDir};
@@ -18,7 +18,7 @@ fn again(text: &str) -> String {
     String::from_utf8(decode(text.as_bytes()).encode().unwrap()).unwrap()
 }
 
-/// A store whose file this is.
+/// A store with this file.
 fn store_of(text: &str) -> (SimDir, Store<Group>) {
     let dir = SimDir::new();
     dir.replace("checkpoint.json", text.as_bytes(), 0o600)
@@ -31,7 +31,7 @@ fn file(dir: &SimDir) -> String {
     String::from_utf8(rewritten(dir)).unwrap()
 }
 
-/// A completed and a started claim, with a foreign member wherever one can be.
+/// A completed and a started claim, with an unknown member in every possible place.
 #[expect(clippy::indexing_slicing, reason = "a test helper")]
 fn of_a_newer_writer() -> String {
     let mut two = unsealed(&fixture(COMPLETED));
@@ -48,7 +48,7 @@ fn of_a_newer_writer() -> String {
 }
 
 #[test]
-fn an_unknown_key_beside_the_parts_stays_at_its_place() {
+fn an_unknown_key_beside_the_parts_stays_in_place() {
     let bytes = fixture("13-unknown-top-level-key.json");
     let text = String::from_utf8(bytes.clone()).unwrap();
     assert_eq!(again(&text), text);
@@ -59,7 +59,7 @@ fn an_unknown_key_beside_the_parts_stays_at_its_place() {
 
 // req: CKPT-4
 #[test]
-fn a_newer_writers_file_is_read_and_written_again_byte_for_byte() {
+fn a_newer_writers_file_is_written_again_byte_for_byte() {
     let newer = of_a_newer_writer();
     assert_eq!(newer.matches("aNew").count(), 3);
     assert_eq!(again(&newer), newer);
@@ -73,7 +73,7 @@ fn a_newer_writers_file_may_be_indented_by_hand() {
 }
 
 #[test]
-fn a_record_that_changes_has_gos_fields_and_the_others_keep_theirs() {
+fn a_changed_record_has_only_gos_fields_and_the_others_keep_theirs() {
     let newer = of_a_newer_writer();
     let (dir, store) = store_of(&newer);
     store
@@ -103,7 +103,7 @@ fn a_record_that_changes_has_gos_fields_and_the_others_keep_theirs() {
 }
 
 #[test]
-fn the_last_claim_leaves_the_foreign_members_of_the_parts() {
+fn unknown_members_of_the_parts_stay_after_the_last_claim() {
     let text = unsealed(&fixture(COMPLETED)).to_string();
     let text = text.replacen(r#""v1":{"#, r#""v1":{"old":1,"#, 1);
     let text = sealed(&text.replace(r#","nodeBootID""#, r#","epoch":7,"nodeBootID""#));
@@ -123,7 +123,7 @@ fn the_last_claim_leaves_the_foreign_members_of_the_parts() {
 }
 
 #[test]
-fn a_part_that_we_do_not_know_goes_when_it_would_be_untrue() {
+fn the_first_change_drops_an_unknown_part() {
     let text = String::from_utf8(fixture(STARTED)).unwrap();
     let v3 = r#","v3":{"checksum":1,"claims":[]},"x":"v3"}"#;
     let newer = format!("{}{v3}", text.strip_suffix('}').unwrap());
@@ -138,7 +138,7 @@ fn a_part_that_we_do_not_know_goes_when_it_would_be_untrue() {
 }
 
 #[test]
-fn a_v1_file_keeps_its_foreign_members_in_both_parts() {
+fn a_v1_file_keeps_its_unknown_members_in_both_parts() {
     let v1 = r#"{"preparedClaims":{"u":{"status":{},"new":1}},"old":2}"#;
     let outer = checksum(&format!(r#"{{"checksum":0,"v1":{v1}}}"#));
     let upgraded = again(&format!(r#"{{"checksum":{outer},"v1":{v1},"x":3}}"#));
@@ -151,7 +151,7 @@ fn a_v1_file_keeps_its_foreign_members_in_both_parts() {
 }
 
 #[test]
-fn v1_says_what_v2_says() {
+fn v1_is_written_from_v2() {
     let mut file = unsealed(&fixture(COMPLETED));
     let uid = "11111111-aaaa-4bbb-8ccc-000000000001";
     file["v1"]["preparedClaims"][uid]["status"] = serde_json::json!({});
@@ -161,7 +161,7 @@ fn v1_says_what_v2_says() {
 }
 
 #[test]
-fn what_a_hand_added_without_a_checksum_is_lost_as_in_go() {
+fn manual_additions_without_a_matching_checksum_are_lost_as_in_go() {
     let text = String::from_utf8(fixture(COMPLETED)).unwrap();
     let edited = text.replace(r#""status":{"#, r#""status":{"mine":1,"#);
     assert_eq!(again(&edited), text);
@@ -170,7 +170,7 @@ fn what_a_hand_added_without_a_checksum_is_lost_as_in_go() {
 }
 
 #[test]
-fn nothing_is_carried_that_go_would_take_for_another_field() {
+fn an_unknown_field_that_go_reads_as_a_known_one_is_dropped() {
     let text = String::from_utf8(fixture(COMPLETED)).unwrap();
     for key in ["V2", "v\\u0032", "CHECKSUM", "chec\u{212a}sum"] {
         let twice = format!(r#"{},"{key}":{{}}}}"#, text.strip_suffix('}').unwrap());
@@ -180,7 +180,7 @@ fn nothing_is_carried_that_go_would_take_for_another_field() {
 }
 
 #[test]
-fn the_boot_id_comes_to_its_place() {
+fn the_boot_id_is_written_in_its_place() {
     let text = unsealed(&fixture("10-v2-no-bootid-25.8-to-25.12.json")).to_string();
     let text = format!(r#"{},"epoch":7}}}}"#, text.strip_suffix("}}").unwrap());
     let (dir, store) = store_of(&sealed(&text));
@@ -196,7 +196,7 @@ fn the_boot_id_comes_to_its_place() {
 }
 
 #[test]
-fn a_file_laid_out_by_hand_keeps_its_foreign_members_as_go_would_write_them() {
+fn unknown_members_of_a_reformatted_file_are_written_like_in_go() {
     let newer = of_a_newer_writer();
     for (mine, carried) in [
         (r#""x":{ "a" : [1, 2] }"#, r#""x":{"a":[1,2]}"#),

@@ -1,4 +1,4 @@
-//! Any content, any bytes, any foreign member.
+//! Random content, bytes and unknown members.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ struct Given {
     uid: String,
     name: String,
     status: String,
-    /// With as many groups as it has units.
+    /// Each unit stands for a group.
     state: State<()>,
 }
 
@@ -72,7 +72,7 @@ fn file_of(claims: &[Given]) -> Vec<u8> {
                 }
             }
         });
-        // The same UID may come twice.
+        // Fails if a UID occurs twice.
         let _: Result<(), dra_checkpoint::CommitError<Refused>> = written;
     }
     rewritten(&dir)
@@ -85,7 +85,7 @@ fn records(checkpoint: &Checkpoint<Group>) -> Vec<String> {
         .collect()
 }
 
-/// The same V2 in another spelling, so that only what it says can match.
+/// The same V2 in another spelling, so that only its content can match.
 fn respelled(bytes: &[u8]) -> Vec<u8> {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let state = r#"{"checkpointState":"Prepare"#;
@@ -95,7 +95,7 @@ fn respelled(bytes: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_what_is_read(
+    fn written_records_are_read_back_unchanged(
         claims in proptest::collection::vec(given(), 1..6),
     ) {
         let bytes = file_of(&claims);
@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_strange(
+    fn random_bytes_are_damage_and_never_panic(
         bytes in prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..200),
             r#"[\[\]{}",:\\ 0-9a-z]{0,200}"#.prop_map(String::into_bytes),
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn no_harm_to_a_file_is_too_strange(
+    fn the_saved_records_of_a_corrupted_file_can_be_written_and_read(
         name in proptest::sample::select(vec![
             "02-channel-completed.json", "06-unicode-html.json", "09-v1-only-25.3.x.json",
             "12-legacy-25.3.0-rc.2.json", "13-unknown-top-level-key.json",
@@ -135,13 +135,12 @@ proptest! {
             Ok(read) => read,
             Err(damaged) => damaged.saved,
         };
-        // Whatever was saved can be written and read.
         let again = Checkpoint::<Group>::decode(&saved.encode().unwrap()).unwrap();
         prop_assert_eq!(records(&again), records(&saved));
     }
 
     #[test]
-    fn a_foreign_member_anywhere_survives(
+    fn an_unknown_member_anywhere_survives(
         name in proptest::sample::select(vec![
             "01-empty.json", "02-channel-completed.json", "04-channel-aborted.json",
             "05-daemon-completed.json",
@@ -151,12 +150,12 @@ proptest! {
     ) {
         let mut file = unsealed(&fixture(name));
         inject(&mut file["v2"], &added, usize::MAX);
-        // V1 says what V2 says, and has members of its own.
+        // V1 has V2's values and unknown members of its own.
         if let Some(claims) = file["v1"].get("preparedClaims").and_then(Value::as_object).cloned() {
             for uid in claims.keys() {
                 for member in ["status", "preparedDevices"] {
-                    let said = file["v2"]["preparedClaims"][uid][member].clone();
-                    file["v1"]["preparedClaims"][uid][member] = said;
+                    let value = file["v2"]["preparedClaims"][uid][member].clone();
+                    file["v1"]["preparedClaims"][uid][member] = value;
                 }
             }
         }
@@ -178,7 +177,7 @@ fn foreign() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Adds members to the objects of `root` that are this deep at most.
+/// Adds members to the objects of `root` down to this depth.
 fn inject(root: &mut Value, added: &[(Index, Index, Value)], depth: usize) {
     for (n, (which, place, value)) in added.iter().enumerate() {
         let mut count = 0;
@@ -197,8 +196,8 @@ fn inject(root: &mut Value, added: &[(Index, Index, Value)], depth: usize) {
     }
 }
 
-/// Every object whose members are fields: neither the map of claims nor what
-/// users wrote.
+/// Visits every object whose members are fields, except the map of claims and users'
+/// parameters.
 fn visit(value: &mut Value, depth: usize, seen: &mut impl FnMut(&mut Map<String, Value>)) {
     let Some(depth) = depth.checked_sub(1) else {
         return;

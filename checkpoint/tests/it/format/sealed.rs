@@ -1,10 +1,10 @@
-//! Files of writers that we do not have: any content, checksums that fit.
+//! Files of unavailable writers: any content with matching checksums.
 
 #![expect(clippy::indexing_slicing, reason = "test helpers")]
 
 use serde_json::Value;
 
-/// The checksum by its definition: over the text of the rendering.
+/// The checksum by its definition, over the rendered text.
 pub(crate) fn checksum(text: &str) -> u32 {
     let bytes: Vec<String> = text.bytes().map(|b| b.to_string()).collect();
     let rendered = format!("([]uint8)[{}]", bytes.join(" "));
@@ -13,7 +13,7 @@ pub(crate) fn checksum(text: &str) -> u32 {
     })
 }
 
-/// A file's text with `"checksum":0` in it and in its V2, both made to fit.
+/// Replaces `"checksum":0` in the file and its V2 by matching checksums.
 pub(crate) fn sealed(file: &str) -> String {
     let value: Value = serde_json::from_str(file).unwrap();
     let (v1, v2) = (value["v1"].to_string(), value["v2"].to_string());
@@ -22,7 +22,7 @@ pub(crate) fn sealed(file: &str) -> String {
     let sealed = v2.replacen(r#""checksum":0"#, &format!(r#""checksum":{inner}"#), 1);
     assert!(
         file.contains(&v1) && file.contains(&v2),
-        "laid out as we do"
+        "the file has our layout"
     );
     let (before, after) = file.split_once(&v2).unwrap();
     let before = before.replacen(r#""checksum":0"#, &format!(r#""checksum":{outer}"#), 1);
@@ -30,7 +30,7 @@ pub(crate) fn sealed(file: &str) -> String {
     [before, sealed, after].concat()
 }
 
-/// The fixture with both checksums zeroed, for changing and sealing it.
+/// The fixture with both checksums zeroed, to be changed and sealed.
 pub(crate) fn unsealed(fixture: &[u8]) -> Value {
     let mut file: Value = serde_json::from_slice(fixture).unwrap();
     file["checksum"] = 0.into();

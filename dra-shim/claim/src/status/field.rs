@@ -1,5 +1,5 @@
-//! Types of fields that read JSON as Go does: null leaves the zero value, and
-//! where an object belongs, anything else is an error.
+//! Field types that read JSON like Go: null gives the zero value, and anything but an
+//! object in its place is an error.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,29 +9,29 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A value whose null is the zero value.
+/// A value; null is read as the zero value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub(super) struct OrZero<T>(T);
 
-/// An object. What serde derives for a struct also reads an array, field by
-/// field, so that `[]` would be an empty status.
+/// An object. A derived struct would also read an array, field by field, so that `[]`
+/// would be an empty status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub(super) struct Object<T>(T);
 
-/// An object, or null where there is none.
+/// An object or null.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub(super) struct Optional<T>(Option<T>);
 
-/// A list of objects whose null is the empty list.
+/// A list of objects; null is read as the empty list.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub(super) struct List<T>(Vec<T>);
 
-/// A list of objects that Go never leaves out: null and empty are written
-/// apart, and compared as one.
+/// A list of objects that Go never omits: null and empty are written differently but
+/// compare equal.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
 pub(super) struct NullableList<T>(Option<Vec<T>>);

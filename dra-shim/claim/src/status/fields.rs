@@ -1,5 +1,5 @@
-//! The fields of `ResourceClaimStatus`, in the order in which Go writes them: do
-//! not reorder. A field with `skip_serializing_if` has `omitempty` in Go.
+//! The fields of `ResourceClaimStatus`, in the order in which Go writes them. Do not
+//! reorder. A field with `skip_serializing_if` has `omitempty` in Go.
 
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ pub struct DeviceConfig {
     opaque: Optional<OpaqueConfig>,
 }
 
-/// Who wrote a configuration.
+/// The source of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigSource {
     /// The administrator, in the `DeviceClass`.
@@ -104,7 +104,7 @@ pub enum ConfigSource {
     Claim,
 }
 
-/// A configuration that only its driver understands.
+/// A configuration that only the driver understands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct OpaqueConfig {
@@ -137,7 +137,7 @@ struct NodeRequirement {
     values: Texts,
 }
 
-/// An object that a claim is reserved for.
+/// A consumer that a claim is reserved for, such as a pod.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Consumer {
@@ -148,7 +148,7 @@ pub struct Consumer {
     uid: Text,
 }
 
-/// What a driver reports of one allocated device.
+/// A driver's report about one allocated device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeviceStatus {
@@ -193,18 +193,18 @@ struct Condition {
 // === impl DeviceResult ===
 
 impl DeviceResult {
-    /// The request that it satisfies; `request/subrequest` for a prioritized
+    /// The request that the device satisfies; `request/subrequest` for a prioritized
     /// list.
     pub fn request(&self) -> &str {
         &self.request
     }
 
-    /// The request without the subrequest, as containers refer to it.
+    /// The request without the subrequest: the name that containers refer to.
     pub fn base_request(&self) -> &str {
         base_request(&self.request)
     }
 
-    /// The driver whose device it is.
+    /// The driver of the device.
     pub fn driver(&self) -> &str {
         &self.driver
     }
@@ -219,28 +219,27 @@ impl DeviceResult {
         &self.device
     }
 
-    /// Whether it was allocated for administrative access, which holds nothing.
+    /// Whether the device was allocated with adminAccess, which does not reserve it.
     pub fn admin_access(&self) -> bool {
         self.admin_access.unwrap_or(false)
     }
 
-    /// The share of a device that several claims may hold at once.
+    /// The share's ID, if several claims may have the device at once.
     pub fn share_id(&self) -> Option<&str> {
         self.share_id.as_deref()
     }
 
-    /// How much of each capacity of the device the scheduler has set aside for this result, by
-    /// the capacity's name, as quantities (`1`, `500m`, `10Gi`): at least what the claim asked
-    /// for, since the device's request policy may round it up; all of it for a claim that did
-    /// not ask and a device without a default. Empty unless the device allows several
-    /// allocations.
+    /// The amount of each capacity that the scheduler has reserved for this result: the
+    /// capacity's name and a quantity (`1`, `500m`, `10Gi`). It is at least the requested
+    /// amount, since the device's request policy may round it up. Without a request and a
+    /// default it is the whole capacity. Empty unless the device allows multiple allocations.
     pub fn consumed_capacity(&self) -> impl Iterator<Item = (&str, &str)> {
         let amounts = self.consumed_capacity.iter();
         amounts.map(|(name, amount)| (name.as_str(), amount.as_str()))
     }
 }
 
-/// `request` of both `request` and `request/subrequest`.
+/// Returns `request` for both `request` and `request/subrequest`.
 pub fn base_request(request: &str) -> &str {
     request.split_once('/').map_or(request, |(base, _)| base)
 }
@@ -248,7 +247,7 @@ pub fn base_request(request: &str) -> &str {
 // === impl DeviceStatus ===
 
 impl DeviceStatus {
-    /// Whether it reports the device of `result`.
+    /// Whether this is the report about the device of `result`.
     pub fn is_of(&self, result: &DeviceResult) -> bool {
         let ours = (&self.driver, &self.pool, &self.device, &self.share_id);
         ours == (
@@ -263,13 +262,13 @@ impl DeviceStatus {
 // === impl Consumer ===
 
 impl Consumer {
-    /// The UID of the pod, if it is one; `None` for a group of pods, or what a newer API has.
+    /// The UID of the pod; `None` for a group of pods or another kind of a newer API.
     pub fn pod_uid(&self) -> Option<&str> {
         let is_pod = self.api_group.is_empty() && *self.resource == "pods";
         is_pod.then_some(&self.uid)
     }
 
-    /// Its name, in the claim's namespace.
+    /// The consumer's name, in the claim's namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -278,7 +277,7 @@ impl Consumer {
 // === impl DeviceConfig ===
 
 impl DeviceConfig {
-    /// Who wrote it; the text where a newer API has another source.
+    /// The source; an unknown one of a newer API as text.
     pub fn source(&self) -> Result<ConfigSource, &str> {
         match self.source.as_str() {
             "FromClass" => Ok(ConfigSource::Class),
@@ -287,13 +286,13 @@ impl DeviceConfig {
         }
     }
 
-    /// The requests that it applies to; empty means all.
+    /// The requests that the configuration applies to; empty means all.
     pub fn requests(&self) -> &[String] {
         &self.requests
     }
 
-    /// Whether it applies to an allocation result: it names no request at all, the
-    /// result's request, or the base name of that.
+    /// Whether the configuration applies to an allocation result: it names no request,
+    /// the result's request, or its base request.
     // req: KUBELET-20
     pub fn applies_to(&self, result: &DeviceResult) -> bool {
         let mut requests = self.requests.iter();
@@ -301,13 +300,13 @@ impl DeviceConfig {
             || requests.any(|name| name == result.request() || name == result.base_request())
     }
 
-    /// The driver that it is for; `None` for a kind of configuration of a newer API.
+    /// The driver that the configuration is for; `None` for an unknown kind of a newer API.
     pub fn driver(&self) -> Option<&str> {
         self.opaque.as_ref().map(|opaque| opaque.driver.as_str())
     }
 
-    /// The JSON of the parameters for the driver, untrusted; `null` when absent. Only
-    /// insignificant white space and the escapes that Go adds differ from what the user wrote.
+    /// The driver's parameters as untrusted JSON; `null` if absent. It is the user's text
+    /// without insignificant whitespace and with Go's escapes.
     pub fn parameters(&self) -> &str {
         let parameters = self.opaque.as_ref().and_then(|it| it.parameters.as_ref());
         parameters.map_or("null", Raw::get)

@@ -1,13 +1,13 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A Kubernetes quantity in the spelling that the API server sent. Compared by
-/// value: `1Gi` equals `1024Mi`.
+/// A Kubernetes quantity in the API server's spelling. Compared by value: `1Gi` equals
+/// `1024Mi`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Quantity(String);
 
-/// `±odd · 2^twos · 5^fives` with `odd` divisible by neither: unique per value,
-/// since decimal and binary suffixes are products of 2 and 5.
+/// `±odd · 2^twos · 5^fives`, where `odd` is divisible by neither 2 nor 5. Unique per
+/// value, since all suffixes are products of 2 and 5.
 #[derive(PartialEq, Eq)]
 struct Value {
     negative: bool,
@@ -32,8 +32,8 @@ impl<'de> Deserialize<'de> for Quantity {
 }
 
 impl PartialEq for Quantity {
-    /// Texts that are no quantity, or too long for an exact value, are equal
-    /// to themselves only.
+    /// Texts that are not a quantity, or too long for an exact value, equal only
+    /// themselves.
     // req: CKPT-17
     fn eq(&self, other: &Self) -> bool {
         if self.0 == other.0 {
@@ -77,7 +77,7 @@ impl Value {
     }
 }
 
-/// The powers of ten and of two that a suffix stands for.
+/// A suffix as powers of ten and of two.
 fn exponents(suffix: &str) -> Option<(i32, i32)> {
     Some(match suffix {
         "n" => (-9, 0),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_equals_only_itself() {
+    fn a_text_that_is_not_a_quantity_equals_only_itself() {
         assert_eq!(quantity("x"), quantity("x"));
         assert_ne!(quantity("x"), quantity("y"));
         assert_ne!(quantity(""), quantity("."));

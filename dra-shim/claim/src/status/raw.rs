@@ -3,9 +3,8 @@ use serde_json::value::RawValue;
 
 use crate::gojson;
 
-/// JSON of others that is kept as text, in the form in which Go writes it: never
-/// parsed into values, so that number spellings, key order and duplicate keys
-/// stay.
+/// Foreign JSON, kept as text and compacted like in Go. It is never parsed into values,
+/// so that number spellings, key order and duplicate keys stay.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Raw(Box<RawValue>);

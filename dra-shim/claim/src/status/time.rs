@@ -2,9 +2,8 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Go's `metav1.Time`: RFC 3339, UTC, whole seconds, and a year from 0 on, since
-/// Go writes no other. The last day of the year 9999 is later than any
-/// `Timestamp`, and becomes the latest one.
+/// Go's `metav1.Time`: RFC 3339, UTC, whole seconds, years from 0 on like in Go. The
+/// last day of the year 9999 is out of `Timestamp`'s range and becomes the latest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetaTime(Timestamp);
 
@@ -14,8 +13,8 @@ const GO_ZERO: &str = "0001-01-01T00:00:00Z";
 const YEAR_0: i64 = -62_167_219_200;
 
 impl MetaTime {
-    /// Drops the fraction of the second, towards the past. A time before the
-    /// year 0 becomes its beginning.
+    /// Rounds down to whole seconds. A time before the year 0 becomes the beginning of
+    /// that year.
     pub fn from_timestamp(time: Timestamp) -> Self {
         let second = time.as_nanosecond().div_euclid(1_000_000_000);
         let whole = i64::try_from(second).unwrap_or(YEAR_0).max(YEAR_0);
@@ -23,7 +22,7 @@ impl MetaTime {
         Self(Timestamp::from_second(whole).unwrap_or(time))
     }
 
-    /// The time, a whole second.
+    /// The time, in whole seconds.
     pub fn timestamp(self) -> Timestamp {
         self.0
     }
@@ -55,7 +54,7 @@ fn latest(text: &str) -> Option<Timestamp> {
     let (date_and_time, offset) = text.split_at_checked("9999-12-31T00:00:00".len())?;
     let date_and_time: DateTime = date_and_time.parse().ok()?;
     let fraction_or_zone = offset.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
-    // The rest is valid if it is behind a time that is in range.
+    // Check the rest after a time that is in range.
     let in_range = format!("2000-01-01T00:00:00{offset}");
     let is_late = date_and_time.year() == 9999 && !fraction_or_zone.is_empty();
     let is_valid = in_range.parse::<Timestamp>().is_ok();
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_loses_its_fraction_and_its_zone() {
+    fn a_time_is_written_in_utc_without_a_fraction() {
         let time: Timestamp = "2026-08-07T12:34:56.789+02:00".parse().unwrap();
         let text = serde_json::to_string(&MetaTime::from_timestamp(time)).unwrap();
         assert_eq!(text, "\"2026-08-07T10:34:56Z\"");
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_only_go_can_hold_becomes_the_latest_or_the_earliest() {
+    fn a_time_out_of_range_becomes_the_latest_or_the_earliest() {
         for late in [
             "9999-12-31T23:59:59Z",
             "9999-12-31T23:59:59.999999999Z",
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_named_in_our_words() {
+    fn the_error_quotes_a_text_that_is_not_a_time() {
         for wrong in [
             "",
             "yesterday",
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_before_the_epoch_is_floored_too() {
+    fn a_time_before_the_epoch_is_rounded_down() {
         let time: Timestamp = "1969-12-31T23:59:58.5Z".parse().unwrap();
         let text = serde_json::to_string(&MetaTime::from_timestamp(time)).unwrap();
         assert_eq!(text, "\"1969-12-31T23:59:58Z\"");

@@ -44,16 +44,16 @@ impl Attributes {
         };
         match self.0.insert(key, value) {
             None => Ok(()),
-            Some(_) => Err(item.error("is given already")),
+            Some(_) => Err(item.error("duplicate key")),
         }
     }
 
-    /// Returns the value that is given for the key.
+    /// Returns the value of the key, if given.
     pub(crate) fn given(&self, key: &str) -> Option<&TokenStream> {
         self.0.get(key)
     }
 
-    /// Returns the value that is given for the method, or else the field's.
+    /// Returns the value for the method, or the call of the `from` field's method.
     pub(crate) fn value(&self, method: &str) -> Option<TokenStream> {
         let of_field = || {
             let (field, method) = (self.given("from")?, Ident::new(method, Span::call_site()));

@@ -1,4 +1,4 @@
-//! From the attributes to the methods.
+//! Generates the methods from the attributes.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
@@ -84,15 +84,15 @@ fn method_of(method: &str, defaults: &Attributes, cases: &[Case]) -> syn::Result
     let name = Ident::new(method, Span::call_site());
     let (doc, returned) = match method {
         "code" => (
-            "Returns a stable word for metrics, logs and events.",
+            "Returns a stable code for metrics, logs and events.",
             quote!(&'static str),
         ),
         "hint" => (
-            "Returns what to do about it; empty if there is nothing to do.",
+            "Returns what to do about the error; may be empty.",
             quote!(&'static str),
         ),
         _ => (
-            "Returns whether repeating the call can help.",
+            "Returns whether a retry can succeed.",
             quote!(::dra_common::Class),
         ),
     };
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_without_what_another_one_has_is_an_error_that_names_it() {
+    fn a_variant_without_a_value_that_another_one_has_is_an_error() {
         let without_code = error_of(&parse_quote! {
             enum E {
                 #[advice(code = "a", hint = "b")]
@@ -155,7 +155,7 @@ mod tests {
             #[advice(retry, permanent)]
             struct E;
         });
-        assert_eq!(twice, "is given already");
+        assert_eq!(twice, "duplicate key");
     }
 
     #[test]

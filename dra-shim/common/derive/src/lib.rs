@@ -7,18 +7,18 @@ mod expand;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Writes `code()`, `hint()` and `class()` of an error from its `#[advice(...)]` attributes.
+/// Generates `code()`, `hint()` and `class()` of an error from its `#[advice(...)]` attributes.
 ///
-/// On a variant, or on an enum or struct for all that do not give their own:
+/// Attributes of a variant, or of an enum or struct as the default for all variants:
 ///
 /// | attribute | meaning |
 /// |---|---|
 /// | `code = EXPR`, `hint = EXPR` | The method returns this `&'static str`. |
 /// | `retry`, `permanent`, `class = EXPR` | `class()` returns this `Class`. |
-/// | `from = FIELD`, or `from` for `_0` | What is not given here comes from the method of the same name of this field. |
-/// | `vis = "pub(crate)"` | Of an enum or struct: the visibility of the methods, which is `pub` otherwise. |
+/// | `from = FIELD`, or `from` for `_0` | Methods without a value call the same method of this field. |
+/// | `vis = "pub(crate)"` | Only on an enum or struct: the visibility of the methods; `pub` by default. |
 ///
-/// In an expression, named fields have their names and tuple fields the names `_0`, `_1`; all of them are references.
+/// An expression can use named fields by name and tuple fields as `_0`, `_1`; all of them are references.
 ///
 /// A method exists if at least one attribute gives its value; a variant without that value is a compile error.
 #[proc_macro_derive(Advice, attributes(advice))]

@@ -123,7 +123,7 @@ fn fields_of_the_first_release_candidate_are_matched_as_in_go() {
     assert!(group("new").is_ok());
     let error = group("Device_Name").unwrap_err().to_string();
     assert!(
-        error.contains(r#""Device_Name" is "device_name" to Go"#),
+        error.contains(r#"Go reads "Device_Name" as "device_name""#),
         "{error}"
     );
 }

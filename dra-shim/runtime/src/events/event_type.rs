@@ -1,4 +1,4 @@
-/// Whether a person should act.
+/// The type of an event: `Warning` if the user or administrator should act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum EventType {
     Normal,

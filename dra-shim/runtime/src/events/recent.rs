@@ -1,4 +1,4 @@
-//! Which events were reported in the last ten minutes.
+//! The events that were reported in the last ten minutes.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -16,25 +16,24 @@ pub(super) const REPEAT_AFTER: Duration = Duration::from_secs(10 * 60);
 /// more in ten minutes, the oldest are forgotten, and may be repeated early.
 const MAX_REMEMBERED: usize = 32_768;
 
-/// What makes two events the same, as a hash: type, object, reason and note. The note counts: it has
-/// the cause, which may change. With [`MAX_REMEMBERED`] events, two different ones have the same key with
-/// a probability of 1 in 30 billion.
+/// A hash of type, object, reason and note: events with equal keys are the same. The note is included because it
+/// has the cause, which may change. With [`MAX_REMEMBERED`] events, the probability of a collision is 1 in 30
+/// billion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key(u64);
 
-/// What an event is about, as a hash: object and action. Of the events with one topic, the newest one says how
-/// things are.
+/// A hash of object and action: the subject of an event. The newest event of a topic shows the current state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Topic(u64);
 
-/// The events that are not to be repeated yet. Each call takes constant time, on average.
+/// The events that must not be repeated yet. Each call takes constant time, on average.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     hasher: RandomState,
     reported: HashMap<Key, Instant>,
     /// The newest event of each topic.
     newest: HashMap<Topic, Key>,
-    /// Every report with its time, oldest first, even if it was forgotten or made again since.
+    /// Every report with its time, oldest first, even if it was since forgotten or repeated.
     order: VecDeque<(Instant, Key, Topic)>,
 }
 
@@ -55,14 +54,14 @@ impl Recent {
         Topic(self.hasher.hash_one((object, action)))
     }
 
-    /// Whether the event was reported less than ten minutes ago, and no other one of its topic since: things have
-    /// come back to what they were then, and the newest event would contradict that.
+    /// Whether the event was reported less than ten minutes ago and is still the newest of its topic. If a newer one
+    /// was reported since, the earlier state is back, and the newest event would contradict it.
     pub(super) fn contains(&mut self, key: Key, topic: Topic, now: Instant) -> bool {
         self.expire(now);
         self.reported.contains_key(&key) && self.newest.get(&topic) == Some(&key)
     }
 
-    /// An event that is reported now, and was not contained.
+    /// Adds an event that is reported now and was not contained.
     pub(super) fn remember(&mut self, key: Key, topic: Topic, now: Instant) {
         if self.order.len() >= MAX_REMEMBERED {
             self.pop_oldest();
@@ -72,7 +71,7 @@ impl Recent {
         self.order.push_back((now, key, topic));
     }
 
-    /// The event may be repeated at once.
+    /// Allows an immediate repetition of the event.
     pub(super) fn forget(&mut self, key: Key) {
         self.reported.remove(&key);
     }
@@ -89,7 +88,7 @@ impl Recent {
         let Some((at, key, topic)) = self.order.pop_front() else {
             return;
         };
-        // Otherwise it was forgotten, or reported again since.
+        // Otherwise it was since forgotten or reported again.
         if self.reported.get(&key) == Some(&at) {
             self.reported.remove(&key);
         }
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_so_again_is_reported_again_and_what_is_still_so_is_not() {
+    fn a_state_that_is_back_is_reported_again_and_an_unchanged_one_is_not() {
         let (mut recent, now) = (Recent::default(), Instant::now());
         let (good, bad) = (key(&recent, "good"), key(&recent, "bad"));
         recent.remember(good, TOPIC, now);
@@ -146,7 +145,7 @@ mod tests {
         assert!(!recent.contains(good, TOPIC, now));
         recent.remember(good, TOPIC, now);
         assert!(recent.contains(good, TOPIC, now));
-        // What another topic says does not matter.
+        // Events of another topic have no effect.
         recent.remember(bad, Topic(1), now);
         assert!(recent.contains(good, TOPIC, now));
         assert!(!recent.contains(good, TOPIC, now + REPEAT_AFTER));
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_has_a_bound_and_the_oldest_is_forgotten_first() {
+    fn memory_is_bounded_and_the_oldest_event_is_forgotten_first() {
         let (mut recent, now) = (Recent::default(), Instant::now());
         let keys: Vec<_> = (0..3 * MAX_REMEMBERED)
             .map(|number| key(&recent, &number.to_string()))

@@ -1,4 +1,4 @@
-//! One event, from its report to the object that the API server gets.
+//! One reported event, and the Event object created from it.
 
 use dra_common::truncated;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -13,23 +13,23 @@ use super::recent::Key;
 /// The longest note that events.k8s.io accepts, in bytes.
 const MAX_NOTE_LEN: usize = 1024;
 
-/// The longest name of a reporter's instance that events.k8s.io accepts, in bytes.
+/// The longest `reportingInstance` that events.k8s.io accepts, in bytes.
 const MAX_INSTANCE_LEN: usize = 128;
 
 /// The longest name of an object, in bytes.
 const MAX_NAME_LEN: usize = 253;
 
-/// Events about an object without a namespace are in this one.
+/// The namespace of events about objects without a namespace.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Who reports.
+/// The reporter of events.
 #[derive(Clone, Debug)]
 pub(super) struct Reporter {
     controller: String,
     instance: String,
 }
 
-/// A reported event that is to be written.
+/// A reported event that waits to be written.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) type_: EventType,
@@ -38,9 +38,9 @@ pub(super) struct Report {
     pub(super) action: String,
     pub(super) note: String,
     pub(super) key: Key,
-    /// The time that people see.
+    /// The wall-clock time in the event.
     pub(super) at: Timestamp,
-    /// The same time by the clock that measures ages.
+    /// The same time by the monotonic clock, to measure the event's age.
     pub(super) since: Instant,
 }
 
@@ -61,8 +61,8 @@ impl Report {
             .unwrap_or(DEFAULT_NAMESPACE)
     }
 
-    /// The object to create. It is the same at each attempt: if only the answer to one is lost, the
-    /// event is not written twice.
+    /// The object to create. It is the same at each attempt: if the response to one is lost, the event is not
+    /// written twice.
     pub(super) fn to_event(&self, reporter: &Reporter) -> Event {
         Event {
             metadata: ObjectMeta {
@@ -82,7 +82,7 @@ impl Report {
         }
     }
 
-    /// The object's name and the time in nanoseconds, as other programs name their events.
+    /// The object's name and the time in nanoseconds, the usual naming of events.
     fn event_name(&self) -> String {
         let time = format!(".{:x}", self.at.as_nanosecond());
         let object = dns_subdomain(self.object.name.as_deref().unwrap_or_default());
@@ -90,26 +90,26 @@ impl Report {
             "" => "unnamed",
             object => object,
         };
-        // A shortened name may end in one of these, and a name must not.
+        // A cut name may end in one of these, which is invalid.
         object.trim_end_matches(['.', '-']).to_owned() + &time
     }
 }
 
-/// A name that an event may have. It is that of the object, but for those whose rules allow more: a
-/// role's `system:node`.
+/// A valid name for an event: the object's name, with invalid characters replaced. Some kinds allow more
+/// characters, such as a role's `system:node`.
 fn dns_subdomain(name: &str) -> String {
     let valid = |c: char| match c.to_ascii_lowercase() {
         c @ ('a'..='z' | '0'..='9' | '.') => c,
         _ => '-',
     };
     let name: String = name.chars().map(valid).collect();
-    // Between dots, it neither begins nor ends with a hyphen, and is not empty.
+    // Parts between dots must not be empty, or begin or end with a hyphen.
     let parts = name.split('.').map(|part| part.trim_matches('-'));
     let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
     parts.join(".")
 }
 
-/// The note as far as events.k8s.io accepts it.
+/// The note, cut to the length that events.k8s.io accepts.
 pub(super) fn shorten_note(note: &str) -> &str {
     truncated(note, MAX_NOTE_LEN)
 }

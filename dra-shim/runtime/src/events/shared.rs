@@ -1,4 +1,4 @@
-//! What those who report events and the task that writes them share.
+//! The state that reporters of events share with the writer task.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,25 +9,25 @@ use prometheus_client::metrics::family::Family;
 use super::event_type::EventType;
 use super::recent::{Key, Recent};
 
-/// How many events were not written, by type.
+/// The number of events that were not written, by type.
 pub(super) type Dropped = Family<[(&'static str, &'static str); 1], Counter>;
 
-/// The queues' senders are not in it, because the task ends when they are gone.
+/// The shared state. It does not include the queues' senders: the task ends when they are dropped.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     recent: Mutex<Recent>,
     dropped: Dropped,
-    /// Whether an event found its queue full since both were last empty.
+    /// Whether an event was dropped for a full queue since both queues were last empty.
     flooded: AtomicBool,
 }
 
 impl Shared {
     pub(super) fn recent(&self) -> MutexGuard<'_, Recent> {
-        // A panic elsewhere cannot leave it half-changed.
+        // A panic elsewhere cannot leave the data half-changed.
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The event could not be written: its next report is written.
+    /// Called for an event that could not be written: its next report is written.
     pub(super) fn forget(&self, key: Key) {
         self.recent().forget(key);
     }
@@ -36,7 +36,7 @@ impl Shared {
         self.dropped.get_or_create(&labels(type_)).inc();
     }
 
-    /// The counters, of both types even if they are zero.
+    /// The counters of both types, even if zero.
     pub(super) fn dropped(&self) -> Dropped {
         for type_ in [EventType::Normal, EventType::Warning] {
             drop(self.dropped.get_or_create(&labels(type_)));
@@ -44,12 +44,12 @@ impl Shared {
         self.dropped.clone()
     }
 
-    /// A queue is full. Returns whether this is the first time since both were empty.
+    /// Called when a queue is full. Returns whether this is the first time since both queues were empty.
     pub(super) fn flood_begins(&self) -> bool {
         !self.flooded.swap(true, Ordering::Relaxed)
     }
 
-    /// Both queues are empty.
+    /// Called when both queues are empty.
     pub(super) fn flood_is_over(&self) {
         self.flooded.store(false, Ordering::Relaxed);
     }

@@ -18,10 +18,10 @@ use super::report::{Report, Reporter};
 use super::shared::Shared;
 use crate::is_namespace_terminating;
 
-/// The age from which an event is not tried again. What is still true is reported again.
+/// The age after which an event is not retried. If it is still true, it is reported again.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(2 * 60);
 
-/// The pause after the first attempt that failed; each further one doubles it.
+/// The pause after the first failed attempt; each further failure doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
@@ -31,20 +31,20 @@ pub(super) struct Writer {
     client: Client,
     reporter: Reporter,
     shared: Arc<Shared>,
-    /// When a lost event was last logged. One line in ten minutes: if one is refused, most are.
+    /// When a lost event was last logged. At most one line every ten minutes: if one event is refused, most are.
     logged: Option<Instant>,
 }
 
-/// What became of an attempt to write an event that failed.
+/// The kind of a failed attempt to write an event.
 #[derive(Debug, PartialEq, Eq)]
 enum Failure {
-    /// It was written by an earlier attempt, whose answer was lost.
+    /// An earlier attempt has written the event, and its response was lost.
     Written,
-    /// Its namespace is going away or is gone: nobody could read it.
+    /// The event's namespace is terminating or deleted.
     NamespaceGone,
-    /// The API server is not available: another attempt may succeed.
+    /// The API server is unavailable: a retry may succeed.
     Unavailable,
-    /// The API server does not accept it.
+    /// The API server does not accept the event.
     Refused,
 }
 
@@ -78,7 +78,7 @@ impl Writer {
         }
     }
 
-    /// Writes one event. While the API server is not available, it tries again until it gives up.
+    /// Writes one event. Retries while the API server is unavailable, up to `GIVE_UP_AFTER`.
     async fn write(&mut self, report: &Report) {
         let events: Api<Event> = Api::namespaced(self.client.clone(), report.namespace());
         let event = report.to_event(&self.reporter);
@@ -102,9 +102,15 @@ impl Writer {
         let (reason, object) = (&report.reason, report.object.name.as_deref());
         let error = error_chain(err);
         if self.logged.is_some_and(|at| at.elapsed() < REPEAT_AFTER) {
-            debug!(reason, object, error, "cannot write the event");
+            debug!(
+                reason,
+                object, error, "cannot write the event; it is dropped"
+            );
         } else {
-            warn!(reason, object, error, "cannot write the event");
+            warn!(
+                reason,
+                object, error, "cannot write the event; it is dropped"
+            );
             self.logged = Some(Instant::now());
         }
     }
@@ -114,8 +120,8 @@ fn classify(err: &kube::Error) -> Failure {
     match err {
         kube::Error::Api(status) if status.is_already_exists() => Failure::Written,
         kube::Error::Api(status) if is_namespace_gone(status) => Failure::NamespaceGone,
-        // 401: credentials that are being renewed. Not 500, which a webhook that fails causes: one
-        // namespace must not hold up the others.
+        // 401: the credentials are being renewed. Not 500, which a failing webhook causes: one namespace must
+        // not block the others.
         kube::Error::Api(status) if matches!(status.code, 401 | 429 | 503 | 504) => {
             Failure::Unavailable
         }
@@ -130,7 +136,7 @@ fn is_namespace_gone(status: &Status) -> bool {
     missing || is_namespace_terminating(status)
 }
 
-/// Half to one and a half times as long, so that the nodes of a cluster do not come back together.
+/// Half to one and a half times the pause, so that the nodes of a cluster do not retry together.
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + fastrand::f64())
 }

@@ -74,7 +74,7 @@ async fn livez_names_the_tasks_that_do_not_work() {
     assert!(
         answer.ends_with(
             "keeper: the task has ended\nmounts: removed by hand\n\
-             writer: the task has given no sign of life for 0 s, and 0 s are its limit\n"
+             writer: no heartbeat for 0 s, more than the limit of 0 s\n"
         ),
         "{answer}"
     );
