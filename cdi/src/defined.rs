@@ -23,9 +23,9 @@ use crate::registry::{DirError, DirState, LoadError, Registry, SpecDir, SpecFile
 /// Names of CDI devices that must be looked up in specs: those of all kinds except claims, whose
 /// device names contain the channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OpenNames(BTreeMap<Kind, BTreeSet<DeviceName>>);
+pub struct UnresolvedNames(BTreeMap<Kind, BTreeSet<DeviceName>>);
 
-/// The device nodes that all specs together define for [`OpenNames`]. If
+/// The device nodes that all specs together define for [`UnresolvedNames`]. If
 /// [`Spec::parse`](crate::Spec::parse) rejects a file, the names of each kind in its text are
 /// *open*: the runtime may accept the file. The names of every kind are open if the text may hide
 /// its kind (escapes, tags, UTF-16).
@@ -36,9 +36,9 @@ pub struct DefinedNodes {
     open: Vec<(Unread, String)>,
 }
 
-// === impl OpenNames ===
+// === impl UnresolvedNames ===
 
-impl OpenNames {
+impl UnresolvedNames {
     /// Adds a name, unless it is a claim's device: containers with claims must start even if other
     /// drivers' specs are broken.
     pub fn add(&mut self, name: &QualifiedName) {
@@ -75,7 +75,7 @@ impl DefinedNodes {
 
     /// Reads the device nodes of these names from the files of `registry`.
     // req: NRI-16, NRI-21
-    pub fn read(registry: &Registry, names: &OpenNames) -> Self {
+    pub fn read(registry: &Registry, names: &UnresolvedNames) -> Self {
         let unlisted = registry.dirs().iter().filter_map(unlisted);
         let mut found = Self {
             open: unlisted.map(|reason| (Unread::Anything, reason)).collect(),
@@ -83,7 +83,7 @@ impl DefinedNodes {
         };
         for file in registry.files() {
             if file.unread != Unread::Nothing {
-                let reason = read_elsewhere(file);
+                let reason = why_readable_elsewhere(file);
                 found
                     .open
                     .extend(reason.map(|it| (file.unread.clone(), it)));
@@ -91,11 +91,11 @@ impl DefinedNodes {
             let Ok(spec) = &file.spec else {
                 continue;
             };
-            let Some(asked) = names.0.get(spec.kind()) else {
+            let Some(requested) = names.0.get(spec.kind()) else {
                 continue;
             };
             let devices = spec.devices().iter();
-            for device in devices.filter(|device| asked.contains(&device.name)) {
+            for device in devices.filter(|device| requested.contains(&device.name)) {
                 let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
                 let edits = [spec.container_edits(), &device.container_edits];
                 let nodes = edits.into_iter().flat_map(|edits| &edits.device_nodes);
@@ -113,7 +113,7 @@ impl DefinedNodes {
 
     /// Returns why these names may have more nodes than were read: the file or directory, the
     /// reason, and what to do. `None` if there are no names.
-    pub fn open(&self, names: &OpenNames) -> Option<&str> {
+    pub fn open(&self, names: &UnresolvedNames) -> Option<&str> {
         let may_be_more = |unread: &Unread| names.0.keys().any(|kind| unread.may_have(kind));
         let mut open = self.open.iter();
         let (_, reason) = open.find(|(unread, _)| may_be_more(unread))?;
@@ -132,7 +132,7 @@ fn unlisted(dir: &SpecDir) -> Option<String> {
 }
 
 /// Why a runtime may read more from a file than this program, and what to do.
-fn read_elsewhere(file: &SpecFile) -> Option<String> {
+fn why_readable_elsewhere(file: &SpecFile) -> Option<String> {
     let error = file.spec.as_ref().err()?;
     Some(match error {
         LoadError::Invalid { .. } => format!(

@@ -81,7 +81,7 @@ pub use claim_specs::{ClaimSpecs, ClaimSpecsError, Ensured, Swept};
 /// Feature `inject`.
 ///
 #[cfg(feature = "inject")]
-pub use defined::{DefinedNodes, OpenNames};
+pub use defined::{DefinedNodes, UnresolvedNames};
 /// Re-exported from `dra-common`.
 pub use dra_common::{Class, FileKind};
 pub use edits::{

@@ -104,9 +104,9 @@ impl<'a> NriContainer<'a> {
     /// ignores unknown fields.
     // req: NRI-10
     pub fn into_adjustment(mut self, release: NriRelease) -> NriAdjustment {
-        self.lose_owners();
+        self.report_lost_owners();
         access::grant(&mut self.adjustment, &self.rules, release, &mut self.lost);
-        self.lose_fields(release);
+        self.report_lost_fields(release);
         NriAdjustment {
             adjustment: self.adjustment,
             losses: self.lost,
@@ -115,7 +115,7 @@ impl<'a> NriContainer<'a> {
 
     /// A node without an owner in its spec gets the process's user, which runtimes report only
     /// since NRI 0.11. That does not matter for nodes that every user may open.
-    fn lose_owners(&mut self) {
+    fn report_lost_owners(&mut self) {
         if self.container.user.is_some() {
             return;
         }
@@ -139,7 +139,7 @@ impl<'a> NriContainer<'a> {
     }
 
     /// Network devices and Intel RDT.
-    fn lose_fields(&mut self, release: NriRelease) {
+    fn report_lost_fields(&mut self, release: NriRelease) {
         let rdt = self.rdt.take();
         if release >= NriRelease::Nri0_11 {
             let unexpressed = rdt.and_then(unexpressed).into_iter();

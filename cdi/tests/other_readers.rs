@@ -29,7 +29,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use imex_cdi::{DefinedNodes, DeviceNode, OpenNames, QualifiedName, Registry};
+use imex_cdi::{DefinedNodes, DeviceNode, QualifiedName, Registry, UnresolvedNames};
 use serde_json::{Value, json};
 
 use crate::go_tool::Go;
@@ -100,7 +100,7 @@ fn unknown_devices(dir: &Path, text: &[u8], devices: &Devices) -> Vec<String> {
         let Ok(name) = name.parse::<QualifiedName>() else {
             return false;
         };
-        let mut names = OpenNames::default();
+        let mut names = UnresolvedNames::default();
         names.add(&name);
         let found = DefinedNodes::read(&registry, &names);
         let known = found.nodes(&name).unwrap_or_default();
@@ -162,7 +162,7 @@ fn a_file_that_others_may_read_opens_only_the_kinds_in_its_text() {
     let dir = tempfile::tempdir().unwrap();
     let open = |text: &str, name: &str| {
         fs::write(dir.path().join("spec.yaml"), text).unwrap();
-        let mut names = OpenNames::default();
+        let mut names = UnresolvedNames::default();
         names.add(&name.parse().unwrap());
         let found = DefinedNodes::read(&Registry::load(&[dir.path()]), &names);
         found.open(&names).map(str::to_owned)

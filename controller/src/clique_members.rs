@@ -52,7 +52,7 @@ use crate::api_client::{ApiClient, RawMetadata};
 use crate::domain_nodes::NodesOfDomains;
 use crate::references::clique_reference;
 use crate::wake::wake_at;
-use crate::watches::pauses;
+use crate::watches::watch_backoff;
 
 /// The readiness conditions of the leader: the watches, a CRD with all fields, and readable objects.
 const CONDITIONS: [&str; 6] = [
@@ -111,7 +111,7 @@ struct Run<'a> {
     crd: ReadinessCondition,
     all_readable: ReadinessCondition,
     /// Whether all nodes were reported to the domains.
-    domains_know: bool,
+    all_nodes_reported: bool,
     /// When the next request may be made.
     not_before: Instant,
 }
@@ -132,17 +132,17 @@ impl MemberKeeper {
         crd.set_met();
         let ours = watcher::Config::default().fields(&format!("spec.driver={DRIVER_NAME}"));
         let slices = Api::all(observe_watch(&self.client, &slices));
-        let slices = watcher(slices, ours).backoff(pauses());
+        let slices = watcher(slices, ours).backoff(watch_backoff());
         let daemons = watcher::Config::default().labels(&self.daemons);
         let pods = Api::namespaced(observe_watch(&self.client, &pods), &self.namespace);
-        let pods = watcher(pods, daemons).backoff(pauses());
+        let pods = watcher(pods, daemons).backoff(watch_backoff());
         let driver_managed =
             || watcher::Config::default().labels(&format!("{DRIVER_MANAGED_LABEL}=true"));
         let sets: Api<RawMetadata<DaemonSet>> =
             Api::namespaced(observe_watch(&self.client, &sets), &self.namespace);
-        let sets = watcher(sets, driver_managed()).backoff(pauses());
+        let sets = watcher(sets, driver_managed()).backoff(watch_backoff());
         let cliques = Api::namespaced(observe_watch(&self.client, &cliques), &self.namespace);
-        let cliques = watcher(cliques, driver_managed()).backoff(pauses());
+        let cliques = watcher(cliques, driver_managed()).backoff(watch_backoff());
         let events = futures_util::stream::select(
             slices.map(WatchEvent::Slice),
             futures_util::stream::select(
@@ -163,7 +163,7 @@ impl MemberKeeper {
             unreadable: HashSet::new(),
             crd,
             all_readable,
-            domains_know: false,
+            all_nodes_reported: false,
             not_before: Instant::now(),
         };
         run.forever().await;
@@ -210,7 +210,7 @@ impl Run<'_> {
         if !changed.is_empty() {
             nodes.set_nodes(changed.iter().map(|name| self.members.node(name)));
         }
-        if !std::mem::replace(&mut self.domains_know, true) {
+        if !std::mem::replace(&mut self.all_nodes_reported, true) {
             nodes.all_nodes_known();
         }
     }

@@ -178,7 +178,7 @@ impl FakeApi {
     }
 
     /// Serves a recorded request late, or once more.
-    pub(crate) fn arrives_late(&self, recorded: &Recorded) {
+    pub(crate) fn replay(&self, recorded: &Recorded) {
         self.state().serve(&recorded.request);
         self.changed();
     }

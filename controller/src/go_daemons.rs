@@ -43,7 +43,7 @@ use crate::reconcile::SharedIndex;
 use crate::reports::Reports;
 use crate::waiting::is_allocated;
 use crate::wake::wake_at;
-use crate::watches::pauses;
+use crate::watches::watch_backoff;
 
 /// The readiness conditions of the remover.
 const CONDITIONS: [&str; 3] = ["go-daemon-sets", "go-templates", CLAIMS];
@@ -112,14 +112,14 @@ impl GoDaemonRemover {
             };
             let api = Api::<RawMetadata<DaemonSet>>::namespaced(sets.clone(), namespace);
             let labelled = watcher::Config::default().labels(DOMAIN_LABEL);
-            let watch = watcher(api, labelled).backoff(pauses()).map(meta_of);
+            let watch = watcher(api, labelled).backoff(watch_backoff()).map(meta_of);
             events.push(of_kind(GoKind::DaemonSet, watch.boxed()));
 
             let api =
                 Api::<RawMetadata<ResourceClaimTemplate>>::namespaced(templates.clone(), namespace);
             let labelled =
                 watcher::Config::default().labels(&format!("{TARGET_LABEL}={TARGET_DAEMON}"));
-            let watch = watcher(api, labelled).backoff(pauses()).map(meta_of);
+            let watch = watcher(api, labelled).backoff(watch_backoff()).map(meta_of);
             events.push(of_kind(GoKind::Template, watch.boxed()));
 
             let kinds = [GoKind::DaemonSet, GoKind::Template];
@@ -178,7 +178,7 @@ impl Run<'_> {
         self.claims = wanted.then(|| {
             let condition = readiness.add_condition(CLAIMS, "not listed yet");
             let api: Api<RawMetadata<ResourceClaim>> = Api::all(observe_watch(client, &condition));
-            let watch = watcher(api, watcher::Config::default()).backoff(pauses());
+            let watch = watcher(api, watcher::Config::default()).backoff(watch_backoff());
             watch.map(meta_of).boxed()
         });
         if !wanted {

@@ -39,13 +39,13 @@ pub(crate) use self::metrics::CliqueMetrics;
 use crate::api_client::ApiClient;
 use crate::references::node_reference;
 use crate::wake::wake_at;
-use crate::watches::pauses;
+use crate::watches::watch_backoff;
 
 /// Pause after a failed list of the nodes' labels.
 const LIST_AGAIN: Duration = Duration::from_secs(5);
 
 /// How often the labels are listed again; up to a quarter more or less.
-const LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
+const RELIST_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 /// The readiness conditions of the leader: the watch, the list of labels, and that no ComputeDomain has a channel of
 /// a group.
@@ -80,7 +80,7 @@ struct Run<'a> {
     /// When the next request may be made.
     not_before: Instant,
     /// When the labels are listed again.
-    look_at: Instant,
+    relist_at: Instant,
 }
 
 // === impl NodeLabeler ===
@@ -103,14 +103,14 @@ impl NodeLabeler {
         let ours = watcher::Config::default().fields(&format!("spec.driver={DRIVER_NAME}"));
         let mut run = Run {
             keeper: self,
-            slices: watcher(api, ours).backoff(pauses()).boxed(),
+            slices: watcher(api, ours).backoff(watch_backoff()).boxed(),
             listed: false,
             watch_error: None,
             nodes: NodeCliques::new(labels),
             pools: GroupPools::new(self.channels.clone()),
             groups,
             not_before: Instant::now(),
-            look_at: next_look(),
+            relist_at: next_relist(),
         };
         run.forever().await;
     }
@@ -155,13 +155,13 @@ impl Run<'_> {
                 biased;
                 Some(event) = self.slices.next() => self.take(event),
                 () = due => self.write_next().await,
-                () = sleep_until(self.look_at) => self.look_at_labels().await,
+                () = sleep_until(self.relist_at) => self.relist_labels().await,
             }
         }
     }
 
-    async fn look_at_labels(&mut self) {
-        self.look_at = next_look();
+    async fn relist_labels(&mut self) {
+        self.relist_at = next_relist();
         match self.keeper.api.clique_labels().await {
             Ok(labels) => {
                 let now = Instant::now().into_std();
@@ -243,8 +243,8 @@ impl Run<'_> {
     }
 }
 
-fn next_look() -> Instant {
-    Instant::now() + LOOK_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)
+fn next_relist() -> Instant {
+    Instant::now() + RELIST_INTERVAL.mul_f64(0.75 + fastrand::f64() / 2.0)
 }
 
 /// A slice that cannot be decoded is neither the plugin's nor ours.

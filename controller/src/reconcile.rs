@@ -18,7 +18,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, info_span};
 
-use pass::Kept;
+use pass::UndeletableTemplate;
 
 use crate::api_client::{ApiClient, RequestError};
 use crate::domain_nodes::NodesOfDomains;
@@ -76,7 +76,7 @@ pub(crate) enum ReconcileError {
     Request(#[from] RequestError),
     /// The API server refused to delete or release a template.
     #[error(transparent)]
-    Kept(#[from] Kept),
+    UndeletableTemplate(#[from] UndeletableTemplate),
     /// Every request succeeded, but another one was always needed.
     #[error("not finished after {MAX_REQUESTS} requests: another client reverts the changes")]
     TooManyRequests,
@@ -110,7 +110,8 @@ impl ReconcileError {
     /// A stable name of the cause, for metrics.
     pub(crate) fn code(&self) -> String {
         match self {
-            Self::Request(source) | Self::Kept(Kept { source, .. }) => source.code(),
+            Self::Request(source)
+            | Self::UndeletableTemplate(UndeletableTemplate { source, .. }) => source.code(),
             Self::TooManyRequests => "too-many-requests".to_owned(),
         }
     }
@@ -156,7 +157,7 @@ impl Context {
             findings.channel_tried = self.schema.is_channel_tried();
             if let Some(domain) = observed.domain.as_deref() {
                 findings.stored = self.stored.get(domain);
-                if pass.is_first_sight_of_deletion(domain) {
+                if pass.is_new_deletion(domain) {
                     self.report_claims_in_use(domain);
                 }
             }

@@ -32,7 +32,7 @@ pub(crate) struct Refusals {
 struct State {
     by_key: HashMap<Key, Refusal>,
     /// `ComputeDomains` with a handover of a free name.
-    turns: HashMap<Key, Handover>,
+    handovers: HashMap<Key, Handover>,
     /// The next place in the order of waiting.
     next_place: u64,
 }
@@ -112,12 +112,12 @@ impl Refusals {
             Some(before) if before.taken_name() == name => refusal.place = before.place,
             _ => state.next_place += 1,
         }
-        if let Some(handover) = state.turns.get(key)
+        if let Some(handover) = state.handovers.get(key)
             && name.as_ref() == Some(&handover.name)
         {
             if handover.started {
                 // The present owner of the name causes the next handover when its template is deleted.
-                state.turns.remove(key);
+                state.handovers.remove(key);
             } else {
                 refusal.retry_at = Instant::now();
             }
@@ -140,7 +140,7 @@ impl Refusals {
 
     /// A reconcile starts.
     pub(crate) fn start_handover(&self, key: &Key) {
-        if let Some(handover) = self.lock().turns.get_mut(key) {
+        if let Some(handover) = self.lock().handovers.get_mut(key) {
             handover.started = true;
         }
     }
@@ -153,10 +153,10 @@ impl Refusals {
         has_taken: impl FnOnce(&TakenName) -> bool,
     ) -> Option<Key> {
         let mut state = self.lock();
-        if !state.turns.get(key)?.started {
+        if !state.handovers.get(key)?.started {
             return None;
         }
-        let handover = state.turns.remove(key)?;
+        let handover = state.handovers.remove(key)?;
         if has_taken(&handover.name) {
             return None;
         }
@@ -201,7 +201,7 @@ impl State {
             place: first.place,
             started: false,
         };
-        self.turns.insert(key.clone(), handover);
+        self.handovers.insert(key.clone(), handover);
         Some(key.clone())
     }
 }

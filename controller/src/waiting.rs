@@ -20,7 +20,7 @@ use crate::wake::wake_at;
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// How long a count of the nodes is reused: a thousand waiting domains cost one list.
-pub(crate) const COUNT_IS_GOOD: Duration = Duration::from_secs(30);
+pub(crate) const COUNT_VALIDITY: Duration = Duration::from_secs(30);
 
 /// Finalizer of claims that are allocated or about to be.
 const ALLOCATED_FINALIZER: &str = "resource.kubernetes.io/delete-protection";
@@ -199,7 +199,7 @@ impl WaitingClaims {
     ) -> Result<NodeCount, E> {
         let mut last = self.last_count.lock().await;
         let counted = match *last {
-            Some((at, counted)) if at.elapsed() < COUNT_IS_GOOD => Ok(counted),
+            Some((at, counted)) if at.elapsed() < COUNT_VALIDITY => Ok(counted),
             _ => count()
                 .await
                 .inspect(|counted| *last = Some((Instant::now(), *counted))),

@@ -62,15 +62,24 @@ impl Watches {
         let leases = channels.map(|namespace| {
             let leases: Api<RawLease> = Api::namespaced(observed(CHANNELS), namespace);
             let watch = watcher(leases, watcher::Config::default().labels(CHANNEL_LABEL));
-            watch.backoff(pauses()).map(WatchEvent::Lease).boxed()
+            watch
+                .backoff(watch_backoff())
+                .map(WatchEvent::Lease)
+                .boxed()
         });
         let events = [
-            domains.backoff(pauses()).map(WatchEvent::Domain).boxed(),
+            domains
+                .backoff(watch_backoff())
+                .map(WatchEvent::Domain)
+                .boxed(),
             templates
-                .backoff(pauses())
+                .backoff(watch_backoff())
                 .map(WatchEvent::Template)
                 .boxed(),
-            claims.backoff(pauses()).map(WatchEvent::Claim).boxed(),
+            claims
+                .backoff(watch_backoff())
+                .map(WatchEvent::Claim)
+                .boxed(),
         ];
         Self {
             client: client.clone(),
@@ -89,7 +98,10 @@ impl Watches {
             let others: Api<RawMetadata<ResourceClaimTemplate>> = Api::all(self.client.clone());
             let unlabelled = watcher::Config::default().labels(&format!("!{DOMAIN_LABEL}"));
             let watch = watcher(others, unlabelled);
-            watch.backoff(pauses()).map(WatchEvent::Other).boxed()
+            watch
+                .backoff(watch_backoff())
+                .map(WatchEvent::Other)
+                .boxed()
         });
     }
 }
@@ -111,6 +123,6 @@ impl Stream for Watches {
 
 /// Back-off of watches. A single client may retry more often than kube's default, which is up to a minute, and two in
 /// a row if the server has lost its history during an outage.
-pub(crate) fn pauses() -> WatchPauses {
+pub(crate) fn watch_backoff() -> WatchPauses {
     WatchPauses::up_to(Duration::from_secs(2))
 }

@@ -113,10 +113,10 @@ enum Finished {
     /// Whether the CRD has every field.
     Probed(bool),
     /// The search for leftovers of the Go driver's driver-managed mode is done.
-    Looked,
-    LostLabel(lost_labels::Done),
+    LeftoversReported,
+    LostLabel(lost_labels::LabelJobResult),
     Cliques(claim_cliques::Listed),
-    GroupNumbers(group_numbers::Seen),
+    GroupNumbers(group_numbers::GroupChannels),
 }
 
 // === impl Worker ===
@@ -225,7 +225,7 @@ impl<'a> Run<'a> {
                 }
                 () = self.queue.wait(), if !full && self.unlisted.is_empty() => {}
                 () = wake_at(self.probe_at) => self.start_probe(),
-                () = self.group_numbers.wait() => self.start_look_at_groups(),
+                () = self.group_numbers.wait() => self.start_group_check(),
                 () = self.lost_labels.wait(), if self.unlisted.is_empty() => {}
                 () = self.cliques.wait(), if self.unlisted.is_empty() => {}
                 () = self.worker.context.nodes.wait() => self.nodes_changed(),
@@ -307,8 +307,8 @@ impl<'a> Run<'a> {
                 self.add_all();
             }
             Finished::Probed(false) => self.probe_at = Some(Instant::now() + SCHEMA_PROBE),
-            Finished::Looked => {}
-            Finished::GroupNumbers(seen) => self.finish_look_at_groups(&seen),
+            Finished::LeftoversReported => {}
+            Finished::GroupNumbers(seen) => self.finish_group_check(&seen),
             Finished::Cliques(listed) => self.finish_list(listed),
             Finished::LostLabel(done) => {
                 let key = self.lost_labels.finish(done);
@@ -351,7 +351,7 @@ impl<'a> Run<'a> {
         if attempt >= REPORTED_FAILURES {
             match (domain, err) {
                 (Some(domain), _) => context.reports.keeps_failing(&domain, &error),
-                (None, ReconcileError::Kept(kept)) => {
+                (None, ReconcileError::UndeletableTemplate(kept)) => {
                     context.reports.keeps_failing_for(&kept.template, &error);
                 }
                 (None, _) => {}
@@ -360,13 +360,13 @@ impl<'a> Run<'a> {
         Instant::now() + delay
     }
 
-    fn start_look_at_groups(&mut self) {
+    fn start_group_check(&mut self) {
         let context = &self.worker.context;
         let look = self.group_numbers.look(&context.api, context.now);
         self.jobs.push(look.map(Finished::GroupNumbers).boxed());
     }
 
-    fn finish_look_at_groups(&mut self, seen: &group_numbers::Seen) {
+    fn finish_group_check(&mut self, seen: &group_numbers::GroupChannels) {
         let first = self.group_numbers.seen(seen);
         self.worker.context.index.lock().set_first_channel(first);
         self.listed(Watched::GroupNumbers);
@@ -404,7 +404,7 @@ impl<'a> Run<'a> {
         if self.worker.go_daemon_remover.is_none() {
             let look = async move {
                 leftovers::report(&client, context).await;
-                Finished::Looked
+                Finished::LeftoversReported
             };
             self.jobs.push(look.boxed());
         }

@@ -23,8 +23,8 @@ use imex_cdi::QualifiedName;
 use serde::Serialize;
 
 pub(crate) use self::channels::Channels;
-pub(crate) use self::generate::{Format, Generate, MajorArg, Mode, OrMin};
-pub(crate) use self::pattern::Wanted;
+pub(crate) use self::generate::{Format, Generate, MajorArg, Mode, VersionArg};
+pub(crate) use self::pattern::DeviceSelection;
 pub(crate) use self::shared::{KubeletRoot, STDIN, SpecDirs};
 
 use self::shared::{EXIT_CODES, cdi_name, file};
@@ -72,7 +72,7 @@ pub(crate) struct List {
     /// The devices to list: names, kinds (nvidia.com/gpu), or quoted patterns ('gpu=*',
     /// 'nvidia.com/*=[0-3]'); all by default. Exit code 4 if a NAME matches no device.
     #[arg(value_name = "NAME")]
-    pub(crate) names: Vec<Wanted>,
+    pub(crate) names: Vec<DeviceSelection>,
     #[command(flatten)]
     pub(crate) specs: SpecDirs,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use dra_common::error_chain;
 use host_doctor::and_more;
 use imex_cdi::{DeviceName, Kind, QualifiedName, Registry};
 
-use crate::args::Wanted;
+use crate::args::DeviceSelection;
 use crate::host_specs::{UNKNOWN_HINT, denied};
 use crate::outcome::{Failure, Outcome};
 
@@ -31,7 +31,7 @@ fn names(registry: &Registry) -> BTreeSet<QualifiedName> {
 }
 
 /// Returns an error if an argument matches no device.
-pub(crate) fn check(registry: &Registry, wanted: &[Wanted]) -> Result<(), Failure> {
+pub(crate) fn check(registry: &Registry, wanted: &[DeviceSelection]) -> Result<(), Failure> {
     let unmatched = wanted
         .iter()
         .filter(|wanted| !defined(registry).any(|(kind, device)| wanted.matches(kind, device)));
@@ -58,9 +58,9 @@ pub(crate) fn check(registry: &Registry, wanted: &[Wanted]) -> Result<(), Failur
 /// The full names of the devices named `text`, or matched by it as a kind or pattern.
 pub(crate) fn named(registry: &Registry, text: &str) -> Vec<String> {
     let names = names(registry);
-    let wanted: Option<Wanted> = text.parse().ok();
+    let wanted: Option<DeviceSelection> = text.parse().ok();
     let is_short = |name: &&QualifiedName| {
-        let is_wanted = |wanted: &Wanted| wanted.matches(name.kind(), name.device());
+        let is_wanted = |wanted: &DeviceSelection| wanted.matches(name.kind(), name.device());
         name.device().as_str() == text || wanted.as_ref().is_some_and(is_wanted)
     };
     let meant = names.iter().filter(is_short);

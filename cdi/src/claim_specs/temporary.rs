@@ -33,7 +33,7 @@ pub(super) fn is_stale(text: &[u8], kind: &Kind, prepared: &BTreeSet<ClaimUid>) 
     let kind = format!("kind: {kind}");
     whole_lines(text).any(|line| line == kind)
         && devices.peek().is_some()
-        && devices.all(|device| !prepared.iter().any(|claim| is_of(device, claim)))
+        && devices.all(|device| !prepared.iter().any(|claim| belongs_to(device, claim)))
 }
 
 /// The lines that are complete: the last one may be truncated.
@@ -42,7 +42,7 @@ fn whole_lines(text: &[u8]) -> impl Iterator<Item = &str> {
         .filter_map(|line| str::from_utf8(line).ok()?.strip_suffix('\n'))
 }
 
-fn is_of(device: &str, claim: &ClaimUid) -> bool {
+fn belongs_to(device: &str, claim: &ClaimUid) -> bool {
     let rest = device.strip_prefix(claim.as_str());
     rest.is_some_and(|rest| rest.starts_with('-'))
 }

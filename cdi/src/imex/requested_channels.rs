@@ -29,7 +29,7 @@ pub use view::{ContainerView, DeviceView, MountView, RuleView};
 
 use self::names::Names;
 use self::read::{clean, of_device, of_number, of_path, of_text};
-use self::request::Found;
+use self::request::RequestCollector;
 use crate::{DeviceNode, Major, QualifiedName};
 
 /// NVIDIA's list of channels.
@@ -58,7 +58,7 @@ pub fn requested_channels(
     resolve: impl Fn(&QualifiedName) -> Option<Vec<DeviceNode>>,
 ) -> RequestedChannels {
     let names = Names { major, resolve };
-    let mut found = Found::default();
+    let mut found = RequestCollector::default();
     let major = major.map(|major| i64::from(major.get()));
     for device in &container.devices {
         if let Some(channels) = of_device(device, major) {
@@ -67,9 +67,9 @@ pub fn requested_channels(
     }
     for rule in &container.rules {
         match of_rule(rule, major) {
-            Allowed::EveryDevice => found.asked.every_device = true,
-            Allowed::Channels(channels) => found.add(channels, RequestSource::DeviceRule),
-            Allowed::Nothing => {}
+            RuleEffect::EveryDevice => found.requested.every_device = true,
+            RuleEffect::Channels(channels) => found.add(channels, RequestSource::DeviceRule),
+            RuleEffect::Nothing => {}
         }
     }
     for mount in &container.mounts {
@@ -78,7 +78,7 @@ pub fn requested_channels(
     for assignment in &container.env {
         match assignment.split_once('=') {
             Some((CHANNELS_VARIABLE, list)) => {
-                for channels in listed(list) {
+                for channels in channels_in_variable(list) {
                     found.add(channels, RequestSource::Variable(CHANNELS_VARIABLE));
                 }
             }
@@ -107,26 +107,26 @@ pub fn requested_channels(
             &mut found,
         );
     }
-    found.asked
+    found.requested
 }
 
 /// The channels that a rule of the device cgroup allows.
-enum Allowed {
+enum RuleEffect {
     EveryDevice,
     Channels(Channels),
     Nothing,
 }
 
-fn of_rule(rule: &RuleView<'_>, channels: Option<i64>) -> Allowed {
+fn of_rule(rule: &RuleView<'_>, channels: Option<i64>) -> RuleEffect {
     let all = |number: Option<i64>| number.is_none_or(|number| number < 0);
     if rule.device_type == "b" || !rule.access.contains(['r', 'w']) {
-        Allowed::Nothing
+        RuleEffect::Nothing
     } else if all(rule.major) {
-        Allowed::EveryDevice
+        RuleEffect::EveryDevice
     } else if rule.major != channels {
-        Allowed::Nothing
+        RuleEffect::Nothing
     } else {
-        Allowed::Channels(match rule.minor {
+        RuleEffect::Channels(match rule.minor {
             Some(minor) if minor >= 0 => of_number(minor),
             _ => Channels::Every,
         })
@@ -136,7 +136,7 @@ fn of_rule(rule: &RuleView<'_>, channels: Option<i64>) -> Allowed {
 fn of_mount(
     mount: &MountView<'_>,
     names: &Names<impl Fn(&QualifiedName) -> Option<Vec<DeviceNode>>>,
-    found: &mut Found,
+    found: &mut RequestCollector,
 ) {
     let (source, destination) = (clean(mount.source), clean(mount.destination));
     for path in [&source, &destination] {
@@ -169,7 +169,7 @@ fn of_mount(
 }
 
 /// The channels of `NVIDIA_IMEX_CHANNELS`.
-fn listed(list: &str) -> impl Iterator<Item = Channels> {
+fn channels_in_variable(list: &str) -> impl Iterator<Item = Channels> {
     let items = list.split(',').map(str::trim);
     items
         .filter(|item| !matches!(*item, "" | "none" | "void"))

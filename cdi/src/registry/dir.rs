@@ -85,7 +85,7 @@ pub(super) fn load(path: &Path, priority: usize, budget: &mut Budget) -> (SpecDi
             break;
         }
         let file = SpecFile::load(path, priority, budget);
-        if !file.is_gone() {
+        if !file.was_deleted() {
             files.push(file);
         }
     }

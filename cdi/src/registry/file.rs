@@ -107,7 +107,7 @@ impl SpecFile {
         let spec = Spec::parse(&text);
         let unread = match &spec {
             Ok(_) => Unread::Nothing,
-            Err(error) => Unread::of_refused(&text, error),
+            Err(error) => Unread::for_refused(&text, error),
         };
         Self {
             spec: match spec {
@@ -125,7 +125,7 @@ impl SpecFile {
 
     /// Whether the file was deleted after its directory was listed and before it was read. It
     /// counts as absent, even if a writer has restored it since. (A dangling link is still there.)
-    pub(super) fn is_gone(&self) -> bool {
+    pub(super) fn was_deleted(&self) -> bool {
         matches!(&self.spec, Err(LoadError::Read { source, .. })
             if source.kind() == io::ErrorKind::NotFound && !self.path.is_symlink())
     }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn load(path: &Path) -> SpecFile {
-        SpecFile::load(path.to_owned(), 0, &mut Budget::endless())
+        SpecFile::load(path.to_owned(), 0, &mut Budget::unlimited())
     }
 
     #[test]
@@ -211,10 +211,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("claim.yaml");
         let file = load(&path);
-        assert!(file.is_gone());
+        assert!(file.was_deleted());
 
         fs::write(&path, "").unwrap();
-        assert!(file.is_gone());
+        assert!(file.was_deleted());
     }
 
     #[test]
@@ -222,6 +222,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("claim.yaml");
         symlink("nowhere", &path).unwrap();
-        assert!(!load(&path).is_gone());
+        assert!(!load(&path).was_deleted());
     }
 }

@@ -103,7 +103,7 @@ impl Registry {
     /// root.
     // req: CDI-15
     pub fn load<D: AsRef<Path>>(dirs: &[D]) -> Self {
-        Self::read(dirs, &mut Budget::endless())
+        Self::read(dirs, &mut Budget::unlimited())
     }
 
     /// Like [`load`](Self::load), with limits, for callers that must finish soon.

@@ -41,7 +41,7 @@ impl Budget {
         Self { left: Some(limits) }
     }
 
-    pub(super) fn endless() -> Self {
+    pub(super) fn unlimited() -> Self {
         Self {
             left: Some(LoadLimits {
                 files: usize::MAX,

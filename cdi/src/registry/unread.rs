@@ -28,7 +28,7 @@ pub(crate) enum Unread {
 impl Unread {
     /// The kinds of a text that is not a valid spec here.
     // req: NRI-21
-    pub(super) fn of_refused(text: &[u8], error: &SpecError) -> Self {
+    pub(super) fn for_refused(text: &[u8], error: &SpecError) -> Self {
         match error.fault() {
             // All readers refuse these, whatever the names are.
             SpecFault::NoDevices

@@ -163,7 +163,7 @@ impl ImexOptions<'_> {
                 .map_err(|value| SettingsError::UnknownWithoutClique { value })?;
         let degraded_fabric = resolve_placement(self.degraded_fabric, Placement::Publish)
             .map_err(|value| SettingsError::UnknownDegradedFabric { value })?;
-        let forced = settle_gates(mode, &mut gates)?;
+        let forced = resolve_gates(mode, &mut gates)?;
         let settings = Settings {
             mode,
             isolation,
@@ -260,7 +260,7 @@ fn default_without_clique(mode: Mode, isolation: Isolation) -> Placement {
 
 /// Forces the gates of the mode, then checks that the mode's gates are on and that gates do not conflict.
 // req: MODE-2, MODE-15
-fn settle_gates(mode: Mode, gates: &mut FeatureGates) -> Result<Vec<ForcedGate>, SettingsError> {
+fn resolve_gates(mode: Mode, gates: &mut FeatureGates) -> Result<Vec<ForcedGate>, SettingsError> {
     let forced = match mode {
         Mode::HostManaged => FORCED_OFF
             .into_iter()

@@ -20,7 +20,7 @@ const LONGEST_CLIQUE: usize = 64;
 
 /// Nodes and cliques of the claims of one domain.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct ClaimsSeen {
+pub(crate) struct ClaimsSummary {
     /// Cliques in which it holds prepared claims.
     pub(crate) cliques: BTreeSet<Box<str>>,
     /// Nodes to which claims are allocated.
@@ -43,11 +43,14 @@ pub(super) struct Claim {
 
 impl ApiClient {
     /// Lists the claims with this domain's label in its namespace.
-    pub(crate) async fn look_at_claims(&self, domain: &Domain) -> Result<ClaimsSeen, RequestError> {
+    pub(crate) async fn list_claims_of_domain(
+        &self,
+        domain: &Domain,
+    ) -> Result<ClaimsSummary, RequestError> {
         let url_path = ResourceClaim::url_path(&(), Some(domain.namespace()));
         let uid = domain.uid().as_str();
         let labelled = ListParams::default().labels(&format!("{DOMAIN_LABEL}={uid}"));
-        let mut found = ClaimsSeen::default();
+        let mut found = ClaimsSummary::default();
         let visit = |page: Vec<Claim>| {
             for claim in page {
                 found.nodes.extend(claim.nodes(uid).map(Box::from));

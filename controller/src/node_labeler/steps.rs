@@ -123,7 +123,7 @@ impl Run<'_> {
         if is_free {
             self.groups.set_met();
         } else {
-            self.groups.set_unmet(&in_the_way(&domains, &leases));
+            self.groups.set_unmet(&blockers_message(&domains, &leases));
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ async fn take_group_lease(api: &ApiClient) -> Result<(), RequestError> {
 }
 
 /// Why no pool can be created yet.
-fn in_the_way(domains: &[String], leases: &[String]) -> String {
+fn blockers_message(domains: &[String], leases: &[String]) -> String {
     let (first, last) = (GROUP_CHANNELS.start(), GROUP_CHANNELS.end());
     if domains.is_empty() {
         let leases = enumerate(leases);

@@ -5,7 +5,7 @@ use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use serde_json::Value;
 use tracing::info;
 
-use super::pass::{Kept, Pass};
+use super::pass::{Pass, UndeletableTemplate};
 use super::{Context, Flow};
 use crate::api_client::RequestError;
 use crate::refusals::refusal_in;
@@ -138,7 +138,7 @@ fn template_kept(
         return Err(err);
     };
     findings.kept.insert(template.uid.clone(), message);
-    pass.kept.get_or_insert_with(|| Kept {
+    pass.kept.get_or_insert_with(|| UndeletableTemplate {
         template: template.clone(),
         source: err,
     });

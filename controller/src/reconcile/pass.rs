@@ -16,7 +16,7 @@ pub(super) struct Pass<'a> {
     repaired: Option<Box<str>>,
     /// The first template that the API server refuses to delete or release. The others are handled first; then this
     /// is the result.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<UndeletableTemplate>,
     /// Whether the deletion of the domain was already seen.
     deletion_seen: bool,
 }
@@ -24,7 +24,7 @@ pub(super) struct Pass<'a> {
 /// The API server refuses to delete this template or to remove our finalizer from it.
 #[derive(Debug, thiserror::Error)]
 #[error("{template}")]
-pub(crate) struct Kept {
+pub(crate) struct UndeletableTemplate {
     pub(crate) template: TemplateRef,
     pub(crate) source: RequestError,
 }
@@ -48,7 +48,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Whether the domain is being deleted and still has our finalizer. True only once.
-    pub(super) fn is_first_sight_of_deletion(&mut self, domain: &Domain) -> bool {
+    pub(super) fn is_new_deletion(&mut self, domain: &Domain) -> bool {
         let deleted = domain.is_being_deleted() && domain.has_finalizer();
         deleted && !std::mem::replace(&mut self.deletion_seen, true)
     }

@@ -27,8 +27,7 @@ impl Context {
         if self.refusals.is_name_taken(pass.key) || domain.reports_name_taken() {
             let taken = self.api.get_template(domain.namespace(), name).await?;
             if let Some(taken) = taken {
-                self.found_in_the_way(pass.key, domain, taken, findings)
-                    .await;
+                self.name_conflict(pass.key, domain, taken, findings).await;
                 return Ok(Flow::Continue);
             }
         }
@@ -46,8 +45,7 @@ impl Context {
             Err(err) if err.is_already_exists() => {
                 let taken = self.api.get_template(domain.namespace(), name).await?;
                 if let Some(taken) = taken {
-                    self.found_in_the_way(pass.key, domain, taken, findings)
-                        .await;
+                    self.name_conflict(pass.key, domain, taken, findings).await;
                 }
             }
             Err(err) => return self.creation_refused(pass, domain, err, findings),
@@ -116,7 +114,7 @@ impl Context {
     }
 
     /// A template with the wanted name exists, but the watch does not have it as ours.
-    async fn found_in_the_way(
+    async fn name_conflict(
         &self,
         key: &Key,
         domain: &Domain,

@@ -41,7 +41,7 @@ async fn each_waiter_gets_one_handover_and_none_is_left() {
     refusals.start_handover(&a);
     assert_eq!(refusals.end_handover(&a, |_| false), None);
     assert_eq!(refusals.end_handover(&a, |_| false), None);
-    assert!(refusals.lock().turns.is_empty());
+    assert!(refusals.lock().handovers.is_empty());
     refusals.forget(&a);
     assert_eq!(refusals.name_is_free(&mk_name()), None);
 }

@@ -13,7 +13,7 @@ use compute_domain_core::{Cliques, Key};
 use tokio::time::Instant;
 
 use crate::api_client::RequestError;
-use crate::api_client::claims::ClaimsSeen;
+use crate::api_client::claims::ClaimsSummary;
 use crate::wake::wake_at;
 
 /// Claims of a domain are listed when none has changed for this long. Nodes write the reports of a job's pods within
@@ -66,7 +66,7 @@ struct Burst {
 /// The result of a list of a domain's claims.
 pub(super) struct Listed {
     pub(super) key: Key,
-    pub(super) seen: Result<ClaimsSeen, RequestError>,
+    pub(super) seen: Result<ClaimsSummary, RequestError>,
 }
 
 // === impl ClaimCliques ===

@@ -20,7 +20,7 @@ use crate::waiting::is_allocated;
 
 impl<'a> Run<'a> {
     /// The watch of claims begins to list.
-    pub(super) fn claims_begin(&mut self) {
+    pub(super) fn claims_list_started(&mut self) {
         self.cliques.set_watch_lists(true);
     }
 
@@ -114,7 +114,7 @@ impl<'a> Run<'a> {
             self.cliques.start();
             let api = &self.worker.context.api;
             let list = async move {
-                let seen = api.look_at_claims(&domain).await;
+                let seen = api.list_claims_of_domain(&domain).await;
                 Finished::Cliques(Listed { key, seen })
             };
             return Some(list.boxed());

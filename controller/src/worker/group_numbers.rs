@@ -14,7 +14,7 @@ use crate::api_client::{ApiClient, RequestError};
 use crate::wake::wake_at;
 
 /// Pause between two checks while claims may have a channel of a group.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Limit of writes per check.
 const MOST_STEPS: usize = 6;
@@ -23,14 +23,14 @@ const MOST_STEPS: usize = 6;
 #[derive(Debug)]
 pub(super) struct GroupNumbers {
     /// Time of the next check; `None` if no more is needed, or one is running.
-    look_at: Option<Instant>,
+    next_check: Option<Instant>,
     /// Whether the Lease was seen, and not deleted by this controller.
     expected: bool,
 }
 
 /// Result of a check.
 #[derive(Debug)]
-pub(super) enum Seen {
+pub(super) enum GroupChannels {
     /// `ComputeDomains` can be assigned the channels.
     Free,
     /// They cannot.
@@ -46,14 +46,14 @@ impl GroupNumbers {
     /// channels.
     pub(super) fn new(looks: bool) -> Self {
         Self {
-            look_at: looks.then(Instant::now),
+            next_check: looks.then(Instant::now),
             expected: false,
         }
     }
 
     /// Returns when a check is due.
     pub(super) async fn wait(&self) {
-        wake_at(self.look_at).await;
+        wake_at(self.next_check).await;
     }
 
     /// Starts a check.
@@ -61,8 +61,8 @@ impl GroupNumbers {
         &mut self,
         api: &ApiClient,
         now: fn() -> Timestamp,
-    ) -> impl Future<Output = Seen> + use<> {
-        self.look_at = None;
+    ) -> impl Future<Output = GroupChannels> + use<> {
+        self.next_check = None;
         let (api, expected) = (api.clone(), self.expected);
         async move {
             let looked = look(&api, expected, now).await;
@@ -72,18 +72,18 @@ impl GroupNumbers {
                     error,
                     "cannot check whether groups use channels; ComputeDomains are not assigned channels of groups"
                 );
-                Seen::Unknown
+                GroupChannels::Unknown
             })
         }
     }
 
     /// Stores the result. Returns the first channel that `ComputeDomains` can be assigned.
-    pub(super) fn seen(&mut self, seen: &Seen) -> u32 {
+    pub(super) fn seen(&mut self, seen: &GroupChannels) -> u32 {
         match seen {
-            Seen::Free => *GROUP_CHANNELS.start(),
-            Seen::Reserved | Seen::Unknown => {
-                self.expected |= matches!(seen, Seen::Reserved);
-                self.look_at = Some(Instant::now() + LOOK_AGAIN);
+            GroupChannels::Free => *GROUP_CHANNELS.start(),
+            GroupChannels::Reserved | GroupChannels::Unknown => {
+                self.expected |= matches!(seen, GroupChannels::Reserved);
+                self.next_check = Some(Instant::now() + CHECK_INTERVAL);
                 GROUP_CHANNELS.end().saturating_add(1)
             }
         }
@@ -94,7 +94,7 @@ async fn look(
     api: &ApiClient,
     mut expected: bool,
     now: fn() -> Timestamp,
-) -> Result<Seen, RequestError> {
+) -> Result<GroupChannels, RequestError> {
     let pools = api.has_group_pools().await?;
     let mut used = if pools {
         GroupUse::Pools
@@ -108,7 +108,7 @@ async fn look(
             GroupStep::next(lease.as_ref(), expected, used, now()),
             lease,
         ) {
-            (GroupStep::Done, _) => return Ok(Seen::Free),
+            (GroupStep::Done, _) => return Ok(GroupChannels::Free),
             (GroupStep::Wait, _) => break,
             (GroupStep::FindClaims, _) => {
                 let in_use = api.cliques_in_use().await?;
@@ -134,5 +134,5 @@ async fn look(
             (GroupStep::Delete, None) => {}
         }
     }
-    Ok(Seen::Reserved)
+    Ok(GroupChannels::Reserved)
 }

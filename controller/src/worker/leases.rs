@@ -29,7 +29,7 @@ impl Run<'_> {
     }
 
     /// A claim was added or deleted. A deleted domain keeps its channel while it has claims.
-    pub(super) fn claim_of_lease(&mut self, key: &Key) {
+    pub(super) fn claims_changed(&mut self, key: &Key) {
         if self.worker.context.index.lock().is_lease_left(key) {
             self.add([key]);
         }

@@ -36,7 +36,7 @@ pub(super) struct LostLabels {
 }
 
 /// The result of a job.
-pub(super) enum Done {
+pub(super) enum LabelJobResult {
     /// Templates without label but with our finalizer.
     Searched(Result<Vec<TemplateRef>, RequestError>),
     /// Whether the label was restored. If not, the template is in order or not ours.
@@ -59,10 +59,10 @@ impl LostLabels {
     }
 
     /// The next job, if one is due.
-    pub(super) fn next<'a>(&mut self, api: &'a ApiClient) -> Option<BoxFuture<'a, Done>> {
+    pub(super) fn next<'a>(&mut self, api: &'a ApiClient) -> Option<BoxFuture<'a, LabelJobResult>> {
         let now = Instant::now();
         if self.search_at.take_if(|at| *at <= now).is_some() {
-            return Some(async { Done::Searched(api.find_unlabelled().await) }.boxed());
+            return Some(async { LabelJobResult::Searched(api.find_unlabelled().await) }.boxed());
         }
         if self.running >= CONCURRENCY {
             return None;
@@ -72,35 +72,35 @@ impl LostLabels {
         Some(
             async move {
                 let restored = restore(api, &place).await;
-                Done::Looked(place, restored)
+                LabelJobResult::Looked(place, restored)
             }
             .boxed(),
         )
     }
 
     /// Handles a job's result. Returns the domain to reconcile if its template's label was not restored.
-    pub(super) fn finish(&mut self, done: Done) -> Option<Key> {
+    pub(super) fn finish(&mut self, done: LabelJobResult) -> Option<Key> {
         match done {
-            Done::Searched(Ok(templates)) => {
+            LabelJobResult::Searched(Ok(templates)) => {
                 for template in templates {
                     self.add(&template, None);
                 }
                 None
             }
-            Done::Searched(Err(err)) => {
+            LabelJobResult::Searched(Err(err)) => {
                 let error = error_chain(&err);
                 warn!(error, "cannot search for templates without label; retrying");
                 self.search_at = Some(Instant::now() + SEARCH_RETRY);
                 None
             }
-            Done::Looked(place, restored) => {
+            LabelJobResult::Looked(place, restored) => {
                 self.running -= 1;
-                self.looked(&place, restored)
+                self.label_checked(&place, restored)
             }
         }
     }
 
-    fn looked(&mut self, place: &Key, restored: Result<bool, RequestError>) -> Option<Key> {
+    fn label_checked(&mut self, place: &Key, restored: Result<bool, RequestError>) -> Option<Key> {
         let domain = self.domains.remove(place);
         match restored {
             Ok(restored) => {

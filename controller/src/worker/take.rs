@@ -127,14 +127,14 @@ impl Run<'_> {
             Event::Init => {
                 index.lock().begin_claims();
                 waiting.begin();
-                self.claims_begin();
+                self.claims_list_started();
             }
             Event::InitApply(claim) | Event::Apply(claim) => {
                 if let Some((key, name)) = identified_claim(claim.meta()) {
                     let is_last = waiting.apply(&key, &name, is_allocated(claim.meta()));
                     index.lock().apply_claim(key.clone(), name);
-                    self.claim_of_lease(&key);
-                    self.waits_no_more(&key, is_last);
+                    self.claims_changed(&key);
+                    self.claim_stopped_waiting(&key, is_last);
                     self.claim_applied(&key, claim.meta());
                 }
             }
@@ -152,8 +152,8 @@ impl Run<'_> {
                 if let Some((key, name)) = identified_claim(claim.meta()) {
                     let is_last = waiting.remove(&key, &name);
                     index.lock().remove_claim(&key, &name);
-                    self.claim_of_lease(&key);
-                    self.waits_no_more(&key, is_last);
+                    self.claims_changed(&key);
+                    self.claim_stopped_waiting(&key, is_last);
                     self.claim_gone(&key);
                 }
             }
@@ -168,7 +168,7 @@ impl Run<'_> {
     }
 
     /// When no claim of the domain waits any more, queues it to remove the condition about nodes without a clique.
-    fn waits_no_more(&mut self, key: &Key, is_last: bool) {
+    fn claim_stopped_waiting(&mut self, key: &Key, is_last: bool) {
         let index = &self.worker.context.index;
         let is_reported = || {
             let domain = index.lock().domain(key);

@@ -69,7 +69,7 @@ impl CliqueInForce {
                 others,
                 gpus: _,
                 clique: Some(id),
-            }) if self.is_or_comes_into_force(id, gpus, now, config) => {
+            }) if self.is_or_becomes_in_force(id, gpus, now, config) => {
                 let missing = [worst].into_iter().chain(others).collect();
                 Fabric::Clique(Clique::new(id, &gpus.iter().collect::<Vec<_>>(), missing))
             }
@@ -92,7 +92,7 @@ impl CliqueInForce {
     }
 
     // req: NODE-43
-    fn is_or_comes_into_force(
+    fn is_or_becomes_in_force(
         &mut self,
         id: CliqueId,
         gpus: &[Gpu],

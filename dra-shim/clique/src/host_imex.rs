@@ -26,11 +26,11 @@ use crate::root_program::{RootProgram, RootProgramError};
 pub struct HostImex {
     root: DriverRoot,
     socket: PathBuf,
-    runs: Runs,
+    runs: RunMode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Runs {
+enum RunMode {
     /// In its root, with chroot.
     Inside,
     /// In the caller's root, with the loader of the program's root.
@@ -134,7 +134,7 @@ impl HostImex {
         Self {
             root,
             socket: socket.into(),
-            runs: Runs::Inside,
+            runs: RunMode::Inside,
         }
     }
 
@@ -145,7 +145,7 @@ impl HostImex {
         Self {
             root,
             socket: socket.into(),
-            runs: Runs::Outside,
+            runs: RunMode::Outside,
         }
     }
 
@@ -166,7 +166,7 @@ impl HostImex {
 
     /// The tool as a command in its root, without arguments.
     fn tool(&self) -> Result<Command, HostImexError> {
-        if self.runs == Runs::Outside {
+        if self.runs == RunMode::Outside {
             let program = RootProgram::find(&self.root, TOOL)?;
             return Ok(program.command());
         }

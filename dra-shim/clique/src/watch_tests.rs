@@ -289,12 +289,12 @@ fn a_callback_that_panics_does_not_end_the_watch() {
 }
 
 /// A probe that hangs like [`Scripted`], and panics in `current_call`.
-struct PanicsWhenAsked {
+struct PanicsInCurrentCall {
     asked: Sender<()>,
     answers: Mutex<Receiver<ReadResult>>,
 }
 
-impl FabricProbe for PanicsWhenAsked {
+impl FabricProbe for PanicsInCurrentCall {
     fn read(&self) -> ReadResult {
         self.answers.lock().unwrap().recv().unwrap()
     }
@@ -310,7 +310,7 @@ fn a_panic_in_current_call_does_not_end_the_watch() {
     let (asked_to, asked) = channel();
     let (answers, answers_from) = channel();
     let (changes_to, changes) = channel();
-    let probe = PanicsWhenAsked {
+    let probe = PanicsInCurrentCall {
         asked: asked_to,
         answers: Mutex::new(answers_from),
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_node::{Guard, ImexDaemon, NodeClaims, RebuildReport, StartReport};
+use compute_domain_node::{HolderPolicy, ImexDaemon, NodeClaims, RebuildReport, StartReport};
 use daemon_runtime::{Events, Heartbeat, ReadinessCondition};
 use dra_checkpoint::{BootId, Damage};
 use dra_common::error_chain;
@@ -35,7 +35,7 @@ pub(crate) const CDI_MODE: u32 = 0o755;
 /// The task that opens and repairs the checkpoint.
 pub(crate) struct CheckpointTask {
     pub(crate) paths: Paths,
-    pub(crate) guard: Guard,
+    pub(crate) guard: HolderPolicy,
     /// Only in the driver-managed mode.
     pub(crate) daemon: Option<ImexDaemon>,
     pub(crate) shared_claims: SharedClaims,
@@ -59,7 +59,7 @@ impl CheckpointTask {
         self.shared_claims.set_available(Arc::clone(&claims));
         loop {
             self.heartbeat.beat();
-            look_for_lost_claims(&claims).await;
+            find_lost_claims(&claims).await;
             if let Damage::Damaged {
                 reason,
                 set_aside_as,
@@ -146,7 +146,7 @@ impl CheckpointTask {
 fn open(
     paths: &Paths,
     hardware: &HardwareMonitor,
-    guard: Guard,
+    guard: HolderPolicy,
     daemon: Option<ImexDaemon>,
 ) -> Result<(NodeClaims, StartReport), String> {
     let dir = |path: &Path, mode| OsDir::create(path, mode).map_err(|error| error_chain(&error));
@@ -163,7 +163,7 @@ fn open(
 }
 
 /// Looks for CDI specs without a record. A failure is only logged: the next check follows soon.
-async fn look_for_lost_claims(claims: &Arc<NodeClaims>) {
+async fn find_lost_claims(claims: &Arc<NodeClaims>) {
     let claims = Arc::clone(claims);
     match spawn_blocking(move || claims.note_lost_claims()).await {
         Ok(Ok(())) => {}

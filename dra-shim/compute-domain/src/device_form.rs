@@ -53,7 +53,7 @@ const MARKER_MODE: u32 = 0o600;
 const DISK_PAUSE: Duration = Duration::from_secs(2);
 
 /// Pause between two checks that the marker exists.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const MARKER_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Pause between two checks of the records, which are in memory.
 const RECORDS_PAUSE: Duration = Duration::from_secs(5);
@@ -131,7 +131,7 @@ impl DeviceFormTask {
                 .send_if_modified(|form| std::mem::replace(form, shared) != shared);
             self.heartbeat.idle();
             tokio::select! {
-                () = sleep(LOOK_EVERY) => {}
+                () = sleep(MARKER_CHECK_INTERVAL) => {}
                 Ok(()) = unsupported_fields.changed() => {}
             }
         }

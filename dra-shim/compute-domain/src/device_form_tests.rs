@@ -257,15 +257,15 @@ async fn while_the_device_is_shared_a_missing_marker_is_written_again() {
     let (server, node) = mk_shared().await;
     let marker = marker_of(&node);
     let running = run(&node, &server, MANY);
-    sleep(LOOK_EVERY / 2).await;
+    sleep(MARKER_CHECK_INTERVAL / 2).await;
     fs::remove_file(&marker).unwrap();
-    sleep(LOOK_EVERY).await;
+    sleep(MARKER_CHECK_INTERVAL).await;
     assert_eq!(fs::read_to_string(&marker).unwrap(), "8");
 
     fs::remove_file(&marker).unwrap();
     fs::create_dir(&marker).unwrap();
     running
-        .stays(DeviceForm::Shared { slots: 8 }, 2 * LOOK_EVERY)
+        .stays(DeviceForm::Shared { slots: 8 }, 2 * MARKER_CHECK_INTERVAL)
         .await;
     assert!(running.unmet().unwrap().contains("not a regular file"));
     fs::remove_dir(&marker).unwrap();

@@ -48,16 +48,16 @@ struct Memory {
     /// States of existing domains, by namespace and UID.
     existing: BTreeMap<(String, DomainUid), DomainState>,
     /// When the API server reported that a domain does not exist.
-    missing: BTreeMap<Question, Instant>,
+    missing: BTreeMap<LookupKey, Instant>,
     /// Pending requests. Claims of one domain share one.
-    under_way: BTreeMap<Question, WeakShared<Lookup>>,
+    under_way: BTreeMap<LookupKey, WeakShared<Lookup>>,
 }
 
 type Lookup = BoxFuture<'static, Result<DomainState, ClaimError>>;
 
 /// The key of a look-up. It includes the name, because a claim may carry a wrong one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Question {
+struct LookupKey {
     namespace: String,
     uid: DomainUid,
     name: Option<String>,
@@ -101,7 +101,7 @@ impl DomainLookup {
         uid: &DomainUid,
     ) -> Result<DomainState, ClaimError> {
         let name = claim.annotations.get(DOMAIN_NAME_ANNOTATION);
-        let question = Question {
+        let question = LookupKey {
             namespace: claim.id.namespace.clone(),
             uid: uid.clone(),
             name: name.filter(|name| is_path_segment(name)).cloned(),
@@ -113,13 +113,13 @@ impl DomainLookup {
         }
     }
 
-    fn begin_or_join(&self, question: Question) -> Shared<Lookup> {
+    fn begin_or_join(&self, question: LookupKey) -> Shared<Lookup> {
         let mut memory = self.memory();
         let under_way = memory.under_way.get(&question);
         if let Some(lookup) = under_way.and_then(WeakShared::upgrade) {
             return lookup;
         }
-        let lookup = self.clone().ask(question.clone()).boxed().shared();
+        let lookup = self.clone().look_up(question.clone()).boxed().shared();
         // Drop requests without a waiter.
         memory
             .under_way
@@ -130,7 +130,7 @@ impl DomainLookup {
         lookup
     }
 
-    async fn ask(self, question: Question) -> Result<DomainState, ClaimError> {
+    async fn look_up(self, question: LookupKey) -> Result<DomainState, ClaimError> {
         let found = match &question.name {
             _ if !is_path_segment(&question.namespace) => Ok(None),
             Some(name) => self.get(&question, name).await,
@@ -149,16 +149,16 @@ impl DomainLookup {
         Ok(state)
     }
 
-    async fn get(&self, question: &Question, name: &str) -> Result<Option<Object>, kube::Error> {
+    async fn get(&self, question: &LookupKey, name: &str) -> Result<Option<Object>, kube::Error> {
         let path = ComputeDomain::url_path(&(), Some(&question.namespace));
         match get_object::<Object>(&self.client, path, name).await {
             Ok(found) => Ok(Some(found).filter(|found| found.is(question))),
-            Err(kube::Error::Api(status)) if says_gone(&status, name) => Ok(None),
+            Err(kube::Error::Api(status)) if is_domain_not_found(&status, name) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn search(&self, question: &Question) -> Result<Option<Object>, kube::Error> {
+    async fn search(&self, question: &LookupKey) -> Result<Option<Object>, kube::Error> {
         let path = ComputeDomain::url_path(&(), Some(&question.namespace));
         let mut domain = None;
         let visit = |found: Object| {
@@ -177,7 +177,7 @@ impl DomainLookup {
 // === impl Memory ===
 
 impl Memory {
-    fn recall(&self, question: &Question) -> Option<DomainState> {
+    fn recall(&self, question: &LookupKey) -> Option<DomainState> {
         if let Some(state) = self.existing.get(&question.key()) {
             return Some(*state);
         }
@@ -187,7 +187,7 @@ impl Memory {
             .then_some(DomainState::Missing)
     }
 
-    fn remember(&mut self, question: Question, state: DomainState) {
+    fn remember(&mut self, question: LookupKey, state: DomainState) {
         if self.existing.len() + self.missing.len() >= MAX_REMEMBERED {
             self.existing.clear();
             self.missing.clear();
@@ -203,7 +203,7 @@ impl Memory {
 // === impl Object ===
 
 impl Object {
-    fn is(&self, question: &Question) -> bool {
+    fn is(&self, question: &LookupKey) -> bool {
         self.metadata.uid == question.uid.as_str()
     }
 
@@ -233,7 +233,7 @@ impl Object {
 
 // === impl Question ===
 
-impl Question {
+impl LookupKey {
     fn key(&self) -> (String, DomainUid) {
         (self.namespace.clone(), self.uid.clone())
     }
@@ -242,7 +242,7 @@ impl Question {
 /// Whether `status` means that the domain `name` does not exist. Any other 404 means that
 /// the API server does not serve ComputeDomains, or comes from a proxy.
 // req: NODE-8
-fn says_gone(status: &Status, name: &str) -> bool {
+fn is_domain_not_found(status: &Status, name: &str) -> bool {
     let is_about_it = status
         .details
         .as_ref()

@@ -161,8 +161,8 @@ impl ComputeDomainDriver {
             let waits = |reason: &ClaimError| self.in_flight.waits(&claim.id, reason);
             waited = daemon.require_ready(context, &clique, waits).await?;
         }
-        if self.host_imex.is_asked() {
-            self.in_flight.step(&claim.id, Step::AskingImex);
+        if self.host_imex.is_configured() {
+            self.in_flight.step(&claim.id, Step::CheckingImex);
             self.host_imex.require_ready(context.remaining()).await?;
         }
         Ok(waited)

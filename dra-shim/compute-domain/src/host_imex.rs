@@ -35,17 +35,17 @@ impl HostImexGate {
     // req: NODE-14
     pub(crate) fn new(host_imex: Option<HostImex>) -> Self {
         host_imex.map_or_else(Self::default, |imex| {
-            Self::asking(imex, HostImexError::hint)
+            Self::with_imex(imex, HostImexError::hint)
         })
     }
 
     /// A gate for the `nvidia-imex` that the driver runs on this node.
     // req: MODE-17
     pub(crate) fn of_daemon(imex: HostImex) -> Self {
-        Self::asking(imex, |_| "see the log of the imex-daemon pod of this node")
+        Self::with_imex(imex, |_| "see the log of the imex-daemon pod of this node")
     }
 
-    fn asking(imex: HostImex, hint: fn(&HostImexError) -> &'static str) -> Self {
+    fn with_imex(imex: HostImex, hint: fn(&HostImexError) -> &'static str) -> Self {
         Self::with_check(move |limit| {
             imex.check_ready(limit).map_err(|error| {
                 let message = with_hint(&error_chain(&error), hint(&error));
@@ -55,7 +55,7 @@ impl HostImexGate {
     }
 
     /// Whether claims wait for `nvidia-imex` at all.
-    pub(crate) const fn is_asked(&self) -> bool {
+    pub(crate) const fn is_configured(&self) -> bool {
         self.0.is_some()
     }
 

@@ -29,10 +29,10 @@ use crate::claim_errors::prepare_failed;
 use crate::shared_claims::SharedClaims;
 
 /// Delay until a draining daemon, or the end of its last claim, is noticed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Delay until a waiting claim notices that the daemon is ready.
-const LOOK_EVERY_WHILE_WAITED_FOR: Duration = Duration::from_millis(50);
+const POLL_INTERVAL_WHILE_WAITING: Duration = Duration::from_millis(50);
 
 /// A claim's wait ends this long before its attempt, so that kubelet gets the daemon's reason, not
 /// a timeout.
@@ -104,7 +104,7 @@ impl DaemonWatch {
         waits: impl Fn(&ClaimError) + Send,
     ) -> Result<Waited, ClaimError> {
         let mut state = self.0.state.subscribe();
-        let Err(mut reason) = self.ask(clique).await else {
+        let Err(mut reason) = self.check_ready(clique).await else {
             return Ok(Waited::No);
         };
         waits(&reason);
@@ -112,8 +112,8 @@ impl DaemonWatch {
         let ready = async {
             loop {
                 // Also after a second: the file may have changed and changed back between two reads.
-                let _ = timeout(LOOK_EVERY, state.changed()).await;
-                match self.ask(clique).await {
+                let _ = timeout(POLL_INTERVAL, state.changed()).await;
+                match self.check_ready(clique).await {
                     Ok(()) => return,
                     Err(error) => {
                         waits(&error);
@@ -135,7 +135,7 @@ impl DaemonWatch {
         }
     }
 
-    async fn ask(&self, clique: &str) -> Result<(), ClaimError> {
+    async fn check_ready(&self, clique: &str) -> Result<(), ClaimError> {
         let (shared, clique) = (Arc::clone(&self.0), clique.to_owned());
         let asked = spawn_blocking(move || shared.daemon.require_ready(&clique)).await;
         match asked {
@@ -152,10 +152,10 @@ impl DaemonWatch {
 
 impl DaemonTask {
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        shutdown.run_until_cancelled(self.look()).await;
+        shutdown.run_until_cancelled(self.poll()).await;
     }
 
-    async fn look(&self) {
+    async fn poll(&self) {
         let shared = &self.watch.0;
         loop {
             self.heartbeat.beat();
@@ -176,9 +176,9 @@ impl DaemonTask {
                 });
             }
             let pause = if shared.state.receiver_count() > 0 {
-                LOOK_EVERY_WHILE_WAITED_FOR
+                POLL_INTERVAL_WHILE_WAITING
             } else {
-                LOOK_EVERY
+                POLL_INTERVAL
             };
             self.heartbeat.idle();
             tokio::select! {

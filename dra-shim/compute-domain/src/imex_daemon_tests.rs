@@ -128,7 +128,7 @@ async fn a_driver_too_old_for_the_daemon_is_reported_in_a_node_event() {
             if !events.is_empty() {
                 return events;
             }
-            sleep(LOOK_EVERY_WHILE_WAITED_FOR).await;
+            sleep(POLL_INTERVAL_WHILE_WAITING).await;
         }
     };
     let expected = "Warning ImexDriverTooOld: claims on this node wait: as the test says";

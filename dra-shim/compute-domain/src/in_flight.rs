@@ -34,10 +34,10 @@ pub(crate) enum Step {
     ReadingCheckpoint,
     LookingUpDomain,
     WaitingForImexDaemon,
-    AskingImex,
+    CheckingImex,
     WritingRecordAndSpec,
     RemovingRecordAndSpec,
-    WaitingToTryAgain,
+    WaitingToRetry,
 }
 
 /// The claims in progress. Cheap to clone.
@@ -67,10 +67,10 @@ impl Step {
             Self::ReadingCheckpoint => "reading the checkpoint",
             Self::LookingUpDomain => "looking up its ComputeDomain",
             Self::WaitingForImexDaemon => "waiting for the node's IMEX daemon",
-            Self::AskingImex => "checking nvidia-imex",
+            Self::CheckingImex => "checking nvidia-imex",
             Self::WritingRecordAndSpec => "writing its record and CDI spec",
             Self::RemovingRecordAndSpec => "removing its CDI spec and record",
-            Self::WaitingToTryAgain => "waiting to retry",
+            Self::WaitingToRetry => "waiting to retry",
         }
     }
 }
@@ -121,7 +121,7 @@ impl InFlight {
     pub(crate) fn failed(&self, method: Method, claim: &ClaimRef, error: &ClaimError) {
         self.change(method, claim, |work| {
             work.last_error = Some(error.clone());
-            work.set_step(Step::WaitingToTryAgain);
+            work.set_step(Step::WaitingToRetry);
         });
     }
 
@@ -165,7 +165,7 @@ impl InFlight {
         let object = work.pod.clone();
         let reason = match (&work.last_error, work.step) {
             // Its state file says ready, but nvidia-imex hangs.
-            (_, Step::AskingImex) => "imex-timeout: nvidia-imex does not answer".to_owned(),
+            (_, Step::CheckingImex) => "imex-timeout: nvidia-imex does not answer".to_owned(),
             (Some(error), _) => format!("{}: {}", error.code(), error.message()),
             (None, step) => step.text().to_owned(),
         };
@@ -343,7 +343,7 @@ mod tests {
         let error = ClaimError::retry("not ready").with_code("imex-daemon-starting");
         in_flight.waits(&claim, &error);
         assert_eq!(reason(), "imex-daemon-starting: not ready");
-        in_flight.step(&claim, Step::AskingImex);
+        in_flight.step(&claim, Step::CheckingImex);
         assert_eq!(reason(), "imex-timeout: nvidia-imex does not answer");
     }
 

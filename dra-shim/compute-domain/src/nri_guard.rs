@@ -32,14 +32,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use compute_domain_node::{ChannelOwner, NodeClaims, channels_to_explain, sentence, unexplained};
-use imex_cdi::{ChannelId, DefinedNodes, OpenNames, RequestedChannels, requested_channels};
+use imex_cdi::{ChannelId, DefinedNodes, RequestedChannels, UnresolvedNames, requested_channels};
 use nri_plugin::api::{Container, ContainerUpdate, PodSandbox};
 use nri_plugin::{Context, Creation, Events, Late, Plugin, Refusal, Runtime, Service, StartError};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use tracing::info;
 
-use self::finding::{End, Finding, Moment};
+use self::finding::{ContainerOutcome, Finding, Moment};
 use crate::monitor::HardwareMonitor;
 use crate::shared_claims::SharedClaims;
 
@@ -60,7 +60,7 @@ const STARTS_ANYWAY: &str = "cri-o";
 /// that does not answer within 2 s.
 const LOOK_UP_LIMIT: Duration = Duration::from_millis(1200);
 /// Time limit of a look-up for a running container.
-const LOOK_BACK_LIMIT: Duration = Duration::from_secs(30);
+const CHECK_RUNNING_LIMIT: Duration = Duration::from_secs(30);
 
 /// The NRI guard. Cheap to clone.
 #[derive(Clone)]
@@ -109,8 +109,8 @@ impl NriGuard {
     }
 
     /// CDI names whose kind does not show which devices they are.
-    fn names(&self, pod: &PodSandbox, container: &Container) -> OpenNames {
-        let names = RefCell::new(OpenNames::default());
+    fn names(&self, pod: &PodSandbox, container: &Container) -> UnresolvedNames {
+        let names = RefCell::new(UnresolvedNames::default());
         requested_channels(
             &view::view(pod, container),
             self.hardware.last_major(),
@@ -122,11 +122,11 @@ impl NriGuard {
         names.into_inner()
     }
 
-    fn asked(
+    fn requested_devices(
         &self,
         pod: &PodSandbox,
         container: &Container,
-        names: &OpenNames,
+        names: &UnresolvedNames,
         found: &DefinedNodes,
     ) -> ContainerRequests {
         let (view, major) = (view::view(pod, container), self.hardware.last_major());
@@ -137,7 +137,7 @@ impl NriGuard {
     }
 
     // req: NRI-12, NRI-16
-    async fn judge(
+    async fn check_container(
         &self,
         moment: Moment,
         context: &Context,
@@ -149,9 +149,12 @@ impl NriGuard {
         let names = self.names(pod, container);
         // Half of the time: the other half is for what the specs do not decide.
         let found = self.host_devices.look_up(&names, limit / 2).await;
-        let asked = self.asked(pod, container, &names, &found);
+        let requested_devices = self.requested_devices(pod, container, &names, &found);
         let limit = end.saturating_duration_since(Instant::now());
-        match self.finding_of(moment, pod, container, &asked, limit).await {
+        match self
+            .finding_of(moment, pod, container, &requested_devices, limit)
+            .await
+        {
             Some(Finding::Unexplained(reason)) if self.mode == Mode::Enforce => {
                 Err(Refusal::new(reason))
             }
@@ -171,17 +174,17 @@ impl NriGuard {
         moment: Moment,
         pod: &PodSandbox,
         container: &Container,
-        asked: &ContainerRequests,
+        requested_devices: &ContainerRequests,
         limit: Duration,
     ) -> Option<Finding> {
-        if asked.is_empty() {
+        if requested_devices.is_empty() {
             return None;
         }
         if self.exempt.contains(&pod.namespace) {
             self.reports.exempt(moment);
             return None;
         }
-        let finding = timeout(limit, self.find(pod, asked, limit)).await;
+        let finding = timeout(limit, self.find(pod, requested_devices, limit)).await;
         let finding = finding.unwrap_or_else(|_| {
             let waited = limit.as_secs_f32();
             Finding::Unknown(format!(
@@ -191,23 +194,34 @@ impl NriGuard {
         });
         let starts_anyway = self.starts_anyway.load(Ordering::Relaxed);
         let end = match (moment, self.mode) {
-            (Moment::Synchronize, _) => End::Runs,
-            (Moment::Start, Mode::Enforce) if starts_anyway => End::StartsAnyway,
-            (_, Mode::Enforce) => End::Refused,
-            (_, Mode::Off | Mode::Warn) => End::LetThrough,
+            (Moment::Synchronize, _) => ContainerOutcome::Runs,
+            (Moment::Start, Mode::Enforce) if starts_anyway => ContainerOutcome::StartsAnyway,
+            (_, Mode::Enforce) => ContainerOutcome::Refused,
+            (_, Mode::Off | Mode::Warn) => ContainerOutcome::LetThrough,
         };
-        self.reports
-            .finding(moment, pod, container, &asked.channels, &finding, end);
+        self.reports.finding(
+            moment,
+            pod,
+            container,
+            &requested_devices.channels,
+            &finding,
+            end,
+        );
         Some(finding)
     }
 
     // req: NRI-13
-    async fn find(&self, pod: &PodSandbox, asked: &ContainerRequests, limit: Duration) -> Finding {
+    async fn find(
+        &self,
+        pod: &PodSandbox,
+        requested_devices: &ContainerRequests,
+        limit: Duration,
+    ) -> Finding {
         let ContainerRequests {
-            channels: asked,
+            channels: requested_devices,
             open,
-        } = asked;
-        let channels = channels_to_explain(asked);
+        } = requested_devices;
+        let channels = channels_to_explain(requested_devices);
         let mut answers = BTreeMap::new();
         if !channels.is_empty() {
             // Less than the limit, so that the error is the reason, not a timeout.
@@ -222,9 +236,11 @@ impl NriGuard {
             };
         }
         let channel_owner = |id| answers.remove(&id).unwrap_or(ChannelOwner::Unclaimed);
-        let found = unexplained(asked, channel_owner);
+        let found = unexplained(requested_devices, channel_owner);
         match open {
-            _ if !found.is_empty() => Finding::Unexplained(sentence(&found, asked.every_device)),
+            _ if !found.is_empty() => {
+                Finding::Unexplained(sentence(&found, requested_devices.every_device))
+            }
             Some(reason) => {
                 Finding::Unknown(format!("the container requests CDI devices, and {reason}"))
             }
@@ -274,21 +290,21 @@ impl NriGuard {
 
     /// Checks running containers, as soon as the claims are known.
     // req: NRI-17
-    async fn look_back(self, running: Vec<(PodSandbox, Container, OpenNames)>) {
+    async fn check_running(self, running: Vec<(PodSandbox, Container, UnresolvedNames)>) {
         self.shared_claims.opened().await;
-        let mut names = OpenNames::default();
+        let mut names = UnresolvedNames::default();
         for (_, _, own) in &running {
             names.extend(own);
         }
-        let found = self.host_devices.look_up(&names, LOOK_BACK_LIMIT).await;
+        let found = self.host_devices.look_up(&names, CHECK_RUNNING_LIMIT).await;
         for (pod, container, names) in running {
-            let asked = self.asked(&pod, &container, &names, &found);
+            let requested_devices = self.requested_devices(&pod, &container, &names, &found);
             self.finding_of(
                 Moment::Synchronize,
                 &pod,
                 &container,
-                &asked,
-                LOOK_BACK_LIMIT,
+                &requested_devices,
+                CHECK_RUNNING_LIMIT,
             )
             .await;
         }
@@ -329,14 +345,15 @@ impl Plugin for NriGuard {
         for container in containers {
             if let Some(pod) = pods.get(&container.pod_sandbox_id) {
                 let names = self.names(pod, container);
-                let by_kind = self.asked(pod, container, &names, &DefinedNodes::default());
+                let by_kind =
+                    self.requested_devices(pod, container, &names, &DefinedNodes::default());
                 if !names.is_empty() || !by_kind.is_empty() {
                     running.push(((*pod).clone(), container.clone(), names));
                 }
             }
         }
         if !running.is_empty() {
-            tokio::spawn(self.clone().look_back(running));
+            tokio::spawn(self.clone().check_running(running));
         }
         // After this answer, the runtime calls the guard for every container.
         info!(mode = %self.mode, "the NRI guard is active");
@@ -349,7 +366,8 @@ impl Plugin for NriGuard {
         pod: &PodSandbox,
         container: &Container,
     ) -> Result<Creation, Refusal> {
-        self.judge(Moment::Create, context, pod, container).await?;
+        self.check_container(Moment::Create, context, pod, container)
+            .await?;
         Ok(Creation::default())
     }
 
@@ -359,6 +377,7 @@ impl Plugin for NriGuard {
         pod: &PodSandbox,
         container: &Container,
     ) -> Result<(), Refusal> {
-        self.judge(Moment::Start, context, pod, container).await
+        self.check_container(Moment::Start, context, pod, container)
+            .await
     }
 }

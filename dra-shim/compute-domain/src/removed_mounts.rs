@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 /// Pause between two checks, each one `stat` per directory.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Name of the probe directory, created only where a mount seems to be removed.
 const PROBE: &str = ".compute-domain-probe";
@@ -55,7 +55,7 @@ impl RemovedMounts {
                 }
                 Err(error) => error!(%error, "cannot check the mounted directories"),
             }
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_INTERVAL).await;
         }
     }
 }
@@ -110,7 +110,7 @@ mod tests {
             heartbeat: liveness.add("mounts", Duration::from_secs(3600)),
         };
         let running = tokio::spawn(watch.run(CancellationToken::new()));
-        sleep(3 * LOOK_EVERY).await;
+        sleep(3 * CHECK_INTERVAL).await;
         assert_eq!(liveness.failures(), []);
         assert_eq!(fs::read_dir(&paths[1]).unwrap().count(), 0);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use compute_domain_api::driver_managed::SOCKET_FILE;
 use compute_domain_api::{Mode, Settings};
-use compute_domain_node::{Guard, ImexDaemon};
+use compute_domain_node::{HolderPolicy, ImexDaemon};
 use daemon_runtime::{
     Events, HttpArgs, HttpServer, Liveness, Readiness, ReadinessCondition, StartError,
     log_settings, signals,
@@ -234,7 +234,7 @@ impl Parts {
     fn checkpoint_task(&self) -> CheckpointTask {
         CheckpointTask {
             paths: self.paths.clone(),
-            guard: Guard::new(&self.settings),
+            guard: HolderPolicy::new(&self.settings),
             daemon: self.imex_daemon.clone(),
             shared_claims: self.shared_claims.clone(),
             heartbeat: self.liveness.add("checkpoint-keeper", REQUESTS_LIMIT),

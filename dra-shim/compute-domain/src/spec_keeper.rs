@@ -23,7 +23,7 @@ use crate::shared_claims::SharedClaims;
 
 /// Pause between two checks, each one listing of a small directory. A restarting container
 /// waits ten seconds first.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The task that checks the specs.
 pub(crate) struct SpecKeeper {
@@ -35,7 +35,7 @@ pub(crate) struct SpecKeeper {
 
 /// Result of the last check.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Kept {
+struct SpecCheck {
     /// The channel major of all specs.
     major: Option<Major>,
     /// Why specs could not be repaired, one line each.
@@ -51,14 +51,14 @@ impl SpecKeeper {
 
     // req: NODE-27
     async fn keep(&self) {
-        let mut kept = Kept::default();
+        let mut kept = SpecCheck::default();
         loop {
             self.heartbeat.beat();
             if let Ok(claims) = self.shared_claims.get() {
                 let (major, root) = (self.hardware.last_major(), self.cdi_root.clone());
                 let before = kept.clone();
-                let look = move || look(&claims, &root, major, &before);
-                match spawn_blocking(look).await {
+                let check_specs = move || check_specs(&claims, &root, major, &before);
+                match spawn_blocking(check_specs).await {
                     Ok(now) => {
                         now.log_new_failures(&kept);
                         kept = now;
@@ -66,14 +66,14 @@ impl SpecKeeper {
                     Err(error) => warn!(%error, "cannot check the CDI specs"),
                 }
             }
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_INTERVAL).await;
         }
     }
 }
 
 // === impl Kept ===
 
-impl Kept {
+impl SpecCheck {
     /// Adds a failure. The major is kept, so that the repair is retried.
     fn failed(&self, failure: String) -> Self {
         Self {
@@ -92,14 +92,19 @@ impl Kept {
 }
 
 /// Checks the specs, without a lock, and repairs them only if needed.
-fn look(claims: &NodeClaims, root: &Path, major: Option<Major>, before: &Kept) -> Kept {
+fn check_specs(
+    claims: &NodeClaims,
+    root: &Path,
+    major: Option<Major>,
+    before: &SpecCheck,
+) -> SpecCheck {
     if claims.damage() != Damage::None {
         return before.clone(); // the rebuild restores the specs
     }
     let lacking = claims.lacks_specs().unwrap_or(true);
     let reloaded = major.is_some() && major != before.major;
     if !lacking && !reloaded {
-        return Kept {
+        return SpecCheck {
             failures: Vec::new(),
             ..before.clone()
         };
@@ -114,7 +119,7 @@ fn look(claims: &NodeClaims, root: &Path, major: Option<Major>, before: &Kept) -
                 info!(claims = ?written, "wrote CDI specs that were missing or had another channel major");
             }
             let complete = failures.is_empty();
-            Kept {
+            SpecCheck {
                 major: if complete {
                     major.or(before.major)
                 } else {
@@ -174,18 +179,22 @@ mod tests {
         let cdi = root.path().join("cdi");
         let claims = mk_prepared(&cdi);
         let major = Major::new(235).ok();
-        let kept = look(&claims, &cdi, major, &Kept::default());
+        let kept = check_specs(&claims, &cdi, major, &SpecCheck::default());
         assert_eq!(kept.major, major);
         let whole = spec(&cdi);
 
         std::fs::remove_dir_all(&cdi).unwrap();
-        let kept = look(&claims, &cdi, major, &kept);
+        let kept = check_specs(&claims, &cdi, major, &kept);
         assert_eq!(spec(&cdi), whole);
 
         let reloaded = Major::new(300).ok();
-        let kept = look(&claims, &cdi, reloaded, &kept);
+        let kept = check_specs(&claims, &cdi, reloaded, &kept);
         assert!(spec(&cdi).contains(r#""major":300"#));
-        assert_eq!(look(&claims, &cdi, None, &kept), kept, "unloaded for now");
+        assert_eq!(
+            check_specs(&claims, &cdi, None, &kept),
+            kept,
+            "unloaded for now"
+        );
         assert!(spec(&cdi).contains(r#""major":300"#));
     }
 
@@ -196,10 +205,10 @@ mod tests {
         let claims = mk_prepared(&cdi);
         std::fs::remove_dir_all(&cdi).unwrap();
         std::fs::write(&cdi, "a file in place of the directory").unwrap();
-        let failed = look(&claims, &cdi, Major::new(235).ok(), &Kept::default());
+        let failed = check_specs(&claims, &cdi, Major::new(235).ok(), &SpecCheck::default());
         assert!(!failed.failures.is_empty());
         std::fs::remove_file(&cdi).unwrap();
-        let kept = look(&claims, &cdi, Major::new(235).ok(), &failed);
+        let kept = check_specs(&claims, &cdi, Major::new(235).ok(), &failed);
         assert_eq!(kept.failures, Vec::<String>::new());
         assert!(!spec(&cdi).is_empty());
     }

@@ -2,13 +2,13 @@
 
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_api::{Isolation, Sharing};
-use compute_domain_node::{Guard, Hardware};
+use compute_domain_node::{Hardware, HolderPolicy};
 use dra_checkpoint::ClaimStatus;
 use imex_cdi::channel_major;
 use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
 
 /// The Go driver's policy: no isolation, and one claim at a time.
-pub(crate) const EXCLUSIVE: Guard = Guard {
+pub(crate) const EXCLUSIVE: HolderPolicy = HolderPolicy {
     isolation: Isolation::None,
     sharing: Sharing::One,
 };

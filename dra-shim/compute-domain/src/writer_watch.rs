@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 use crate::shared_claims::SharedClaims;
 
 /// Pause between two checks, which take the lock and write nothing.
-const ASK_EVERY: Duration = Duration::from_secs(60);
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Pause after a failed check.
-const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 /// Pause between two checks that the checkpoint is open.
-const OPEN_WITHIN: Duration = Duration::from_secs(2);
+const OPEN_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The task that checks the writer.
 pub(crate) struct WriterWatch {
@@ -42,15 +42,15 @@ impl WriterWatch {
         self.changeable.set_met(); // the condition `checkpoint` covers the start
         loop {
             let pause = match self.shared_claims.get() {
-                Ok(claims) => self.ask(claims).await,
-                Err(_) => OPEN_WITHIN,
+                Ok(claims) => self.check_writer(claims).await,
+                Err(_) => OPEN_CHECK_INTERVAL,
             };
             sleep(pause).await;
         }
     }
 
     /// Checks the writer, and returns the pause until the next check.
-    async fn ask(&self, claims: Arc<NodeClaims>) -> Duration {
+    async fn check_writer(&self, claims: Arc<NodeClaims>) -> Duration {
         let answer = spawn_blocking(move || claims.probe_writable()).await;
         if matches!(answer, Ok(Ok(()) | Err(WriterError::Blocked(_)))) {
             self.writer.beat();
@@ -58,12 +58,12 @@ impl WriterWatch {
         let reason = match answer {
             Ok(Ok(())) => {
                 self.changeable.set_met();
-                return ASK_EVERY;
+                return CHECK_INTERVAL;
             }
             Ok(Err(error)) => error_chain(&error),
             Err(join_error) => join_error.to_string(),
         };
         self.changeable.set_unmet(&reason);
-        ASK_AGAIN_AFTER
+        RETRY_INTERVAL
     }
 }

@@ -37,10 +37,10 @@ const KEYS: &str =
 const DATA: &str = "..data";
 
 /// Maximum number of reads while the files are being replaced.
-const MOST_READS: u32 = 100;
+const MAX_READS: u32 = 100;
 
 /// A certificate that expires within this time is reported.
-const SOON: Duration = Duration::from_secs(7 * 24 * 3600);
+const EXPIRY_WARNING: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Source and destination of the certificates.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ struct Contents {
 }
 
 /// Verifiers for both ends of a connection.
-struct Ends {
+struct PeerVerifiers {
     name: ServerName<'static>,
     client: Arc<WebPkiServerVerifier>,
     server: Arc<dyn ClientCertVerifier>,
@@ -216,7 +216,7 @@ impl Contents {
             let before = made();
             let contents = Self::read_once(dir);
             attempts += 1;
-            if made() == before || attempts == MOST_READS {
+            if made() == before || attempts == MAX_READS {
                 return contents;
             }
         }
@@ -271,9 +271,9 @@ impl Contents {
             Err(error) => return Err(wrong(KEY, &format!("{KEYS} ({error})"))),
         }
         let refused = |error: Error| wrong(CERTIFICATE, &sentence(&error, name));
-        let ends = Ends::new(authority, name, &provider).map_err(refused)?;
+        let ends = PeerVerifiers::new(authority, name, &provider).map_err(refused)?;
         ends.verify(&chain, now).map_err(refused)?;
-        let later = UnixTime::since_unix_epoch(Duration::from_secs(now.as_secs()) + SOON);
+        let later = UnixTime::since_unix_epoch(Duration::from_secs(now.as_secs()) + EXPIRY_WARNING);
         let ends_soon = ends.verify(&chain, later).is_err();
         Ok(ends_soon.then_some(Finding::EndsSoon))
     }
@@ -306,7 +306,7 @@ fn chain_of_authority(pem: &[u8]) -> Result<RootCertStore, String> {
 
 // === impl Ends ===
 
-impl Ends {
+impl PeerVerifiers {
     fn new(
         authority: RootCertStore,
         name: &str,

@@ -17,7 +17,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// Observed state of the object in the API server.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Seen {
+pub(crate) enum ObservedClique {
     /// Not found.
     Absent,
     /// The object cannot be decoded, for this reason.
@@ -34,7 +34,7 @@ pub(crate) struct CliqueWatch {
     /// The end of the pause after a failure.
     resume_at: Option<Instant>,
     /// Result of the list in progress.
-    listed: Seen,
+    listed: ObservedClique,
 }
 
 // === impl CliqueWatch ===
@@ -50,23 +50,23 @@ impl CliqueWatch {
             api,
             pauses: WatchPauses::up_to(LONGEST_PAUSE),
             resume_at: None,
-            listed: Seen::Absent,
+            listed: ObservedClique::Absent,
         }
     }
 
     /// Returns the next observed state. Waits while the API server is unreachable. May be cancelled.
-    pub(crate) async fn next(&mut self) -> Seen {
+    pub(crate) async fn next(&mut self) -> ObservedClique {
         loop {
             if let Some(at) = self.resume_at {
                 sleep_until(at).await;
                 self.resume_at = None;
             }
             match self.events.next().await {
-                Some(Ok(Event::Init)) => self.listed = Seen::Absent,
-                Some(Ok(Event::InitApply(object))) => self.listed = Seen::from(object),
+                Some(Ok(Event::Init)) => self.listed = ObservedClique::Absent,
+                Some(Ok(Event::InitApply(object))) => self.listed = ObservedClique::from(object),
                 Some(Ok(Event::InitDone)) => return self.listed.clone(),
-                Some(Ok(Event::Apply(object))) => return Seen::from(object),
-                Some(Ok(Event::Delete(_))) => return Seen::Absent,
+                Some(Ok(Event::Apply(object))) => return ObservedClique::from(object),
+                Some(Ok(Event::Delete(_))) => return ObservedClique::Absent,
                 // The watch's readiness condition has the reason. The API server may come back with an older
                 // state, from which a resumed watch would deliver nothing: list the object again.
                 Some(Err(_)) | None => {
@@ -83,7 +83,7 @@ fn events(api: &Api<Raw>, clique: &str) -> BoxStream<'static, watcher::Result<Ev
     watcher(api.clone(), one).boxed()
 }
 
-impl From<Raw> for Seen {
+impl From<Raw> for ObservedClique {
     fn from(RawObject(object): Raw) -> Self {
         match object {
             Ok(object) => Self::Object(Box::new(object.spec)),
@@ -129,7 +129,7 @@ mod tests {
         let (client, asked) = mk_server();
         let mut watch = CliqueWatch::start(client, "ns", "c");
         for length in 1..=2 {
-            let Seen::Object(object) = watch.next().await else {
+            let ObservedClique::Object(object) = watch.next().await else {
                 panic!("no object");
             };
             assert_eq!(object.list_length, Some(length));

@@ -24,12 +24,12 @@ use compute_domain_api::driver_managed::DaemonState;
 
 use self::action::{Action, Plan};
 use self::facts::{Answer, DRIVER_TOO_OLD, Exit, Fabric, Report, StartReason};
-use self::membership::{Me, Membership, StartConfig};
+use self::membership::{Membership, NodeIdentity, StartConfig};
 use self::process::Process;
 
 /// How often files are checked and repaired: kubelet rewrites a pod's hosts file when it starts a container, and
 /// the state file may be removed.
-const UPKEEP: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How long to wait after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ struct Names {
 /// State of the daemon.
 #[derive(Debug)]
 pub(crate) struct Core {
-    me: Me,
+    me: NodeIdentity,
     boot_id: String,
     fabric: Fabric,
     membership: Result<Membership, String>,
@@ -78,7 +78,7 @@ pub(crate) struct Core {
 // === impl Core ===
 
 impl Core {
-    pub(crate) fn new(me: Me, boot_id: String, now: Instant) -> Self {
+    pub(crate) fn new(me: NodeIdentity, boot_id: String, now: Instant) -> Self {
         Self {
             me,
             boot_id,
@@ -190,7 +190,7 @@ impl Core {
     pub(crate) fn names_written(&mut self, result: Result<(), String>, now: Instant) {
         let is_new = result.is_err() && self.names.failure.is_none();
         self.names.failure = result.err();
-        self.names.next_check = now + if is_new { RETRY } else { UPKEEP };
+        self.names.next_check = now + if is_new { RETRY } else { CHECK_INTERVAL };
         self.names.written.clone_from(&self.plan);
     }
 
@@ -274,7 +274,7 @@ impl Core {
             return;
         }
         // `names_written` reports the result. Without it, the next check repeats the action.
-        self.names.next_check = now + UPKEEP;
+        self.names.next_check = now + CHECK_INTERVAL;
         actions.push(Action::WriteNames {
             addresses: names::addresses(&plan.start_config, &plan.peers, self.me.address),
             own_name: plan.start_config.own_name(),
@@ -290,7 +290,7 @@ impl Core {
         if is_same && now < self.next_publish {
             return;
         }
-        self.next_publish = now + UPKEEP;
+        self.next_publish = now + CHECK_INTERVAL;
         self.published = Some((state.clone(), unready.clone()));
         actions.push(Action::Publish { state, unready });
     }

@@ -11,8 +11,8 @@ use super::*;
 const CLIQUE: &str = "c.0";
 const SECOND: Duration = Duration::from_secs(1);
 
-fn mk_me() -> Me {
-    Me {
+fn mk_me() -> NodeIdentity {
+    NodeIdentity {
         node: "node-a".to_owned(),
         pod_uid: "pod-a".to_owned(),
         address: "10.0.0.1".parse().unwrap(),
@@ -261,7 +261,7 @@ fn an_unresponsive_nvml_changes_nothing_and_no_clique_ends_the_process() {
     assert_eq!(harness.core.clique(), Some(CLIQUE));
     harness.core.fabric(Fabric::NoClique("left".to_owned()));
     harness.act();
-    assert_eq!(harness.reports, [Report::Moved(StartReason::Clique)]);
+    assert_eq!(harness.reports, [Report::Restarted(StartReason::Clique)]);
     harness.exit();
     harness.act();
     assert_eq!(harness.phase(), DaemonPhase::Ready);
@@ -393,7 +393,7 @@ fn only_a_new_place_restarts_it() {
             assert_eq!(harness.reports, []);
             harness.pass(SETTLE);
         }
-        assert_eq!(harness.reports, [Report::Moved(reason)]);
+        assert_eq!(harness.reports, [Report::Restarted(reason)]);
         assert_eq!(harness.phase(), DaemonPhase::Starting);
         harness.exit();
         harness.act();
@@ -629,7 +629,7 @@ fn a_pod_that_is_about_to_be_replaced_reports_draining_and_keeps_running() {
 
 /// A random event.
 #[derive(Debug, Clone)]
-enum Happening {
+enum RandomEvent {
     Fabric(u8),
     Member(u32, Vec<(u32, u8)>),
     NoMember,
@@ -639,36 +639,36 @@ enum Happening {
     Pass(u64),
 }
 
-fn happenings() -> impl Strategy<Value = Vec<Happening>> {
+fn happenings() -> impl Strategy<Value = Vec<RandomEvent>> {
     let peers = proptest::collection::vec((2..6u32, 2..6u8), 0..4);
     let one = prop_oneof![
-        (0..3u8).prop_map(Happening::Fabric),
-        (0..2u32, peers).prop_map(|(index, peers)| Happening::Member(index, peers)),
-        Just(Happening::NoMember),
-        Just(Happening::Exit),
-        (0..3u8).prop_map(Happening::Answer),
-        any::<bool>().prop_map(Happening::HostsFail),
-        (0..8000u64).prop_map(Happening::Pass),
+        (0..3u8).prop_map(RandomEvent::Fabric),
+        (0..2u32, peers).prop_map(|(index, peers)| RandomEvent::Member(index, peers)),
+        Just(RandomEvent::NoMember),
+        Just(RandomEvent::Exit),
+        (0..3u8).prop_map(RandomEvent::Answer),
+        any::<bool>().prop_map(RandomEvent::HostsFail),
+        (0..8000u64).prop_map(RandomEvent::Pass),
     ];
     proptest::collection::vec(one, 1..40)
 }
 
 impl Harness {
-    fn happen(&mut self, happening: Happening) {
+    fn happen(&mut self, happening: RandomEvent) {
         match happening {
-            Happening::Fabric(0) => self.core.fabric(Fabric::Unknown("hangs".to_owned())),
-            Happening::Fabric(1) => self.core.fabric(Fabric::NoClique("left".to_owned())),
-            Happening::Fabric(_) => self.core.fabric(Fabric::Clique(CLIQUE.to_owned())),
+            RandomEvent::Fabric(0) => self.core.fabric(Fabric::Unknown("hangs".to_owned())),
+            RandomEvent::Fabric(1) => self.core.fabric(Fabric::NoClique("left".to_owned())),
+            RandomEvent::Fabric(_) => self.core.fabric(Fabric::Clique(CLIQUE.to_owned())),
             // The object of a clique is read only while the node is in it.
-            Happening::Member(index, peers) if self.core.clique().is_some() => {
+            RandomEvent::Member(index, peers) if self.core.clique().is_some() => {
                 let membership = mk_membership(index, &peers);
                 self.core.membership(Ok(membership), self.now);
             }
-            Happening::NoMember if self.core.clique().is_some() => {
+            RandomEvent::NoMember if self.core.clique().is_some() => {
                 self.core.membership(Err("no".to_owned()), self.now);
             }
-            Happening::Exit if self.process.is_some() => self.exit(),
-            Happening::Answer(kind) if self.asked.is_some() => {
+            RandomEvent::Exit if self.process.is_some() => self.exit(),
+            RandomEvent::Answer(kind) if self.asked.is_some() => {
                 let answers = [
                     Answer::Ready,
                     Answer::NotReady("no".to_owned()),
@@ -676,12 +676,12 @@ impl Harness {
                 ];
                 self.answer(answers[usize::from(kind)].clone());
             }
-            Happening::HostsFail(fail) => self.hosts_fail = fail,
-            Happening::Pass(ms) => self.pass(Duration::from_millis(ms)),
-            Happening::Member(..)
-            | Happening::NoMember
-            | Happening::Exit
-            | Happening::Answer(_) => {}
+            RandomEvent::HostsFail(fail) => self.hosts_fail = fail,
+            RandomEvent::Pass(ms) => self.pass(Duration::from_millis(ms)),
+            RandomEvent::Member(..)
+            | RandomEvent::NoMember
+            | RandomEvent::Exit
+            | RandomEvent::Answer(_) => {}
         }
         self.act();
         self.assert_honest();

@@ -23,7 +23,7 @@ use crate::core::facts::{DRIVER_TOO_OLD, Exit};
 const MAX_LINE: u64 = 4096;
 
 /// How long to wait for its remaining output after it has exited: a child process may keep the pipe open.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The driver's error if another process holds the IMEX session.
 const IN_USE: &str = "NV_ERR_IN_USE";
@@ -106,7 +106,7 @@ impl Imex {
         let status = self.child.wait().await;
         while let Some(reader) = self.readers.last_mut() {
             // The panic hook has logged a panic of the reader.
-            let _ = timeout(LAST_WORDS, reader).await;
+            let _ = timeout(OUTPUT_TIMEOUT, reader).await;
             self.readers.pop();
         }
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);

@@ -42,17 +42,17 @@ impl Reports {
                 warn!(how = exit.class, "{note}");
                 self.events.warning(&self.pod, reason, "Supervise", &note);
             }
-            Report::Unresponsive(so_long) => {
+            Report::Unresponsive(elapsed) => {
                 let note = format!(
                     "nvidia-imex has not answered for {} s; not restarted, because that would kill programs that import memory: delete this pod once this node has no workload",
-                    so_long.as_secs()
+                    elapsed.as_secs()
                 );
                 warn!("{note}");
                 self.events
                     .warning(&self.pod, "ImexHangs", "Supervise", &note);
             }
-            Report::Moved(reason) => {
-                let note = format!("restarting nvidia-imex: {}", moved(*reason));
+            Report::Restarted(reason) => {
+                let note = format!("restarting nvidia-imex: {}", restart_cause(*reason));
                 info!(reason = reason.label(), "{note}");
                 self.events
                     .normal(&self.pod, "ImexRestarted", "Supervise", &note);
@@ -83,7 +83,7 @@ impl Reports {
     }
 }
 
-fn moved(reason: StartReason) -> &'static str {
+fn restart_cause(reason: StartReason) -> &'static str {
     match reason {
         StartReason::Clique => "this node has left its clique",
         StartReason::Index => "this node has a new index in its clique",

@@ -16,7 +16,7 @@ use crate::args::{Args, Command};
 use crate::certificates::Certificates;
 use crate::check;
 use crate::core::Core;
-use crate::core::membership::Me;
+use crate::core::membership::NodeIdentity;
 use crate::files::Files;
 use crate::metrics::Metrics;
 use crate::orphans::Orphans;
@@ -75,7 +75,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         let server = server.liveness(liveness.clone());
         tokio::spawn(server.serve(readiness, registry, shutdown.clone()));
     }
-    let me = Me {
+    let me = NodeIdentity {
         node: node_name,
         pod_uid: pod.pod_uid.clone(),
         address: pod.pod_ip,
@@ -106,13 +106,13 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         reports: Reports::new(events, &pod),
         metrics,
         ready,
-        of_start: [api_server, watched],
+        start_conditions: [api_server, watched],
         heartbeat: liveness.add("supervisor", SUPERVISOR_LIMIT),
         orphans: Orphans::adopt(),
         watch: None,
         imex: None,
         certificates: tls.map(Certificates::new),
-        unwritten: None,
+        write_error: None,
         published_state: None,
     };
     supervisor.run(shutdown).await;

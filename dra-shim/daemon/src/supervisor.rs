@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::certificates::{CertificateCheck, Certificates};
-use crate::clique_watch::{CliqueWatch, Seen};
+use crate::clique_watch::{CliqueWatch, ObservedClique};
 use crate::core::Core;
 use crate::core::action::Action;
 use crate::core::facts::{Exit, Fabric, StartReason};
-use crate::core::membership::{Me, Membership, StartConfig};
+use crate::core::membership::{Membership, NodeIdentity, StartConfig};
 use crate::files::Files;
 use crate::hosts;
 use crate::imex::Imex;
@@ -32,7 +32,7 @@ use crate::query::{Answered, Query};
 use crate::reports::Reports;
 
 /// How long `nvidia-imex` may take to exit when the daemon shuts down. The shutdown takes a second in all.
-const LAST_PATIENCE: Duration = Duration::from_millis(800);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// How often orphans are reaped, see [`Orphans`].
 const ORPHANS_EVERY: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ const RENEWALS_EVERY: Duration = Duration::from_secs(5);
 /// Runs the daemon: collects events for the core and performs its actions.
 pub(crate) struct Supervisor {
     pub(crate) core: Core,
-    pub(crate) me: Me,
+    pub(crate) me: NodeIdentity,
     pub(crate) namespace: String,
     /// The client for the watch. It sets the watch's readiness condition.
     pub(crate) watching: Client,
@@ -58,7 +58,7 @@ pub(crate) struct Supervisor {
     pub(crate) metrics: Metrics,
     pub(crate) ready: ReadinessCondition,
     /// The API server's conditions, which must be met once before the pod is ready.
-    pub(crate) of_start: [ReadinessCondition; 2],
+    pub(crate) start_conditions: [ReadinessCondition; 2],
     pub(crate) heartbeat: Heartbeat,
     pub(crate) orphans: Orphans,
     pub(crate) watch: Option<CliqueWatch>,
@@ -66,7 +66,7 @@ pub(crate) struct Supervisor {
     /// Set if the members connect by mutual TLS.
     pub(crate) certificates: Option<Certificates>,
     /// The error of the last write of the state, if it failed.
-    pub(crate) unwritten: Option<String>,
+    pub(crate) write_error: Option<String>,
     /// The last logged state.
     pub(crate) published_state: Option<DaemonState>,
 }
@@ -96,7 +96,7 @@ impl Supervisor {
                     self.perform(actions).await;
                 }
                 _ = renewals.tick(), if self.certificates.is_some() => {
-                    if self.look_at_certificates() {
+                    if self.check_certificates() {
                         info!("certificates renewed; nvidia-imex will reload them");
                         self.core.certificates_renewed();
                     }
@@ -126,7 +126,9 @@ impl Supervisor {
             self.watch = None;
             if self.core.has_nothing_to_run() {
                 // No request is sent to the API server, so these conditions would never be met.
-                self.of_start.iter().for_each(ReadinessCondition::set_met);
+                self.start_conditions
+                    .iter()
+                    .for_each(ReadinessCondition::set_met);
             }
             return;
         };
@@ -152,16 +154,16 @@ impl Supervisor {
         });
     }
 
-    fn seen(&mut self, seen: &Seen) {
+    fn seen(&mut self, seen: &ObservedClique) {
         let Some(watch) = &self.watch else { return };
         let clique = watch.clique.as_str();
         let membership = match seen {
-            Seen::Object(object) => Membership::read(clique, object, &self.me),
-            Seen::Absent => Err(format!(
+            ObservedClique::Object(object) => Membership::read(clique, object, &self.me),
+            ObservedClique::Absent => Err(format!(
                 "ComputeDomainClique {clique} does not exist in namespace {}; the controller creates it",
                 self.namespace
             )),
-            Seen::Unreadable(error) => Err(format!(
+            ObservedClique::Unreadable(error) => Err(format!(
                 "ComputeDomainClique {clique} cannot be read: {error}"
             )),
         };
@@ -226,7 +228,7 @@ impl Supervisor {
         }
         let config = self.files.config();
         // nvidia-imex reads the current files when it starts: no signal is needed.
-        self.look_at_certificates();
+        self.check_certificates();
         let certified = self
             .certificates
             .as_ref()
@@ -253,7 +255,7 @@ impl Supervisor {
 
     /// Checks the certificates. Returns whether they were renewed.
     // req: MODE-41, MODE-42
-    fn look_at_certificates(&mut self) -> bool {
+    fn check_certificates(&mut self) -> bool {
         let Some(certificates) = &mut self.certificates else {
             return false;
         };
@@ -282,14 +284,14 @@ impl Supervisor {
         if error.is_some() {
             self.core.publish_failed(Instant::now());
         }
-        if error != self.unwritten {
+        if error != self.write_error {
             let path = self.files.state();
             if let Some(error) = &error {
                 warn!(path = %path.display(), error, "cannot write the state file; retrying");
             } else {
                 info!(path = %path.display(), "the state file was written again");
             }
-            self.unwritten = error;
+            self.write_error = error;
         }
         let has_changed = |published_state: &DaemonState| {
             (
@@ -331,17 +333,17 @@ impl Supervisor {
         };
         tokio::select! {
             exit = imex.ended() => info!("nvidia-imex has exited: {}", exit.how),
-            () = sleep(LAST_PATIENCE) => {
+            () = sleep(SHUTDOWN_TIMEOUT) => {
                 warn!("nvidia-imex did not exit within 0.8 s after SIGTERM; killing it");
                 imex.kill();
                 // The kernel may need a moment. nvidia-imex dies with this process anyway.
-                let _ = timeout(LAST_PATIENCE / 8, imex.ended()).await;
+                let _ = timeout(SHUTDOWN_TIMEOUT / 8, imex.ended()).await;
             }
         }
     }
 }
 
-async fn next_seen(watch: &mut Option<CliqueWatch>) -> Seen {
+async fn next_seen(watch: &mut Option<CliqueWatch>) -> ObservedClique {
     match watch {
         Some(watch) => watch.next().await,
         None => std::future::pending().await,

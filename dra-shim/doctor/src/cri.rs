@@ -25,7 +25,7 @@ use tokio::time;
 const LIMIT: Duration = Duration::from_secs(3);
 
 /// The limit of an answer in bytes, as in kubelet.
-const LONGEST: usize = 16 << 20;
+const MAX_ANSWER_LEN: usize = 16 << 20;
 
 /// The bytes before a gRPC message: the compression flag and the length.
 const PREFIX: usize = 5;
@@ -36,7 +36,7 @@ const CLOSED: &str = "it closed the connection";
 const UNIMPLEMENTED: &str = "12";
 
 /// The longest path that fits into a socket's address.
-const LONGEST_ADDRESS: usize = 107;
+const MAX_ADDRESS_LEN: usize = 107;
 
 /// The answer to `Version`.
 #[derive(Clone, PartialEq, Message)]
@@ -104,7 +104,7 @@ pub(crate) fn crio_config(socket: &Path) -> Result<String, CriError> {
             .write_all(b"GET /config HTTP/1.0\r\nHost: crio\r\n\r\n")
             .await?;
         let mut answer = Vec::new();
-        let limit = u64::try_from(LONGEST).unwrap_or(u64::MAX);
+        let limit = u64::try_from(MAX_ANSWER_LEN).unwrap_or(u64::MAX);
         stream.take(limit).read_to_end(&mut answer).await?;
         let answer = String::from_utf8_lossy(&answer);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
@@ -140,7 +140,7 @@ where
 
 /// Connects to the socket; if its path is too long for an address, through its directory.
 async fn connect(socket: &Path) -> Result<UnixStream, CriError> {
-    if socket.as_os_str().len() <= LONGEST_ADDRESS {
+    if socket.as_os_str().len() <= MAX_ADDRESS_LEN {
         return Ok(UnixStream::connect(socket).await?);
     }
     let (Some(dir), Some(name)) = (socket.parent(), socket.file_name()) else {
@@ -181,7 +181,7 @@ async fn grpc<T: Message + Default>(
         let chunk = chunk?;
         body.flow_control().release_capacity(chunk.len())?;
         data.extend_from_slice(&chunk);
-        if data.len() > LONGEST {
+        if data.len() > MAX_ANSWER_LEN {
             return Err(CriError::Failed("the answer is too long".to_owned()));
         }
     }

@@ -18,10 +18,10 @@ use crate::majors::Majors;
 const MAX_BYTES: u64 = 16 << 20;
 
 /// The number of links that the kernel follows on the way to a file.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// The kernel refuses paths of this length in bytes, or longer ones.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH_LEN: usize = 4096;
 
 /// The host that is examined: this one, or one whose root is mounted here.
 ///
@@ -116,7 +116,7 @@ impl Host {
                 depth += 1;
                 if let Some(target) = link_target(&at)
                     && !todo.is_empty()
-                    && links < MOST_LINKS
+                    && links < MAX_LINKS
                 {
                     links += 1;
                     at.pop();
@@ -298,7 +298,7 @@ impl HostNodes for Host {
 /// The target of a link. A path that is too long for the kernel cannot be a link, so it is not
 /// examined.
 fn link_target(path: &Path) -> Option<PathBuf> {
-    if path.as_os_str().len() >= LONGEST_PATH {
+    if path.as_os_str().len() >= MAX_PATH_LEN {
         return None;
     }
     fs::read_link(path).ok()

@@ -94,7 +94,7 @@ pub use node_report::{
 pub use options::{DEFAULT_DRIVER_ROOT, DEFAULT_KUBELET_ROOT, Invocation, Options};
 pub use processes::Process;
 pub use runtime_release::{RuntimeRelease, UnknownRuntime};
-pub use spec_node::{OneLetter, declared_major, device_nodes};
+pub use spec_node::{OneLetterKind, declared_major, device_nodes};
 pub use spec_paths::{HostPaths, MissingPath, PathState, rewrite_fix};
 pub use text::{and_more, counted, number_list, shell_quote};
 

@@ -17,7 +17,7 @@ pub(crate) const REWRITE_CLAIM_SPEC: &str = "restart the kubelet plugin on this 
 /// containerd (2.3), panics when it loads such a spec and crashes the runtime
 /// (`pkg/parser/parser.go`). Version 1.1.1, in NVIDIA's container toolkit 1.20.1, loads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OneLetter<'a> {
+pub struct OneLetterKind<'a> {
     /// `vendor` or `class`.
     part: &'static str,
     text: &'a str,
@@ -79,9 +79,9 @@ pub(crate) fn declared_numbers(node: &DeviceNode, kind: DeviceType) -> String {
     }
 }
 
-// === impl OneLetter ===
+// === impl OneLetterKind ===
 
-impl<'a> OneLetter<'a> {
+impl<'a> OneLetterKind<'a> {
     /// A stable code.
     pub const CODE: &'static str = "cdi-kind-one-letter";
 

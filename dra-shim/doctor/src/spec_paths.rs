@@ -14,7 +14,7 @@ use crate::spec_node::{KUBELET_PLUGINS, REWRITE_CLAIM_SPEC, is_claim_spec};
 const REFRESHED: [&str; 2] = ["/run/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"];
 
 /// The limit of paths that are looked up: a device has some dozens.
-const MOST_PATHS: usize = 4096;
+const MAX_PATHS: usize = 4096;
 
 /// The roots of a driver in a container. While one is empty, the driver is not running, or the
 /// mount is not visible from here.
@@ -70,7 +70,7 @@ pub fn rewrite_fix(spec: &Spec, file: &str) -> String {
 
 /// Whether a container that requests the device gets it from `file` instead of another file;
 /// `None` if it gets neither.
-pub(crate) fn gives(
+pub(crate) fn resolves_to_file(
     registry: &Registry,
     file: &SpecFile,
     spec: &Spec,
@@ -153,7 +153,8 @@ impl<'a> HostPaths<'a> {
         let Ok(spec) = &file.spec else {
             return vec![];
         };
-        let is_given = |device: &&Device| gives(registry, file, spec, device) == Some(true);
+        let is_given =
+            |device: &&Device| resolves_to_file(registry, file, spec, device) == Some(true);
         // Most devices have neither mounts nor hooks: then they need not be resolved.
         let needs_paths =
             |edits: &&ContainerEdits| !(edits.mounts.is_empty() && edits.hooks.is_empty());
@@ -176,7 +177,7 @@ impl<'a> HostPaths<'a> {
         if let Some(state) = self.known.get(path) {
             return *state;
         }
-        if self.known.len() >= MOST_PATHS || !path.starts_with('/') {
+        if self.known.len() >= MAX_PATHS || !path.starts_with('/') {
             return PathState::Unknown;
         }
         let state = match self.host.try_exists(path) {

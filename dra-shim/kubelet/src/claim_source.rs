@@ -125,14 +125,16 @@ impl ClaimSource for KubeClaims {
             .request_text(request)
             .await
             .map_err(|error| match error {
-                kube::Error::Api(status) if says_gone(&status, name) => GetClaimError::NotFound,
+                kube::Error::Api(status) if is_claim_not_found(&status, name) => {
+                    GetClaimError::NotFound
+                }
                 error => GetClaimError::Api(Box::new(error)),
             })
     }
 }
 
 /// Whether the API server reports that the claim `name` does not exist.
-fn says_gone(status: &Status, name: &str) -> bool {
+fn is_claim_not_found(status: &Status, name: &str) -> bool {
     let is_about_it = status
         .details
         .as_ref()

@@ -12,7 +12,7 @@ use crate::support::notes::Notes;
 use crate::support::{Claims, DRIVER, Script, devices, soon};
 
 /// A driver that panics for some names: before it returns a future, or in the drop of one.
-struct Rude;
+struct PanickingDriver;
 
 #[cfg(test)]
 struct Bomb;
@@ -25,7 +25,7 @@ impl Drop for Bomb {
 }
 
 #[cfg(test)]
-impl Driver for Rude {
+impl Driver for PanickingDriver {
     fn prepare(
         &self,
         _: &Context,
@@ -68,7 +68,7 @@ async fn each_panic_is_its_claims_error_and_is_observed() {
     let _plugin = Plugin::builder(DRIVER, "n1")
         .kubelet_root(node.root())
         .observer(notes.clone())
-        .start(Rude, RudeSource(Claims::allocated(&names)))
+        .start(PanickingDriver, RudeSource(Claims::allocated(&names)))
         .unwrap();
     soon("the registration", node.kubelet.wait_registered(DRIVER)).await;
     let claims = names.map(claim_ref);
@@ -96,10 +96,10 @@ async fn each_panic_is_its_claims_error_and_is_observed() {
 }
 
 /// An observer that panics at every event.
-struct Hysteric;
+struct PanickingObserver;
 
 #[cfg(test)]
-impl Observer for Hysteric {
+impl Observer for PanickingObserver {
     fn call_started(&self, _: Method) {
         panic!("on purpose");
     }
@@ -138,7 +138,7 @@ async fn a_panicking_observer_fails_no_claim() {
     let node = Node::new();
     let claims = Claims::allocated(&["a"]);
     let plugin = node.start_with(DRIVER, Script::instant(), claims, |builder| {
-        builder.observer(Hysteric)
+        builder.observer(PanickingObserver)
     });
     let mut state = plugin.registration();
     let registered = |state: &Registration| state.is_registered();

@@ -21,7 +21,7 @@ fn sockets(running: &Running) -> Vec<PathBuf> {
 /// Waits until kubelet has registered two new sockets, the old ones are removed, and calls are
 /// answered.
 #[cfg(test)]
-async fn comes_back(running: &Running, old: &[PathBuf]) {
+async fn reopens_sockets(running: &Running, old: &[PathBuf]) {
     let new = || {
         let sockets = sockets(running).into_iter();
         sockets
@@ -61,14 +61,14 @@ async fn a_service_socket_deleted_by_hand_is_replaced_and_no_call_fails_meanwhil
     let request = prepare_request(&["a"], GIVE_UP);
     let answer = kubelet.node_prepare_resources(request).await.unwrap();
     assert_eq!(answer.into_inner().claims["uid-a"].error, "");
-    comes_back(&running, &old).await;
+    reopens_sockets(&running, &old).await;
 }
 
 #[tokio::test]
 async fn an_emptied_registry_is_filled_again() {
     let (running, old) = registered().await;
     fs::remove_file(running.registration_socket()).unwrap();
-    comes_back(&running, &old).await;
+    reopens_sockets(&running, &old).await;
 }
 
 // req: KUBELET-9
@@ -79,7 +79,7 @@ async fn directories_that_are_deleted_and_recreated_are_used_again() {
         fs::remove_dir_all(&directory).unwrap();
         fs::create_dir(&directory).unwrap();
     }
-    comes_back(&running, &old).await;
+    reopens_sockets(&running, &old).await;
 }
 
 // req: KUBELET-9
@@ -93,7 +93,7 @@ async fn a_socket_replaced_by_another_file_is_lost_and_the_file_is_kept() {
     until("new sockets beside it", || sockets(&running).len() == 4).await;
     assert_eq!(fs::read_to_string(&socket).unwrap(), "not ours");
     fs::remove_file(&socket).unwrap();
-    comes_back(&running, &old).await;
+    reopens_sockets(&running, &old).await;
 }
 
 // req: KUBELET-12

@@ -63,15 +63,15 @@ async fn serving(server: &ApiServer, root: &TempDir, device: &str) -> Instance {
 #[cfg(test)]
 impl Instance {
     async fn publishes(&self) {
-        self.comes_to(|p| matches!(p, Publication::Published { .. }))
+        self.wait_for_state(|p| matches!(p, Publication::Published { .. }))
             .await;
     }
 
-    async fn stands_by(&self) {
-        self.comes_to(|p| *p == Publication::Standby).await;
+    async fn is_on_standby(&self) {
+        self.wait_for_state(|p| *p == Publication::Standby).await;
     }
 
-    async fn comes_to(&self, wanted: impl FnMut(&Publication) -> bool) {
+    async fn wait_for_state(&self, wanted: impl FnMut(&Publication) -> bool) {
         let mut state = self.plugin.publication().unwrap();
         soon("the publication", state.wait_for(wanted))
             .await
@@ -103,11 +103,11 @@ async fn a_new_versions_devices_appear_once_kubelet_can_call_it() {
     let old = serving(&server, &root, "old").await;
 
     let new = start(&server, &root, "new");
-    new.stands_by().await;
+    new.is_on_standby().await;
     assert_eq!(published(&server), "old");
     notify(&new.socket).await;
     new.publishes().await;
-    old.stands_by().await;
+    old.is_on_standby().await;
     assert_eq!(published(&server), "new");
     // One creation by the old instance, one change by the new one, and no further writes.
     assert_eq!(server.writes().len(), 2, "{:?}", server.writes());
@@ -124,7 +124,7 @@ async fn a_failed_update_restores_the_old_devices() {
     let root = tempfile::tempdir().unwrap();
     let old = serving(&server, &root, "old").await;
     let new = serving(&server, &root, "new").await;
-    old.stands_by().await;
+    old.is_on_standby().await;
 
     drop(new);
     until("the old devices are back", || published(&server) == "old").await;
@@ -142,6 +142,6 @@ async fn deleted_slices_are_restored_by_one_of_two_instances() {
 
     server.delete_slice("00000-test.example.com-n1");
     until("the slice is back", || server.slices().len() == 1).await;
-    old.stands_by().await;
+    old.is_on_standby().await;
     assert_eq!(server.writes().len(), 2, "{:?}", server.writes());
 }

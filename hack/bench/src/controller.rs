@@ -114,19 +114,30 @@ impl Bench {
             subject: Vec::with_capacity(rounds),
             floor: Vec::with_capacity(rounds + 1),
         };
-        size.floor
-            .push(self.told(Which::Floor, domains, false).await?);
+        size.floor.push(
+            self.round_with_progress(Which::Floor, domains, false)
+                .await?,
+        );
         for round in 0..rounds {
-            size.subject
-                .push(self.told(Which::Subject, domains, round == 0).await?);
-            size.floor
-                .push(self.told(Which::Floor, domains, false).await?);
+            size.subject.push(
+                self.round_with_progress(Which::Subject, domains, round == 0)
+                    .await?,
+            );
+            size.floor.push(
+                self.round_with_progress(Which::Floor, domains, false)
+                    .await?,
+            );
         }
         Ok(size)
     }
 
     /// Runs a round and prints a line to standard error: larger sizes take minutes.
-    async fn told(&mut self, which: Which, size: usize, rest: bool) -> anyhow::Result<Round> {
+    async fn round_with_progress(
+        &mut self,
+        which: Which,
+        size: usize,
+        rest: bool,
+    ) -> anyhow::Result<Round> {
         let round = self.round(which, size, rest).await;
         let round = round.with_context(|| format!("{which:?} with {size} domains"))?;
         let seconds = |phase: &Phase| phase.wall.as_secs_f64();

@@ -13,14 +13,14 @@ pub const DRIVER: &str = "compute-domain.nvidia.com";
 
 /// An account: a name for the table, and kubectl's options.
 #[derive(Debug)]
-pub struct Who {
+pub struct Account {
     /// For the table.
     pub name: &'static str,
     /// Of kubectl.
     pub options: Vec<String>,
 }
 
-impl Who {
+impl Account {
     /// The cluster's administrator, with all permissions.
     pub fn admin() -> Self {
         let (name, options) = ("an administrator", Vec::new());
@@ -92,8 +92,13 @@ impl Who {
         self.tries(cluster, verb, object, &["--dry-run=server"])
     }
 
-    /// As [`Who::refused`], without dry run: an allowed request takes effect.
-    pub fn is_kept_from(&self, cluster: &Cluster, verb: &str, object: &Value) -> Option<String> {
+    /// As [`Account::refused`], without dry run: an allowed request takes effect.
+    pub fn refused_without_dry_run(
+        &self,
+        cluster: &Cluster,
+        verb: &str,
+        object: &Value,
+    ) -> Option<String> {
         self.tries(cluster, verb, object, &[])
     }
 

@@ -9,9 +9,9 @@ use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
 /// Deletes the slices of cliques' pools at the end; the controller would do that after ten minutes.
-struct PoolsGoAtTheEnd(Cluster);
+struct PoolCleanup(Cluster);
 
-impl Drop for PoolsGoAtTheEnd {
+impl Drop for PoolCleanup {
     fn drop(&mut self) {
         let names = [1, 2].map(|number| format!("compute-domain-clique-{CLIQUE}-{number}"));
         let [first, second] = &names;
@@ -36,7 +36,7 @@ fn the_pods_of_a_group_have_its_channel_on_both_nodes_and_another_group_has_anot
     let namespace = Namespace::create(&cluster, "groups")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     // Dropped in reverse order.
-    let _pools = PoolsGoAtTheEnd(cluster.clone());
+    let _pools = PoolCleanup(cluster.clone());
     let _label = ChartValue::set(&cluster, LABEL_ENABLED, "true")?;
     wait_until(
         &cluster,

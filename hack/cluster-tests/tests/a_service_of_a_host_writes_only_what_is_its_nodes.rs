@@ -8,7 +8,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue, TestDomain};
-use cluster_tests::permissions::{DRIVER, Who, can_i, new_slice, row};
+use cluster_tests::permissions::{Account, DRIVER, can_i, new_slice, row};
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
@@ -61,12 +61,13 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
         );
     }
 
-    let own = Who::kubelet("kubelet on node 2", "node2");
-    let neighbour = Who::kubelet("kubelet on node 1", "node1");
+    let own = Account::kubelet("kubelet on node 2", "node2");
+    let neighbour = Account::kubelet("kubelet on node 1", "node1");
     // RBAC and the API server's own checks allow the request, so that only the policy can refuse it.
-    let own_with_rights = Who::kubelet("node 2 with all rights", "node2").with_all_rights();
-    let neighbour_with_rights = Who::kubelet("node 1 with all rights", "node1").with_all_rights();
-    let nameless = Who {
+    let own_with_rights = Account::kubelet("node 2 with all rights", "node2").with_all_rights();
+    let neighbour_with_rights =
+        Account::kubelet("node 1 with all rights", "node1").with_all_rights();
+    let nameless = Account {
         name: "a member of system:nodes that is not a node",
         options: vec![
             "--as=node2".to_owned(),
@@ -83,7 +84,7 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
         "in its own pool",
         "not change the allocation or reservations",
     );
-    let rows: [(&Who, &str, &Value, Option<&str>); 11] = [
+    let rows: [(&Account, &str, &Value, Option<&str>); 11] = [
         (&own, "change its device's report", &change, None),
         (&own, "remove its device's report", &remove, None),
         (&own, "reserve the claim", &reserve, Some("")),
@@ -109,7 +110,7 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
             Some(foreign),
         ),
         (&nameless, "change node 2's report", &change, Some(foreign)),
-        (&Who::admin(), "change node 2's report", &change, None),
+        (&Account::admin(), "change node 2's report", &change, None),
     ];
     // kubectl reads the status before it patches; the plugin does not.
     let reader = [
@@ -128,7 +129,7 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
         "--group=readers",
     ];
     cluster.kubectl(&[&readers[..], &["-n", &namespace.name]].concat())?;
-    let patch = |who: &Who, patch: &Value| {
+    let patch = |who: &Account, patch: &Value| {
         let patch = format!("--patch={patch}");
         let mut command = vec!["patch", "resourceclaim", claim, "-n", &namespace.name];
         command.extend([

@@ -62,7 +62,7 @@ impl Workload {
     }
 
     /// Checks that the container still has its channel and has not restarted.
-    fn goes_on(&self, after: &str) -> Result<()> {
+    fn ensure_unaffected(&self, after: &str) -> Result<()> {
         let channels = self.channels().context(format!("after {after}"))?;
         let then = &self.channels;
         ensure!(channels == *then, "after {after}: {channels}, not {then}");
@@ -149,7 +149,7 @@ fn an_upgrade_and_a_rollback_affect_no_pods() -> Result<()> {
         upgrade(&cluster, &["--set=logVerbosity=5"])
     })?;
     println!("{pods} pods started and ended during the upgrade");
-    workload.goes_on("the upgrade")?;
+    workload.ensure_unaffected("the upgrade")?;
     let first = another_plugin(&cluster, 1, &first)?;
     let second = another_plugin(&cluster, 2, &second)?;
     ensure!(values(&cluster)? != given, "the upgrade changed nothing");
@@ -158,7 +158,7 @@ fn an_upgrade_and_a_rollback_affect_no_pods() -> Result<()> {
         roll_back(&cluster, &former)
     })?;
     println!("{pods} pods started and ended during the rollback to revision {former}");
-    workload.goes_on("the rollback")?;
+    workload.ensure_unaffected("the rollback")?;
     another_plugin(&cluster, 1, &first)?;
     another_plugin(&cluster, 2, &second)?;
     let now = values(&cluster)?;
@@ -186,7 +186,7 @@ fn a_rollback_to_isolation_none_waits_for_the_last_channel() -> Result<()> {
     ensure!(printed.contains(words), "helm printed: {printed}");
     let now = NodePod::plugin(&cluster, 1)?;
     ensure!(now.name == plugin.name, "{} is a new plugin", now.name);
-    workload.goes_on("a refused rollback")?;
+    workload.ensure_unaffected("a refused rollback")?;
 
     cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
     domain.delete(&cluster, &namespace)?;
@@ -226,7 +226,7 @@ fn an_uninstallation_affects_no_pods_and_leaves_the_crd() -> Result<()> {
         printed.contains("(last-steps/train)"),
         "helm printed: {printed}"
     );
-    workload.goes_on("a refused uninstallation")?;
+    workload.ensure_unaffected("a refused uninstallation")?;
     let knowingly = [&["--no-hooks"][..], &WAIT].concat();
     helm(&cluster, "uninstall", &knowingly)?;
     wait_until(&cluster, "no program of the chart runs", || {
@@ -235,10 +235,10 @@ fn an_uninstallation_affects_no_pods_and_leaves_the_crd() -> Result<()> {
         ensure!(pods.is_empty(), "there are {}", pods.len());
         Ok(())
     })?;
-    workload.goes_on("the uninstallation")?;
+    workload.ensure_unaffected("the uninstallation")?;
 
     install(&cluster, &values)?;
-    workload.goes_on("the installation")?;
+    workload.ensure_unaffected("the installation")?;
     let show = ["exec", "-n", NAMESPACE, &NodePod::plugin(&cluster, 1)?.name];
     let show = [&show[..], &["--", "cdi-gen", "checkpoint", "show"]].concat();
     let known = cluster.kubectl(&show)?;

@@ -24,7 +24,7 @@ fn a_renewed_certificate_sends_a_signal_and_a_wrong_one_changes_nothing() -> Res
     );
     let authority = Authority::new()?;
     authority.issue(&cluster, &authority)?;
-    let _clear = InTheClear(&cluster);
+    let _clear = WithoutTls(&cluster);
     update(&cluster, "imex-tls")?;
     let after = wait_until(&cluster, "both nodes have new daemons", || {
         let members = imex_members::wait_until_ready(&cluster)?;
@@ -122,9 +122,9 @@ impl Authority {
 }
 
 /// Switches TLS off again when dropped.
-struct InTheClear<'a>(&'a Cluster);
+struct WithoutTls<'a>(&'a Cluster);
 
-impl Drop for InTheClear<'_> {
+impl Drop for WithoutTls<'_> {
     fn drop(&mut self) {
         // Ignored, so that the test's own failure is reported.
         let _ = update(self.0, "");

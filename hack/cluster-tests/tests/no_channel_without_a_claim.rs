@@ -13,7 +13,7 @@ const FABRIC_SPEC: &str = "/etc/cdi/example-fabric.json";
 const ALIAS: &str = "/dev/made-by-hand";
 
 /// A way to request a channel: the pod's name, words of the message, and the pod's settings.
-struct Door {
+struct RequestKind {
     name: &'static str,
     word: &'static str,
     annotations: Value,
@@ -31,10 +31,10 @@ fn in_mode_enforce_every_request_is_refused_and_an_event_says_why() -> Result<()
     make_nodes(&cluster)?;
     let _enforce = ChartValue::set(&cluster, "nriGuard.mode", "enforce")?;
     let namespace = Namespace::create(&cluster, "guard-enforce")?;
-    for door in doors() {
+    for door in request_kinds() {
         cluster.apply(&door.pod(&namespace))?;
     }
-    for door in doors() {
+    for door in request_kinds() {
         wait_until(&cluster, &format!("{} is refused", door.name), || {
             let events = cluster.events_about(&namespace.name, door.name)?;
             let of_kubelet = |event: &&String| event.starts_with("Failed: ");
@@ -49,7 +49,7 @@ fn in_mode_enforce_every_request_is_refused_and_an_event_says_why() -> Result<()
         let phase = phase_of(&cluster, &namespace, door.name)?;
         ensure!(phase == "Pending", "{} is {phase}", door.name);
     }
-    those_with_a_claim_start(&cluster, &namespace)?;
+    pods_with_a_claim_start(&cluster, &namespace)?;
     pods_that_may_use_every_device_have_an_event(&cluster, &namespace)?;
     a_device_of_the_same_kind_without_a_channel_is_ignored(&cluster, &namespace)
 }
@@ -62,10 +62,10 @@ fn in_mode_warn_every_pod_starts_and_has_an_event() -> Result<()> {
     make_nodes(&cluster)?;
     let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
     let namespace = Namespace::create(&cluster, "guard-warn")?;
-    for door in doors() {
+    for door in request_kinds() {
         cluster.apply(&door.pod(&namespace))?;
     }
-    for door in doors() {
+    for door in request_kinds() {
         fixtures::wait_until_running(&cluster, &namespace, door.name)?;
         wait_until(&cluster, &format!("{} has the event", door.name), || {
             let events = cluster.events_about(&namespace.name, door.name)?;
@@ -78,11 +78,11 @@ fn in_mode_warn_every_pod_starts_and_has_an_event() -> Result<()> {
             Ok(())
         })?;
     }
-    those_with_a_claim_start(&cluster, &namespace)?;
+    pods_with_a_claim_start(&cluster, &namespace)?;
     // The guard does not notice this node, but the device cgroup denies it.
-    let alias = Door {
+    let alias = RequestKind {
         host_path: Some((ALIAS, "/dev/alias")),
-        ..Door::new("alias", "")
+        ..RequestKind::new("alias", "")
     };
     cluster.apply(&alias.pod(&namespace))?;
     fixtures::wait_until_running(&cluster, &namespace, "alias")?;
@@ -95,7 +95,7 @@ fn in_mode_warn_every_pod_starts_and_has_an_event() -> Result<()> {
 }
 
 /// Usual claims: from a template, and shared by two pods.
-fn those_with_a_claim_start(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+fn pods_with_a_claim_start(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
     let domain = TestDomain::create(cluster, namespace, "train", "Single")?;
     fixtures::run_pod(cluster, namespace, "own", 2, Some(&domain))?;
     channels::sees_only(cluster, namespace, "own", 0)?;
@@ -114,9 +114,9 @@ fn pods_that_may_use_every_device_have_an_event(
     cluster: &Cluster,
     namespace: &Namespace,
 ) -> Result<()> {
-    let admin = Door {
+    let admin = RequestKind {
         is_privileged: true,
-        ..Door::new("admin", "")
+        ..RequestKind::new("admin", "")
     };
     cluster.apply(&admin.pod(namespace))?;
     fixtures::wait_until_running(cluster, namespace, "admin")?;
@@ -133,9 +133,9 @@ fn a_device_of_the_same_kind_without_a_channel_is_ignored(
     cluster: &Cluster,
     namespace: &Namespace,
 ) -> Result<()> {
-    let light = Door {
+    let light = RequestKind {
         env: json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "example.com/fabric=light,example.com/undefined=all"}]),
-        ..Door::new("light", "")
+        ..RequestKind::new("light", "")
     };
     cluster.apply(&light.pod(namespace))?;
     fixtures::wait_until_running(cluster, namespace, "light")?;
@@ -145,52 +145,52 @@ fn a_device_of_the_same_kind_without_a_channel_is_ignored(
     Ok(())
 }
 
-fn doors() -> [Door; 9] {
+fn request_kinds() -> [RequestKind; 9] {
     let channel = json!("nvidia.com/imex-channel=0");
     // containerd itself ignores both: they are for NVIDIA's runtime and plugin.
     let fabric = "example.com/fabric=all";
     [
-        Door {
+        RequestKind {
             env: json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": fabric}]),
-            ..Door::new(
+            ..RequestKind::new(
                 "fabric",
                 "IMEX channel 9 (environment variable NVIDIA_VISIBLE_DEVICES)",
             )
         },
-        Door {
+        RequestKind {
             annotations: json!({"nvidia.cdi.k8s.io/container.main": fabric}),
-            ..Door::new(
+            ..RequestKind::new(
                 "fabric-annotation",
                 "IMEX channel 9 (annotation nvidia.cdi.k8s.io/container.main)",
             )
         },
-        Door {
+        RequestKind {
             env: json!([{"name": "NVIDIA_IMEX_CHANNELS", "value": "0"}]),
-            ..Door::new("variable", "environment variable NVIDIA_IMEX_CHANNELS")
+            ..RequestKind::new("variable", "environment variable NVIDIA_IMEX_CHANNELS")
         },
-        Door {
+        RequestKind {
             env: json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "management.nvidia.com/gpu=all"}]),
-            ..Door::new("management", "every IMEX channel")
+            ..RequestKind::new("management", "every IMEX channel")
         },
-        Door {
+        RequestKind {
             annotations: json!({"nvidia.cdi.k8s.io/container.main": channel}),
-            ..Door::new("annotation", "annotation nvidia.cdi.k8s.io/container.main")
+            ..RequestKind::new("annotation", "annotation nvidia.cdi.k8s.io/container.main")
         },
-        Door {
+        RequestKind {
             annotations: json!({"cdi.k8s.io/any": channel}),
-            ..Door::new("cdi-annotation", "annotation cdi.k8s.io/any")
+            ..RequestKind::new("cdi-annotation", "annotation cdi.k8s.io/any")
         },
-        Door {
+        RequestKind {
             host_path: Some((CHANNELS, "/channels")),
-            ..Door::new("directory", "mount at /channels")
+            ..RequestKind::new("directory", "mount at /channels")
         },
-        Door {
+        RequestKind {
             host_path: Some(("/dev/nvidia-caps-imex-channels/channel9", "/dev/mine")),
-            ..Door::new("made-by-hand", "IMEX channel 9 (mount at /dev/mine)")
+            ..RequestKind::new("made-by-hand", "IMEX channel 9 (mount at /dev/mine)")
         },
-        Door {
+        RequestKind {
             host_path: Some(("/dev/null", "/var/run/nvidia-container-devices/imex/3")),
-            ..Door::new("volume", "IMEX channel 3 (request by a mount")
+            ..RequestKind::new("volume", "IMEX channel 3 (request by a mount")
         },
     ]
 }
@@ -223,7 +223,7 @@ fn phase_of(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<Strin
 
 // === impl Door ===
 
-impl Door {
+impl RequestKind {
     fn new(name: &'static str, word: &'static str) -> Self {
         Self {
             name,

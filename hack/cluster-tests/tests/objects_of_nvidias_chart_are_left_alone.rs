@@ -15,12 +15,12 @@ const THEIR_ACCOUNT: &str =
     "system:serviceaccount:imex-dra:gpu-dra-driver-nvidia-gpu-service-account-kubeletplugin";
 
 /// Objects of NVIDIA's release, until this is dropped. Those that affect the cluster have the content of its chart.
-struct Theirs {
+struct NvidiaObjects {
     cluster: Cluster,
     names: Vec<String>,
 }
 
-impl Theirs {
+impl NvidiaObjects {
     fn create(cluster: &Cluster) -> Result<Self> {
         let mut theirs = Self {
             cluster: cluster.clone(),
@@ -87,7 +87,7 @@ impl Theirs {
     }
 }
 
-impl Drop for Theirs {
+impl Drop for NvidiaObjects {
     fn drop(&mut self) {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let options = ["--ignore-not-found", "-n", THEIR_NAMESPACE];
@@ -155,7 +155,7 @@ fn they_survive_an_uninstallation_and_an_installation_of_this_chart() -> Result<
     let namespace = Namespace::create(&cluster, "beside-nvidias")?;
     upgrade(&cluster, &["--set=guard.override=false"])?;
     let values = values(&cluster)?;
-    let theirs = Theirs::create(&cluster)?;
+    let theirs = NvidiaObjects::create(&cluster)?;
     theirs.wait_until_seen()?;
     let before = theirs.state()?;
     ensure!(before.len() > 15, "only {} objects", before.len());

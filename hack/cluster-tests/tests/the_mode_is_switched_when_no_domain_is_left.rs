@@ -62,7 +62,7 @@ impl<'a> Workload<'a> {
             containers: String::new(),
         };
         workload.containers = workload.containers()?;
-        workload.goes_on("its start")?;
+        workload.ensure_unaffected("its start")?;
         Ok(workload)
     }
 
@@ -74,7 +74,7 @@ impl<'a> Workload<'a> {
     }
 
     /// Checks that no container has restarted, and that each sees the channel of the ComputeDomain.
-    fn goes_on(&self, after: &str) -> Result<()> {
+    fn ensure_unaffected(&self, after: &str) -> Result<()> {
         let (now, then) = (self.containers()?, &self.containers);
         ensure!(now == *then, "after {after}: {now}, not {then}");
         let channel = channels::of_domain(self.cluster, &self.namespace, "train")?;
@@ -123,11 +123,11 @@ fn is_refused(
     ensure_named(&output, workload)?;
     let now = programs(cluster)?;
     ensure!(now == before, "the upgrade changed {before} to {now}");
-    workload.goes_on("a refused upgrade")?;
+    workload.ensure_unaffected("a refused upgrade")?;
     if let Some(former) = former {
         let output = helm_refuses(cluster, "rollback", &[former, "--timeout=120s"])?;
         ensure_named(&output, workload)?;
-        workload.goes_on("a refused rollback")?;
+        workload.ensure_unaffected("a refused rollback")?;
     }
     // Helm would uninstall the objects of the last revision, which is the refused one.
     roll_back(cluster, &deployed)?;
@@ -141,13 +141,13 @@ fn is_refused(
     ensure_named(&format!("{refused:#}"), workload)?;
     let now = programs(cluster)?;
     ensure!(now.is_empty(), "the installation created {now}");
-    workload.goes_on("a refused installation")?;
+    workload.ensure_unaffected("a refused installation")?;
 
     // Helm has recorded the refused installation as a failed release.
     let command = ["helm", "upgrade", RELEASE, CHART, "--namespace=imex-dra"];
     let options = ["--wait", "--timeout=120s", "--values=-"];
     cluster.script(&[&command[..], &options].concat(), &from.in_values(&given)?)?;
-    workload.goes_on("the former mode's installation")
+    workload.ensure_unaffected("the former mode's installation")
 }
 
 /// The steps of `docs/modes.md`, on nodes without pods that have a channel. A host must run only one `nvidia-imex`.

@@ -11,7 +11,7 @@
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue, TestDomain};
 use cluster_tests::node_pod::NAMESPACE;
-use cluster_tests::permissions::{DRIVER, Who, can_i, new_slice, new_slice_of, rights, row};
+use cluster_tests::permissions::{Account, DRIVER, can_i, new_slice, new_slice_of, rights, row};
 use cluster_tests::release::CHART;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
@@ -31,17 +31,20 @@ fn only_the_plugin_of_a_node_publishes_its_devices() -> Result<()> {
         new_slice("forged", DRIVER),
         new_slice("foreign", "other.example.com"),
     );
-    let own = Who::plugin("the plugin on node 2", "node2");
-    let neighbour = Who::plugin("the plugin on node 1", "node1");
-    let without_node = Who {
+    let own = Account::plugin("the plugin on node 2", "node2");
+    let neighbour = Account::plugin("the plugin on node 1", "node1");
+    let without_node = Account {
         name: "the plugin's account with a token without pod",
-        options: vec![Who::account("kubeletplugin")],
+        options: vec![Account::account("kubeletplugin")],
     };
-    let other = Who::other_account("another driver, with all rights", "other-driver");
-    let system = Who::other_account("a controller of Kubernetes", "kube-system");
-    let (admin, kubelet) = (Who::admin(), Who::kubelet("kubelet on node 1", "node1"));
+    let other = Account::other_account("another driver, with all rights", "other-driver");
+    let system = Account::other_account("a controller of Kubernetes", "kube-system");
+    let (admin, kubelet) = (
+        Account::admin(),
+        Account::kubelet("kubelet on node 1", "node1"),
+    );
     let of_node2 = "may not write a ResourceSlice of node 'node2'";
-    let rows: [(&Who, &str, &str, &Value, Option<&str>); 15] = [
+    let rows: [(&Account, &str, &str, &Value, Option<&str>); 15] = [
         (&own, "its own slice", "replace", &changed, None),
         (&own, "its own slice", "delete", &ours, None),
         (
@@ -159,7 +162,7 @@ fn slice_of(cluster: &Cluster, node: &str) -> Result<Value> {
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_stolen_token_of_node_1_can_write_only_slices_of_node_1() -> Result<()> {
     let cluster = Cluster::connect()?;
-    let token = Who::with_token(&cluster, "holder of node 1's token", "node1")?;
+    let token = Account::with_token(&cluster, "holder of node 1's token", "node1")?;
     let (own, foreign) = (slice_of(&cluster, "node1")?, slice_of(&cluster, "node2")?);
     let (new, forged) = (
         new_slice_of("node1", "by-token", DRIVER),
@@ -173,7 +176,7 @@ fn a_stolen_token_of_node_1_can_write_only_slices_of_node_1() -> Result<()> {
         ("create", "a slice of node 1", &new, None),
         ("delete", "node 1's slice", &own, None),
     ] {
-        let refused = token.is_kept_from(&cluster, verb, object);
+        let refused = token.refused_without_dry_run(&cluster, verb, object);
         row(
             token.name,
             &format!("{verb}: {what}"),
@@ -307,7 +310,7 @@ fn with_the_webhook_enabled_claims_that_no_node_would_prepare_are_refused_at_cre
         };
         let metadata = json!({"name": "tried", "namespace": namespace.name});
         let object = json!({"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec});
-        Who::admin().refused(&cluster, "create", &object)
+        Account::admin().refused(&cluster, "create", &object)
     };
     let table = |is_on: bool| -> Result<()> {
         println!("| webhook.enabled={is_on}: object | with | |\n|---|---|---|");
@@ -339,8 +342,8 @@ fn with_the_webhook_enabled_claims_that_no_node_would_prepare_are_refused_at_cre
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_programs_have_only_the_permissions_that_they_need() -> Result<()> {
     let cluster = Cluster::connect()?;
-    let plugin = Who::account("kubeletplugin");
-    let controller = Who::account("controller");
+    let plugin = Account::account("kubeletplugin");
+    let controller = Account::account("controller");
     let rows = [
         (&plugin, "get resourceclaims", true),
         (&plugin, "get computedomains.resource.nvidia.com", true),
@@ -450,7 +453,7 @@ impl Drop for HookAccounts {
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_charts_jobs_have_only_the_permissions_that_they_need() -> Result<()> {
     let cluster = Cluster::connect()?;
-    let (guard, crds) = (Who::account("guard"), Who::account("crds"));
+    let (guard, crds) = (Account::account("guard"), Account::account("crds"));
     let (guard, crds) = (guard.as_str(), crds.as_str());
     let domains = "list computedomains.resource.nvidia.com";
     let between = [

@@ -53,7 +53,7 @@ pub(crate) struct Generate {
     /// The spec's cdiVersion; min is the lowest that supports the fields in use, so that most
     /// runtimes can load the file.
     #[arg(long, value_name = "min|X.Y.Z", default_value = "min")]
-    pub(crate) version: OrMin,
+    pub(crate) version: VersionArg,
     /// The output format. Files for runtimes should be JSON: a truncated JSON file
     /// is never mistaken for a complete one.
     #[arg(long, value_enum, default_value = "json")]
@@ -75,7 +75,7 @@ pub(crate) enum MajorArg {
 
 /// A version, or `min`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OrMin {
+pub(crate) enum VersionArg {
     Min,
     Version(SpecVersion),
 }
@@ -111,9 +111,9 @@ impl FromStr for MajorArg {
     }
 }
 
-// === impl OrMin ===
+// === impl VersionArg ===
 
-impl FromStr for OrMin {
+impl FromStr for VersionArg {
     type Err = imex_cdi::UnknownVersion;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {

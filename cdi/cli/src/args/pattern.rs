@@ -7,7 +7,7 @@ use imex_cdi::{DeviceName, Kind};
 /// A selection of devices: `[VENDOR/]CLASS[=DEVICE]`, each part a glob. Without VENDOR it matches
 /// any vendor, without DEVICE every device. A full device name is a selection, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct DeviceSelection {
     /// The argument's text.
     pub(crate) text: String,
     vendor: Glob,
@@ -35,7 +35,7 @@ const BAD_SET: &str = "a [ without ], or empty brackets";
 
 // === impl Wanted ===
 
-impl Wanted {
+impl DeviceSelection {
     pub(crate) fn matches(&self, kind: &Kind, device: &DeviceName) -> bool {
         self.vendor.matches(kind.vendor())
             && self.class.matches(kind.class())
@@ -43,7 +43,7 @@ impl Wanted {
     }
 }
 
-impl FromStr for Wanted {
+impl FromStr for DeviceSelection {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -174,7 +174,7 @@ mod tests {
 
     fn matches(pattern: &str, name: &str) -> bool {
         let name: QualifiedName = name.parse().unwrap();
-        let wanted: Wanted = pattern.parse().unwrap();
+        let wanted: DeviceSelection = pattern.parse().unwrap();
         wanted.matches(name.kind(), name.device())
     }
 
@@ -229,7 +229,7 @@ mod tests {
             "gpu=[]",
             "ä",
         ] {
-            assert!(text.parse::<Wanted>().is_err(), "{text:?}");
+            assert!(text.parse::<DeviceSelection>().is_err(), "{text:?}");
         }
     }
 

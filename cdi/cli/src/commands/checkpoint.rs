@@ -21,16 +21,18 @@ use crate::output::print;
 
 pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     match command {
-        CheckpointCommand::Show { file, node, json } => {
-            show(&file.map_or_else(|| own(&node), Ok)?, json, stdout)
-        }
+        CheckpointCommand::Show { file, node, json } => show(
+            &file.map_or_else(|| node_checkpoint(&node), Ok)?,
+            json,
+            stdout,
+        ),
         CheckpointCommand::Verify {
             mut files,
             canonical,
             node,
         } => {
             if files.is_empty() {
-                files.push(own(&node)?);
+                files.push(node_checkpoint(&node)?);
             }
             match files.as_slice() {
                 files if !canonical => verify(files, stdout),
@@ -46,7 +48,7 @@ pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result
 }
 
 /// The path of this node's checkpoint.
-fn own(node: &NodeCheckpoint) -> Result<PathBuf, Failure> {
+fn node_checkpoint(node: &NodeCheckpoint) -> Result<PathBuf, Failure> {
     let host = open_host(&node.root)?;
     let kubelet = node.kubelet.path.to_string_lossy();
     Ok(host.resolve(checkpoint_path(&kubelet)))

@@ -14,11 +14,11 @@ mod yaml;
 use std::io::Write;
 
 use dra_common::error_chain;
-use host_doctor::OneLetter;
+use host_doctor::OneLetterKind;
 use imex_cdi::{Spec, SpecError};
 
 use self::driver::Driver;
-use crate::args::{Generate, MajorArg, Mode, OrMin};
+use crate::args::{Generate, MajorArg, Mode, VersionArg};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 
@@ -26,7 +26,7 @@ pub(super) fn run(args: &Generate, stdout: &mut impl Write) -> Result<Outcome, F
     check(args)?;
     let specs = HostSpecs::open(&args.specs)?;
     let driver = Driver::read(specs.host.resolve("/proc"))?;
-    driver.note_contradiction(args.major);
+    driver.warn_major_mismatch(args.major);
     let channels = driver.channels(&args.channels)?;
     let major = match args.mode {
         Mode::Mknod => Some(driver.major(args.major)?),
@@ -38,11 +38,11 @@ pub(super) fn run(args: &Generate, stdout: &mut impl Write) -> Result<Outcome, F
             .hint(format!("{}; or leave --version at min", error.hint()))
     };
     let mut spec = Spec::new(args.kind.clone(), devices).map_err(invalid)?;
-    if let OrMin::Version(version) = args.version {
+    if let VersionArg::Version(version) = args.version {
         spec = spec.with_version(version).map_err(invalid)?;
     }
     if args.mode == Mode::HostPath {
-        devices::note_absent(&spec, &specs.host);
+        devices::warn_missing_nodes(&spec, &specs.host);
     }
     destination::write(args, &spec, &specs.dirs(), stdout)?;
     Ok(Outcome::Clean)
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Generate, stdout: &mut impl Write) -> Result<Outcome, F
 /// What clap cannot check.
 fn check(args: &Generate) -> Result<(), Failure> {
     let kind = &args.kind;
-    if OneLetter::of(kind).is_some() {
+    if OneLetterKind::of(kind).is_some() {
         let message = format!(
             "{kind} has a one-letter vendor or class, on which Go's CDI library panics (up to \
              1.1.0)"

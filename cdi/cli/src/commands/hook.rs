@@ -19,10 +19,10 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 
-use compute_domain_node::{ChannelOwner, asks_for, sentence, unexplained};
+use compute_domain_node::{ChannelOwner, describe_requests, sentence, unexplained};
 use host_doctor::Host;
 use imex_cdi::{
-    CHANNEL_DRIVER, DefinedNodes, Major, OpenNames, RequestedChannels, requested_channels,
+    CHANNEL_DRIVER, DefinedNodes, Major, RequestedChannels, UnresolvedNames, requested_channels,
 };
 use serde::Deserialize;
 
@@ -103,11 +103,11 @@ fn check(args: &CreateRuntime) -> Result<(), Failure> {
     if pod.as_ref().is_some_and(is_exempt) {
         return Ok(());
     }
-    let (asked, open) = asked(&container, &specs);
-    if !asked.is_empty() {
+    let (requested, open) = requested(&container, &specs);
+    if !requested.is_empty() {
         match pod {
-            Some(pod) => check_pod(&asked, pod, &args.kubelet, &specs.host)?,
-            None => check_allowed(&asked, args.allow.as_ref())?,
+            Some(pod) => check_pod(&requested, pod, &args.kubelet, &specs.host)?,
+            None => check_allowed(&requested, args.allow.as_ref())?,
         }
     }
     match open {
@@ -125,15 +125,15 @@ fn check(args: &CreateRuntime) -> Result<(), Failure> {
 }
 
 /// Returns the requested channels, and why there may be more.
-fn asked(container: &Container, specs: &HostSpecs) -> (RequestedChannels, Option<String>) {
+fn requested(container: &Container, specs: &HostSpecs) -> (RequestedChannels, Option<String>) {
     let host = &specs.host;
     let major = host
         .majors()
         .and_then(|majors| majors.major_of(CHANNEL_DRIVER));
     let major = major.and_then(|major| Major::new(u32::try_from(major).ok()?).ok());
     let view = container.view();
-    let names = RefCell::new(OpenNames::default());
-    let asked = requested_channels(&view, major, |name| {
+    let names = RefCell::new(UnresolvedNames::default());
+    let requested = requested_channels(&view, major, |name| {
         names.borrow_mut().add(name);
         None
     });
@@ -143,38 +143,38 @@ fn asked(container: &Container, specs: &HostSpecs) -> (RequestedChannels, Option
     if host.majors().is_none() && (by_major || !view.devices.is_empty()) {
         let reason = "device majors are unknown: /proc/devices of this host (below --root) cannot \
                       be read";
-        return (asked, Some(reason.to_owned()));
+        return (requested, Some(reason.to_owned()));
     }
     if names.is_empty() {
-        return (asked, None);
+        return (requested, None);
     }
     let found = DefinedNodes::read(&specs.registry(), &names);
-    let asked = requested_channels(&view, major, |name| found.nodes(name));
-    (asked, found.open(&names).map(str::to_owned))
+    let requested = requested_channels(&view, major, |name| found.nodes(name));
+    (requested, found.open(&names).map(str::to_owned))
 }
 
 fn check_pod(
-    asked: &RequestedChannels,
+    requested: &RequestedChannels,
     pod: Pod<'_>,
     kubelet: &KubeletRoot,
     host: &Host,
 ) -> Result<(), Failure> {
     let records = Records::read(host, kubelet)?;
-    let found = unexplained(asked, |channel| records.channel_owner(channel, pod));
+    let found = unexplained(requested, |channel| records.channel_owner(channel, pod));
     if found.is_empty() {
         return Ok(());
     }
     // Records from a damaged checkpoint can show an owner, but not that there is none.
     records.check_whole()?;
-    let message = sentence(&found, asked.every_device);
+    let message = sentence(&found, requested.every_device);
     Err(Failure::new(Outcome::Findings, message))
 }
 
-fn check_allowed(asked: &RequestedChannels, allowed: Option<&Channels>) -> Result<(), Failure> {
+fn check_allowed(requested: &RequestedChannels, allowed: Option<&Channels>) -> Result<(), Failure> {
     if allowed == Some(&Channels::All) {
         return Ok(());
     }
-    let found = unexplained(asked, |channel| match allowed {
+    let found = unexplained(requested, |channel| match allowed {
         Some(Channels::List(channels)) if channels.contains(&channel) => ChannelOwner::ThisPod,
         _ => ChannelOwner::Unclaimed,
     });
@@ -185,7 +185,7 @@ fn check_allowed(asked: &RequestedChannels, allowed: Option<&Channels>) -> Resul
     let message = format!(
         "{}, which this host's hook does not allow; start the container without, or list the \
          channels in the hook's --allow",
-        asks_for(&found),
+        describe_requests(&found),
     );
     Err(Failure::new(Outcome::Findings, message))
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use self::edits::Paths;
 use super::why;
-use crate::args::{Show, Subject, Wanted};
+use crate::args::{DeviceSelection, Show, Subject};
 use crate::host_specs::{HostSpecs, VersionReport};
 use crate::input;
 use crate::outcome::{Failure, Outcome};
@@ -85,7 +85,7 @@ fn refuse_device_name(path: &Path, specs: &HostSpecs) -> Result<(), Failure> {
     let is_spec = ["json", "yaml", "yml"].map(|end| path.extension() == Some(end.as_ref()));
     let is_name = |text: &&str| {
         let is_path = is_spec.contains(&true) || text.starts_with(['.', '/']);
-        !is_path && (DeviceName::new(*text).is_ok() || text.parse::<Wanted>().is_ok())
+        !is_path && (DeviceName::new(*text).is_ok() || text.parse::<DeviceSelection>().is_ok())
     };
     let name = path.to_str().filter(is_name);
     let is_absent =

@@ -77,7 +77,7 @@ fn examine(
     let mut valid = Vec::new();
     for input in inputs {
         if input != Path::new(STDIN) && input.is_dir() {
-            let registry = Registry::load(&[unlinked(input)]);
+            let registry = Registry::load(&[follow_link(input)]);
             unread.add(&registry);
             examine_dirs(&registry, host, report, findings);
             continue;
@@ -127,7 +127,7 @@ fn examine_dirs(
 
 /// Follows a link to a directory that the user named, although a runtime would not follow a CDI
 /// directory that is a link.
-fn unlinked(dir: PathBuf) -> PathBuf {
+fn follow_link(dir: PathBuf) -> PathBuf {
     if dir.is_symlink() {
         fs::canonicalize(&dir).unwrap_or(dir)
     } else {

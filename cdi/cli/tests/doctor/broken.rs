@@ -147,7 +147,10 @@ fn a_missing_daemon_is_named() {
     host.remove("usr/lib/systemd/system/nvidia-imex.service");
     // From another root the fabric is not known, and so neither is the need.
     let printed = host.out("doctor", 0);
-    assert!(printed.contains("because NVML was not queried"), "{printed}");
+    assert!(
+        printed.contains("because NVML was not queried"),
+        "{printed}"
+    );
 }
 
 #[test]

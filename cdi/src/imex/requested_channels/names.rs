@@ -1,7 +1,7 @@
 //! Channels requested by names of CDI devices.
 
 use super::read::{clean, of_device, of_path, of_text};
-use super::request::{Channels, Found, RequestSource};
+use super::request::{Channels, RequestCollector, RequestSource};
 use super::view::DeviceView;
 use crate::{DeviceNode, DeviceType, Kind, Major, QualifiedName};
 
@@ -23,7 +23,12 @@ pub(super) struct Names<R> {
 
 impl<R: Fn(&QualifiedName) -> Option<Vec<DeviceNode>>> Names<R> {
     /// Adds the channels of a list of names. Text that is not a name is ignored.
-    pub(super) fn add_list(&self, list: &str, by: impl Fn() -> RequestSource, found: &mut Found) {
+    pub(super) fn add_list(
+        &self,
+        list: &str,
+        by: impl Fn() -> RequestSource,
+        found: &mut RequestCollector,
+    ) {
         for name in list.split(',') {
             if let Ok(name) = name.trim().parse() {
                 for channels in self.channels(&name) {
@@ -39,7 +44,7 @@ impl<R: Fn(&QualifiedName) -> Option<Vec<DeviceNode>>> Names<R> {
         &self,
         list: &str,
         by: impl Fn() -> RequestSource,
-        found: &mut Found,
+        found: &mut RequestCollector,
     ) {
         for item in list.split(['\n', ',']) {
             let around = |c: char| c.is_whitespace() || "-[]\"'".contains(c);
@@ -52,7 +57,7 @@ impl<R: Fn(&QualifiedName) -> Option<Vec<DeviceNode>>> Names<R> {
         &self,
         list: &str,
         by: impl Fn() -> RequestSource,
-        found: &mut Found,
+        found: &mut RequestCollector,
     ) {
         for name in list.split(',').map(str::trim) {
             match name {

@@ -64,23 +64,23 @@ pub enum RequestSource {
 
 /// The requests found so far.
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) asked: RequestedChannels,
+pub(super) struct RequestCollector {
+    pub(super) requested: RequestedChannels,
     seen: BTreeSet<RequestedChannel>,
 }
 
 // === impl Found ===
 
-impl Found {
+impl RequestCollector {
     pub(super) fn add(&mut self, channels: Channels, by: RequestSource) {
-        let mut asked = RequestedChannel { channels, by };
+        let mut requested = RequestedChannel { channels, by };
         match self.seen.len() {
             ..MAX_REQUESTS => {}
-            MAX_REQUESTS => asked.channels = Channels::Every,
+            MAX_REQUESTS => requested.channels = Channels::Every,
             _ => return,
         }
-        if self.seen.insert(asked.clone()) {
-            self.asked.requests.push(asked);
+        if self.seen.insert(requested.clone()) {
+            self.requested.requests.push(requested);
         }
     }
 }
@@ -99,7 +99,7 @@ impl RequestedChannels {
 impl RequestSource {
     /// Whether a container that may use every device has this without a request: its nodes are the
     /// host's, and its device cgroup forbids nothing.
-    pub fn follows_from_every_device(&self) -> bool {
+    pub fn is_implied_by_every_device(&self) -> bool {
         matches!(self, Self::Device(_) | Self::DeviceRule)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::time::Instant;
 
-use super::stories::Story;
+use super::stories::Scenario;
 use crate::fake_api::{Call, FakeApi, Fault, Recorded, Rule};
 use crate::testing::objects::TEAM;
 
@@ -38,41 +38,41 @@ const WATCH: [Fault; 7] = [
 struct Row {
     call: Call,
     /// The scenario with the call.
-    story: Story,
+    story: Scenario,
 }
 
 const TABLE: [Row; 28] = [
-    row(Call::ListDomains, Story::Plain),
-    row(Call::WatchDomains, Story::Plain),
-    row(Call::ListTemplates, Story::Plain),
-    row(Call::WatchTemplates, Story::Plain),
-    row(Call::ListClaims, Story::Plain),
-    row(Call::WatchClaims, Story::Plain),
-    row(Call::ListOtherTemplates, Story::NameTaken),
-    row(Call::WatchOtherTemplates, Story::NameTaken),
-    row(Call::ListDaemonSets, Story::Plain),
-    row(Call::ListNodes, Story::Plain),
-    row(Call::ListSlices, Story::ClaimWaits),
-    row(Call::ListClaimsOfDomain, Story::CliqueShared),
-    row(Call::GetDomain, Story::FinalizerStripped),
-    row(Call::FindDomain, Story::FinalizerStrippedOfGo),
-    row(Call::GetTemplate, Story::LabelLost),
-    row(Call::AddFinalizer, Story::Plain),
-    row(Call::RemoveFinalizer, Story::Plain),
-    row(Call::WriteStatus, Story::Plain),
-    row(Call::TryStatus, Story::OlderCrd),
-    row(Call::CreateTemplate, Story::Plain),
-    row(Call::DryRunTemplate, Story::TemplateAltered),
-    row(Call::DeleteTemplate, Story::Plain),
-    row(Call::ReleaseTemplate, Story::Plain),
-    row(Call::RestoreLabel, Story::LabelChanged),
-    row(Call::PostEvent, Story::Plain),
-    row(Call::GetLease, Story::Elected),
-    row(Call::CreateLease, Story::Elected),
-    row(Call::UpdateLease, Story::Elected),
+    row(Call::ListDomains, Scenario::Plain),
+    row(Call::WatchDomains, Scenario::Plain),
+    row(Call::ListTemplates, Scenario::Plain),
+    row(Call::WatchTemplates, Scenario::Plain),
+    row(Call::ListClaims, Scenario::Plain),
+    row(Call::WatchClaims, Scenario::Plain),
+    row(Call::ListOtherTemplates, Scenario::NameTaken),
+    row(Call::WatchOtherTemplates, Scenario::NameTaken),
+    row(Call::ListDaemonSets, Scenario::Plain),
+    row(Call::ListNodes, Scenario::Plain),
+    row(Call::ListSlices, Scenario::ClaimWaits),
+    row(Call::ListClaimsOfDomain, Scenario::CliqueShared),
+    row(Call::GetDomain, Scenario::FinalizerStripped),
+    row(Call::FindDomain, Scenario::FinalizerStrippedOfGo),
+    row(Call::GetTemplate, Scenario::LabelLost),
+    row(Call::AddFinalizer, Scenario::Plain),
+    row(Call::RemoveFinalizer, Scenario::Plain),
+    row(Call::WriteStatus, Scenario::Plain),
+    row(Call::TryStatus, Scenario::OlderCrd),
+    row(Call::CreateTemplate, Scenario::Plain),
+    row(Call::DryRunTemplate, Scenario::TemplateAltered),
+    row(Call::DeleteTemplate, Scenario::Plain),
+    row(Call::ReleaseTemplate, Scenario::Plain),
+    row(Call::RestoreLabel, Scenario::LabelChanged),
+    row(Call::PostEvent, Scenario::Plain),
+    row(Call::GetLease, Scenario::Elected),
+    row(Call::CreateLease, Scenario::Elected),
+    row(Call::UpdateLease, Scenario::Elected),
 ];
 
-const fn row(call: Call, story: Story) -> Row {
+const fn row(call: Call, story: Scenario) -> Row {
     Row { call, story }
 }
 
@@ -89,7 +89,7 @@ fn faults_of(call: Call) -> Vec<Fault> {
 }
 
 /// Plays a scenario with a fault. Returns the requests and the duration.
-fn play(story: Story, rule: &Rule) -> (Vec<Recorded>, Duration) {
+fn play(story: Scenario, rule: &Rule) -> (Vec<Recorded>, Duration) {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)

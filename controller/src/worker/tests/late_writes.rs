@@ -32,7 +32,7 @@ async fn late_writes_do_not_change_a_new_domain_of_the_same_name() {
     let objects = || [Resource::Domains, Resource::Templates].map(|resource| api.all(resource));
     let before = objects();
     for write in late.iter().chain(late.iter().rev()) {
-        api.arrives_late(write);
+        api.replay(write);
         assert_eq!(objects(), before, "{write}");
     }
     second.stop().await;
@@ -45,7 +45,7 @@ async fn a_template_created_late_is_garbage_collected() {
     let second = Controller::start(&api);
     second.settle().await;
     for write in &late {
-        api.arrives_late(write);
+        api.replay(write);
         let created = api.all(Resource::Templates).len();
         assert_eq!(
             created,

@@ -9,7 +9,7 @@ use crate::testing::Controller;
 use crate::testing::objects::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Story {
+pub(super) enum Scenario {
     /// Created, used and deleted.
     Plain,
     /// The same, with several replicas.
@@ -34,7 +34,7 @@ pub(super) enum Story {
     CliqueShared,
 }
 
-impl Story {
+impl Scenario {
     /// Plays the scenario of the domain `a`, from before the controller starts until nothing is left.
     pub(super) async fn play(self, api: &FakeApi) {
         self.begin(api);

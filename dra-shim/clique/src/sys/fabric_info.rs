@@ -75,18 +75,18 @@ impl Device<'_> {
     /// the GPU. The Go driver uses the unversioned call.
     // req: NODE-44
     pub(crate) fn fabric_info(&self) -> Result<FabricInfo, NvmlFailure> {
-        let mut most_telling = NvmlFailure::SymbolMissing { call: INFO_V };
+        let mut best_failure = NvmlFailure::SymbolMissing { call: INFO_V };
         for read in [Self::v3, Self::v2, Self::unversioned] {
             match read(self) {
                 Err(failure) => match version_weight(&failure) {
                     None => return Err(failure),
-                    weight if weight > version_weight(&most_telling) => most_telling = failure,
+                    weight if weight > version_weight(&best_failure) => best_failure = failure,
                     Some(_) => {}
                 },
                 info @ Ok(_) => return info,
             }
         }
-        Err(most_telling)
+        Err(best_failure)
     }
 
     fn v3(&self) -> Result<FabricInfo, NvmlFailure> {

@@ -6,7 +6,7 @@ use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
-use crate::guard::Guard;
+use crate::guard::HolderPolicy;
 use crate::imex_daemon::NeededDaemon;
 use crate::lifecycle::{Step, Transaction};
 use crate::moment::{FenceClock, Moment};
@@ -33,7 +33,7 @@ pub(crate) struct BeginPrepare {
 
 /// The next step of a Prepare.
 #[derive(Debug)]
-pub(crate) enum Begun {
+pub(crate) enum BeginOutcome {
     /// None: the claim was already prepared, and its spec is in place.
     Prepared(Vec<KubeletDevice>),
     /// The record is Started. The device will be this channel with this major; without a major,
@@ -50,10 +50,10 @@ impl BeginPrepare {
         claims: &mut Claims<DeviceGroup>,
         specs: &ClaimSpecs,
         fences: &FenceClock,
-        guard: Guard,
-    ) -> Result<Begun, PrepareError> {
+        guard: HolderPolicy,
+    ) -> Result<BeginOutcome, PrepareError> {
         if let Some(devices) = answer_if_prepared(claims, specs, &self.uid, self.known_major)? {
-            return Ok(Begun::Prepared(devices));
+            return Ok(BeginOutcome::Prepared(devices));
         }
         let channel = self.channel.as_ref().ok().copied();
         guard.check(claims, &self.uid, &self.request, channel)?;
@@ -67,7 +67,7 @@ impl BeginPrepare {
             None => self.now.wall,
         };
         claims.start(&self.claim, &self.status, now)?;
-        Ok(Begun::Started(channel, major))
+        Ok(BeginOutcome::Started(channel, major))
     }
 }
 

@@ -40,7 +40,7 @@ pub enum ChannelOwner {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unexplained<'a> {
     /// The request.
-    pub asked: &'a RequestedChannel,
+    pub requested: &'a RequestedChannel,
     /// Other pods' claims in the pod's namespace that open the channel.
     pub others: Vec<ClaimRef>,
 }
@@ -51,7 +51,7 @@ pub struct Unexplained<'a> {
 /// Leaves out requests that merely follow from access to every device. See
 /// [`RequestedChannels::every_device`].
 pub fn unexplained(
-    asked: &RequestedChannels,
+    requested: &RequestedChannels,
     mut channel_owner: impl FnMut(ChannelId) -> ChannelOwner,
 ) -> Vec<Unexplained<'_>> {
     let mut answers = BTreeMap::new();
@@ -64,33 +64,33 @@ pub fn unexplained(
         // No claim grants these.
         Channels::Every | Channels::Unreadable(_) => Some(Vec::new()),
     };
-    explicit(asked)
-        .filter_map(|asked| {
-            let others = others(&asked.channels)?;
-            Some(Unexplained { asked, others })
+    explicit(requested)
+        .filter_map(|requested| {
+            let others = others(&requested.channels)?;
+            Some(Unexplained { requested, others })
         })
         .collect()
 }
 
 /// The channels that [`unexplained`] looks up.
-pub fn channels_to_explain(asked: &RequestedChannels) -> BTreeSet<ChannelId> {
-    let one = |asked: &RequestedChannel| match asked.channels {
+pub fn channels_to_explain(requested: &RequestedChannels) -> BTreeSet<ChannelId> {
+    let one = |requested: &RequestedChannel| match requested.channels {
         Channels::One(id) => Some(id),
         Channels::Every | Channels::Unreadable(_) => None,
     };
-    explicit(asked).filter_map(one).collect()
+    explicit(requested).filter_map(one).collect()
 }
 
-fn explicit(asked: &RequestedChannels) -> impl Iterator<Item = &RequestedChannel> {
-    let every_device = asked.every_device;
-    let requests = asked.requests.iter();
-    requests.filter(move |asked| !(every_device && asked.by.follows_from_every_device()))
+fn explicit(requested: &RequestedChannels) -> impl Iterator<Item = &RequestedChannel> {
+    let every_device = requested.every_device;
+    let requests = requested.requests.iter();
+    requests.filter(move |requested| !(every_device && requested.by.is_implied_by_every_device()))
 }
 
 /// Beginning of a sentence about the container: the requests and where they were found.
-pub fn asks_for(found: &[Unexplained<'_>]) -> String {
+pub fn describe_requests(found: &[Unexplained<'_>]) -> String {
     let named = found.iter().take(NAMED);
-    let named: Vec<String> = named.map(|one| one.asked.to_string()).collect();
+    let named: Vec<String> = named.map(|one| one.requested.to_string()).collect();
     let more = match found.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -105,8 +105,8 @@ pub fn sentence(found: &[Unexplained<'_>], every_device: bool) -> String {
     let Some(first) = found.first() else {
         return String::new();
     };
-    let mut text = asks_for(found);
-    text.push_str(match first.asked.channels {
+    let mut text = describe_requests(found);
+    text.push_str(match first.requested.channels {
         Channels::One(_) => ", but its pod has no prepared ResourceClaim with that channel",
         Channels::Every => ", which no ResourceClaim grants",
         Channels::Unreadable(_) => ", which is not a channel",
@@ -204,7 +204,7 @@ impl NodeClaims {
 
     /// Whether no other recorded claim has this claim's name. Otherwise, a pod that refers to the
     /// name may mean either claim.
-    pub fn is_name_of_one(&self, claim: &ClaimRef) -> bool {
+    pub fn has_unique_name(&self, claim: &ClaimRef) -> bool {
         let view = self.store.view();
         let mut records = view.records_unchecked();
         !records.any(|(uid, record)| {

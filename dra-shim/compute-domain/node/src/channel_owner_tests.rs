@@ -12,7 +12,7 @@ fn by_variable(channels: Channels) -> RequestedChannel {
     RequestedChannel { channels, by }
 }
 
-fn asked(requests: Vec<RequestedChannel>) -> RequestedChannels {
+fn requested(requests: Vec<RequestedChannel>) -> RequestedChannels {
     RequestedChannels {
         requests,
         every_device: false,
@@ -54,12 +54,12 @@ fn a_claim_that_another_process_prepares_is_known_after_a_refresh() {
     node.refresh(Duration::from_secs(30)).unwrap();
     let channel_owner = node.channel_owner(channel(0), "default", "pod-1");
     assert_eq!(channel_owner.unwrap(), ChannelOwner::ThisPod);
-    assert!(node.is_name_of_one(&mk_claim("a")));
+    assert!(node.has_unique_name(&mk_claim("a")));
     let same_name = ClaimRef {
         uid: "b".to_owned(),
         ..mk_claim("a")
     };
-    assert!(!node.is_name_of_one(&same_name));
+    assert!(!node.has_unique_name(&same_name));
 }
 
 #[test]
@@ -70,9 +70,9 @@ fn only_channels_that_a_claim_grants_can_be_explained() {
         by_variable(Channels::Every),
         by_variable(Channels::Unreadable("x".to_owned())),
     ];
-    let asked = asked(requests.clone());
+    let requested = requested(requests.clone());
     let mut questions = Vec::new();
-    let found = unexplained(&asked, |id| {
+    let found = unexplained(&requested, |id| {
         questions.push(id.get());
         match id.get() {
             3 => ChannelOwner::ThisPod,
@@ -81,14 +81,17 @@ fn only_channels_that_a_claim_grants_can_be_explained() {
     });
     let found: Vec<_> = found
         .into_iter()
-        .map(|it| (it.asked, it.others.len()))
+        .map(|it| (it.requested, it.others.len()))
         .collect();
     assert_eq!(
         found,
         [(&requests[1], 1), (&requests[2], 0), (&requests[3], 0)]
     );
     assert_eq!(questions, [3, 4]);
-    assert_eq!(channels_to_explain(&asked), [channel(3), channel(4)].into());
+    assert_eq!(
+        channels_to_explain(&requested),
+        [channel(3), channel(4)].into()
+    );
 }
 
 #[test]
@@ -98,12 +101,15 @@ fn device_nodes_of_a_privileged_container_are_not_requests_but_variables_are() {
         by: RequestSource::Device("/dev/nvidia-caps-imex-channels/channel3".to_owned()),
     };
     let variable = by_variable(Channels::One(channel(3)));
-    let mut asked = asked(vec![node, variable.clone()]);
-    assert_eq!(unexplained(&asked, |_| ChannelOwner::Unclaimed).len(), 2);
-    asked.every_device = true;
-    let found = unexplained(&asked, |_| ChannelOwner::Unclaimed);
+    let mut requested = requested(vec![node, variable.clone()]);
     assert_eq!(
-        found.iter().map(|it| it.asked).collect::<Vec<_>>(),
+        unexplained(&requested, |_| ChannelOwner::Unclaimed).len(),
+        2
+    );
+    requested.every_device = true;
+    let found = unexplained(&requested, |_| ChannelOwner::Unclaimed);
+    assert_eq!(
+        found.iter().map(|it| it.requested).collect::<Vec<_>>(),
         [&variable]
     );
 }
@@ -111,7 +117,7 @@ fn device_nodes_of_a_privileged_container_are_not_requests_but_variables_are() {
 #[test]
 fn the_sentence_names_request_place_claim_and_fix_and_fits_an_event() {
     let requests = vec![by_variable(Channels::One(channel(5)))];
-    let one = asked(requests);
+    let one = requested(requests);
     let found = unexplained(&one, |_| ChannelOwner::OtherPods(vec![mk_claim("train")]));
     assert_eq!(
         sentence(&found, false),
@@ -125,11 +131,11 @@ fn the_sentence_names_request_place_claim_and_fix_and_fits_an_event() {
         channels: Channels::One(channel(id)),
         by: by(id),
     });
-    let many = asked(many.collect());
+    let many = requested(many.collect());
     let text = sentence(&unexplained(&many, |_| ChannelOwner::Unclaimed), true);
     assert!(text.contains(" and 1997 more, but its pod"), "{text}");
     assert!(text.len() < 800, "{text}");
-    let every = asked(vec![by_variable(Channels::Every)]);
+    let every = requested(vec![by_variable(Channels::Every)]);
     let text = sentence(&unexplained(&every, |_| ChannelOwner::Unclaimed), true);
     assert!(text.contains("every IMEX channel (environment variable NVIDIA_IMEX_CHANNELS), which no ResourceClaim grants;"));
     assert!(text.ends_with("(privileged containers also need a claim)"));

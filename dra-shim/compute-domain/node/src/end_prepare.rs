@@ -5,7 +5,7 @@ use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
-use crate::guard::Guard;
+use crate::guard::HolderPolicy;
 use crate::imex_daemon::NeededDaemon;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::steps;
@@ -33,7 +33,7 @@ impl EndPrepare {
         self,
         claims: &mut Claims<DeviceGroup>,
         specs: &ClaimSpecs,
-        guard: Guard,
+        guard: HolderPolicy,
     ) -> Result<Vec<KubeletDevice>, PrepareError> {
         let uid = &self.uid;
         let (transaction, lost) = self.decide(claims, guard);
@@ -70,7 +70,7 @@ impl EndPrepare {
     fn decide(
         &self,
         view: &View<DeviceGroup>,
-        guard: Guard,
+        guard: HolderPolicy,
     ) -> (Transaction, Option<PrepareError>) {
         let record = view.get(self.uid.as_str());
         if record.is_some_and(|record| record.status != self.status) {

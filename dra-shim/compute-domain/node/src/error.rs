@@ -28,7 +28,7 @@ pub enum PrepareError {
     #[error("the claim has {found} devices of {DRIVER_NAME}; a channel claim has exactly one")]
     #[advice(
         code = "not-one-device",
-        hint = asked.choose(
+        hint = channel_source.choose(
             "request one device of the class compute-domain-clique-channel.nvidia.com",
             TEMPLATE_HINT
         ),
@@ -38,7 +38,7 @@ pub enum PrepareError {
         /// The number of allocated devices.
         found: usize,
         /// Source of the channel of the first device.
-        asked: ChannelSource,
+        channel_source: ChannelSource,
     },
     /// The claim has `adminAccess`, which is access to a device that another claim uses.
     #[error("adminAccess is not supported for IMEX channels")]
@@ -57,7 +57,7 @@ pub enum PrepareError {
     #[error("the claim has no ComputeDomainChannelConfig for request {request:?}")]
     #[advice(
         code = "no-config",
-        hint = asked.choose(
+        hint = channel_source.choose(
             "add an opaque config of this driver to the claim: a ComputeDomainChannelConfig with the metadata.uid of a ComputeDomain in the claim's namespace as domainID",
             TEMPLATE_HINT
         ),
@@ -67,7 +67,7 @@ pub enum PrepareError {
         /// The request's name.
         request: String,
         /// Source of the device's channel.
-        asked: ChannelSource,
+        channel_source: ChannelSource,
     },
     /// The config cannot be decoded. The text is the Go driver's.
     #[error("error decoding config parameters")]
@@ -194,7 +194,7 @@ pub enum PrepareError {
     )]
     #[advice(
         code = "claim-not-labelled",
-        hint = asked.choose("recreate the claim without the label", TEMPLATE_HINT),
+        hint = channel_source.choose("recreate the claim without the label", TEMPLATE_HINT),
         permanent
     )]
     OtherLabel {
@@ -203,7 +203,7 @@ pub enum PrepareError {
         /// The label's value.
         found: String,
         /// Source of the claim's channel.
-        asked: ChannelSource,
+        channel_source: ChannelSource,
     },
     /// The channel number exceeds the channels of this node's driver.
     #[error(
@@ -224,7 +224,7 @@ pub enum PrepareError {
     #[error("no ComputeDomain with UID {domain} exists in namespace {namespace}")]
     #[advice(
         code = "domain-not-found",
-        hint = asked.choose(
+        hint = channel_source.choose(
             "recreate the claim with the metadata.uid of a ComputeDomain in its namespace as domainID; a recreated ComputeDomain has a new UID",
             "recreate the pod with a claim from the template of a ComputeDomain in its namespace; a recreated ComputeDomain has a new UID"
         ),
@@ -236,7 +236,7 @@ pub enum PrepareError {
         /// The claim's namespace.
         namespace: String,
         /// Source of the claim's channel.
-        asked: ChannelSource,
+        channel_source: ChannelSource,
     },
     /// The node definitely belongs to no clique.
     #[error("host-managed IMEX requires an NVLink clique on this node: {reason}")]

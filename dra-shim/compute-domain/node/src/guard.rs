@@ -1,4 +1,4 @@
-//! Decides which channel a claim opens, and which claims may hold a channel. [`Guard`] has the
+//! Decides which channel a claim opens, and which claims may hold a channel. [`HolderPolicy`] has the
 //! tables.
 
 use compute_domain_api::names::clique_of_pool;
@@ -47,7 +47,7 @@ use crate::request::ChannelRequest;
 /// number of claims may hold the device, regardless of its `slots`. A claim that consumes no slot
 /// (handwritten `slots: "0"`) shares without limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Guard {
+pub struct HolderPolicy {
     /// Whether each domain has a channel of its own.
     pub isolation: Isolation,
     /// Whether claims share the node's device.
@@ -86,7 +86,7 @@ const NODE_DEVICE: u32 = 0;
 
 // === impl Guard ===
 
-impl Guard {
+impl HolderPolicy {
     /// The policy of these settings.
     pub fn new(settings: &Settings) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Guard {
             DomainState::Missing => Err(PrepareError::DomainNotFound {
                 domain: uid(),
                 namespace: namespace.to_owned(),
-                asked: request.asked(),
+                channel_source: request.channel_source(),
             }),
             DomainState::NotConfirmed(channel) => Err(PrepareError::ChannelNotConfirmed {
                 domain: uid(),
@@ -158,8 +158,8 @@ impl Guard {
                     return Err(PrepareError::ChannelInUse {
                         channel,
                         holder: name(),
-                        held: held.asked(),
-                        wanted: wanted.asked(),
+                        held: held.channel_source(),
+                        wanted: wanted.channel_source(),
                     });
                 }
             }
@@ -171,9 +171,9 @@ impl Guard {
     // req: CHANNEL-14
     fn contested(self, held: &Holding<'_>, wanted: &Holding<'_>) -> Option<ChannelId> {
         let channel = wanted.channel?;
-        let is_everybodys = channel.get() == 0 && self.isolation == Isolation::None;
+        let is_shared_by_all = channel.get() == 0 && self.isolation == Isolation::None;
         let is_contested =
-            held.channel == wanted.channel && held.owner() != wanted.owner() && !is_everybodys;
+            held.channel == wanted.channel && held.owner() != wanted.owner() && !is_shared_by_all;
         is_contested.then_some(channel)
     }
 }
@@ -204,13 +204,13 @@ impl<'a> Holding<'a> {
 
     /// The channel's owner: the UID of the domain or of the claim.
     pub fn owner(&self) -> &'a str {
-        match self.asked() {
+        match self.channel_source() {
             ChannelSource::Domain => self.domain,
             ChannelSource::Device => self.claim,
         }
     }
 
-    fn asked(&self) -> ChannelSource {
+    fn channel_source(&self) -> ChannelSource {
         ChannelSource::through(self.device)
     }
 }
@@ -248,20 +248,20 @@ impl ChannelRequest {
             Some(label) if label != self.domain.as_str() => Err(PrepareError::OtherLabel {
                 domain: domain(),
                 found: label.to_owned(),
-                asked: self.asked(),
+                channel_source: self.channel_source(),
             }),
             None if opens_its_channel => Err(PrepareError::NotLabelled { domain: domain() }),
             _ => Ok(()),
         }
     }
 
-    fn asked(&self) -> ChannelSource {
+    fn channel_source(&self) -> ChannelSource {
         ChannelSource::through(self.device_channel)
     }
 
     /// Whether the device stands for the node, not for a channel.
     pub(crate) fn is_node_device(&self) -> bool {
-        self.asked() == ChannelSource::Domain
+        self.channel_source() == ChannelSource::Domain
     }
 }
 

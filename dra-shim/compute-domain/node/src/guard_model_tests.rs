@@ -11,7 +11,7 @@ use crate::test_objects::{
     DOMAIN, Disks, at, begin, end, mk_claim, mk_hardware, mk_input, mk_labelled_request, mk_status,
     write_spec,
 };
-use crate::{DomainState, Guard, NodeClaims, PrepareInput};
+use crate::{DomainState, HolderPolicy, NodeClaims, PrepareInput};
 
 const MANY: Sharing = Sharing::Many { slots: 64 };
 
@@ -81,7 +81,7 @@ impl ModelClaim {
 
 /// Checks the invariants, which must always hold.
 fn check(disks: &Disks, node: &NodeClaims, claims: &[ModelClaim], history: &[String]) {
-    let Guard { isolation, sharing } = disks.guard;
+    let HolderPolicy { isolation, sharing } = disks.guard;
     let holds = |claim: &&ModelClaim| node.channel(&claim.uid).is_some();
     let holders: Vec<_> = claims.iter().filter(holds).collect();
     for (index, one) in holders.iter().enumerate() {
@@ -90,9 +90,9 @@ fn check(disks: &Disks, node: &NodeClaims, claims: &[ModelClaim], history: &[Str
         assert_eq!(recorded, channel, "{} {history:#?}", one.uid);
         for other in &holders[index + 1..] {
             let (its, its_owner) = other.holding(isolation);
-            let everybodys = channel == 0 && isolation == Isolation::None;
+            let shared_by_all = channel == 0 && isolation == Isolation::None;
             assert!(
-                channel != its || owner == its_owner || everybodys,
+                channel != its || owner == its_owner || shared_by_all,
                 "{} and {} have channel {channel}: {history:#?}",
                 one.uid,
                 other.uid

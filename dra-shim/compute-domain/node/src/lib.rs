@@ -54,7 +54,7 @@
 //! # let in_clique = GpuFabricState::Completed { cluster: ClusterUuid([7; 16]), clique_id: 0 };
 //! # let fabric = Fabric::from_gpus(&[Gpu { id, name: None, fabric: in_clique, health: None }]);
 //! # let state = NodeFabricState::default().next(fabric.event());
-//! // Once for each process. `Guard::new` takes the program's settings.
+//! // Once for each process. `HolderPolicy::new` takes the program's settings.
 //! let guard = Guard { isolation: Isolation::Channel, sharing: Sharing::Many { slots: 64 } };
 //! let (node, _report) = NodeClaims::start(
 //!     Arc::new(OsDir::create(&plugin_dir, 0o750)?),
@@ -104,7 +104,7 @@
 //! Two tables decide: [`lifecycle`] has the durable steps of every call from every state of a
 //! claim, [`policy`] what the hardware's state allows. `ARCHITECTURE.md` shows both under "States".
 //!
-//! Only a Completed record holds a device. [`Guard`] decides which claim may hold which device, in
+//! Only a Completed record holds a device. [`HolderPolicy`] decides which claim may hold which device, in
 //! the commit that writes the record ([`dra_checkpoint::Store`]). The commit runs under a lock that
 //! the Go driver's plugin on the same node takes, too. A CDI spec is removed only inside such a
 //! commit.
@@ -150,15 +150,15 @@ mod unprepare;
 
 pub use absence_tracker::{ABSENT_FOR, AbsenceTracker, Presence};
 pub use channel_owner::{
-    ChannelOwner, Unexplained, asks_for, channels_to_explain, has_channel, is_reserved_for,
-    owner_among, sentence, unexplained,
+    ChannelOwner, Unexplained, channels_to_explain, describe_requests, has_channel,
+    is_reserved_for, owner_among, sentence, unexplained,
 };
 pub use device_group::{
     ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
 };
 pub use dra_common::Class;
 pub use error::{ChannelSource, PrepareError, UnprepareError};
-pub use guard::{DomainState, Guard, Holding};
+pub use guard::{DomainState, HolderPolicy, Holding};
 pub use hardware::Hardware;
 pub use imex_daemon::{ImexDaemon, ImexDaemonError};
 pub use moment::Moment;

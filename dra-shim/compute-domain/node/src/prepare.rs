@@ -8,7 +8,7 @@ use dra_checkpoint::{ClaimRef, ClaimStatus};
 use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimUid, Major};
 
-use crate::begin_prepare::{BeginPrepare, Begun, answer_if_prepared};
+use crate::begin_prepare::{BeginOutcome, BeginPrepare, answer_if_prepared};
 use crate::device_group::KubeletDevice;
 use crate::end_prepare::EndPrepare;
 use crate::error::PrepareError;
@@ -112,14 +112,14 @@ impl NodeClaims {
             devices: self.end(continued)?,
             degraded: input.hardware.warning(),
             without_device: self
-                .goes_without(input)
+                .is_without_device(input)
                 .then(|| input.hardware.fabric.to_string()),
         })
     }
 
     /// Writes the Started record before the first side effect. Returns early if
     /// the claim is already prepared or refused.
-    pub(crate) fn begin(&self, input: &PrepareInput<'_>) -> Result<Begun, PrepareError> {
+    pub(crate) fn begin(&self, input: &PrepareInput<'_>) -> Result<BeginOutcome, PrepareError> {
         let beginning = self.beginning(input)?;
         let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
         let guard = self.guard;
@@ -130,11 +130,11 @@ impl NodeClaims {
     pub(crate) fn write_spec(
         &self,
         input: &PrepareInput<'_>,
-        begun: Begun,
+        begun: BeginOutcome,
     ) -> Result<AfterBegin, PrepareError> {
         let (channel, major) = match begun {
-            Begun::Prepared(devices) => return Ok(AfterBegin::Prepared(devices)),
-            Begun::Started(channel, major) => (channel, major),
+            BeginOutcome::Prepared(devices) => return Ok(AfterBegin::Prepared(devices)),
+            BeginOutcome::Started(channel, major) => (channel, major),
         };
         let uid = claim_uid(&input.claim.uid)?;
         let ids = match major {
@@ -171,7 +171,7 @@ impl NodeClaims {
 
     /// Whether the claim is prepared without a device, as the Go driver does.
     // req: MODE-20
-    fn goes_without(&self, input: &PrepareInput<'_>) -> bool {
+    fn is_without_device(&self, input: &PrepareInput<'_>) -> bool {
         self.daemon.is_some() && input.hardware.policy().prepare == PrepareAnswer::NoClique
     }
 
@@ -181,7 +181,7 @@ impl NodeClaims {
         let namespace = &input.claim.namespace;
         let channel = self.guard.channel(input.request, input.domain, namespace)?;
         input.request.check_label(input.domain)?;
-        if self.goes_without(input) {
+        if self.is_without_device(input) {
             return Ok(channel);
         }
         input.hardware.require_channel(channel)
@@ -189,7 +189,7 @@ impl NodeClaims {
 
     /// The major of channels, if the hardware allows one; `None` if the claim goes without a device.
     fn allowed(&self, input: &PrepareInput<'_>) -> Result<Option<Major>, PrepareError> {
-        let major = if self.goes_without(input) {
+        let major = if self.is_without_device(input) {
             None
         } else {
             Some(input.hardware.require_major()?)
@@ -204,7 +204,7 @@ impl NodeClaims {
         let clique = input.hardware.fabric.clique();
         let clique = clique.map(|clique| clique.to_string());
         // In any other state, the hardware check refuses the claim.
-        let is_known = clique.is_some() || self.goes_without(input);
+        let is_known = clique.is_some() || self.is_without_device(input);
         is_known.then_some(NeededDaemon { daemon, clique })
     }
 

@@ -9,7 +9,7 @@ use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, DeviceName, Major};
 
 use crate::device_group::DeviceGroup;
-use crate::guard::{DomainState, Guard};
+use crate::guard::{DomainState, HolderPolicy};
 use crate::lifecycle::{ClaimState, Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
 use crate::request::ChannelRequest;
@@ -169,7 +169,7 @@ fn lost_claims(
 fn restore(
     claims: &mut Claims<DeviceGroup>,
     specs: &ClaimSpecs,
-    guard: Guard,
+    guard: HolderPolicy,
     (uid, claim): (&ClaimUid, ClaimRef),
     (status, request): (ClaimStatus, ChannelRequest),
 ) -> Result<bool, StartError> {
@@ -194,7 +194,7 @@ fn restore(
 /// open another channel from now on.
 fn opened_channel(
     specs: &ClaimSpecs,
-    guard: Guard,
+    guard: HolderPolicy,
     uid: &ClaimUid,
     request: &ChannelRequest,
 ) -> Result<Option<ChannelId>, StartError> {

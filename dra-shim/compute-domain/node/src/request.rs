@@ -15,7 +15,7 @@ pub struct ChannelRequest {
     /// The UID of the domain that the channel is for.
     pub domain: DomainUid,
     /// The number in the device's name, chosen by the scheduler. The claim may open a
-    /// different channel; see [`Guard`](crate::Guard).
+    /// different channel; see [`HolderPolicy`](crate::HolderPolicy).
     pub device_channel: ChannelId,
     /// The device's name in the slice.
     pub device: String,
@@ -108,7 +108,9 @@ fn own_result(status: &ClaimStatus) -> Result<&DeviceResult, PrepareError> {
     let &[result] = ours.as_slice() else {
         return Err(PrepareError::NotOneResult {
             found: ours.len(),
-            asked: ours.first().map_or(ChannelSource::Domain, |it| asked(it)),
+            channel_source: ours
+                .first()
+                .map_or(ChannelSource::Domain, |it| channel_source(it)),
         });
     };
     if result.admin_access() {
@@ -129,7 +131,7 @@ fn config_for<'a>(
         Some((_, OpaqueConfig::Daemon(_))) => Err(PrepareError::DaemonClaim),
         None => Err(PrepareError::NoConfig {
             request: result.request().to_owned(),
-            asked: asked(result),
+            channel_source: channel_source(result),
         }),
     }
 }
@@ -160,7 +162,7 @@ fn require_uid(domain: &DomainUid) -> Result<(), PrepareError> {
     })
 }
 
-fn asked(result: &DeviceResult) -> ChannelSource {
+fn channel_source(result: &DeviceResult) -> ChannelSource {
     let channel = ChannelId::from_device_name(result.device());
     channel.map_or(ChannelSource::Domain, ChannelSource::through)
 }

@@ -10,7 +10,7 @@ use dra_common::error_chain;
 use durable_file::Dir;
 use imex_cdi::{ClaimSpecs, ClaimSpecsError, ClaimUid, Kind, Major};
 
-use crate::guard::Guard;
+use crate::guard::HolderPolicy;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
 use crate::spec::rewrite_all;
@@ -66,7 +66,7 @@ impl NodeClaims {
         cdi: Arc<dyn Dir>,
         boot: BootId,
         major: Option<Major>,
-        guard: Guard,
+        guard: HolderPolicy,
     ) -> Result<(Self, StartReport), StartError> {
         let specs = Arc::new(ClaimSpecs::new(cdi, Kind::compute_domain_claim()));
         let (store, _) = Store::open(checkpoint, boot).map_err(StartError::Open)?;

@@ -13,8 +13,8 @@ use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricSt
 use crate::end_prepare::EndPrepare;
 use crate::prepare::AfterBegin;
 use crate::{
-    ChannelRequest, DomainState, Guard, Hardware, KubeletDevice, Moment, NodeClaims, PrepareError,
-    PrepareInput, Prepared, StartError, StartReport,
+    ChannelRequest, DomainState, Hardware, HolderPolicy, KubeletDevice, Moment, NodeClaims,
+    PrepareError, PrepareInput, Prepared, StartError, StartReport,
 };
 
 /// The UID of the claims' domain.
@@ -25,11 +25,11 @@ pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
 pub(crate) struct Disks {
     pub(crate) checkpoint: SimDir,
     pub(crate) cdi: SimDir,
-    pub(crate) guard: Guard,
+    pub(crate) guard: HolderPolicy,
 }
 
 /// The Go driver's policy: no isolation, and one claim at a time.
-pub(crate) const EXCLUSIVE: Guard = Guard {
+pub(crate) const EXCLUSIVE: HolderPolicy = HolderPolicy {
     isolation: Isolation::None,
     sharing: Sharing::One,
 };
@@ -62,7 +62,7 @@ impl Disks {
 
     /// The same node with another policy from its next start on.
     pub(crate) fn with_guard(self, isolation: Isolation, sharing: Sharing) -> Self {
-        let guard = Guard { isolation, sharing };
+        let guard = HolderPolicy { isolation, sharing };
         Self { guard, ..self }
     }
 

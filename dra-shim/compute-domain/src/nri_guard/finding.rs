@@ -22,7 +22,7 @@ pub(super) enum Moment {
 
 /// What happens to a container that requests a channel without a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ContainerOutcome {
     /// The container is running already.
     Runs,
     Refused,

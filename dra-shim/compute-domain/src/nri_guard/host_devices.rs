@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use imex_cdi::{DefinedNodes, OpenNames};
+use imex_cdi::{DefinedNodes, UnresolvedNames};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -37,7 +37,7 @@ impl HostDevices {
     }
 
     /// Resolves `names` with the current specs. No names, no read.
-    pub(super) async fn look_up(&self, names: &OpenNames, limit: Duration) -> DefinedNodes {
+    pub(super) async fn look_up(&self, names: &UnresolvedNames, limit: Duration) -> DefinedNodes {
         if names.is_empty() {
             return DefinedNodes::default();
         }
@@ -60,7 +60,7 @@ impl HostDevices {
     }
 }
 
-fn read(specs: &mut Specs, names: &OpenNames) -> DefinedNodes {
+fn read(specs: &mut Specs, names: &UnresolvedNames) -> DefinedNodes {
     match specs.current() {
         Ok(registry) => DefinedNodes::read(registry, names),
         Err(error) => DefinedNodes::unknown(format!("{error}: {}", error.hint())),

@@ -56,7 +56,7 @@ impl PodClaims {
         let named = self.names(pod).await?;
         for claim in candidates {
             if named.contains(&claim.name)
-                && (recorded.is_name_of_one(claim)
+                && (recorded.has_unique_name(claim)
                     || self.claims.presence(claim).await == Presence::Present)
             {
                 return Ok(true);

@@ -11,7 +11,7 @@ use nri_plugin::api::{Container, PodSandbox};
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::finding::{End, Finding, Moment};
+use super::finding::{ContainerOutcome, Finding, Moment};
 use crate::metrics::Metrics;
 
 /// Reports findings. Cheap to clone.
@@ -42,16 +42,16 @@ impl Reports {
         moment: Moment,
         pod: &PodSandbox,
         container: &Container,
-        asked: &RequestedChannels,
+        requested_devices: &RequestedChannels,
         finding: &Finding,
-        end: End,
+        end: ContainerOutcome,
     ) {
-        let refuses = end == End::Refused;
+        let refuses = end == ContainerOutcome::Refused;
         let done = match end {
-            End::Runs => "it is running and is not stopped",
-            End::Refused => "it is refused",
-            End::LetThrough => "it is allowed (nriGuard.mode: warn)",
-            End::StartsAnyway => {
+            ContainerOutcome::Runs => "it is running and is not stopped",
+            ContainerOutcome::Refused => "it is refused",
+            ContainerOutcome::LetThrough => "it is allowed (nriGuard.mode: warn)",
+            ContainerOutcome::StartsAnyway => {
                 "another NRI plugin has added this, and CRI-O starts the container although imex-dra refuses it: configure that plugin not to add it, or install the OCI hook of cdi-gen, too"
             }
         };
@@ -63,7 +63,7 @@ impl Reports {
         };
         let outcome = match finding {
             // Only at Create: at each start of the plugin, most nodes have such containers running.
-            Finding::Explained if asked.every_device => {
+            Finding::Explained if requested_devices.every_device => {
                 if moment == Moment::Create && *pod.namespace != *self.own_namespace {
                     let note = format!(
                         "container {}: it is privileged and may open any IMEX channel, with an existing device node or one that it creates",

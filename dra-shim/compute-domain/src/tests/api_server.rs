@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use asked::{Answer, Objects, RecordedRequests, ok, plain};
+use recorded_request::{Answer, Objects, RecordedRequest, ok, plain};
 
-mod asked;
+mod recorded_request;
 
 pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
 
@@ -189,7 +189,7 @@ impl ApiServer {
             return ok(&json!({"metadata": {}}));
         }
         let mut state = self.state();
-        let recorded = RecordedRequests::parse(&head.method, &path, &query);
+        let recorded = RecordedRequest::parse(&head.method, &path, &query);
         state
             .requests
             .push(format!("{} {}", recorded.verb, recorded.kind));
@@ -246,7 +246,7 @@ impl ApiServer {
     }
 
     /// A watch that ends after the requested time, or with [`ApiServer::end_watches`].
-    fn watch(&self, lost: bool, recorded: &RecordedRequests) -> Answer {
+    fn watch(&self, lost: bool, recorded: &RecordedRequest) -> Answer {
         let (mut body, answer) = Channel::<Bytes, io::Error>::new(1);
         let seconds = recorded.query("timeoutSeconds").unwrap().parse().unwrap();
         let mut ended = self.ended.subscribe();

@@ -36,7 +36,7 @@ pub(crate) enum Behaviour {
 
 /// A kind of request, such as `get resourceclaims`, for objects of one name.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RecordedRequests {
+pub(crate) struct RequestPattern {
     pub(crate) what: &'static str,
     pub(crate) name: &'static str,
 }
@@ -52,7 +52,7 @@ pub(crate) struct ApiServer {
 struct State {
     /// Objects by kind and name. Names are unique across namespaces.
     objects: BTreeMap<(&'static str, String), Value>,
-    fault: Option<(RecordedRequests, Behaviour)>,
+    fault: Option<(RequestPattern, Behaviour)>,
     /// How many requests the fault has hit.
     hits: usize,
     events: Vec<Value>,
@@ -123,7 +123,7 @@ impl ApiServer {
     }
 
     /// Fails these requests from now on.
-    pub(crate) fn begin_fault(&self, requests: RecordedRequests, behaviour: Behaviour) {
+    pub(crate) fn begin_fault(&self, requests: RequestPattern, behaviour: Behaviour) {
         let mut state = self.state();
         state.fault = Some((requests, behaviour));
         state.hits = 0;

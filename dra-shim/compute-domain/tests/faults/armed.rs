@@ -38,7 +38,7 @@ impl Armed {
                 node.api.begin_fault(requests, behaviour);
                 Self::Api
             }
-            Some(Fault::KilledAsking(requests)) => {
+            Some(Fault::KilledDuringRequest(requests)) => {
                 node.api.begin_fault(requests, Behaviour::NeverAnswers);
                 Self::Api
             }

@@ -12,7 +12,7 @@ use crate::GIVE_UP;
 use crate::api::Behaviour;
 use crate::armed::Armed;
 use crate::kept::{Kept, spec_name};
-use crate::matrix::{Fault, First, Step};
+use crate::matrix::{Fault, FirstCallResult, Step};
 use crate::node::{CALL, Node, claim};
 
 /// More than the reconciler needs for a deleted claim, which it checks for 150 s.
@@ -58,7 +58,7 @@ impl Scenario {
         [Self::Prepare, Self::Unprepare, Self::Start, Self::Reconcile];
 
     /// Returns the end of the scenario, and the time from the end of the fault to kubelet's success.
-    pub(crate) async fn run(self, fault: Option<Fault>, first: First) -> (End, Duration) {
+    pub(crate) async fn run(self, fault: Option<Fault>, first: FirstCallResult) -> (End, Duration) {
         let mut node = self.begin(fault).await;
         let armed = match self {
             Self::Start => Armed::begin_and_start(&mut node, fault).await,
@@ -66,7 +66,7 @@ impl Scenario {
         };
         let outcome = self.first_call(&mut node, fault).await;
         assert_eq!(outcome, first, "{}", node.plugin.printed());
-        if outcome == First::Dies {
+        if outcome == FirstCallResult::Dies {
             node.plugin.until_died().await;
         }
         let limit = match self {
@@ -74,13 +74,13 @@ impl Scenario {
             _ => GIVE_UP,
         };
         armed.end(&node, limit).await;
-        if outcome == First::Dies {
+        if outcome == FirstCallResult::Dies {
             node.restart();
         }
         let began = Instant::now();
         let devices = self.settle(&node).await;
         let took = began.elapsed();
-        if self == Self::Reconcile && outcome == First::Fails {
+        if self == Self::Reconcile && outcome == FirstCallResult::Fails {
             check_absence(fault, took);
         }
         (self.end(&node, devices).await, took)
@@ -118,19 +118,22 @@ impl Scenario {
     }
 
     /// kubelet calls once during the fault.
-    async fn first_call(self, node: &mut Node, fault: Option<Fault>) -> First {
+    async fn first_call(self, node: &mut Node, fault: Option<Fault>) -> FirstCallResult {
         if self == Self::Reconcile {
             return self.first_check(node, fault).await;
         }
-        if let Some(Fault::KilledAsking(_) | Fault::KilledWaitingFor(_)) = fault {
-            let (a, waits) = (claim("a"), matches!(fault, Some(Fault::KilledAsking(_))));
+        if let Some(Fault::KilledDuringRequest(_) | Fault::KilledWaitingFor(_)) = fault {
+            let (a, waits) = (
+                claim("a"),
+                matches!(fault, Some(Fault::KilledDuringRequest(_))),
+            );
             let calling = node.prepare(&a);
             tokio::select! {
                 answer = calling => panic!("answered: {answer:?}"),
                 () = until(|| !waits || node.api.hits() > 0) => {}
             }
             node.kill();
-            return First::Dies;
+            return FirstCallResult::Dies;
         }
         if self == Self::Start {
             // A call does not reach the plugin before kubelet has found its socket.
@@ -142,28 +145,28 @@ impl Scenario {
             _ => node.prepare(&claim("a")).await.map(drop),
         };
         match answer {
-            Ok(()) => First::Succeeds,
+            Ok(()) => FirstCallResult::Succeeds,
             // The connection breaks before the process has ended.
             Err(error) if is_cut(&error) => {
                 node.plugin.until_died().await;
-                First::Dies
+                FirstCallResult::Dies
             }
-            Err(_) => First::Fails,
+            Err(_) => FirstCallResult::Fails,
         }
     }
 
     /// A claim is refused, and the reconciler looks its holder up. The fault only affects the
     /// reconciler, not kubelet's call.
-    async fn first_check(self, node: &mut Node, fault: Option<Fault>) -> First {
+    async fn first_check(self, node: &mut Node, fault: Option<Fault>) -> FirstCallResult {
         assert!(node.prepare(&claim("b")).await.is_err());
         match fault {
-            Some(Fault::KilledAsking(_)) => {
+            Some(Fault::KilledDuringRequest(_)) => {
                 until(|| node.api.hits() > 0).await;
                 node.kill();
-                First::Dies
+                FirstCallResult::Dies
             }
-            Some(Fault::Api(_, Behaviour::Delays(_))) | None => First::Succeeds,
-            Some(_) => First::Fails,
+            Some(Fault::Api(_, Behaviour::Delays(_))) | None => FirstCallResult::Succeeds,
+            Some(_) => FirstCallResult::Fails,
         }
     }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::api::{Behaviour, RecordedRequests};
+use crate::api::{Behaviour, RequestPattern};
 use crate::node::{Node, claim};
 
 /// The request with the report of claim `a`.
-const REPORT: RecordedRequests = RecordedRequests {
+const REPORT: RequestPattern = RequestPattern {
     what: "patch resourceclaims/status",
     name: "a",
 };

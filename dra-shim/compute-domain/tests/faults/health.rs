@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::GIVE_UP;
-use crate::api::{Behaviour, RecordedRequests};
+use crate::api::{Behaviour, RequestPattern};
 use crate::driver_root::{HANGS, HEALTHY};
 use crate::go_driver;
 use crate::go_node::until;
@@ -83,7 +83,7 @@ async fn calls_that_time_out_leave_no_threads_and_no_connections() {
     let proc = format!("/proc/{}", node.plugin.pid());
     let count = |of: &str| fs::read_dir(format!("{proc}/{of}")).unwrap().count();
     let before = [count("task"), count("fd")];
-    let requests = RecordedRequests {
+    let requests = RequestPattern {
         what: "get resourceclaims",
         name: "b",
     };

@@ -49,7 +49,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use cells::Scenario;
-use matrix::{Cell, Column, Fault, First, Step};
+use matrix::{Cell, Column, Fault, FirstCallResult, Step};
 use sequences::Sequence;
 use table::{Table, differences};
 
@@ -119,7 +119,8 @@ async fn after_every_fault_at_every_step_the_end_is_the_same_as_without_it() {
         let ending = tokio::spawn(async move { run.run(permits).await });
         running.push((step, column, scenario, name, ending));
     }
-    let expected = Scenario::ALL.map(|it| (it, tokio::spawn(it.run(None, First::Succeeds))));
+    let expected =
+        Scenario::ALL.map(|it| (it, tokio::spawn(it.run(None, FirstCallResult::Succeeds))));
     let mut ends = Vec::new();
     for (scenario, ending) in expected {
         ends.push((scenario, ending.await.unwrap().0));

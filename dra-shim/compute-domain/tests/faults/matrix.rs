@@ -1,6 +1,6 @@
 //! The types of the matrix: steps are rows, kinds of faults are columns. [`Step::row`] has the cells.
 
-use crate::api::{Behaviour, RecordedRequests};
+use crate::api::{Behaviour, RequestPattern};
 
 /// The steps, in order. Those of Prepare and Unprepare have the names in the design of the
 /// host-managed mode.
@@ -57,9 +57,9 @@ pub(crate) enum Fault {
         how: &'static str,
     },
     /// Requests to the API server fail.
-    Api(RecordedRequests, Behaviour),
+    Api(RequestPattern, Behaviour),
     /// The plugin is killed while the API server holds the answer back.
-    KilledAsking(RecordedRequests),
+    KilledDuringRequest(RequestPattern),
     /// NVML fails, from the plugin's start on.
     Driver(&'static str),
     /// NVML fails, and the plugin is killed while Prepare waits.
@@ -83,7 +83,7 @@ pub(crate) enum On {
 
 /// The result of kubelet's first call during the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum First {
+pub(crate) enum FirstCallResult {
     Succeeds,
     Fails,
     /// The plugin dies during the call.
@@ -159,11 +159,11 @@ impl Column {
         }
     }
 
-    pub(crate) fn first(self) -> First {
+    pub(crate) fn first(self) -> FirstCallResult {
         match self {
-            Self::Delay => First::Succeeds,
-            Self::Kill => First::Dies,
-            _ => First::Fails,
+            Self::Delay => FirstCallResult::Succeeds,
+            Self::Kill => FirstCallResult::Dies,
+            _ => FirstCallResult::Fails,
         }
     }
 }

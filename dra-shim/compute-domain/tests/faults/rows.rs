@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use crate::api::{Behaviour, DOMAIN as DOMAIN_UID, RecordedRequests};
+use crate::api::{Behaviour, DOMAIN as DOMAIN_UID, RequestPattern};
 use crate::driver_root::{FAILS, HANGS, SLOW};
 use crate::matrix::{Cell, Fault, On, Row, Step};
 
-const CLAIM_A: RecordedRequests = RecordedRequests {
+const CLAIM_A: RequestPattern = RequestPattern {
     what: "get resourceclaims",
     name: "a",
 };
-const DOMAIN: RecordedRequests = RecordedRequests {
+const DOMAIN: RequestPattern = RequestPattern {
     what: "get computedomains",
     name: "train",
 };
@@ -45,16 +45,16 @@ const fn decides(from: &'static str, to: &'static str) -> Row {
     ]
 }
 
-const fn api(requests: RecordedRequests, behaviour: Behaviour) -> Cell {
+const fn api(requests: RequestPattern, behaviour: Behaviour) -> Cell {
     Cell::Fault(Fault::Api(requests, behaviour))
 }
 
 /// The row of a step with requests to the API server.
-const fn requests(matching: RecordedRequests, error: Cell, no_space: Cell) -> Row {
+const fn requests(matching: RequestPattern, error: Cell, no_space: Cell) -> Row {
     [
         error,
         api(matching, Behaviour::Delays(SECOND)),
-        Cell::Fault(Fault::KilledAsking(matching)),
+        Cell::Fault(Fault::KilledDuringRequest(matching)),
         no_space,
         api(matching, Behaviour::Status(409)),
         api(matching, Behaviour::Status(429)),

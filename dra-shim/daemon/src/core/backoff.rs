@@ -9,7 +9,7 @@ const SHORTEST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// A process that ran this long did not fail to start: the next pause is short again.
-const STEADY: Duration = Duration::from_secs(60);
+const STABLE_AFTER: Duration = Duration::from_secs(60);
 
 /// Pause while another `nvidia-imex` holds the driver's session. It may exit at any time, and each
 /// attempt fails quickly.
@@ -24,7 +24,7 @@ pub(crate) struct Backoff {
 impl Backoff {
     /// The pause after a process that ran for this long.
     pub(crate) fn after(&mut self, ran: Duration) -> Duration {
-        if ran >= STEADY {
+        if ran >= STABLE_AFTER {
             self.failures = 0;
         }
         let pause = SHORTEST.saturating_mul(1 << self.failures.min(10));
@@ -48,7 +48,7 @@ mod tests {
             pauses,
             [250, 500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]
         );
-        assert_eq!(backoff.after(STEADY), SHORTEST);
-        assert_eq!(backoff.after(STEADY), SHORTEST);
+        assert_eq!(backoff.after(STABLE_AFTER), SHORTEST);
+        assert_eq!(backoff.after(STABLE_AFTER), SHORTEST);
     }
 }

@@ -63,7 +63,7 @@ pub(crate) enum Report {
     /// It has stopped answering.
     Unresponsive(Duration),
     /// It is restarted because its place has changed.
-    Moved(StartReason),
+    Restarted(StartReason),
 }
 
 // === impl Exit ===

@@ -8,7 +8,7 @@ use compute_domain_api::driver_managed::NameScheme;
 
 /// Identity of this daemon. It does not change while the process runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Me {
+pub(crate) struct NodeIdentity {
     pub(crate) node: String,
     pub(crate) pod_uid: String,
     pub(crate) address: IpAddr,
@@ -57,7 +57,7 @@ impl Membership {
     pub(crate) fn read(
         clique: &str,
         object: &ComputeDomainCliqueRoot,
-        me: &Me,
+        me: &NodeIdentity,
     ) -> Result<Self, String> {
         let (Some(length), Some(scheme)) = (object.list_length, object.name_scheme) else {
             return Err(format!(
@@ -118,7 +118,7 @@ fn place(own: &CliqueDaemon, length: u32) -> Result<u32, String> {
 
 /// A member with an address other than this pod's. Otherwise the member's pod was deleted and this pod has got its
 /// address: `nvidia-imex` would take that line for its own.
-fn peer(member: &CliqueDaemon, length: u32, me: &Me) -> Option<(u32, IpAddr)> {
+fn peer(member: &CliqueDaemon, length: u32, me: &NodeIdentity) -> Option<(u32, IpAddr)> {
     let index = place(member, length).ok()?;
     let address = member.ip_address.parse().ok()?;
     (address != me.address).then_some((index, address))

@@ -2,8 +2,8 @@ use super::*;
 
 const CLIQUE: &str = "a1b2c3d4-e5f6-7890-abcd-ef1234567890.0";
 
-fn mk_me() -> Me {
-    Me {
+fn mk_me() -> NodeIdentity {
+    NodeIdentity {
         node: "node-b".to_owned(),
         pod_uid: "pod-b".to_owned(),
         address: "10.0.0.2".parse().unwrap(),

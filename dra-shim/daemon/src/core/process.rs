@@ -19,7 +19,7 @@ const ASK_READY: Duration = Duration::from_secs(5);
 const STARTING: Duration = Duration::from_secs(10);
 
 /// This many timeouts in a row count as a hang. A single one may be caused by a busy machine.
-const SILENCES: u32 = 2;
+const MAX_TIMEOUTS: u32 = 2;
 
 #[derive(Debug)]
 pub(crate) enum Process {
@@ -50,7 +50,7 @@ pub(crate) struct Up {
     pub(super) certificates: u64,
     /// The last answer.
     pub(crate) answer: Option<Answer>,
-    silences: u32,
+    timeouts: u32,
     pub(super) is_asked: bool,
     pub(super) next_ask: Instant,
 }
@@ -66,7 +66,7 @@ impl Up {
             known_peers: plan.peers.clone(),
             certificates,
             answer: None,
-            silences: 0,
+            timeouts: 0,
             is_asked: false,
             next_ask: now + ASK_STARTING,
         }
@@ -107,22 +107,22 @@ impl Up {
     pub(crate) fn answered(&mut self, answer: Answer, now: Instant) -> Vec<Action> {
         self.is_asked = false;
         let Answer::Unresponsive(limit) = answer else {
-            self.silences = 0;
+            self.timeouts = 0;
             self.next_ask = now + self.pause_after(&answer, now);
             self.answer = Some(answer);
             return Vec::new();
         };
-        self.silences += 1;
+        self.timeouts += 1;
         self.next_ask = now;
-        if self.silences < SILENCES {
+        if self.timeouts < MAX_TIMEOUTS {
             return Vec::new();
         }
-        let so_long = limit * self.silences;
-        self.answer = Some(Answer::Unresponsive(so_long));
-        if self.silences > SILENCES {
+        let elapsed = limit * self.timeouts;
+        self.answer = Some(Answer::Unresponsive(elapsed));
+        if self.timeouts > MAX_TIMEOUTS {
             return Vec::new();
         }
-        vec![Action::Report(Report::Unresponsive(so_long))]
+        vec![Action::Report(Report::Unresponsive(elapsed))]
     }
 
     fn pause_after(&self, answer: &Answer, now: Instant) -> Duration {

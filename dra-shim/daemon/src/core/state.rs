@@ -93,9 +93,9 @@ impl Core {
             None => Some("nvidia-imex has not answered yet".to_owned()),
             Some(Answer::Ready) => None,
             Some(Answer::NotReady(answer)) => Some(answer.clone()),
-            Some(Answer::Unresponsive(so_long)) => Some(format!(
+            Some(Answer::Unresponsive(elapsed)) => Some(format!(
                 "nvidia-imex has not answered for {} s; not restarted, because that would kill programs that import memory",
-                so_long.as_secs()
+                elapsed.as_secs()
             )),
         }
     }

@@ -8,7 +8,7 @@ use crate::core::facts::Report;
 use crate::core::process::{Process, Up};
 
 /// How long it may take to notify its peers and exit.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TERMINATE_TIMEOUT: Duration = Duration::from_secs(3);
 
 // === impl Core ===
 
@@ -42,9 +42,9 @@ impl Core {
                 let reason = up.moved_to(plan.as_ref());
                 self.next_reason = reason;
                 self.process = Process::Ending {
-                    kill_at: Some(now + PATIENCE),
+                    kill_at: Some(now + TERMINATE_TIMEOUT),
                 };
-                actions.push(Action::Report(Report::Moved(reason)));
+                actions.push(Action::Report(Report::Restarted(reason)));
                 actions.push(Action::Terminate);
             }
             (Process::Ending { kill_at }, _) => {

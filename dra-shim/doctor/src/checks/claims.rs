@@ -41,7 +41,7 @@ use crate::finding::{Finding, Severity};
 use crate::options::Invocation;
 use crate::text::{and_more, counted, shell_quote};
 
-const SEE_WHY_NOT: &str = "find out why the plugin is not running on this node: kubectl get pods -A -o wide | grep compute-domain; if it is running, /readyz and the node's events show what it is waiting for";
+const FIND_WHY_STOPPED: &str = "find out why the plugin is not running on this node: kubectl get pods -A -o wide | grep compute-domain; if it is running, /readyz and the node's events show what it is waiting for";
 
 pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocation) -> AreaReport {
     let mut findings = Vec::new();
@@ -68,7 +68,7 @@ fn summary(facts: &ClaimFacts) -> String {
         Some(number) => number.to_string(),
         None => "-".to_owned(),
     };
-    let more = if facts.specs.may_have_more {
+    let more = if facts.specs.is_incomplete {
         " or more"
     } else {
         ""
@@ -105,7 +105,7 @@ fn check_checkpoint(facts: &ClaimFacts) -> Option<Finding> {
 /// A running plugin has a registration socket.
 fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
     let (id, registry) = ("plugin-not-registered", facts.root.plugin_registry());
-    if facts.is_left_over() {
+    if facts.is_uninstalled() {
         let dir = facts.root.plugin_dir();
         return Some(Finding::info(
             id,
@@ -114,7 +114,7 @@ fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
                 "it has no socket of {DRIVER_NAME}; {dir} exists, but no claim, process or pod of the plugin"
             ),
             format!(
-                "if the plugin was uninstalled: rm -r {}; otherwise {SEE_WHY_NOT}",
+                "if the plugin was uninstalled: rm -r {}; otherwise {FIND_WHY_STOPPED}",
                 shell_quote(&dir)
             ),
         ));
@@ -125,14 +125,14 @@ fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
             id,
             registry,
             format!("it has no socket of {DRIVER_NAME}: kubelet cannot reach the plugin"),
-            SEE_WHY_NOT,
+            FIND_WHY_STOPPED,
         )
     })
 }
 
 /// kubelet finds the socket, but its connection is refused.
 fn check_sockets(facts: &ClaimFacts) -> Option<Finding> {
-    let (first, others) = facts.deserted_sockets.split_first()?;
+    let (first, others) = facts.stale_sockets.split_first()?;
     let more = and_more(others.len());
     Some(Finding::error(
         "plugin-not-listening",
@@ -140,7 +140,7 @@ fn check_sockets(facts: &ClaimFacts) -> Option<Finding> {
         format!(
             "no process listens on it{more}: the process that created it has exited, and kubelet cannot reach the plugin"
         ),
-        SEE_WHY_NOT,
+        FIND_WHY_STOPPED,
     ))
 }
 

@@ -84,7 +84,7 @@ fn check_directory(directory: &CdiDirectory, if_absent: Option<Severity>) -> Opt
 fn in_subdirectory(directory: &CdiDirectory, spec: &NestedSpec) -> Finding {
     let (id, path) = ("cdi-spec-in-subdirectory", &spec.path);
     let dir = &directory.path;
-    match &spec.missed {
+    match &spec.missing_device {
         Some(device) => Finding::warning(
             id,
             path,

@@ -103,15 +103,15 @@ fn missing_library(
     searched: &DriverFileNotFound,
     expected_by: ExpectedBy,
 ) -> Finding {
-    let unfit: Vec<String> = unfit(searched)
+    let unusable_candidates: Vec<String> = unusable_candidates(searched)
         .map(|it| format!("{} {}", it.path.display(), it.reason))
         .collect();
-    let evidence = match unfit.as_slice() {
+    let evidence = match unusable_candidates.as_slice() {
         [] => format!("not found in {}", places(searched)),
-        _ => unfit.join("; "),
+        _ => unusable_candidates.join("; "),
     };
     let error = NoLibrary::from(searched.clone());
-    let is_expected = expected_by.plugin || !unfit.is_empty();
+    let is_expected = expected_by.plugin || !unusable_candidates.is_empty();
     let (severity, evidence, fix) = match (&facts.module, facts.gpus) {
         _ if is_expected => (Severity::Error, evidence, error.hint().to_owned()),
         (Some(_), _) => (
@@ -154,7 +154,7 @@ fn places(searched: &DriverFileNotFound) -> String {
 }
 
 /// Candidates that exist but cannot be used, and the root itself if it was rejected.
-fn unfit(error: &DriverFileNotFound) -> impl Iterator<Item = &RejectedPath> {
+fn unusable_candidates(error: &DriverFileNotFound) -> impl Iterator<Item = &RejectedPath> {
     let rejected = error.rejected.iter();
     rejected.filter(|it| it.reason != RejectReason::Missing || it.path == error.root)
 }

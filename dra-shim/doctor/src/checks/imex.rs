@@ -16,7 +16,7 @@ mod process;
 
 use nvml_clique::Fabric;
 
-use self::process::Need;
+use self::process::DaemonNeed;
 use crate::diagnosis::AreaReport;
 use crate::facts::imex::ImexFacts;
 use crate::facts::imex::config::{ConfigSource, ImexConfig, NodeList};
@@ -31,7 +31,7 @@ pub(super) fn check(
     module_is_loaded: bool,
     fabric: Option<&Fabric>,
 ) -> AreaReport {
-    let need = Need::new(module_is_loaded, fabric);
+    let need = DaemonNeed::new(module_is_loaded, fabric);
     let runs = !facts.daemons.is_empty();
     let mut findings = Vec::new();
     findings.extend(check_sessions(&facts.daemons));
@@ -58,7 +58,7 @@ pub(super) fn check(
 fn summary(facts: &ImexFacts) -> &'static str {
     let start = facts.unit.as_ref().map(|unit| unit.start);
     match (start, facts.daemons.as_slice()) {
-        (Some(UnitStart::Enabled), []) if facts.may_have_more => "enabled, processes not visible",
+        (Some(UnitStart::Enabled), []) if facts.is_incomplete => "enabled, processes not visible",
         (_, [only]) if only.is_in_container() => "running in a container",
         (_, [_, ..]) => "running",
         (Some(UnitStart::Enabled), []) => "enabled, not running",

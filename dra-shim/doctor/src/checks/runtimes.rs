@@ -61,12 +61,12 @@ fn check_kubelets(
 ) -> Vec<Finding> {
     let subject = of_kubelet.runtime.subject();
     match &of_kubelet.settings {
-        Settings::Asked(settings) | Settings::Written(settings) => {
+        Settings::FromRuntime(settings) | Settings::ConfigFiles(settings) => {
             let cdi = check_cdi(of_kubelet, settings, severity);
             let handler = settings.default_handler.as_ref();
             let handler = handler.and_then(|it| check_handler(of_kubelet, it));
             let dirs = settings.spec_dirs.as_ref();
-            let dirs = dirs.filter(|_| !settings.is_without());
+            let dirs = dirs.filter(|_| !settings.has_no_cdi());
             let dirs = dirs.and_then(|own| check_dirs(of_kubelet, own, severity, facts, needed));
             cdi.into_iter().chain(handler).chain(dirs).collect()
         }
@@ -154,10 +154,10 @@ fn check_cdi(
         }
         CdiSupport::Unknown(why) => {
             let evidence = format!("not judged: {why}");
-            let question = question(of_kubelet);
-            let ask = format!("run `cdi-gen doctor` as root on the host, or {question}");
+            let query_command = query_command(of_kubelet);
+            let ask = format!("run `cdi-gen doctor` as root on the host, or {query_command}");
             let fix = match (&of_kubelet.settings, misplaced) {
-                (Settings::Asked(_), _) => format!("see the output of {question}"),
+                (Settings::FromRuntime(_), _) => format!("see the output of {query_command}"),
                 (_, Some((edit, it))) => format!("{}; {ask}", put(edit, &it.fix)),
                 (_, None) => ask,
             };
@@ -259,7 +259,7 @@ fn not_judged(runtime: &Runtime) -> Finding {
 }
 
 /// The command that shows the settings on the host.
-fn question(of_kubelet: &KubeletRuntime) -> String {
+fn query_command(of_kubelet: &KubeletRuntime) -> String {
     match of_kubelet.runtime.kind {
         RuntimeKind::CriO => "`crio status config` (cdi_spec_dirs)".to_owned(),
         _ => format!(

@@ -25,7 +25,7 @@ use crate::finding::{Finding, Severity};
 use crate::node_report::{NodeReport, NodeState, group_bad_nodes};
 use crate::options::{GENERATE, Invocation};
 use crate::runtime_release::RuntimeRelease;
-use crate::spec_node::{OneLetter, is_claim_spec};
+use crate::spec_node::{OneLetterKind, is_claim_spec};
 use crate::spec_paths::rewrite_fix;
 use crate::text::{and_more, counted};
 
@@ -128,7 +128,7 @@ fn release(runtime: &Runtime) -> Option<RuntimeRelease> {
 /// Whether it reads specs, as far as known.
 fn loads(of_kubelet: &KubeletRuntime) -> bool {
     match of_kubelet.cdi() {
-        Some(settings) => !settings.is_without(),
+        Some(settings) => !settings.has_no_cdi(),
         None => !matches!(of_kubelet.settings, Settings::WithoutCri(_)),
     }
 }
@@ -136,7 +136,7 @@ fn loads(of_kubelet: &KubeletRuntime) -> bool {
 /// Every runtime that looks for devices loads every file, even if no container requests its
 /// devices.
 fn check_kind(file: &str, spec: &Spec, runtimes: &RuntimeFacts) -> Option<Finding> {
-    let one_letter = OneLetter::of(spec.kind())?;
+    let one_letter = OneLetterKind::of(spec.kind())?;
     let of_kubelet = runtimes.of_kubelet.iter().filter(|it| loads(it));
     let loading = of_kubelet.map(|it| &it.runtime).chain(&runtimes.others);
     let labels: Vec<String> = loading.map(Runtime::label).collect();
@@ -144,10 +144,16 @@ fn check_kind(file: &str, spec: &Spec, runtimes: &RuntimeFacts) -> Option<Findin
         [] => (Severity::Warning, "a runtime".to_owned()),
         _ => (Severity::Error, labels.join(", ")),
     };
-    // As in `OneLetter::CODE`.
+    // As in `OneLetterKind::CODE`.
     let id = "cdi-kind-one-letter";
     let message = one_letter.message(&who);
-    Some(Finding::new(severity, id, file, message, OneLetter::FIX))
+    Some(Finding::new(
+        severity,
+        id,
+        file,
+        message,
+        OneLetterKind::FIX,
+    ))
 }
 
 /// Device nodes that do not match the host's, once for each file, state and fix.

@@ -44,7 +44,7 @@ pub struct ClaimFacts {
     /// Whether this node has a process or a pod of the plugin, or of NVIDIA's plugin.
     pub plugin_is_deployed: bool,
     /// Sockets of the plugin on which no process listens; empty if unknown.
-    pub deserted_sockets: Vec<String>,
+    pub stale_sockets: Vec<String>,
     /// The CDI specs of claims.
     pub specs: ClaimSpecFiles,
     /// kubelet's state.
@@ -57,7 +57,7 @@ pub struct ClaimSpecFiles {
     /// The spec's path of each claim UID.
     pub paths: BTreeMap<String, String>,
     /// Whether there may be others, because a directory could not be listed.
-    pub may_have_more: bool,
+    pub is_incomplete: bool,
 }
 
 /// kubelet's state file.
@@ -98,7 +98,7 @@ impl ClaimFacts {
             boot_id: boot_id(host),
             is_registered: is_registered(host, &root.plugin_registry()),
             plugin_is_deployed: plugin::is_deployed(host, &root.path),
-            deserted_sockets: deserted_sockets(host, &root),
+            stale_sockets: stale_sockets(host, &root),
             specs: ClaimSpecFiles::read(host, registry),
             kubelet: KubeletStateFile::read(host, &root.kubelet_state()),
             root,
@@ -143,12 +143,12 @@ impl ClaimFacts {
 
     /// Whether the kubelet plugin is on this node, or has left files that need it.
     pub(crate) fn has_plugin(&self) -> bool {
-        self.root.has_plugin == Some(true) && !self.is_left_over()
+        self.root.has_plugin == Some(true) && !self.is_uninstalled()
     }
 
     /// Whether the plugin was uninstalled: only its directory is left, which Helm does not
     /// remove.
-    pub(crate) fn is_left_over(&self) -> bool {
+    pub(crate) fn is_uninstalled(&self) -> bool {
         let has_record = match &self.checkpoint {
             CheckpointFile::Read(checkpoint) => !checkpoint.records.is_empty(),
             CheckpointFile::Absent => false,
@@ -206,12 +206,12 @@ fn is_registered(host: &Host, plugin_registry: &str) -> Option<bool> {
 
 /// The registration sockets, else the sockets for claims, if none of them has a listener. A
 /// socket that an earlier process left beside a live one is harmless.
-fn deserted_sockets(host: &Host, root: &KubeletRootFacts) -> Vec<String> {
-    let of_registry = plugin::deserted(host, &root.plugin_registry(), |name| {
+fn stale_sockets(host: &Host, root: &KubeletRootFacts) -> Vec<String> {
+    let of_registry = plugin::without_listener(host, &root.plugin_registry(), |name| {
         name.starts_with(DRIVER_NAME) && name.ends_with("reg.sock")
     });
     let of_claims = || {
-        plugin::deserted(host, &root.plugin_dir(), |name| {
+        plugin::without_listener(host, &root.plugin_dir(), |name| {
             name.starts_with("dra") && name.strip_suffix(".sock").is_some()
         })
     };
@@ -229,7 +229,7 @@ impl ClaimSpecFiles {
                 DirState::Skipped(_) => None,
                 DirState::Listed | DirState::Absent => host.list_all(&host.host_name(&dir.path)),
             };
-            specs.may_have_more |= names.is_none();
+            specs.is_incomplete |= names.is_none();
             for name in names.into_iter().flatten() {
                 if let Some(uid) = ClaimUid::from_spec_file_name(&kind, &name) {
                     let path = host.host_name(&dir.path.join(name));

@@ -10,10 +10,10 @@ use crate::error_facts::ErrorFacts;
 use crate::host::Host;
 
 /// The limit of files and subdirectories that are examined in one CDI directory.
-const MOST_FILES: usize = 256;
+const MAX_FILES: usize = 256;
 
 /// The limit of levels that are examined: a misplaced spec is rarely deeper.
-const MOST_LEVELS: usize = 3;
+const MAX_LEVELS: usize = 3;
 
 /// The contents of the CDI directories, valid or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct NestedSpec {
     /// Its path.
     pub path: String,
     /// A device of it that no other file defines; `None` for a copy.
-    pub missed: Option<String>,
+    pub missing_device: Option<String>,
 }
 
 // === impl DirectoryFacts ===
@@ -124,7 +124,7 @@ fn mode(path: &Path, is_one: impl Fn(&Metadata) -> bool) -> Option<u32> {
 fn nested(host: &Host, registry: &Registry, dir: &str) -> Vec<NestedSpec> {
     let mut found = Vec::new();
     let mut todo: Vec<(String, usize)> = subdirectories(host, dir, 1).collect();
-    let mut left = MOST_FILES;
+    let mut left = MAX_FILES;
     while let Some((dir, level)) = todo.pop() {
         for name in host.list(&dir) {
             if left == 0 {
@@ -135,7 +135,7 @@ fn nested(host: &Host, registry: &Registry, dir: &str) -> Vec<NestedSpec> {
                 found.extend(read_nested(host, registry, format!("{dir}/{name}")));
             }
         }
-        if level < MOST_LEVELS {
+        if level < MAX_LEVELS {
             todo.extend(subdirectories(host, &dir, level + 1));
         }
     }
@@ -168,8 +168,11 @@ fn read_nested(host: &Host, registry: &Registry, path: String) -> Option<NestedS
         let resolved = registry.resolve(name);
         matches!(resolved, Err(ResolveError::Unknown { .. }))
     };
-    let missed = names.find(is_missed).map(|name| name.to_string());
-    Some(NestedSpec { path, missed })
+    let missing_device = names.find(is_missed).map(|name| name.to_string());
+    Some(NestedSpec {
+        path,
+        missing_device,
+    })
 }
 
 /// Whether runtimes read a file of this name in a CDI directory: they compare exactly.

@@ -39,7 +39,7 @@ pub struct ImexFacts {
     /// One process for each session with the driver: a process and its child share a session.
     pub daemons: Vec<ImexDaemon>,
     /// Whether there may be others, because not all processes of the host are visible.
-    pub may_have_more: bool,
+    pub is_incomplete: bool,
     /// The configuration of each daemon; while none is running, that of an enabled unit.
     pub configs: Vec<ImexConfig>,
     /// The answer through the command socket; `None` if no socket was given.
@@ -66,7 +66,7 @@ impl ImexFacts {
             program: program(host, driver_root),
             expected_by: expectation::find(host),
             driver_managed: expectation::find_driver_managed(host).is_some(),
-            may_have_more: !all_are_seen(host),
+            is_incomplete: !all_are_seen(host),
             configs: configs(host, unit.as_ref(), &daemons),
             unit,
             daemons: daemons.into_iter().map(|daemon| daemon.facts).collect(),
@@ -77,7 +77,7 @@ impl ImexFacts {
     /// Whether the host starts it, but it is not running, also not in a container.
     pub fn is_down(&self) -> bool {
         let start = self.unit.as_ref().map(|unit| unit.start);
-        start == Some(UnitStart::Enabled) && self.daemons.is_empty() && !self.may_have_more
+        start == Some(UnitStart::Enabled) && self.daemons.is_empty() && !self.is_incomplete
     }
 }
 

@@ -51,7 +51,7 @@ impl RuntimeFacts {
         let others = candidates.into_iter().map(|it| it.runtime);
         Self {
             of_kubelet,
-            others: others.chain(candidates::of_people(host)).collect(),
+            others: others.chain(candidates::find_user_runtimes(host)).collect(),
             spec_dirs,
             has_kubelet: kubelet.is_some(),
         }

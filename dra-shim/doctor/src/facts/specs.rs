@@ -8,7 +8,7 @@ use crate::error_facts::ErrorFacts;
 use crate::host::Host;
 use crate::node_report::NodeReport;
 use crate::spec_node::device_nodes;
-use crate::spec_paths::{HostPaths, MissingPath, gives};
+use crate::spec_paths::{HostPaths, MissingPath, resolves_to_file};
 
 /// Every spec file that runtimes read.
 #[derive(Debug, Clone, Default)]
@@ -97,7 +97,7 @@ impl SpecFileFacts {
 fn is_shadowed(registry: &Registry, file: &SpecFile) -> bool {
     file.spec.as_ref().is_ok_and(|spec| {
         let mut devices = spec.devices().iter();
-        devices.all(|device| gives(registry, file, spec, device) == Some(false))
+        devices.all(|device| resolves_to_file(registry, file, spec, device) == Some(false))
     })
 }
 

@@ -66,14 +66,14 @@ pub(crate) fn check(
             "the prepared devices do not match the claim; kubelet accepts them anyway"
         );
     }
-    warn_of_unanswered(claim, &devices);
+    warn_about_missing_devices(claim, &devices);
     Ok(devices)
 }
 
 /// Warns about allocation results without a device. An empty list is no mistake: some drivers
 /// return no devices.
-fn warn_of_unanswered(claim: &Claim, devices: &[PreparedDevice]) {
-    let results = unanswered(claim, devices);
+fn warn_about_missing_devices(claim: &Claim, devices: &[PreparedDevice]) {
+    let results = results_without_device(claim, devices);
     if devices.is_empty() || results.is_empty() {
         return;
     }
@@ -91,7 +91,10 @@ fn warn_of_unanswered(claim: &Claim, devices: &[PreparedDevice]) {
 }
 
 /// The allocation results without a device.
-fn unanswered<'a>(claim: &'a Claim, devices: &[PreparedDevice]) -> Vec<&'a DeviceResult> {
+fn results_without_device<'a>(
+    claim: &'a Claim,
+    devices: &[PreparedDevice],
+) -> Vec<&'a DeviceResult> {
     let has_device = |result: &DeviceResult| {
         let mut found = devices.iter();
         found.any(|device| device.is_at(result) && device.has_share_of(result))
@@ -200,7 +203,7 @@ mod tests {
     fn a_result_without_a_device_is_found_by_its_share() {
         let claim = mk_claim();
         let of = |devices: &[PreparedDevice]| {
-            let found = unanswered(&claim, devices).into_iter();
+            let found = results_without_device(&claim, devices).into_iter();
             let found = found.map(|result| (result.device(), result.share_id()));
             found.collect::<Vec<_>>()
         };

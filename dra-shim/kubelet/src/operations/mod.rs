@@ -176,9 +176,9 @@ impl Drain {
     /// Dropping the future midway drops the drain.
     pub(crate) async fn run(self, grace: Duration, after: Duration) -> bool {
         self.tasks.close();
-        let by_themselves = tokio::time::timeout(grace, self.tasks.wait()).await.is_ok();
+        let ended_in_time = tokio::time::timeout(grace, self.tasks.wait()).await.is_ok();
         self.stop.cancel();
-        by_themselves || tokio::time::timeout(after, self.tasks.wait()).await.is_ok()
+        ended_in_time || tokio::time::timeout(after, self.tasks.wait()).await.is_ok()
     }
 }
 

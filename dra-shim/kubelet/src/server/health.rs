@@ -37,7 +37,7 @@ pub(super) struct HealthService {
 /// One stream. It sends a report at once, at every change and at every heartbeat.
 struct Reports {
     devices: watch::Receiver<Vec<DeviceHealth>>,
-    sender_is_gone: bool,
+    sender_dropped: bool,
     heartbeat: Interval,
     stop: CancellationToken,
     /// The truncation of the last report; logged when it changes.
@@ -63,7 +63,7 @@ impl DraResourceHealth for HealthService {
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let reports = Reports {
             devices: self.devices.clone(),
-            sender_is_gone: false,
+            sender_dropped: false,
             heartbeat,
             stop: self.stop.clone(),
             truncation: Truncation::default(),
@@ -101,9 +101,9 @@ impl Reports {
             tokio::select! {
                 () = self.stop.cancelled() => return None,
                 _ = self.heartbeat.tick() => break,
-                changed = self.devices.changed(), if !self.sender_is_gone => {
-                    self.sender_is_gone = changed.is_err();
-                    if !self.sender_is_gone { break }
+                changed = self.devices.changed(), if !self.sender_dropped => {
+                    self.sender_dropped = changed.is_err();
+                    if !self.sender_dropped { break }
                 }
             }
         }

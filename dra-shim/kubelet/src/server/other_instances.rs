@@ -14,13 +14,13 @@ use super::stale_sockets;
 
 /// Period of the check: it lists two directories, and connects to each socket of another
 /// instance.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(30);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Time that another instance of this library may remain: as long as an update takes, during
 /// which the old instance ends when the new one is ready.
-const UPDATE_TAKES: Duration = Duration::from_secs(600);
+const MAX_UPDATE_TIME: Duration = Duration::from_secs(600);
 /// Time that an instance of Go's kubeletplugin may remain: it is being replaced, and ends
 /// before the check after the next.
-const REPLACEMENT_TAKES: Duration = Duration::from_secs(60);
+const MAX_REPLACEMENT_TIME: Duration = Duration::from_secs(60);
 
 /// The live sockets of other instances, with the time when each was first observed.
 pub(super) struct OtherInstances {
@@ -40,17 +40,17 @@ impl OtherInstances {
 
     /// Checks the sockets other than `own`, and reports those that have accepted connections
     /// for too long.
-    pub(super) async fn look(&mut self, directories: &Directories, own: &[&Path]) {
+    pub(super) async fn check_sockets(&mut self, directories: &Directories, own: &[&Path]) {
         let mut living = Vec::new();
         for path in stale_sockets::sockets(directories) {
             if !own.contains(&path.as_path()) && accepts(&path).await {
                 living.push(path);
             }
         }
-        let staying = self.observe(living, Instant::now());
+        let overdue = self.observe(living, Instant::now());
         self.reported.send_if_modified(|reported| {
-            let changed = *reported != staying;
-            *reported = staying;
+            let changed = *reported != overdue;
+            *reported = overdue;
             changed
         });
     }
@@ -65,14 +65,14 @@ impl OtherInstances {
             // The names of this library's sockets contain an `@`.
             let is_ours = path.to_string_lossy().contains('@');
             let limit = if is_ours {
-                UPDATE_TAKES
+                MAX_UPDATE_TIME
             } else {
-                REPLACEMENT_TAKES
+                MAX_REPLACEMENT_TIME
             };
             now.saturating_duration_since(**since) >= limit
         };
-        let staying = self.seen.iter().filter(stays);
-        staying.map(|(path, _)| path.clone()).collect()
+        let overdue = self.seen.iter().filter(stays);
+        overdue.map(|(path, _)| path.clone()).collect()
     }
 }
 
@@ -123,16 +123,16 @@ mod tests {
         let reported = sender.subscribe();
         let mut others = OtherInstances::new(sender);
         let own = [own.as_path()];
-        others.look(&directories, &own).await;
+        others.check_sockets(&directories, &own).await;
         assert!(reported.borrow().is_empty(), "it may be ending");
-        tokio::time::advance(REPLACEMENT_TAKES).await;
-        others.look(&directories, &own).await;
+        tokio::time::advance(MAX_REPLACEMENT_TIME).await;
+        others.check_sockets(&directories, &own).await;
         assert_eq!(reported.borrow().as_slice(), std::slice::from_ref(&go));
-        tokio::time::advance(UPDATE_TAKES).await;
-        others.look(&directories, &own).await;
+        tokio::time::advance(MAX_UPDATE_TIME).await;
+        others.check_sockets(&directories, &own).await;
         assert_eq!(*reported.borrow(), [update.clone(), go]);
         drop(go_listens);
-        others.look(&directories, &own).await;
+        others.check_sockets(&directories, &own).await;
         assert_eq!(*reported.borrow(), [update]);
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::endpoints::{Endpoints, Services};
-use super::other_instances::{LOOK_EVERY, OtherInstances};
+use super::other_instances::{CHECK_INTERVAL, OtherInstances};
 use super::sockets::SocketError;
 use super::stale_sockets;
 use crate::claim_source::ClaimSource;
@@ -17,7 +17,7 @@ use crate::registration::Registration;
 const REOPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Keeps endpoints open until `stop`. Removes the sockets of dead instances after each
-/// registration, and every [`LOOK_EVERY`] while registered. Reports other live instances that
+/// registration, and every [`CHECK_INTERVAL`] while registered. Reports other live instances that
 /// should have ended.
 ///
 /// Lost endpoints continue to serve until kubelet has registered their successor: kubelet may
@@ -31,8 +31,8 @@ pub(crate) async fn supervise<D: Driver, S: ClaimSource>(
     let mut registration = services.registration.subscribe();
     let mut predecessor: Option<Endpoints> = None;
     let mut others = OtherInstances::new(services.other_instances.clone());
-    let mut look_at_others = tokio::time::interval(LOOK_EVERY);
-    look_at_others.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut check_others = tokio::time::interval(CHECK_INTERVAL);
+    check_others.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let reason = tokio::select! {
             reason = endpoints.lost() => reason,
@@ -48,10 +48,10 @@ pub(crate) async fn supervise<D: Driver, S: ClaimSource>(
                 }
                 continue;
             }
-            _ = look_at_others.tick() => {
+            _ = check_others.tick() => {
                 let own = std::iter::once(&endpoints).chain(&predecessor);
                 let own: Vec<_> = own.flat_map(Endpoints::paths).collect();
-                others.look(&services.directories, &own).await;
+                others.check_sockets(&services.directories, &own).await;
                 // A killed process may have accepted connections until the previous check.
                 if registration.borrow().is_registered() {
                     stale_sockets::remove(&services.directories).await;

@@ -113,7 +113,7 @@ impl Election {
     /// time.
     // req: KUBELET-46
     pub(super) fn is_elected(&mut self, registered: bool) -> io::Result<bool> {
-        let rank = self.stand(registered)?;
+        let rank = self.ensure_lock_file(registered)?;
         let mut is_highest = true;
         for other in self.candidates()? {
             if other != rank && self.is_alive(other)? && other > rank {
@@ -124,7 +124,7 @@ impl Election {
     }
 
     /// Makes sure that this instance has its lock file, and returns its rank.
-    fn stand(&mut self, registered: bool) -> io::Result<Rank> {
+    fn ensure_lock_file(&mut self, registered: bool) -> io::Result<Rank> {
         let before = self.own.as_ref().map(|own| own.rank);
         if let Some(own) = &self.own
             && own.rank.registered >= registered

@@ -15,7 +15,7 @@ use super::error::{SliceError, status};
 use super::plan::{self, Pool, Stage};
 use super::requests::{Applied, Requests};
 use super::schedule::Schedule;
-use super::slice_watch::{SliceWatch, Watched};
+use super::slice_watch::{SliceWatch, SliceWatchEvent};
 use super::state::{DesiredPool, DroppedField, Publication};
 use super::stored_form::StoredForms;
 use crate::observer::Observer;
@@ -119,14 +119,14 @@ impl Publisher {
     }
 
     // req: KUBELET-37, KUBELET-38
-    async fn handle_watch(&mut self, watched: Watched) {
+    async fn handle_watch(&mut self, watched: SliceWatchEvent) {
         match watched {
-            Watched::Slice(event) => {
+            SliceWatchEvent::Slice(event) => {
                 if self.cache.apply(*event) {
                     self.schedule.soon();
                 }
             }
-            Watched::Begun => {
+            SliceWatchEvent::Begun => {
                 self.is_watching = true;
                 let is_failing = matches!(
                     *self.state.borrow(),
@@ -141,8 +141,8 @@ impl Publisher {
                 }
             }
             // A watch that ends restarts within a minute; only a failed restart is reported.
-            Watched::Failed(_) if std::mem::take(&mut self.is_watching) => {}
-            Watched::Failed(error) => self.handle_failed_watch(&error).await,
+            SliceWatchEvent::Failed(_) if std::mem::take(&mut self.is_watching) => {}
+            SliceWatchEvent::Failed(error) => self.handle_failed_watch(&error).await,
         }
     }
 

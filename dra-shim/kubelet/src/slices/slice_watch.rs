@@ -29,7 +29,7 @@ const EXPIRED_AFTER: Duration = Duration::from_secs(280);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// An event of [`SliceWatch`].
-pub(super) enum Watched {
+pub(super) enum SliceWatchEvent {
     /// A slice has changed, or the slices are being listed.
     Slice(Box<watcher::Event<ResourceSlice>>),
     /// The API server has accepted the watch.
@@ -41,7 +41,7 @@ pub(super) enum Watched {
 /// A watch that restarts whenever it ends.
 pub(super) struct SliceWatch {
     events: Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<ResourceSlice>>> + Send>>,
-    pace: Arc<Pace>,
+    pace: Arc<WatchPacing>,
     /// The end of the pause after a failure.
     resume_at: Option<Instant>,
     has_begun: bool,
@@ -53,7 +53,7 @@ pub(super) struct SliceWatch {
 
 /// State that the watch shares with its client.
 #[derive(Default)]
-struct Pace {
+struct WatchPacing {
     /// The start of the current watch, or of the last one if it ended without an error.
     began: Mutex<Option<Instant>>,
     begun: Notify,
@@ -67,7 +67,7 @@ impl SliceWatch {
     /// # Panics
     /// Outside a tokio runtime, like `Client::new`.
     pub(super) fn new(client: &Client, selector: &str) -> Self {
-        let pace = Arc::new(Pace::default());
+        let pace = Arc::new(WatchPacing::default());
         let slices = Api::all(paced(client, &pace));
         let config = watcher::Config::default().fields(selector);
         Self {
@@ -82,7 +82,7 @@ impl SliceWatch {
 
     /// Returns the next event; `None` only if kube's watcher ends, which it never does.
     /// Cancel-safe.
-    pub(super) async fn next(&mut self) -> Option<Watched> {
+    pub(super) async fn next(&mut self) -> Option<SliceWatchEvent> {
         if let Some(at) = self.resume_at {
             sleep_until(at).await;
             self.resume_at = None;
@@ -91,14 +91,14 @@ impl SliceWatch {
             biased;
             () = self.pace.begun.notified() => {
                 self.has_begun = true;
-                Some(Watched::Begun)
+                Some(SliceWatchEvent::Begun)
             }
             event = self.events.next() => Some(match event? {
-                Ok(event) => Watched::Slice(Box::new(event)),
+                Ok(event) => SliceWatchEvent::Slice(Box::new(event)),
                 Err(error) => {
                     self.pace.forget();
                     self.resume_at = Some(Instant::now() + self.pause(&error));
-                    Watched::Failed(error)
+                    SliceWatchEvent::Failed(error)
                 }
             }),
         }
@@ -108,8 +108,8 @@ impl SliceWatch {
         let is_history_lost =
             matches!(error, watcher::Error::WatchError(status) if status.code == 410);
         let now = Instant::now();
-        let listed_lately = self.listed_again.is_some_and(|at| now - at < SPREAD);
-        if is_history_lost && !listed_lately {
+        let listed_recently = self.listed_again.is_some_and(|at| now - at < SPREAD);
+        if is_history_lost && !listed_recently {
             // The failed watch was paused already; a list is next.
             self.listed_again = Some(now);
             return Duration::ZERO;
@@ -125,7 +125,7 @@ impl SliceWatch {
 
 // === impl Pace ===
 
-impl Pace {
+impl WatchPacing {
     /// The pause before a watch is requested. It is zero unless the last watch ended early
     /// without an error, as when an API server shuts down. kube's watcher treats that as an
     /// expiry.
@@ -150,7 +150,7 @@ impl Pace {
 }
 
 /// Creates a client that paces one watch.
-fn paced(client: &Client, pace: &Arc<Pace>) -> Client {
+fn paced(client: &Client, pace: &Arc<WatchPacing>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let (client, pace) = (client.clone(), Arc::clone(pace));
     let service = tower::service_fn(move |request| {
@@ -162,7 +162,7 @@ fn paced(client: &Client, pace: &Arc<Pace>) -> Client {
 
 async fn send(
     client: &Client,
-    pace: &Pace,
+    pace: &WatchPacing,
     request: Request<Body>,
 ) -> Result<Response<Body>, kube::Error> {
     let query = request.uri().query().unwrap_or_default();

@@ -258,7 +258,7 @@ impl State {
             slice["metadata"]["uid"] = format!("uid-{}", self.version).into();
         }
         let before = self.slices.insert(name(&slice).to_owned(), slice.clone());
-        self.tell(
+        self.send_event(
             if before.is_some() {
                 "MODIFIED"
             } else {
@@ -272,7 +272,7 @@ impl State {
     fn delete(&mut self, name: &str) -> Option<Response<Answer>> {
         let slice = self.slices.remove(name)?;
         self.version += 1;
-        self.tell("DELETED", &slice);
+        self.send_event("DELETED", &slice);
         Some(ok(&slice))
     }
 
@@ -297,7 +297,7 @@ impl State {
         self.list()
     }
 
-    fn tell(&mut self, kind: &str, slice: &Value) {
+    fn send_event(&mut self, kind: &str, slice: &Value) {
         let event = Bytes::from(format!("{}\n", json!({"type": kind, "object": slice})));
         self.events.push((self.version, event.clone()));
         self.watches

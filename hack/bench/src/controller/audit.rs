@@ -157,7 +157,7 @@ impl Requests {
 
     /// The number of writes, without events and the lease.
     pub(super) fn writes(&self) -> u64 {
-        self.count(|request| request.is_write() && !request.is_aside())
+        self.count(|request| request.is_write() && !request.is_event_or_lease())
     }
 
     pub(super) fn lists(&self) -> u64 {
@@ -165,12 +165,12 @@ impl Requests {
     }
 
     /// The number of requests other than watches and the lease's.
-    pub(super) fn beside_watches(&self) -> u64 {
+    pub(super) fn requests_without_watches(&self) -> u64 {
         self.count(|request| request.verb != "watch" && request.resource != "leases")
     }
 
     /// The number of requests other than the lease's.
-    pub(super) fn beside_lease(&self) -> u64 {
+    pub(super) fn requests_without_lease(&self) -> u64 {
         self.count(|request| request.resource != "leases")
     }
 
@@ -199,7 +199,7 @@ impl Request {
         !matches!(self.verb.as_str(), "get" | "list" | "watch") && !self.verb.starts_with(DRY_RUN)
     }
 
-    fn is_aside(&self) -> bool {
+    fn is_event_or_lease(&self) -> bool {
         matches!(self.resource.as_str(), "events" | "leases")
     }
 }

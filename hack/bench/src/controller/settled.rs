@@ -37,7 +37,7 @@ pub(super) async fn settle(
         program.watching |= made.watches_of("computedomains") > 0;
         // Queried only at both ends of the quiet time: the answers are part of its CPU time.
         match since {
-            _ if !program.watching || made.beside_lease() > 0 => since = None,
+            _ if !program.watching || made.requests_without_lease() > 0 => since = None,
             None => since = says_settled(program.which).then(Instant::now),
             Some(start) if start.elapsed() < QUIET => {}
             Some(start) if says_settled(program.which) => return Ok(start),

@@ -16,7 +16,7 @@ pub(super) const PODS: usize = 10;
 
 /// The mean time to create and start a container, in two successive blocks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn {
+pub(super) struct BlockPair {
     pub(super) guarded: Duration,
     pub(super) floor: Duration,
 }
@@ -28,7 +28,7 @@ pub(super) fn measure(
     setup: &Setup,
     template: &str,
     turns: usize,
-) -> anyhow::Result<Vec<Turn>> {
+) -> anyhow::Result<Vec<BlockPair>> {
     let block = |is_guarded| -> anyhow::Result<Duration> {
         let setup = Setup {
             is_guarded,
@@ -44,11 +44,11 @@ pub(super) fn measure(
         let turn = if number % 2 == 0 {
             let guarded = block(true)?;
             let floor = block(false)?;
-            Turn { guarded, floor }
+            BlockPair { guarded, floor }
         } else {
             let floor = block(false)?;
             let guarded = block(true)?;
-            Turn { guarded, floor }
+            BlockPair { guarded, floor }
         };
         measured.push(turn);
     }

@@ -101,7 +101,7 @@ pub(super) async fn start(
     let took = all_run.await.context("not all pods run")??;
     pods.delete_collection(&DeleteParams::default(), &ListParams::default())
         .await?;
-    timeout(GIVE_UP, gone(client, &pods))
+    timeout(GIVE_UP, until_deleted(client, &pods))
         .await
         .context("the pods or their claims were not deleted")??;
     Ok(took)
@@ -153,7 +153,7 @@ fn is_running(pod: &Pod) -> bool {
 }
 
 /// Waits until all pods and their claims are deleted.
-async fn gone(client: &Client, pods: &Api<Pod>) -> anyhow::Result<()> {
+async fn until_deleted(client: &Client, pods: &Api<Pod>) -> anyhow::Result<()> {
     let claims: Api<PartialObjectMeta<ResourceClaim>> = Api::namespaced(client.clone(), NAMESPACE);
     loop {
         let list = ListParams::default();

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use super::guard::{PODS, Turn};
+use super::guard::{BlockPair, PODS};
 use super::plugin::{Memory, Started};
 use super::pods::{BURST, Pair};
 use crate::rounds::{Rounds, percentile};
@@ -159,7 +159,7 @@ pub(super) fn bursts(
 }
 
 /// The guard, with pods that have their own claim.
-pub(super) fn guarded(out: &mut impl Write, turns: &[Turn]) -> anyhow::Result<()> {
+pub(super) fn guarded(out: &mut impl Write, turns: &[BlockPair]) -> anyhow::Result<()> {
     let rounds = Rounds::of_times(turns.iter().map(|turn| (turn.guarded, turn.floor)));
     let is_met = rounds.wall(50) <= rounds.floor() + GUARD;
     writeln!(

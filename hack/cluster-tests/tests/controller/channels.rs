@@ -69,7 +69,7 @@ fn every_domain_gets_a_channel_and_one_too_many_waits_until_one_is_free() -> Res
         })
         .await;
         on.until_refused("first-too-many", "NoChannelFree").await;
-        on.let_cool(freed).await?;
+        on.end_cool_down(freed).await?;
         on.until_ready("first-too-many").await;
         ensure!(on.confirmed_channel("first-too-many").await? == freed);
         on.until_refused("second-too-many", "NoChannelFree").await;
@@ -116,7 +116,7 @@ fn controllers_killed_at_any_moment_never_give_one_channel_twice() -> Result<()>
                     on.confirmed_channel(name).await.map(drop)
                 })
                 .await;
-                seen.look(on).await?;
+                seen.check_all(on).await?;
             }
         }
         Ok("10 rounds of 12 domains".to_owned())
@@ -150,7 +150,7 @@ fn late_writes_of_an_old_leader_change_no_channels() -> Result<()> {
             })
             .await;
         }
-        seen.look(on).await?;
+        seen.check_all(on).await?;
         let held = proxy.release();
         ensure!(held > 0, "no write was held");
         throughout(LEASE, async || {
@@ -160,7 +160,7 @@ fn late_writes_of_an_old_leader_change_no_channels() -> Result<()> {
             Ok(())
         })
         .await?;
-        seen.look(on).await?;
+        seen.check_all(on).await?;
         // A Lease that the old leader has taken for a domain with another channel is released.
         within(TAKEOVER, "one channel for each domain", async || {
             let leases = on.channel_leases().await?;
@@ -180,7 +180,7 @@ fn leases_that_somebody_deletes_are_made_again_and_nothing_new_is_given_meanwhil
         let controller = on.start_with(isolated(64)).await?;
         let names = on.create_many_ready(8).await?;
         let mut seen = Channels::default();
-        seen.look(on).await?;
+        seen.check_all(on).await?;
         controller.kill();
         let of_channels = ListParams::default().labels("resource.nvidia.com/imexChannel");
         on.leases()
@@ -194,7 +194,7 @@ fn leases_that_somebody_deletes_are_made_again_and_nothing_new_is_given_meanwhil
             })
             .await;
         }
-        seen.look(on).await?;
+        seen.check_all(on).await?;
         on.until_refused("new", "ChannelsBeingRebuilt").await;
         // A restart keeps the state.
         controller.restart()?;
@@ -220,7 +220,7 @@ fn leases_that_somebody_deletes_are_made_again_and_nothing_new_is_given_meanwhil
             on.confirmed_channel("new").await.map(drop)
         })
         .await;
-        seen.look(on).await?;
+        seen.check_all(on).await?;
         Ok(String::new())
     })
 }
@@ -356,7 +356,7 @@ fn a_lease_deleted_or_garbled_after_its_domain_keeps_its_channel() -> Result<()>
             .patch(&name, &PatchParams::default(), &garble)
             .await?;
         until("it is released again", async || of_train(true).await).await;
-        on.let_cool(number).await?;
+        on.end_cool_down(number).await?;
         until("the channel is free", async || {
             ensure!(!on.channel_leases().await?.contains_key(&name));
             Ok(())
@@ -429,7 +429,7 @@ fn channels_of_groups_are_reserved_while_a_pool_or_a_claim_of_a_group_exists() -
             "the group's channels are still cooling down"
         );
 
-        on.let_lease_cool(GROUP_LEASE).await?;
+        on.end_lease_cool_down(GROUP_LEASE).await?;
         controller.restart()?;
         controller.until_ready().await;
         on.create_ready("d").await?;

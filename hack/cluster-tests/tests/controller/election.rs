@@ -69,7 +69,7 @@ fn a_leader_that_was_paused_past_its_lease_does_no_harm() -> Result<()> {
         let took = on.leads_within(TAKEOVER, "second").await?;
         change_meanwhile(on).await?;
         let before = on.snapshot_of_meaning().await?;
-        first.go_on()?;
+        first.resume()?;
         until_undone(on, &before).await?;
         let before = on.snapshot().await?;
         throughout(LEASE, async || {

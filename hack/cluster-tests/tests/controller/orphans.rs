@@ -20,7 +20,7 @@ fn a_domain_that_lost_its_finalizer_leaves_no_template() -> Result<()> {
         // The controller notices these only after their deletion.
         controller.pause()?;
         try_join_all(unseen.iter().map(|it| on.delete_without_finalizers(it))).await?;
-        controller.go_on()?;
+        controller.resume()?;
         // These are deleted while the controller is working.
         try_join_all(seen.iter().map(|it| on.delete_without_finalizers(it))).await?;
         let took = on.nothing_is_left_within(SECONDS).await?;

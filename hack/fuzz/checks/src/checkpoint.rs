@@ -11,7 +11,7 @@ use dra_checkpoint::{Checkpoint, Damaged, FilePart, Mismatch, Survivors};
 ///
 /// If one of these properties does not hold.
 pub fn checkpoint(bytes: &[u8]) {
-    look_at(bytes);
+    check_bytes(bytes);
     let mut sealed = bytes.to_vec();
     for part in [FilePart::V1, FilePart::V2] {
         if let Some(better) = seal(&sealed, part) {
@@ -19,14 +19,14 @@ pub fn checkpoint(bytes: &[u8]) {
         }
     }
     if sealed != bytes {
-        look_at(&sealed);
+        check_bytes(&sealed);
     }
 }
 
-fn look_at(bytes: &[u8]) {
+fn check_bytes(bytes: &[u8]) {
     match Checkpoint::<DeviceGroup>::decode(bytes) {
         Ok(read) => can_be_kept(&read),
-        Err(damaged) => is_honest(&damaged),
+        Err(damaged) => check_error(&damaged),
     }
 }
 
@@ -54,7 +54,7 @@ fn mismatch(bytes: &[u8], part: FilePart) -> Option<Mismatch> {
     damaged.mismatches.iter().copied().find(|m| m.part == part)
 }
 
-fn is_honest(damaged: &Damaged<DeviceGroup>) {
+fn check_error(damaged: &Damaged<DeviceGroup>) {
     let saved = &damaged.saved;
     assert!(
         damaged.survivors != Survivors::None || saved.claims().next().is_none(),

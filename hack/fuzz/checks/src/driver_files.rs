@@ -12,11 +12,11 @@ pub fn driver_files(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match DriverParams::parse(&text) {
         Ok(params) => params_are_written(&text, &params),
-        Err(error) => is_honest(&text, &error),
+        Err(error) => check_error(&text, &error),
     }
     match Capability::parse(&text) {
         Ok(capability) => capability_is_written(&text, &capability),
-        Err(error) => is_honest(&text, &error),
+        Err(error) => check_error(&text, &error),
     }
 }
 
@@ -37,13 +37,13 @@ fn params_are_written(text: &str, params: &DriverParams) {
         ("DeviceFileUID", device_file_uid),
         ("DeviceFileGID", device_file_gid),
     ] {
-        all_say(text, key, number.map(|number| move |n| n == number));
+        check_lines(text, key, number.map(|number| move |n| n == number));
     }
     for (key, yes) in [
         ("CreateImexChannel0", create_imex_channel0),
         ("ModifyDeviceFiles", modify_device_files),
     ] {
-        all_say(text, key, yes.map(|yes| move |n| (n == 1) == yes));
+        check_lines(text, key, yes.map(|yes| move |n| (n == 1) == yes));
     }
 }
 
@@ -54,14 +54,14 @@ fn capability_is_written(text: &str, capability: &Capability) {
         modify,
     } = *capability;
     assert!(minor < ChannelId::LIMIT && mode <= 0o7777);
-    all_say(text, "DeviceFileMinor", Some(|n| n == minor));
-    all_say(text, "DeviceFileMode", Some(|n| n == mode));
-    all_say(text, "DeviceFileModify", Some(|n| (n == 1) == modify));
+    check_lines(text, "DeviceFileMinor", Some(|n| n == minor));
+    check_lines(text, "DeviceFileMode", Some(|n| n == mode));
+    check_lines(text, "DeviceFileModify", Some(|n| (n == 1) == modify));
 }
 
 /// Checks that every line of the key has the expected number; without an expectation,
 /// that there is no such line.
-fn all_say(text: &str, key: &str, expected: Option<impl Fn(u32) -> bool>) {
+fn check_lines(text: &str, key: &str, expected: Option<impl Fn(u32) -> bool>) {
     let values: Vec<&str> = values(text, key).collect();
     match expected {
         None => assert!(values.is_empty(), "{key} was ignored: {values:?}"),
@@ -82,7 +82,7 @@ fn values<'a>(text: &'a str, key: &str) -> impl Iterator<Item = &'a str> {
     })
 }
 
-fn is_honest(text: &str, error: &DriverTextError) {
+fn check_error(text: &str, error: &DriverTextError) {
     is_helpful(error, error.code(), error.hint());
     let (DriverTextError::InvalidValue { line, .. } | DriverTextError::Ambiguous { line, .. }) =
         error

@@ -21,7 +21,7 @@ pub fn spec(bytes: &[u8]) {
             let told: Vec<String> = all.iter().map(ToString::to_string).collect();
             assert_eq!(told.first(), Some(&first.to_string()));
             for error in &all {
-                is_honest(bytes, error);
+                check_error(bytes, error);
             }
         }
         (one, other) => panic!("one reading fails: {one:?}, {other:?}"),
@@ -31,7 +31,7 @@ pub fn spec(bytes: &[u8]) {
     }
     if let Ok(spec) = read {
         can_be_kept(&spec);
-        says_what_it_needs(&spec);
+        check_version(&spec);
     }
 }
 
@@ -72,7 +72,7 @@ fn can_be_kept(spec: &Spec) {
     clippy::expect_used,
     reason = "a check of a fuzzer panics when it fails"
 )]
-fn says_what_it_needs(spec: &Spec) {
+fn check_version(spec: &Spec) {
     let needed = spec.needed_version();
     assert!(
         needed <= spec.version(),
@@ -94,7 +94,7 @@ fn says_what_it_needs(spec: &Spec) {
     }
 }
 
-fn is_honest(bytes: &[u8], error: &SpecError) {
+fn check_error(bytes: &[u8], error: &SpecError) {
     is_helpful(error, error.code(), error.hint());
     let Some((line, column)) = error.position() else {
         return;

@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::domain::{Domain, Woken};
+use crate::domain::{Domain, WakeReason};
 use crate::node_list::Hosts;
 use crate::program::log;
 use crate::tls::Stream;
@@ -28,7 +28,7 @@ enum Ended {
     /// The other node refuses this one, or is a different node.
     Refused(String),
     /// This daemon ended it.
-    Woken(Woken),
+    WakeReason(WakeReason),
 }
 
 /// Keeps a connection to the node of line `index` until the daemon ends. Each attempt resolves the
@@ -38,7 +38,7 @@ pub fn run(domain: &Domain, hosts: &Hosts, index: usize) {
     loop {
         let round = domain.round();
         let woken = match connect(domain, hosts, index, round) {
-            Ended::Woken(woken) => woken,
+            Ended::WakeReason(woken) => woken,
             ended => {
                 if let Ended::Refused(reason) = ended {
                     log(&format!("node {index}: {reason}"));
@@ -47,9 +47,9 @@ pub fn run(domain: &Domain, hosts: &Hosts, index: usize) {
             }
         };
         pause = match woken {
-            Woken::End => return,
-            Woken::NewRound => SHORTEST,
-            Woken::Timeout => LONGEST.min(pause * 2),
+            WakeReason::End => return,
+            WakeReason::NewRound => SHORTEST,
+            WakeReason::Timeout => LONGEST.min(pause * 2),
         };
     }
 }
@@ -118,12 +118,12 @@ fn keep(domain: &Domain, stream: &mut Connection, round: u64) -> io::Result<Ende
             Err(err) if is_timeout(&err) => {}
             Err(err) => return Err(err),
         }
-        let woken = domain.look(round);
-        if woken == Woken::End {
+        let woken = domain.next_action(round);
+        if woken == WakeReason::End {
             stream.get_mut().write_all(b"BYE\n")?;
         }
-        if woken != Woken::Timeout {
-            return Ok(Ended::Woken(woken));
+        if woken != WakeReason::Timeout {
+            return Ok(Ended::WakeReason(woken));
         }
     }
 }

@@ -47,7 +47,7 @@ struct Shared {
 
 /// Why a dialler wakes up.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub enum Woken {
+pub enum WakeReason {
     /// The time is over.
     Timeout,
     /// Redial everything.
@@ -119,7 +119,7 @@ impl Domain {
 
     /// Handles SIGUSR1: reads the certificates again and redials every node. Returns why reading failed, or `None`
     /// if the signal is ignored.
-    pub fn dial_anew(&self) -> Option<Result<(), String>> {
+    pub fn redial(&self) -> Option<Result<(), String>> {
         let mut shared = self.lock();
         if shared
             .round_began
@@ -147,19 +147,19 @@ impl Domain {
     }
 
     /// The next action for a dialler in `round`, without waiting.
-    pub fn look(&self, round: u64) -> Woken {
+    pub fn next_action(&self, round: u64) -> WakeReason {
         self.wait(round, Duration::ZERO)
     }
 
     /// Waits for the next action, at most `limit`.
-    pub fn wait(&self, round: u64, limit: Duration) -> Woken {
+    pub fn wait(&self, round: u64, limit: Duration) -> WakeReason {
         let idle = |shared: &mut Shared| !shared.ends && shared.round == round;
         let waited = self.changed.wait_timeout_while(self.lock(), limit, idle);
         let (shared, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match (shared.ends, shared.round == round) {
-            (true, _) => Woken::End,
-            (false, false) => Woken::NewRound,
-            (false, true) => Woken::Timeout,
+            (true, _) => WakeReason::End,
+            (false, false) => WakeReason::NewRound,
+            (false, true) => WakeReason::Timeout,
         }
     }
 

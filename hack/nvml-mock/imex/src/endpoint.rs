@@ -26,14 +26,14 @@ pub enum Endpoint {
 
 /// A query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
+pub enum Query {
     /// The daemon's own state.
     State,
     /// The daemon's view of the domain, as JSON.
     Domain,
 }
 
-impl Question {
+impl Query {
     fn word(self) -> &'static str {
         match self {
             Self::State => "state",
@@ -43,14 +43,14 @@ impl Question {
 }
 
 /// Queries a daemon. Waits for its answer without timeout.
-pub fn ask(endpoint: &Endpoint, question: Question) -> io::Result<String> {
+pub fn ask(endpoint: &Endpoint, question: Query) -> io::Result<String> {
     match endpoint {
         Endpoint::Socket(path) => exchange(UnixStream::connect(path)?, question),
         Endpoint::Address(ip, port) => exchange(TcpStream::connect((*ip, *port))?, question),
     }
 }
 
-fn exchange(mut stream: impl Read + Write, question: Question) -> io::Result<String> {
+fn exchange(mut stream: impl Read + Write, question: Query) -> io::Result<String> {
     stream.write_all(format!("{}\n", question.word()).as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
@@ -101,7 +101,7 @@ fn answer(stream: impl Read + Write, domain: &Domain, root: &Path) -> io::Result
         return stream.read_to_end(&mut Vec::new()).map(drop);
     }
     let state = faults.stuck.unwrap_or_else(|| domain.state());
-    let answer = if question.trim() == Question::Domain.word() {
+    let answer = if question.trim() == Query::Domain.word() {
         report::json(domain, &state)
     } else {
         state

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use crate::domain::{Domain, Woken};
+use crate::domain::{Domain, WakeReason};
 use crate::program::log;
 
 /// Serves until the process ends.
@@ -40,7 +40,7 @@ fn serve(domain: &Domain, socket: TcpStream) -> io::Result<()> {
         .socket()
         .set_read_timeout(Some(crate::endpoint::TICK))?;
     while !matches!(stream.read_line(&mut ignored), Ok(0)) {
-        if domain.look(round) == Woken::End {
+        if domain.next_action(round) == WakeReason::End {
             return stream.get_mut().write_all(b"BYE\n");
         }
         if ignored.contains("BYE") {

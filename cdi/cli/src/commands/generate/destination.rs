@@ -121,7 +121,7 @@ fn check_conflicts(path: &Path, spec: &Spec, dirs: &[PathBuf]) -> Result<(), Fai
         refuse_conflict(spec, other)?;
     }
     for file in old {
-        note_lost_devices(spec, file);
+        warn_lost_devices(spec, file);
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ fn refuse_conflict(spec: &Spec, file: &SpecFile) -> Result<(), Failure> {
 }
 
 /// Warns about devices of the replaced file that the new spec lacks.
-fn note_lost_devices(spec: &Spec, file: &SpecFile) {
+fn warn_lost_devices(spec: &Spec, file: &SpecFile) {
     let Ok(old) = &file.spec else {
         return;
     };

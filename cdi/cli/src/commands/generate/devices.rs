@@ -65,7 +65,7 @@ fn host_node(channel: ChannelId) -> DeviceNode {
 }
 
 /// Warns about missing host nodes: containers cannot start until they exist.
-pub(super) fn note_absent(spec: &Spec, host: &Host) {
+pub(super) fn warn_missing_nodes(spec: &Spec, host: &Host) {
     let nodes = spec.devices().iter();
     let paths = nodes.flat_map(|device| &device.container_edits.device_nodes);
     let mut absent = paths

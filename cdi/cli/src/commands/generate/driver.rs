@@ -59,7 +59,7 @@ impl Driver {
     }
 
     /// Warns if the given major is not the driver's.
-    pub(super) fn note_contradiction(&self, option: MajorArg) {
+    pub(super) fn warn_major_mismatch(&self, option: MajorArg) {
         let MajorArg::Value(major) = option else {
             return;
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use dra_common::error_chain;
-use host_doctor::{Host, HostPaths, MissingPath, NodeReport, OneLetter, rewrite_fix};
+use host_doctor::{Host, HostPaths, MissingPath, NodeReport, OneLetterKind, rewrite_fix};
 use imex_cdi::{
     DeviceName, DirState, Kind, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecDir,
     SpecFile,
@@ -13,7 +13,7 @@ use imex_cdi::{
 use serde::{Serialize, Serializer};
 
 use super::claims::{CheckpointState, ClaimRecords, ClaimReport};
-use crate::args::Wanted;
+use crate::args::DeviceSelection;
 use crate::host_specs::VersionReport;
 
 #[derive(Debug, Serialize)]
@@ -109,7 +109,7 @@ impl<'a> ListReport<'a> {
         registry: &'a Registry,
         host: &Host,
         records: &ClaimRecords<'_>,
-        wanted: &[Wanted],
+        wanted: &[DeviceSelection],
     ) -> Self {
         let files = registry.files().iter();
         let mut paths = HostPaths::new(host);
@@ -167,7 +167,7 @@ fn devices<'a>(
     host: &Host,
     paths: &mut HostPaths<'_>,
     records: &ClaimRecords<'_>,
-    wanted: &[Wanted],
+    wanted: &[DeviceSelection],
 ) -> Vec<DeviceReport<'a>> {
     // Once, not for each device: both examine the whole spec.
     let version = VersionReport::new(spec);
@@ -297,11 +297,11 @@ impl FileError {
     /// The error for a spec that this library loads, but that crashes a runtime.
     fn from_kind(file: &SpecFile) -> Option<Self> {
         let spec = file.spec.as_ref().ok()?;
-        let message = OneLetter::of(spec.kind())?.message("a runtime");
+        let message = OneLetterKind::of(spec.kind())?.message("a runtime");
         let message = format!("{}: {message}", file.path.display());
         Some(Self {
             field: Some("kind".to_owned()),
-            ..Self::new(OneLetter::CODE, message, OneLetter::FIX)
+            ..Self::new(OneLetterKind::CODE, message, OneLetterKind::FIX)
         })
     }
 

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use dra_common::error_chain;
 use host_doctor::{
-    Host, NodeReport, NodeState, OneLetter, RuntimeRelease, and_more, declared_major, is_spec_name,
+    Host, NodeReport, NodeState, OneLetterKind, RuntimeRelease, and_more, declared_major,
+    is_spec_name,
 };
 use imex_cdi::{
     DirState, Lint, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecError, SpecFile,
@@ -155,7 +156,7 @@ fn valid(file: &str, spec: &Spec, criteria: &Criteria<'_>, findings: &mut Findin
 
 /// The finding for a one-letter vendor or class, which crashes runtimes.
 fn one_letter(file: &str, spec: &Spec, targets: &[RuntimeRelease]) -> Option<Finding> {
-    let one_letter = OneLetter::of(spec.kind())?;
+    let one_letter = OneLetterKind::of(spec.kind())?;
     let names: Vec<&str> = targets.iter().map(RuntimeRelease::name).collect();
     let who = match names.as_slice() {
         [] => "a runtime".to_owned(),
@@ -164,7 +165,7 @@ fn one_letter(file: &str, spec: &Spec, targets: &[RuntimeRelease]) -> Option<Fin
     let message = one_letter.message(&who);
     Some(Finding {
         field: Some("kind".to_owned()),
-        ..Finding::error(file, OneLetter::CODE, message, OneLetter::FIX)
+        ..Finding::error(file, OneLetterKind::CODE, message, OneLetterKind::FIX)
     })
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Finding {
 /// The findings of a file beyond the limit.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct More {
+struct OmittedFindings {
     level: Level,
     file: String,
     code: &'static str,
@@ -59,7 +59,7 @@ pub(super) struct ValidateReport {
     pub(super) files: Vec<String>,
     pub(super) findings: Vec<Finding>,
     /// The findings beyond the limit.
-    more: Vec<More>,
+    more: Vec<OmittedFindings>,
     /// The directories that were read, for people.
     #[serde(skip)]
     pub(super) dirs: Vec<String>,
@@ -128,14 +128,14 @@ impl Findings {
     }
 
     /// Returns the findings to report, and how many more there are.
-    fn finish(self) -> (Vec<Finding>, Vec<More>) {
+    fn finish(self) -> (Vec<Finding>, Vec<OmittedFindings>) {
         let Self {
             reported, counts, ..
         } = self;
         let files = counts.into_iter();
         let more = files.flat_map(|(file, codes)| {
-            let untold = codes.into_iter().filter(|(_, count)| *count > LIMIT);
-            untold.map(move |((level, code), count)| More {
+            let omitted = codes.into_iter().filter(|(_, count)| *count > LIMIT);
+            omitted.map(move |((level, code), count)| OmittedFindings {
                 level,
                 file: file.clone(),
                 code,
@@ -227,7 +227,7 @@ fn line(finding: &Finding, style: Style) -> String {
     format!("{place}: {level}: {message} [{}]\n", finding.code)
 }
 
-fn more_line(more: &More, style: Style) -> String {
+fn more_line(more: &OmittedFindings, style: Style) -> String {
     let (file, level) = (escape(&more.file), word(more.level, style));
     let (count, code) = (more.count, more.code);
     format!("{file}: {level}: {count} more not shown; the limit is {LIMIT} [{code}]\n")

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use dra_common::error_chain;
-use host_doctor::{Host, HostPaths, MissingPath, NodeReport, OneLetter, and_more, rewrite_fix};
+use host_doctor::{Host, HostPaths, MissingPath, NodeReport, OneLetterKind, and_more, rewrite_fix};
 use imex_cdi::{
     Candidate, DirState, Evidence, Plan, QualifiedName, Registry, ResolveError, Resolved, SpecFile,
     Verdict,
@@ -179,12 +179,12 @@ impl WhyReport {
         let missing: Vec<MissingPath> = missing.collect();
         // For a container with an empty config.
         let plan = Plan::new(registry, std::slice::from_ref(name), &json!({}), host);
-        let one_letter = OneLetter::of(spec.kind());
+        let one_letter = OneLetterKind::of(spec.kind());
         let (code, message, fix) = match (plan, worst, missing.split_first()) {
             _ if one_letter.is_some() => (
-                OneLetter::CODE,
+                OneLetterKind::CODE,
                 one_letter.map(|kind| format!("its {}", kind.message("a runtime"))),
-                Some(OneLetter::FIX.into()),
+                Some(OneLetterKind::FIX.into()),
             ),
             (Err(error), ..) => (
                 error.code(),

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Instant;
 
-use imex_cdi::{MAX_SPEC_LEN, OpenNames};
+use imex_cdi::{MAX_SPEC_LEN, UnresolvedNames};
 use nri_plugin::api::Mount;
 use nri_plugin::testing::Options;
 use serde_json::Value;
@@ -28,8 +28,8 @@ pub(super) fn with_channel(kind: &str) -> String {
     )
 }
 
-fn names(list: &[&str]) -> OpenNames {
-    let mut names = OpenNames::default();
+fn names(list: &[&str]) -> UnresolvedNames {
+    let mut names = UnresolvedNames::default();
     for name in list {
         names.add(&name.parse().unwrap());
     }

@@ -15,7 +15,7 @@ const DOMAINS: &str = "kubectl get computedomains -A -o custom-columns=\
 
 /// A claim and a channel that it opens.
 #[derive(Clone, Copy)]
-struct Opener<'a> {
+struct ChannelHolder<'a> {
     uid: &'a str,
     record: &'a RecordFacts,
     held: &'a HeldChannel,
@@ -44,7 +44,7 @@ pub(super) fn summary(facts: &ClaimFacts) -> Option<String> {
 /// nothing isolates, which the host does not know. But a claim without a share has the node's
 /// device exclusively.
 fn of_two_owners(facts: &ClaimFacts) -> Vec<Finding> {
-    let mut openers: BTreeMap<u32, BTreeMap<&str, Opener<'_>>> = BTreeMap::new();
+    let mut openers: BTreeMap<u32, BTreeMap<&str, ChannelHolder<'_>>> = BTreeMap::new();
     // A claim that kubelet no longer has holds nothing, and has a finding of its own.
     let is_live = |uid: &str| {
         let state = facts.kubelet_state();
@@ -54,7 +54,7 @@ fn of_two_owners(facts: &ClaimFacts) -> Vec<Finding> {
         let counts = |held: &&HeldChannel| held.channel != 0 || (!record.has_share && is_live(uid));
         for held in record.channels.iter().filter(counts) {
             let owners = openers.entry(held.channel).or_default();
-            let opener = Opener { uid, record, held };
+            let opener = ChannelHolder { uid, record, held };
             owners.entry(&held.owner).or_insert(opener);
         }
     }
@@ -91,7 +91,7 @@ fn other_than_recorded(facts: &ClaimFacts, specs: &SpecFacts) -> Vec<Finding> {
     let other = records.filter_map(|(uid, record)| {
         let path = facts.specs.paths.get(uid)?;
         let opened = opened(files.get(path.as_str())?)?;
-        let recorded = Opener {
+        let recorded = ChannelHolder {
             uid,
             record,
             held: record.channels.first()?,
@@ -135,7 +135,7 @@ fn named(numbers: &BTreeSet<u32>) -> String {
 
 // === impl Opener ===
 
-impl Opener<'_> {
+impl ChannelHolder<'_> {
     /// Whether the claim owns the channel, not its domain.
     fn is_owner(&self) -> bool {
         self.held.owner == self.uid
@@ -151,7 +151,7 @@ impl Opener<'_> {
                  imex.sharing=many"
                     .to_owned()
             }
-            Some(Opener { uid, record, .. }) => format!(
+            Some(ChannelHolder { uid, record, .. }) => format!(
                 "delete the ResourceClaim {} and its pods, and recreate it: it is allocated another device",
                 record.name.as_deref().unwrap_or(uid)
             ),
@@ -165,7 +165,7 @@ impl Opener<'_> {
     }
 }
 
-impl std::fmt::Display for Opener<'_> {
+impl std::fmt::Display for ChannelHolder<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { uid, record, held } = self;
         write!(f, "claim {uid} (")?;

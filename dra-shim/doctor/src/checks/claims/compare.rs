@@ -37,7 +37,7 @@ fn prepared(records: &Records) -> impl Iterator<Item = &String> {
 
 /// Empty if there may be specs that were not seen.
 fn without_spec(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
-    if facts.specs.may_have_more {
+    if facts.specs.is_incomplete {
         return vec![];
     }
     let file = facts.root.checkpoint();

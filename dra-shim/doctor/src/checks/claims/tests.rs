@@ -54,12 +54,12 @@ fn facts() -> ClaimFacts {
         boot_id: Some("boot".to_owned()),
         is_registered: Some(true),
         plugin_is_deployed: true,
-        deserted_sockets: vec![],
+        stale_sockets: vec![],
         specs: ClaimSpecFiles {
             paths: uids()
                 .map(|uid| (uid.clone(), format!("/var/run/cdi/{uid}")))
                 .collect(),
-            may_have_more: false,
+            is_incomplete: false,
         },
         kubelet: KubeletStateFile::Read(KubeletState {
             claims: uids().map(|uid| (uid.clone(), claim(&uid))).collect(),
@@ -89,7 +89,7 @@ fn a_claim_missing_in_one_place_is_a_finding() {
     let mut without_spec = facts();
     without_spec.specs.paths.remove("1");
     assert_eq!(ids(&without_spec), ["claim-without-spec"]);
-    without_spec.specs.may_have_more = true;
+    without_spec.specs.is_incomplete = true;
     assert_eq!(ids(&without_spec), [""; 0]);
 
     let mut without_kubelet = facts();

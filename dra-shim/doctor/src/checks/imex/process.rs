@@ -16,15 +16,15 @@ const NOT_RUNNING: &str = "host-imex-not-running";
 const OFF: &str = "host-imex-off";
 const UNSEEN: &str = "host-imex-unseen";
 
-const WHY_IT_ENDS: &str = "if it exits, see journalctl -u nvidia-imex and /var/log/nvidia-imex.log";
+const SEE_LOGS: &str = "if it exits, see journalctl -u nvidia-imex and /var/log/nvidia-imex.log";
 /// The usual reason for a host with a service that does not start.
-const PREPARED: &str =
+const IMEX_IN_PODS: &str =
     "this is right if a driver manages IMEX daemons itself and runs them in pods";
-const IF_PODS: &str = "none needed if pods run it";
+const NO_FIX_IF_PODS: &str = "none needed if pods run it";
 
 /// Whether the node's fabric needs a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum DaemonNeed {
     /// It is in a fabric of more than one node.
     Yes,
     /// NVML was not queried, or did not report it.
@@ -33,7 +33,7 @@ pub(super) enum Need {
     No,
 }
 
-impl Need {
+impl DaemonNeed {
     pub(super) fn new(module_is_loaded: bool, fabric: Option<&Fabric>) -> Self {
         match fabric {
             _ if !module_is_loaded => Self::No,
@@ -45,11 +45,11 @@ impl Need {
 }
 
 /// A daemon in a container counts like the service.
-pub(super) fn check(facts: &ImexFacts, need: Need) -> Option<Finding> {
+pub(super) fn check(facts: &ImexFacts, need: DaemonNeed) -> Option<Finding> {
     if !facts.daemons.is_empty() {
         return None;
     }
-    if facts.may_have_more {
+    if facts.is_incomplete {
         return unseen(facts);
     }
     match (&facts.unit, &facts.program) {
@@ -57,9 +57,9 @@ pub(super) fn check(facts: &ImexFacts, need: Need) -> Option<Finding> {
             NOT_RUNNING,
             &unit.path,
             "the service is enabled, but not running",
-            format!("systemctl restart nvidia-imex; {WHY_IT_ENDS}"),
+            format!("systemctl restart nvidia-imex; {SEE_LOGS}"),
         )),
-        _ if need == Need::No => None,
+        _ if need == DaemonNeed::No => None,
         (Some(unit), _) => Some(switched_off(facts, unit)),
         (None, Some(program)) => Some(without_service(facts, program)),
         (None, None) => Some(absent(facts, need)),
@@ -93,13 +93,13 @@ fn switched_off(facts: &ImexFacts, unit: &ImexUnit) -> Finding {
             NOT_RUNNING,
             &unit.path,
             format!("the service is {state} and not running, but {plugin}: the host must run it"),
-            format!("{start}; {WHY_IT_ENDS}"),
+            format!("{start}; {SEE_LOGS}"),
         ),
         None => Finding::info(
             OFF,
             &unit.path,
-            format!("the service is {state} and not running; {PREPARED}"),
-            format!("{IF_PODS}; if the host should run it: {start}"),
+            format!("the service is {state} and not running; {IMEX_IN_PODS}"),
+            format!("{NO_FIX_IF_PODS}; if the host should run it: {start}"),
         ),
     }
 }
@@ -116,24 +116,24 @@ fn without_service(facts: &ImexFacts, program: &str) -> Finding {
         None => Finding::info(
             OFF,
             program,
-            format!("it is installed without a service and not running; {PREPARED}"),
-            format!("{IF_PODS}; if the host should run it, create a service for it"),
+            format!("it is installed without a service and not running; {IMEX_IN_PODS}"),
+            format!("{NO_FIX_IF_PODS}; if the host should run it, create a service for it"),
         ),
     }
 }
 
-fn absent(facts: &ImexFacts, need: Need) -> Finding {
+fn absent(facts: &ImexFacts, need: DaemonNeed) -> Finding {
     let (severity, evidence) = match (&facts.expected_by, need) {
         (Some(plugin), _) => (
             Severity::Error,
             format!("there is no unit file, program or process, but {plugin}: the host must run it"),
         ),
-        (None, Need::Yes) => (
+        (None, DaemonNeed::Yes) => (
             Severity::Warning,
             "there is no unit file, program or process: this node shares no memory with other nodes"
                 .to_owned(),
         ),
-        (None, Need::Unknown | Need::No) => (
+        (None, DaemonNeed::Unknown | DaemonNeed::No) => (
             Severity::Info,
             "there is no unit file, program or process. A node outside any NVLink fabric needs \
              none; whether this is one is unknown, because NVML was not queried or did not report it"
@@ -233,10 +233,10 @@ mod tests {
                 expected_by,
                 ..ImexFacts::default()
             };
-            let first = check(&facts, Need::new(true, fabric));
+            let first = check(&facts, DaemonNeed::new(true, fabric));
             let first = first.map(|it| (it.id, it.severity));
             assert_eq!(first, found, "{facts:?}");
-            assert_eq!(check(&facts, Need::new(false, None)), None);
+            assert_eq!(check(&facts, DaemonNeed::new(false, None)), None);
         }
     }
 }

@@ -51,20 +51,20 @@ fn a_runtime_without_cdi_is_an_error_if_something_gives_devices_by_cdi() {
         (CdiSupport::Off, "runtime-cdi-off"),
         (CdiSupport::Absent, "runtime-without-cdi"),
     ] {
-        let settings = Settings::Asked(settings(support, None));
+        let settings = Settings::FromRuntime(settings(support, None));
         assert_eq!(found(settings.clone(), true), [(id, Severity::Error)]);
         assert_eq!(found(settings, false), [(id, Severity::Info)]);
     }
     let unknown = settings(CdiSupport::Unknown("why".to_owned()), None);
     let expected = [("runtime-cdi-unknown", Severity::Info)];
-    assert_eq!(found(Settings::Written(unknown), true), expected);
+    assert_eq!(found(Settings::ConfigFiles(unknown), true), expected);
     let on = settings(CdiSupport::On, None);
-    assert_eq!(found(Settings::Written(on), true), []);
+    assert_eq!(found(Settings::ConfigFiles(on), true), []);
 }
 
 #[test]
 fn run_is_the_same_directory_as_var_run() {
-    let with = |support, dirs| found(Settings::Asked(settings(support, Some(dirs))), true);
+    let with = |support, dirs| found(Settings::FromRuntime(settings(support, Some(dirs))), true);
     assert_eq!(with(CdiSupport::On, ["/etc/cdi", "/run/cdi/"]), []);
     let elsewhere = with(CdiSupport::On, ["/etc/cdi", "/opt/cdi"]);
     assert_eq!(elsewhere, [("runtime-spec-dirs", Severity::Error)]);

@@ -54,7 +54,7 @@ fn containerd(version: &str, support: CdiSupport) -> RuntimeFacts {
                 config: None,
             },
             socket: "/run/containerd/containerd.sock".to_owned(),
-            settings: Settings::Asked(settings),
+            settings: Settings::FromRuntime(settings),
             edit: None,
         }),
         ..RuntimeFacts::default()
@@ -186,7 +186,7 @@ fn a_kind_that_crashes_runtimes_is_an_error_if_a_runtime_loads_it() {
     let severity = |runtimes: &RuntimeFacts| {
         let found = findings(&facts, runtimes);
         let ids: Vec<&str> = found.iter().map(|it| it.id).collect();
-        assert_eq!(ids, [OneLetter::CODE]);
+        assert_eq!(ids, [OneLetterKind::CODE]);
         found[0].severity
     };
     assert_eq!(severity(&RuntimeFacts::default()), Severity::Warning);

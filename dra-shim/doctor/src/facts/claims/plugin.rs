@@ -28,7 +28,7 @@ pub(super) fn is_deployed(host: &Host, kubelet_root: &str) -> bool {
 
 /// The sockets of `dir` that `is_ours`, if no process listens on any of them. `None` if there
 /// are none, if a process listens, or if that is unknown.
-pub(super) fn deserted(
+pub(super) fn without_listener(
     host: &Host,
     dir: &str,
     is_ours: impl Fn(&str) -> bool,

@@ -52,7 +52,7 @@ pub(super) fn find(host: &Host) -> Vec<Candidate> {
 }
 
 /// Finds Docker and podman.
-pub(super) fn of_people(host: &Host) -> impl Iterator<Item = Runtime> {
+pub(super) fn find_user_runtimes(host: &Host) -> impl Iterator<Item = Runtime> {
     let docker = ("dockerd", RuntimeKind::Docker, ["docker-ce", "docker.io"]);
     let podman = ("podman", RuntimeKind::Podman, ["podman"; 2]);
     let installed = [docker, podman].into_iter();

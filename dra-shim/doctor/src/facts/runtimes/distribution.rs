@@ -7,7 +7,7 @@
 use std::fs;
 
 use super::model::Edit;
-use super::written::{Key, Written};
+use super::written::{ConfigFiles, Key};
 use crate::host::Host;
 use crate::systemd::unit_paths;
 
@@ -36,7 +36,7 @@ pub(super) enum Distribution {
 
 /// Systems that write the files below `/etc` themselves, by their ID in `os-release`, and where
 /// administrators set the contents.
-const WRITING: [(&str, &str); 4] = [
+const MANAGED_SYSTEMS: [(&str, &str); 4] = [
     (
         "talos",
         " (through the machine config: Talos writes the file)",
@@ -63,13 +63,13 @@ const NODEADM: (&str, &str) = (
 );
 
 /// Where a CDI setting belongs.
-pub(super) fn edit(host: &Host, config: &str, written: &Written, key: Key) -> Edit {
+pub(super) fn edit(host: &Host, config: &str, written: &ConfigFiles, key: Key) -> Edit {
     let distribution = Distribution::of(host, config);
     let by_distribution = distribution.map(|it| it.edit(host, config, written, key));
     let by_people = || {
         let place = written.place(key).map(|(file, _)| file);
         let note = match place {
-            Some(_) => by_system(host),
+            Some(_) => system_note(host),
             None => " (create it, with `version = 2` as its first line)",
         };
         let file = place.unwrap_or(config).to_owned();
@@ -91,7 +91,7 @@ pub(super) fn edit(host: &Host, config: &str, written: &Written, key: Key) -> Ed
 }
 
 /// A note on a system that writes the file itself; empty for other systems.
-pub(super) fn by_system(host: &Host) -> &'static str {
+pub(super) fn system_note(host: &Host) -> &'static str {
     let (program, note) = NODEADM;
     if host.exists(program) {
         return note;
@@ -101,7 +101,7 @@ pub(super) fn by_system(host: &Host) -> &'static str {
     let release = release.unwrap_or_default();
     let id = release.lines().find_map(|line| line.strip_prefix("ID="));
     let id = id.unwrap_or_default().trim_matches('"');
-    let of_id = WRITING.iter().find(|(of, _)| *of == id);
+    let of_id = MANAGED_SYSTEMS.iter().find(|(of, _)| *of == id);
     of_id.map_or("", |(_, note)| note)
 }
 
@@ -149,7 +149,7 @@ impl Distribution {
         self,
         host: &Host,
         config: &str,
-        written: &Written,
+        written: &ConfigFiles,
         key: Key,
     ) -> (String, &'static str, String) {
         let set_by = written.place(key).map_or("", |(file, _)| file);
@@ -186,7 +186,7 @@ impl Distribution {
         self,
         host: &Host,
         config: &str,
-        written: &Written,
+        written: &ConfigFiles,
         set_by: &str,
     ) -> (String, &'static str, String) {
         let (name, [server, agent]) = match self {

@@ -5,7 +5,7 @@ use super::candidates::{CONTAINERD_CONFIG, Candidate};
 use super::distribution::{self, Distribution};
 use super::endpoint::Kubelet;
 use super::model::{CdiSettings, CdiSupport, Edit, KubeletRuntime, Runtime, RuntimeKind, Settings};
-use super::written::{self, CRIO_DROP_INS, Key, TomlError, Written};
+use super::written::{self, CRIO_DROP_INS, ConfigFiles, Key, TomlError};
 use crate::cri::CriError;
 use crate::host::Host;
 use crate::processes::is_live;
@@ -17,7 +17,7 @@ const CONTAINERD_WITH_CDI: (u32, u32) = (1, 7);
 const CRIO_WITH_CDI: (u32, u32) = (1, 28);
 
 /// Reads the settings in a runtime's files.
-fn read(host: &Host, candidate: &Candidate) -> Result<Written, TomlError> {
+fn read(host: &Host, candidate: &Candidate) -> Result<ConfigFiles, TomlError> {
     match candidate.runtime.kind {
         RuntimeKind::CriO => written::crio(host),
         _ => written::containerd(host, config_of(&candidate.runtime)),
@@ -62,7 +62,7 @@ impl Kubelet {
                 let Answer { kind, version, .. } = answer;
                 runtime.kind = kind;
                 runtime.version = version.or(runtime.version);
-                Settings::Asked(with_release(&runtime, answer.settings))
+                Settings::FromRuntime(with_release(&runtime, answer.settings))
             }
             Err(CriError::WithoutCri) => {
                 Settings::WithoutCri(written.as_ref().ok().and_then(|it| it.disabled(host)))
@@ -74,14 +74,14 @@ impl Kubelet {
                 Settings::NoAnswer(error.to_string())
             }
             Err(error @ (CriError::Absent | CriError::Denied)) => {
-                unasked(host, candidate, &written, &error)
+                settings_from_files(host, candidate, &written, &error)
             }
             Err(error @ (CriError::TimedOut | CriError::Failed(_))) => {
                 Settings::NoAnswer(error.to_string())
             }
         };
         let is_off = match &settings {
-            Settings::Asked(it) | Settings::Written(it) => it.support != CdiSupport::On,
+            Settings::FromRuntime(it) | Settings::ConfigFiles(it) => it.support != CdiSupport::On,
             _ => true,
         };
         let key = if is_off { Key::Enable } else { Key::SpecDirs };
@@ -147,10 +147,10 @@ fn likely(host: &Host, candidates: &[Candidate]) -> Option<usize> {
     }
 }
 
-fn unasked(
+fn settings_from_files(
     host: &Host,
     candidate: &Candidate,
-    written: &Result<Written, TomlError>,
+    written: &Result<ConfigFiles, TomlError>,
     asked: &CriError,
 ) -> Settings {
     let runtime = &candidate.runtime;
@@ -183,7 +183,7 @@ fn unasked(
             CdiSettings { support, ..found }
         }
     };
-    Settings::Written(with_release(runtime, settings))
+    Settings::ConfigFiles(with_release(runtime, settings))
 }
 
 /// Corrects the settings of a release without CDI support, whatever its configuration has.
@@ -209,7 +209,7 @@ fn edit(
     host: &Host,
     option: Option<&'static str>,
     runtime: &Runtime,
-    written: &Written,
+    written: &ConfigFiles,
     key: Key,
 ) -> Option<Edit> {
     match runtime.kind {
@@ -222,7 +222,7 @@ fn edit(
             let (file, note) = match (option, set_by) {
                 (Some(option), _) => ("crio's command line".to_owned(), format!(" ({option})")),
                 (None, Some((file, _))) => {
-                    let note = distribution::by_system(host);
+                    let note = distribution::system_note(host);
                     (file.to_owned(), note.to_owned())
                 }
                 (None, None) => {

@@ -46,9 +46,9 @@ pub struct KubeletRuntime {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settings {
     /// The runtime's answer.
-    Asked(CdiSettings),
+    FromRuntime(CdiSettings),
     /// The explicit settings in its files, because it cannot be queried from here.
-    Written(CdiSettings),
+    ConfigFiles(CdiSettings),
     /// It does not serve kubelet, according to its answer or to this line of a file.
     WithoutCri(Option<DisabledCri>),
     /// Querying it at kubelet's socket failed, for this reason.
@@ -180,7 +180,7 @@ impl KubeletRuntime {
     /// How it treats CDI devices, if known.
     pub fn cdi(&self) -> Option<&CdiSettings> {
         match &self.settings {
-            Settings::Asked(settings) | Settings::Written(settings) => Some(settings),
+            Settings::FromRuntime(settings) | Settings::ConfigFiles(settings) => Some(settings),
             Settings::WithoutCri(_) | Settings::NoAnswer(_) | Settings::Malformed(_) => None,
         }
     }
@@ -190,7 +190,7 @@ impl KubeletRuntime {
 
 impl CdiSettings {
     /// Whether it certainly resolves no devices.
-    pub(crate) fn is_without(&self) -> bool {
+    pub(crate) fn has_no_cdi(&self) -> bool {
         matches!(self.support, CdiSupport::Off | CdiSupport::Absent)
     }
 }

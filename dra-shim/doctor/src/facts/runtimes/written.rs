@@ -21,7 +21,7 @@ const OF_3: &str = "io.containerd.cri.v1.runtime";
 const NEEDED: [&str; 4] = [OF_1, OF_2, OF_3, "io.containerd.cri.v1.images"];
 
 /// The depth to which directories of drop-ins are searched, deeper than any real one.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// A CDI setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) enum Key {
 
 /// The files of a configuration that may decide.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(super) struct ConfigFiles {
     files: Vec<ConfigFile>,
     /// Why other files may decide, too.
     others: Option<String>,
@@ -69,8 +69,8 @@ pub(super) enum TomlError {
 // === reading ===
 
 /// Reads a configuration of containerd and the files that it imports.
-pub(super) fn containerd(host: &Host, config: &str) -> Result<Written, TomlError> {
-    let mut written = Written::default();
+pub(super) fn containerd(host: &Host, config: &str) -> Result<ConfigFiles, TomlError> {
+    let mut written = ConfigFiles::default();
     let Some(main) = read_toml(host, config)? else {
         return Ok(written);
     };
@@ -95,10 +95,10 @@ pub(super) fn containerd(host: &Host, config: &str) -> Result<Written, TomlError
 }
 
 /// Reads CRI-O's configuration, with every file below the directory of drop-ins.
-pub(super) fn crio(host: &Host) -> Result<Written, TomlError> {
+pub(super) fn crio(host: &Host) -> Result<ConfigFiles, TomlError> {
     let mut paths = vec![CRIO_CONFIG.to_owned()];
-    walk(host, CRIO_DROP_INS, DEEPEST, &mut paths);
-    let mut written = Written::default();
+    walk(host, CRIO_DROP_INS, MAX_DEPTH, &mut paths);
+    let mut written = ConfigFiles::default();
     for path in paths {
         if let Some(table) = read_toml(host, &path)? {
             written.files.push(ConfigFile::of_crio(&path, table));
@@ -211,7 +211,7 @@ fn place(plugin: &str) -> String {
 
 // === impl Written ===
 
-impl Written {
+impl ConfigFiles {
     /// The settings in containerd's files.
     pub(super) fn of_containerd(&self) -> CdiSettings {
         let (spec_dirs, unclear) = self.spec_dirs();

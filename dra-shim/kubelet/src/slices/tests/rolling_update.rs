@@ -54,7 +54,7 @@ fn any_devices() -> impl Strategy<Value = Vec<Device>> {
     })
 }
 
-struct World {
+struct Model {
     server: Server,
     /// The instances, in order of their starts.
     instances: Vec<Instance>,
@@ -62,7 +62,7 @@ struct World {
     election: bool,
 }
 
-impl World {
+impl Model {
     fn new(devices: [Vec<Device>; 2], election: bool) -> Self {
         let instances = devices.map(|devices| Instance {
             devices,
@@ -161,7 +161,7 @@ proptest! {
         devices in any_devices(),
         events in vec(any_event(), 0..60),
     ) {
-        let mut model = World::new([devices.clone(), devices.clone()], false);
+        let mut model = Model::new([devices.clone(), devices.clone()], false);
         for event in &events {
             model.apply(event);
         }
@@ -171,7 +171,7 @@ proptest! {
         prop_assert_eq!(model.server.visible("n1"), Some(visible(&devices)));
         // Without wipes and crashes each slice is created once and never written again.
         let quiet = |event: &&Event| matches!(event, Event::Plan(_) | Event::Request(..));
-        let mut model = World::new([devices.clone(), devices], false);
+        let mut model = Model::new([devices.clone(), devices], false);
         for event in events.iter().filter(quiet) {
             model.apply(event);
         }
@@ -186,7 +186,7 @@ proptest! {
         events in vec(any_event(), 0..60),
         survivors in 1..4_u8,
     ) {
-        let mut model = World::new(devices.clone(), true);
+        let mut model = Model::new(devices.clone(), true);
         for event in &events {
             model.apply(event);
         }

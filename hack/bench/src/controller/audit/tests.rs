@@ -69,9 +69,9 @@ fn each_request_of_the_user_is_counted_once() {
         ]
     );
     assert_eq!(requests.writes(), 1);
-    assert_eq!(requests.beside_lease(), 4);
-    assert_eq!(requests.beside_watches(), 3);
-    assert_eq!(log.read("subject").unwrap().beside_lease(), 0);
+    assert_eq!(requests.requests_without_lease(), 4);
+    assert_eq!(requests.requests_without_watches(), 3);
+    assert_eq!(log.read("subject").unwrap().requests_without_lease(), 0);
 }
 
 #[test]
@@ -127,5 +127,5 @@ fn a_dry_run_is_a_request_but_not_a_write() {
     let (_file, mut log) = log(&[created, dry]);
     let requests = log.read("subject").unwrap();
     assert_eq!(requests.writes(), 1);
-    assert_eq!(requests.beside_watches(), 2);
+    assert_eq!(requests.requests_without_watches(), 2);
 }

@@ -102,7 +102,7 @@ fn judge(out: &mut impl Write, size: &Size) -> anyhow::Result<()> {
     }
     let lists = all.lists();
     all.extend(&restart.1);
-    let (conflicts, beside) = (all.conflicts(), idle.1.beside_watches());
+    let (conflicts, beside) = (all.conflicts(), idle.1.requests_without_watches());
     let rewritten = restart.1.writes();
     let met = writes(&create).max(writes(&delete)) <= WRITES
         && [lists, conflicts, beside, rewritten] == [0; 4];

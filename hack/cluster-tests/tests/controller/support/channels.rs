@@ -23,7 +23,7 @@ pub(crate) fn channel(domain: &DynamicObject) -> Option<u64> {
 impl Channels {
     /// Checks all domains of the test. Fails if a domain's channel has changed, or if two Ready domains have the
     /// same one.
-    pub(crate) async fn look(&mut self, on: &Fixture) -> Result<()> {
+    pub(crate) async fn check_all(&mut self, on: &Fixture) -> Result<()> {
         let mut ready = BTreeMap::new();
         for namespace in on.namespaces() {
             for domain in on.domains(&namespace).list(&ListParams::default()).await? {
@@ -72,13 +72,13 @@ impl Fixture {
     }
 
     /// Ends the ten minutes of cool-down of a released channel.
-    pub(crate) async fn let_cool(&self, number: u64) -> Result<()> {
-        self.let_lease_cool(&format!("imex-channel-{number:04}"))
+    pub(crate) async fn end_cool_down(&self, number: u64) -> Result<()> {
+        self.end_lease_cool_down(&format!("imex-channel-{number:04}"))
             .await
     }
 
     /// Ends the ten minutes of cool-down of a released Lease.
-    pub(crate) async fn let_lease_cool(&self, name: &str) -> Result<()> {
+    pub(crate) async fn end_lease_cool_down(&self, name: &str) -> Result<()> {
         let long_ago = Timestamp::now() - SignedDuration::from_secs(601);
         let long_ago = format!("{long_ago:.6}");
         let patch = Patch::Merge(json!({"spec": {"renewTime": long_ago}}));

@@ -142,7 +142,7 @@ impl Controller {
     }
 
     /// Continues it after [`Controller::pause`].
-    pub(crate) fn go_on(&self) -> Result<()> {
+    pub(crate) fn resume(&self) -> Result<()> {
         self.signal("CONT")
     }
 

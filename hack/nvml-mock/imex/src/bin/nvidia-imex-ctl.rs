@@ -8,14 +8,14 @@ use std::thread;
 use std::time::Duration;
 
 use imex_mock::config::Config;
-use imex_mock::endpoint::{self, Endpoint, Question};
+use imex_mock::endpoint::{self, Endpoint, Query};
 use imex_mock::faults::Faults;
 use imex_mock::program::driver_root;
 
 /// The command-line arguments.
 struct Args {
     target: Target,
-    question: Question,
+    question: Query,
 }
 
 /// The daemon to query.
@@ -110,8 +110,8 @@ fn parse() -> Result<Args, String> {
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
         match arg.as_str() {
-            "-q" => question = Some(Question::State),
-            "-N" => question = Some(Question::Domain),
+            "-q" => question = Some(Query::State),
+            "-N" => question = Some(Query::Domain),
             "-j" | "-H" => {}
             "-t" => drop(value()?),
             "-c" => target = Target::Config(value()?.into()),

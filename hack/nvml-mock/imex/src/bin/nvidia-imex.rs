@@ -150,7 +150,7 @@ fn run_faults(domain: &Arc<Domain>, faults: &Faults) {
 fn wait_for_signals(signals: &SigSet, domain: &Domain) {
     loop {
         match signals.wait() {
-            Ok(Signal::SIGUSR1) => log(&match domain.dial_anew() {
+            Ok(Signal::SIGUSR1) => log(&match domain.redial() {
                 Some(Ok(())) => "SIGUSR1: all names are resolved again".to_owned(),
                 Some(Err(err)) => format!(
                     "SIGUSR1: all names are resolved again, and certificates are not read: {err}"

@@ -55,10 +55,10 @@ fn facts(claims: &[Claim<'_>]) -> ClaimFacts {
         boot_id: Some("boot".to_owned()),
         is_registered: Some(true),
         plugin_is_deployed: true,
-        deserted_sockets: vec![],
+        stale_sockets: vec![],
         specs: ClaimSpecFiles {
             paths: claims.iter().map(|(uid, ..)| path(uid)).collect(),
-            may_have_more: false,
+            is_incomplete: false,
         },
         kubelet: KubeletStateFile::Absent,
     }

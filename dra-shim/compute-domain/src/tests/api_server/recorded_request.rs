@@ -16,7 +16,7 @@ pub(super) type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 pub(super) type Objects = BTreeMap<(String, String), Value>;
 
 /// A request.
-pub(super) struct RecordedRequests {
+pub(super) struct RecordedRequest {
     pub(super) verb: &'static str,
     pub(super) kind: String,
     namespace: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct RecordedRequests {
     query: String,
 }
 
-impl RecordedRequests {
+impl RecordedRequest {
     pub(super) fn parse(method: &Method, path: &str, query: &str) -> Self {
         let mut parts = path
             .split('/')
