@@ -257,7 +257,7 @@ impl Run<'_> {
                 let listed = self.remover.api.allocated_claims(&domains).await;
                 let now = Instant::now().into_std();
                 match listed {
-                    Ok(claims) => self.daemons.claims_are(&domains, claims, now),
+                    Ok(claims) => self.daemons.set_listed_claims(&domains, claims, now),
                     Err(err) => self.failed(domains.iter().map(|uid| &**uid), &err),
                 }
             }
@@ -304,7 +304,7 @@ impl Run<'_> {
             match &event {
                 GoDaemonEvent::Waits { claims, .. } => reports.go_daemons_in_use(&domain, claims),
                 GoDaemonEvent::Removed { .. } => reports.go_daemons_removed(&domain),
-                GoDaemonEvent::CameBack { object, .. } => {
+                GoDaemonEvent::Reappeared { object, .. } => {
                     reports.go_daemons_came_back(&domain, object);
                 }
             }

@@ -165,7 +165,7 @@ impl Run<'_> {
         match self.keeper.api.clique_labels().await {
             Ok(labels) => {
                 let now = Instant::now().into_std();
-                self.nodes.labels_are(&labels, now);
+                self.nodes.compare_labels(&labels, now);
             }
             Err(err) => warn!(
                 error = error_chain(&err),
@@ -255,7 +255,7 @@ fn decoded(slice: RawObject<ResourceSlice>) -> Option<ResourceSlice> {
             debug!(
                 error = invalid.error,
                 "ResourceSlice cannot be decoded; ignored"
-            )
+            );
         })
         .ok()
 }

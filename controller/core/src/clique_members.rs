@@ -55,7 +55,7 @@ use crate::node_cliques::NodeSlice;
 
 pub use self::clock::Clock;
 pub use self::members::UnplacedNode;
-use self::members::{Evaluated, Members};
+use self::members::{Evaluation, Members};
 use self::observed::Observed;
 pub use self::pods::{DaemonPod, template};
 use self::rollout::{NextStep, Rollout};
@@ -159,7 +159,7 @@ impl CliqueMembers {
     /// The watch has listed all pods.
     pub fn finish_pods(&mut self, now: Instant) {
         for pod in self.observed.pods.finish() {
-            self.pod_gone(&pod, now);
+            self.pod_removed(&pod, now);
         }
     }
 
@@ -170,7 +170,7 @@ impl CliqueMembers {
         };
         // A member's clique finds this when it is evaluated.
         if self.observed.pods.get(&pod.uid).is_none()
-            && let Some(until) = self.rollout.pod_came(&pod, now)
+            && let Some(until) = self.rollout.pod_added(&pod, now)
         {
             self.schedule.add(until, None);
         }
@@ -189,12 +189,12 @@ impl CliqueMembers {
     /// The watch has delivered that the pod with this UID is deleted.
     pub fn remove_pod(&mut self, uid: &str, now: Instant) {
         if let Some(pod) = self.observed.pods.remove(uid) {
-            self.pod_gone(&pod, now);
+            self.pod_removed(&pod, now);
         }
     }
 
-    fn pod_gone(&mut self, pod: &DaemonPod, now: Instant) {
-        self.rollout.pod_gone(&pod.uid);
+    fn pod_removed(&mut self, pod: &DaemonPod, now: Instant) {
+        self.rollout.pod_removed(&pod.uid);
         if let Some(node) = &pod.node {
             self.touch_node(node, now);
             self.forget_if_gone(node);
@@ -269,9 +269,9 @@ impl CliqueMembers {
     // --- responses ---
 
     /// The Node of this name has this UID, or does not exist.
-    pub fn node_is(&mut self, clique: &Clique, node: &str, uid: Option<&str>, now: Instant) {
+    pub fn set_node_uid(&mut self, clique: &Clique, node: &str, uid: Option<&str>, now: Instant) {
         if let Some(entry) = self.observed.entry_mut(clique, node) {
-            entry.looked(uid, now);
+            entry.node_looked_up(uid, now);
         }
         self.schedule.add(now, Some(clique.clone()));
     }
@@ -282,7 +282,7 @@ impl CliqueMembers {
         if let (MemberStep::FindNode { node }, Some(clique)) = (step, clique)
             && let Some(entry) = self.observed.entry_mut(clique, node)
         {
-            entry.look_again(now);
+            entry.schedule_look_up(now);
         }
         self.schedule.add(now + RETRY_AFTER, clique.cloned());
     }
@@ -306,7 +306,7 @@ impl CliqueMembers {
     }
 
     /// Evaluates the clique at this time, because no watch shows when its request can succeed.
-    pub fn look_again(&mut self, clique: &Clique, at: Instant) {
+    pub fn schedule_look_up(&mut self, clique: &Clique, at: Instant) {
         self.schedule.add(at, Some(clique.clone()));
     }
 
@@ -365,7 +365,8 @@ impl CliqueMembers {
         let members = self.observed.cliques.get_mut(clique)?;
         let is_empty = members.observed.is_none() && members.entries.is_empty();
         let wanted = members.wanted(clique, now, &self.clock);
-        let is_as_wanted = members.observed.as_ref() == Some(&wanted) && !members.is_to_go(now);
+        let is_as_wanted =
+            members.observed.as_ref() == Some(&wanted) && !members.is_due_for_deletion(now);
         if (is_empty || is_as_wanted) && members.accept() {
             self.accepted.push(clique.clone());
         }
@@ -380,7 +381,7 @@ impl CliqueMembers {
         let Some(object) = &members.observed else {
             return Some(MemberStep::Create(Box::new(wanted)));
         };
-        if members.is_to_go(now) {
+        if members.is_due_for_deletion(now) {
             let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
             return Some(MemberStep::Delete {
                 uid: text(&object.metadata.uid),
@@ -412,13 +413,13 @@ impl CliqueMembers {
     }
 
     /// Updates the state of each member and admits new ones.
-    fn evaluate(&mut self, clique: &Clique, now: Instant) -> Evaluated {
+    fn evaluate(&mut self, clique: &Clique, now: Instant) -> Evaluation {
         if self.observed.nodes.of(clique).next().is_some() {
             self.observed.cliques.entry(clique.clone()).or_default();
         }
         let facts = self.observed.facts(clique);
         let Some(members) = self.observed.cliques.get_mut(clique) else {
-            return Evaluated::default();
+            return Evaluation::default();
         };
         let before = names(members);
         let mut evaluated = members.evaluate(clique, facts, self.max_nodes, now);

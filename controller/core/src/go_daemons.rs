@@ -6,7 +6,7 @@
 //! only when no claim of the ComputeDomain is allocated.
 //!
 //! ```text
-//! watch of its DaemonSets ─┐                  ┌─> GoStep::ListClaims ──> claims_are() ─┐
+//! watch of its DaemonSets ─┐                  ┌─> GoStep::ListClaims ──> set_listed_claims() ─┐
 //! watch of its templates ──┼──> GoDaemons ────┤                                        │
 //! watch of claims ─────────┘      ^           └─> GoStep::Remove ──> removed() ────────┤
 //!                                 └────────────────────────────────────────────────────┘
@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 /// Objects that reappear within this time are left alone for this time: another program creates them.
-const COMES_BACK: Duration = Duration::from_secs(600);
+const REAPPEARS_WITHIN: Duration = Duration::from_secs(600);
 
 /// The delay before objects that other finalizers keep are checked again.
 const KEPT: Duration = Duration::from_secs(30);
@@ -99,7 +99,7 @@ pub enum GoDaemonEvent {
         domain: Box<str>,
     },
     /// Objects of this ComputeDomain have reappeared.
-    CameBack {
+    Reappeared {
         /// Its UID.
         domain: Box<str>,
         /// One of them.
@@ -112,8 +112,9 @@ pub enum GoDaemonEvent {
 impl GoDaemonEvent {
     /// UID of the ComputeDomain that it is about.
     pub fn domain(&self) -> &str {
-        let (Self::Waits { domain, .. } | Self::Removed { domain } | Self::CameBack { domain, .. }) =
-            self;
+        let (Self::Waits { domain, .. }
+        | Self::Removed { domain }
+        | Self::Reappeared { domain, .. }) = self;
         domain
     }
 }
@@ -143,8 +144,8 @@ impl GoDaemons {
         domain.state = State::Unknown;
         domain.due = Some(now);
         if domain.was_removed_lately(now) {
-            domain.due = Some(now + COMES_BACK);
-            self.events.push(GoDaemonEvent::CameBack {
+            domain.due = Some(now + REAPPEARS_WITHIN);
+            self.events.push(GoDaemonEvent::Reappeared {
                 domain: uid.into(),
                 object: name,
             });
@@ -241,7 +242,7 @@ impl GoDaemons {
 
     /// The response to [`GoStep::ListClaims`] for the `ComputeDomains` in `asked`: their allocated claims.
     // req: MODE-30
-    pub fn claims_are(
+    pub fn set_listed_claims(
         &mut self,
         asked: &BTreeSet<Box<str>>,
         mut claims: HashMap<Box<str>, Vec<String>>,
@@ -314,7 +315,8 @@ impl Domain {
     }
 
     fn was_removed_lately(&self, now: Instant) -> bool {
-        self.removed_at.is_some_and(|at| now < at + COMES_BACK)
+        self.removed_at
+            .is_some_and(|at| now < at + REAPPEARS_WITHIN)
     }
 
     fn needs_list(&self) -> bool {

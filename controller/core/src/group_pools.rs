@@ -211,11 +211,11 @@ impl GroupPools {
     pub fn set_in_use(&mut self, in_use: &HashSet<Box<str>>, now: Instant) -> Vec<Clique> {
         let mut kept = Vec::new();
         for (clique, pool) in &mut self.pools {
-            if pool.goes_at.is_none_or(|at| at > now) {
+            if pool.delete_at.is_none_or(|at| at > now) {
                 continue;
             }
             if in_use.contains(&**clique) {
-                pool.goes_at = Some(now + KEPT_FOR);
+                pool.delete_at = Some(now + KEPT_FOR);
                 self.due.insert((now + KEPT_FOR, clique.clone()));
                 kept.push(clique.clone());
             } else {
@@ -229,7 +229,7 @@ impl GroupPools {
     fn step_of_wanted(&mut self, clique: &Clique, now: Instant) -> Option<PoolStep> {
         let channels = self.channels.clone();
         let pool = self.pools.get_mut(clique)?;
-        (pool.goes_at, pool.is_free) = (None, false);
+        (pool.delete_at, pool.is_free) = (None, false);
         if pool.slices.is_empty() {
             match self.creation {
                 Creation::Allowed => {}
@@ -269,7 +269,7 @@ impl GroupPools {
         if pool.is_free {
             return Some(deletion(last));
         }
-        let at = *pool.goes_at.get_or_insert(now + KEPT_FOR);
+        let at = *pool.delete_at.get_or_insert(now + KEPT_FOR);
         if at <= now {
             return Some(PoolStep::FindClaims);
         }

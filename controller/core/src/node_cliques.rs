@@ -18,7 +18,7 @@ pub(crate) use self::slice::ReportedClique;
 pub use self::slice::{NodeSlice, is_without_clique};
 
 /// The delay before a label with another owner is retried: the owner may be uninstalled by then.
-const THEIRS_FOR: Duration = Duration::from_secs(60 * 60);
+const FOREIGN_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// The delay before a failed write of a label is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -60,7 +60,7 @@ enum Label {
     /// It has this value, or is absent.
     Is(Option<Box<str>>),
     /// It has another value and another owner.
-    Theirs,
+    Foreign,
 }
 
 /// A label to write.
@@ -115,9 +115,9 @@ impl NodeCliques {
             return None;
         }
         let from = if self.nodes.contains_key(&node) {
-            self.went(slice)
+            self.clique_changed(slice)
         } else {
-            self.came(slice)
+            self.node_appeared(slice)
         };
         if let Some(clique) = &to {
             self.enter(clique);
@@ -185,7 +185,7 @@ impl NodeCliques {
     /// The label was not written: it has another owner. It is left alone until the owner removes it, the node's
     /// clique changes, or an hour has passed.
     pub fn owned_by_others(&mut self, write: LabelWrite, now: Instant) {
-        self.again(write, Label::Theirs, now + THEIRS_FOR);
+        self.again(write, Label::Foreign, now + FOREIGN_RETRY_AFTER);
     }
 
     /// The label was not written. The write is retried.
@@ -201,7 +201,7 @@ impl NodeCliques {
     }
 
     /// Compares with the current labels of all nodes. A label that was removed or changed is written again.
-    pub fn labels_are(&mut self, labels: &HashMap<Box<str>, Box<str>>, now: Instant) {
+    pub fn compare_labels(&mut self, labels: &HashMap<Box<str>, Box<str>>, now: Instant) {
         for (name, node) in &mut self.nodes {
             let ReportedClique::Clique(clique) = &node.reported else {
                 continue;
@@ -210,7 +210,7 @@ impl NodeCliques {
                 (Some(label), _) if **label == **clique => {
                     node.label = Label::Is(Some(label.clone()));
                 }
-                (Some(_), Label::Theirs) | (_, Label::Unknown) => {}
+                (Some(_), Label::Foreign) | (_, Label::Unknown) => {}
                 _ => {
                     node.label = Label::Unknown;
                     self.due.insert((now, name.clone()));
@@ -234,7 +234,7 @@ impl NodeCliques {
     }
 
     /// Handles the change of a known node's clique. Returns the clique that it has left.
-    fn went(&mut self, slice: NodeSlice) -> Option<Clique> {
+    fn clique_changed(&mut self, slice: NodeSlice) -> Option<Clique> {
         let known = self.nodes.get_mut(&slice.node)?;
         let left = std::mem::replace(&mut known.reported, slice.reported).into_clique()?;
         self.leave(&left);
@@ -242,7 +242,7 @@ impl NodeCliques {
     }
 
     /// Handles a slice of a node without a slice. Returns the clique of its former slice.
-    fn came(&mut self, slice: NodeSlice) -> Option<Clique> {
+    fn node_appeared(&mut self, slice: NodeSlice) -> Option<Clique> {
         let node = Node {
             uid: slice.uid,
             slice: slice.slice,

@@ -67,7 +67,7 @@ impl Run<'_> {
             Some(list) if answers(&list) => list,
             Some(list) if list.began.elapsed() < LIST_PAUSE => {
                 let at = list.began + LIST_PAUSE;
-                self.members.look_again(clique, at.into_std());
+                self.members.schedule_look_up(clique, at.into_std());
                 return Ok(Duration::ZERO);
             }
             _ => {
@@ -81,7 +81,7 @@ impl Run<'_> {
         };
         let claims = list.claims.get(node).cloned().unwrap_or_default();
         let now = Instant::now().into_std();
-        self.members.claims_are(clique, pod, claims, now);
+        self.members.set_listed_claims(clique, pod, claims, now);
         Ok(pause)
     }
 

@@ -65,7 +65,7 @@ impl Run<'_> {
             MemberStep::FindNode { node } => {
                 let uid = api.node_uid(node).await?;
                 let now = Instant::now().into_std();
-                self.members.node_is(clique, node, uid.as_deref(), now);
+                self.members.set_node_uid(clique, node, uid.as_deref(), now);
                 return Ok(PACE);
             }
             MemberStep::ReadClaims { node, pod, since } => {
@@ -109,7 +109,7 @@ impl Run<'_> {
                 }
                 self.members.apply_clique(&object, now);
             }
-            None => self.members.look_again(clique, now),
+            None => self.members.schedule_look_up(clique, now),
         }
         Ok(PACE)
     }
@@ -135,7 +135,7 @@ impl Run<'_> {
             "the CustomResourceDefinition of ComputeDomainCliques on the API server lacks fields (listLength, nameScheme, nodeUID, podUID, hostIP, absentSince, draining, freed, memberCount, readyCount), so no IMEX daemon can start; to fix this, apply the one of this chart (crd/)",
         );
         // No watch reports that the CRD was applied.
-        self.members.look_again(clique, now + CRD_PAUSE);
+        self.members.schedule_look_up(clique, now + CRD_PAUSE);
         CRD_PAUSE
     }
 

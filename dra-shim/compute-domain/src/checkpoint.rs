@@ -35,7 +35,7 @@ pub(crate) const CDI_MODE: u32 = 0o755;
 /// The task that opens and repairs the checkpoint.
 pub(crate) struct CheckpointTask {
     pub(crate) paths: Paths,
-    pub(crate) guard: HolderPolicy,
+    pub(crate) holder_policy: HolderPolicy,
     /// Only in the driver-managed mode.
     pub(crate) daemon: Option<ImexDaemon>,
     pub(crate) shared_claims: SharedClaims,
@@ -82,8 +82,9 @@ impl CheckpointTask {
         loop {
             self.heartbeat.beat();
             let (paths, hardware) = (self.paths.clone(), Arc::clone(&self.hardware));
-            let (guard, daemon) = (self.guard, self.daemon.clone());
-            let opened = spawn_blocking(move || open(&paths, &hardware, guard, daemon)).await;
+            let (holder_policy, daemon) = (self.holder_policy, self.daemon.clone());
+            let opened =
+                spawn_blocking(move || open(&paths, &hardware, holder_policy, daemon)).await;
             let reason = match opened {
                 Ok(Ok((claims, report))) => {
                     info!(
@@ -146,15 +147,16 @@ impl CheckpointTask {
 fn open(
     paths: &Paths,
     hardware: &HardwareMonitor,
-    guard: HolderPolicy,
+    holder_policy: HolderPolicy,
     daemon: Option<ImexDaemon>,
 ) -> Result<(NodeClaims, StartReport), String> {
     let dir = |path: &Path, mode| OsDir::create(path, mode).map_err(|error| error_chain(&error));
     let checkpoint = Arc::new(dir(&paths.data_dir, DATA_MODE)?);
     let cdi = Arc::new(dir(&paths.cdi_root, CDI_MODE)?);
     let boot = BootId::current().map_err(|error| error_chain(&error))?;
-    let (claims, report) = NodeClaims::start(checkpoint, cdi, boot, hardware.major(), guard)
-        .map_err(|error| error_chain(&error))?;
+    let (claims, report) =
+        NodeClaims::start(checkpoint, cdi, boot, hardware.major(), holder_policy)
+            .map_err(|error| error_chain(&error))?;
     let claims = match daemon {
         Some(daemon) => claims.with_daemon(daemon),
         None => claims,

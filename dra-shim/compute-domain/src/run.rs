@@ -234,7 +234,7 @@ impl Parts {
     fn checkpoint_task(&self) -> CheckpointTask {
         CheckpointTask {
             paths: self.paths.clone(),
-            guard: HolderPolicy::new(&self.settings),
+            holder_policy: HolderPolicy::new(&self.settings),
             daemon: self.imex_daemon.clone(),
             shared_claims: self.shared_claims.clone(),
             heartbeat: self.liveness.add("checkpoint-keeper", REQUESTS_LIMIT),

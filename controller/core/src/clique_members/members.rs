@@ -55,7 +55,7 @@ pub(super) struct Members {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) daemon: CliqueDaemon,
-    index_is: IndexIs,
+    index_is: IndexOrigin,
     /// Set while no daemon of this member is known.
     absence: Option<Absence>,
     /// Whether its address is the address of a current member.
@@ -74,7 +74,7 @@ struct Absence {
 
 /// The origin of a member's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum IndexIs {
+enum IndexOrigin {
     /// Assigned by this controller, and not in a known object yet.
     Given,
     /// The object has had it, so daemons may use it.
@@ -85,7 +85,7 @@ enum IndexIs {
 
 /// The result of evaluating a clique.
 #[derive(Debug, Default)]
-pub(super) struct Evaluated {
+pub(super) struct Evaluation {
     /// The node to look up.
     pub(super) look: Option<Box<str>>,
     /// When to evaluate it again if nothing changes.
@@ -155,9 +155,9 @@ impl Members {
                 Some(known) if known.daemon.node_uid == daemon.node_uid => {
                     let own = std::mem::replace(&mut known.daemon.index, daemon.index);
                     known.index_is = if own == daemon.index {
-                        IndexIs::Written
+                        IndexOrigin::Written
                     } else {
-                        IndexIs::Read
+                        IndexOrigin::Read
                     };
                 }
                 _ => {
@@ -216,8 +216,8 @@ impl Members {
         facts: CliqueFacts,
         max_nodes: u32,
         now: Instant,
-    ) -> Evaluated {
-        self.believe(&facts.places, now);
+    ) -> Evaluation {
+        self.adopt_running_places(&facts.places, now);
         let mut evaluated = self.update(facts.states, now);
         // A new maximum applies only if no daemon runs and no member's index is beyond it.
         // req: DM-5
@@ -234,7 +234,7 @@ impl Members {
     /// gets one that has become free. A place is ignored if two nodes report its index, or if the index is reserved:
     /// then the slice belongs to the former machine.
     // req: DM-7
-    fn believe(&mut self, places: &BTreeMap<Box<str>, Place>, now: Instant) {
+    fn adopt_running_places(&mut self, places: &BTreeMap<Box<str>, Place>, now: Instant) {
         if !self.is_length_checked
             && let Some(length) = most_frequent_length(places)
         {
@@ -252,7 +252,7 @@ impl Members {
         for (node, place) in places {
             let index = i64::from(place.index);
             match self.entries.get_mut(node).filter(|it| !it.is_checked()) {
-                Some(entry) if entry.daemon.index == index => entry.index_is = IndexIs::Written,
+                Some(entry) if entry.daemon.index == index => entry.index_is = IndexOrigin::Written,
                 Some(_) if !taken.contains(&index) && is_sole(place.index) => {
                     moved.push((node, index));
                 }
@@ -263,7 +263,7 @@ impl Members {
         for (node, index) in &moved {
             if let Some(entry) = self.entries.get_mut(*node) {
                 vacated.insert(std::mem::replace(&mut entry.daemon.index, *index));
-                entry.index_is = IndexIs::Written;
+                entry.index_is = IndexOrigin::Written;
             }
         }
         let now_taken: BTreeSet<_> = moved.into_iter().map(|(_, index)| index).collect();
@@ -282,8 +282,8 @@ impl Members {
             .retain(|_, entry| entry.is_checked() || entry.daemon.index < limit);
     }
 
-    fn update(&mut self, states: Vec<(Box<str>, MemberState)>, now: Instant) -> Evaluated {
-        let mut evaluated = Evaluated::default();
+    fn update(&mut self, states: Vec<(Box<str>, MemberState)>, now: Instant) -> Evaluation {
+        let mut evaluated = Evaluation::default();
         for (node, state) in states {
             let Some(entry) = self.entries.get_mut(&node) else {
                 continue;
@@ -381,7 +381,7 @@ impl Members {
     }
 
     /// Whether the object has had no members for long enough to delete it.
-    pub(super) fn is_to_go(&self, now: Instant) -> bool {
+    pub(super) fn is_due_for_deletion(&self, now: Instant) -> bool {
         self.empty_since
             .is_some_and(|since| since + KEPT_EMPTY <= now)
     }
@@ -441,7 +441,7 @@ fn most_frequent_length(places: &BTreeMap<Box<str>, Place>) -> Option<u32> {
 
 // === impl Evaluated ===
 
-impl Evaluated {
+impl Evaluation {
     fn wake(&mut self, at: Option<Instant>) {
         self.again = self.again.into_iter().chain(at).min();
     }
@@ -463,7 +463,7 @@ impl Entry {
     fn new(daemon: CliqueDaemon) -> Self {
         Self {
             daemon,
-            index_is: IndexIs::Given,
+            index_is: IndexOrigin::Given,
             absence: None,
             is_current: false,
         }
@@ -473,29 +473,29 @@ impl Entry {
     fn written(daemon: CliqueDaemon, clock: &Clock) -> Self {
         Self {
             absence: clock.instant(&daemon.absent_since).map(Absence::new),
-            index_is: IndexIs::Read,
+            index_is: IndexOrigin::Read,
             ..Self::new(daemon)
         }
     }
 
     fn is_written(&self) -> bool {
-        self.index_is != IndexIs::Given
+        self.index_is != IndexOrigin::Given
     }
 
     fn is_checked(&self) -> bool {
-        self.index_is != IndexIs::Read
+        self.index_is != IndexOrigin::Read
     }
 
     /// The Node was looked up and has this UID, if it exists.
-    pub(super) fn looked(&mut self, uid: Option<&str>, now: Instant) {
+    pub(super) fn node_looked_up(&mut self, uid: Option<&str>, now: Instant) {
         if let Some(absence) = &mut self.absence {
             absence.is_gone = uid != Some(&self.daemon.node_uid);
         }
-        self.look_again(now);
+        self.schedule_look_up(now);
     }
 
     /// Schedules the next look-up: after 5 minutes, then with a pause that doubles each time.
-    pub(super) fn look_again(&mut self, now: Instant) {
+    pub(super) fn schedule_look_up(&mut self, now: Instant) {
         if let Some(absence) = &mut self.absence {
             absence.looks.grow(FREE_AFTER, LONGEST_LOOK, now);
         }
@@ -512,9 +512,11 @@ impl Entry {
             } => {
                 self.daemon.node_uid = uid.to_string();
                 self.set_pod(pod.as_ref());
-                self.lives_or_looks(is_known_to_live, now)
+                self.check_existence(is_known_to_live, now)
             }
-            MemberState::Unknown { is_known_to_live } => self.lives_or_looks(is_known_to_live, now),
+            MemberState::Unknown { is_known_to_live } => {
+                self.check_existence(is_known_to_live, now)
+            }
             MemberState::Replaced { former_may_run } => {
                 // The address stays: it identifies the former daemon.
                 self.daemon.status = ComputeDomainState::NotReady;
@@ -546,7 +548,7 @@ impl Entry {
         }
     }
 
-    fn lives_or_looks(&mut self, is_known_to_live: bool, now: Instant) -> MemberOutcome {
+    fn check_existence(&mut self, is_known_to_live: bool, now: Instant) -> MemberOutcome {
         let Some(absence) = self.note_absence(!is_known_to_live, now) else {
             return MemberOutcome::Stays(None);
         };

@@ -174,7 +174,7 @@ impl Rollout {
         self.stopped.remove(clique);
         // The first daemon of the cluster is replaced alone. If it cannot start, the update stops, and a
         // correction is tried on it first.
-        if !self.first_is_ready(observed) {
+        if !self.has_ready_update(observed) {
             if !self.under_way.is_empty() {
                 outdated.retain(|(daemon, _)| self.under_way.contains(daemon.node));
             }
@@ -194,7 +194,7 @@ impl Rollout {
         now: Instant,
     ) -> Option<MemberStep> {
         let is_due = |pod: &DaemonPod| {
-            let rests = self.rests_until(pod).is_some_and(|until| until > now);
+            let rests = self.paused_until(pod).is_some_and(|until| until > now);
             self.is_outdated(pod) && !pod.ending && !self.is_deleted(pod) && !rests
         };
         let mut pods: Vec<_> = observed.pods.all().collect();
@@ -203,11 +203,11 @@ impl Rollout {
         if let Some(pod) = pods.iter().find(|pod| pod.node.is_none()) {
             return Some(delete(pod, Replacement::NotRunning));
         }
-        let is_elsewhere = |node: &str| is_elsewhere(observed, node);
+        let is_without_membership = |node: &str| is_without_membership(observed, node);
         let pod = pods
             .iter()
-            .find(|pod| pod.node.as_deref().is_some_and(is_elsewhere))?;
-        if observed.has_members() && !self.first_is_ready(observed) {
+            .find(|pod| pod.node.as_deref().is_some_and(is_without_membership))?;
+        if observed.has_members() && !self.has_ready_update(observed) {
             self.waiting.insert(None);
             return None;
         }
@@ -217,7 +217,7 @@ impl Rollout {
     /// Handles a new pod. If the pod does not have the template of its `DaemonSet`, returns the end of the pause in
     /// which no pod of the `DaemonSet` is replaced.
     // req: MODE-44
-    pub(super) fn pod_came(&mut self, pod: &DaemonPod, now: Instant) -> Option<Instant> {
+    pub(super) fn pod_added(&mut self, pod: &DaemonPod, now: Instant) -> Option<Instant> {
         let set = self.daemon_sets.get_mut(pod.daemon_set.as_ref()?)?;
         let is_current = pod.template.as_ref() == Some(&set.template);
         if is_current {
@@ -251,7 +251,7 @@ impl Rollout {
     }
 
     /// The pod with this UID is deleted.
-    pub(super) fn pod_gone(&mut self, uid: &str) {
+    pub(super) fn pod_removed(&mut self, uid: &str) {
         self.outdated.remove(uid);
     }
 
@@ -313,9 +313,9 @@ impl Rollout {
         for (daemon, pod) in all {
             let in_use = self.in_use.contains(daemon.node);
             let force_after = self.force_after;
-            let rests_until = self.rests_until(pod);
+            let paused_until = self.paused_until(pod);
             let outdated = self.outdated(pod, now);
-            let not_before = outdated.withdrawals.until.max(rests_until);
+            let not_before = outdated.withdrawals.until.max(paused_until);
             if not_before.is_some_and(|at| at > now) {
                 later(not_before);
                 continue;
@@ -408,7 +408,7 @@ impl Rollout {
     }
 
     /// Whether an up-to-date daemon that runs `nvidia-imex` is ready.
-    fn first_is_ready(&self, observed: &Observed) -> bool {
+    fn has_ready_update(&self, observed: &Observed) -> bool {
         let mut pods = observed.pods.all();
         pods.any(|pod| {
             let node = pod.node.as_deref();
@@ -439,7 +439,7 @@ impl Rollout {
     }
 
     /// The end of the pause in which this pod is not replaced, because the new one would be the same.
-    fn rests_until(&self, pod: &DaemonPod) -> Option<Instant> {
+    fn paused_until(&self, pod: &DaemonPod) -> Option<Instant> {
         self.set_of(pod)?.mismatches.until
     }
 
@@ -450,7 +450,7 @@ impl Rollout {
 }
 
 /// Whether the node is not a member of a clique and is not about to become one.
-fn is_elsewhere(observed: &Observed, node: &str) -> bool {
+fn is_without_membership(observed: &Observed, node: &str) -> bool {
     let is_placed = match observed.reported(node) {
         ReportedClique::Clique(clique) => {
             let members = observed.cliques.get(clique);

@@ -7,7 +7,7 @@ use compute_domain_api::clique::ComputeDomainClique;
 /// The next step for a clique.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MemberStep {
-    /// Read the UID of this Node, if it exists. Answered by [`CliqueMembers::node_is`](crate::CliqueMembers::node_is).
+    /// Read the UID of this Node, if it exists. Answered by [`CliqueMembers::set_node_uid`](crate::CliqueMembers::set_node_uid).
     FindNode {
         /// Its name.
         node: Box<str>,
@@ -24,7 +24,7 @@ pub enum MemberStep {
         resource_version: Box<str>,
     },
     /// List the claims that are allocated to this node, in a list that begins after `since`. Answered by
-    /// [`CliqueMembers::claims_are`](crate::CliqueMembers::claims_are), or by [`CliqueMembers::look_again`](crate::CliqueMembers::look_again).
+    /// [`CliqueMembers::set_listed_claims`](crate::CliqueMembers::set_listed_claims), or by [`CliqueMembers::schedule_look_up`](crate::CliqueMembers::schedule_look_up).
     ReadClaims {
         /// Its name.
         node: Box<str>,

@@ -110,7 +110,7 @@ impl Cluster {
             MemberStep::FindNode { node } => {
                 let uid = format!("uid-{node}");
                 let uid = (!self.gone.contains(&*node)).then_some(uid.as_str());
-                self.members.node_is(clique, &node, uid, self.now);
+                self.members.set_node_uid(clique, &node, uid, self.now);
                 self.looks.push(node);
                 return;
             }

@@ -63,7 +63,7 @@ impl Cluster {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         let claims = claims.iter().map(|(uid, all)| ((*uid).into(), names(all)));
         self.daemons
-            .claims_are(&domains, claims.collect(), self.now);
+            .set_listed_claims(&domains, claims.collect(), self.now);
     }
 
     fn next(&self) -> Option<GoStep> {
@@ -227,7 +227,7 @@ fn daemons_that_reappear_are_left_alone_for_ten_minutes() {
     cluster.daemons.take_events();
     cluster.pass(60);
     cluster.apply("a");
-    let GoDaemonEvent::CameBack { domain, object } = &cluster.daemons.take_events()[0] else {
+    let GoDaemonEvent::Reappeared { domain, object } = &cluster.daemons.take_events()[0] else {
         panic!("no event");
     };
     assert_eq!(&**domain, "a");

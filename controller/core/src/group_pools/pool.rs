@@ -14,7 +14,7 @@ pub(super) struct Pool {
     pub(super) slices: BTreeMap<usize, Observed>,
     pub(super) wanted: bool,
     /// When it is deleted if it stays unwanted; `None` while it is wanted.
-    pub(super) goes_at: Option<Instant>,
+    pub(super) delete_at: Option<Instant>,
     /// Whether no claim was allocated from it when it was due for deletion.
     pub(super) is_free: bool,
 }

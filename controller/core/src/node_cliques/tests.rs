@@ -268,7 +268,7 @@ fn a_removed_or_changed_label_is_written_again_and_a_foreign_one_is_left() {
     let labels = [("b", "other"), ("c", A), ("d", "theirs")];
     let labels = labels.map(|(node, label)| (node.into(), label.into()));
     let mut labels = HashMap::from(labels);
-    cliques.labels_are(&labels, now);
+    cliques.compare_labels(&labels, now);
     let names = |cliques: &mut NodeCliques| {
         let writes = std::iter::from_fn(|| cliques.next_label(now));
         let mut names: Vec<_> = writes.map(|write| write.node.to_string()).collect();
@@ -279,6 +279,6 @@ fn a_removed_or_changed_label_is_written_again_and_a_foreign_one_is_left() {
     // The former owner has removed it.
     labels.remove("d");
     labels.extend([("a", A), ("b", A)].map(|(node, label)| (node.into(), label.into())));
-    cliques.labels_are(&labels, now);
+    cliques.compare_labels(&labels, now);
     assert_eq!(names(&mut cliques), ["d"]);
 }

@@ -121,7 +121,7 @@ impl Controller {
             MemberStep::FindNode { node } => {
                 if luck == Luck::Good {
                     self.members
-                        .node_is(clique, node, node_uid(node).as_deref(), now);
+                        .set_node_uid(clique, node, node_uid(node).as_deref(), now);
                 }
                 return true;
             }
@@ -139,7 +139,7 @@ impl Controller {
                 let allocated = server.allocated.get(&**node).copied().unwrap_or_default();
                 if luck == Luck::Good {
                     let claims = vec!["ns/claim".to_owned(); allocated];
-                    self.members.claims_are(clique, pod, claims, now);
+                    self.members.set_listed_claims(clique, pod, claims, now);
                 }
                 return true;
             }

@@ -19,7 +19,7 @@ mod world;
 
 use std::time::Duration;
 
-use world::World;
+use world::Simulation;
 
 /// The number of seeds: a few seconds.
 const RUNS: u64 = 200;
@@ -35,7 +35,7 @@ fn indices_are_unique_and_stable_and_everything_converges_in_any_order_of_events
         .and_then(|seed| seed.parse().ok());
     let seeds = seed.map_or(0..RUNS, |seed: u64| seed..seed + 1);
     for seed in seeds {
-        let mut world = World::new(seed);
+        let mut world = Simulation::new(seed);
         for _ in 0..STEPS {
             world.disturb();
             world.check();

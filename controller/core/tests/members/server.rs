@@ -13,7 +13,7 @@ pub(crate) struct Slice {
     pub(crate) node: String,
     pub(crate) uid: String,
     /// `None`: the attribute is missing.
-    pub(crate) said: Option<Said>,
+    pub(crate) said: Option<ReportedClique>,
     /// The daemon's pod for which the slice reports that no claim is prepared.
     pub(crate) drained: Option<String>,
     /// The place with which its `nvidia-imex` runs in that clique.
@@ -21,7 +21,7 @@ pub(crate) struct Slice {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum ReportedClique {
     NoClique,
     Clique(String),
 }
@@ -146,7 +146,7 @@ impl Server {
     }
 
     /// A user rotates the object's members, or deletes it.
-    pub(crate) fn spoil(&mut self, name: &str, rotation: Option<usize>) {
+    pub(crate) fn tamper(&mut self, name: &str, rotation: Option<usize>) {
         let Some(rotation) = rotation else {
             self.cliques.remove(name);
             return;
@@ -180,10 +180,10 @@ impl Slice {
         let mut device = json!({ "name": "channel-0", "attributes": { "id": { "int": 0 } } });
         match &self.said {
             None => {}
-            Some(Said::NoClique) => {
+            Some(ReportedClique::NoClique) => {
                 device["taints"] = json!([{ "key": "compute-domain.nvidia.com/no-clique", "effect": "NoSchedule" }]);
             }
-            Some(Said::Clique(clique)) => {
+            Some(ReportedClique::Clique(clique)) => {
                 device["attributes"]["clique"] = json!({ "string": clique });
             }
         }

@@ -8,7 +8,7 @@ use compute_domain_api::crd::ComputeDomainState;
 use fastrand::Rng;
 
 use crate::controller::{Controller, Luck, MAX_NODES};
-use crate::server::{DaemonPod, Said, Server, Slice};
+use crate::server::{DaemonPod, ReportedClique, Server, Slice};
 
 const NAMES: [&str; 7] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6"];
 const CLIQUES: [&str; 2] = [
@@ -47,7 +47,7 @@ struct Daemon {
     ends: Option<Instant>,
 }
 
-pub(crate) struct World {
+pub(crate) struct Simulation {
     seed: u64,
     rng: Rng,
     now: Instant,
@@ -67,7 +67,7 @@ pub(crate) struct World {
     calm: bool,
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn new(seed: u64) -> Self {
         let (now, mut server) = (Instant::now(), Server::default());
         let controller = Controller::start(&mut server, now);
@@ -286,8 +286,8 @@ impl World {
             return;
         };
         let said = match &machine.clique {
-            Some(clique) => Some(Said::Clique(clique.clone())),
-            None if machine.taints => Some(Said::NoClique),
+            Some(clique) => Some(ReportedClique::Clique(clique.clone())),
+            None if machine.taints => Some(ReportedClique::NoClique),
             None => None,
         };
         // The attribute is sometimes missing for a moment.
@@ -301,8 +301,8 @@ impl World {
         let drained = drains.filter(|_| prepared == 0).map(|it| it.pod.clone());
         if let Some(said) = &said {
             let clique = match said {
-                Said::Clique(clique) => Some(clique.clone()),
-                Said::NoClique => None,
+                ReportedClique::Clique(clique) => Some(clique.clone()),
+                ReportedClique::NoClique => None,
             };
             let published = (uid.clone(), clique);
             if self.published.insert(name.to_owned(), published.clone()) != Some(published) {
@@ -358,7 +358,7 @@ impl World {
         // Only the object has the reserved indices, too.
         let moves = self.rng.bool() || !object.spec.freed.is_empty();
         let rotation = moves.then(|| self.rng.usize(..4));
-        self.server.spoil(name, rotation);
+        self.server.tamper(name, rotation);
         self.controller = Controller::start(&mut self.server, self.now);
         self.now += Duration::from_secs(1);
         let machines = &self.machines;

@@ -7,13 +7,13 @@ use k8s_openapi::jiff::SignedDuration;
 
 use crate::controller::{Controller, Fault, Watched};
 use crate::objects::{domain_uid, place};
-use crate::store::Told;
+use crate::store::WatchEvent;
 
 impl Controller {
-    pub(crate) fn take_claim(&mut self, told: Told<ResourceClaim>) {
+    pub(crate) fn take_claim(&mut self, told: WatchEvent<ResourceClaim>) {
         match told {
-            Told::Begin => self.index.begin_claims(),
-            Told::Apply(claim) => {
+            WatchEvent::Begin => self.index.begin_claims(),
+            WatchEvent::Apply(claim) => {
                 let (key, name) = identified_claim(&claim);
                 if self.fault != Fault::IgnoresClaims {
                     self.index.apply_claim(key.clone(), name);
@@ -21,12 +21,12 @@ impl Controller {
                 self.queue
                     .extend(self.index.is_lease_left(&key).then_some(key));
             }
-            Told::Finish => {
+            WatchEvent::Finish => {
                 self.index.finish_claims();
                 self.queue.extend(self.index.leases_left());
                 self.listed(Watched::Claims);
             }
-            Told::Delete(claim) => {
+            WatchEvent::Delete(claim) => {
                 let (key, name) = identified_claim(&claim);
                 self.index.remove_claim(&key, &name);
                 self.queue
@@ -35,18 +35,18 @@ impl Controller {
         }
     }
 
-    pub(crate) fn take_lease(&mut self, told: Told<Lease>) {
+    pub(crate) fn take_lease(&mut self, told: WatchEvent<Lease>) {
         match told {
-            Told::Begin => self.index.begin_leases(),
-            Told::Apply(lease) => {
+            WatchEvent::Begin => self.index.begin_leases(),
+            WatchEvent::Apply(lease) => {
                 let lease = self.observed_lease(&lease).unwrap();
                 self.index.apply_lease(lease);
             }
-            Told::Finish => {
+            WatchEvent::Finish => {
                 self.index.finish_leases();
                 self.listed(Watched::Leases);
             }
-            Told::Delete(lease) => {
+            WatchEvent::Delete(lease) => {
                 let lease = ChannelLease::new(&lease).unwrap();
                 self.index.remove_lease(lease.number(), lease.uid());
             }

@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::leases::{check_leases, expected_of_channel};
 use crate::objects::{
-    OF_OTHERS, asked_uid, domain_uid, has_finalizer, has_our_finalizer, is_being_deleted,
-    is_by_controller, is_copied, is_daemon, is_fit_for, is_made_for_label, place, uid, wanted_name,
+    OF_OTHERS, domain_uid, has_finalizer, has_our_finalizer, is_being_deleted, is_by_controller,
+    is_copied, is_daemon, is_fit_for, is_made_for_label, place, requested_uid, uid, wanted_name,
     wanted_place,
 };
 use crate::server::Server;
@@ -137,7 +137,7 @@ fn expected_reason(
     let metadata = &template.metadata;
     let foreign = server.foreign.contains(uid(metadata));
     // A template without label is found by its name and content.
-    let asked = asked_uid(template);
+    let asked = requested_uid(template);
     let is_own = domain_uid(metadata).or(asked.as_deref()) == owner;
     match (foreign || !is_own, is_being_deleted(metadata)) {
         (true, _) => "TemplateNameTaken",

@@ -15,7 +15,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::objects::{DRIVER_NAMESPACE, NAMESPACES, START, place, uid};
 use crate::server::{Call, Failure, Reply};
-use crate::store::Told;
+use crate::store::WatchEvent;
 
 /// The most requests of a reconcile, unless users keep changing things.
 pub(crate) const MAX_REQUESTS: usize = 16;
@@ -124,21 +124,21 @@ impl Controller {
 
     // === watches ===
 
-    pub(crate) fn take_domain(&mut self, told: Told<ComputeDomain>) {
+    pub(crate) fn take_domain(&mut self, told: WatchEvent<ComputeDomain>) {
         match told {
-            Told::Begin => self.index.begin_domains(),
-            Told::Apply(domain) => {
+            WatchEvent::Begin => self.index.begin_domains(),
+            WatchEvent::Apply(domain) => {
                 let domain = Domain::new(domain).unwrap();
                 let key: Key = domain.uid().as_str().into();
                 if self.index.apply_domain(domain) != Change::Nothing {
                     self.queue.insert(key);
                 }
             }
-            Told::Finish => {
+            WatchEvent::Finish => {
                 self.queue.extend(self.index.finish_domains());
                 self.listed(Watched::Domains);
             }
-            Told::Delete(domain) => {
+            WatchEvent::Delete(domain) => {
                 let key: Key = uid(&domain.metadata).into();
                 self.index.remove_domain(&key);
                 self.queue.insert(key);
@@ -146,10 +146,10 @@ impl Controller {
         }
     }
 
-    pub(crate) fn take_template(&mut self, told: Told<ResourceClaimTemplate>) {
+    pub(crate) fn take_template(&mut self, told: WatchEvent<ResourceClaimTemplate>) {
         match told {
-            Told::Begin => self.index.begin_templates(),
-            Told::Apply(template) => {
+            WatchEvent::Begin => self.index.begin_templates(),
+            WatchEvent::Apply(template) => {
                 let template = ObservedTemplate::new(&template);
                 let key: Key = template.domain_uid().into();
                 let before = self.index.key_of_template(&template.reference().uid);
@@ -158,13 +158,13 @@ impl Controller {
                     self.queue.insert(key);
                 }
             }
-            Told::Finish => {
+            WatchEvent::Finish => {
                 let gone = self.index.finish_templates();
                 self.queue
                     .extend(gone.iter().map(|it| Key::from(it.domain_uid())));
                 self.listed(Watched::Templates);
             }
-            Told::Delete(template) => {
+            WatchEvent::Delete(template) => {
                 let gone = self.index.remove_template(uid(&template.metadata));
                 self.queue.extend(gone.map(|it| Key::from(it.domain_uid())));
                 self.name_is_free(&template);

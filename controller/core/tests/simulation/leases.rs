@@ -38,7 +38,7 @@ impl Server {
         let mut lease = lease.clone();
         lease.metadata.namespace = Some(at.0);
         let version = self.identify(&mut lease)?;
-        self.check_gift(&lease);
+        self.check_assignment(&lease);
         Ok(Reply::from(self.leases.put(lease, version)))
     }
 
@@ -132,7 +132,7 @@ impl Server {
     }
 
     /// Checks the assignment of a channel to the holder of this Lease.
-    fn check_gift(&mut self, lease: &Lease) {
+    fn check_assignment(&mut self, lease: &Lease) {
         let lease = ChannelLease::new(lease).unwrap();
         let number = lease.number();
         if !self.schema.channel {

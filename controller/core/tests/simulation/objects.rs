@@ -87,7 +87,7 @@ pub(crate) fn remove_finalizer(metadata: &mut ObjectMeta, finalizer: &str) {
 }
 
 /// The UID of the ComputeDomain whose channel the template requests.
-pub(crate) fn asked_uid(template: &ResourceClaimTemplate) -> Option<String> {
+pub(crate) fn requested_uid(template: &ResourceClaimTemplate) -> Option<String> {
     let spec = serde_json::to_value(&template.spec.spec).unwrap();
     let class = &spec["devices"]["requests"][0]["exactly"]["deviceClassName"];
     let uid = &spec["devices"]["config"][0]["opaque"]["parameters"]["domainID"];
@@ -106,7 +106,7 @@ pub(crate) fn is_copied(metadata: &ObjectMeta) -> bool {
 /// Whether it requests what the controller writes for the domain of the label.
 pub(crate) fn is_made_for_label(template: &ResourceClaimTemplate) -> bool {
     let uid = domain_uid(&template.metadata);
-    uid.is_some() && asked_uid(template).as_deref() == uid
+    uid.is_some() && requested_uid(template).as_deref() == uid
 }
 
 /// Whether it also has all labels.

@@ -5,7 +5,7 @@ use std::thread;
 use compute_domain_core::StatusSchema;
 
 use crate::controller::Fault;
-use crate::world::{OLD, World};
+use crate::world::{OLD, Simulation};
 
 /// The number of orders, unless [`SEEDS_VARIABLE`] has another one.
 const SEEDS: u64 = 2_000;
@@ -24,12 +24,12 @@ fn run(seed: u64, fault: Fault, channel_count: Option<u32>) -> Result<(), String
         0 => OLD,
         _ => StatusSchema::FULL,
     };
-    let mut world = World::new(seed, schema, fault, channel_count);
+    let mut world = Simulation::new(seed, schema, fault, channel_count);
     let ended = disturb_and_settle(&mut world);
     ended.map_err(|what| format!("seed {seed}: {what}\nusers: {:?}", world.user.log))
 }
 
-fn disturb_and_settle(world: &mut World) -> Result<(), String> {
+fn disturb_and_settle(world: &mut Simulation) -> Result<(), String> {
     for _ in 0..DISTURBED_STEPS {
         world.disturb();
         world.step();

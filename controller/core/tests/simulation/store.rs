@@ -12,7 +12,7 @@ use crate::server::Failure;
 
 /// A watch event.
 #[derive(Clone, Debug)]
-pub(crate) enum Told<K> {
+pub(crate) enum WatchEvent<K> {
     Begin,
     Apply(K),
     Finish,
@@ -25,7 +25,7 @@ pub(crate) struct Store<K> {
     /// Whether the watch selects an object.
     selects: fn(&ObjectMeta) -> bool,
     /// The events that the watch has yet to deliver; `None`: it has to list first.
-    feed: Option<VecDeque<Told<K>>>,
+    feed: Option<VecDeque<WatchEvent<K>>>,
 }
 
 impl<K: Resource + Clone> Store<K> {
@@ -74,21 +74,21 @@ impl<K: Resource + Clone> Store<K> {
 
     pub(crate) fn list(&mut self, random: &mut fastrand::Rng) {
         let selected = self.values().filter(|object| (self.selects)(object.meta()));
-        let mut items: Vec<_> = selected.cloned().map(Told::Apply).collect();
+        let mut items: Vec<_> = selected.cloned().map(WatchEvent::Apply).collect();
         random.shuffle(&mut items);
-        let begin = std::iter::once(Told::Begin);
-        self.feed = Some(begin.chain(items).chain([Told::Finish]).collect());
+        let begin = std::iter::once(WatchEvent::Begin);
+        self.feed = Some(begin.chain(items).chain([WatchEvent::Finish]).collect());
     }
 
     pub(crate) fn has_news(&self) -> bool {
         self.feed.as_ref().is_some_and(|feed| !feed.is_empty())
     }
 
-    pub(crate) fn next_told(&mut self) -> Option<Told<K>> {
+    pub(crate) fn next_event(&mut self) -> Option<WatchEvent<K>> {
         self.feed.as_mut()?.pop_front()
     }
 
-    fn tell(&mut self, told: Told<K>) {
+    fn tell(&mut self, told: WatchEvent<K>) {
         if let Some(feed) = &mut self.feed {
             feed.push_back(told);
         }
@@ -111,9 +111,9 @@ impl<K: Resource + Clone> Store<K> {
         object.meta_mut().resource_version = Some(version.to_string());
         let before = self.objects.insert(place(object.meta()), object.clone());
         if (self.selects)(object.meta()) {
-            self.tell(Told::Apply(object.clone()));
+            self.tell(WatchEvent::Apply(object.clone()));
         } else if let Some(before) = before.filter(|it| (self.selects)(it.meta())) {
-            self.tell(Told::Delete(before));
+            self.tell(WatchEvent::Delete(before));
         }
         object
     }
@@ -121,7 +121,7 @@ impl<K: Resource + Clone> Store<K> {
     /// Removes the object even if it has finalizers. The watch delivers that.
     pub(crate) fn remove(&mut self, place: &Place) {
         if let Some(removed) = self.objects.remove(place) {
-            self.tell(Told::Delete(removed));
+            self.tell(WatchEvent::Delete(removed));
         }
     }
 

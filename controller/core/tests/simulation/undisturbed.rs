@@ -6,35 +6,35 @@ use compute_domain_core::StatusSchema;
 use crate::checks::check;
 use crate::controller::Fault;
 use crate::objects::{Place, mk_domain};
-use crate::world::{OLD, World};
+use crate::world::{OLD, Simulation};
 
 fn mk_place() -> Place {
     ("team-1".to_owned(), "train-a".to_owned())
 }
 
 /// A simulation in which the controller has listed no objects and is idle.
-fn mk_world(seed: u64, schema: StatusSchema) -> World {
+fn mk_world(seed: u64, schema: StatusSchema) -> Simulation {
     mk_world_with(seed, schema, None)
 }
 
 /// The same, with a channel for each domain if there are channels.
-fn mk_world_with(seed: u64, schema: StatusSchema, channels: Option<u32>) -> World {
-    let mut world = World::new(seed, schema, Fault::None, channels);
+fn mk_world_with(seed: u64, schema: StatusSchema, channels: Option<u32>) -> Simulation {
+    let mut world = Simulation::new(seed, schema, Fault::None, channels);
     world.settle().unwrap();
     world
 }
 
-fn create(world: &mut World) {
+fn create(world: &mut Simulation) {
     let domain = mk_domain(&mk_place(), "channel-a", "Single");
     world.server.create_domain(domain).unwrap();
 }
 
-fn delete(world: &mut World) {
+fn delete(world: &mut Simulation) {
     world.server.delete_domain(&mk_place()).unwrap();
 }
 
 /// Writes and reads since the last call.
-fn requests(world: &mut World) -> (usize, usize) {
+fn requests(world: &mut Simulation) -> (usize, usize) {
     let server = &mut world.server;
     (
         std::mem::take(&mut server.writes),
@@ -42,7 +42,7 @@ fn requests(world: &mut World) -> (usize, usize) {
     )
 }
 
-fn is_ready(world: &World) -> bool {
+fn is_ready(world: &Simulation) -> bool {
     let domain = world.server.domains.get(&mk_place());
     let status = domain.and_then(|domain| domain.status.as_ref());
     status.is_some_and(|status| status.status == ComputeDomainState::Ready)
@@ -112,7 +112,7 @@ fn a_restart_of_an_idle_controller_sends_no_request() {
 fn life_with_a_kill(seed: u64, kill_after: usize, channels: Option<u32>) -> bool {
     let mut world = mk_world_with(seed, StatusSchema::FULL, channels);
     let mut left = kill_after;
-    for act in [create as fn(&mut World), delete] {
+    for act in [create as fn(&mut Simulation), delete] {
         act(&mut world);
         while left > 0 && world.step() {
             left -= 1;

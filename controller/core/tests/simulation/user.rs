@@ -36,7 +36,7 @@ pub(crate) struct User {
 }
 
 /// One act of a user.
-struct Turn<'a> {
+struct UserActions<'a> {
     user: &'a mut User,
     server: &'a mut Server,
     random: &'a mut Rng,
@@ -46,7 +46,7 @@ struct Turn<'a> {
 
 impl User {
     pub(crate) fn act(&mut self, server: &mut Server, random: &mut Rng) {
-        let mut turn = Turn {
+        let mut turn = UserActions {
             user: self,
             server,
             random,
@@ -89,7 +89,7 @@ impl User {
 
 // === impl Turn ===
 
-impl Turn<'_> {
+impl UserActions<'_> {
     /// Does a random action; usual ones are frequent. Returns `None` if it is not possible now.
     fn act(&mut self) -> (&'static str, Option<()>) {
         match self.random.u8(..30) {

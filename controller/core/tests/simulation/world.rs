@@ -22,7 +22,7 @@ pub(crate) const OLD: StatusSchema = StatusSchema {
     channel: false,
 };
 
-pub(crate) struct World {
+pub(crate) struct Simulation {
     pub(crate) server: Server,
     pub(crate) controller: Controller,
     pub(crate) user: User,
@@ -49,7 +49,7 @@ enum Step {
     ArriveLate(usize),
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn new(
         seed: u64,
         schema: StatusSchema,
@@ -108,19 +108,19 @@ impl World {
             Step::ListClaims => self.server.claims.list(&mut self.random),
             Step::ListLeases => self.server.leases.list(&mut self.random),
             Step::TellDomain => {
-                let told = self.server.domains.next_told().unwrap();
+                let told = self.server.domains.next_event().unwrap();
                 self.controller.take_domain(told);
             }
             Step::TellTemplate => {
-                let told = self.server.templates.next_told().unwrap();
+                let told = self.server.templates.next_event().unwrap();
                 self.controller.take_template(told);
             }
             Step::TellClaim => {
-                let told = self.server.claims.next_told().unwrap();
+                let told = self.server.claims.next_event().unwrap();
                 self.controller.take_claim(told);
             }
             Step::TellLease => {
-                let told = self.server.leases.next_told().unwrap();
+                let told = self.server.leases.next_event().unwrap();
                 self.controller.take_lease(told);
             }
             Step::StartPass(key) => self.controller.start_pass(key),

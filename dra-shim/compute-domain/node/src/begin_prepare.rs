@@ -6,7 +6,7 @@ use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
-use crate::guard::HolderPolicy;
+use crate::holder_policy::HolderPolicy;
 use crate::imex_daemon::NeededDaemon;
 use crate::lifecycle::{Step, Transaction};
 use crate::moment::{FenceClock, Moment};
@@ -50,13 +50,13 @@ impl BeginPrepare {
         claims: &mut Claims<DeviceGroup>,
         specs: &ClaimSpecs,
         fences: &FenceClock,
-        guard: HolderPolicy,
+        holder_policy: HolderPolicy,
     ) -> Result<BeginOutcome, PrepareError> {
         if let Some(devices) = answer_if_prepared(claims, specs, &self.uid, self.known_major)? {
             return Ok(BeginOutcome::Prepared(devices));
         }
         let channel = self.channel.as_ref().ok().copied();
-        guard.check(claims, &self.uid, &self.request, channel)?;
+        holder_policy.check(claims, &self.uid, &self.request, channel)?;
         let (channel, major) = (self.channel?, self.allowed?);
         if let Some(daemon) = &self.daemon {
             daemon.require_ready()?;

@@ -127,7 +127,7 @@ fn rebuild(disks: &Disks, is_allocated: bool) -> NodeClaims {
         Arc::new(disks.cdi.clone()),
         BootId::new("boot-1").unwrap(),
         major,
-        disks.guard,
+        disks.holder_policy,
     )
     .unwrap();
     let allocated = AllocatedClaim {

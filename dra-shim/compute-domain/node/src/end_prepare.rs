@@ -5,7 +5,7 @@ use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
-use crate::guard::HolderPolicy;
+use crate::holder_policy::HolderPolicy;
 use crate::imex_daemon::NeededDaemon;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::steps;
@@ -33,10 +33,10 @@ impl EndPrepare {
         self,
         claims: &mut Claims<DeviceGroup>,
         specs: &ClaimSpecs,
-        guard: HolderPolicy,
+        holder_policy: HolderPolicy,
     ) -> Result<Vec<KubeletDevice>, PrepareError> {
         let uid = &self.uid;
-        let (transaction, lost) = self.decide(claims, guard);
+        let (transaction, lost) = self.decide(claims, holder_policy);
         for step in steps(claims, uid.as_str(), transaction) {
             match step {
                 Step::WriteSpec => self.write_spec(claims, specs)?,
@@ -70,7 +70,7 @@ impl EndPrepare {
     fn decide(
         &self,
         view: &View<DeviceGroup>,
-        guard: HolderPolicy,
+        holder_policy: HolderPolicy,
     ) -> (Transaction, Option<PrepareError>) {
         let record = view.get(self.uid.as_str());
         if record.is_some_and(|record| record.status != self.status) {
@@ -78,7 +78,7 @@ impl EndPrepare {
             return (Transaction::EndPrepareSuperseded, Some(error));
         }
         let channel = Some(self.channel);
-        let free = guard.check(view, &self.uid, &self.request, channel);
+        let free = holder_policy.check(view, &self.uid, &self.request, channel);
         match free.and_then(|()| self.check_daemon()) {
             Ok(()) => (Transaction::EndPrepare, None),
             Err(error) => (Transaction::EndPrepareRefused, Some(error)),

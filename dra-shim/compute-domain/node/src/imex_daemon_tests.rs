@@ -21,7 +21,8 @@ struct DrivenNode {
 impl DrivenNode {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let disks = Disks::default().with_guard(Isolation::Channel, Sharing::Many { slots: 64 });
+        let disks =
+            Disks::default().with_holder_policy(Isolation::Channel, Sharing::Many { slots: 64 });
         let daemon = ImexDaemon::new(dir.path(), BootId::new(BOOT).unwrap());
         let claims = disks.start().with_daemon(daemon);
         Self { claims, disks, dir }

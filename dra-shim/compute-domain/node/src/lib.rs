@@ -29,7 +29,7 @@
 //! use compute_domain_api::names::DOMAIN_LABEL;
 //! use compute_domain_api::{Isolation, Sharing};
 //! use compute_domain_node::{
-//!     ChannelRequest, DomainState, Guard, Hardware, Moment, NodeClaims, PrepareInput,
+//!     ChannelRequest, DomainState, HolderPolicy, Hardware, Moment, NodeClaims, PrepareInput,
 //! };
 //! use dra_checkpoint::{BootId, ClaimRef, ClaimStatus};
 //! use durable_file::OsDir;
@@ -55,13 +55,13 @@
 //! # let fabric = Fabric::from_gpus(&[Gpu { id, name: None, fabric: in_clique, health: None }]);
 //! # let state = NodeFabricState::default().next(fabric.event());
 //! // Once for each process. `HolderPolicy::new` takes the program's settings.
-//! let guard = Guard { isolation: Isolation::Channel, sharing: Sharing::Many { slots: 64 } };
+//! let holder_policy = HolderPolicy { isolation: Isolation::Channel, sharing: Sharing::Many { slots: 64 } };
 //! let (node, _report) = NodeClaims::start(
 //!     Arc::new(OsDir::create(&plugin_dir, 0o750)?),
 //!     Arc::new(OsDir::create(&cdi_root, 0o755)?), // /var/run/cdi
 //!     BootId::current()?,
 //!     read_channel_major(&proc_devices).ok(), // /proc/devices
-//!     guard,
+//!     holder_policy,
 //! )?;
 //!
 //! // What the claim requests: from `status` and `metadata.labels` of the ResourceClaim.
@@ -122,11 +122,11 @@ mod device_group;
 mod drained;
 mod end_prepare;
 mod error;
-mod guard;
-#[cfg(test)]
-mod guard_model_tests;
 mod hardware;
 mod held_channels;
+mod holder_policy;
+#[cfg(test)]
+mod holder_policy_model_tests;
 mod imex_daemon;
 pub mod lifecycle;
 mod moment;
@@ -158,8 +158,8 @@ pub use device_group::{
 };
 pub use dra_common::Class;
 pub use error::{ChannelSource, PrepareError, UnprepareError};
-pub use guard::{DomainState, HolderPolicy, Holding};
 pub use hardware::Hardware;
+pub use holder_policy::{DomainState, HolderPolicy, Holding};
 pub use imex_daemon::{ImexDaemon, ImexDaemonError};
 pub use moment::Moment;
 pub use node_claims::{NodeClaims, WriterError};

@@ -8,7 +8,7 @@ use dra_checkpoint::{ClaimRef, Claims, CommitError, Damage, Store, StoreError, V
 use imex_cdi::ClaimSpecs;
 
 use crate::device_group::DeviceGroup;
-use crate::guard::HolderPolicy;
+use crate::holder_policy::HolderPolicy;
 use crate::imex_daemon::ImexDaemon;
 use crate::lifecycle::{ClaimState, Step, Transaction};
 use crate::moment::FenceClock;
@@ -29,7 +29,7 @@ pub struct NodeClaims {
     pub(crate) store: Store<DeviceGroup>,
     pub(crate) specs: Arc<ClaimSpecs>,
     pub(crate) fences: Arc<FenceClock>,
-    pub(crate) guard: HolderPolicy,
+    pub(crate) holder_policy: HolderPolicy,
     /// Only in driver-managed mode.
     pub(crate) daemon: Option<Arc<ImexDaemon>>,
     /// Claims not allocated to this node, with a spec that could not be removed. The next start retries.

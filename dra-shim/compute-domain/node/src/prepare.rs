@@ -12,8 +12,8 @@ use crate::begin_prepare::{BeginOutcome, BeginPrepare, answer_if_prepared};
 use crate::device_group::KubeletDevice;
 use crate::end_prepare::EndPrepare;
 use crate::error::PrepareError;
-use crate::guard::DomainState;
 use crate::hardware::Hardware;
+use crate::holder_policy::DomainState;
 use crate::imex_daemon::NeededDaemon;
 use crate::moment::Moment;
 use crate::node_claims::NodeClaims;
@@ -122,8 +122,8 @@ impl NodeClaims {
     pub(crate) fn begin(&self, input: &PrepareInput<'_>) -> Result<BeginOutcome, PrepareError> {
         let beginning = self.beginning(input)?;
         let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
-        let guard = self.guard;
-        self.commit(move |claims| beginning.run(claims, &specs, &fences, guard))
+        let holder_policy = self.holder_policy;
+        self.commit(move |claims| beginning.run(claims, &specs, &fences, holder_policy))
     }
 
     /// Writes the spec of a claim with a Started record, without holding the lock.
@@ -179,7 +179,9 @@ impl NodeClaims {
     fn channel_of(&self, input: &PrepareInput<'_>) -> Result<ChannelId, PrepareError> {
         input.request.check_pool(input.node)?;
         let namespace = &input.claim.namespace;
-        let channel = self.guard.channel(input.request, input.domain, namespace)?;
+        let channel = self
+            .holder_policy
+            .channel(input.request, input.domain, namespace)?;
         input.request.check_label(input.domain)?;
         if self.is_without_device(input) {
             return Ok(channel);
@@ -215,8 +217,8 @@ impl NodeClaims {
             AfterBegin::Prepared(devices) => return Ok(devices),
             AfterBegin::Continues(ending) => ending,
         };
-        let (specs, guard) = (Arc::clone(&self.specs), self.guard);
-        self.commit(move |claims| ending.run(claims, &specs, guard))
+        let (specs, holder_policy) = (Arc::clone(&self.specs), self.holder_policy);
+        self.commit(move |claims| ending.run(claims, &specs, holder_policy))
     }
 }
 

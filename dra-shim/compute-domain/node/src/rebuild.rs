@@ -9,7 +9,7 @@ use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, DeviceName, Major};
 
 use crate::device_group::DeviceGroup;
-use crate::guard::{DomainState, HolderPolicy};
+use crate::holder_policy::{DomainState, HolderPolicy};
 use crate::lifecycle::{ClaimState, Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
 use crate::request::ChannelRequest;
@@ -86,7 +86,7 @@ impl NodeClaims {
         allocated: Vec<AllocatedClaim>,
         major: Option<Major>,
     ) -> Result<RebuildReport, StartError> {
-        let (specs, guard) = (Arc::clone(&self.specs), self.guard);
+        let (specs, holder_policy) = (Arc::clone(&self.specs), self.holder_policy);
         let mut report = self.commit(move |claims| {
             if matches!(claims.boot(), Boot::Changed { .. }) {
                 // No claim was prepared since the reboot: every spec is stale.
@@ -103,7 +103,13 @@ impl NodeClaims {
                     continue;
                 };
                 let name = claim.clone();
-                if restore(claims, &specs, guard, (&uid, claim), (status, request))? {
+                if restore(
+                    claims,
+                    &specs,
+                    holder_policy,
+                    (&uid, claim),
+                    (status, request),
+                )? {
                     restored.push(name);
                 }
             }
@@ -169,7 +175,7 @@ fn lost_claims(
 fn restore(
     claims: &mut Claims<DeviceGroup>,
     specs: &ClaimSpecs,
-    guard: HolderPolicy,
+    holder_policy: HolderPolicy,
     (uid, claim): (&ClaimUid, ClaimRef),
     (status, request): (ClaimStatus, ChannelRequest),
 ) -> Result<bool, StartError> {
@@ -180,7 +186,7 @@ fn restore(
     if *state.steps(Transaction::Rebuild) != [Step::Record(Event::Restore)] {
         return Ok(false);
     }
-    let Some(channel) = opened_channel(specs, guard, uid, &request)? else {
+    let Some(channel) = opened_channel(specs, holder_policy, uid, &request)? else {
         return Ok(false);
     };
     let id = specs.id(uid, &channel.device_name()).to_string();
@@ -194,7 +200,7 @@ fn restore(
 /// open another channel from now on.
 fn opened_channel(
     specs: &ClaimSpecs,
-    guard: HolderPolicy,
+    holder_policy: HolderPolicy,
     uid: &ClaimUid,
     request: &ChannelRequest,
 ) -> Result<Option<ChannelId>, StartError> {
@@ -202,7 +208,7 @@ fn opened_channel(
     let names = devices.iter().map(DeviceName::as_str);
     let mut channels = names.filter_map(|name| ChannelId::from_device_name(name).ok());
     let domain = DomainState::Unassigned;
-    let by_request = || guard.channel(request, domain, "").ok();
+    let by_request = || holder_policy.channel(request, domain, "").ok();
     Ok(channels.next().or_else(by_request))
 }
 

@@ -432,7 +432,7 @@ fn a_rebuilt_record_opens_the_channel_of_its_spec_and_is_dropped_if_that_is_lost
         ),
         (Some(r#"{"devices":[{"name":"holder-channel-7"#), None),
     ] {
-        let disks = Disks::default().with_guard(Isolation::Channel, many);
+        let disks = Disks::default().with_holder_policy(Isolation::Channel, many);
         let holder = mk_allocated("holder");
         let request = mk_labelled_request(&holder.status).unwrap();
         let hardware = mk_hardware();

@@ -10,7 +10,7 @@ use dra_common::error_chain;
 use durable_file::Dir;
 use imex_cdi::{ClaimSpecs, ClaimSpecsError, ClaimUid, Kind, Major};
 
-use crate::guard::HolderPolicy;
+use crate::holder_policy::HolderPolicy;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
 use crate::spec::rewrite_all;
@@ -55,7 +55,7 @@ impl NodeClaims {
     /// replaced by an older one.
     ///
     /// `boot` is the current boot's id, `major` the channel major if known: without
-    /// it, a missing spec is a failure in the report. `guard` decides about every
+    /// it, a missing spec is a failure in the report. `holder_policy` decides about every
     /// claim from now on.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl NodeClaims {
         cdi: Arc<dyn Dir>,
         boot: BootId,
         major: Option<Major>,
-        guard: HolderPolicy,
+        holder_policy: HolderPolicy,
     ) -> Result<(Self, StartReport), StartError> {
         let specs = Arc::new(ClaimSpecs::new(cdi, Kind::compute_domain_claim()));
         let (store, _) = Store::open(checkpoint, boot).map_err(StartError::Open)?;
@@ -74,7 +74,7 @@ impl NodeClaims {
             store,
             specs,
             fences: Arc::default(),
-            guard,
+            holder_policy,
             daemon: None,
             strays: Arc::default(),
         };

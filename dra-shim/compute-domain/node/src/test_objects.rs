@@ -25,7 +25,7 @@ pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
 pub(crate) struct Disks {
     pub(crate) checkpoint: SimDir,
     pub(crate) cdi: SimDir,
-    pub(crate) guard: HolderPolicy,
+    pub(crate) holder_policy: HolderPolicy,
 }
 
 /// The Go driver's policy: no isolation, and one claim at a time.
@@ -39,7 +39,7 @@ impl Default for Disks {
         Self {
             checkpoint: SimDir::default(),
             cdi: SimDir::default(),
-            guard: EXCLUSIVE,
+            holder_policy: EXCLUSIVE,
         }
     }
 }
@@ -56,21 +56,24 @@ impl Disks {
             Arc::new(self.cdi.clone()),
             boot,
             mk_hardware().major.ok(),
-            self.guard,
+            self.holder_policy,
         )
     }
 
     /// The same node with another policy from its next start on.
-    pub(crate) fn with_guard(self, isolation: Isolation, sharing: Sharing) -> Self {
-        let guard = HolderPolicy { isolation, sharing };
-        Self { guard, ..self }
+    pub(crate) fn with_holder_policy(self, isolation: Isolation, sharing: Sharing) -> Self {
+        let holder_policy = HolderPolicy { isolation, sharing };
+        Self {
+            holder_policy,
+            ..self
+        }
     }
 
     pub(crate) fn after_kill(&self) -> Self {
         Self {
             checkpoint: self.checkpoint.after_kill(),
             cdi: self.cdi.after_kill(),
-            guard: self.guard,
+            holder_policy: self.holder_policy,
         }
     }
 
@@ -171,7 +174,9 @@ fn device(node: &NodeClaims, input: &PrepareInput<'_>) -> ClaimDevice {
 /// The channel that the claim opens.
 fn opened(node: &NodeClaims, input: &PrepareInput<'_>) -> ChannelId {
     let namespace = &input.claim.namespace;
-    let channel = node.guard.channel(input.request, input.domain, namespace);
+    let channel = node
+        .holder_policy
+        .channel(input.request, input.domain, namespace);
     channel.unwrap()
 }
 

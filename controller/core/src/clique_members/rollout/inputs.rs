@@ -104,7 +104,13 @@ impl CliqueMembers {
     // --- responses ---
 
     /// Exactly these claims are allocated to the node of this pod.
-    pub fn claims_are(&mut self, clique: &Clique, pod: &str, claims: Vec<String>, now: Instant) {
+    pub fn set_listed_claims(
+        &mut self,
+        clique: &Clique,
+        pod: &str,
+        claims: Vec<String>,
+        now: Instant,
+    ) {
         if let Some(outdated) = self.rollout.outdated.get_mut(pod) {
             outdated.set_claims(claims, now);
         }

@@ -178,7 +178,9 @@ impl Rollout {
                     let claims = in_use.then(|| "ns/claim".to_owned());
                     let claims = claims.into_iter().collect();
                     let clique = clique.unwrap();
-                    self.cluster.members.claims_are(&clique, &pod, claims, now);
+                    self.cluster
+                        .members
+                        .set_listed_claims(&clique, &pod, claims, now);
                 }
                 MemberStep::DeletePod {
                     name,

@@ -4,12 +4,12 @@ use compute_domain_api::names::{CHANNEL_LABEL, channel_lease_name};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 
-use super::Turn;
+use super::UserActions;
 use crate::objects::{channel, is_being_deleted, lease_place, mk_claim, place, uid};
 
 const CLAIM_NAMES: [&str; 3] = ["claim-a", "claim-b", "claim-c"];
 
-impl Turn<'_> {
+impl UserActions<'_> {
     /// Creates a claim of an existing domain, or with the label of a deleted one.
     pub(super) fn create_claim(&mut self) -> Option<()> {
         let domain = self.any_domain()?;

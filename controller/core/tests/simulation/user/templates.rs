@@ -8,14 +8,14 @@ use compute_domain_api::names::{
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{INVALID_NAME, TEMPLATE_NAMES, Turn};
+use super::{INVALID_NAME, TEMPLATE_NAMES, UserActions};
 use crate::objects::{
     DRIVER_NAMESPACE, NAMESPACES, OF_OTHERS, domain_uid, has_our_finalizer, is_as_created,
     is_being_deleted, is_daemon, is_made_for_label, mk_foreign_template, mk_go_template, place,
     remove_finalizer, uid, wanted_name,
 };
 
-impl Turn<'_> {
+impl UserActions<'_> {
     // === templates of domains ===
 
     pub(super) fn delete_template(&mut self) -> Option<()> {

@@ -84,7 +84,7 @@ pub struct Holding<'a> {
 /// The number of the device that stands for the node: its claims open the domain's channel.
 const NODE_DEVICE: u32 = 0;
 
-// === impl Guard ===
+// === impl HolderPolicy ===
 
 impl HolderPolicy {
     /// The policy of these settings.
@@ -284,5 +284,5 @@ fn device_channel(held: &DeviceDetails) -> Option<ChannelId> {
 }
 
 #[cfg(test)]
-#[path = "guard_tests.rs"]
+#[path = "holder_policy_tests.rs"]
 mod tests;

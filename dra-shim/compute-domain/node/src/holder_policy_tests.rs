@@ -41,7 +41,9 @@ fn prepare(
 /// Result of a second claim beside a first one: both of `channel-0`, each with its domain and the
 /// domain's state.
 fn second((isolation, sharing): Setting, first: DomainCase, second: DomainCase) -> &'static str {
-    let node = Disks::default().with_guard(isolation, sharing).start();
+    let node = Disks::default()
+        .with_holder_policy(isolation, sharing)
+        .start();
     prepare(&node, "first", &mk_share(first.0, "channel-0"), first.1).unwrap();
     match prepare(&node, "second", &mk_share(second.0, "channel-0"), second.1) {
         Ok(_) => "prepared",
@@ -97,7 +99,7 @@ fn the_table_of_which_claims_may_hold_a_channel() {
 
 #[test]
 fn a_claim_opens_the_channel_of_its_domain_through_the_device_of_the_node() {
-    let disks = Disks::default().with_guard(Isolation::Channel, MANY);
+    let disks = Disks::default().with_holder_policy(Isolation::Channel, MANY);
     let node = disks.start();
     let prepared = prepare(&node, "c", &mk_share(DOMAIN, "channel-0"), assigned(2047)).unwrap();
     let [device] = prepared.devices.as_slice() else {
@@ -136,7 +138,7 @@ fn a_claim_opens_the_channel_of_its_domain_through_the_device_of_the_node() {
 #[test]
 fn a_device_that_is_itself_a_channel_belongs_to_its_claim() {
     let node = Disks::default()
-        .with_guard(Isolation::Channel, MANY)
+        .with_holder_policy(Isolation::Channel, MANY)
         .start();
     prepare(
         &node,
@@ -160,7 +162,7 @@ fn a_device_that_is_itself_a_channel_belongs_to_its_claim() {
 // req: CHANNEL-14
 #[test]
 fn of_two_domains_with_the_same_channel_the_second_to_complete_loses_and_leaves_no_spec() {
-    let disks = Disks::default().with_guard(Isolation::Channel, MANY);
+    let disks = Disks::default().with_holder_policy(Isolation::Channel, MANY);
     let node = disks.start();
     let hardware = mk_hardware();
     let (first, second) = (mk_claim("first"), mk_claim("second"));
@@ -197,7 +199,7 @@ fn of_two_domains_with_the_same_channel_the_second_to_complete_loses_and_leaves_
 #[test]
 fn a_channel_that_the_driver_of_the_node_does_not_have_is_refused_by_name() {
     let node = Disks::default()
-        .with_guard(Isolation::Channel, MANY)
+        .with_holder_policy(Isolation::Channel, MANY)
         .start();
     let (claim, status) = (mk_claim("c"), mk_share(DOMAIN, "channel-0"));
     let request = mk_labelled_request(&status).unwrap();
@@ -240,7 +242,7 @@ fn mk_group_claim(clique: &str, device: &str) -> ClaimStatus {
 fn a_claim_of_a_group_opens_its_own_channel_on_the_nodes_of_its_clique() {
     let own = mk_hardware().fabric.clique().unwrap().to_string();
     for isolation in [Isolation::None, Isolation::Channel] {
-        let node = Disks::default().with_guard(isolation, MANY).start();
+        let node = Disks::default().with_holder_policy(isolation, MANY).start();
         let (first, second) = (
             mk_group_claim(&own, "channel-3"),
             mk_group_claim(&own, "channel-4"),
@@ -269,7 +271,7 @@ fn a_claim_of_a_group_opens_its_own_channel_on_the_nodes_of_its_clique() {
 // req: CHANNEL-15
 #[test]
 fn a_channel_of_a_slice_that_this_driver_did_not_make_is_refused() {
-    let disks = Disks::default().with_guard(Isolation::Channel, MANY);
+    let disks = Disks::default().with_holder_policy(Isolation::Channel, MANY);
     let own = mk_hardware().fabric.clique().unwrap().to_string();
     let clique = format!("clique-{own}");
     for (pool, device, code) in [
@@ -328,7 +330,7 @@ fn a_claim_of_a_group_is_refused_while_the_node_is_not_in_its_clique() {
 
 #[test]
 fn a_share_is_found_in_any_record_and_unknown_after_damage() {
-    let disks = Disks::default().with_guard(Isolation::None, MANY);
+    let disks = Disks::default().with_holder_policy(Isolation::None, MANY);
     let node = disks.start();
     assert_eq!(node.records_share(), Some(false));
     let whole = mk_status("pod", "channel-0");
@@ -371,7 +373,7 @@ fn the_table_of_which_channel_a_claim_opens() {
     ];
     for (device, domain, isolations, expected) in table {
         for isolation in isolations {
-            let node = Disks::default().with_guard(*isolation, MANY).start();
+            let node = Disks::default().with_holder_policy(*isolation, MANY).start();
             let answer = prepare(&node, "c", &mk_share(DOMAIN, device), domain);
             let found = match &answer {
                 Ok(_) => Ok(node.channel("c").unwrap().get()),
@@ -405,7 +407,7 @@ fn only_a_claim_with_the_domains_label_is_prepared_with_the_domains_channel() {
         ("channel-0", assigned(0), Some(OTHER), both),
         ("channel-0", DomainState::Unassigned, Some(OTHER), both),
     ] {
-        let disks = Disks::default().with_guard(Isolation::None, MANY);
+        let disks = Disks::default().with_holder_policy(Isolation::None, MANY);
         let (claim, status, hardware) = (mk_claim("c"), mk_share(DOMAIN, device), mk_hardware());
         let request = ChannelRequest::from_status(&status).unwrap();
         let request = request.with_label(label);

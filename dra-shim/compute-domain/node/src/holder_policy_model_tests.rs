@@ -1,4 +1,4 @@
-//! Model test of the guard: random sequences of Prepare steps, Unprepare and kills in two processes
+//! Model test of `HolderPolicy`: random sequences of Prepare steps, Unprepare and kills in two processes
 //! must never violate the invariants. Some of the claims' domains have the same channel by mistake.
 
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ impl ModelClaim {
 
 /// Checks the invariants, which must always hold.
 fn check(disks: &Disks, node: &NodeClaims, claims: &[ModelClaim], history: &[String]) {
-    let HolderPolicy { isolation, sharing } = disks.guard;
+    let HolderPolicy { isolation, sharing } = disks.holder_policy;
     let holds = |claim: &&ModelClaim| node.channel(&claim.uid).is_some();
     let holders: Vec<_> = claims.iter().filter(holds).collect();
     for (index, one) in holders.iter().enumerate() {
@@ -109,7 +109,7 @@ fn check(disks: &Disks, node: &NodeClaims, claims: &[ModelClaim], history: &[Str
 
 fn run(seed: u64, isolation: Isolation, sharing: Sharing) -> usize {
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut disks = Disks::default().with_guard(isolation, sharing);
+    let mut disks = Disks::default().with_holder_policy(isolation, sharing);
     let claims = mk_claims(&mut random);
     let hardware = mk_hardware();
     let mut nodes = [disks.start(), disks.start()];
