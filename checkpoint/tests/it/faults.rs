@@ -57,7 +57,11 @@ fn with_one_failure(dir: &SimDir) -> usize {
         if let Err(error) = commit(&store) {
             failures += 1;
             assert!(matches!(error, CommitError::Store(_)), "{error}");
-            assert_eq!(summary(&store), before, "a change that may be lost is not shown");
+            assert_eq!(
+                summary(&store),
+                before,
+                "a change that may be lost is not shown"
+            );
             match commit(&store) {
                 // The first attempt failed only at its last step.
                 Ok(()) | Err(CommitError::Refused(Refused::Completed { .. })) => {}

@@ -148,7 +148,11 @@ fn each_refusal_has_a_hint_for_its_cause() {
             claims.start(&claim("a"), &status("p"), at(0))?;
             claims.complete("a", &status("p"), vec![group()])?;
             let refused = claims.abort("a", at(0)).unwrap_err();
-            assert!(refused.hint().contains("remove its record"), "{}", refused.hint());
+            assert!(
+                refused.hint().contains("remove its record"),
+                "{}",
+                refused.hint()
+            );
             let refused = claims.start(&claim("a"), &status("p"), at(0)).unwrap_err();
             assert!(refused.hint().contains("devices"), "{}", refused.hint());
             Ok::<_, Refused>(())
@@ -159,7 +163,10 @@ fn each_refusal_has_a_hint_for_its_cause() {
     ));
     let refused = store.commit(|claims| claims.start(&claim("a"), &status("p"), at(0)));
     let hint = refused.unwrap_err().hint();
-    assert!(hint.contains("keeps") && hint.contains("unprepares"), "{hint}");
+    assert!(
+        hint.contains("keeps") && hint.contains("unprepares"),
+        "{hint}"
+    );
 }
 
 #[test]
