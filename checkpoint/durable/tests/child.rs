@@ -1,12 +1,12 @@
-//! Alone in its program: a child shares every descriptor of its parent for a
-//! moment before its exec closes them, those of other tests' locks too.
+//! The only test of its program: until its exec, a child shares all descriptors of its
+//! parent, including the locks of other tests.
 
 use std::process::Command;
 use std::time::Duration;
 
 use durable_file::{Dir, OsDir};
 
-/// Shorter than the child lives.
+/// Shorter than the child's life.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]

@@ -1,4 +1,4 @@
-//! The directory on a real disk.
+//! Tests of `OsDir`, on a real disk.
 #![expect(clippy::unwrap_used, reason = "test helpers")]
 
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn what_was_replaced_can_be_read_and_nothing_else_remains() {
+fn a_replaced_file_can_be_read_and_no_other_file_is_left() {
     let (scratch, dir) = scratch();
     assert_eq!(dir.read("state").unwrap(), None);
     dir.replace("state", b"one", 0o600).unwrap();
@@ -34,7 +34,7 @@ fn what_was_replaced_can_be_read_and_nothing_else_remains() {
 }
 
 #[test]
-fn the_mode_is_exactly_what_was_asked_for() {
+fn the_mode_is_exactly_the_requested_one() {
     let (scratch, dir) = scratch();
     for wanted in [0o600, 0o644, 0o666, 0o640] {
         dir.replace("state", b"", wanted).unwrap();
@@ -43,7 +43,7 @@ fn the_mode_is_exactly_what_was_asked_for() {
 }
 
 #[test]
-fn a_file_of_the_right_bytes_and_another_mode_is_replaced_once() {
+fn a_file_with_the_right_content_and_another_mode_is_replaced_once() {
     let (scratch, dir) = scratch();
     let path = scratch.path().join("state");
     assert!(dir.ensure("state", b"same", 0o644).unwrap());
@@ -66,7 +66,7 @@ fn the_type_bits_of_a_mode_are_ignored() {
 }
 
 #[test]
-fn removing_what_is_not_there_is_success() {
+fn removing_a_missing_file_succeeds() {
     let (_scratch, dir) = scratch();
     dir.replace("state", b"", 0o600).unwrap();
     dir.remove("state").unwrap();
@@ -88,7 +88,7 @@ fn renaming_keeps_the_content() {
 }
 
 #[test]
-fn a_name_is_one_component_and_never_a_temp_files() {
+fn a_name_that_is_not_one_component_or_a_temp_files_is_refused() {
     let (_scratch, dir) = scratch();
     for name in [
         "",
@@ -116,7 +116,7 @@ fn a_name_is_one_component_and_never_a_temp_files() {
 }
 
 #[test]
-fn the_error_for_a_bad_name_says_what_is_wrong_with_it() {
+fn the_error_for_an_invalid_name_has_the_violated_rule() {
     let (_scratch, dir) = scratch();
     for (name, rule) in [
         ("", "it is empty"),
@@ -148,7 +148,7 @@ fn a_directory_is_created_with_its_parents_and_an_existing_one_is_kept() {
 }
 
 #[test]
-fn opening_what_is_no_directory_names_the_path() {
+fn the_error_for_a_path_that_is_not_a_directory_has_the_path() {
     let scratch = tempfile::tempdir().unwrap();
     let missing = OsDir::open(scratch.path().join("missing")).unwrap_err();
     assert_eq!(missing.code(), "directory-missing");
@@ -166,7 +166,7 @@ fn opening_what_is_no_directory_names_the_path() {
 }
 
 #[test]
-fn a_change_by_anyone_else_is_noticed() {
+fn a_change_by_another_process_is_detected() {
     let (scratch, dir) = scratch();
     let path = scratch.path().join("state");
     let written = dir.replace("state", b"one", 0o600).unwrap();
@@ -191,7 +191,7 @@ fn a_change_by_anyone_else_is_noticed() {
 }
 
 #[test]
-fn a_version_is_not_taken_for_its_successors_although_inodes_are_reused() {
+fn a_version_differs_from_later_files_although_inodes_are_reused() {
     let (scratch, dir) = scratch();
     let path = scratch.path().join("state");
     let known = dir.replace("state", b"one", 0o600).unwrap();
@@ -203,7 +203,7 @@ fn a_version_is_not_taken_for_its_successors_although_inodes_are_reused() {
 }
 
 #[test]
-fn leftovers_of_the_dead_are_swept_and_those_of_the_living_are_not() {
+fn temp_files_of_dead_processes_are_swept_and_those_of_live_ones_are_not() {
     let scratch = tempfile::tempdir().unwrap();
     let dead = scratch.path().join(".durable-4194304-0.tmp");
     let alive = scratch.path().join(".durable-4194304-1.tmp");
@@ -222,7 +222,7 @@ fn leftovers_of_the_dead_are_swept_and_those_of_the_living_are_not() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
+fn a_directory_or_fifo_is_refused_without_blocking() {
     let (scratch, dir) = scratch();
     fs::create_dir(scratch.path().join("dir")).unwrap();
     let fifo = scratch.path().join("fifo");
@@ -252,7 +252,7 @@ fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
 fn a_lock_excludes_other_descriptors_of_the_same_file_and_leaves_the_file() {
     let (scratch, dir) = scratch();
     let lock = dir.lock("pu.lock", Duration::ZERO).unwrap();
-    // As another process, Go included, would take it.
+    // The way in which another process, including Go, takes it.
     let foreign = File::open(scratch.path().join("pu.lock")).unwrap();
     assert!(foreign.try_lock().is_err());
     let err = dir.lock("pu.lock", Duration::from_millis(5)).unwrap_err();
@@ -293,7 +293,7 @@ fn writers_of_one_file_never_mix_their_contents() {
             let path = scratch.path();
             scope.spawn(move || {
                 for _ in 0..50 {
-                    // Each opens anew, as another process would, and sweeps.
+                    // Each opens and sweeps the directory, like another process.
                     let dir = OsDir::open(path).unwrap();
                     dir.replace("state", &[byte; 10_000], 0o600).unwrap();
                 }
@@ -307,7 +307,7 @@ fn writers_of_one_file_never_mix_their_contents() {
 }
 
 #[test]
-fn a_directory_that_was_removed_and_created_anew_is_used_as_if_just_opened() {
+fn a_directory_that_was_removed_and_created_again_is_reopened() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("cdi");
     let dir = OsDir::create(&path, 0o755).unwrap();
@@ -329,7 +329,7 @@ fn a_directory_that_was_removed_and_created_anew_is_used_as_if_just_opened() {
     assert_eq!(
         fs::read_dir(&path).unwrap().count(),
         1,
-        "leftovers are swept"
+        "temp files are swept"
     );
     dir.replace("state", b"new", 0o600).unwrap();
     assert_eq!(fs::read(path.join("state")).unwrap(), b"new");
@@ -338,7 +338,7 @@ fn a_directory_that_was_removed_and_created_anew_is_used_as_if_just_opened() {
 }
 
 #[test]
-fn what_happens_under_a_lock_happens_in_the_locks_directory() {
+fn calls_under_a_lock_use_the_locks_directory() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("plugin");
     let moved = scratch.path().join("moved");
@@ -347,7 +347,7 @@ fn what_happens_under_a_lock_happens_in_the_locks_directory() {
 
     fs::rename(&path, &moved).unwrap();
     fs::create_dir(&path).unwrap();
-    // Another process holds the new directory's lock by now.
+    // Another process now holds the new directory's lock.
     let theirs = OsDir::open(&path).unwrap();
     let other = theirs.lock("pu.lock", Duration::ZERO).unwrap();
     dir.replace("state", b"ours", 0o600).unwrap();

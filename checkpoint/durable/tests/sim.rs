@@ -1,5 +1,4 @@
-//! The simulated directory: the same steps, their failures, and what a crash
-//! leaves.
+//! Tests of `SimDir`: steps, failures, and the state after a crash.
 #![expect(clippy::unwrap_used, reason = "test helpers")]
 
 use std::path::Path;
@@ -41,7 +40,7 @@ fn a_replace_syncs_the_content_before_the_name_and_the_name_last() {
 }
 
 #[test]
-fn a_file_of_the_right_bytes_and_another_mode_is_replaced_once() {
+fn a_file_with_the_right_content_and_another_mode_is_replaced_once() {
     let dir = SimDir::new();
     dir.replace("state", b"same", 0o600).unwrap();
     assert!(dir.ensure("state", b"same", 0o644).unwrap());
@@ -117,7 +116,7 @@ fn a_failure_at_any_step_is_an_error_and_leaves_no_temp_file() {
 }
 
 #[test]
-fn a_failed_fsync_is_followed_by_a_new_file_not_by_another_fsync() {
+fn after_a_failed_fsync_a_new_file_is_written() {
     let dir = with_old();
     dir.fail_step(2, ENOSPC);
     dir.replace("state", b"new", 0o600).unwrap_err();
@@ -138,7 +137,7 @@ fn a_repeated_remove_is_durable_even_if_the_first_died_before_its_fsync() {
 }
 
 #[test]
-fn clones_are_one_directory_with_one_lock_and_other_versions() {
+fn clones_share_one_directory_and_its_locks() {
     let ours = with_old();
     let theirs = ours.clone();
     let (_, version) = ours.read_version("state").unwrap().unwrap();
@@ -156,7 +155,7 @@ fn clones_are_one_directory_with_one_lock_and_other_versions() {
 }
 
 #[test]
-fn a_lock_leaves_an_empty_file_as_on_a_disk() {
+fn a_lock_leaves_an_empty_file_like_on_a_disk() {
     let scratch = tempfile::tempdir().unwrap();
     let real = durable_file::OsDir::open(scratch.path()).unwrap();
     let simulated = SimDir::new();
@@ -164,16 +163,16 @@ fn a_lock_leaves_an_empty_file_as_on_a_disk() {
         drop(dir.lock("pu.lock", Duration::ZERO).unwrap());
         assert_eq!(dir.list().unwrap(), ["pu.lock"]);
         assert_eq!(dir.read("pu.lock").unwrap().unwrap(), b"");
-        // The file stays the same one.
+        // A second lock does not replace the file.
         let (_, version) = dir.read_version("pu.lock").unwrap().unwrap();
         drop(dir.lock("pu.lock", Duration::ZERO).unwrap());
         assert!(dir.is_current("pu.lock", &version).unwrap());
     }
-    assert_eq!(simulated.steps(), [], "no step that a test has to count");
+    assert_eq!(simulated.steps(), [], "a lock is not a step");
 }
 
 #[test]
-fn what_a_crash_leaves_has_no_steps_and_nothing_armed() {
+fn the_directory_after_a_crash_has_no_steps_and_nothing_armed() {
     let dir = with_old();
     dir.fail_step(0, ENOSPC);
     dir.crash_after(0);
@@ -186,7 +185,7 @@ fn what_a_crash_leaves_has_no_steps_and_nothing_armed() {
 }
 
 #[test]
-fn what_a_power_loss_has_left_another_one_leaves_too() {
+fn a_second_power_loss_changes_nothing() {
     let read = |dir: &SimDir| dir.read("state").unwrap();
     let counts = enumerate(
         |dir| {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::*;
 
-/// The definition: FNV-1a over the text of the rendering.
+/// The definition: FNV-1a over the rendered text.
 fn defined(bytes: &[u8]) -> u64 {
     let numbers: Vec<String> = bytes.iter().map(ToString::to_string).collect();
     let rendering = format!("([]uint8)[{}]", numbers.join(" "));
@@ -32,7 +32,7 @@ fn every_vector_has_its_checksum_however_it_is_cut() {
 }
 
 #[test]
-fn the_table_leads_to_the_same_hash_as_the_characters() {
+fn the_table_gives_the_same_hash_as_single_steps() {
     for byte in 0..=u8::MAX {
         for hash in (0..=255).chain([OFFSET, u32::MAX, 0x8000_0100]) {
             assert_eq!(TABLE.next(hash, byte), next(hash, byte), "{hash} {byte}");
@@ -40,13 +40,13 @@ fn the_table_leads_to_the_same_hash_as_the_characters() {
     }
 }
 
-/// From any hash, no two bytes that are rendered in as many digits lead to the same hash, and no two hashes are
-/// led to the same one by the bytes that follow, since a step of FNV-1a can be undone (its prime is odd). A byte
-/// that is rendered in fewer or more digits may collide, as any two texts may.
+/// From any hash, two bytes with the same number of digits lead to different hashes. Following bytes keep them
+/// different, since a step of FNV-1a is invertible (its prime is odd). Bytes with different numbers of digits may
+/// collide, like any two texts.
 ///
 /// Scope: every byte, first and after another one.
 #[test]
-fn one_byte_for_another_of_as_many_digits_changes_the_checksum() {
+fn replacing_a_byte_by_one_with_as_many_digits_changes_the_checksum() {
     assert_eq!(PRIME % 2, 1);
     for before in [&b""[..], &b"{"[..]] {
         for bytes in [0..=9_u8, 10..=99, 100..=255] {
@@ -57,7 +57,7 @@ fn one_byte_for_another_of_as_many_digits_changes_the_checksum() {
     }
 }
 
-/// Every text of up to `length` bytes, of every number of digits.
+/// Every text of up to `length` bytes, with bytes of one, two and three digits.
 fn short_texts(length: u32) -> impl Iterator<Item = Vec<u8>> {
     const BYTES: [u8; 5] = [0, 9, 10, 99, 255];
     let of_length = |length: u32| {
@@ -69,8 +69,8 @@ fn short_texts(length: u32) -> impl Iterator<Item = Vec<u8>> {
     (0..=length).flat_map(of_length)
 }
 
-/// Scope: every text of up to 4 bytes, cut at every two places, which
-/// leaves empty pieces at every place too.
+/// Scope: every text of up to 4 bytes, cut at every two places, so that there are
+/// empty pieces at every place, too.
 #[test]
 fn every_short_text_has_the_defined_checksum_however_it_is_cut() {
     for text in short_texts(4) {
@@ -87,7 +87,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), 0..2000)
 }
 
-/// A text, and where it is cut.
+/// A text and the place of a cut.
 fn pieces() -> impl Strategy<Value = (Vec<u8>, usize)> {
     bytes().prop_flat_map(|bytes| {
         let length = bytes.len();

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::*;
 
-/// A field of each kind that serde reads in its own way.
+/// A field of each kind that serde reads differently.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Sample {
@@ -39,7 +39,7 @@ fn error(text: &str) -> Option<String> {
 }
 
 #[test]
-fn what_serde_reads_is_read() {
+fn valid_json_is_read_like_by_serde() {
     let text = r#"{"deskS":{"text":"Text"},"list":[{"text":"a"}],"byName":{"Text":{},"LIST":{}},
         "pair":[-1,2.5],"kind":{"Newtype":{"kind":"Unit"}},"wrapped":[{"text":"b"}],
         "any":{"Any":[1,"x"]},"raw":{"RAW": 1.0},"\u0074ext":"c","new":{"Text":0}}"#;
@@ -60,7 +60,7 @@ fn what_serde_reads_is_read() {
 }
 
 #[test]
-fn a_name_that_only_go_takes_for_a_fields_is_refused_wherever_it_is() {
+fn a_name_that_only_go_matches_is_refused_at_any_depth() {
     for bad in [
         r#"{"Text":""}"#,
         r#"{"\u0054ext":""}"#,
@@ -85,7 +85,7 @@ fn a_name_that_only_go_takes_for_a_fields_is_refused_wherever_it_is() {
 }
 
 #[test]
-fn a_field_that_is_there_twice_or_as_an_array_is_refused() {
+fn a_duplicate_field_and_an_array_for_an_object_are_refused() {
     for (text, part) in [
         (r#"{"text":"","text":""}"#, "duplicate"),
         (r#"{"text":"","te\u0078t":""}"#, "duplicate"),

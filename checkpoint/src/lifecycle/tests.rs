@@ -1,6 +1,6 @@
 use super::*;
 
-/// Every move there is.
+/// Every transition.
 fn moves() -> impl Iterator<Item = (Phase, Event, Result<Phase, Refusal>)> {
     let pairs = Phase::ALL
         .into_iter()
@@ -33,7 +33,7 @@ fn a_claim_that_holds_devices_loses_them_only_after_its_effects_are_undone() {
 }
 
 #[test]
-fn effects_that_may_exist_are_never_forgotten_without_being_undone() {
+fn a_started_record_ends_only_after_its_effects_are_undone() {
     for (phase, event, next) in moves() {
         if phase == Phase::Started && matches!(next, Ok(Phase::Absent | Phase::Aborted)) {
             assert!(
@@ -45,7 +45,7 @@ fn effects_that_may_exist_are_never_forgotten_without_being_undone() {
 }
 
 #[test]
-fn a_late_attempt_of_an_aborted_version_is_refused_while_the_fence_holds() {
+fn a_late_attempt_with_the_aborted_status_is_refused_within_the_fence() {
     assert_eq!(
         Phase::Aborted.next(Event::StartFenced),
         Err(Refusal::Aborted)
@@ -68,7 +68,7 @@ fn every_event_may_be_repeated_or_is_refused_the_second_time() {
 }
 
 #[test]
-fn every_phase_is_reached_from_nothing_and_leads_back_to_it() {
+fn every_phase_is_reachable_from_every_other() {
     for start in Phase::ALL {
         let mut reached = vec![start];
         for step in 0..Phase::ALL.len() {

@@ -1,4 +1,4 @@
-//! Batches put together by hand: what shares a commit is exact here.
+//! Batches built by hand, so that a test decides exactly which changes share a commit.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
@@ -15,7 +15,7 @@ use crate::error::CommitError;
 use crate::record::State;
 use dra_claim::{ClaimRef, ClaimStatus};
 
-/// For giving up only.
+/// Only for giving up.
 const PATIENCE: Duration = Duration::from_secs(30);
 const EIO: i32 = 5;
 
@@ -30,7 +30,7 @@ impl Serialize for Part {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Plain => serializer.serialize_str("Plain"),
-            Self::Unwritable => Err(serde::ser::Error::custom("no words for it")),
+            Self::Unwritable => Err(serde::ser::Error::custom("not writable")),
             Self::Explosive => panic!("a bug of the payload"),
         }
     }
@@ -100,7 +100,7 @@ fn writes(dir: &SimDir) -> usize {
 }
 
 #[test]
-fn changes_that_wait_together_share_one_write_and_see_each_other() {
+fn changes_of_a_batch_share_one_write_and_see_earlier_ones() {
     let dir = SimDir::new();
     let mut writer = writer(&dir);
     let ((a, caller_a), (seen, caller_seen)) = (start("a"), reader());
@@ -114,7 +114,7 @@ fn changes_that_wait_together_share_one_write_and_see_each_other() {
 }
 
 #[test]
-fn a_change_that_fails_leaves_no_trace_and_the_others_alone() {
+fn a_failed_change_is_rolled_back_without_affecting_the_others() {
     let dir = SimDir::new();
     let mut writer = writer(&dir);
     let (first, caller_first) = start("first");
@@ -234,7 +234,7 @@ fn a_crash_during_a_batch_leaves_all_of_it_or_nothing() {
 }
 
 #[test]
-fn a_withdrawn_change_is_not_run_and_its_batch_is() {
+fn a_withdrawn_change_is_not_run_but_the_rest_of_its_batch_is() {
     let dir = SimDir::new();
     let mut writer = writer(&dir);
     let (withdrawn, caller) = start("withdrawn");
@@ -256,7 +256,7 @@ fn a_change_that_was_run_cannot_be_withdrawn() {
 }
 
 #[test]
-fn a_change_that_comes_while_another_process_has_the_lock_shares_the_commit() {
+fn a_change_that_arrives_while_another_process_has_the_lock_shares_the_commit() {
     let dir = SimDir::new();
     let mut writer = writer(&dir);
     let theirs = dir.lock(disk::LOCK_FILE, Duration::ZERO).unwrap();
@@ -272,7 +272,7 @@ fn a_change_that_comes_while_another_process_has_the_lock_shares_the_commit() {
 }
 
 #[test]
-fn a_rebuild_of_which_only_the_last_step_fails_forgets_nobody() {
+fn a_rebuild_that_fails_at_any_step_loses_no_claim() {
     let restored = || {
         Job::new(|claims: &mut Claims<Part>| {
             let claim = ClaimRef {
@@ -280,7 +280,7 @@ fn a_rebuild_of_which_only_the_last_step_fails_forgets_nobody() {
                 name: String::new(),
                 namespace: String::new(),
             };
-            // The second attempt may find it rebuilt.
+            // The second attempt may find the store rebuilt.
             let _ = claims.restore(&claim, ClaimStatus::default(), vec![Part::Plain]);
             claims.mark_rebuilt();
             Ok::<_, Refused>(())
@@ -297,7 +297,7 @@ fn a_rebuild_of_which_only_the_last_step_fails_forgets_nobody() {
             assert!(step > 5, "a write and a rename are more steps than {step}");
             return;
         }
-        // Someone else's commit makes whatever is there durable.
+        // Another caller's commit makes the current content durable.
         let (other, _caller) = Job::new(|claims: &mut Claims<Part>| {
             let now = Timestamp::UNIX_EPOCH;
             Ok::<_, Refused>(claims.expire(now))
@@ -309,7 +309,7 @@ fn a_rebuild_of_which_only_the_last_step_fails_forgets_nobody() {
             assert!(
                 held == Some(&State::Completed(vec![Part::Plain]))
                     || view.check_recovered().is_err(),
-                "step {step}: neither restored nor missed"
+                "step {step}: neither restored nor reported as damaged"
             );
         }
         let (again, caller) = restored();

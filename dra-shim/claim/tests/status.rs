@@ -1,4 +1,4 @@
-//! Claim statuses as the API server sends them.
+//! Claim statuses from the API server.
 #![expect(clippy::unwrap_used, reason = "a test helper")]
 
 use dra_claim::{ClaimStatus, ConfigSource, DeviceConfig};
@@ -9,7 +9,7 @@ fn status(json: &str) -> ClaimStatus {
 }
 
 #[test]
-fn what_the_driver_needs_can_be_read() {
+fn results_and_configs_can_be_read() {
     let status = status(
         r#"{"allocation": {"devices": {
             "results": [{"request": "r/sub", "driver": "d", "pool": "p", "device": "x",
@@ -41,7 +41,7 @@ fn what_the_driver_needs_can_be_read() {
 }
 
 #[test]
-fn the_pods_that_a_claim_is_reserved_for_have_a_name_and_a_uid_and_groups_of_pods_a_name() {
+fn a_consumer_has_a_name_and_if_it_is_a_pod_a_uid() {
     let status = status(
         r#"{"reservedFor": [{"resource": "pods", "name": "worker-0", "uid": "u"},
             {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "group", "uid": "g"},
@@ -60,7 +60,7 @@ fn fields_that_go_does_not_know_are_dropped() {
 }
 
 #[test]
-fn nulls_and_omissions_are_written_as_go_writes_them() {
+fn nulls_and_omissions_are_written_like_in_go() {
     for (given, written) in [
         ("null", "{}"),
         ("{}", "{}"),
@@ -123,7 +123,7 @@ fn equal_means_semantically_equal() {
 
 // req: CKPT-17
 #[test]
-fn another_consumer_or_another_device_is_another_version() {
+fn another_consumer_or_another_device_is_another_status() {
     for (left, right) in [
         (
             r#"{"reservedFor":[{"uid":"a"}]}"#,
@@ -148,14 +148,14 @@ fn another_consumer_or_another_device_is_another_version() {
 }
 
 #[test]
-fn what_is_no_status_is_one_clear_error() {
+fn a_text_that_is_not_a_status_is_an_error_with_a_source() {
     let err = ClaimStatus::from_json(r#"{"allocation":7}"#).unwrap_err();
     assert_eq!(err.code(), "invalid-claim-status");
     assert!(std::error::Error::source(&err).is_some());
 }
 
 #[test]
-fn an_array_is_no_object_wherever_the_api_has_one() {
+fn an_array_in_place_of_any_object_is_an_error() {
     for (path, in_a_list) in [
         ("", false),
         ("allocation", false),
@@ -221,7 +221,7 @@ fn a_config_applies_to_all_requests_or_to_the_base_name_or_the_exact_one() {
 }
 
 #[test]
-fn a_drivers_configs_are_those_of_the_class_and_then_those_of_the_claim() {
+fn a_drivers_configs_come_from_the_class_first_and_then_from_the_claim() {
     let config = |source, driver, n| {
         format!(
             r#"{{"source": "{source}", "opaque": {{"driver": "{driver}", "parameters": {n}}}}}"#
@@ -248,7 +248,7 @@ fn name_is(operator: &str, node: &str) -> Value {
 }
 
 #[test]
-fn only_a_selector_whose_every_term_names_other_nodes_excludes_a_node() {
+fn a_selector_excludes_a_node_only_if_every_term_names_other_nodes() {
     let may_be_for_n1 = |selector: &Value| {
         let json = json!({"allocation": {"nodeSelector": selector}});
         status(&json.to_string()).may_be_for_node("n1")
@@ -290,7 +290,7 @@ fn only_a_selector_whose_every_term_names_other_nodes_excludes_a_node() {
 }
 
 #[test]
-fn a_report_is_of_the_result_with_its_driver_pool_device_and_share() {
+fn a_report_matches_the_result_by_driver_pool_device_and_share() {
     let status = status(
         r#"{"allocation": {"devices": {"results": [
                 {"request": "r", "driver": "d", "pool": "p", "device": "x", "shareID": "s"}]}},

@@ -1,7 +1,6 @@
-//! A real client of this crate, whose server vanishes: packets of its connections are dropped
-//! without an answer, as by a pulled cable, or by a load balancer that has forgotten them. Without
-//! keepalive, the watch would stay silent for five minutes, and each pooled connection would swallow
-//! a request.
+//! A real client of this crate whose server vanishes: packets of its connections are dropped without an
+//! answer, like after a pulled cable or by a load balancer that has lost its state. Without keepalive, the
+//! watch would hang for five minutes, and so would a request on each pooled connection.
 
 #![expect(
     clippy::unwrap_used,
@@ -27,7 +26,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
 use tokio::time::{sleep, timeout};
 
-/// How soon a peer that is gone has to be noticed.
+/// The time within which a dead peer must be detected.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Set in the process inside the network namespace.
@@ -54,7 +53,7 @@ fn a_peer_that_vanishes_is_noticed_within_a_minute() {
         .block_on(watch_and_pool_notice());
 }
 
-/// Runs this test again in a network namespace of its own, whose firewall it may change.
+/// Runs this test again in its own network namespace, where it may change the firewall.
 fn run_in_namespace() {
     let status = Command::new("unshare")
         .arg("--net")
@@ -102,7 +101,7 @@ async fn watch_and_pool_notice() {
     a_get_is_answered_on_a_new_connection(&client, server_port).await;
 }
 
-/// A pooled connection dies just before a GET is sent on it, which is repeated as the plugin does it.
+/// A pooled connection dies just before a GET is sent on it. The GET is retried, like in the plugin.
 async fn a_get_is_answered_on_a_new_connection(client: &Client, server_port: u16) {
     let cut = open_connections(server_port);
     assert_eq!(cut.len(), 2, "two in the pool");
@@ -138,7 +137,7 @@ fn get(path: &str) -> Request<Body> {
     Request::get(path).body(Body::empty()).unwrap()
 }
 
-/// At the same time, so that they need two connections.
+/// Two concurrent requests, so that they need two connections.
 async fn two_requests(client: &Client) {
     let (first, second) = tokio::join!(client.send(get("/a")), client.send(get("/b")));
     for response in [first, second] {
@@ -146,7 +145,7 @@ async fn two_requests(client: &Client) {
     }
 }
 
-/// The client's ports of its established connections to the server.
+/// The client ports of the established connections to the server.
 fn open_connections(server_port: u16) -> BTreeSet<u16> {
     let port = |address: &str| u16::from_str_radix(address.split_once(':').unwrap().1, 16).unwrap();
     std::fs::read_to_string("/proc/self/net/tcp")
@@ -182,7 +181,7 @@ fn run(command: &[&str]) {
     assert!(status.unwrap().success(), "{command:?}");
 }
 
-/// An API server: a watch starts and stays silent; two requests are answered together, and
+/// An API server. A watch starts but never sends anything; two requests are answered together, and
 /// `/single` at once.
 async fn serve(listener: TcpListener) {
     let pair = Arc::new(Barrier::new(2));

@@ -1,12 +1,12 @@
-//! What a program logs of its readiness. It is the only test of this process: tracing decides once for
-//! all threads whether a line is wanted.
+//! The log lines of readiness. The only test of its process: tracing decides once, for all threads,
+//! whether a line is enabled.
 
 use std::sync::Mutex;
 
 use daemon_runtime::Readiness;
 
 #[test]
-fn every_change_has_a_line_and_so_has_the_removal_of_an_unmet_condition() {
+fn every_change_and_the_removal_of_an_unmet_condition_are_logged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     tracing_subscriber::fmt()

@@ -1,6 +1,6 @@
-//! Every crash of every short sequence of operations and of random long ones:
-//! each file is found as the last acknowledged operation left it or as the one
-//! under way would have, and no other file is found.
+//! Every crash of every short sequence of operations and of random long ones. Each file
+//! must be as after the last acknowledged operation or the one in progress, and there
+//! must be no other file.
 
 mod flawed;
 mod interleaved;
@@ -25,22 +25,22 @@ const LOCK: &str = "pu.lock";
 
 #[derive(Debug, Clone, Copy)]
 enum Op {
-    /// With so many bytes of this value.
+    /// Writes a number of bytes of one value.
     Replace(&'static str, u8, usize),
-    /// The same, unless the file holds it already.
+    /// Does the same, unless the file already has this content.
     Ensure(&'static str, u8, usize),
     Remove(&'static str),
     Rename(&'static str, &'static str),
     Lock,
     Sync,
-    /// Lets the step after the next so many fail.
+    /// Makes the step after this number of steps fail.
     Fail(usize),
 }
 
-/// Everything that a reader can find.
+/// All files that a reader sees.
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// For each number of acknowledged operations, what may be found then.
+/// The allowed states for each number of acknowledged operations.
 type Allowed = Vec<BTreeSet<Files>>;
 
 // === impl Op ===
@@ -62,7 +62,7 @@ impl Op {
         }
     }
 
-    /// What it is meant to do.
+    /// The intended result.
     fn apply(self, files: &Files) -> Files {
         let mut files = files.clone();
         match self {
@@ -81,7 +81,7 @@ impl Op {
         files
     }
 
-    /// Whether its success makes everything before it durable.
+    /// Whether its success makes all earlier changes durable.
     fn syncs(self) -> bool {
         !matches!(self, Self::Lock | Self::Fail(_))
     }
@@ -99,7 +99,7 @@ fn raw_names(dir: &SimDir) -> Vec<String> {
     operations::Backend::list(dir).unwrap()
 }
 
-/// Runs `ops` through `backend`, which leads to `dir`, and tells what is allowed.
+/// Runs `ops` through `backend`, which wraps `dir`, and returns the allowed states.
 fn run(ops: &[Op], backend: &impl operations::Backend, dir: &SimDir) -> Allowed {
     let mut on_disk = BTreeSet::from([found(dir)]);
     let mut allowed = Allowed::new();
@@ -123,22 +123,21 @@ fn run(ops: &[Op], backend: &impl operations::Backend, dir: &SimDir) -> Allowed 
     allowed
 }
 
-/// What is wrong with one state: a sentence, or nothing.
+/// The violation of one state, as a sentence.
 fn violation(crash: &Crash, allowed: &Allowed) -> Option<String> {
     let files = found(&crash.dir);
     if !allowed[crash.acknowledged].contains(&files) {
         return Some(format!("{crash}: {files:?}"));
     }
     if raw_names(&crash.dir).iter().any(|name| is_temp_file(name)) {
-        return Some(format!("{crash}: a leftover"));
+        return Some(format!("{crash}: a temp file is left"));
     }
     crash.dir.sync().unwrap();
     let later = found(&crash.dir.after_power_loss());
     (later != files).then(|| format!("{crash}, sync, power loss: {files:?} became {later:?}"))
 }
 
-/// Enumerates the crashes of `ops`, run through what `through` makes of the
-/// directory.
+/// Enumerates the crashes of `ops`, run through the backend that `through` returns.
 fn violations<B: operations::Backend>(
     ops: &[Op],
     through: impl Fn(&SimDir) -> B,
@@ -155,8 +154,7 @@ fn violations<B: operations::Backend>(
     (counts, violations.into_inner())
 }
 
-/// Everything that can be done to two names, to each with two contents and
-/// lengths.
+/// All operations on two names, with several contents and lengths.
 const SCRIPTED: [Op; 11] = [
     Op::Replace("a", 1, 5),
     Op::Replace("a", 2, 1),
@@ -182,7 +180,7 @@ fn assert_no_violation(ops: &[Op]) -> Counts {
 /// before and after every step of them, and every state that it could leave.
 // req: CKPT-6
 #[test]
-fn no_crash_of_any_three_operations_shows_anything_but_before_and_after() {
+fn a_crash_of_any_three_operations_leaves_the_state_before_or_after() {
     let mut total = Counts::default();
     for first in SCRIPTED {
         for second in SCRIPTED {
@@ -198,7 +196,7 @@ fn no_crash_of_any_three_operations_shows_anything_but_before_and_after() {
 /// Scope: every two of [`SCRIPTED`] in a directory with one file, an I/O error
 /// at every step of them, and then every crash as above.
 #[test]
-fn no_crash_after_an_error_at_any_step_of_any_two_operations_does_either() {
+fn a_crash_after_an_error_at_any_step_leaves_the_state_before_or_after() {
     // Two replaces, and one temp file that is removed again.
     const STEPS: usize = 5 + 5 + 1;
     let mut total = Counts::default();
@@ -229,7 +227,7 @@ fn any_op() -> impl Strategy<Value = Op> {
 }
 
 #[test]
-fn no_crash_of_a_random_sequence_with_failing_steps_loses_or_invents_anything() {
+fn a_crash_of_a_random_sequence_with_failing_steps_leaves_an_allowed_state() {
     let total = Cell::new(Counts::default());
     let mut runner = TestRunner::new(Config {
         cases: 100,
@@ -251,10 +249,10 @@ fn no_crash_of_a_random_sequence_with_failing_steps_loses_or_invents_anything() 
     println!("random: {}, 0 violations", total.get());
 }
 
-/// Scope: one of [`SCRIPTED`], every crash of it, and every crash of one more
-/// in what that left.
+/// Scope: one of [`SCRIPTED`] and every crash of it; then another one and every crash of
+/// that.
 #[test]
-fn no_crash_during_the_first_operation_after_a_crash_does_either() {
+fn a_crash_of_the_first_operation_after_a_crash_leaves_the_state_before_or_after() {
     let mut total = Counts::default();
     for first in SCRIPTED {
         let dir = SimDir::new();
@@ -262,7 +260,7 @@ fn no_crash_during_the_first_operation_after_a_crash_does_either() {
         for crash in dir.crashes() {
             let files = found(&crash.dir);
             for second in SCRIPTED {
-                // What a killed process left visible need not be durable.
+                // Visible changes of a killed process may not be durable.
                 let next = crash.dir.after_kill();
                 next.sync().unwrap();
                 let allowed = run(&[second], &next, &next);
@@ -293,7 +291,7 @@ fn the_temp_file_of_every_interrupted_replace_is_swept() {
 }
 
 #[test]
-fn an_unsynced_file_is_found_lost_kept_torn_or_filled_with_zeros() {
+fn an_unsynced_file_may_be_lost_kept_torn_or_filled_with_zeros() {
     let dir = SimDir::new();
     let mut file = operations::Backend::create(&dir, "a", 0o600).unwrap();
     operations::Backend::write(&dir, &mut file, b"12345").unwrap();
@@ -344,7 +342,7 @@ fn unsynced_changes_of_names_are_lost_independently() {
 }
 
 #[test]
-fn a_crash_finds_another_directory_as_it_was_at_that_moment() {
+fn crashes_with_has_the_other_directory_at_the_same_moment() {
     let (ours, theirs) = (SimDir::new(), SimDir::new());
     ours.replace("first", b"1", 0o600).unwrap();
     theirs.replace("second", b"2", 0o600).unwrap();
@@ -363,7 +361,7 @@ fn a_crash_finds_another_directory_as_it_was_at_that_moment() {
 
 #[test]
 #[should_panic(expected = "cannot be enumerated")]
-fn more_unsynced_changes_than_can_be_enumerated_fail_the_test() {
+fn too_many_unsynced_changes_panic() {
     let dir = SimDir::new();
     for n in 0..13 {
         drop(dir.lock(&n.to_string(), Duration::ZERO).unwrap());

@@ -13,7 +13,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 #[test]
-fn strings_are_escaped_as_go_escapes_them() {
+fn strings_are_escaped_like_in_go() {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Vector {
@@ -24,7 +24,7 @@ fn strings_are_escaped_as_go_escapes_them() {
     let vectors: Vec<Vector> = serde_json::from_str(text).unwrap();
     assert!(vectors.len() > 0xa0);
     for vector in vectors {
-        // A Rust string cannot hold what Go replaces by U+FFFD.
+        // A Rust string cannot contain the bytes that Go replaces by U+FFFD.
         let given = String::from_utf8(bytes(&vector.in_utf8_hex)).unwrap();
         assert_eq!(
             to_string(&given).unwrap().as_bytes(),
@@ -34,7 +34,7 @@ fn strings_are_escaped_as_go_escapes_them() {
 }
 
 #[test]
-fn floats_are_written_as_go_writes_them() {
+fn floats_are_written_like_in_go() {
     #[derive(Deserialize)]
     struct Vector {
         bits: String,
@@ -87,16 +87,16 @@ fn assert_encoded(text: &str) {
 
 /// Scope: each of the 1 112 064 characters between two others.
 #[test]
-fn every_character_is_escaped_as_go_does_and_read_back() {
+fn every_character_is_escaped_like_in_go_and_read_back() {
     for c in '\0'..=char::MAX {
         assert_encoded(&format!("a{c}b"));
     }
 }
 
-/// Scope: every three of the characters that are treated in a way of their
-/// own, of their neighbours, and of some of each length in UTF-8.
+/// Scope: every three of the special characters, their neighbours, and some characters
+/// of each length in UTF-8.
 #[test]
-fn every_three_special_characters_are_escaped_as_go_does_and_read_back() {
+fn every_three_special_characters_are_escaped_like_in_go_and_read_back() {
     let controls = '\0'..=' ';
     let others =
         "\"\\/<=>&';a\u{7f}\u{80}\u{e2}\u{7ff}\u{2027}\u{2028}\u{2029}\u{202a}\u{ffff}\u{10ffff}";
@@ -110,7 +110,7 @@ fn every_three_special_characters_are_escaped_as_go_does_and_read_back() {
     }
 }
 
-/// Scope: every JSON text of up to 6 characters, of those that matter here.
+/// Scope: every JSON text of up to 6 of the relevant characters.
 #[test]
 fn every_short_json_keeps_its_value_and_loses_its_white_space() {
     const CHARACTERS: &[u8; 8] = b"\"\\< [],1";
@@ -123,7 +123,7 @@ fn every_short_json_keeps_its_value_and_loses_its_white_space() {
                 continue;
             };
             let written = compact(&text);
-            // Nothing but digits is a number here: no spelling is lost.
+            // Numbers are digits only here, so no spelling is lost.
             assert_eq!(written, to_string(&value).unwrap(), "{text}");
             count += 1;
         }
@@ -138,7 +138,7 @@ fn map_keys_are_escaped_too() {
 }
 
 #[test]
-fn raw_json_is_compacted_as_go_compacts_it() {
+fn raw_json_is_compacted_like_in_go() {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Vector {
@@ -153,7 +153,7 @@ fn raw_json_is_compacted_as_go_compacts_it() {
         assert_eq!(
             compact(&vector.raw_out),
             vector.raw_out,
-            "once more changes nothing"
+            "compacting is idempotent"
         );
         let raw = RawValue::from_string(vector.raw_in).unwrap();
         assert_eq!(to_string(&raw).unwrap(), vector.raw_out);

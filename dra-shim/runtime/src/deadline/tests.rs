@@ -10,7 +10,7 @@ use crate::readiness::Readiness;
 
 type BodyResponse = Response<Either<Full<Bytes>, Channel<Bytes>>>;
 
-/// One request through the layer; the readiness shows what it reported.
+/// Sends one request through the layer. Returns the response and the unmet conditions.
 async fn call<F, E>(
     uri: &str,
     answer: F,
@@ -73,7 +73,7 @@ async fn the_body_of_a_watch_has_no_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_refused_is_read_to_its_end_within_the_deadline() {
+async fn the_body_of_a_refused_watch_has_a_deadline() {
     let (_sender, mut response) = endless();
     *response.status_mut() = StatusCode::FORBIDDEN;
     let (answer, _) = call("/api?watch=true", async { Ok::<_, Infallible>(response) }).await;
@@ -84,7 +84,7 @@ async fn a_watch_that_is_refused_is_read_to_its_end_within_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_response_arrives_whole_and_the_condition_is_met() {
+async fn a_complete_response_makes_the_condition_met() {
     let (mut sender, response) = endless();
     tokio::spawn(async move {
         sender.send_data("ab".into()).await.unwrap();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_new_again_after_ten_minutes_and_not_before() {
+    fn an_event_is_repeated_after_ten_minutes_and_not_before() {
         let (mut recent, start) = (Recent::default(), Instant::now());
         let key = key(&recent, "a");
         recent.remember(key, TOPIC, start);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_was_forgotten_and_reported_again_lives_for_ten_minutes_from_then() {
+    fn an_event_that_was_forgotten_and_reported_again_is_kept_for_another_ten_minutes() {
         let (mut recent, start) = (Recent::default(), Instant::now());
         let key = key(&recent, "a");
         recent.remember(key, TOPIC, start);

@@ -13,13 +13,13 @@ use tower::service_fn;
 use super::recent::REPEAT_AFTER;
 use super::*;
 
-/// A fake API server that records events, and answers each as the test says.
+/// A fake API server that records events and answers as configured.
 #[derive(Clone)]
 struct Server {
     written: watch::Sender<Vec<Value>>,
     /// Status and body of the next answers.
     answer: Arc<Mutex<(u16, Value)>>,
-    /// An answer takes one.
+    /// Each answer takes one permit.
     permits: Arc<Semaphore>,
 }
 
@@ -34,8 +34,8 @@ impl Server {
         server
     }
 
-    /// One that answers nothing before it gets permits.
-    fn silent() -> Self {
+    /// A server that answers only after it gets permits.
+    fn unresponsive() -> Self {
         let server = Self::new();
         server.permits.forget_permits(Semaphore::MAX_PERMITS);
         server
@@ -71,7 +71,7 @@ impl Server {
         Ok(Response::builder().status(status).body(body).unwrap())
     }
 
-    /// The notes of the requests so far, once there are this many.
+    /// Waits for this many requests and returns the notes of all.
     async fn notes(&self, count: usize) -> Vec<String> {
         let mut written = self.written.subscribe();
         let enough = written.wait_for(|events| events.len() >= count);
@@ -118,12 +118,12 @@ async fn the_same_event_is_written_once_in_ten_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_newest_event_of_an_object_and_action_says_how_things_are() {
+async fn an_earlier_event_is_written_again_if_it_is_no_longer_the_newest() {
     let server = Server::new();
     let events = server.events();
     for reason in ["Ready", "NotReady", "Ready", "Ready"] {
         events.normal(&claim("1"), reason, "Probe", reason);
-        // Of another action, whatever it says.
+        // An event of another action has no effect.
         events.normal(&claim("1"), "Shared", "Prepare", "shared");
     }
     let notes = server.notes(4).await;
@@ -131,7 +131,7 @@ async fn the_newest_event_of_an_object_and_action_says_how_things_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_warning_is_written_after_a_normal_event_with_the_same_words() {
+async fn a_warning_is_written_after_a_normal_event_with_the_same_text() {
     let server = Server::new();
     let events = server.events();
     events.normal(&claim("1"), "Refused", "Prepare", "a");
@@ -175,7 +175,7 @@ async fn an_event_that_was_refused_is_written_when_it_is_reported_again() {
         server.answers(refusal, &json!({}));
         warn_of(&events, "a");
         warn_of(&events, "b");
-        // The second request is sent when the first one has failed for good.
+        // The second request is sent when the first one has been given up.
         server.notes(2).await;
         server.answers(201, &json!({}));
         warn_of(&events, "a");
@@ -194,7 +194,7 @@ async fn an_event_survives_an_outage_of_the_api_server_and_is_not_written_twice(
         let before = server.written.borrow().len();
         warn_of(&events, &unavailable.to_string());
         server.notes(before + 2).await;
-        // An earlier attempt was written after all, and only its answer was lost.
+        // An earlier attempt was written, and only its response was lost.
         server.answers(409, &json!({}));
         warn_of(&events, &format!("after {unavailable}"));
         let notes = server.notes(before + 4).await;
@@ -215,7 +215,7 @@ async fn an_event_is_given_up_after_two_minutes_of_outage_and_counted() {
     server.answers(503, &json!({}));
     let started = Instant::now();
     warn_of(&events, "a");
-    // By its turn, this one is too old as well: it gets one attempt.
+    // When its turn comes, this one is too old as well, and gets one attempt.
     warn_of(&events, "b");
     let is_last = |note: &str| {
         let written = server.written.borrow();
@@ -239,7 +239,7 @@ async fn an_event_is_given_up_after_two_minutes_of_outage_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_in_a_namespace_that_goes_away_is_neither_repeated_nor_counted() {
+async fn an_event_in_a_terminating_namespace_is_neither_repeated_nor_counted() {
     let terminating = json!({ "causes": [{ "reason": "NamespaceTerminating" }] });
     for (status, details) in [(403, terminating), (404, json!({ "kind": "namespaces" }))] {
         let server = Server::new();
@@ -256,7 +256,7 @@ async fn an_event_in_a_namespace_that_goes_away_is_neither_repeated_nor_counted(
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_normal_events_neither_loses_nor_delays_a_warning() {
-    let server = Server::silent();
+    let server = Server::unresponsive();
     let events = server.events();
     let normal = |number: usize| {
         events.normal(&claim("1"), "Ready", "Reconcile", &number.to_string());
@@ -271,7 +271,7 @@ async fn a_flood_of_normal_events_neither_loses_nor_delays_a_warning() {
     assert_eq!(notes[..3], ["0", "warning", "1"]);
     assert_eq!(dropped(&events), (700, 0));
 
-    // What was dropped is written when it is reported again.
+    // A dropped event is written when it is reported again.
     normal(QUEUE_LEN + 1);
     normal(QUEUE_LEN + 1);
     normal(QUEUE_LEN + 2);

@@ -29,7 +29,7 @@ async fn server(metrics_path: &str) -> HttpServer {
 }
 
 #[tokio::test]
-async fn readyz_names_what_is_missing_until_all_is_met() {
+async fn readyz_lists_the_unmet_conditions_until_all_are_met() {
     let readiness = Readiness::default();
     let api = readiness.add_condition("api-server", "not reached yet");
     let server = server("/metrics").await;
@@ -49,7 +49,7 @@ async fn readyz_names_what_is_missing_until_all_is_met() {
 }
 
 #[tokio::test]
-async fn livez_names_the_tasks_that_do_not_work() {
+async fn livez_lists_the_failed_tasks() {
     let liveness = Liveness::default();
     let (keeper, mounts, writer) = (
         liveness.add("keeper", std::time::Duration::from_secs(60)),
@@ -122,7 +122,7 @@ async fn a_port_in_use_is_reported_with_the_option_to_change() {
 }
 
 #[test]
-fn endpoints_are_parsed_as_go_parses_them() {
+fn endpoints_are_parsed_like_in_go() {
     let addresses = listen_addresses(":8080").unwrap();
     assert_eq!(
         addresses,
@@ -145,7 +145,7 @@ fn endpoints_are_parsed_as_go_parses_them() {
 }
 
 #[test]
-fn a_metrics_path_that_cannot_be_served_is_rejected() {
+fn a_reserved_or_invalid_metrics_path_is_rejected() {
     assert_eq!(normalise_path("").unwrap(), None);
     assert_eq!(
         normalise_path("metrics").unwrap().as_deref(),

@@ -23,7 +23,7 @@ impl From<Response<Body>> for Answer {
     }
 }
 
-/// A watch whose server answers as each step says.
+/// A watch and a server with scripted answers.
 struct Watched {
     readiness: Readiness,
     client: Client,
@@ -53,7 +53,7 @@ impl Watched {
         }
     }
 
-    /// Why the program is not ready after this exchange.
+    /// The reason why the program is not ready after this exchange.
     async fn reason_after(&self, uri: &'static str, answer: impl Into<Answer>) -> Option<String> {
         self.answers.lock().unwrap().push_back(answer.into());
         let mut request = Request::new(Body::empty());
@@ -76,7 +76,7 @@ fn refused() -> Response<Body> {
 }
 
 #[tokio::test]
-async fn a_program_is_ready_while_its_watch_has_started_and_a_list_alone_is_not_enough() {
+async fn the_start_of_the_watch_makes_the_program_ready_and_a_list_does_not() {
     let watched = Watched::new();
     assert_eq!(
         watched.reason_after(LIST, status(200, "{}")).await.unwrap(),
@@ -88,7 +88,7 @@ async fn a_program_is_ready_while_its_watch_has_started_and_a_list_alone_is_not_
 
 // req: CD-30
 #[tokio::test]
-async fn a_watch_that_fails_later_makes_the_program_not_ready_says_why_and_heals() {
+async fn a_failed_list_or_watch_makes_the_program_not_ready_until_the_next_watch() {
     let watched = Watched::new();
     let path = "/apis/resource.nvidia.com/v1beta1/computedomains";
     for (uri, answer, reason) in [

@@ -1,5 +1,5 @@
-//! The test of the test: with a step left out or in another place, the
-//! enumeration must find a state that is wrong.
+//! Tests the enumeration itself: with a step left out or moved, it must find a
+//! violation.
 
 use std::cell::RefCell;
 use std::io;
@@ -26,11 +26,11 @@ enum Flaw {
     DirectorySyncFirst,
     /// The old file is removed before the new one takes its name.
     RemoveBeforeRename,
-    /// A failed fsync is tried again on the same file.
+    /// A failed fsync is retried on the same file.
     FileSyncRetried,
 }
 
-/// Does the steps of a directory, but for one flaw.
+/// A directory with one flaw in its steps.
 struct Flawed {
     dir: SimDir,
     flaw: Flaw,
@@ -156,8 +156,8 @@ const RENAMED: Op = Op::Rename("a", "b");
 /// The fsync is the third step of a replace.
 const FAILING_FILE_SYNC: Op = Op::Fail(2);
 
-/// How many states are wrong after `ops` with the flaw, in a directory where
-/// `a` is durable.
+/// The number of violations after `ops` with the flaw, in a directory with a durable
+/// file `a`.
 fn violations(flaw: Flaw, ops: &[Op]) -> usize {
     let dir = SimDir::new();
     Op::Replace("a", 1, 5).run(&dir).unwrap();
@@ -170,7 +170,7 @@ fn violations(flaw: Flaw, ops: &[Op]) -> usize {
 }
 
 #[test]
-fn each_step_that_is_left_out_or_moved_is_found() {
+fn each_step_left_out_or_moved_is_detected() {
     let flawed: &[(Flaw, &[Op])] = &[
         (Flaw::NoFileSync, &[NEW]),
         (Flaw::NoDirectorySync, &[NEW]),

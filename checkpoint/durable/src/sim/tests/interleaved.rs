@@ -11,14 +11,14 @@ use crate::operations::{Backend, Comparison, Content};
 use crate::sim::SimDir;
 use crate::sim::image::Inode;
 
-/// One process, in which another runs a whole operation before one of the calls.
+/// A process that is preempted before one of its calls by a whole operation of another.
 struct Preempted {
     dir: SimDir,
-    /// How many calls there are before that.
+    /// The number of calls before the other operation.
     calls_before: Cell<usize>,
     other: Cell<Option<Op>>,
     other_succeeded: Cell<bool>,
-    /// What a reader would have found at each call.
+    /// The files that a reader would have seen at each call.
     seen: RefCell<BTreeSet<Files>>,
 }
 
@@ -39,7 +39,7 @@ impl Preempted {
         if calls == 0
             && let Some(other) = self.other.take()
         {
-            // It fails if it is to rename a file that is gone.
+            // Fails if it renames a file that is gone.
             if other.run(&self.dir).is_ok() {
                 self.other_succeeded.set(true);
                 self.dir.acknowledge();
@@ -67,7 +67,7 @@ impl Backend for Preempted {
     }
 
     fn close(&self, file: Inode) -> io::Result<Version> {
-        // An open file stays, whoever replaces it; the simulated disk drops it.
+        // A replaced file stays readable while open; the simulated disk drops it.
         let closed = self.dir.close(file);
         Ok(closed.unwrap_or_else(|_| Version::new("replaced")))
     }
@@ -113,8 +113,8 @@ impl Backend for Preempted {
     }
 }
 
-/// What may be found before anything is acknowledged, after the other operation
-/// is, and after both are.
+/// The allowed states before any acknowledgement, after that of the other operation, and
+/// after both.
 fn allowed(start: &Files, op: Op, other: Op) -> [BTreeSet<Files>; 3] {
     let (alone, second) = (other.apply(start), other.apply(&op.apply(start)));
     let both = BTreeSet::from([op.apply(&alone), second]);
@@ -123,12 +123,12 @@ fn allowed(start: &Files, op: Op, other: Op) -> [BTreeSet<Files>; 3] {
     [any, with_other, both]
 }
 
-/// Scope: every two of [`SCRIPTED`] but the lock in a directory with one file,
-/// the second as a whole before each call of the first (schedules with two
-/// switches), and every crash of each. Each file is old or new to every reader,
-/// and what either process acknowledged is there after the crash.
+/// Scope: every two of [`SCRIPTED`] except the lock, in a directory with one file. The
+/// second runs completely before each call of the first (schedules with two switches);
+/// then every crash of each. Each file is old or new to every reader, and acknowledged
+/// changes of both processes survive the crash.
 #[test]
-fn an_operation_of_another_process_at_any_moment_of_one_mixes_nothing() {
+fn an_operation_between_any_two_calls_of_another_process_mixes_no_content() {
     // A comparison, and a replace.
     const CALLS: usize = 6;
     let ops = SCRIPTED.into_iter().filter(|op| !matches!(op, Op::Lock));
@@ -151,7 +151,7 @@ fn an_operation_of_another_process_at_any_moment_of_one_mixes_nothing() {
             }
             let mut allowed = vec![&any];
             allowed.extend(process.other_succeeded.get().then_some(&with_other));
-            // Of two renames of one file one fails, and changes nothing.
+            // One of two renames of the same file fails and changes nothing.
             let is_last = process.other.take().is_none() && process.other_succeeded.get();
             allowed.extend(done.then_some(if is_last { &both } else { &any }));
             for crash in dir.crashes() {
