@@ -49,7 +49,7 @@ pub fn from_go_json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Er
 ///
 /// Go's decoder folds names: case, and the two non-ASCII characters that fold to
 /// an ASCII letter.
-fn taken_for(name: &str, fields: Names) -> Option<&'static str> {
+fn go_match(name: &str, fields: Names) -> Option<&'static str> {
     if fields.contains(&name) {
         return None;
     }
@@ -89,7 +89,7 @@ impl<T> Reader<T> {
     }
 
     fn check<E: Error>(&self, name: &str) -> Result<(), E> {
-        match taken_for(name, self.names) {
+        match go_match(name, self.names) {
             None => Ok(()),
             Some(field) => Err(E::custom(format_args!("Go reads {name:?} as {field:?}"))),
         }

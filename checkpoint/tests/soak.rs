@@ -61,7 +61,7 @@ fn no_kill_loses_an_acknowledged_change() {
     let mut done = 0;
     for round in 0..rounds {
         let life = LIFE.mul_f64(random.next_fraction());
-        let report = killed_after(scratch.path(), life);
+        let report = run_and_kill(scratch.path(), life);
         done += report.done.len();
         let found = found_in(scratch.path());
         check(&held, &report, &found)
@@ -116,39 +116,39 @@ fn left_by_predecessors(store: &Store<Device>, thread: usize) -> BTreeMap<usize,
 }
 
 fn start(store: &Store<Device>, uid: &str) {
-    saying(store, uid, Step::Started, |claims, uid| {
+    commit_reported(store, uid, Step::Started, |claims, uid| {
         claims.start(&name(uid), &ClaimStatus::default(), now())
     });
 }
 
 fn complete(store: &Store<Device>, uid: &str) {
-    saying(store, uid, Step::Completed, |claims, uid| {
+    commit_reported(store, uid, Step::Completed, |claims, uid| {
         let device = Device { of: uid.to_owned() };
         claims.complete(uid, &ClaimStatus::default(), vec![device])
     });
 }
 
 fn remove(store: &Store<Device>, uid: &str) {
-    saying(store, uid, Step::Removed, |claims, uid| {
+    commit_reported(store, uid, Step::Removed, |claims, uid| {
         claims.remove(uid).map(drop)
     });
 }
 
-fn saying(
+fn commit_reported(
     store: &Store<Device>,
     uid: &str,
     step: Step,
     change: fn(&mut Claims<Device>, &str) -> Result<(), Refused>,
 ) {
-    say(TRIES, uid, step);
+    report_step(TRIES, uid, step);
     let owned = uid.to_owned();
     let committed = store.commit(move |claims| change(claims, &owned));
     committed.unwrap_or_else(|error: CommitError<Refused>| panic!("{uid} {step:?}: {error}"));
-    say(DONE, uid, step);
+    report_step(DONE, uid, step);
 }
 
 /// In one write, so that a line is whole or missing.
-fn say(what: &str, uid: &str, step: Step) {
+fn report_step(what: &str, uid: &str, step: Step) {
     let line = format!("\n{what}{uid} {step:?}\n");
     std::io::stdout().write_all(line.as_bytes()).unwrap();
 }
@@ -183,7 +183,7 @@ struct LastReport {
     done: Vec<(String, Step)>,
 }
 
-fn killed_after(dir: &Path, life: Duration) -> LastReport {
+fn run_and_kill(dir: &Path, life: Duration) -> LastReport {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--ignored", "--nocapture"])
         .env(SOAK_DIR, dir)
@@ -193,10 +193,13 @@ fn killed_after(dir: &Path, life: Duration) -> LastReport {
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut report = LastReport::default();
     while report.tried.is_empty() {
-        assert!(listen(&mut lines, &mut report), "the child ended by itself");
+        assert!(
+            read_report_line(&mut lines, &mut report),
+            "the child ended by itself"
+        );
     }
     let killer = thread::spawn(move || kill_after(child, life));
-    while listen(&mut lines, &mut report) {}
+    while read_report_line(&mut lines, &mut report) {}
     killer.join().unwrap();
     report
 }
@@ -211,7 +214,7 @@ fn kill_after(mut child: Child, life: Duration) {
 }
 
 /// Reads one line; `false` at the end. An incomplete line is ignored.
-fn listen(lines: &mut impl BufRead, report: &mut LastReport) -> bool {
+fn read_report_line(lines: &mut impl BufRead, report: &mut LastReport) -> bool {
     let mut line = String::new();
     if lines.read_line(&mut line).unwrap() == 0 {
         return false;

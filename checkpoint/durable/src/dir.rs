@@ -108,10 +108,10 @@ pub(crate) mod sealed {
 /// On disk it keeps the file open, so that no later file gets the same inode
 /// number. Drop it when the content no longer matters.
 #[derive(Debug)]
-pub struct Version(Box<dyn Seen>);
+pub struct Version(Box<dyn VersionData>);
 
 /// The data of a [`Version`] in one implementation of [`Dir`].
-trait Seen: Any + fmt::Debug + Send + Sync {}
+trait VersionData: Any + fmt::Debug + Send + Sync {}
 
 /// A held lock, released when it is dropped or the process dies.
 #[must_use = "the lock is released when this is dropped"]
@@ -134,7 +134,7 @@ impl Version {
     }
 }
 
-impl<T: Any + fmt::Debug + Send + Sync> Seen for T {}
+impl<T: Any + fmt::Debug + Send + Sync> VersionData for T {}
 
 // === impl Lock ===
 

@@ -11,7 +11,7 @@ use super::error::EncodeError;
 use super::object::Object;
 use super::parts::{CLAIM_V1, CLAIM_V2};
 use super::records::ClaimText;
-use super::template::{Misplaced, Template};
+use super::template::{ForbiddenMember, Template};
 use crate::damage::DamageReason;
 use crate::gofields;
 use crate::record::{ABORTED, COMPLETED, ClaimRecord, Payload, STARTED, State};
@@ -76,8 +76,8 @@ impl Flaw {
     }
 }
 
-impl From<Misplaced> for Flaw {
-    fn from(misplaced: Misplaced) -> Self {
+impl From<ForbiddenMember> for Flaw {
+    fn from(misplaced: ForbiddenMember) -> Self {
         let name = misplaced.name.escape_debug();
         Self::Layout(format!("{name}: {}", misplaced.flaw()))
     }
@@ -231,7 +231,7 @@ fn round_trip<P: Payload>(
 
 /// The text of a claim of V2, as read. Its V1 gets V2's values and keeps its own
 /// unknown members. `None` if the record has to be encoded.
-pub(super) fn carried<P>(
+pub(super) fn unchanged_text<P>(
     uid: &str,
     record: &ClaimRecord<P>,
     (v2, object): (&str, &Object<'_>),

@@ -19,7 +19,7 @@ enum Item {
 
 /// A member that the object must not have.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Misplaced {
+pub(super) struct ForbiddenMember {
     /// Its name in the file's spelling, without the quotes.
     pub(super) name: String,
     cause: Cause,
@@ -32,7 +32,7 @@ enum Cause {
     /// The member is unknown and its name is not Unicode.
     NotUnicode,
     /// Go reads the member as this known one.
-    TakenFor(&'static str),
+    MatchedByGo(&'static str),
 }
 
 // === impl Template ===
@@ -48,17 +48,17 @@ impl Template {
     pub(super) fn from_members(
         names: &[&'static str],
         members: &[Member<'_>],
-    ) -> Result<Self, Misplaced> {
+    ) -> Result<Self, ForbiddenMember> {
         let mut items = Vec::with_capacity(names.len());
         for member in members {
             match names.iter().position(|name| is_key(member.key, name)) {
                 Some(index) if items.contains(&Item::Known(index)) => {
-                    return Err(Misplaced::new(member, Cause::Twice));
+                    return Err(ForbiddenMember::new(member, Cause::Twice));
                 }
                 Some(index) => items.push(Item::Known(index)),
                 None => {
                     let unknown = Item::unknown(member, names);
-                    items.push(unknown.map_err(|cause| Misplaced::new(member, cause))?);
+                    items.push(unknown.map_err(|cause| ForbiddenMember::new(member, cause))?);
                 }
             }
         }
@@ -122,7 +122,7 @@ impl Item {
         let name: String = serde_json::from_str(member.key).map_err(|_| Cause::NotUnicode)?;
         let mut names = names.iter();
         if let Some(known) = names.find(|known| gofields::is_same(&name, known)) {
-            return Err(Cause::TakenFor(known));
+            return Err(Cause::MatchedByGo(known));
         }
         Ok(Self::Unknown {
             key: member.key.into(),
@@ -133,7 +133,7 @@ impl Item {
 
 // === impl Misplaced ===
 
-impl Misplaced {
+impl ForbiddenMember {
     fn new(member: &Member<'_>, cause: Cause) -> Self {
         Self {
             name: unquoted(member.key).to_owned(),
@@ -152,7 +152,7 @@ impl fmt::Display for Cause {
         match self {
             Self::Twice => f.write_str("duplicate field"),
             Self::NotUnicode => f.write_str("the name is not Unicode"),
-            Self::TakenFor(known) => write!(f, "Go reads it as {known:?}"),
+            Self::MatchedByGo(known) => write!(f, "Go reads it as {known:?}"),
         }
     }
 }
@@ -164,7 +164,7 @@ mod tests {
 
     const NAMES: [&str; 3] = ["a", "sk", "c"];
 
-    fn template(text: &str) -> Result<Template, Misplaced> {
+    fn template(text: &str) -> Result<Template, ForbiddenMember> {
         Template::from_members(&NAMES, &Object::parse(text).unwrap().0)
     }
 
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_member_that_go_reads_as_a_known_one_is_refused() {
-        let taken_for = Cause::TakenFor;
+        let taken_for = Cause::MatchedByGo;
         for (text, name, cause) in [
             (r#"{"a":1,"a":2}"#, "a", Cause::Twice),
             (r#"{"A":1}"#, "A", taken_for("a")),
@@ -197,7 +197,11 @@ mod tests {
             (r#"{"\ud800":1}"#, r"\ud800", Cause::NotUnicode),
         ] {
             let name = name.to_owned();
-            assert_eq!(template(text), Err(Misplaced { name, cause }), "{text}");
+            assert_eq!(
+                template(text),
+                Err(ForbiddenMember { name, cause }),
+                "{text}"
+            );
         }
     }
 }

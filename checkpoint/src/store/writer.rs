@@ -26,7 +26,7 @@ pub(super) struct Writer<P> {
     /// A write failed or the file was deleted: the visible content may not be
     /// durable, so the next commit writes it again. A later fsync is not enough,
     /// because the kernel reports a lost page only once.
-    unsure: bool,
+    maybe_not_durable: bool,
 }
 
 // === impl Writer ===
@@ -46,7 +46,7 @@ impl<P: Payload> Writer<P> {
             boot,
             published: Arc::clone(&published),
             version: loaded.version,
-            unsure: false,
+            maybe_not_durable: false,
         };
         Ok((writer, published))
     }
@@ -54,7 +54,7 @@ impl<P: Payload> Writer<P> {
     /// Commits until the store is dropped and its queue is empty.
     pub(super) fn serve(mut self, queue: &Receiver<Job<P>>) {
         while let Ok(first) = queue.recv() {
-            // After a panic the callers see their channels close. `unsure` is
+            // After a panic the callers see their channels close. `maybe_not_durable` is
             // set if the panic happened during a write.
             let _ = catch_unwind(AssertUnwindSafe(|| self.commit(first, queue)));
         }
@@ -81,7 +81,7 @@ impl<P: Payload> Writer<P> {
         // Add the changes that arrived while another process had the lock.
         batch.extend(queue.try_iter());
         self.refresh()?;
-        if self.unsure {
+        if self.maybe_not_durable {
             // Otherwise a change could act on records that a power loss undoes.
             self.write(View::clone(&self.published.get()), false)?;
         }
@@ -112,7 +112,7 @@ impl<P: Payload> Writer<P> {
         if loaded.version.is_none() && self.version.is_some() && loaded.damage == Damage::None {
             // The file was deleted; its content is known and is written again.
             self.version = None;
-            self.unsure = true;
+            self.maybe_not_durable = true;
             return Ok(());
         }
         let mut checkpoint = loaded.checkpoint;
@@ -130,9 +130,9 @@ impl<P: Payload> Writer<P> {
     fn write(&mut self, mut view: View<P>, is_rebuilt: bool) -> Result<(), StoreError> {
         let bytes = view.encode()?;
         // Until the write succeeds, the visible file may not be durable.
-        self.unsure = true;
+        self.maybe_not_durable = true;
         self.version = Some(disk::replace(&*self.dir, &bytes)?);
-        self.unsure = false;
+        self.maybe_not_durable = false;
         if is_rebuilt {
             // Only after the write: earlier, a crash would have hidden the loss.
             // If this fails, the store stays damaged but has the restored records.

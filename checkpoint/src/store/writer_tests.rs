@@ -38,18 +38,18 @@ impl Serialize for Part {
 
 impl Payload for Part {}
 
-type Asked<R> = (Job<Part>, Caller<R, Refused>);
+type PendingChange<R> = (Job<Part>, Caller<R, Refused>);
 
 fn writer(dir: &SimDir) -> Writer<Part> {
     let boot = BootId::new("this-boot").unwrap();
     Writer::open(Arc::new(dir.clone()), boot).unwrap().0
 }
 
-fn start(uid: &'static str) -> Asked<()> {
+fn start(uid: &'static str) -> PendingChange<()> {
     Job::new(move |claims: &mut Claims<Part>| begin(claims, uid))
 }
 
-fn prepare(uid: &'static str, part: Part) -> Asked<()> {
+fn prepare(uid: &'static str, part: Part) -> PendingChange<()> {
     Job::new(move |claims: &mut Claims<Part>| {
         begin(claims, uid)?;
         claims.complete(uid, &ClaimStatus::default(), vec![part])
@@ -65,7 +65,7 @@ fn begin(claims: &mut Claims<Part>, uid: &str) -> Result<(), Refused> {
     claims.start(&claim, &ClaimStatus::default(), Timestamp::UNIX_EPOCH)
 }
 
-fn reader() -> Asked<Vec<String>> {
+fn reader() -> PendingChange<Vec<String>> {
     Job::new(|claims: &mut Claims<Part>| Ok(uids(claims)))
 }
 

@@ -25,7 +25,7 @@ enum Op {
     Remove(Uid),
     Expire,
     /// A closure that fails after its changes.
-    Regret(Uid),
+    FailAfterChanges(Uid),
     Wait(i64),
     Reopen,
     PowerLoss,
@@ -49,7 +49,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => uid.clone().prop_map(Op::Abort),
         2 => uid.clone().prop_map(Op::Remove),
         1 => Just(Op::Expire),
-        1 => uid.prop_map(Op::Regret),
+        1 => uid.prop_map(Op::FailAfterChanges),
         1 => (1..200_i64).prop_map(Op::Wait),
         1 => Just(Op::Reopen),
         1 => Just(Op::PowerLoss),
@@ -101,7 +101,7 @@ fn expect(map: &mut BTreeMap<Uid, Model>, op: Op, now: i64) -> Answer {
             map.retain(|_, state| !matches!(state, Model::Aborted(_, at) if !fenced(*at)));
             Ok(before - map.len())
         }
-        Op::Regret(_) => Err("claim-not-started"),
+        Op::FailAfterChanges(_) => Err("claim-not-started"),
         Op::Wait(_) | Op::Reopen | Op::PowerLoss => Ok(0),
     }
 }
@@ -115,7 +115,7 @@ fn change(claims: &mut Claims<Group>, op: Op, now: Timestamp) -> Result<usize, R
         Op::Abort(uid) => claims.abort(uid, now).map(|()| 0),
         Op::Remove(uid) => claims.remove(uid).map(|()| 0),
         Op::Expire => Ok(claims.expire(now)),
-        Op::Regret(uid) => {
+        Op::FailAfterChanges(uid) => {
             // The changes are rolled back, whether or not they succeed.
             let _ = claims.remove(uid);
             let _ = claims.start(&claim(uid), &status("regretted"), now);

@@ -15,7 +15,7 @@ const ROUNDS: usize = 1000;
 /// The environment variable with the checkpoint's directory.
 const RACE_DIR: &str = "DRA_CHECKPOINT_RACE_DIR";
 /// Prefix of a racer's lines in the output of the test harness.
-const SAYS: &str = "racer: ";
+const LINE_PREFIX: &str = "racer: ";
 
 // req: CKPT-8
 #[test]
@@ -66,7 +66,7 @@ fn racer() {
     for uid in std::io::stdin().lines() {
         let won = complete_if_free(&store, uid.unwrap());
         // In one write that starts a new line, since the harness writes, too.
-        print!("\n{SAYS}{won}\n");
+        print!("\n{LINE_PREFIX}{won}\n");
     }
 }
 
@@ -144,7 +144,7 @@ impl Racer {
 
     fn has_won(&mut self) -> bool {
         let lines = (&mut self.stdout).lines().map(Result::unwrap);
-        let mut results = lines.filter_map(|line| line.strip_prefix(SAYS)?.parse().ok());
+        let mut results = lines.filter_map(|line| line.strip_prefix(LINE_PREFIX)?.parse().ok());
         results.next().unwrap()
     }
 

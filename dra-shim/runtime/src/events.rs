@@ -136,7 +136,7 @@ impl Events {
             }
             Err(TrySendError::Full(())) => {
                 self.shared.count_dropped(type_);
-                if self.shared.flood_begins() {
+                if self.shared.start_flood() {
                     let r#type = type_.as_str();
                     warn!(
                         r#type,

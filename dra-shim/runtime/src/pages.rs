@@ -33,7 +33,7 @@ struct PageMetadata {
     continue_token: Option<String>,
 }
 
-/// Lists the objects under `url_path` (`K::url_path(&(), namespace)`) in pages of 500, until `go_on`
+/// Lists the objects under `url_path` (`K::url_path(&(), namespace)`) in pages of 500, until `keep_going`
 /// returns false for the objects of a page. `params` has the selectors; its limit is ignored.
 ///
 /// `T` may have only the fields that the caller reads, so that other fields cannot fail the list.
@@ -48,7 +48,7 @@ pub async fn for_each_page<T: DeserializeOwned>(
     url_path: &str,
     part: Part,
     params: ListParams,
-    mut go_on: impl FnMut(Vec<T>) -> bool,
+    mut keep_going: impl FnMut(Vec<T>) -> bool,
 ) -> Result<(), kube::Error> {
     let list = Request::new(url_path);
     let mut params = params.limit(PAGE);
@@ -59,7 +59,7 @@ pub async fn for_each_page<T: DeserializeOwned>(
         };
         let request = request.map_err(kube::Error::BuildRequest)?;
         let page: Page<T> = client.request(request).await?;
-        if !go_on(page.items) {
+        if !keep_going(page.items) {
             return Ok(());
         }
         match page.metadata.continue_token {

@@ -47,7 +47,7 @@ struct Entry {
     /// Why the condition is not met; `None` if it is met.
     unmet_reason: Option<String>,
     /// Readiness depends on the condition only until it has been met once.
-    of_start: bool,
+    is_start_only: bool,
     was_met: bool,
 }
 
@@ -80,8 +80,8 @@ impl Readiness {
         self.add(name, reason, true)
     }
 
-    fn add(&self, name: &'static str, reason: &str, of_start: bool) -> ReadinessCondition {
-        let (id, replaced) = self.lock().add(name, reason, of_start);
+    fn add(&self, name: &'static str, reason: &str, is_start_only: bool) -> ReadinessCondition {
+        let (id, replaced) = self.lock().add(name, reason, is_start_only);
         if replaced.is_some_and(|entry| entry.unmet_reason.as_deref() != Some(reason)) {
             log(name, Some(reason), true);
         }
@@ -149,19 +149,24 @@ fn log(condition: &str, unmet_reason: Option<&str>, is_required: bool) {
 
 impl Entry {
     fn is_required(&self) -> bool {
-        !(self.of_start && self.was_met)
+        !(self.is_start_only && self.was_met)
     }
 }
 
 impl Conditions {
     /// Returns the ID of the new condition, and the condition that it replaced.
-    fn add(&mut self, name: &'static str, reason: &str, of_start: bool) -> (u64, Option<Entry>) {
+    fn add(
+        &mut self,
+        name: &'static str,
+        reason: &str,
+        is_start_only: bool,
+    ) -> (u64, Option<Entry>) {
         self.added += 1;
         let id = self.added;
         let entry = Entry {
             id,
             unmet_reason: Some(reason.to_owned()),
-            of_start,
+            is_start_only,
             was_met: false,
         };
         (id, self.by_name.insert(name, entry))

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::machines;
 
 /// Words that no identifier may contain, each with its replacements.
-const REFUSED: [(&str, &str); 13] = [
+const REFUSED: [(&str, &str); 17] = [
     ("told", "event, report, reported"),
     ("tell", "report, send"),
     ("said", "reported"),
@@ -16,6 +16,10 @@ const REFUSED: [(&str, &str); 13] = [
     ("whose", "owner"),
     ("nobody", "unowned, unassigned"),
     ("nobodys", "unowned"),
+    ("everybody", "all"),
+    ("everybodys", "shared"),
+    ("theirs", "foreign"),
+    ("untold", "omitted, unreported"),
     ("somebody", "other"),
     ("anybody", "any"),
     ("news", "event, change"),

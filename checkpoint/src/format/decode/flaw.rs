@@ -2,7 +2,7 @@
 
 use super::super::claim;
 use super::super::parts::{File, Part};
-use super::super::template::Misplaced;
+use super::super::template::ForbiddenMember;
 use crate::damage::DamageReason;
 
 /// Why a file or part cannot be read completely.
@@ -40,7 +40,7 @@ impl Flaw {
     }
 
     /// A misplaced member; `prefix` is empty for the file, `v2.` for its V2.
-    pub(super) fn misplaced(prefix: &str, misplaced: &Misplaced) -> Self {
+    pub(super) fn misplaced(prefix: &str, misplaced: &ForbiddenMember) -> Self {
         let path = format!("{prefix}{}", misplaced.name);
         Self::in_member(&path, &misplaced.flaw())
     }

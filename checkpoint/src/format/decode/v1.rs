@@ -16,12 +16,12 @@ use crate::record::Payload;
 
 const NAME: &str = "v1";
 
-/// Why V1 can be trusted. `of_text` is the result of verifying the checksum of its text.
+/// Why V1 can be trusted. `text_check` is the result of verifying the checksum of its text.
 pub(super) fn trust<P: Payload>(
     file: &File<'_>,
-    of_text: Result<(), Mismatch>,
+    text_check: Result<(), Mismatch>,
 ) -> Result<Trust, Mismatch> {
-    let Err(mismatch) = of_text else {
+    let Err(mismatch) = text_check else {
         return Ok(Trust::Text);
     };
     let present = file.v1.as_ref();

@@ -26,15 +26,15 @@ pub(super) struct ReadV2<P> {
     pub(super) mismatch: Option<Mismatch>,
 }
 
-/// Reads V2. `of_text` is the result of verifying the checksum of its text; `v1` is the file's V1, if its
+/// Reads V2. `text_check` is the result of verifying the checksum of its text; `v1` is the file's V1, if its
 /// text can be trusted.
 pub(super) fn read<P: Payload>(
     part: &Part<'_>,
-    of_text: Result<(), Mismatch>,
+    text_check: Result<(), Mismatch>,
     v1: Option<&Part<'_>>,
     order: Option<&Template>,
 ) -> ReadV2<P> {
-    let mismatch = of_text.err();
+    let mismatch = text_check.err();
     let trust = match mismatch {
         None => Trust::Text,
         Some(_) => Trust::Content,
@@ -87,7 +87,7 @@ fn read_claims<P: Payload>(
         match read {
             Ok((uid, object, record)) => {
                 let v1 = v1_claims.get(claim.key).copied();
-                let carry = || claim::carried(&uid, &record, (claim.value, &object), v1);
+                let carry = || claim::unchanged_text(&uid, &record, (claim.value, &object), v1);
                 let text = (trust == Trust::Text).then(carry).flatten();
                 records.insert_read(uid, record, text);
             }

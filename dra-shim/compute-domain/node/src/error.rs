@@ -294,7 +294,7 @@ pub enum PrepareError {
     #[advice(code = "aborted", hint = "", retry)]
     Aborted,
     /// The checkpoint was damaged and is not rebuilt yet.
-    #[error("the checkpoint was damaged and is not rebuilt yet, so the devices in use are unknown")]
+    #[error("the checkpoint is damaged and not yet rebuilt, so the devices in use are unknown")]
     #[advice(code = "holders-unknown", hint = "", retry)]
     NeedsRecovery,
     /// The CDI spec is missing, and its record is from another mode or release: this driver cannot

@@ -45,12 +45,12 @@ impl Shared {
     }
 
     /// Called when a queue is full. Returns whether this is the first time since both queues were empty.
-    pub(super) fn flood_begins(&self) -> bool {
+    pub(super) fn start_flood(&self) -> bool {
         !self.flooded.swap(true, Ordering::Relaxed)
     }
 
     /// Called when both queues are empty.
-    pub(super) fn flood_is_over(&self) {
+    pub(super) fn end_flood(&self) {
         self.flooded.store(false, Ordering::Relaxed);
     }
 }

@@ -92,7 +92,7 @@ fn claim(uid: &str) -> ObjectReference {
     }
 }
 
-fn warn_of(events: &Events, note: &str) {
+fn report_warning(events: &Events, note: &str) {
     events.warning(&claim("1"), "Refused", "Prepare", note);
 }
 
@@ -107,13 +107,13 @@ async fn the_same_event_is_written_once_in_ten_minutes() {
     let server = Server::new();
     let events = server.events();
     for note in ["a", "a", "b", "b"] {
-        warn_of(&events, note);
+        report_warning(&events, note);
     }
     events.warning(&claim("2"), "Refused", "Prepare", "a");
     assert_eq!(server.notes(3).await, ["a", "b", "a"]);
 
     tokio::time::advance(REPEAT_AFTER).await;
-    warn_of(&events, "b");
+    report_warning(&events, "b");
     assert_eq!(server.notes(4).await, ["a", "b", "a", "b"]);
 }
 
@@ -136,8 +136,8 @@ async fn a_warning_is_written_after_a_normal_event_with_the_same_text() {
     let events = server.events();
     events.normal(&claim("1"), "Refused", "Prepare", "a");
     server.notes(1).await;
-    warn_of(&events, "a");
-    warn_of(&events, "last");
+    report_warning(&events, "a");
+    report_warning(&events, "last");
     assert_eq!(server.notes(3).await, ["a", "a", "last"]);
     let types: Vec<_> = server
         .written
@@ -173,14 +173,14 @@ async fn an_event_that_was_refused_is_written_when_it_is_reported_again() {
         let server = Server::new();
         let events = server.events();
         server.answers(refusal, &json!({}));
-        warn_of(&events, "a");
-        warn_of(&events, "b");
+        report_warning(&events, "a");
+        report_warning(&events, "b");
         // The second request is sent when the first one has been given up.
         server.notes(2).await;
         server.answers(201, &json!({}));
-        warn_of(&events, "a");
-        warn_of(&events, "a");
-        warn_of(&events, "last");
+        report_warning(&events, "a");
+        report_warning(&events, "a");
+        report_warning(&events, "last");
         assert_eq!(server.notes(4).await, ["a", "b", "a", "last"]);
     }
 }
@@ -192,11 +192,11 @@ async fn an_event_survives_an_outage_of_the_api_server_and_is_not_written_twice(
     for unavailable in [503, 504, 429, 401] {
         server.answers(unavailable, &json!({}));
         let before = server.written.borrow().len();
-        warn_of(&events, &unavailable.to_string());
+        report_warning(&events, &unavailable.to_string());
         server.notes(before + 2).await;
         // An earlier attempt was written, and only its response was lost.
         server.answers(409, &json!({}));
-        warn_of(&events, &format!("after {unavailable}"));
+        report_warning(&events, &format!("after {unavailable}"));
         let notes = server.notes(before + 4).await;
         assert_eq!(notes[before], notes[before + 2], "{notes:?}");
     }
@@ -214,9 +214,9 @@ async fn an_event_is_given_up_after_two_minutes_of_outage_and_counted() {
     let events = server.events();
     server.answers(503, &json!({}));
     let started = Instant::now();
-    warn_of(&events, "a");
+    report_warning(&events, "a");
     // When its turn comes, this one is too old as well, and gets one attempt.
-    warn_of(&events, "b");
+    report_warning(&events, "b");
     let is_last = |note: &str| {
         let written = server.written.borrow();
         written.last().is_some_and(|event| event["note"] == note)
@@ -232,7 +232,7 @@ async fn an_event_is_given_up_after_two_minutes_of_outage_and_counted() {
     assert!((8..25).contains(&requests), "{requests} requests");
 
     server.answers(201, &json!({}));
-    warn_of(&events, "c");
+    report_warning(&events, "c");
     server.notes(requests + 1).await;
     assert!(is_last("c"));
     assert_eq!(dropped(&events), (0, 2));
@@ -245,10 +245,10 @@ async fn an_event_in_a_terminating_namespace_is_neither_repeated_nor_counted() {
         let server = Server::new();
         let events = server.events();
         server.answers(status, &details);
-        warn_of(&events, "a");
+        report_warning(&events, "a");
         server.notes(1).await;
-        warn_of(&events, "a");
-        warn_of(&events, "last");
+        report_warning(&events, "a");
+        report_warning(&events, "last");
         assert_eq!(server.notes(2).await, ["a", "last"]);
         assert_eq!(dropped(&events), (0, 0));
     }
@@ -265,7 +265,7 @@ async fn a_flood_of_normal_events_neither_loses_nor_delays_a_warning() {
     server.notes(1).await;
     (1..=QUEUE_LEN + 700).for_each(normal);
     assert_eq!(dropped(&events), (700, 0));
-    warn_of(&events, "warning");
+    report_warning(&events, "warning");
     server.permits.add_permits(Semaphore::MAX_PERMITS / 2);
     let notes = server.notes(QUEUE_LEN + 2).await;
     assert_eq!(notes[..3], ["0", "warning", "1"]);

@@ -66,7 +66,7 @@ impl Writer {
     ) {
         loop {
             if warnings.is_empty() && normals.is_empty() {
-                self.shared.flood_is_over();
+                self.shared.end_flood();
             }
             let report = tokio::select! {
                 biased;
