@@ -240,16 +240,16 @@ impl GoDaemons {
         ))
     }
 
-    /// The response to [`GoStep::ListClaims`] for the `ComputeDomains` in `asked`: their allocated claims.
+    /// The response to [`GoStep::ListClaims`] for the `ComputeDomains` in `requested_uids`: their allocated claims.
     // req: MODE-30
     pub fn set_listed_claims(
         &mut self,
-        asked: &BTreeSet<Box<str>>,
+        requested_uids: &BTreeSet<Box<str>>,
         mut claims: HashMap<Box<str>, Vec<String>>,
         now: Instant,
     ) {
         self.next_list = Some(now + LIST_PAUSE);
-        for uid in asked {
+        for uid in requested_uids {
             let Some(domain) = self.domains.get_mut(uid) else {
                 continue;
             };

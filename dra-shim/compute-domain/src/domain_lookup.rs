@@ -240,7 +240,7 @@ impl LookupKey {
 }
 
 /// Whether `status` means that the domain `name` does not exist. Any other 404 means that
-/// the API server does not serve ComputeDomains, or comes from a proxy.
+/// the API server does not serve `ComputeDomains`, or comes from a proxy.
 // req: NODE-8
 fn is_domain_not_found(status: &Status, name: &str) -> bool {
     let is_about_it = status

@@ -104,8 +104,8 @@ mod tests {
 
     /// An API server that lists one object and fails every watch. Returns the requests that it received.
     fn mk_server() -> (Client, Arc<Mutex<Vec<&'static str>>>) {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let seen = asked.clone();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = requests.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let is_watch = request.uri().query().unwrap().contains("watch=true");
             let mut seen = seen.lock().unwrap();
@@ -120,13 +120,13 @@ mod tests {
             let answer = answer.body(Body::from(list.to_string().into_bytes()));
             async move { answer }
         });
-        (Client::new(service, "ns"), asked)
+        (Client::new(service, "ns"), requests)
     }
 
     // req: DAEMON-3
     #[tokio::test]
     async fn after_a_failed_watch_the_object_is_listed_again() {
-        let (client, asked) = mk_server();
+        let (client, requests) = mk_server();
         let mut watch = CliqueWatch::start(client, "ns", "c");
         for length in 1..=2 {
             let ObservedClique::Object(object) = watch.next().await else {
@@ -134,6 +134,6 @@ mod tests {
             };
             assert_eq!(object.list_length, Some(length));
         }
-        assert_eq!(*asked.lock().unwrap(), ["list", "watch", "list"]);
+        assert_eq!(*requests.lock().unwrap(), ["list", "watch", "list"]);
     }
 }

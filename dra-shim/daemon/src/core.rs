@@ -1,7 +1,7 @@
 //! Decides what to do, without I/O: facts go in, actions come out, and time is a parameter.
 //!
 //! ```text
-//! fabric, membership ──> Core::decide ──> WriteNames, Start, Signal, Terminate, Kill, Ask, Publish, Report
+//! fabric, membership ──> Core::decide ──> WriteNames, Start, Signal, Terminate, Kill, QueryStatus, Publish, Report
 //! names_written, started, exited, answered ──┘                          (run in this order by `supervisor`)
 //! ```
 //!

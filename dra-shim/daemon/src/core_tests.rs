@@ -145,7 +145,7 @@ impl Harness {
                 }
                 Action::Terminate => assert!(self.process.is_some()),
                 Action::Kill => self.exit(),
-                Action::Ask { run } => {
+                Action::QueryStatus { run } => {
                     assert_eq!(self.asked.replace(run), None, "two questions at once");
                 }
                 Action::ReadFabric => {}

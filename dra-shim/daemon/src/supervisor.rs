@@ -196,7 +196,7 @@ impl Supervisor {
                 Action::Signal => self.signal(),
                 Action::Terminate => self.imex.iter().for_each(|it| it.signal(Signal::SIGTERM)),
                 Action::Kill => self.imex.iter().for_each(Imex::kill),
-                Action::Ask { run } => self.query.ask(run),
+                Action::QueryStatus { run } => self.query.ask(run),
                 Action::ReadFabric => self.fabric.read_now(),
                 Action::Publish { state, unready } => self.publish(state, unready.as_deref()),
                 Action::Report(report) => self.reports.send(&report),

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::machines;
 
 /// Words that no identifier may contain, each with its replacements.
-const REFUSED: [(&str, &str); 17] = [
+const REFUSED: [(&str, &str); 16] = [
     ("told", "event, report, reported"),
     ("tell", "report, send"),
     ("said", "reported"),
@@ -18,7 +18,6 @@ const REFUSED: [(&str, &str); 17] = [
     ("nobodys", "unowned"),
     ("everybody", "all"),
     ("everybodys", "shared"),
-    ("theirs", "foreign"),
     ("untold", "omitted, unreported"),
     ("somebody", "other"),
     ("anybody", "any"),

@@ -10,7 +10,7 @@ use serde_json::json;
 
 const CONTAINER: &str = "kubeletPlugin.containers.computeDomains";
 const NODES: [u8; 2] = [1, 2];
-/// With the numbers of NVIDIA's driver. There is no driver, so open() fails with ENXIO if the device cgroup permits it.
+/// With the numbers of NVIDIA's driver. There is no driver, so `open` fails with ENXIO if the device cgroup permits it.
 const DEVICE: &str = "/dev/nvidiactl";
 const NO_DRIVER: &str = "No such device or address";
 /// A CDI spec on each node.
@@ -113,7 +113,7 @@ impl Drop for CdiHosts {
     }
 }
 
-/// The result of open() of the device in the plugin's container.
+/// The result of `open` on the device in the plugin's container.
 fn opening(cluster: &Cluster, node: u8) -> Result<String> {
     let pod = NodePod::plugin(cluster, node)?.name;
     // The image has no shell, but this program, which opens any file.

@@ -27,7 +27,7 @@ pub(crate) enum Action {
     /// Send SIGKILL.
     Kill,
     /// Query `nvidia-imex-ctl`; then call `Core::answered` with this run.
-    Ask { run: u64 },
+    QueryStatus { run: u64 },
     /// Read the fabric soon.
     ReadFabric,
     /// Write the state, unless it is up to date; if that fails, call `Core::publish_failed`.

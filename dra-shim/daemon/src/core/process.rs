@@ -11,9 +11,9 @@ use crate::core::names::has_new_addresses;
 pub(crate) const SIGNAL_PAUSE: Duration = Duration::from_secs(5);
 
 /// Intervals of queries: while it starts, while it should be ready but is not, and while it is ready.
-const ASK_STARTING: Duration = Duration::from_millis(100);
-const ASK_UNREADY: Duration = Duration::from_secs(1);
-const ASK_READY: Duration = Duration::from_secs(5);
+const QUERY_STARTING_EVERY: Duration = Duration::from_millis(100);
+const QUERY_UNREADY_EVERY: Duration = Duration::from_secs(1);
+const QUERY_READY_EVERY: Duration = Duration::from_secs(5);
 
 /// How long it counts as starting.
 const STARTING: Duration = Duration::from_secs(10);
@@ -51,8 +51,8 @@ pub(crate) struct Up {
     /// The last answer.
     pub(crate) answer: Option<Answer>,
     timeouts: u32,
-    pub(super) is_asked: bool,
-    pub(super) next_ask: Instant,
+    pub(super) is_query_pending: bool,
+    pub(super) next_query: Instant,
 }
 
 // === impl Up ===
@@ -67,8 +67,8 @@ impl Up {
             certificates,
             answer: None,
             timeouts: 0,
-            is_asked: false,
-            next_ask: now + ASK_STARTING,
+            is_query_pending: false,
+            next_query: now + QUERY_STARTING_EVERY,
         }
     }
 
@@ -105,15 +105,15 @@ impl Up {
 
     // req: DAEMON-6
     pub(crate) fn answered(&mut self, answer: Answer, now: Instant) -> Vec<Action> {
-        self.is_asked = false;
+        self.is_query_pending = false;
         let Answer::Unresponsive(limit) = answer else {
             self.timeouts = 0;
-            self.next_ask = now + self.pause_after(&answer, now);
+            self.next_query = now + self.pause_after(&answer, now);
             self.answer = Some(answer);
             return Vec::new();
         };
         self.timeouts += 1;
-        self.next_ask = now;
+        self.next_query = now;
         if self.timeouts < MAX_TIMEOUTS {
             return Vec::new();
         }
@@ -127,12 +127,12 @@ impl Up {
 
     fn pause_after(&self, answer: &Answer, now: Instant) -> Duration {
         if *answer == Answer::Ready {
-            return ASK_READY;
+            return QUERY_READY_EVERY;
         }
         if now.duration_since(self.since) < STARTING {
-            ASK_STARTING
+            QUERY_STARTING_EVERY
         } else {
-            ASK_UNREADY
+            QUERY_UNREADY_EVERY
         }
     }
 }

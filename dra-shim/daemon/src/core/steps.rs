@@ -33,9 +33,9 @@ impl Core {
                     self.last_signal = Some(now);
                     actions.push(Action::Signal);
                 }
-                if !up.is_asked && up.next_ask <= now {
-                    up.is_asked = true;
-                    actions.push(Action::Ask { run: up.run });
+                if !up.is_query_pending && up.next_query <= now {
+                    up.is_query_pending = true;
+                    actions.push(Action::QueryStatus { run: up.run });
                 }
             }
             (Process::Up(up), plan) => {
@@ -71,7 +71,7 @@ impl Core {
             (Process::Down { until, .. }, Some(_)) if self.names.failure.is_none() => Some(*until),
             (Process::Down { .. }, _) => None,
             (Process::Up(up), plan) => {
-                let ask = (!up.is_asked).then_some(up.next_ask);
+                let ask = (!up.is_query_pending).then_some(up.next_query);
                 let plan = plan.as_ref().filter(|_| self.names.failure.is_none());
                 let signal = plan
                     .and_then(|plan| up.signal_due_at(plan, self.certificates, self.last_signal));
