@@ -30,13 +30,13 @@ pub enum Damage {
     },
 }
 
-const NEWER_HINT: &str = "if a newer driver wrote the file, run that version again; otherwise keep the file: the plugin renames it at its next start or commit, and rebuilds missing claims from the API server";
+const NEWER_HINT: &str = "if a newer driver wrote the file, run that version again; otherwise leave the file in place: the plugin renames the file at the next start or commit, and restores missing claims from the API server";
 
 /// What is wrong with a checkpoint. Its code is also part of the damaged file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Advice)]
 #[non_exhaustive]
 #[advice(
-    hint = "keep the file: the plugin renames it at its next start or commit, and rebuilds missing claims from the API server"
+    hint = "leave the file in place: the plugin renames the file at the next start or commit, and restores missing claims from the API server"
 )]
 pub enum DamageReason {
     /// The file has no content.
@@ -63,7 +63,7 @@ pub enum DamageReason {
     /// The checkpoint's name belongs to something other than a file.
     #[advice(
         code = "not-a-file",
-        hint = "leave it there: the plugin renames it at its next start or commit, and rebuilds the checkpoint from the API server"
+        hint = "leave what is at this path in place: the plugin renames it at the next start or commit, and rebuilds the checkpoint from the API server"
     )]
     NotAFile,
     /// Claims have effects but no record: the file was deleted, or replaced by an
@@ -118,7 +118,7 @@ pub enum Survivors {
 // === impl Mismatch ===
 
 impl fmt::Display for Mismatch {
-    /// `V2 checksum is 17, the content's is 42`.
+    /// `V2 checksum is 17, but the checksum of the content is 42`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = match self.part {
             FilePart::V1 => "V1",
@@ -128,7 +128,7 @@ impl fmt::Display for Mismatch {
             Some(stored) => write!(f, "{part} checksum is {stored}")?,
             None => write!(f, "{part} has no checksum")?,
         }
-        write!(f, ", the content's is {}", self.computed)
+        write!(f, ", but the checksum of the content is {}", self.computed)
     }
 }
 

@@ -28,7 +28,7 @@ pub struct View<P> {
 pub enum RecoveryNeeded {
     /// Claims may be missing. Ends with
     /// [`mark_rebuilt`](crate::Claims::mark_rebuilt).
-    #[error("the checkpoint is damaged and not yet rebuilt; claims may be missing from it")]
+    #[error("the checkpoint is damaged and not yet rebuilt, so records of claims may be missing")]
     #[advice(
         code = "checkpoint-damaged",
         hint = "wait until the plugin has rebuilt the checkpoint from the API server"
@@ -48,7 +48,7 @@ pub enum RecoveryNeeded {
     #[error("the checkpoint has no boot id; its claims may be from an earlier boot")]
     #[advice(
         code = "checkpoint-without-boot-id",
-        hint = "wait until the plugin has checked the claims: it keeps them if it finds their effects on the node, and unprepares them otherwise"
+        hint = "wait until the plugin has checked the claims: the plugin keeps each claim whose effects it finds on the node, and unprepares the others"
     )]
     BootMissing,
 }

@@ -74,7 +74,9 @@ enum Cause {
     Unidentified(UnidentifiedError),
     #[error(transparent)]
     Undecodable(Box<InvalidObject>),
-    #[error("the API server stored the object without the change; a policy or webhook reverts it")]
+    #[error(
+        "the API server stored the object without the change; a policy or webhook reverts the change"
+    )]
     Reverted,
     #[error("another replica may hold the lease")]
     Fenced,
@@ -183,7 +185,9 @@ impl ApiClient {
         };
         for_each_page(&self.client, &url_path, Part::Metadata, unlabelled, visit)
             .await
-            .map_err(failed_to("list the ResourceClaimTemplates without label"))?;
+            .map_err(failed_to(
+                "list the ResourceClaimTemplates without a ComputeDomain label",
+            ))?;
         Ok(found)
     }
 

@@ -95,7 +95,7 @@ pub(crate) async fn run(args: ApplyCrdsArgs) -> Result<ExitCode, StartError> {
     let client = kube.client(&condition).await?;
     let outcome = apply(&client, allow_older)
         .await
-        .map_err(|err| StartError::new(&err, "run it again; completed steps are kept"))?;
+        .map_err(|err| StartError::new(&err, "run apply-crds again; completed steps are kept"))?;
     match outcome {
         Outcome::Applied => {
             for kind in CrdKind::ALL {
@@ -176,7 +176,7 @@ async fn refusal(
     if let Some(name) = unknown {
         let (objects, _) = kind.plural();
         return Ok(Some(format!(
-            "{objects} are stored in version {name}, which this CustomResourceDefinition lacks: install a newer chart, or rewrite all of them in another version and remove {name} from status.storedVersions"
+            "{objects} are stored in version {name}, which the CustomResourceDefinition of this chart lacks: install a newer chart, or rewrite all {objects} in another version and remove {name} from status.storedVersions"
         )));
     }
     if allow_older {
@@ -240,7 +240,7 @@ async fn losing(
     let fields = fields.iter().zip(lost).filter(|(_, lost)| *lost);
     let fields: Vec<_> = fields.map(|(field, _)| field.to_string()).collect();
     Ok(Some(format!(
-        "the CustomResourceDefinition on the API server is newer, and {} {objects} ({}) have fields that this one lacks ({}): install a newer chart, or accept the loss of these fields (crds.allowOlder=true, --allow-older)",
+        "the CustomResourceDefinition on the API server is newer, and {} {objects} ({}) have fields that the CustomResourceDefinition of this chart lacks ({}): install a newer chart, or accept the loss of these fields (crds.allowOlder=true, --allow-older)",
         domains.len(),
         first(&domains),
         first(&fields),

@@ -70,8 +70,8 @@ pub(crate) struct DaemonArgs {
         value_parser = parse_max_nodes
     )]
     pub(crate) max_nodes: u32,
-    /// How long the update of an outdated IMEX daemon waits for claims on its node, such as 12h; then the daemon is
-    /// replaced, which kills their workloads. Unset: it waits without limit.
+    /// How long the update of an outdated IMEX daemon waits for claims on its node, such as 12h; after that, the daemon
+    /// is replaced, which kills the workloads of these claims. Unset: the update waits without limit.
     #[arg(
         long = "force-after",
         env = "IMEX_FORCE_AFTER",
@@ -106,8 +106,8 @@ pub(crate) enum Command {
     },
     /// Apply the CRDs that this program contains, and wait until they are served.
     ///
-    /// Takes over CRDs of another driver. Exit code 0: they are served; 3: refused, because a ComputeDomain would
-    /// lose versions or fields; 1: failed, run it again.
+    /// Takes over CRDs of another driver. Exit code 0: the CRDs are served; 3: refused, because a ComputeDomain
+    /// would lose versions or fields; 1: failed; run the command again.
     ApplyCrds(ApplyCrdsArgs),
     /// Check whether every live ComputeDomain survives a change of the driver.
     ///

@@ -329,7 +329,7 @@ impl Run<'_> {
             }
             // Only this controller writes it while it leads, and it knew the content.
             Err(err) if self.members.knows(&name) => {
-                warn!(clique = %name, error = err.error, "an edit made the ComputeDomainClique unreadable; writing it again");
+                warn!(clique = %name, error = err.error, "an edit made the ComputeDomainClique unreadable; writing the object again");
                 let nothing = ComputeDomainClique {
                     metadata: err.metadata,
                     ..ComputeDomainClique::default()
@@ -339,7 +339,7 @@ impl Run<'_> {
             Err(err) => {
                 if self.unreadable.insert(name.clone()) {
                     let note = format!(
-                        "cannot read the ComputeDomainClique: {}; it is left unchanged, and its new IMEX daemons do not become ready; correct or delete it, or upgrade the controller if a newer version wrote it",
+                        "cannot read the ComputeDomainClique: {}; the object is left unchanged, and new IMEX daemons of the clique do not become ready; correct or delete the object, or upgrade the controller if a newer version wrote it",
                         err.error
                     );
                     warn!(clique = %name, "{note}");

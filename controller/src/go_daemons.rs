@@ -297,7 +297,7 @@ impl Run<'_> {
                 info!(
                     uid,
                     ?event,
-                    "Go driver's IMEX daemons of a ComputeDomain that does not exist"
+                    "the Go driver's IMEX daemons belong to a ComputeDomain that does not exist"
                 );
                 continue;
             };

@@ -82,7 +82,7 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_shared_cliques",
-            "NVLink cliques in which more than one ComputeDomain without its own channel holds prepared claims",
+            "NVLink cliques in which several ComputeDomains without their own channels hold prepared claims",
             metrics.shared_cliques.clone(),
         );
         registry.register(

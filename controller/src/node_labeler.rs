@@ -125,7 +125,7 @@ impl NodeLabeler {
 
     fn report_foreign_label(&self, name: &str, clique: &str) {
         let note = format!(
-            "the node is in NVLink clique {clique}, but another field manager has set its label {CLIQUE_LABEL} to another value (kubectl get node {name} --show-managed-fields -o yaml). Pods with a group claim of this clique are not scheduled here until the label is removed"
+            "the node is in NVLink clique {clique}, but another field manager has set the node's label {CLIQUE_LABEL} to another value (kubectl get node {name} --show-managed-fields -o yaml). Pods with a group claim of this clique are not scheduled here until the label is removed"
         );
         warn!(node = name, "{note}");
         self.events
@@ -136,7 +136,7 @@ impl NodeLabeler {
         let CliqueChange { from, to } = change;
         let to = to.as_deref().unwrap_or("none");
         let note = format!(
-            "the node's NVLink clique has changed from {from} to {to}: its pods with an IMEX channel no longer reach pods of the former clique; delete them, so that they are scheduled again"
+            "the node's NVLink clique has changed from {from} to {to}: pods with an IMEX channel on this node can no longer reach the pods of the former clique; delete the pods with an IMEX channel on this node so that they are scheduled again"
         );
         info!(node = name, "{note}");
         self.events
@@ -213,7 +213,7 @@ impl Run<'_> {
             }
         }
         for (clique, has_nodes) in self.nodes.take_changed() {
-            debug!(%clique, has_nodes, "an NVLink clique got its first node or lost its last one");
+            debug!(%clique, has_nodes, "an NVLink clique got its first node or lost its last node");
             self.pools.set_wanted(&clique, has_nodes, now);
         }
         self.keeper.metrics.set_pools(self.pools.count());

@@ -49,7 +49,7 @@ impl Reports {
     /// The Lease of the domain's channel was lost and is created again.
     pub(crate) fn channel_rebuilt(&self, domain: &Domain, number: u32) {
         let note = format!(
-            "the Lease of IMEX channel {number} was missing and was created again from the status; deleting Leases of channels can assign one channel to two ComputeDomains, so no channel is assigned for 10 minutes"
+            "the Lease of IMEX channel {number} was missing and was created again from the status; if Leases of channels are deleted, two ComputeDomains can get the same channel, so no channel is assigned for 10 minutes"
         );
         warn!("{note}");
         let object = reference(domain);
@@ -66,7 +66,7 @@ impl Reports {
         }
         let named = enumerate(&claims);
         let note = format!(
-            "deleted while its ResourceClaims exist: {named}; running pods keep their channel, new pods do not get one"
+            "the ComputeDomain was deleted while its ResourceClaims exist: {named}; running pods keep their channel, but new pods do not get a channel"
         );
         warn!("{note}");
         let object = reference(domain);
@@ -91,7 +91,7 @@ impl Reports {
     ) {
         let (cliques, others) = (enumerate(cliques), enumerate(others));
         let note = format!(
-            "has prepared claims in NVLink clique {cliques}, where {others} also has some: without their own channels (imex.isolation=none, or the condition NotIsolated) all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; to isolate them, run them one after the other, or keep their pods in different cliques with a node selector"
+            "this ComputeDomain and {others} have prepared claims in the same NVLink clique ({cliques}): without their own channels (imex.isolation=none, or the condition NotIsolated), all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; to isolate them, run them one after the other, or keep their pods in different cliques with a node selector"
         );
         warn!(domain = name(domain), "{note}");
         let object = reference(domain);
@@ -103,7 +103,7 @@ impl Reports {
     pub(crate) fn cliques_split(&self, domain: &Domain, cliques: &BTreeSet<Clique>) {
         let (count, named) = (cliques.len(), enumerate(cliques));
         let note = format!(
-            "has prepared claims in {count} NVLink cliques: {named}; there is no NVLink between cliques, so pods in different cliques cannot share GPU memory over IMEX; if they must, keep the pods of the ComputeDomain in one clique with a node selector"
+            "the ComputeDomain has prepared claims in {count} NVLink cliques: {named}; NVLink does not connect different cliques, so pods in different cliques cannot share GPU memory over IMEX; if the pods must share memory, keep the pods of the ComputeDomain in one clique with a node selector"
         );
         warn!(domain = name(domain), "{note}");
         let object = reference(domain);
@@ -114,7 +114,7 @@ impl Reports {
     /// The template differs from the desired one, and is replaced.
     pub(crate) fn repair(&self, domain: &Domain, template: &TemplateRef) {
         let note = format!(
-            "{template} does not match the ComputeDomain, or has lost its label; it is deleted and created again"
+            "{template} does not match the ComputeDomain, or has lost its label; the controller deletes the template and creates it again"
         );
         warn!("{note}");
         let object = reference(domain);
@@ -124,7 +124,7 @@ impl Reports {
 
     /// The template of a replaced spec is deleted.
     pub(crate) fn former(&self, domain: &Domain, template: &TemplateRef) {
-        let note = format!("{template} is being deleted: spec now names another one");
+        let note = format!("{template} is being deleted: spec now names another template");
         info!("{note}");
         let object = reference(domain);
         self.events
@@ -144,7 +144,7 @@ impl Reports {
     pub(crate) fn go_daemons_in_use(&self, domain: &Domain, claims: &[String]) {
         let named = enumerate(claims);
         let note = format!(
-            "the IMEX daemons of NVIDIA's driver are kept until the ComputeDomain's pods end, because claims are allocated: {named}; until then none of its new pods starts, so suspend the job if it restarts pods"
+            "the IMEX daemons of NVIDIA's driver are kept until the ComputeDomain's pods end, because claims are allocated: {named}; until then, no new pod of the ComputeDomain starts, so suspend jobs that restart pods"
         );
         info!(domain = name(domain), "{note}");
         let object = reference(domain);
@@ -163,7 +163,7 @@ impl Reports {
     /// The Go driver's IMEX daemons were created again.
     pub(crate) fn go_daemons_came_back(&self, domain: &Domain, object: &str) {
         let note = format!(
-            "{object} was created again within ten minutes after its removal, so the Go driver's controller probably runs; it is removed again after ten minutes; disable ComputeDomains in the Go driver (resources.computeDomains.enabled=false)"
+            "{object} was created again within ten minutes after its removal, so the Go driver's controller probably runs; this controller removes the object again after ten minutes; disable ComputeDomains in the Go driver (resources.computeDomains.enabled=false)"
         );
         warn!(domain = name(domain), "{note}");
         let about = reference(domain);

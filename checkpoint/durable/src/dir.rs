@@ -114,7 +114,7 @@ pub struct Version(Box<dyn VersionData>);
 trait VersionData: Any + fmt::Debug + Send + Sync {}
 
 /// A held lock, released when it is dropped or the process dies.
-#[must_use = "the lock is released when this is dropped"]
+#[must_use = "the lock is released when this value is dropped"]
 pub struct Lock {
     _held: Box<dyn Any + Send + Sync>,
 }

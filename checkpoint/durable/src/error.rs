@@ -26,7 +26,7 @@ pub enum Error {
     #[error("{} is not a regular file", path.display())]
     #[advice(
         code = "not-a-file",
-        hint = "move it away: this path must be a regular file",
+        hint = "rename or remove what is at this path: only a regular file may be there",
         retry
     )]
     NotAFile {
@@ -50,7 +50,7 @@ pub enum Error {
     #[error("{} is still locked by another holder after {} ms", path.display(), waited.as_millis())]
     #[advice(
         code = "lock-timeout",
-        hint = "find the process that holds the lock, for example with lslocks; it may be this one",
+        hint = "find the process that holds the lock, for example with lslocks; this process itself may hold the lock",
         retry
     )]
     LockTimeout {
@@ -107,13 +107,13 @@ fn io_code(op: Op, source: &io::Error) -> &'static str {
 /// The hint for a failed system call with this code.
 fn io_hint(code: &str) -> &'static str {
     match code {
-        "disk-full" => "free space on the file system of this path",
+        "disk-full" => "free up space on the file system of this path",
         "read-only-filesystem" => "remount the file system of this path writable",
         "permission-denied" => "give this process read and write permission for this path",
-        "not-a-directory" => "move the file on the directory's path away",
+        "not-a-directory" => "a part of the directory's path is a file: rename or remove that file",
         "file-missing" => "find the program that removes files from the directory",
         "directory-missing" => {
-            "create the directory; if it exists on the host, restart the container that mounts it"
+            "create the directory; if the host already has the directory, restart the container that mounts it"
         }
         _ => "check the kernel log for disk errors",
     }

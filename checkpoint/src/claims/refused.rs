@@ -21,7 +21,7 @@ pub enum Refused {
     #[error("claim {uid} is already prepared")]
     #[advice(
         code = Refusal::Completed.name(),
-        hint = "answer with the recorded devices",
+        hint = "return the recorded devices to kubelet",
         permanent
     )]
     Completed {
@@ -57,10 +57,12 @@ pub enum Refused {
     },
     /// There is no Prepare to complete or abort: the claim was never started, or
     /// its record has since been aborted or removed.
-    #[error("claim {uid} has no Prepare in progress: it was never started, or was undone")]
+    #[error(
+        "claim {uid} has no Prepare in progress: no Prepare was started, or the Prepare was undone"
+    )]
     #[advice(
         code = Refusal::NotStarted.name(),
-        hint = "undo the effects of the attempt, if any; a Prepare begins with start",
+        hint = "undo the effects of the attempt, if any; call start to begin a Prepare",
         permanent
     )]
     NotStarted {
@@ -89,7 +91,7 @@ pub enum Refused {
     #[error("the records are from another boot ({recorded}) and cannot be kept")]
     #[advice(
         code = "other-boot",
-        hint = "undo the effects of the records, then remove the records",
+        hint = "undo the effects of the recorded claims, then remove their records",
         permanent
     )]
     OtherBoot {

@@ -62,7 +62,7 @@ impl Flaw {
         let uid = uid.escape_debug();
         match self {
             Self::State(state) => format!("claim {uid} is in the unknown state {state:?}"),
-            Self::Layout(flaw) => format!("the record of claim {uid}: {flaw}"),
+            Self::Layout(flaw) => format!("invalid record of claim {uid}: {flaw}"),
         }
     }
 

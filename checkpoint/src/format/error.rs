@@ -34,7 +34,7 @@ pub enum EncodeError {
     #[error("a prepared device cannot be written as JSON")]
     #[advice(
         code = "checkpoint-not-encodable",
-        hint = "this is a bug: Serialize of the driver's payload type fails; please report it with this log"
+        hint = "this is a bug: the Serialize implementation of the driver's payload type failed; please report it with this log"
     )]
     Unwritable(#[source] serde_json::Error),
     /// The payload's `Deserialize` refuses the output of its `Serialize`. It is not
@@ -42,7 +42,7 @@ pub enum EncodeError {
     #[error("a changed record cannot be read back and was not written: {detail}")]
     #[advice(
         code = "checkpoint-not-readable-back",
-        hint = "this is a bug: the driver's payload type does not read what it writes (a field that may be omitted needs a default; a number must be finite); please report it with this log"
+        hint = "this is a bug: the driver's payload type cannot deserialize its own output (optional fields need a default; numbers must be finite); please report it with this log"
     )]
     Unreadable {
         /// The claim, and the error in its record.

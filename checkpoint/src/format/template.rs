@@ -152,7 +152,7 @@ impl fmt::Display for Cause {
         match self {
             Self::Twice => f.write_str("duplicate field"),
             Self::NotUnicode => f.write_str("the name is not Unicode"),
-            Self::MatchedByGo(known) => write!(f, "Go reads it as {known:?}"),
+            Self::MatchedByGo(known) => write!(f, "Go reads this name as {known:?}"),
         }
     }
 }

@@ -167,7 +167,7 @@ fn a_mismatch_has_the_stored_and_the_computed_checksum() {
     let Mismatch { computed, .. } = v2;
     assert_eq!(
         v2.to_string(),
-        format!("V2 checksum is 392506270, the content's is {computed}")
+        format!("V2 checksum is 392506270, but the checksum of the content is {computed}")
     );
     // With the computed checksum the file is valid.
     let text = String::from_utf8(spoiled("node-a", "node-b", true)).unwrap();

@@ -144,7 +144,7 @@ fn each_refusal_has_a_hint_for_its_cause() {
                 claims.complete("a", &status("p"), vec![group()]),
                 Err(refused.clone())
             );
-            assert!(refused.to_string().contains("it was never started"));
+            assert!(refused.to_string().contains("no Prepare was started"));
             claims.start(&claim("a"), &status("p"), at(0))?;
             claims.complete("a", &status("p"), vec![group()])?;
             let refused = claims.abort("a", at(0)).unwrap_err();

@@ -87,7 +87,7 @@ pub struct CliqueDaemon {
     /// nodeUID is the UID of the Node. A Node of the same name with another UID is another member.
     #[serde(default, rename = "nodeUID", skip_serializing_if = "String::is_empty")]
     pub node_uid: String,
-    /// podUID is the UID of the daemon's pod at `ipAddress`. Empty without one.
+    /// podUID is the UID of the daemon's pod at `ipAddress`. Empty if there is no such pod.
     #[serde(default, rename = "podUID", skip_serializing_if = "String::is_empty")]
     pub pod_uid: String,
     /// hostIP is the address of the host on which the daemon runs or last ran: the pod's `hostIP`. A Node that is

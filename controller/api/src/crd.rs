@@ -70,8 +70,8 @@ pub struct ComputeDomainRoot {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainSpec {
-    /// numNodes is deprecated. With driver-managed IMEX, the ComputeDomain is not Ready with fewer nodes; nothing
-    /// else waits for them. Ignored with host-managed IMEX.
+    /// numNodes is deprecated. With driver-managed IMEX, the ComputeDomain is Ready only with at least this many nodes;
+    /// nothing else waits for these nodes. Ignored with host-managed IMEX.
     // req: CD-9
     #[serde(default)]
     #[schemars(schema_with = "num_nodes_schema")]
@@ -138,10 +138,10 @@ pub struct ComputeDomainNode {
     pub name: String,
     /// ipAddress is the address of the node's IMEX daemon; empty if there is none.
     pub ip_address: String,
-    /// cliqueID is the NVLink clique, `CLUSTER-UUID.CLIQUE-ID`; empty without one.
+    /// cliqueID is the NVLink clique, `CLUSTER-UUID.CLIQUE-ID`; empty if the node is in no clique.
     #[serde(rename = "cliqueID")]
     pub clique_id: String,
-    /// index is the daemon's index in its clique; -1 if it is not a member of one.
+    /// index is the daemon's index in its clique; -1 if the daemon is not a member of a clique.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "integer_schema")]
     pub index: Option<i64>,

@@ -401,7 +401,7 @@ impl fmt::Display for Placement {
 impl ForcedGate {
     /// Why the mode changes this gate.
     pub fn reason(&self) -> &'static str {
-        "the gate concerns IMEX daemons in pods; host-managed mode has none"
+        "the gate affects only IMEX daemons in pods, and host-managed mode has no such daemons"
     }
 }
 
@@ -409,7 +409,7 @@ impl fmt::Display for SettingsWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IsolationDomain => f.write_str(
-                "imex.isolation=\"domain\" means \"none\": in host-managed mode, nothing isolates ComputeDomains",
+                "imex.isolation=\"domain\" is treated as \"none\": in host-managed mode, ComputeDomains are not isolated from each other",
             ),
         }
     }

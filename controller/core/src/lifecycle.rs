@@ -273,8 +273,8 @@ impl Action {
             Self::CreateTemplate => "create the template",
             Self::ReportAdmission => "write status Ready",
             Self::RemoveFinalizer => "remove the finalizer",
-            Self::LookUpDomain => "look the ComputeDomain up",
-            Self::LookUpTemplate => "look the template up",
+            Self::LookUpDomain => "look up the ComputeDomain",
+            Self::LookUpTemplate => "look up the template",
             Self::Resolve => event.resolution(),
         }
     }

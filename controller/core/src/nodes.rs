@@ -107,7 +107,7 @@ impl Nodes {
                 status: "False",
                 reason: "AllocationModeUnsupported",
                 message: format!(
-                    "allocationMode \"{mode}\" is not supported, and all nodes reject its claims; delete the ComputeDomain and create it again with spec.channel.allocationMode: Single"
+                    "allocationMode \"{mode}\" is not supported, so all nodes reject the claims of this ComputeDomain; delete the ComputeDomain and create it again with spec.channel.allocationMode: Single"
                 ),
             });
         }
@@ -188,9 +188,9 @@ fn is_ready(node: &ComputeDomainNode) -> bool {
 fn message(nodes: &[ComputeDomainNode], domain: &Domain) -> String {
     let count = nodes.len();
     let mut parts = vec![match domain.num_nodes() {
-        0 => format!("nodes to which claims are allocated: {count}"),
+        0 => format!("nodes with allocated claims: {count}"),
         wanted => {
-            format!("nodes to which claims are allocated: {count} of {wanted} (spec.numNodes)")
+            format!("nodes with allocated claims: {count} of {wanted} (spec.numNodes)")
         }
     }];
     let mut name = |what: &str, is_one: &dyn Fn(&ComputeDomainNode) -> bool| {

@@ -48,7 +48,7 @@ pub enum Obstacle {
     /// `ComputeDomains` exist: their finalizers and claims need the driver.
     #[advice(
         code = "live-domains",
-        hint = "delete them and wait until they are deleted, or skip this check (helm uninstall --no-hooks): then no program removes their finalizers; to keep the release, run helm rollback NAME REVISION, with the revision that helm history shows as deployed or, if there is none, uninstalling"
+        hint = "delete them and wait until they no longer exist, or skip this check (helm uninstall --no-hooks), but then no program removes their finalizers; to keep the release, run helm rollback NAME REVISION with the revision whose status in helm history is deployed or, if no revision is deployed, uninstalling"
     )]
     LiveDomains,
     /// `ComputeDomains` have their own channels, which they lose without isolation.
@@ -60,7 +60,7 @@ pub enum Obstacle {
     /// The Go driver's driver-managed mode runs IMEX daemons for `ComputeDomains`.
     #[advice(
         code = "imex-daemons",
-        hint = "delete them and their pods first, with the driver that created them; if this driver runs nvidia-imex, list the namespaces of these daemons instead (ADDITIONAL_NAMESPACES): the controller removes them when they are not in use; or skip this check (guard.override=true)"
+        hint = "delete these ComputeDomains and their pods first, with the driver that created them; or, if this driver runs nvidia-imex, list the namespaces of the IMEX daemons in the controller's ADDITIONAL_NAMESPACES: the controller removes the daemons when they are not in use; or skip this check (guard.override=true)"
     )]
     ImexDaemons,
     /// The other mode's `nvidia-imex` would run on the nodes. Stopping the current one kills every process
@@ -160,7 +160,7 @@ impl fmt::Display for Preflight {
             Obstacle::LiveDomains => write!(f, "{count} {domains} would be left without a driver"),
             Obstacle::OwnChannels => write!(
                 f,
-                "{count} {domains} {have} an isolated IMEX channel, which imex.isolation=none would take away"
+                "{count} {domains} {have} an isolated IMEX channel, which they would lose with imex.isolation=none"
             ),
             Obstacle::ImexDaemons => write!(
                 f,
@@ -168,7 +168,7 @@ impl fmt::Display for Preflight {
             ),
             Obstacle::ModeChanges => write!(
                 f,
-                "{count} {domains} would be left without nvidia-imex: in one mode the hosts run it, in the other the driver"
+                "{count} {domains} would be left without nvidia-imex: the hosts run nvidia-imex in one mode, and the driver runs it in the other"
             ),
         }?;
         let named: Vec<_> = self

@@ -78,7 +78,7 @@ pub enum Rejection {
         message: String,
     },
     /// The API server stores another template than the controller sends, also when it is created again.
-    #[error("{template} is changed on admission each time the controller creates it")]
+    #[error("a policy or webhook changes {template} each time the controller creates it")]
     TemplateChanged {
         /// The template.
         template: TemplateRef,
@@ -116,11 +116,11 @@ pub enum Rejection {
     },
     /// Leases of channels were deleted: the owners of the channels are not certain yet.
     #[error(
-        "Leases of IMEX channels were deleted and are being created again; no channel is assigned until 10 minutes after that"
+        "Leases of IMEX channels were deleted and are being created again; no channel is assigned until 10 minutes after they are created"
     )]
     ChannelsBeingRebuilt,
     /// The channel in the status is not the domain's.
-    #[error("IMEX channel {channel} of {domain} belongs to {holder}")]
+    #[error("IMEX channel {channel} in the status of {domain} belongs to {holder}")]
     ChannelNotConfirmed {
         /// The channel.
         channel: u32,
@@ -166,7 +166,7 @@ impl Rejection {
                 "delete the ComputeDomain and create one with spec.channel.resourceClaimTemplate.name".to_owned()
             }
             Self::InvalidTemplateName { .. } => {
-                "delete the ComputeDomain and create one with a spec.channel.resourceClaimTemplate.name of lower-case letters, digits, '-' and '.'".to_owned()
+                "delete the ComputeDomain and create one whose spec.channel.resourceClaimTemplate.name has only lower-case letters, digits, '-' and '.'".to_owned()
             }
             Self::NameTaken { .. } => {
                 "create the ComputeDomain again with another spec.channel.resourceClaimTemplate.name; or, if that ResourceClaimTemplate is not in use, delete it".to_owned()
@@ -175,7 +175,7 @@ impl Rejection {
                 "the programs that set these finalizers have to remove them; everything else is deleted".to_owned()
             }
             Self::TemplateRefused { .. } => {
-                "raise the quota, or let the policy or webhook admit it; the controller retries every minute".to_owned()
+                "raise the quota, or let the policy or webhook admit the ResourceClaimTemplate; the controller retries every minute".to_owned()
             }
             Self::TemplateHeld { template } => format!(
                 "list the finalizers with kubectl get resourceclaimtemplate -n {} {} -o jsonpath={{.metadata.finalizers}}",
@@ -183,25 +183,25 @@ impl Rejection {
             ),
             // The API server gives this answer to every patch of a template if its parameters have white space.
             Self::TemplateKept { message, .. } if message.contains("immutable") => {
-                "if its opaque parameters are stored with white space, no patch of it can succeed: replace it with the JSON that it was created from, without the finalizer (kubectl replace --raw)".to_owned()
+                "if the opaque parameters of the template are stored with white space, the template cannot be patched: replace the template with the JSON from which it was created, but without the finalizer (kubectl replace --raw)".to_owned()
             }
             Self::TemplateKept { .. } => {
                 "let the policy or webhook admit the request; the controller retries every minute".to_owned()
             }
             Self::TemplateChanged { .. } => {
-                "exclude it from the mutating policy or webhook; the controller retries every minute".to_owned()
+                "exclude the template from the mutating policy or webhook; the controller retries every minute".to_owned()
             }
             Self::DriverManaged { removes: true, .. } => {
-                "nothing has to be done: the controller removes them as soon as no ResourceClaim of the ComputeDomain is allocated; suspend jobs that recreate pods".to_owned()
+                "no action is needed: the controller removes these objects as soon as no ResourceClaim of the ComputeDomain is allocated; suspend jobs that recreate pods".to_owned()
             }
             Self::DriverManaged { object, uid, .. } => leftovers_hint(object, uid),
             Self::NoChannelFree { .. } => {
-                "delete a ComputeDomain that is not needed; its channel is free 10 minutes after its last ResourceClaim is deleted, and the oldest waiting ComputeDomain gets it".to_owned()
+                "delete a ComputeDomain that is not needed; 10 minutes after the last ResourceClaim of that ComputeDomain is deleted, the oldest waiting ComputeDomain gets the channel".to_owned()
             }
             Self::ChannelRefused { .. } => {
-                "in the driver's namespace, raise the quota, let the policy or webhook admit it, or restore the controller's permissions for Leases (the Role of the chart); the controller retries every minute".to_owned()
+                "in the driver's namespace, raise the quota, let the policy or webhook admit the Lease, or restore the controller's permissions for Leases (the Role of the chart); the controller retries every minute".to_owned()
             }
-            Self::ChannelsBeingRebuilt => "nothing has to be done: wait".to_owned(),
+            Self::ChannelsBeingRebuilt => "no action is needed; wait".to_owned(),
             Self::ChannelNotConfirmed { channel, .. } => format!(
                 "delete the ComputeDomain and create it again; to see the owner of the channel, run kubectl get lease {} -o yaml in the driver's namespace",
                 channel_lease_name(*channel)
@@ -231,7 +231,7 @@ fn leftovers_hint(template: &TemplateRef, uid: &str) -> String {
         namespace, name, ..
     } = template;
     format!(
-        "once no pod uses them, remove what the Go driver's driver-managed mode left behind: \
+        "once no pod uses these objects, remove what the Go driver's driver-managed mode left behind: \
          kubectl delete -n {namespace} daemonset,resourceclaimtemplate {name} --wait=false && \
          kubectl patch -n {namespace} daemonset/{name} resourceclaimtemplate/{name} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'; \
          kubectl label nodes -l {DOMAIN_LABEL}={uid} {DOMAIN_LABEL}-"

@@ -121,7 +121,7 @@ async fn a_newer_crd_is_replaced_only_while_no_domain_needs_it() {
     });
     is_refused(
         &api,
-        "1 ComputeDomains (team/b) have fields that this one lacks (status.newer)",
+        "1 ComputeDomains (team/b) have fields that the CustomResourceDefinition of this chart lacks (status.newer)",
     )
     .await;
     assert_eq!(apply(&api.client(), true).await.unwrap(), Outcome::Applied);

@@ -45,12 +45,12 @@ impl MemberMetrics {
         );
         registry.register(
             "imex_dra_clique_surplus_nodes",
-            "Nodes with an IMEX daemon that are not members of their clique, because it already has its maximum of members",
+            "Nodes with an IMEX daemon that are not members of their clique, because the clique already has its maximum number of members",
             metrics.surplus.clone(),
         );
         registry.register(
             "imex_dra_imex_daemons_outdated",
-            "Outdated IMEX daemons that wait to be replaced: their pod template differs from that of their DaemonSet",
+            "IMEX daemons that wait to be replaced, because their pod template differs from the template of their DaemonSet",
             metrics.outdated.clone(),
         );
         registry.register(
@@ -60,12 +60,12 @@ impl MemberMetrics {
         );
         registry.register(
             "imex_dra_imex_updates_stopped",
-            "Cliques whose update is stopped because a new IMEX daemon was not ready within 2 minutes, and DaemonSets whose new pods lack their template annotation",
+            "Stopped updates: cliques in which a new IMEX daemon was not ready within 2 minutes, and DaemonSets whose new pods do not have the template annotation",
             metrics.stopped.clone(),
         );
         registry.register(
             "imex_dra_imex_daemons_replaced",
-            "Outdated IMEX daemons that were replaced: drained, not-running, no-member or forced",
+            "Outdated IMEX daemons that were replaced, by reason: drained, not-running, no-member or forced",
             metrics.replaced.clone(),
         );
         metrics

@@ -134,9 +134,12 @@ impl Run<'_> {
             match event {
                 RolloutEvent::Waits { node, claims } => {
                     let why = if claims.is_empty() {
-                        "its kubelet plugin has not confirmed within 30 s that no claim is prepared on it".to_owned()
+                        "the kubelet plugin of the node has not confirmed within 30 s that no claim is prepared on the node".to_owned()
                     } else {
-                        format!("claims of its pods are allocated: {}", some_of(&claims))
+                        format!(
+                            "claims of the node's pods are allocated: {}",
+                            some_of(&claims)
+                        )
                     };
                     let note = format!(
                         "the IMEX daemon of node {node} is outdated and will be replaced later: {why}"
@@ -156,7 +159,7 @@ impl Run<'_> {
                 }
                 RolloutEvent::Stopped { node, clique } => {
                     let note = format!(
-                        "updates of IMEX daemons of NVLink clique {clique} are stopped: the new daemon of node {node} is not ready; check its pod, then fix the update or repair the node"
+                        "updates of IMEX daemons of NVLink clique {clique} are stopped: the new daemon of node {node} is not ready; check the daemon's pod, then fix the update or repair the node"
                     );
                     warn!(%node, %clique, "{note}");
                     events.warning(&node_reference(&node), "ImexUpdateStopped", "Update", &note);
@@ -174,14 +177,14 @@ fn describe(node: &str, how: &Replacement) -> (&'static str, String) {
     let (label, because) = match how {
         Replacement::Forced(claims) => {
             let text = format!(
-                "the IMEX daemon of node {node} has been outdated for longer than --force-after and is replaced although claims of its pods are allocated ({}): memory that these pods have imported is lost",
+                "the IMEX daemon of node {node} has been outdated for longer than --force-after and is replaced although claims of the node's pods are allocated ({}): memory that these pods have imported is lost",
                 some_of(claims)
             );
             return ("forced", text);
         }
-        Replacement::NotRunning => ("not-running", "it is not running"),
-        Replacement::NoMember => ("no-member", "its node is in no clique"),
-        Replacement::Drained => ("drained", "no claim uses it"),
+        Replacement::NotRunning => ("not-running", "the daemon is not running"),
+        Replacement::NoMember => ("no-member", "the node is in no clique"),
+        Replacement::Drained => ("drained", "no claim uses the daemon"),
     };
     let text = format!("the IMEX daemon of node {node} is outdated and is replaced: {because}");
     (label, text)

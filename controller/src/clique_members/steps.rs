@@ -105,7 +105,7 @@ impl Run<'_> {
         match found {
             Some(object) => {
                 if !object.labels().contains_key(DRIVER_MANAGED_LABEL) {
-                    warn!(%clique, "the ComputeDomainClique has lost its label {DRIVER_MANAGED_LABEL}; restoring it");
+                    warn!(%clique, "the ComputeDomainClique has lost its label {DRIVER_MANAGED_LABEL}; restoring the label");
                 }
                 self.members.apply_clique(&object, now);
             }
@@ -132,7 +132,7 @@ impl Run<'_> {
             return PACE;
         }
         self.crd.set_unmet(
-            "the CustomResourceDefinition of ComputeDomainCliques on the API server lacks fields (listLength, nameScheme, nodeUID, podUID, hostIP, absentSince, draining, freed, memberCount, readyCount), so no IMEX daemon can start; to fix this, apply the one of this chart (crd/)",
+            "the CustomResourceDefinition of ComputeDomainCliques on the API server lacks fields (listLength, nameScheme, nodeUID, podUID, hostIP, absentSince, draining, freed, memberCount, readyCount), so no IMEX daemon can start; to fix this, apply the CustomResourceDefinition of this chart (crd/)",
         );
         // No watch reports that the CRD was applied.
         self.members.schedule_look_up(clique, now + CRD_PAUSE);

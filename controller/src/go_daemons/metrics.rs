@@ -19,13 +19,13 @@ impl GoDaemonMetrics {
         let metrics = Self::default();
         registry.register(
             "imex_dra_go_daemons_in_use",
-            "ComputeDomains whose Go driver IMEX daemons are kept because their claims are allocated",
+            "ComputeDomains for which the Go driver's IMEX daemons are kept, because claims of the ComputeDomain are allocated",
             metrics.waiting.clone(),
         );
         // The library appends `_total`.
         registry.register(
             "imex_dra_go_daemons_removed",
-            "ComputeDomains whose Go driver IMEX daemons this controller has removed",
+            "ComputeDomains for which this controller has removed the Go driver's IMEX daemons",
             metrics.removed.clone(),
         );
         metrics

@@ -180,7 +180,7 @@ async fn a_domain_in_use_keeps_its_daemons_and_admits_no_pod_until_its_last_clai
     })
     .await;
     let message = message(&api, "a");
-    assert!(message.contains("nothing has to be done"), "{message}");
+    assert!(message.contains("no action is needed"), "{message}");
     api.after(HOUR).await;
     end(&api, "x");
     end(&api, "other");

@@ -149,7 +149,7 @@ impl Context {
         }
         info!(
             namespace = &*namespace,
-            "the ComputeDomain of a ResourceClaimTemplate or of an IMEX channel no longer exists; its objects are cleaned up"
+            "the ComputeDomain of a ResourceClaimTemplate or of an IMEX channel no longer exists; cleaning up the remaining objects"
         );
         findings.absent_in.push(namespace);
         Ok(Flow::Continue)

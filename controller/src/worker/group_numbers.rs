@@ -70,7 +70,7 @@ impl GroupNumbers {
                 let error = error_chain(&err);
                 warn!(
                     error,
-                    "cannot check whether groups use channels; ComputeDomains are not assigned channels of groups"
+                    "cannot check whether group claims use channels; ComputeDomains get no group channels"
                 );
                 GroupChannels::Unknown
             })
@@ -117,7 +117,7 @@ async fn look(
                 } else {
                     info!(
                         cliques = in_use.len(),
-                        "group claims are disabled, but claims still use channels of groups; ComputeDomains are not assigned these channels"
+                        "group claims are disabled, but claims still use group channels; ComputeDomains do not get these channels"
                     );
                     GroupUse::Claims
                 };
@@ -127,7 +127,7 @@ async fn look(
             (GroupStep::Delete, Some(lease)) => {
                 api.delete_group_lease(&lease).await?;
                 info!(
-                    "no claim uses a channel of a group any more; the channels are now available to ComputeDomains"
+                    "no claim uses a group channel any more; these channels are now available to ComputeDomains"
                 );
                 expected = false;
             }

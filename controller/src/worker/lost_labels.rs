@@ -89,7 +89,10 @@ impl LostLabels {
             }
             LabelJobResult::Searched(Err(err)) => {
                 let error = error_chain(&err);
-                warn!(error, "cannot search for templates without label; retrying");
+                warn!(
+                    error,
+                    "cannot search for templates that have lost their label; retrying"
+                );
                 self.search_at = Some(Instant::now() + SEARCH_RETRY);
                 None
             }

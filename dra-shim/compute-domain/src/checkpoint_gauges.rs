@@ -37,7 +37,7 @@ impl Collector for CheckpointFile {
         let modified = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         gauge(
             "imex_dra_checkpoint_modified_timestamp_seconds",
-            "When the checkpoint was written last",
+            "Time of the last write of the checkpoint",
             modified.unwrap_or_default().as_secs_f64(),
         )?;
         #[expect(

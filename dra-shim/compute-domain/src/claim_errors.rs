@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(error.code(), "allocation-mode");
         assert_eq!(
             error.message(),
-            "allocationMode \"All\" is not supported, only \"Single\" is; \
+            "allocationMode \"All\" is not supported; only \"Single\" is supported; \
              set spec.channel.allocationMode: Single in a new ComputeDomain"
         );
     }

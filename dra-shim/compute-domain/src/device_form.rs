@@ -182,9 +182,9 @@ impl DeviceFormTask {
     async fn drain(&self, slots: u32) {
         info!(
             slots,
-            "device is draining; new claims wait until no claim holds it"
+            "device is draining; new claims wait until no claim holds the device"
         );
-        let note = "device is draining: new claims wait until no claim holds it, then it is exclusive to one claim at a time";
+        let note = "device is draining: new claims wait until no claim holds the device; after that, only one claim at a time can have the device";
         self.events
             .normal(&self.node, "SharingEnds", "Publish", note);
         self.form.send_replace(DeviceForm::Draining { slots });
@@ -206,9 +206,9 @@ impl DeviceFormTask {
             }
         }
         let remove = |dir: &OsDir| dir.remove(SHARED_MARKER);
-        self.on_disk("cannot remove the mark that the device is shared", remove)
+        self.on_disk("cannot remove the marker of the shared device", remove)
             .await;
-        let note = "device is drained: from now on it is exclusive to one claim at a time";
+        let note = "device is drained: from now on, only one claim at a time can have the device";
         self.events
             .normal(&self.node, "SharingEnded", "Publish", note);
     }

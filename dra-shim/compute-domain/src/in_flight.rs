@@ -261,9 +261,12 @@ pub(crate) fn dump_on_signal(
             let text = claims.dump();
             let written = tokio::task::spawn_blocking(move || write(Path::new(DUMP_FILE), &text));
             match written.await {
-                Ok(Ok(())) => info!(file = DUMP_FILE, "SIGUSR2: wrote the claims in progress"),
+                Ok(Ok(())) => info!(
+                    file = DUMP_FILE,
+                    "SIGUSR2: wrote the list of claims in progress"
+                ),
                 Ok(Err(error)) => {
-                    warn!(file = DUMP_FILE, %error, "SIGUSR2: cannot write the claims in progress");
+                    warn!(file = DUMP_FILE, %error, "SIGUSR2: cannot write the list of claims in progress");
                 }
                 Err(_) => return, // the tokio runtime is shutting down
             }

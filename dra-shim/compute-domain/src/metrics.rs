@@ -220,12 +220,12 @@ impl Metrics {
         );
         own.register(
             "nri_connected",
-            "Whether the NRI guard is registered with the container runtime: 1 or 0; 0 if it is off",
+            "Whether the NRI guard is registered with the container runtime: 1 or 0; also 0 if the guard is off",
             self.nri_connected.clone(),
         );
         own.register(
             "guarded_containers",
-            "Containers that request IMEX channels or may use every device, by moment (create, start; synchronize: already running) and outcome: explained (by a claim), told (warned about), refused, unknown, unknown-refused, every-device, exempt",
+            "Containers that request IMEX channels or may use every device, by moment (create, start, or synchronize for containers that already run) and outcome: explained (covered by a claim), told (a warning was written), refused, unknown, unknown-refused, every-device, exempt",
             self.guarded.clone(),
         );
     }

@@ -179,7 +179,7 @@ impl Reconciler {
                 let error = error_chain(&error);
                 warn!(
                     error,
-                    "cannot look up claims of records without names yet; retrying"
+                    "cannot look up the claims whose records have no claim name; retrying"
                 );
             }
         }

@@ -44,7 +44,8 @@ fn note(sockets: &[PathBuf]) -> Option<String> {
     let socket = first.display();
     Some(format!(
         "another plugin of this driver runs on this node and listens on {socket}: kubelet may call \
-         either; remove one, for example the Go driver's with resources.computeDomains.enabled=false"
+         either plugin; remove one of them: for example, disable the Go driver's plugin with \
+         resources.computeDomains.enabled=false"
     ))
 }
 

@@ -65,10 +65,10 @@ pub(crate) struct PodArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Paths")]
 pub(crate) struct PathArgs {
-    /// Path in this container of the NVIDIA driver's root, or of the host's root.
+    /// Path of the NVIDIA driver's root, or of the host's root, in this container.
     #[arg(long, env = "DRIVER_ROOT_CTR_PATH", default_value = "/driver-root")]
     pub(crate) container_driver_root: PathBuf,
-    /// Directory of nvidia-imex's files. The kubelet plugin has it at the same path.
+    /// Directory of nvidia-imex's files. The kubelet plugin uses the same path.
     #[arg(long, env = "IMEXD_DIR", default_value = IMEXD_DIR)]
     pub(crate) imexd_dir: PathBuf,
     /// The hosts file of this container.
@@ -87,7 +87,7 @@ pub(crate) struct ImexArgs {
     /// Command port on this pod's loopback interface.
     #[arg(long, env = "IMEX_COMMAND_PORT", default_value_t = 50005)]
     pub(crate) imex_command_port: u16,
-    /// Timeout in seconds of a query to nvidia-imex. It counts as hanging after two timeouts.
+    /// Timeout in seconds of a query to nvidia-imex. After two timeouts, nvidia-imex counts as hanging.
     #[arg(long, env = "IMEX_QUERY_TIMEOUT", default_value = "5", value_parser = parse_seconds)]
     pub(crate) imex_query_timeout: Duration,
     /// Directory with the files tls.crt, tls.key and ca.crt of a Secret, for mutual TLS between the members. Without

@@ -178,7 +178,7 @@ impl Certificates {
         }
         self.copy(&contents).map_err(|error| {
             format!(
-                "the certificates cannot be copied to {}: {error}; the pod needs an emptyDir there",
+                "the certificates cannot be copied to {}: {error}; the pod needs an emptyDir at this path",
                 self.directories.copies.display()
             )
         })?;
@@ -259,7 +259,7 @@ impl Contents {
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| {
             wrong(
                 KEY,
-                &format!("not a PEM private key without a passphrase ({error})"),
+                &format!("not a PEM private key, or protected by a passphrase ({error})"),
             )
         })?;
         let provider = Arc::new(default_provider());
@@ -360,7 +360,8 @@ fn sentence(error: &Error, name: &str) -> String {
         ) => "unsupported signature algorithm, such as SHA-1".to_owned(),
         // Only the error's text distinguishes it.
         error if error.to_string().contains("CaUsedAsEndEntity") => {
-            "it is a CA certificate (basic constraints CA:TRUE), not a node's".to_owned()
+            "this is a CA certificate (basic constraints CA:TRUE), not the certificate of a node"
+                .to_owned()
         }
         error => error.to_string(),
     }

@@ -164,7 +164,7 @@ const BREAKS: [(Break, &str, &str); 12] = [
     (
         |it| it.put(KEY, &pem("ENCRYPTED PRIVATE KEY")),
         "tls.key",
-        "without a passphrase",
+        "protected by a passphrase",
     ),
     (
         |it| it.put(KEY, &pem("PRIVATE KEY")),
@@ -178,7 +178,7 @@ const BREAKS: [(Break, &str, &str); 12] = [
             it.write(&params);
         },
         "tls.crt",
-        "it is a CA certificate",
+        "this is a CA certificate",
     ),
     (
         |it| it.put(KEY, &KeyPair::generate().unwrap().serialize_pem()),

@@ -28,8 +28,7 @@ impl std::error::Error for CheckError {}
 /// The daemon cannot be reached.
 pub(crate) fn run(endpoint: &str) -> Result<ExitCode, StartError> {
     let error = |text: String| {
-        let hint =
-            "set --http-endpoint (HTTP_ENDPOINT) to the daemon's value, and see the daemon's log";
+        let hint = "set --http-endpoint (HTTP_ENDPOINT) to the value that the daemon uses, and see the daemon's log";
         StartError::new(&CheckError(text), hint)
     };
     let address = address(endpoint).ok_or_else(|| {

@@ -44,7 +44,7 @@ pub(crate) async fn write(
         Ok(Ok(Ok((was_written, Some(found))))) if found == own => Ok(was_written),
         Ok(Ok(Ok((_, found)))) => {
             let found = found.map_or_else(|| "no address".to_owned(), |it| format!("address {it}"));
-            Err(format!("{own_name} has {found} in {path}, not {own}"))
+            Err(format!("{path} has {found} for {own_name}; expected {own}"))
         }
         Ok(Ok(Err(error))) => Err(failed(&error)),
         Ok(Err(error)) => Err(failed(&error)),
@@ -181,12 +181,12 @@ mod tests {
             Ok(false)
         );
         for (name, reason) in [
-            (addresses().remove(0).1, "has address 10.0.0.1 in"),
-            ("x".to_owned(), "has no address in"),
+            (addresses().remove(0).1, "has address 10.0.0.1 for"),
+            ("x".to_owned(), "has no address for"),
         ] {
             let error = write(&path, addresses(), (own, name)).await.unwrap_err();
             assert!(
-                error.contains(reason) && error.ends_with(", not 10.0.0.2"),
+                error.contains(reason) && error.ends_with("; expected 10.0.0.2"),
                 "{error}"
             );
         }

@@ -158,7 +158,7 @@ fn describe(status: ExitStatus) -> (String, &'static str) {
         let name =
             Signal::try_from(number).map_or_else(|_| number.to_string(), |it| it.to_string());
         let why = if number == Signal::SIGKILL as i32 {
-            ", by hand or by the OOM killer"
+            ", manually or by the OOM killer"
         } else {
             ""
         };
@@ -167,7 +167,7 @@ fn describe(status: ExitStatus) -> (String, &'static str) {
     match status.code() {
         Some(0) => ("exit code 0, as after SIGTERM".to_owned(), "code"),
         Some(127) => (
-            "exit code 127: one of its libraries is missing in the driver root".to_owned(),
+            "exit code 127: a library of nvidia-imex is missing in the driver root".to_owned(),
             "code",
         ),
         code => (format!("exit code {}", code.unwrap_or(-1)), "code"),
@@ -223,7 +223,7 @@ mod tests {
             (11, "killed by SIGSEGV", "signal"),
             (
                 9,
-                "killed by SIGKILL, by hand or by the OOM killer",
+                "killed by SIGKILL, manually or by the OOM killer",
                 "signal",
             ),
         ] {
@@ -234,7 +234,7 @@ mod tests {
         let exit = Exit::new(status(), false, "no line for me".to_owned());
         assert_eq!(
             exit.sentence(),
-            "nvidia-imex has exited (exit code 1); its last line: no line for me"
+            "nvidia-imex has exited (exit code 1); last line of its output: no line for me"
         );
         let exit = Exit::new(status(), true, String::new());
         assert!(exit.sentence().contains("NV_ERR_IN_USE"), "{exit:?}");

@@ -65,7 +65,7 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_imex_exits",
-            "Unexpected exits of nvidia-imex, and failed starts, by how",
+            "Unexpected exits and failed starts of nvidia-imex, by kind",
             self.exits.clone(),
         );
         registry.register(

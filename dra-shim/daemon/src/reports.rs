@@ -44,7 +44,7 @@ impl Reports {
             }
             Report::Unresponsive(elapsed) => {
                 let note = format!(
-                    "nvidia-imex has not answered for {} s; not restarted, because that would kill programs that import memory: delete this pod once this node has no workload",
+                    "nvidia-imex has not answered for {} s; the daemon does not restart it, because a restart would kill programs that import memory; delete this pod when this node has no workload",
                     elapsed.as_secs()
                 );
                 warn!("{note}");
@@ -69,12 +69,12 @@ impl Reports {
             Finding::Refused(why) => (
                 "ImexCertificatesRefused",
                 format!(
-                    "{why}; nvidia-imex does not start without valid certificates, or keeps running with its current ones"
+                    "{why}; a running nvidia-imex keeps its current certificates, but nvidia-imex does not start without valid certificates"
                 ),
             ),
             Finding::EndsSoon => (
                 "ImexCertificatesEnd",
-                "the certificates of the IMEX daemons expire within a week; then the daemons can no longer connect to each other: renew the Secret of imex.tlsSecret"
+                "the certificates of the IMEX daemons expire within a week, and then the daemons can no longer connect to each other; renew the Secret of imex.tlsSecret"
                     .to_owned(),
             ),
         };

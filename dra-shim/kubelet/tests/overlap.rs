@@ -76,7 +76,7 @@ async fn a_second_call_joins_the_operation_instead_of_beginning_its_own() {
         .unwrap()
         .into_inner();
     assert!(
-        second.claims["uid-a"].error.contains("it continues"),
+        second.claims["uid-a"].error.contains("the work continues"),
         "{second:?}"
     );
     gate.add_permits(1);

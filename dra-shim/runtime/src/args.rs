@@ -71,25 +71,25 @@ pub struct ImexArgs {
     /// isolation channel, otherwise one.
     #[arg(long, env = "IMEX_SHARING", default_value = "")]
     pub imex_sharing: String,
-    /// How many claims can share a node's device if sharing is many; empty means 64.
+    /// Maximum number of claims that share a node's device if sharing is many; empty means 64.
     #[arg(long, env = "IMEX_SLOTS", default_value = "")]
     pub imex_slots: String,
     /// Number of IMEX channels of each node, as set in the options of its driver; empty means 2048.
     #[arg(long, env = "IMEX_CHANNEL_COUNT", default_value = "")]
     pub imex_channel_count: String,
-    /// Whether a group of pods in one NVLink clique can get a channel by one claim: true or false;
+    /// Whether a group of pods in one NVLink clique can get a channel through one claim: true or false;
     /// empty means false.
     #[arg(long, env = "IMEX_GROUP_CLAIMS", default_value = "")]
     pub imex_group_claims: String,
-    /// Control socket of the host's nvidia-imex, as a path on the host; empty means that it is not probed.
+    /// Control socket of the host's nvidia-imex, as a path on the host; empty means that the socket is not probed.
     #[arg(long, env = "IMEX_HOST_SOCKET_PATH", default_value = "")]
     pub imex_host_socket_path: String,
-    /// The device of a node without a clique: publish, or taint, so that new pods go elsewhere; empty
-    /// means taint with isolation channel, otherwise publish.
+    /// What to do with the device of a node without a clique: publish, or taint, so that new pods go
+    /// elsewhere; empty means taint with isolation channel, otherwise publish.
     #[arg(long, env = "IMEX_WITHOUT_CLIQUE", default_value = "")]
     pub imex_without_clique: String,
-    /// The device of a node with a degraded fabric: publish, or taint, so that new pods go elsewhere;
-    /// empty means publish.
+    /// What to do with the device of a node with a degraded fabric: publish, or taint, so that new pods go
+    /// elsewhere; empty means publish.
     #[arg(long, env = "IMEX_DEGRADED_FABRIC", default_value = "")]
     pub imex_degraded_fabric: String,
 }

@@ -142,7 +142,8 @@ fn log(condition: &str, unmet_reason: Option<&str>, is_required: bool) {
         Some(reason) if is_required => warn!(condition, reason, "not ready"),
         Some(reason) => warn!(
             condition,
-            reason, "condition is no longer met; readiness does not depend on it after the start"
+            reason,
+            "condition is no longer met; after the start, readiness does not depend on this condition"
         ),
     }
 }

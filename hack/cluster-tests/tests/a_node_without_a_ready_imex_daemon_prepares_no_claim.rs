@@ -101,7 +101,9 @@ fn the_daemons_state_from_before_a_reboot_is_ignored() -> Result<()> {
     fixtures::create_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
     wait_until(&cluster, "the pod has an event with the reason", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
-        let has_event = events.iter().any(|it| it.contains("is of an earlier boot"));
+        let has_event = events
+            .iter()
+            .any(|it| it.contains("is from an earlier boot"));
         ensure!(has_event, "its events: {events:#?}");
         Ok(())
     })?;

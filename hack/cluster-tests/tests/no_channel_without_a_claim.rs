@@ -72,7 +72,7 @@ fn in_mode_warn_every_pod_starts_and_has_an_event() -> Result<()> {
             let found = events.iter().any(|event| {
                 event.starts_with("ChannelWithoutClaim: ")
                     && event.contains(door.word)
-                    && event.contains("it is allowed")
+                    && event.contains("the container is allowed")
             });
             ensure!(found, "its events: {events:#?}");
             Ok(())

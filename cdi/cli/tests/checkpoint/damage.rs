@@ -50,7 +50,7 @@ fn the_fix_depends_on_how_far_recovery_is_by_the_files_name() {
 fn the_message_says_which_name_is_wrong() {
     let (_dir, path) = changed("02-channel-completed.json", r#","v2":"#, r#","V2":"#);
     let line = stdout(&run("verify", &[&path]));
-    assert!(line.contains(r#"V2: Go reads it as "v2""#), "{line}");
+    assert!(line.contains(r#"V2: Go reads this name as "v2""#), "{line}");
     fs::write(&path, "{}").unwrap();
     let line = stdout(&run("verify", &[&path]));
     assert!(

@@ -61,7 +61,9 @@ fn sealed(text: &str) -> String {
         .split("checksum is ")
         .skip(1)
         .fold(text.to_owned(), |text, mismatch| {
-            let (stored, rest) = mismatch.split_once(", the content's is ").unwrap();
+            let (stored, rest) = mismatch
+                .split_once(", but the checksum of the content is ")
+                .unwrap();
             let computed = rest.trim_end().split(';').next().unwrap();
             text.replace(stored, computed)
         })
@@ -116,7 +118,7 @@ fn the_checksum_that_does_not_match_is_named_with_both_numbers() {
             stdout(&output),
             format!(
                 "{}: CORRUPT: the {part} part does not match its checksum; \
-                 {part} checksum is 17, the content's is {stored}\n",
+                 {part} checksum is 17, but the checksum of the content is {stored}\n",
                 path.display()
             )
         );

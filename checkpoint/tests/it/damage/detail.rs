@@ -63,7 +63,7 @@ fn an_invalid_member_is_reported() {
         (
             r#""status":{"#,
             r#""Status":0,"status":{"#,
-            r#"Status: Go reads it as "status""#,
+            r#"Status: Go reads this name as "status""#,
         ),
         (
             r#""status":{"#,
@@ -80,7 +80,7 @@ fn an_invalid_member_is_reported() {
         let damaged = decode(&resealed(from, to));
         assert_eq!(damaged.reason, DamageReason::Layout);
         let found = damaged.detail.unwrap();
-        let expected = format!("the record of claim {UID}: {flaw}");
+        let expected = format!("invalid record of claim {UID}: {flaw}");
         assert!(found.starts_with(&expected), "{found}");
         assert!(
             !found.contains("line"),
@@ -91,7 +91,7 @@ fn an_invalid_member_is_reported() {
     let of_v1 = format!(r#"{{"checksum":0,"v1":{{"preparedClaims":{{"{uid}":7}}}}}}"#);
     let computed = decode(of_v1.as_bytes()).mismatches[0].computed;
     let of_v1 = of_v1.replace(":0,", &format!(":{computed},"));
-    let expected = format!("the record of claim {uid}: not an object");
+    let expected = format!("invalid record of claim {uid}: not an object");
     assert_eq!(decode(of_v1.as_bytes()).detail.as_ref(), Some(&expected));
 }
 
@@ -107,7 +107,12 @@ fn a_payload_field_that_only_go_would_match_is_damage_and_not_a_free_device() {
     ] {
         let damaged = decode(&resealed(from, to));
         assert_eq!(damaged.reason, DamageReason::Layout, "{to}");
-        assert!(damaged.detail.unwrap().starts_with("the record of claim "));
+        assert!(
+            damaged
+                .detail
+                .unwrap()
+                .starts_with("invalid record of claim ")
+        );
         // In V1 the claim still holds its channel.
         let held = damaged
             .saved
@@ -162,7 +167,7 @@ fn a_refused_commit_has_code_hint_and_class_like_a_failed_one() {
         .commit(|claims| claims.start(&claim("b"), &status("p"), at(0)))
         .unwrap_err();
     assert_eq!((failed.code(), failed.class()), ("disk-full", Class::Retry));
-    assert!(failed.hint().starts_with("free space"));
+    assert!(failed.hint().starts_with("free up space"));
     let CommitError::Store(store_error) = failed else {
         panic!("the disk is full")
     };

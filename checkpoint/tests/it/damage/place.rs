@@ -18,31 +18,31 @@ fn a_member_that_only_go_would_match_is_reported_with_gos_name() {
         (
             spoiled("\"v2\"", "\"V2\"", true),
             "V2",
-            "Go reads it as \"v2\"",
+            "Go reads this name as \"v2\"",
             Survivors::Some,
         ),
         (
             spoiled("\"v1\"", "\"V1\"", false),
             "V1",
-            "Go reads it as \"v1\"",
+            "Go reads this name as \"v1\"",
             Survivors::All,
         ),
         (
             spoiled("\"checksum\"", "\"CHECKSUM\"", false),
             "CHECKSUM",
-            "Go reads it as \"checksum\"",
+            "Go reads this name as \"checksum\"",
             Survivors::All,
         ),
         (
             resealed("\"nodeBootID\"", "\"nodeBootId\""),
             "v2.nodeBootId",
-            "Go reads it as \"nodeBootID\"",
+            "Go reads this name as \"nodeBootID\"",
             Survivors::Some,
         ),
         (
             resealed("\"preparedClaims\"", "\"PreparedClaims\""),
             "v2.PreparedClaims",
-            "Go reads it as \"preparedClaims\"",
+            "Go reads this name as \"preparedClaims\"",
             Survivors::Some,
         ),
         (
@@ -109,7 +109,7 @@ fn a_member_of_the_wrong_type_is_reported() {
         (
             "\"epoch\":1,\"Checksum\":1",
             "v2.Checksum",
-            "Go reads it as \"checksum\"",
+            "Go reads this name as \"checksum\"",
         ),
     ] {
         let boot_id = format!("\"nodeBootID\":\"{}\"", crate::common::BOOT);
@@ -197,12 +197,12 @@ fn a_mismatch_does_not_hide_another_flaw() {
         (
             "\"nodeBootID\"",
             "\"nodeBootid\"",
-            "; v2.nodeBootid: Go reads it as \"nodeBootID\"; V2 checksum is ",
+            "; v2.nodeBootid: Go reads this name as \"nodeBootID\"; V2 checksum is ",
         ),
         (
             "\"namespace\"",
             "\"Namespace\"",
-            ": Namespace: Go reads it as \"namespace\"; V2 checksum is ",
+            ": Namespace: Go reads this name as \"namespace\"; V2 checksum is ",
         ),
     ] {
         let damaged = decode(&spoiled(from, to, true));

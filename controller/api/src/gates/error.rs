@@ -5,7 +5,7 @@ use dra_common::Advice;
 use super::gate::Gate;
 
 const VALUE_HINT: &str =
-    "write it as NAME=true or NAME=false in featureGates (--feature-gates, FEATURE_GATES)";
+    "write the gate as NAME=true or NAME=false in featureGates (--feature-gates, FEATURE_GATES)";
 
 /// Why a feature gate string is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Advice)]
@@ -35,7 +35,9 @@ pub enum GateError {
         value: String,
     },
     /// A gate and its alias have different values.
-    #[error("feature gates {gate} and {alias} are the same gate and have contradicting values")]
+    #[error(
+        "feature gates {gate} and {alias} are two names of the same gate, but have different values"
+    )]
     #[advice(
         code = "contradicting-feature-gates",
         hint = "keep only featureGates.HostManagedIMEX (--feature-gates, FEATURE_GATES)"
@@ -50,7 +52,7 @@ pub enum GateError {
     #[error("feature gate {gate} requires feature gate {needs}")]
     #[advice(
         code = "incompatible-feature-gates",
-        hint = "set both to the same value in featureGates (--feature-gates, FEATURE_GATES)"
+        hint = "set both gates to the same value in featureGates (--feature-gates, FEATURE_GATES)"
     )]
     Requires {
         /// The gate that is on.
@@ -62,7 +64,7 @@ pub enum GateError {
     #[error("feature gates {gate} and {other} are mutually exclusive")]
     #[advice(
         code = "incompatible-feature-gates",
-        hint = "set one of them to false in featureGates (--feature-gates, FEATURE_GATES)"
+        hint = "set one of the two gates to false in featureGates (--feature-gates, FEATURE_GATES)"
     )]
     Excludes {
         /// One of them.
@@ -77,7 +79,7 @@ fn known_gates() -> &'static str {
     static KNOWN: LazyLock<String> = LazyLock::new(|| {
         let names: Vec<&str> = Gate::ALL.into_iter().map(Gate::name).collect();
         format!(
-            "remove it from featureGates (--feature-gates, FEATURE_GATES) or use one of {}",
+            "remove the gate from featureGates (--feature-gates, FEATURE_GATES) or use one of {}",
             names.join(", ")
         )
     });

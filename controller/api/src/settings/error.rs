@@ -30,7 +30,7 @@ pub enum SettingsError {
     ModeExcludesGate,
     /// `driverManaged` without isolation.
     #[error(
-        "imex.isolation=\"none\" is not supported with imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate): all ComputeDomains of a clique share one IMEX domain, and only their channels isolate them"
+        "imex.isolation=\"none\" is not supported with imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate): all ComputeDomains of a clique share one IMEX domain, and only channels isolate them from each other"
     )]
     #[advice(
         code = "driver-managed-without-isolation",
@@ -92,7 +92,7 @@ pub enum SettingsError {
     #[error("imex.slots {value:?} is not a number from 1 to 1000000")]
     #[advice(
         code = "bad-imex-slots",
-        hint = "set resources.computeDomains.imex.slots (--imex-slots, IMEX_SLOTS) to how many claims may share a node's device, or leave it empty: 64"
+        hint = "set resources.computeDomains.imex.slots (--imex-slots, IMEX_SLOTS) to the maximum number of claims that share a node's device, or leave it empty for the default, 64"
     )]
     BadSlots {
         /// As the user wrote it.
@@ -102,7 +102,7 @@ pub enum SettingsError {
     #[error("imex.channelCount {value:?} is not a number from 2 to 1000000")]
     #[advice(
         code = "bad-imex-channel-count",
-        hint = "set resources.computeDomains.imex.channelCount (--imex-channel-count, IMEX_CHANNEL_COUNT) to the driver's NVreg_ImexChannelCount, or leave it empty: 2048"
+        hint = "set resources.computeDomains.imex.channelCount (--imex-channel-count, IMEX_CHANNEL_COUNT) to the driver's NVreg_ImexChannelCount, or leave it empty for the default, 2048"
     )]
     BadChannelCount {
         /// As the user wrote it.
@@ -120,7 +120,7 @@ pub enum SettingsError {
     },
     /// All channels are for claims of groups, but each `ComputeDomain` needs its own.
     #[error(
-        "imex.groupClaims leaves no channels for ComputeDomains: imex.channelCount is {channel_count}, and channels 1 to 127 are for claims of groups"
+        "imex.groupClaims leaves no channels for ComputeDomains: imex.channelCount is {channel_count}, and channels 1 to 127 are reserved for group claims"
     )]
     #[advice(
         code = "no-imex-channels-for-domains",

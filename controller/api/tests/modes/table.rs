@@ -33,7 +33,7 @@ const EVERY_GATE_OF_GO: &str = "AllAlpha=false,AllBeta=false,ComputeDomainClique
 
 const DNS: &str = "IMEXDaemonsWithDNSNames=false";
 const CLIQUES: &str = "ComputeDomainCliques=false";
-const WARNING: &str = "imex.isolation=\"domain\" means \"none\": in host-managed mode, nothing isolates ComputeDomains";
+const WARNING: &str = "imex.isolation=\"domain\" is treated as \"none\": in host-managed mode, ComputeDomains are not isolated from each other";
 
 const HOST: &str = "hostManaged none one 2048 publish publish";
 const CHANNEL: &str = "hostManaged channel many (64 slots) 2048 taint publish";

@@ -92,10 +92,10 @@ fn not_confirmed(domain: &Domain, number: u32, assigned: &Assigned) -> Option<Re
         Assigned::Holder(lease) if is_held_by(lease, domain) => return None,
         Assigned::Holder(lease) => described(lease),
         Assigned::Older(older) => identified(older),
-        Assigned::OutOfRange => "no ComputeDomain: it is beyond imex.channelCount (raise that if the nodes have more channels), or reserved for group claims"
+        Assigned::OutOfRange => "no ComputeDomain: the channel is beyond imex.channelCount (increase imex.channelCount if the nodes have more channels), or reserved for group claims"
             .to_owned(),
-        Assigned::Foreign(_) => "another program, which created its Lease".to_owned(),
-        Assigned::Unowned => "no ComputeDomain: its Lease is missing".to_owned(),
+        Assigned::Foreign(_) => "another program, which created the Lease of the channel".to_owned(),
+        Assigned::Unowned => "no ComputeDomain: the Lease of the channel is missing".to_owned(),
     };
     Some(Rejection::ChannelNotConfirmed {
         channel: number,
@@ -117,7 +117,7 @@ fn identified(domain: &Domain) -> String {
 
 fn described(lease: &ChannelLease) -> String {
     match (lease.holder(), lease.home()) {
-        (None, _) => "no ComputeDomain: its Lease names no holder".to_owned(),
+        (None, _) => "no ComputeDomain: the Lease of the channel names no holder".to_owned(),
         (Some(uid), None) => format!("the ComputeDomain with UID {uid}"),
         (Some(uid), Some(home)) => {
             let (namespace, name) = (&home.namespace, &home.name);

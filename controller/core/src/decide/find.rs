@@ -107,7 +107,7 @@ fn reject(
         Some(template) => Err(Rejection::NameTaken {
             name: template.reference().name.to_string(),
             owner: format!(
-                "{}, but not as the template for its workload",
+                "{}, and is not the template for this ComputeDomain's workload",
                 template.owner(template.is_of(domain).then_some(domain))
             ),
         }),

@@ -145,7 +145,7 @@ fn a_domain_that_lacks_nodes_reports_it_and_is_still_admitted() {
     assert_eq!(status["conditions"][0]["status"], "True");
     assert_eq!(
         condition(&status)["message"],
-        "nodes to which claims are allocated: 0 of 2 (spec.numNodes)"
+        "nodes with allocated claims: 0 of 2 (spec.numNodes)"
     );
     let domain = wants(2, &status);
     assert!(domain.reported.as_ref().unwrap().was_admitted());
@@ -170,7 +170,7 @@ fn the_message_names_nodes_that_are_not_ready_or_have_no_clique() {
     let status = written(&wants(0, &Value::Null), &admitted(nodes));
     assert_eq!(
         condition(&status)["message"],
-        "nodes to which claims are allocated: 8; IMEX daemon not ready: n1, n2, n3, n4, n5 and 2 more; not in an NVLink clique, so their pods get no IMEX channel: n8"
+        "nodes with allocated claims: 8; IMEX daemon not ready: n1, n2, n3, n4, n5 and 2 more; not in an NVLink clique, so their pods get no IMEX channel: n8"
     );
 }
 

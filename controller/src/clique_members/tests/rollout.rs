@@ -154,7 +154,7 @@ async fn a_replaced_daemon_costs_a_mark_a_list_a_deletion_and_its_changes() {
     assert!(
         api.event_note("ImexDaemonReplaced")
             .unwrap()
-            .contains("no claim uses it")
+            .contains("no claim uses the daemon")
     );
     api.after(SIX_MINUTES).await;
     api.forget_requests();

@@ -30,7 +30,7 @@ async fn deleting_a_domain_in_use_reports_its_claims_and_completes() {
         .await;
     assert_eq!(
         api.event_note("ClaimsInUse").unwrap(),
-        "deleted while its ResourceClaims exist: pod-1, pod-3, pod-4, pod-5, pod-6 and 1 more; running pods keep their channel, new pods do not get one"
+        "the ComputeDomain was deleted while its ResourceClaims exist: pod-1, pod-3, pod-4, pod-5, pod-6 and 1 more; running pods keep their channel, but new pods do not get a channel"
     );
     assert_eq!(logs.with("deleted while its ResourceClaims exist").len(), 1);
     assert_eq!(

@@ -216,7 +216,7 @@ async fn a_node_without_a_clique_has_the_address_and_readiness_of_its_daemon() {
     api.until("known", |api| nodes_of(api, "a") == ready).await;
     assert_eq!(
         nodes_ready(&api, "a")["message"],
-        "nodes to which claims are allocated: 3; IMEX daemon not ready: n9; not in an NVLink clique, so their pods get no IMEX channel: n7"
+        "nodes with allocated claims: 3; IMEX daemon not ready: n9; not in an NVLink clique, so their pods get no IMEX channel: n7"
     );
     set_ready(&api, "n7", "False");
     api.until("not ready", |api| {

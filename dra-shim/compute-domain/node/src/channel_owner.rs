@@ -112,7 +112,11 @@ pub fn sentence(found: &[Unexplained<'_>], every_device: bool) -> String {
         Channels::Unreadable(_) => ", which is not a channel",
     });
     if let Some(other) = first.others.first() {
-        let _ = write!(text, " (claim {} has it, for other pods)", other.name);
+        let _ = write!(
+            text,
+            " (claim {} has the channel, but for other pods)",
+            other.name
+        );
     }
     text.push_str(
         "; remove the request, and give the pod a claim of its ComputeDomain's resourceClaimTemplate",

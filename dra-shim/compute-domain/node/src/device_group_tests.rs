@@ -86,7 +86,7 @@ fn a_field_that_go_matches_case_insensitively_is_damage_and_not_a_free_channel()
         } = damaged;
         assert_eq!((reason, survivors), (DamageReason::Layout, Survivors::Some));
         let detail = detail.unwrap();
-        assert!(detail.starts_with("the record of claim 11111111-"));
+        assert!(detail.starts_with("invalid record of claim 11111111-"));
         assert!(detail.contains(": preparedDevices: "), "{to}: {detail}");
         assert_eq!(devices(&saved), ["channel-0"], "{to}: from V1");
     }

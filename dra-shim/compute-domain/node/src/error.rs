@@ -25,7 +25,9 @@ pub enum ChannelSource {
 #[non_exhaustive]
 pub enum PrepareError {
     /// The claim was allocated none or several of this driver's devices.
-    #[error("the claim has {found} devices of {DRIVER_NAME}; a channel claim has exactly one")]
+    #[error(
+        "the claim has {found} devices of {DRIVER_NAME}; a channel claim must have exactly one device"
+    )]
     #[advice(
         code = "not-one-device",
         hint = channel_source.choose(
@@ -58,7 +60,7 @@ pub enum PrepareError {
     #[advice(
         code = "no-config",
         hint = channel_source.choose(
-            "add an opaque config of this driver to the claim: a ComputeDomainChannelConfig with the metadata.uid of a ComputeDomain in the claim's namespace as domainID",
+            "add an opaque config of this driver to the claim: a ComputeDomainChannelConfig whose domainID is the metadata.uid of a ComputeDomain in the claim's namespace",
             TEMPLATE_HINT
         ),
         permanent
@@ -89,7 +91,7 @@ pub enum PrepareError {
     },
     /// The device is from a `ResourceSlice` that this driver did not publish.
     #[error(
-        "{DRIVER_NAME} does not publish device {device} in pool {pool}: channels above 0 are in the node's own pool or, from {} to {}, in the pool of an NVLink clique",
+        "{DRIVER_NAME} does not publish device {device} in pool {pool}: channels above 0 are in the node's own pool; channels from {} to {} can also be in the pool of an NVLink clique",
         GROUP_CHANNELS.start(),
         GROUP_CHANNELS.end()
     )]
@@ -115,7 +117,7 @@ pub enum PrepareError {
     )]
     DaemonClaim,
     /// The allocation mode is not `Single`.
-    #[error("allocationMode {mode:?} is not supported, only \"Single\" is")]
+    #[error("allocationMode {mode:?} is not supported; only \"Single\" is supported")]
     #[advice(
         code = "allocation-mode",
         hint = "set spec.channel.allocationMode: Single in a new ComputeDomain",
@@ -180,7 +182,7 @@ pub enum PrepareError {
     /// The claim lacks the domain's label. The controller keeps the domain's channel only while a
     /// claim with that label exists.
     #[error(
-        "the claim does not have the label {DOMAIN_LABEL}={domain} (the domainID of its config); without it, the controller may reassign the ComputeDomain's IMEX channel while the claim uses it"
+        "the claim does not have the label {DOMAIN_LABEL}={domain} (the domainID of its config); without the label, the controller may reassign the ComputeDomain's IMEX channel while the claim uses the channel"
     )]
     #[advice(code = "claim-not-labelled", hint = TEMPLATE_HINT, permanent)]
     NotLabelled {
@@ -207,7 +209,7 @@ pub enum PrepareError {
     },
     /// The channel number exceeds the channels of this node's driver.
     #[error(
-        "IMEX channel {channel} does not exist on this node: its NVIDIA driver has {count} channels"
+        "IMEX channel {channel} does not exist on this node: the node's NVIDIA driver has {count} channels"
     )]
     #[advice(
         code = "channel-beyond-driver",
@@ -225,7 +227,7 @@ pub enum PrepareError {
     #[advice(
         code = "domain-not-found",
         hint = channel_source.choose(
-            "recreate the claim with the metadata.uid of a ComputeDomain in its namespace as domainID; a recreated ComputeDomain has a new UID",
+            "recreate the claim, and set domainID to the metadata.uid of a ComputeDomain in the claim's namespace; a recreated ComputeDomain has a new UID",
             "recreate the pod with a claim from the template of a ComputeDomain in its namespace; a recreated ComputeDomain has a new UID"
         ),
         permanent
@@ -395,7 +397,7 @@ fn channel_in_use_hint(held: ChannelSource, wanted: ChannelSource) -> &'static s
 /// Suffix after the name of the claim that holds the channel.
 fn holder_relation(held: ChannelSource, wanted: ChannelSource) -> &'static str {
     match (held, wanted) {
-        (ChannelSource::Device, _) => ", to which it is allocated",
+        (ChannelSource::Device, _) => ", to which the channel is allocated",
         (ChannelSource::Domain, ChannelSource::Device) => {
             " of the ComputeDomain that has this channel"
         }

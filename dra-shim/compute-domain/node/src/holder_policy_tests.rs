@@ -257,7 +257,7 @@ fn a_claim_of_a_group_opens_its_own_channel_on_the_nodes_of_its_clique() {
         let error = prepare(&node, "third", &first, assigned(200)).unwrap_err();
         assert_eq!(error.code(), "channel-held");
         let text = format!("{error}; {}", error.hint());
-        let holder = "claim default/first-name:first, to which it is allocated;";
+        let holder = "claim default/first-name:first, to which the channel is allocated;";
         assert!(
             text.contains(holder) && !text.contains("ComputeDomain"),
             "{text}"

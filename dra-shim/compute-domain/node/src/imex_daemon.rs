@@ -49,7 +49,7 @@ pub enum ImexDaemonError {
     },
     /// The state file is from before the last reboot.
     #[error(
-        "the IMEX daemon has not started on this node since the last reboot: {} is of an earlier boot",
+        "the IMEX daemon has not started on this node since the last reboot: {} is from an earlier boot",
         file.display()
     )]
     #[advice(code = "imex-daemon-of-former-boot")]
@@ -80,7 +80,7 @@ pub enum ImexDaemonError {
     },
     /// The daemon is in another clique than the node's GPUs: one of the two is about to change.
     #[error(
-        "the IMEX daemon of this node is a member of NVLink clique {daemon}, but the node's GPUs are in {node}"
+        "the IMEX daemon of this node is a member of NVLink clique {daemon}, but the node's GPUs are in clique {node}"
     )]
     #[advice(code = "imex-daemon-of-other-clique", hint = LOG_HINT)]
     OtherClique {

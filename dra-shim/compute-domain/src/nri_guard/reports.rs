@@ -48,11 +48,11 @@ impl Reports {
     ) {
         let refuses = end == ContainerOutcome::Refused;
         let done = match end {
-            ContainerOutcome::Runs => "it is running and is not stopped",
-            ContainerOutcome::Refused => "it is refused",
-            ContainerOutcome::LetThrough => "it is allowed (nriGuard.mode: warn)",
+            ContainerOutcome::Runs => "the container is running and is not stopped",
+            ContainerOutcome::Refused => "the container is refused",
+            ContainerOutcome::LetThrough => "the container is allowed (nriGuard.mode: warn)",
             ContainerOutcome::StartsAnyway => {
-                "another NRI plugin has added this, and CRI-O starts the container although imex-dra refuses it: configure that plugin not to add it, or install the OCI hook of cdi-gen, too"
+                "another NRI plugin has added this request, and CRI-O starts the container although imex-dra refuses it: configure that plugin not to add the request, or also install the OCI hook of cdi-gen"
             }
         };
         let send = |reason: &str, text: &str| {
@@ -66,7 +66,7 @@ impl Reports {
             Finding::Explained if requested_devices.every_device => {
                 if moment == Moment::Create && *pod.namespace != *self.own_namespace {
                     let note = format!(
-                        "container {}: it is privileged and may open any IMEX channel, with an existing device node or one that it creates",
+                        "container {} is privileged and can open any IMEX channel, through an existing device node or by creating one",
                         container.name
                     );
                     let pod = reference(pod);

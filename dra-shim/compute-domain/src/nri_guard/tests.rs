@@ -281,7 +281,7 @@ async fn every_request_without_a_claim_is_refused_or_only_reported() {
             match (mode, created) {
                 (Mode::Enforce, Err(sentence)) => {
                     assert!(
-                        event.contains(&sentence) && event.ends_with("; it is refused"),
+                        event.contains(&sentence) && event.ends_with("; the container is refused"),
                         "{event}"
                     );
                     assert!(sentence.contains("resourceClaimTemplate"), "{sentence}");
@@ -289,7 +289,7 @@ async fn every_request_without_a_claim_is_refused_or_only_reported() {
                 (_, created) => {
                     assert_eq!((mode, created), (Mode::Warn, Ok(())));
                     assert!(
-                        event.ends_with("it is allowed (nriGuard.mode: warn)"),
+                        event.ends_with("the container is allowed (nriGuard.mode: warn)"),
                         "{event}"
                     );
                 }
@@ -356,7 +356,11 @@ async fn only_pods_of_the_group_for_which_a_claim_is_reserved_start() {
     assert!(guarded.counted("create", "explained"));
     // A pod without a claim that has the group's name.
     let sentence = guarded.create(&mk_pod("workers"), &container).await;
-    assert!(sentence.unwrap_err().contains("has it, for other pods"));
+    assert!(
+        sentence
+            .unwrap_err()
+            .contains("has the channel, but for other pods")
+    );
 }
 
 // req: NRI-14
@@ -386,7 +390,7 @@ async fn a_further_pod_of_a_shared_claim_costs_one_request_however_often_it_rest
         .await;
     let sentence = stranger.unwrap_err();
     assert!(
-        sentence.contains("claim train-1 has it, for other pods"),
+        sentence.contains("claim train-1 has the channel, but for other pods"),
         "{sentence}"
     );
     // Another pod of the same name: deleted and created again.
@@ -501,7 +505,7 @@ async fn no_event_claims_a_refusal_if_the_runtime_starts_the_container_anyway() 
     let (pod, container) = (mk_pod("other"), of_claim("train-1"));
     guarded.create(&pod, &container).await.unwrap_err();
     let event = guarded.event().await;
-    assert!(event.ends_with("it is refused"), "{event}");
+    assert!(event.ends_with("the container is refused"), "{event}");
 
     let started = guarded.runtime.start_container(&pod, &container).await;
     started.unwrap_err();
@@ -523,7 +527,7 @@ async fn a_privileged_container_is_only_reported_unless_it_names_a_channel() {
         .unwrap();
     let event = guarded.event().await;
     assert!(
-        event.starts_with("Normal EveryChannel: container main: it is privileged"),
+        event.starts_with("Normal EveryChannel: container main is privileged"),
         "{event}"
     );
     let mut own = mk_pod("plugin");
@@ -577,7 +581,7 @@ async fn a_running_container_is_reported_and_not_stopped() {
     let event = guarded.event().await;
     assert!(
         event.starts_with("Warning ChannelWithoutClaim")
-            && event.ends_with("; it is running and is not stopped"),
+            && event.ends_with("; the container is running and is not stopped"),
         "{event}"
     );
     assert!(guarded.counted("synchronize", "told"));

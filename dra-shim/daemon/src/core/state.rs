@@ -94,7 +94,7 @@ impl Core {
             Some(Answer::Ready) => None,
             Some(Answer::NotReady(answer)) => Some(answer.clone()),
             Some(Answer::Unresponsive(elapsed)) => Some(format!(
-                "nvidia-imex has not answered for {} s; not restarted, because that would kill programs that import memory",
+                "nvidia-imex has not answered for {} s; the daemon does not restart it, because a restart would kill programs that import memory",
                 elapsed.as_secs()
             )),
         }

@@ -30,7 +30,7 @@ impl fmt::Display for Mismatch<'_> {
         match self {
             Self::NotAllocated => f.write_str("is not allocated to the claim"),
             Self::ShareId => {
-                f.write_str("has a share id that is in none of its allocation results")
+                f.write_str("has a share id that is in none of the device's allocation results")
             }
             Self::Duplicate => f.write_str("is returned twice with the same share id"),
             Self::UnknownRequest(name) => {

@@ -194,7 +194,7 @@ async fn an_unprepare_behind_a_stuck_prepare_is_answered_and_its_retry_joins() {
     let stuck = bench.call(Method::Prepare, 43);
     bench.next().await;
     let answer = bench.call(Method::Unprepare, 43).await.unwrap_err();
-    assert!(answer.message().contains("it continues"), "{answer}");
+    assert!(answer.message().contains("the work continues"), "{answer}");
     stuck.await.unwrap_err();
 
     let again = bench.call(Method::Unprepare, 43);
@@ -227,7 +227,7 @@ async fn an_expired_call_is_not_begun() {
     let unprepare = bench.call(Method::Unprepare, 43);
     bench.next().await;
     let late = bench.call(Method::Prepare, 5).await.unwrap_err();
-    assert!(late.message().contains("it continues"), "{late}");
+    assert!(late.message().contains("the work continues"), "{late}");
     bench.gate.add_permits(2);
     unprepare.await.unwrap();
     assert!(

@@ -33,7 +33,7 @@ pub(crate) struct Directories {
 #[advice(hint = "mount kubelet's directory into the container, writable, at the same path")]
 pub enum SocketError {
     /// The path is longer than a socket address allows.
-    #[error("socket path {} is too long: {} bytes, a unix socket allows {MAX_PATH}", path.display(), path.as_os_str().len())]
+    #[error("socket path {} is too long: {} bytes; the path of a unix socket can have at most {MAX_PATH} bytes", path.display(), path.as_os_str().len())]
     #[advice(
         code = "socket-path-too-long",
         hint = "use a shorter kubelet root or driver name"

@@ -87,7 +87,7 @@ impl fmt::Display for DroppedField {
         )?;
         match self.gate {
             Some(gate) => write!(f, ": the feature gate {gate} is probably off"),
-            None => f.write_str(": it is probably too old for this field"),
+            None => f.write_str(": the API server is probably too old for this field"),
         }
     }
 }

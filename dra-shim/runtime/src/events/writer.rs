@@ -104,12 +104,12 @@ impl Writer {
         if self.logged.is_some_and(|at| at.elapsed() < REPEAT_AFTER) {
             debug!(
                 reason,
-                object, error, "cannot write the event; it is dropped"
+                object, error, "cannot write the event; the event is dropped"
             );
         } else {
             warn!(
                 reason,
-                object, error, "cannot write the event; it is dropped"
+                object, error, "cannot write the event; the event is dropped"
             );
             self.logged = Some(Instant::now());
         }

@@ -170,7 +170,7 @@ fn name_of(decision: &Decision) -> &'static str {
         | Decision::Done(Outcome::Rejected(_)) => "write the reason into the status",
         Decision::Done(Outcome::Blocked(_)) => "wait",
         Decision::Done(Outcome::Gone) => "nothing",
-        Decision::Send(Request::LookUpTemplate { .. }) => "look the template up",
+        Decision::Send(Request::LookUpTemplate { .. }) => "look up the template",
         Decision::Send(_) => panic!("not an action of the table"),
     }
 }

@@ -297,7 +297,8 @@ async fn a_running_container_with_such_a_name_is_reported() {
     .await;
     let event = guarded.event().await;
     assert!(
-        event.contains("IMEX channel 1 (") && event.ends_with("; it is running and is not stopped"),
+        event.contains("IMEX channel 1 (")
+            && event.ends_with("; the container is running and is not stopped"),
         "{event}"
     );
 }
