@@ -112,7 +112,7 @@ mod tests {
     fn a_path_of_one_machine_needs_the_other_ones() {
         assert_eq!(
             of("\"usr/lib/x86_64-linux-gnu\",\n"),
-            ["1 lines name x86_64, and 0 name aarch64"]
+            ["1 lines name x86_64, but 0 name aarch64"]
         );
         assert_eq!(
             of("\"usr/lib/x86_64-linux-gnu\",\n\"usr/lib/aarch64-linux-gnu\",\n"),
