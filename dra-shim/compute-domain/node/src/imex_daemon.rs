@@ -72,12 +72,11 @@ pub enum ImexDaemonError {
         reason: String,
     },
     /// The daemon is about to be replaced.
-    #[error("{reason}; the claim waits for the new daemon")]
+    #[error(
+        "the IMEX daemon of this node is about to be replaced; the claim waits for the new daemon"
+    )]
     #[advice(code = "imex-daemon-draining", hint = "")]
-    Draining {
-        /// The daemon's reason.
-        reason: String,
-    },
+    Draining,
     /// The daemon is in another clique than the node's GPUs: one of the two is about to change.
     #[error(
         "the IMEX daemon of this node is a member of NVLink clique {daemon}, but the node's GPUs are in clique {node}"
@@ -146,7 +145,7 @@ impl ImexDaemon {
         match phase {
             DaemonPhase::Starting => Err(ImexDaemonError::Starting { reason }),
             DaemonPhase::DriverTooOld => Err(ImexDaemonError::DriverTooOld { reason }),
-            DaemonPhase::Draining => Err(ImexDaemonError::Draining { reason }),
+            DaemonPhase::Draining => Err(ImexDaemonError::Draining),
             DaemonPhase::Ready if daemon == clique => Ok(()),
             DaemonPhase::Ready => Err(ImexDaemonError::OtherClique {
                 daemon: if daemon.is_empty() {

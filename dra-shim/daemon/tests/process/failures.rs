@@ -100,7 +100,7 @@ fn nvidia_imex_of_a_driver_without_host_name_support_is_not_started_until_the_dr
     assert_eq!(code, 1);
     let reason = node.state()["reason"].as_str().unwrap().to_owned();
     for text in [&answer, &reason] {
-        assert!(text.contains("is 550.163.01"), "{text}");
+        assert!(text.contains("driver 550.163.01 is too old"), "{text}");
         assert!(text.contains("570.158.01"), "{text}");
     }
     node.until("reported", |_| api.events() == ["ImexNotStarted"]);
