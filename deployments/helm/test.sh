@@ -350,7 +350,7 @@ notes_are_right() {
 
     notes -f "$here/golden/nvidia.values.yaml" >"$scratch/nvidia-notes.yaml"
     contains "* This value has no effect: webhook.tls (there is no webhook)." nvidia-notes
-    contains "* This value has no effect: kubeletPlugin.containers.gpus (GPUs are another chart's)." nvidia-notes
+    contains "* This value has no effect: kubeletPlugin.containers.gpus (this chart does not manage GPUs)." nvidia-notes
     [ "$(grep -c 'This value has no effect' "$scratch/nvidia-notes.yaml")" = 11 ] || fail "the notes do not name every key of NVIDIA's that has no effect"
     lacks 'This value has no effect' label-notes
 }
