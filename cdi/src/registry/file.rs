@@ -48,7 +48,7 @@ pub enum LoadError {
     #[error("CDI spec {} is a {kind}, not a file", OneLine(path.display()))]
     #[advice(
         code = "cdi-spec-not-a-file",
-        hint = "keep only spec files under names that end in .json or .yaml"
+        hint = "move it out of the CDI directory: runtimes read everything there whose name ends in .json or .yaml"
     )]
     NotAFile {
         /// The file.
@@ -61,8 +61,8 @@ pub enum LoadError {
     #[error("CDI spec {} has {len} bytes; the limit is {MAX_SPEC_LEN}", OneLine(path.display()))]
     #[advice(
         code = "cdi-spec-too-long",
-        hint = "find out which program wrote it, and move it out of the CDI directory; split a \
-                spec of that many devices into several files"
+        hint = "find out which program wrote this file, and move the file out of the CDI \
+                directory; if the spec really has so many devices, split it into several files"
     )]
     TooLong {
         /// The file.

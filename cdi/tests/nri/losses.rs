@@ -83,8 +83,8 @@ fn the_losses_are_sentences() {
         [
             "set -A=b: NRI reads a name that begins with - as a removal",
             "make /p p: NRI adds block and character devices only",
-            "add group 7: NRI has no field for it",
-            "move network device eth0 in as net0: it needs NRI 0.11",
+            "add group 7: NRI has no field for this change",
+            "move network device eth0 in as net0: this change needs NRI 0.11",
         ]
     );
 }

@@ -188,7 +188,10 @@ async fn nothing_is_published_before_the_device_is_marked() {
         running.stays(UNDECIDED, 100 * DISK_PAUSE).await;
         let reason = running.unmet().unwrap();
         assert!(reason.contains(marker.to_str().unwrap()), "{reason}");
-        assert!(reason.contains("move it away"), "{reason}");
+        assert!(
+            reason.contains("move the file at this path away"),
+            "{reason}"
+        );
         let event = format!("Warning DeviceMarkerNotUsable: {reason}");
         assert_eq!(server.events(), [event]);
         fs::remove_dir(&marker).unwrap();
