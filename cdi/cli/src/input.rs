@@ -141,8 +141,7 @@ pub(crate) fn spec(path: &Path) -> Result<Spec, Failure> {
     let path = path.display();
     Spec::parse(&bytes).map_err(|error| {
         if is_config(&bytes) {
-            let what =
-                format!("{path} is not a CDI spec but an OCI config (the file has ociVersion)");
+            let what = format!("{path} is not a CDI spec but an OCI config (ociVersion is set)");
             Failure::new(Outcome::Io, what).hint(NOT_SPEC_HINT)
         } else {
             let what = format!("{path} is not a valid CDI spec");

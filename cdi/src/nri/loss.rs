@@ -72,7 +72,7 @@ impl fmt::Display for LossReason {
             }
             Self::NodeKind => f.write_str("NRI adds block and character devices only"),
             Self::UnknownUser => f.write_str(
-                "the runtime does not report the container's user, so root owns the node",
+                "the runtime does not report the container's user, so root owns the device node",
             ),
             Self::Removal => f.write_str("NRI reads a name that begins with - as a removal"),
             Self::NoField => f.write_str("NRI has no field for this change"),

@@ -108,7 +108,7 @@ impl PendingGpu {
                 "check the fabric manager's log for this GPU; a GPU reset registers it again"
             }
             GpuFabricState::Vanished => {
-                "check dmesg for Xid lines and `lspci` for this GPU; if a virtual machine uses the GPU now, restart this program"
+                "check dmesg for Xid lines, and check with `lspci` that this GPU is present; if a virtual machine uses the GPU now, restart this program"
             }
             _ => "the driver is newer than this program; update this program",
         }

@@ -32,7 +32,7 @@ pub enum NoLibrary {
     #[error("{} cannot be loaded: {}", OneLine(path.display()), OneLine(reason))]
     #[advice(
         code = "nvml-unloadable",
-        hint = "check that the driver is for this node's architecture and its files are complete (run `ldd` on the library)"
+        hint = "check that the driver is for this node's architecture and that the driver's files are complete (run `ldd` on the library)"
     )]
     Unloadable {
         /// The file, with all links resolved.

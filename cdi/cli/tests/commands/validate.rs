@@ -98,7 +98,7 @@ fn a_fix_says_what_to_write() {
         ("twice.json", "keep only one of the two fields"),
         (
             "bundle/config.json",
-            "this file is an OCI config (the file has ociVersion), not a CDI spec",
+            "this file is an OCI config (ociVersion is set), not a CDI spec",
         ),
     ] {
         let printed = place.out(&format!("validate {file}"), 1);
@@ -131,7 +131,7 @@ fn show_refuses_an_oci_config() {
     let message = place.err("show bundle/config.json", 3);
     assert!(
         message.contains(
-            "config.json is not a CDI spec but an OCI config (the file has ociVersion); pass a"
+            "config.json is not a CDI spec but an OCI config (ociVersion is set); pass a"
         ),
         "{message}"
     );

@@ -610,7 +610,7 @@ fn a_fix_names_the_file_that_survives_the_next_start() {
     );
     fs::remove_file(host.at(CONFIG)).unwrap();
     host.write("usr/bin/containerd", "");
-    let new = "(create it, with `version = 2` as its first line), and restart containerd";
+    let new = "(create the file, with `version = 2` as its first line), and restart containerd";
     assert_eq!(
         fix(&host),
         format!("set enable_cdi = true in {of_2} of /{CONFIG} {new}")

@@ -149,7 +149,7 @@ fn channel0_open_to_all(
         _ if is_open => (
             Severity::for_claims(has_plugin),
             DRIVER_PARAMS,
-            "CreateImexChannel0 is 1: every user and privileged container on the host can open channel 0 without a claim, so it isolates nothing",
+            "CreateImexChannel0 is 1: every user and privileged container on the host can open channel 0 without a claim, so channel 0 isolates nothing",
         ),
         Some(file) => (
             Severity::Info,

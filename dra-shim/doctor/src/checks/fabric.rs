@@ -42,7 +42,7 @@ fn not_read() -> Finding {
     Finding::info(
         "fabric-not-read",
         "NVML",
-        "NVML is only loaded with --root /",
+        "doctor loads NVML only with --root /",
         "run cdi-gen doctor with --root / on the host or in a driver container",
     )
 }

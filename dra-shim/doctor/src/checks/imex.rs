@@ -157,7 +157,7 @@ fn own_address_missing(source: &ConfigSource, path: &str, runs: bool) -> Finding
             describe(source)
         ),
         format!(
-            "add this node's address to {path}, on the same line on all nodes of the domain, and restart nvidia-imex"
+            "add this node's address to {path}, at the same line number on all nodes of the domain, and restart nvidia-imex"
         ),
     )
 }

@@ -255,7 +255,7 @@ fn not_judged(runtime: &Runtime) -> Finding {
     Finding::info(
         "runtime-not-judged",
         runtime.subject(),
-        "not judged, because kubelet does not use it",
+        "not judged, because kubelet does not use this runtime",
         format!("none needed; {command} shows the runtime's CDI spec directories"),
     )
 }

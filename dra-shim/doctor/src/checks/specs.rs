@@ -185,7 +185,7 @@ fn check_nodes(files: &[SpecFileFacts], invocation: &Invocation) -> Vec<Finding>
             };
             let mut message = group.message;
             if is_shadowed {
-                message.push_str("; no container gets it: files of higher priority define all devices of this file");
+                message.push_str("; no container uses this file: files of higher priority define all of its devices");
             }
             Finding::new(severity, id, group.file, message, fix)
         }));
@@ -249,7 +249,7 @@ fn check_paths(file: &SpecFileFacts, driver_version: Option<&str>) -> Option<Fin
         "cdi-spec-path-missing",
         &file.path,
         format!(
-            "{}{}: no container with its devices can be created{}",
+            "{}{}: no container with a device of this spec can be created{}",
             first.message(),
             and_more(others.len()),
             old.unwrap_or_default()

@@ -117,7 +117,7 @@ impl Requests {
         let arrived = Instant::now();
         if message.kind != MessageKind::Request {
             // Stream data, which NRI does not use, or a future kind.
-            tracing::debug!(kind = ?message.kind, "ignored a message of the peer that is not a request");
+            tracing::debug!(kind = ?message.kind, "ignored a message from the peer that is not a request");
             return;
         }
         let server = &self.server;

@@ -64,7 +64,7 @@ fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
         Boot::Same => "this host's current boot",
         Boot::Other => "not this host's current boot",
         Boot::NotRecorded => "not recorded",
-        Boot::Lost => "lost with the damage",
+        Boot::Lost => "lost because of the damage",
         Boot::HostUnknown => "this host's boot id cannot be read",
     };
     properties.push(("boot id", format!("{recorded} ({boot})")));

@@ -199,7 +199,7 @@ fn config(file: &str) -> Finding {
     Finding::error(
         file,
         "oci-config",
-        "this file is an OCI config (the file has ociVersion), not a CDI spec".to_owned(),
+        "this file is an OCI config (ociVersion is set), not a CDI spec".to_owned(),
         NOT_SPEC_HINT,
     )
 }
