@@ -125,7 +125,7 @@ fn document_hint(error: &ReadError, too_large: &'static str) -> Option<Cow<'stat
         ReadError::Io(source) => match source.kind() {
             ErrorKind::NotFound => "check the path",
             ErrorKind::PermissionDenied => {
-                "give the file mode 0644 and its directory 0755, or run this as root"
+                "give the file mode 0644 and its directory mode 0755, or run cdi-gen as root"
             }
             _ => return None,
         },

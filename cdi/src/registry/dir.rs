@@ -42,7 +42,7 @@ pub enum DirError {
     #[error("cannot list CDI directory {}", OneLine(path.display()))]
     #[advice(
         code = "cdi-directory-unreadable",
-        hint = "give the directory mode 0755, or read it as root"
+        hint = "give the directory mode 0755, or read the directory as root"
     )]
     Unlistable {
         /// The directory.

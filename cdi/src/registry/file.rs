@@ -48,7 +48,7 @@ pub enum LoadError {
     #[error("CDI spec {} is a {kind}, not a file", OneLine(path.display()))]
     #[advice(
         code = "cdi-spec-not-a-file",
-        hint = "move it out of the CDI directory: runtimes read everything there whose name ends in .json or .yaml"
+        hint = "move this path out of the CDI directory: runtimes read every path there whose name ends in .json or .yaml"
     )]
     NotAFile {
         /// The file.
@@ -153,7 +153,7 @@ fn read_hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "remove the link, or restore its target",
         io::ErrorKind::PermissionDenied => {
-            "give the file mode 0644 and its directory 0755, or read it as root"
+            "give the file mode 0644 and its directory mode 0755, or read the file as root"
         }
         _ if error.raw_os_error() == Some(nix::errno::Errno::ELOOP as i32) => {
             "remove the link, which points to itself"

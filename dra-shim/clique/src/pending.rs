@@ -102,7 +102,7 @@ impl PendingGpu {
         match &self.state {
             GpuFabricState::Unreadable(failure) => failure.hint(),
             GpuFabricState::InProgress | GpuFabricState::NotStarted => {
-                "wait for the fabric manager; if this persists, check that it runs and that this GPU is in a partition"
+                "wait for the fabric manager; if this persists, check that the fabric manager is running and that this GPU is in a partition"
             }
             GpuFabricState::Failed { .. } => {
                 "check the fabric manager's log for this GPU; a GPU reset registers it again"

@@ -187,7 +187,9 @@ impl NodeReport {
         let found = self.found.as_deref().unwrap_or("something else");
         let (message, fix) = if self.state == NodeState::Missing {
             (
-                format!("the spec takes {host_path} from the host, where it does not exist"),
+                format!(
+                    "the spec takes {host_path} from the host, but the host has no such device node"
+                ),
                 "load the driver that creates the device node, or set type, major and minor in the spec",
             )
         } else if no_device {

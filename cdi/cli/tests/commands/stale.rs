@@ -123,8 +123,7 @@ fn a_list_of_resolving_devices_is_not_clean_if_the_host_lacks_their_nodes() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         stderr(&output),
-        "cdi-gen: host/gpu/gpu.yaml: the spec takes /dev/nvidia0 from the host, where it does not \
-         exist (and 1 more like it); load the driver that creates the device node, or set type, major and minor in the spec\n"
+        "cdi-gen: host/gpu/gpu.yaml: the spec takes /dev/nvidia0 from the host, but the host has no such device node (and 1 more like it); load the driver that creates the device node, or set type, major and minor in the spec\n"
     );
 }
 

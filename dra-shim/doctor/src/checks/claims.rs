@@ -41,7 +41,7 @@ use crate::finding::{Finding, Severity};
 use crate::options::Invocation;
 use crate::text::{and_more, counted, shell_quote};
 
-const FIND_WHY_STOPPED: &str = "find out why the plugin is not running on this node: kubectl get pods -A -o wide | grep compute-domain; if it is running, /readyz and the node's events show what it is waiting for";
+const FIND_WHY_STOPPED: &str = "find out why the plugin is not running on this node: kubectl get pods -A -o wide | grep compute-domain; if the plugin is running, its /readyz and the node's events show what the plugin is waiting for";
 
 pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocation) -> AreaReport {
     let mut findings = Vec::new();
@@ -200,7 +200,7 @@ fn check_kubelet_state(facts: &ClaimFacts) -> Option<Finding> {
             Finding::warning(
                 "kubelet-state-unknown",
                 file,
-                format!("{reason}: another version of kubelet may have written it"),
+                format!("{reason}: another version of kubelet may have written this file"),
                 "leave the file as it is; doctor reads only the files of kubelet 1.34 and newer, so it does not compare claims with this file",
             )
             .quoting(),

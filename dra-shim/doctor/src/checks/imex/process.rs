@@ -16,7 +16,8 @@ const NOT_RUNNING: &str = "host-imex-not-running";
 const OFF: &str = "host-imex-off";
 const UNSEEN: &str = "host-imex-unseen";
 
-const SEE_LOGS: &str = "if it exits, see journalctl -u nvidia-imex and /var/log/nvidia-imex.log";
+const SEE_LOGS: &str =
+    "if nvidia-imex exits, see journalctl -u nvidia-imex and /var/log/nvidia-imex.log";
 /// The usual reason for a host with a service that does not start.
 const IMEX_IN_PODS: &str = "this is correct if a DRA driver runs the IMEX daemons in pods";
 const NO_FIX_IF_PODS: &str = "none needed if pods run nvidia-imex";
