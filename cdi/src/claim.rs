@@ -22,7 +22,9 @@ pub struct ClaimUid(String);
 
 /// A string that is not a claim UID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
-#[error("claim UID {shown:?} is not 1 to 63 letters, digits and inner dashes")]
+#[error(
+    "claim UID {shown:?} is not valid: it must have 1 to 63 letters, digits and dashes, and must not start or end with a dash"
+)]
 #[advice(
     code = "claim-uid-invalid",
     hint = "pass the ResourceClaim's metadata.uid as the API server gave it"

@@ -93,7 +93,7 @@ pub struct Swept {
 #[advice(hint = source.hint(), class = source.class())]
 pub enum ClaimSpecsError {
     /// No runtime would accept a spec of these devices.
-    #[error("the devices of claim {claim} do not make a valid CDI spec")]
+    #[error("the devices of claim {claim} do not form a valid CDI spec")]
     #[advice(code = source.code(), permanent)]
     Devices {
         /// The claim.

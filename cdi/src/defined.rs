@@ -136,16 +136,17 @@ fn why_readable_elsewhere(file: &SpecFile) -> Option<String> {
     let error = file.spec.as_ref().err()?;
     Some(match error {
         LoadError::Invalid { .. } => format!(
-            "{}, and a runtime may read it differently ({})",
+            "{}, and a runtime may read this file differently ({})",
             error_chain(error),
             error.hint()
         ),
         // The link's target may exist for the runtime, which sees the host's root.
         LoadError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             format!(
-                "{}: it is a link; its target may exist on the host, where this program cannot see \
-                 it (replace the link by a copy of the file, or mount the target's directory at \
-                 the same path; if the host has no target, remove the link)",
+                "{}: the file is a link; this program cannot see the link's target, but the \
+                 target may exist on the host (replace the link with a copy of the target, or \
+                 mount the target's directory at the same path; if the target does not exist on \
+                 the host either, remove the link)",
                 error_chain(error)
             )
         }

@@ -168,7 +168,7 @@ fn an_error_names_the_file() {
 fn an_endless_device_is_not_read() {
     let error = DriverParams::read("/dev/zero").unwrap_err();
     assert!(matches!(error, DriverFileError::NotAFile { .. }));
-    assert!(error.hint().contains("some other file"), "{}", error.hint());
+    assert!(error.hint().contains("another file"), "{}", error.hint());
 }
 
 proptest::proptest! {

@@ -51,8 +51,8 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Reads the kubelet plugin's checkpoint: the claims prepared on this node.
     ///
-    /// The default FILE is this node's: plugins/compute-domain.nvidia.com/checkpoint.json below
-    /// kubelet's root.
+    /// The default FILE is this node's checkpoint, plugins/compute-domain.nvidia.com/checkpoint.json
+    /// below kubelet's root directory.
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),
     /// Runs as an OCI runtime hook that refuses containers with IMEX channels they do not own.
@@ -179,27 +179,27 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DRIVER_ROOT)]
     pub(crate) driver_root: PathBuf,
     /// The socket of the host's nvidia-imex (`IMEX_CMD_UNIX_DOMAIN_PATH` of its
-    /// configuration). If given, doctor also queries whether it is ready, with the host's
-    /// nvidia-imex-ctl.
+    /// configuration). If given, doctor also asks the host's nvidia-imex-ctl whether
+    /// nvidia-imex is ready.
     #[arg(long, value_name = "SOCKET")]
     pub(crate) imex_socket: Option<PathBuf>,
     /// Prints one JSON document instead of text.
     #[arg(long)]
     pub(crate) json: bool,
     /// Also writes the report and the files that it is based on to a tar archive
-    /// for a bug report. Its manifest.txt lists them. It has no runtime configuration and no
-    /// kubeconfig; of claims' parameters it has only the ComputeDomain's UID, and specs without the
-    /// values of environment variables. Refuses to overwrite a file.
+    /// for a bug report. The archive's manifest.txt lists these files. The archive has no runtime
+    /// configuration, no kubeconfig and no values of environment variables; of claims' parameters,
+    /// it has only the ComputeDomain's UID. Never overwrites a file.
     #[arg(long, value_name = "FILE.tar")]
     pub(crate) bundle: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CheckpointCommand {
-    /// Prints the claims; if the file is damaged, those that are still readable (exit code 1).
+    /// Prints the claims; if the file is damaged, the claims that are still readable (exit code 1).
     #[command(after_help = EXIT_CODES)]
     Show {
-        /// The checkpoint; - reads standard input. By default, this node's.
+        /// The checkpoint file; - reads standard input. The default is this node's checkpoint.
         #[arg(value_parser = file(), conflicts_with_all = ["path", "root"])]
         file: Option<PathBuf>,
         #[command(flatten)]
@@ -212,13 +212,13 @@ pub(crate) enum CheckpointCommand {
     /// (exit code 1).
     #[command(after_help = EXIT_CODES)]
     Verify {
-        /// The checkpoints; - is standard input. By default, this node's. Every file is checked; if
-        /// one cannot be read, the exit code is 3.
+        /// The checkpoint files; - reads standard input. The default is this node's checkpoint.
+        /// Every file is checked; if a file cannot be read, the exit code is 3.
         #[arg(value_name = "FILE", value_parser = file(), conflicts_with_all = ["path", "root"])]
         files: Vec<PathBuf>,
-        /// Instead prints the bytes that the plugin would write for the claims of one file: `verify
-        /// --canonical FILE | cmp - FILE`. Never overwrite FILE with them while a plugin runs:
-        /// claims that it prepares meanwhile would be lost.
+        /// Prints the bytes that the plugin would write for the claims of one file, instead of a
+        /// verdict: `verify --canonical FILE | cmp - FILE`. Never overwrite FILE with these bytes
+        /// while a plugin runs: claims that the plugin prepares meanwhile would be lost.
         #[arg(long)]
         canonical: bool,
         #[command(flatten)]
@@ -231,7 +231,7 @@ pub(crate) enum CheckpointCommand {
 pub(crate) struct NodeCheckpoint {
     #[command(flatten)]
     pub(crate) kubelet: KubeletRoot,
-    /// The host's root directory; only without FILE.
+    /// The host's root directory; cannot be used with FILE.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
 }

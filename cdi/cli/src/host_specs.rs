@@ -15,7 +15,7 @@ use crate::outcome::{Failure, Outcome};
 
 /// What to do if a device is not found because a file cannot be read.
 pub(crate) const UNKNOWN_HINT: &str =
-    "run this as root, as runtimes do: an unreadable file may define the device";
+    "run cdi-gen as root, like the runtimes: a file that only root can read may define the device";
 
 /// [`SpecDirs`], with an open root.
 pub(crate) struct HostSpecs {
@@ -89,7 +89,7 @@ impl HostSpecs {
         }
         let message = format!("the root {} is empty", root.display());
         Err(Failure::new(Outcome::Io, message).hint(
-            "the host's root is not mounted there: check --root, and the mounts of the debug pod",
+            "the host's root is not mounted at this path: check --root and the mounts of the debug pod",
         ))
     }
 

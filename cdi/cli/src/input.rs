@@ -44,12 +44,14 @@ pub(crate) fn read(
         let what = format!("cannot read {}", path.display());
         let failure = match &error {
             ReadError::Io(source) => Failure::caused_by(Outcome::Io, what, source),
-            ReadError::Directory => Failure::new(Outcome::Io, format!("{what}: it is a directory")),
+            ReadError::Directory => {
+                Failure::new(Outcome::Io, format!("{what}: the path is a directory"))
+            }
             ReadError::TooLarge => {
                 let len = path.metadata().map_or(0, |found| found.len());
                 let len = (len > limit as u64).then(|| format!(" ({len} bytes)"));
                 let (limit, len) = (limit >> 20, len.unwrap_or_default());
-                let message = format!("{what}: it is larger than {limit} MiB{len}");
+                let message = format!("{what}: the file is larger than {limit} MiB{len}");
                 Failure::new(Outcome::Io, message)
             }
         };
@@ -105,8 +107,8 @@ pub(crate) fn read_spec(path: &Path) -> Result<Vec<u8>, Failure> {
     read(path, limit, |error| {
         document_hint(
             error,
-            "no device spec is that large: check the path, and what wrote the file; split a \
-             spec of so many devices into several files",
+            "device specs are not that large: check the path, and find out which program wrote \
+             the file; if the spec really has so many devices, split it into several files",
         )
     })
 }
@@ -123,11 +125,11 @@ fn document_hint(error: &ReadError, too_large: &'static str) -> Option<Cow<'stat
         ReadError::Io(source) => match source.kind() {
             ErrorKind::NotFound => "check the path",
             ErrorKind::PermissionDenied => {
-                "give the file mode 0644 and its directory 0755, or run this as root"
+                "give the file mode 0644 and its directory mode 0755, or run cdi-gen as root"
             }
             _ => return None,
         },
-        ReadError::Directory => "pass a file in it",
+        ReadError::Directory => "pass a file in this directory",
         ReadError::TooLarge => too_large,
     };
     Some(hint.into())
@@ -139,7 +141,7 @@ pub(crate) fn spec(path: &Path) -> Result<Spec, Failure> {
     let path = path.display();
     Spec::parse(&bytes).map_err(|error| {
         if is_config(&bytes) {
-            let what = format!("{path} is not a CDI spec: it has ociVersion, as OCI configs do");
+            let what = format!("{path} is not a CDI spec but an OCI config (ociVersion is set)");
             Failure::new(Outcome::Io, what).hint(NOT_SPEC_HINT)
         } else {
             let what = format!("{path} is not a valid CDI spec");

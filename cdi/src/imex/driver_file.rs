@@ -45,8 +45,8 @@ pub enum DriverTextError {
     #[error("{key} is missing")]
     #[advice(
         code = "driver-file-incomplete",
-        hint = "pass the file of a capability, below /proc/driver/nvidia/capabilities, or \
-                update the NVIDIA driver"
+        hint = "pass a capability's file below /proc/driver/nvidia/capabilities, or update the \
+                NVIDIA driver"
     )]
     Missing {
         /// The key.
@@ -62,7 +62,7 @@ pub enum DriverTextError {
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 #[advice(
-    hint = "pass a file of the host's /proc/driver/nvidia; this is some other file or \
+    hint = "pass a file of the host's /proc/driver/nvidia; this path is another file or \
                 device"
 )]
 pub enum DriverFileError {

@@ -39,8 +39,8 @@ pub enum MajorError {
     #[error("no {CHANNEL_DRIVER} among the character devices")]
     #[advice(
         code = "imex-channel-major-missing",
-        hint = "load the nvidia kernel module with NVreg_ImexChannelCount above 0 (2048 is its \
-                default); drivers without IMEX do not have this option"
+        hint = "load the nvidia kernel module with NVreg_ImexChannelCount above 0 (the default \
+                is 2048); drivers without IMEX do not have this option"
     )]
     Missing,
     /// The text is not a device list.
@@ -73,13 +73,13 @@ pub enum MajorError {
 /// Why a file has no usable major of the IMEX channels.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
-#[advice(hint = "pass the host's /proc/devices; this is some other file or device")]
+#[advice(hint = "pass the host's /proc/devices; this path is another file or device")]
 pub enum ReadMajorError {
     /// The file cannot be read.
     #[error("cannot read the device list {}", OneLine(path.display()))]
     #[advice(
         code = "device-list-unreadable",
-        hint = "pass the host's /proc/devices, mounted and readable"
+        hint = "check that the host's /proc/devices is mounted at this path and readable"
     )]
     Unreadable {
         /// The file.

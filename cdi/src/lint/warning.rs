@@ -33,15 +33,15 @@ pub enum Lint {
     #[error("is not above 0")]
     #[advice(
         code = "hook-without-time",
-        hint = "give the hook seconds above 0, or leave the field out"
+        hint = "set the timeout to more than 0 seconds, or leave the field out"
     )]
     TimeoutNotPositive,
     /// A number that the kernel cannot represent.
     #[error("is out of the kernel's range")]
     #[advice(
         code = "number-out-of-range",
-        hint = "majors go from 1 to 4095, minors from 0 to 1048575, permission bits to 4095 \
-                (0o7777), users and groups to 4294967294"
+        hint = "the ranges are: majors 1 to 4095, minors 0 to 1048575, permission bits 0 to 4095 \
+                (0o7777), users and groups 0 to 4294967294"
     )]
     OutOfRange,
     /// Permission bits such as 666, which is 0o1232.
@@ -60,18 +60,21 @@ pub enum Lint {
     MissingMinor,
     /// A minor without major.
     #[error("has no major and is ignored")]
-    #[advice(code = "minor-without-major", hint = "write the major too, or neither")]
+    #[advice(
+        code = "minor-without-major",
+        hint = "write the major, too, or leave out both numbers"
+    )]
     MissingMajor,
     /// Numbers without type.
-    #[error("has no type, so the host's node decides")]
+    #[error("has no type, so the type of the host's device node applies")]
     #[advice(
         code = "numbers-without-type",
-        hint = "write type c or b, so that no host node is needed"
+        hint = "write type c or b, so that no device node on the host is needed"
     )]
     MissingType,
     /// A fifo with a number.
     #[error("is meaningless for a fifo")]
-    #[advice(code = "fifo-with-number", hint = "leave major and minor out")]
+    #[advice(code = "fifo-with-number", hint = "leave out major and minor")]
     NumberOfFifo,
     /// A NUL byte, which ends a string for the kernel.
     #[error("has a NUL byte, so no container can start")]
@@ -86,11 +89,11 @@ pub enum Lint {
     #[advice(code = "no-cgroup-rule", hint = "use type c")]
     NoCgroupRule,
     /// Two nodes, or two mounts, at one path of the container.
-    #[error("is also the path of an earlier entry, which this one replaces")]
+    #[error("is also the path of an earlier entry; this entry replaces the earlier one")]
     #[advice(code = "path-repeated", hint = "keep only the intended entry")]
     RepeatedPath,
     /// A variable that is set twice.
-    #[error("sets the variable of an earlier entry, and overrides it")]
+    #[error("sets the same variable as an earlier entry, and overrides that entry")]
     #[advice(code = "variable-repeated", hint = "keep only the intended entry")]
     RepeatedVariable,
     /// A channel's node with the number of another channel.
@@ -116,11 +119,11 @@ pub enum Lint {
     )]
     InterfaceTooLong,
     /// A key that is not a qualified name as Kubernetes defines it.
-    #[error("has a key that is not a qualified name, which some readers refuse")]
+    #[error("has a key that is not a qualified name; some readers refuse such keys")]
     #[advice(code = "annotation-key", hint = "use a key like vendor.example/key")]
     AnnotationKey,
     /// More than 256 KiB of annotations.
-    #[error("are longer than 256 KiB, which some readers refuse")]
+    #[error("are longer than 256 KiB; some readers refuse such long annotations")]
     #[advice(code = "annotations-too-long", hint = "store long texts elsewhere")]
     AnnotationsTooLong,
 }

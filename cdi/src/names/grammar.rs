@@ -20,9 +20,10 @@ pub enum NamePart {
 #[non_exhaustive]
 #[advice(
     code = "cdi-name-invalid",
-    hint = "a kind is vendor/class, a device's full name vendor/class=device; vendor and class \
-                start with a letter, a device name with a letter or digit; all end with a letter \
-                or digit; '_', '-', '.' (in a device name also ':') are allowed in between"
+    hint = "a kind has the form vendor/class; a device's full name has the form \
+                vendor/class=device; vendor and class start with a letter; a device name starts \
+                with a letter or digit; all three end with a letter or digit; between the first \
+                and last character, '_', '-' and '.' are also allowed, and in a device name ':'"
 )]
 pub enum NameError {
     /// The part is empty.

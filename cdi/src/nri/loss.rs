@@ -43,7 +43,7 @@ pub enum LossReason {
     /// removal. Code `nri-removal`.
     #[advice(code = "nri-removal")]
     Removal,
-    /// NRI has no field for it: `l3CacheSchema`, `memBwSchema`, additional groups. Code
+    /// NRI has no field for this change: `l3CacheSchema`, `memBwSchema`, additional groups. Code
     /// `nri-no-field`.
     #[advice(code = "nri-no-field")]
     NoField,
@@ -72,11 +72,11 @@ impl fmt::Display for LossReason {
             }
             Self::NodeKind => f.write_str("NRI adds block and character devices only"),
             Self::UnknownUser => f.write_str(
-                "the runtime does not report the container's user, so root owns the node",
+                "the runtime does not report the container's user, so root owns the device node",
             ),
             Self::Removal => f.write_str("NRI reads a name that begins with - as a removal"),
-            Self::NoField => f.write_str("NRI has no field for it"),
-            Self::Release(release) => write!(f, "it needs NRI {release}"),
+            Self::NoField => f.write_str("NRI has no field for this change"),
+            Self::Release(release) => write!(f, "this change needs NRI {release}"),
         }
     }
 }

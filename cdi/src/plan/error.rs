@@ -23,7 +23,7 @@ pub enum PlanError {
     #[error("{field}: cannot inspect {} on the host", OneLine(host_path))]
     #[advice(
         code = "host-node-unreadable",
-        hint = "load the driver that makes the node, or give type, major and minor in the spec"
+        hint = "load the driver that creates the device node, or give type, major and minor in the spec"
     )]
     HostNode {
         /// The node's field.
@@ -38,7 +38,7 @@ pub enum PlanError {
     #[error("{field}: {} on the host is not a device node", OneLine(host_path))]
     #[advice(
         code = "host-node-no-device",
-        hint = "give the node's own path (links are not followed), or type, major and minor"
+        hint = "give the path of the device node itself (links are not followed), or give type, major and minor"
     )]
     NotADevice {
         /// The node's field.
@@ -56,7 +56,7 @@ pub enum PlanError {
     )]
     #[advice(
         code = "host-node-other-type",
-        hint = "correct the type, or give a major with it"
+        hint = "correct the type, or give a major, too"
     )]
     TypeMismatch {
         /// The node's field.

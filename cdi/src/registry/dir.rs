@@ -42,7 +42,7 @@ pub enum DirError {
     #[error("cannot list CDI directory {}", OneLine(path.display()))]
     #[advice(
         code = "cdi-directory-unreadable",
-        hint = "give the directory mode 0755, or read it as root"
+        hint = "give the directory mode 0755, or read the directory as root"
     )]
     Unlistable {
         /// The directory.
@@ -54,8 +54,8 @@ pub enum DirError {
     #[error("CDI directory {} is a symbolic link, which runtimes do not follow", OneLine(path.display()))]
     #[advice(
         code = "cdi-directory-link",
-        hint = "make it a directory (or a bind mount), or configure the link's target in the \
-                runtime"
+        hint = "replace the link with a directory (or a bind mount), or configure the link's \
+                target in the runtime"
     )]
     Link {
         /// The link.
@@ -65,7 +65,7 @@ pub enum DirError {
     #[error("CDI directory {} is not a directory", OneLine(path.display()))]
     #[advice(
         code = "cdi-directory-not-one",
-        hint = "move it away and create a directory with mode 0755"
+        hint = "move the file at this path away, and create a directory with mode 0755"
     )]
     NotADirectory {
         /// The path.

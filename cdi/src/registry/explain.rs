@@ -200,7 +200,7 @@ impl Verdict<'_> {
         match self {
             Self::Wins(_) => None,
             Self::Shadowed { .. } => {
-                Some("to use this file's device, remove it from the other file")
+                Some("to use this file's device, remove the device from the other file")
             }
             Self::Conflicts { .. } => Some(CONFLICT_HINT),
             Self::Voided { .. } => Some("resolve the conflict in the other directory"),

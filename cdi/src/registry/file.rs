@@ -48,7 +48,7 @@ pub enum LoadError {
     #[error("CDI spec {} is a {kind}, not a file", OneLine(path.display()))]
     #[advice(
         code = "cdi-spec-not-a-file",
-        hint = "keep only spec files under names that end in .json or .yaml"
+        hint = "move this path out of the CDI directory: runtimes read every path there whose name ends in .json or .yaml"
     )]
     NotAFile {
         /// The file.
@@ -61,8 +61,8 @@ pub enum LoadError {
     #[error("CDI spec {} has {len} bytes; the limit is {MAX_SPEC_LEN}", OneLine(path.display()))]
     #[advice(
         code = "cdi-spec-too-long",
-        hint = "find out which program wrote it, and move it out of the CDI directory; split a \
-                spec of that many devices into several files"
+        hint = "find out which program wrote this file, and move the file out of the CDI \
+                directory; if the spec really has so many devices, split it into several files"
     )]
     TooLong {
         /// The file.
@@ -153,7 +153,7 @@ fn read_hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "remove the link, or restore its target",
         io::ErrorKind::PermissionDenied => {
-            "give the file mode 0644 and its directory 0755, or read it as root"
+            "give the file mode 0644 and its directory mode 0755, or read the file as root"
         }
         _ if error.raw_os_error() == Some(nix::errno::Errno::ELOOP as i32) => {
             "remove the link, which points to itself"

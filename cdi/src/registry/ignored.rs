@@ -41,32 +41,32 @@ pub enum IgnoredReason {
     /// Its name ends neither in `.json` nor in `.yaml` (`.yml`, `.YAML`).
     #[advice(
         code = "cdi-file-extension",
-        hint = "rename it so that its name ends in .json or .yaml, in lower case"
+        hint = "rename the file so that its name ends in .json or .yaml, in lower case"
     )]
     Extension,
     /// Its name shows that an editor, a package manager or a person left it beside another file
     /// (`x.json~`, `x.yaml.bak`, `.x.json.swp`).
     #[advice(
         code = "cdi-file-leftover",
-        hint = "remove it, or, if it has the right content, replace the original file with it"
+        hint = "remove the backup copy, or, if its content is correct, replace the original file with it"
     )]
     Leftover,
     /// Its name ends in `.tmp`: an unfinished or interrupted write.
     #[advice(
         code = "cdi-file-temporary",
-        hint = "let its driver write the spec again; remove the file if no driver is writing it"
+        hint = "let the driver write the spec again; remove this file if no driver is writing it now"
     )]
     Temporary,
     /// It is in a subdirectory of a CDI directory.
     #[advice(
         code = "cdi-file-in-subdirectory",
-        hint = "move it up into the CDI directory itself"
+        hint = "move the file up into the CDI directory"
     )]
     Subdirectory,
     /// Its CDI directory is a symbolic link.
     #[advice(
         code = "cdi-directory-link",
-        hint = "make the link a directory (or a bind mount), or configure its target in the runtime"
+        hint = "replace the link with a directory (or a bind mount), or configure the link's target in the runtime"
     )]
     LinkedDirectory,
 }

@@ -22,7 +22,7 @@ pub struct LoadLimits {
 #[non_exhaustive]
 #[advice(
     code = "cdi-specs-too-many",
-    hint = "find out which program writes them, and remove specs of devices that no longer exist"
+    hint = "find out which program writes these files, and remove the specs of devices that no longer exist"
 )]
 pub struct LimitExceeded {
     /// The limits.

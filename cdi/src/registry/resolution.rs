@@ -41,8 +41,8 @@ pub enum ResolveError {
     #[error("no valid CDI spec defines {name}")]
     #[advice(
         code = "cdi-device-unknown",
-        hint = "check that its driver runs and has written a spec, and that no file that should \
-                define the device was refused"
+        hint = "check that the device's driver is running and has written a spec, and that the \
+                spec that should define the device was not refused"
     )]
     Unknown {
         /// The device.
@@ -63,8 +63,7 @@ pub enum ResolveError {
 }
 
 pub(super) const CONFLICT_CODE: &str = "cdi-device-conflict";
-pub(super) const CONFLICT_HINT: &str =
-    "keep the device in only one of the files; a file in a later directory does not help";
+pub(super) const CONFLICT_HINT: &str = "keep the device in only one of these files; defining the device in another directory does not resolve the conflict";
 
 // === impl Resolved ===
 

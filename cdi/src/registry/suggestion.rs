@@ -14,7 +14,7 @@ pub enum Suggestion<'a> {
     /// The same device name under another kind.
     #[advice(
         code = "cdi-device-other-kind",
-        hint = "request it with the vendor and class of its file"
+        hint = "request the device with the vendor and class that are in its file"
     )]
     OtherKind(Resolved<'a>),
     /// The same name in another case: CDI names are case-sensitive.

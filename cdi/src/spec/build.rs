@@ -250,8 +250,7 @@ mod tests {
             let error = annotated(one.repeat(most + 1)).unwrap_err();
             assert_eq!(
                 error.to_string(),
-                "CDI spec of example.com/thing: annotations have a key longer than 1022 bytes, \
-                 escapes counted"
+                "CDI spec of example.com/thing: annotations have a key longer than 1022 bytes, including escapes"
             );
         }
         let mut odd = device("a");

@@ -9,7 +9,7 @@ use crate::go_serde::KEY_LIMIT;
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 #[advice(
-    hint = "correct the text there, or let the driver that owns the file write it again",
+    hint = "correct the text at this position, or let the driver that owns the file write the file again",
     vis = "pub(super)"
 )]
 pub enum SpecFault {
@@ -50,10 +50,10 @@ pub enum SpecFault {
         by: String,
     },
     /// An annotation key that is too long, as written, for YAML readers.
-    #[error("have a key longer than {KEY_LIMIT} bytes, escapes counted")]
+    #[error("have a key longer than {KEY_LIMIT} bytes, including escapes")]
     #[advice(
         code = "cdi-annotation-key-too-long",
-        hint = "use a key like vendor.example/key, and the value for the rest"
+        hint = "use a short key like vendor.example/key, and move the rest into the value"
     )]
     KeyTooLong,
     /// A version older than the first that Go's CDI library reads.
@@ -74,7 +74,7 @@ pub enum SpecFault {
     #[error("the field is repeated")]
     #[advice(
         code = "cdi-spec-malformed",
-        hint = "keep one of the two; readers that accept both use the last"
+        hint = "keep only one of the two fields; readers that accept both use the last one"
     )]
     Repeated,
     /// A value that does not fit the model: an unknown field, a repeated annotation,
@@ -89,8 +89,8 @@ pub enum SpecFault {
     #[error("{0}")]
     #[advice(
         code = "cdi-spec-too-complex",
-        hint = "write every value out, without anchors, aliases, tags and needless nesting; split \
-                a spec of many devices"
+        hint = "write every value out, without anchors, aliases, tags or needless nesting; split \
+                a spec with many devices into several files"
     )]
     TooComplex(&'static str),
     /// Not JSON, or JSON that does not fit the model.
@@ -122,13 +122,13 @@ pub enum EditFault {
     /// Permissions that allow nothing: written as an empty string, they would be read
     /// as absent, which allows everything.
     #[error("allows nothing")]
-    #[advice(hint = "name any of r, w and m, or leave the field out to allow all")]
+    #[advice(hint = "give one or more of r, w and m, or leave the field out to allow all three")]
     NoPermissions,
     /// A class of service that is not the name of a directory.
     #[error("is not the name of a directory")]
     #[advice(
-        hint = "use a name shorter than 4096 bytes without '/' and newline, other than '.' and \
-                '..'; only '/' alone is the root class"
+        hint = "use a name shorter than 4096 bytes, without '/' and newline, but not '.' or \
+                '..'; for the root class, use '/' alone"
     )]
     NotAFileName,
     /// A network device without a name.

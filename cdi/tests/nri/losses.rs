@@ -66,7 +66,7 @@ fn the_losses_are_sentences() {
     assert_eq!(
         loss_texts(&with("rwm"), NriRelease::Nri0_3),
         [
-            "make /dev/x c 1:3 mode 0600: the runtime does not report the container's user, so root owns the node",
+            "make /dev/x c 1:3 mode 0600: the runtime does not report the container's user, so root owns the device node",
             "allow c 1:3 rwm: NRI before 0.10 allows rw",
         ]
     );
@@ -83,8 +83,8 @@ fn the_losses_are_sentences() {
         [
             "set -A=b: NRI reads a name that begins with - as a removal",
             "make /p p: NRI adds block and character devices only",
-            "add group 7: NRI has no field for it",
-            "move network device eth0 in as net0: it needs NRI 0.11",
+            "add group 7: NRI has no field for this change",
+            "move network device eth0 in as net0: this change needs NRI 0.11",
         ]
     );
 }

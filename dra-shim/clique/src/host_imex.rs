@@ -56,7 +56,7 @@ pub enum HostImexError {
     #[error("cannot run {} in root {}", OneLine(tool.display()), OneLine(root.display()))]
     #[advice(
         code = "imex-ctl-not-started",
-        hint = "install the program with all its libraries under the host's root, and give this process CAP_SYS_CHROOT"
+        hint = "install nvidia-imex-ctl with all its libraries under the host's root, and give this process CAP_SYS_CHROOT"
     )]
     Start {
         /// The program's path inside the root.

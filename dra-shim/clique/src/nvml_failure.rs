@@ -147,7 +147,7 @@ impl NvmlCode {
                 "the driver and this program support no common version of this call: install a newer driver or a newer version of this program"
             }
             Self::LIB_RM_VERSION_MISMATCH => {
-                "the library and the loaded kernel module are of different driver versions: reload the module or reboot"
+                "the library and the loaded kernel module have different driver versions: reload the module or reboot"
             }
             Self::GPU_IS_LOST | Self::RESET_REQUIRED => {
                 "reset the GPU (nvidia-smi --gpu-reset) or reboot, and check dmesg for Xid lines"

@@ -102,13 +102,13 @@ impl PendingGpu {
         match &self.state {
             GpuFabricState::Unreadable(failure) => failure.hint(),
             GpuFabricState::InProgress | GpuFabricState::NotStarted => {
-                "wait for the fabric manager; if this persists, check that it runs and that this GPU is in a partition"
+                "wait for the fabric manager; if this persists, check that the fabric manager is running and that this GPU is in a partition"
             }
             GpuFabricState::Failed { .. } => {
                 "check the fabric manager's log for this GPU; a GPU reset registers it again"
             }
             GpuFabricState::Vanished => {
-                "check dmesg for Xid lines and `lspci` for this GPU; if a virtual machine uses the GPU now, restart this program"
+                "check dmesg for Xid lines, and check with `lspci` that this GPU is present; if a virtual machine uses the GPU now, restart this program"
             }
             _ => "the driver is newer than this program; update this program",
         }

@@ -182,7 +182,11 @@ mod tests {
         symlink("libnvidia-ml.so.580.82.07", library).unwrap();
         let error = probe.read().unwrap_err();
         assert_eq!(error.code(), "nvml-missing");
-        assert!(error.hint().contains("only in part"), "{}", error.hint());
+        assert!(
+            error.hint().contains("only partly installed"),
+            "{}",
+            error.hint()
+        );
         let reason = error.to_string();
         let missing = "is a broken link: /usr/lib64/libnvidia-ml.so.580.82.07 does not exist";
         assert!(reason.ends_with(missing), "{reason}");

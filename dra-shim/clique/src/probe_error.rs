@@ -32,7 +32,7 @@ pub enum NoLibrary {
     #[error("{} cannot be loaded: {}", OneLine(path.display()), OneLine(reason))]
     #[advice(
         code = "nvml-unloadable",
-        hint = "check that the driver is for this node's architecture and its files are complete (run `ldd` on the library)"
+        hint = "check that the driver is for this node's architecture and that the driver's files are complete (run `ldd` on the library)"
     )]
     Unloadable {
         /// The file, with all links resolved.
@@ -53,13 +53,13 @@ fn missing_code(missing: &DriverFileNotFound) -> &'static str {
 /// Returns the hint for the worst of several reasons.
 fn missing_hint(missing: &DriverFileNotFound) -> &'static str {
     if missing.has_reason(is_incomplete) {
-        "the NVIDIA driver is installed only in part: wait if it is being installed, otherwise install it again"
+        "the NVIDIA driver is only partly installed: wait if the installation is still running; otherwise install the driver again"
     } else if missing.has_reason(|reason| matches!(reason, RejectReason::NotLinked { .. })) {
         "run `ldconfig` on the host (`chroot /run/nvidia/driver ldconfig` for a driver container) to create the link"
     } else if missing.has_reason(is_wrong_file) {
         "install the NVIDIA driver for this node's architecture, and remove the other file at the library's path"
     } else if missing.has_reason(is_not_a_file) {
-        "remove the directory or link at the library's path, and install the NVIDIA driver on this node if it is missing"
+        "remove the directory or link at the library's path, and install the NVIDIA driver on this node if the driver is missing"
     } else if missing.has_reason(|reason| matches!(reason, RejectReason::Unreadable(_))) {
         "let this process read the driver's files (run it as root; check SELinux and AppArmor), and check the file system"
     } else {

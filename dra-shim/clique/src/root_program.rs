@@ -36,7 +36,7 @@ struct Loader {
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error, Advice)]
 #[advice(
-    hint = "use a complete system as the driver's root, or / if the driver is installed on the host"
+    hint = "set the driver root to a directory with a complete system, or to / if the driver is installed on the host"
 )]
 pub enum RootProgramError {
     /// The program is in none of the usual places.
@@ -58,7 +58,7 @@ pub enum RootProgramError {
     },
     /// The program's loader is not in its root.
     #[error(
-        "{} needs the loader {}, which in its root {} {reason}",
+        "{} needs the loader {}, but in the root {} this loader {reason}",
         OneLine(program.display()),
         OneLine(loader.display()),
         OneLine(root.display())

@@ -30,7 +30,7 @@ const MAX_ANSWER_LEN: usize = 16 << 20;
 /// The bytes before a gRPC message: the compression flag and the length.
 const PREFIX: usize = 5;
 
-const CLOSED: &str = "it closed the connection";
+const CLOSED: &str = "the runtime closed the connection";
 
 /// The gRPC status of a service that the server does not have.
 const UNIMPLEMENTED: &str = "12";
@@ -71,7 +71,7 @@ pub(crate) enum CriError {
     #[error("only root may connect")]
     Denied,
     /// The listening program does not serve kubelet.
-    #[error("it does not serve CRI")]
+    #[error("the program that listens there does not serve CRI")]
     WithoutCri,
     /// It did not answer in time.
     #[error("no answer within {} s", LIMIT.as_secs())]
@@ -214,7 +214,9 @@ impl From<io::Error> for CriError {
             | io::ErrorKind::NotADirectory
             | io::ErrorKind::ConnectionRefused => Self::Absent,
             io::ErrorKind::PermissionDenied => Self::Denied,
-            io::ErrorKind::WouldBlock => Self::Failed("its connection queue is full".to_owned()),
+            io::ErrorKind::WouldBlock => {
+                Self::Failed("the runtime's connection queue is full".to_owned())
+            }
             io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::UnexpectedEof => Self::Failed(CLOSED.to_owned()),

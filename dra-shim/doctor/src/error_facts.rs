@@ -57,7 +57,7 @@ fn hint_for(error: &(dyn Error + 'static), is_root: bool) -> &'static str {
     };
     match (error.kind(), error.raw_os_error()) {
         (io::ErrorKind::ReadOnlyFilesystem, _) => {
-            "its file system is read-only here: run this on the host, or mount the host's root \
+            "the file system is read-only here: run this on the host, or mount the host's root \
              writable into this container"
         }
         (io::ErrorKind::PermissionDenied, _) if !is_root => "run this as root",

@@ -187,7 +187,7 @@ impl Host {
             Ok(bytes) => Ok(Some(bytes)),
             Err(ReadError::Io(error)) if is_absent(&error) => Ok(None),
             Err(ReadError::Io(error)) => Err(error),
-            Err(ReadError::NotAFile(_)) => Err(io::Error::other("it is not a regular file")),
+            Err(ReadError::NotAFile(_)) => Err(io::Error::other("the path is not a regular file")),
             Err(ReadError::TooLong(_)) => Err(io::ErrorKind::FileTooLarge.into()),
         }
     }

@@ -92,20 +92,22 @@ impl KubeletState {
             is_damage: !error.is_data(),
         };
         let outer: Outer = serde_json::from_slice(bytes)
-            .map_err(|error| malformed("it is not a kubelet checkpoint", &error))?;
+            .map_err(|error| malformed("the file is not a kubelet checkpoint", &error))?;
         let (stored, computed) = (outer.checksum, crc32fast::hash(outer.data.as_bytes()));
         if stored != u64::from(computed) {
             return Err(KubeletStateError {
-                message: format!("its checksum is {stored}, but its data has {computed}"),
+                message: format!(
+                    "the stored checksum is {stored}, but the checksum of the data is {computed}"
+                ),
                 is_damage: true,
             });
         }
         let data: Data = serde_json::from_str(&outer.data)
-            .map_err(|error| malformed("its data is not a list of claims", &error))?;
+            .map_err(|error| malformed("the file's data is not a list of claims", &error))?;
         // Another version may have its claims in another place.
         if let Some(version) = data.api_version.filter(|it| it != API_VERSION) {
             return Err(KubeletStateError {
-                message: format!("its data has version {version:?}"),
+                message: format!("the file's data has version {version:?}"),
                 is_damage: false,
             });
         }

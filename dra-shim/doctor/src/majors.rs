@@ -63,7 +63,7 @@ impl Majors {
             (Some(now), _) => {
                 let now = now.get();
                 Some(format!(
-                    "major {major} is not that of {CHANNEL_DRIVER}, which is {now} ({list})"
+                    "major {major} is not the major of {CHANNEL_DRIVER}, which is {now} ({list})"
                 ))
             }
             (None, Some(driver)) if driver != CHANNEL_DRIVER => {
@@ -97,7 +97,7 @@ mod tests {
         let loaded = "Character devices:\n195 nvidia\n236 nvidia-caps-imex-channels\n\
                       Block devices:\n235 sd\n";
         assert_eq!(contradiction(loaded, 236), None);
-        let found = "major 235 is not that of nvidia-caps-imex-channels, which is 236 \
+        let found = "major 235 is not the major of nvidia-caps-imex-channels, which is 236 \
                      (/proc/devices)";
         assert_eq!(contradiction(loaded, 235).as_deref(), Some(found));
     }

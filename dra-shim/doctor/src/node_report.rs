@@ -16,7 +16,7 @@ use crate::text::and_more;
 
 /// The fix for a spec with a stale major. It names the plain command `cdi-gen generate`.
 pub const REWRITE_SPEC_HINT: &str =
-    "have its driver rewrite the spec, or write it with `cdi-gen generate`";
+    "let the driver rewrite the spec, or rewrite the spec with `cdi-gen generate`";
 
 /// How an administrator creates a channel's node. Not with nvidia-modprobe, which no longer has
 /// the option -i (NVIDIA/nvidia-modprobe#9).
@@ -24,7 +24,7 @@ pub const MAKE_CHANNEL: &str =
     "mknod, with the major of nvidia-caps-imex-channels in /proc/devices";
 
 /// The fix for a device node of the host that is not the driver's.
-const REMAKE_NODE: &str = "remove the host's node and recreate it (mknod, with the major of nvidia-caps-imex-channels in /proc/devices)";
+const REMAKE_NODE: &str = "remove the host's device node and recreate it (mknod, with the major of nvidia-caps-imex-channels in /proc/devices)";
 
 /// A node of a spec, compared with the host's node at its path.
 #[derive(Debug, Clone, Serialize)]
@@ -187,19 +187,21 @@ impl NodeReport {
         let found = self.found.as_deref().unwrap_or("something else");
         let (message, fix) = if self.state == NodeState::Missing {
             (
-                format!("the spec takes {host_path} from the host, where it does not exist"),
-                "load the driver that creates the node, or set type, major and minor in the spec",
+                format!(
+                    "the spec takes {host_path} from the host, but the host has no such device node"
+                ),
+                "load the driver that creates the device node, or set type, major and minor in the spec",
             )
         } else if no_device {
             (
                 format!("{host_path} on the host is {found}, not a device node"),
-                "set the node's real path (links are not followed), or type, major and minor",
+                "set the path of the device node itself (links are not followed), or set type, major and minor",
             )
         } else {
             let declared = self.declared.as_deref().unwrap_or("other numbers");
             (
                 format!("{host_path} on the host is {found}, but the spec declares {declared}"),
-                "correct the spec, or have the driver recreate the host's node",
+                "correct the spec, or let the driver recreate the host's device node",
             )
         };
         (self.message, self.fix) = (Some(message), Some(fix));

@@ -67,7 +67,7 @@ impl FromStr for RuntimeRelease {
     fn from_str(text: &str) -> Result<Self, UnknownRuntime> {
         let form = |text: &str| UnknownRuntime {
             message: format!("{text:?} is not a runtime and version"),
-            form: "write the runtime, a dash and its version; ",
+            form: "write the runtime's name, a dash and its version; ",
         };
         let unknown = |message: String| UnknownRuntime { message, form: "" };
         let (name, runtime, version) = parts(text).ok_or_else(|| form(text))?;
@@ -144,7 +144,7 @@ impl UnknownRuntime {
         let firsts = firsts.filter_map(|rows| rows.first());
         let known: Vec<String> = firsts.map(|row| row.name()).collect();
         let (form, known) = (self.form, known.join(", "));
-        format!("{form}known runtimes, each from this release on: {known}")
+        format!("{form}known runtimes, each with its oldest supported release: {known}")
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
         ] {
             let error = target.parse::<RuntimeRelease>().unwrap_err();
             assert!(error.to_string().starts_with(reason), "{error}");
-            let known = "known runtimes, each from this release on: containerd-1.7.0, \
+            let known = "known runtimes, each with its oldest supported release: containerd-1.7.0, \
                          cri-o-1.24.0, docker-25.0.0, podman-4.1.1";
             assert!(error.hint().ends_with(known), "{}", error.hint());
         }

@@ -53,18 +53,18 @@ pub fn rewrite_fix(spec: &Spec, file: &str) -> String {
     match spec.kind().vendor() {
         _ if is_claim_spec(spec) => REWRITE_CLAIM_SPEC.to_owned(),
         vendor if vendor.starts_with(KUBELET_PLUGINS) => {
-            "restart the kubelet plugin that writes it, and delete the pods that use its claims"
+            "restart the kubelet plugin that writes this spec, and delete the pods that use its claims"
                 .to_owned()
         }
         "management.nvidia.com" => format!(
-            "restart the GPU operator's toolkit pod on this node, which writes it; without the \
-             operator, remove {file}"
+            "restart the GPU operator's toolkit pod on this node, which writes this spec; \
+             without the operator, remove {file}"
         ),
         "nvidia.com" if REFRESHED.contains(&file) => format!(
-            "rewrite it: systemctl restart nvidia-cdi-refresh, or nvidia-ctk cdi generate --output={file}"
+            "rewrite the spec: systemctl restart nvidia-cdi-refresh, or nvidia-ctk cdi generate --output={file}"
         ),
-        "nvidia.com" => format!("rewrite it: nvidia-ctk cdi generate --output={file}"),
-        _ => format!("have its writer rewrite it, or remove {file}"),
+        "nvidia.com" => format!("rewrite the spec: nvidia-ctk cdi generate --output={file}"),
+        _ => format!("let the program that writes this spec rewrite it, or remove {file}"),
     }
 }
 

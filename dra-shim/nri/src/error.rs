@@ -45,7 +45,7 @@ pub enum ConnectionError {
     )]
     Protocol(String),
     /// The runtime does not read from the connection.
-    #[error("the runtime has read nothing for ten seconds")]
+    #[error("the runtime has not read from the connection for ten seconds")]
     #[advice(code = "not-read")]
     NotRead,
     /// The runtime refuses the registration.
@@ -69,7 +69,7 @@ pub enum ConnectionError {
     #[error("the plugin's {method} did not return within {}", seconds(*limit))]
     #[advice(
         code = "late",
-        hint = "run slow work in a task of its own, and answer without waiting for it"
+        hint = "run slow work in a separate task, and return without waiting for that task"
     )]
     Late {
         /// The method.
@@ -103,14 +103,14 @@ pub enum UpdateError {
     #[error("the plugin is not registered with the runtime")]
     #[advice(
         code = "not-registered",
-        hint = "wait until the service's state is registered; until then the state has the reason"
+        hint = "wait until the service's state is registered; until then, the state gives the reason"
     )]
     NotRegistered,
     /// The connection was lost; the result of the updates is unknown.
     #[error("the connection to the runtime was lost during the update")]
     #[advice(
         code = "lost",
-        hint = "compare with the containers in the next synchronize, and update them again"
+        hint = "in the next synchronize, check whether the containers have the update, and repeat it if not"
     )]
     Lost,
     /// The runtime did not answer; the result of the updates is unknown.
@@ -125,8 +125,7 @@ pub enum UpdateError {
     #[error("the runtime refuses the update: {0}")]
     #[advice(
         code = "refused",
-        hint = "find the failed update in the runtime's log, or set its \
-                ignore_failure"
+        hint = "find the failed update in the runtime's log, or set ignore_failure in the update"
     )]
     Refused(String),
     /// The update is longer than a message can be: 4 MiB.
@@ -171,7 +170,7 @@ impl From<CallError> for UpdateError {
             CallError::Refused(status) => Self::Refused(status.message),
             CallError::TooLong(error) => Self::TooLong(error.0),
             CallError::Decode(error) => {
-                Self::Refused(format!("its answer cannot be decoded: {error}"))
+                Self::Refused(format!("the runtime's answer cannot be decoded: {error}"))
             }
         }
     }

@@ -281,7 +281,7 @@ async fn bytes_that_are_not_nri_give_one_error_with_the_reason() {
         ),
         (
             b"HTTP/1.1 400 Bad Request",
-            "frame for connection 1213486160, only 1 and 2 exist",
+            "frame for connection 1213486160, but only connections 1 and 2 exist",
         ),
         (
             // A frame of ten bytes: the header of a message that is too long.

@@ -70,7 +70,7 @@ pub(crate) async fn run<P: Plugin>(shared: &Shared<P>, stream: UnixStream) -> En
     let registered = since.map_or(Duration::ZERO, |since: Instant| since.elapsed());
     let Some(error) = error else {
         if timeout(DRAIN, trunk.drain()).await.is_err() {
-            tracing::warn!("shutting down with unanswered calls of the container runtime");
+            tracing::warn!("shutting down with unanswered calls from the container runtime");
         }
         trunk.close().await;
         return End {

@@ -28,14 +28,14 @@ driver's params, or else 0666";
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Generate {
     /// The channels: numbers and ranges such as 0,3-7, or all that the driver
-    /// has. Channels isolate jobs from each other: give a container only the one
+    /// has. Channels isolate jobs from each other: give a container only the channel
     /// that it needs.
     #[arg(long, value_name = "LIST|all")]
     pub(crate) channels: Channels,
     /// The major of the channels' nodes; auto takes it from /proc/devices.
     #[arg(long, value_name = "auto|N", default_value = "auto")]
     pub(crate) major: MajorArg,
-    /// How a container gets its node.
+    /// How a container gets its device node.
     #[arg(long, value_enum, default_value = "mknod")]
     pub(crate) mode: Mode,
     /// The devices' vendor/class.
@@ -58,8 +58,8 @@ pub(crate) struct Generate {
     /// is never mistaken for a complete one.
     #[arg(long, value_enum, default_value = "json")]
     pub(crate) format: Format,
-    /// The file to write, atomically and durably; - is stdout. Its directory must exist. In a
-    /// --spec-dir, a device that another file already defines is refused.
+    /// The file to write, atomically and durably; - is stdout. The file's directory must exist. In
+    /// a --spec-dir, generate refuses a device that another file already defines.
     #[arg(long, value_name = "PATH", default_value = "-")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -82,10 +82,10 @@ pub(crate) enum VersionArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// The runtime creates the node from major and minor; the host needs none. Not for containers
-    /// in a user namespace.
+    /// The runtime creates the device node from major and minor; the host needs no device node. Not
+    /// for containers in a user namespace.
     Mknod,
-    /// The container gets the host's node, which must exist when it starts.
+    /// The container gets the host's device node, which must exist when the container starts.
     HostPath,
 }
 
@@ -127,7 +127,7 @@ impl FromStr for VersionArg {
 /// Rejects an empty text, which runtimes read as all permissions.
 fn permissions(text: &str) -> Result<Permissions, String> {
     if text.is_empty() {
-        return Err("it is empty, which runtimes read as rwm".to_owned());
+        return Err("the value is empty, and runtimes read an empty value as rwm".to_owned());
     }
     text.parse()
         .map_err(|error: imex_cdi::UnknownPermission| error.to_string())

@@ -31,7 +31,7 @@ enum Token {
 }
 
 /// The error for an invalid set of characters.
-const BAD_SET: &str = "a [ without ], or empty brackets";
+const BAD_SET: &str = "the pattern has a [ without a matching ], or empty brackets";
 
 // === impl Wanted ===
 

@@ -22,8 +22,8 @@ pub(crate) struct SpecDirs {
     /// A directory of CDI specs, lowest priority first.
     #[arg(long = "spec-dir", value_name = "DIR", default_values = DEFAULT_DIRS)]
     pub(crate) dirs: Vec<PathBuf>,
-    /// The host's root: spec directories, /dev and /proc are looked up below
-    /// it, and links are followed within it.
+    /// The host's root directory: spec directories, /dev and /proc are looked up below
+    /// this directory, and links are followed within it.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
 }

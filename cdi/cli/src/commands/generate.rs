@@ -53,16 +53,17 @@ fn check(args: &Generate) -> Result<(), Failure> {
     let kind = &args.kind;
     if OneLetterKind::of(kind).is_some() {
         let message = format!(
-            "{kind} has a one-letter vendor or class, on which Go's CDI library panics (up to \
-             1.1.0)"
+            "{kind} has a one-letter vendor or class: Go's CDI library up to 1.1.0 panics on \
+             such a kind"
         );
         return Err(Failure::new(Outcome::Usage, message).hint(
-            "use at least two characters for vendor and class: every runtime on the host would \
-             crash on the file",
+            "use at least two characters each for vendor and class: every runtime on the host \
+             would crash when it reads this file",
         ));
     }
     if args.mode == Mode::HostPath && args.major != MajorArg::Auto {
-        let message = "--major cannot be used with --mode host-path, which uses the host's node";
+        let message =
+            "--major cannot be used with --mode host-path, which uses the host's device node";
         return Err(Failure::new(Outcome::Usage, message).hint("omit --major"));
     }
     Ok(())

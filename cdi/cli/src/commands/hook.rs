@@ -90,7 +90,7 @@ fn read_state() -> Result<State, Failure> {
             Failure::caused_by(Outcome::Io, what, &error)
         })
     };
-    let hint = "configure it as a createRuntime hook of an OCI runtime";
+    let hint = "configure `cdi-gen hook createRuntime` as a createRuntime hook of an OCI runtime";
     read().map_err(|failure: Failure| failure.hint(hint))
 }
 
@@ -116,8 +116,8 @@ fn check(args: &CreateRuntime) -> Result<(), Failure> {
         Some(reason) => Err(Failure::new(
             Outcome::Io,
             format!(
-                "cannot determine which IMEX channels the container requests: it names CDI \
-                 devices, and {reason}"
+                "cannot determine which IMEX channels the container requests: the container \
+                 names CDI devices, and {reason}"
             ),
         )),
         None => Ok(()),
@@ -183,8 +183,8 @@ fn check_allowed(requested: &RequestedChannels, allowed: Option<&Channels>) -> R
     }
     // The container belongs to no pod.
     let message = format!(
-        "{}, which this host's hook does not allow; start the container without, or list the \
-         channels in the hook's --allow",
+        "{}, which this host's hook does not allow; start the container without IMEX channels, \
+         or list the channels in the hook's --allow",
         describe_requests(&found),
     );
     Err(Failure::new(Outcome::Findings, message))

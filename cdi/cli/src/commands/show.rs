@@ -104,7 +104,7 @@ fn refuse_device_name(path: &Path, specs: &HostSpecs) -> Result<(), Failure> {
     let message =
         format!("{name} is neither a file nor the full name of a device (vendor/class=device)");
     let hint = match whole.as_slice() {
-        [] => "run `cdi-gen list` for the devices; for a file, check the path".to_owned(),
+        [] => "run `cdi-gen list` to see the device names; for a file, check the path".to_owned(),
         names => selection::write_hint(names),
     };
     Err(Failure::new(outcome, message).hint(hint))

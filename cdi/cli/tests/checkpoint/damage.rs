@@ -11,17 +11,17 @@ fn the_fix_depends_on_how_far_recovery_is_by_the_files_name() {
     let in_v1 = changed(name, "worker-0", "worker-9");
     let in_v2 = changed(name, r#""namespace":"default""#, r#""namespace":"defaulT""#);
     for ((_dir, path), renamed, expected) in [
-        (&in_v1, "checkpoint.json", "and keeps using every claim"),
+        (&in_v1, "checkpoint.json", "continues to use every claim"),
         (&in_v2, "checkpoint.json", "rebuilds what is missing"),
         (
             &in_v1,
             "checkpoint.json.damaged-v1-checksum",
-            "the plugin has set it aside and keeps using every claim",
+            "the plugin has set it aside, but continues to use every claim",
         ),
         (
             &in_v2,
             "checkpoint.json.damaged-v2-checksum-2",
-            "the plugin has set it aside, rebuilds the missing records",
+            "the plugin is rebuilding the missing records",
         ),
         (
             &in_v2,

@@ -31,7 +31,11 @@ fn a_missing_file_has_the_hint_to_check_the_path() {
     File::create(dir.path().join("other.json.damaged-empty")).unwrap();
     File::create(dir.path().join("checkpoint.json.settled-empty")).unwrap();
     let missing = dir.path().join("checkpoint.json");
-    assert_refused(&missing, "No such file", "; check the path, or pass");
+    assert_refused(
+        &missing,
+        "No such file",
+        "; check the path; if kubelet's root",
+    );
     assert_refused(
         Path::new("/nonexistent/x.json"),
         "No such file",
@@ -66,8 +70,11 @@ fn a_missing_file_has_a_hint_at_those_set_aside() {
 fn a_directory_has_the_hint_to_pass_the_file_in_it() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("checkpoint.json");
-    let fix = format!("; pass the file in it, e.g. {}\n", file.display());
-    assert_refused(dir.path(), "it is a directory", &fix);
+    let fix = format!(
+        "; pass the file in this directory, for example {}\n",
+        file.display()
+    );
+    assert_refused(dir.path(), "the path is a directory", &fix);
 }
 
 #[test]
@@ -76,7 +83,11 @@ fn a_file_that_is_too_large_is_refused() {
     let sparse = dir.path().join("checkpoint.json");
     let file = File::create(&sparse).unwrap();
     file.set_len(20 << 30).unwrap();
-    assert_refused(&sparse, "it is larger than 256 MiB", "; no checkpoint is");
+    assert_refused(
+        &sparse,
+        "the file is larger than 256 MiB",
+        "; no checkpoint is",
+    );
     file.set_len((256 << 20) + 1).unwrap();
     assert_eq!(run("verify", &[&sparse]).status.code(), Some(3));
 }
@@ -93,7 +104,7 @@ fn an_endless_file_is_refused_in_little_more_memory_than_the_limit() {
         .unwrap();
     let message = stderr(&output);
     assert!(
-        message.contains("/dev/zero: it is larger than 256 MiB"),
+        message.contains("/dev/zero: the file is larger than 256 MiB"),
         "{message}"
     );
     assert_eq!(output.status.code(), Some(3));
@@ -188,7 +199,7 @@ fn a_node_without_a_checkpoint_is_one_clear_error() {
         assert_eq!(message.lines().count(), 1, "{message}");
         assert!(
             message.contains("compute-domain.nvidia.com/checkpoint.json")
-                && message.contains("or pass kubelet's root with --kubelet-root"),
+                && message.contains("pass that directory with --kubelet-root"),
             "{message}"
         );
     }

@@ -324,7 +324,7 @@ fn show_prints_the_damage_and_the_fix_of_every_damaged_file() {
     let whole = fs::read_to_string(fixture(name)).unwrap();
     let unknown = whole.replace("PrepareStarted", "Paused\u{202e}");
     let in_v2 = whole.replace("defaul", "Defaul");
-    let lost = "boot id   - (lost with the damage)";
+    let lost = "boot id   - (lost because of the damage)";
     for (content, wrong, boot) in [
         ("", "the file is empty", lost),
         ("[]", "not laid out as a checkpoint", lost),

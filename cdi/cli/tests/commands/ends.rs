@@ -32,10 +32,13 @@ fn a_reader_that_closes_the_pipe_early_is_no_error() {
 fn data_comes_before_errors_where_both_go_to_one_file() {
     let place = Place::new();
     for (words, last) in [
-        ("list --root host", "load the driver that creates the node"),
+        (
+            "list --root host",
+            "load the driver that creates the device node",
+        ),
         (
             "show nvidia.com/gpu=0 --root host",
-            "load the driver that creates the node",
+            "load the driver that creates the device node",
         ),
         (
             "validate host/etc/cdi none.json",
@@ -98,7 +101,7 @@ fn without_rights_the_rest_is_printed_and_unreadable_files_are_reported() {
     let output = run_unprivileged(&place, "why nvidia.com/gpu=0 --root host");
     assert_eq!(output.status.code(), Some(3));
     assert!(stdout(&output).starts_with("cannot determine whether nvidia.com/gpu=0 resolves: "));
-    assert!(stdout(&output).contains("  fix       run this as root"));
+    assert!(stdout(&output).contains("  fix       run cdi-gen as root"));
     assert!(
         stdout(&output).contains("Permission denied"),
         "{}",
@@ -114,7 +117,7 @@ fn without_rights_the_rest_is_printed_and_unreadable_files_are_reported() {
         assert!(
             message.contains("cdi-gen: cannot determine whether a CDI device matches ")
                 && message.contains(": cannot read CDI spec host/etc/cdi/nvidia.com-gpu.yaml: ")
-                && message.contains("; run this as root"),
+                && message.contains("; run cdi-gen as root"),
             "{words}: {message}"
         );
     }

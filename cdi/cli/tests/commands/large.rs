@@ -36,8 +36,9 @@ fn every_command_on_specs_names_the_file_its_size_the_limit_and_the_fix() {
 #[test]
 fn a_file_that_is_named_is_too_large_for_a_spec_from_one_byte_on() {
     let place = place();
-    let why =
-        format!("{HUGE}: it is larger than 1 MiB ({LEN} bytes); no device spec is that large");
+    let why = format!(
+        "{HUGE}: the file is larger than 1 MiB ({LEN} bytes); device specs are not that large"
+    );
     for command in ["show", "validate"] {
         let message = place.err(&format!("{command} {HUGE}"), 3);
         assert!(message.contains(&why), "{command}: {message}");
@@ -48,7 +49,7 @@ fn a_file_that_is_named_is_too_large_for_a_spec_from_one_byte_on() {
     just_fits.set_len((1 << 20) + 1).unwrap();
     for command in ["show spec.json", "validate spec.json"] {
         let message = place.err(command, 3);
-        let why = "spec.json: it is larger than 1 MiB (1048577 bytes)";
+        let why = "spec.json: the file is larger than 1 MiB (1048577 bytes)";
         assert!(message.contains(why), "{command}: {message}");
     }
 }

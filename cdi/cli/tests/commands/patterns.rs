@@ -99,12 +99,12 @@ fn show_suggests_the_full_name_for_a_short_one() {
         (
             "gpu=7",
             4,
-            "run `cdi-gen list` for the devices; for a file, check the path",
+            "run `cdi-gen list` to see the device names; for a file, check the path",
         ),
         (
             "channel-0",
             3,
-            "run `cdi-gen list` for the devices; for a file, check the path",
+            "run `cdi-gen list` to see the device names; for a file, check the path",
         ),
     ] {
         let message = place.err(&format!("show {short} --root host"), code);

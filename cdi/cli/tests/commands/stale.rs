@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Place, stderr, stdout};
 
 const CHANNEL: &str = "nvidia.com/imex-channel=0";
-const REASON: &str = "major 235 is not that of nvidia-caps-imex-channels, which is 236 \
+const REASON: &str = "major 235 is not the major of nvidia-caps-imex-channels, which is 236 \
                       (host/proc/devices)";
 
 /// A host on which the driver was loaded again since the specs were written.
@@ -26,7 +26,7 @@ fn every_command_reports_a_major_that_is_not_the_drivers() {
     let file = "host/run/cdi/nvidia.com-imex-channel.json";
     let why = place.out(&format!("why {CHANNEL} --root host"), 1);
     assert!(why.starts_with(&format!("{CHANNEL} resolves to {file}, but ")));
-    assert!(why.contains(REASON) && why.contains("  fix       have its driver rewrite the spec"));
+    assert!(why.contains(REASON) && why.contains("  fix       let the driver rewrite the spec"));
     let output = place.run("list --root host --spec-dir /var/run/cdi");
     assert_eq!(output.status.code(), Some(1));
     assert!(stdout(&output).contains("  stale  "), "{}", stdout(&output));
@@ -72,7 +72,7 @@ fn a_major_option_that_is_not_the_drivers_is_reported() {
     assert_eq!(output.status.code(), Some(0));
     assert!(
         stderr(&output)
-            .contains("major 195 is not that of nvidia-caps-imex-channels, which is 235"),
+            .contains("major 195 is not the major of nvidia-caps-imex-channels, which is 235"),
         "{}",
         stderr(&output)
     );
@@ -123,9 +123,7 @@ fn a_list_of_resolving_devices_is_not_clean_if_the_host_lacks_their_nodes() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         stderr(&output),
-        "cdi-gen: host/gpu/gpu.yaml: the spec takes /dev/nvidia0 from the host, where it does not \
-         exist (and 1 more like it); load the driver that creates the node, or set type, major \
-         and minor in the spec\n"
+        "cdi-gen: host/gpu/gpu.yaml: the spec takes /dev/nvidia0 from the host, but the host has no such device node (and 1 more like it); load the driver that creates the device node, or set type, major and minor in the spec\n"
     );
 }
 

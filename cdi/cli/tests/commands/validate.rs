@@ -95,10 +95,10 @@ fn a_fix_says_what_to_write() {
             "; raise cdiVersion to 0.5.0 [cdi-version-too-low]",
         ),
         ("new.json", "from 0.3.0 to 1.1.0 [cdi-version-unknown]"),
-        ("twice.json", "keep one of the two"),
+        ("twice.json", "keep only one of the two fields"),
         (
             "bundle/config.json",
-            "this is an OCI config (it has ociVersion), not a CDI spec",
+            "this file is an OCI config (ociVersion is set), not a CDI spec",
         ),
     ] {
         let printed = place.out(&format!("validate {file}"), 1);
@@ -131,7 +131,7 @@ fn show_refuses_an_oci_config() {
     let message = place.err("show bundle/config.json", 3);
     assert!(
         message.contains(
-            "config.json is not a CDI spec: it has ociVersion, as OCI configs do; pass a"
+            "config.json is not a CDI spec but an OCI config (ociVersion is set); pass a"
         ),
         "{message}"
     );

@@ -35,7 +35,9 @@ fn a_file_that_defines_the_device_counts_more_than_one_that_might() {
     .unwrap();
     assert!(fix(&place, NAME).starts_with("host/etc/cdi/torn.json: correct"));
     fs::remove_file(place.at("host/etc/cdi/torn.json")).unwrap();
-    assert!(fix(&place, NAME).starts_with("host/etc/cdi/torn.json.bak: remove it, or,"));
+    assert!(
+        fix(&place, NAME).starts_with("host/etc/cdi/torn.json.bak: remove the backup copy, or,")
+    );
 }
 
 #[test]
@@ -48,7 +50,7 @@ fn a_directory_that_is_a_link_is_the_cause_unless_a_file_names_the_device() {
         "host/run/cdi/sign.json",
         &spec("example.com/sign").replace("one", "two"),
     );
-    assert!(fix(&place, NAME).starts_with("host/etc/cdi: make it a directory"));
+    assert!(fix(&place, NAME).starts_with("host/etc/cdi: replace the link with a directory"));
 }
 
 #[test]
@@ -91,5 +93,5 @@ fn a_kind_with_only_all_says_so() {
     let place = Place::new();
     let text = spec("example.com/sign").replace("\"one\"", "\"all\"");
     place.write("host/etc/cdi/sign.json", &text);
-    assert!(fix(&place, NAME).starts_with("only `all` is defined"));
+    assert!(fix(&place, NAME).starts_with("only the device `all` is defined"));
 }

@@ -91,9 +91,13 @@ fn a_missing_major_is_named() {
 
 #[test]
 fn a_node_that_is_no_channel_is_named() {
-    first_says("imex-node-wrong", "it is not a device node", |host| {
-        host.write("dev/nvidia-caps-imex-channels/channel0", "");
-    });
+    first_says(
+        "imex-node-wrong",
+        "this path is not a device node",
+        |host| {
+            host.write("dev/nvidia-caps-imex-channels/channel0", "");
+        },
+    );
 }
 
 #[test]
@@ -193,7 +197,7 @@ fn names_and_modes_that_mislead_are_named() {
 
 #[test]
 fn a_spec_that_is_too_new_for_the_runtime_is_named() {
-    let evidence = "it declares cdiVersion 1.0.0, but containerd 1.7.28 loads at most 0.8.0";
+    let evidence = "this file declares cdiVersion 1.0.0, but containerd 1.7.28 loads at most 0.8.0";
     first_says("cdi-spec-too-new", evidence, |host| {
         host.containerd(
             "1.7.28",

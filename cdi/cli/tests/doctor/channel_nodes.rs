@@ -54,7 +54,7 @@ fn a_file_in_place_of_the_capabilitys_node_is_named() {
     host.write(NODE, "");
     let found = finding(&host, "imex-capability-node-wrong").unwrap();
     assert_eq!(text(&found, "subject"), "/dev/nvidia-caps/nvidia-cap4323");
-    assert!(text(&found, "evidence").starts_with("it is not a device node"));
+    assert!(text(&found, "evidence").starts_with("this path is not a device node"));
     host.remove(NODE);
     host.out("doctor", 0);
 }

@@ -23,7 +23,7 @@ fn a_spec_without_a_record_is_reported_unless_the_record_may_be_lost() {
     host.write(&path, spec("0.5.0", 235).replace(CLAIM, ORPHAN));
     let report = host.json("doctor --json", 1);
     let fix = text(finding(&report, "spec-without-claim"), "fix");
-    assert!(fix.contains("asks the API server"), "{fix}");
+    assert!(fix.contains("queries the API server"), "{fix}");
     let aside = "var/lib/kubelet/plugins/compute-domain.nvidia.com/checkpoint.json.damaged-empty";
     for (path, text) in [(aside, ""), ("var/lib/kubelet/dra_manager_state", "{")] {
         let before = fs::read(host.at(path)).ok();

@@ -80,10 +80,10 @@ fn a_mount_that_the_runtime_does_not_see_is_named() {
     assert_eq!(text("subject"), "/run/cdi");
     let inode = host.at("run/cdi").metadata().unwrap().ino();
     let evidence = text("evidence");
-    let host_has = format!("the host has inode {inode} of device ");
+    let host_has = format!("at this path, the host has inode {inode} of device ");
     assert!(evidence.starts_with(&host_has), "{evidence}");
     assert!(
-        evidence.contains(" at this path, but containerd (process 800) has inode 1 of device 0:"),
+        evidence.contains(", but containerd (process 800) sees inode 1 of device 0:"),
         "{evidence}"
     );
     drop(elsewhere);

@@ -159,7 +159,7 @@ fn a_runtime_that_hides_its_configuration_still_serves_kubelet() {
     assert_eq!(bad(&host), [""; 0]);
     let evidence = of(&host, "runtime-cdi-unknown", "evidence");
     assert!(
-        evidence.contains("querying its configuration failed"),
+        evidence.contains("querying the runtime's configuration failed"),
         "{evidence}"
     );
     assert_eq!(
@@ -206,7 +206,9 @@ fn an_unresponsive_runtime_is_not_waited_for() {
     assert_eq!(bad(&host), ["runtime-not-answering"]);
     let evidence = of(&host, "runtime-not-answering", "evidence");
     assert!(
-        evidence.contains("querying it at kubelet's socket /run/containerd/containerd.sock failed: no answer within"),
+        evidence.contains(
+            "the query at kubelet's socket /run/containerd/containerd.sock failed: no answer within"
+        ),
         "{evidence}"
     );
 }
@@ -302,7 +304,7 @@ fn an_unknown_runtime_is_not_judged() {
     assert_eq!(bad(&host), [""; 0]);
     let evidence = of(&host, "runtime-cdi-unknown", "evidence");
     assert!(
-        evidence.contains("it reports the name \"iSulad\""),
+        evidence.contains("the runtime reports the name \"iSulad\""),
         "{evidence}"
     );
     assert_eq!(
@@ -416,7 +418,8 @@ fn on_a_host_without_kubelet_every_runtime_is_listed_and_none_is_judged() {
         "`docker info`",
         "`podman --help` (--cdi-spec-dir, if supported)",
     ];
-    let expected = commands.map(|it| format!("none needed; {it} shows its CDI spec directories"));
+    let expected =
+        commands.map(|it| format!("none needed; {it} shows the runtime's CDI spec directories"));
     assert_eq!(fixes, expected);
 }
 
@@ -437,7 +440,7 @@ fn a_setting_left_to_the_release_is_not_judged() {
     };
     unknown(
         |host| host.write(CONFIG, "version = 2\n"),
-        "does not set enable_cdi, so its release's default applies",
+        "does not set enable_cdi, so the default of the runtime's release applies",
     );
     unknown(
         |host| host.remove("etc/containerd"),
@@ -445,8 +448,9 @@ fn a_setting_left_to_the_release_is_not_judged() {
     );
     unknown(
         |host| host.write(CONFIG, OFF.replace("version = 3", "version = 2")),
-        "[plugins.\"io.containerd.cri.v1.runtime\"] of /etc/containerd/config.toml has no effect: \
-         the file has version 2, which reads [plugins.\"io.containerd.grpc.v1.cri\"]",
+        "[plugins.\"io.containerd.cri.v1.runtime\"] of /etc/containerd/config.toml has no \
+         effect: the file has version 2, so containerd reads \
+         [plugins.\"io.containerd.grpc.v1.cri\"] instead",
     );
     unknown(
         |host| {
@@ -482,7 +486,7 @@ fn a_setting_left_to_the_release_is_not_judged() {
                 ),
             );
         },
-        "imports */a[0-9].toml, which is not followed",
+        "imports */a[0-9].toml, and doctor does not follow this import",
     );
     unknown(
         |host| {
@@ -606,7 +610,7 @@ fn a_fix_names_the_file_that_survives_the_next_start() {
     );
     fs::remove_file(host.at(CONFIG)).unwrap();
     host.write("usr/bin/containerd", "");
-    let new = "(create it, with `version = 2` as its first line), and restart containerd";
+    let new = "(create the file, with `version = 2` as its first line), and restart containerd";
     assert_eq!(
         fix(&host),
         format!("set enable_cdi = true in {of_2} of /{CONFIG} {new}")

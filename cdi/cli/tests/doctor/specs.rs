@@ -94,7 +94,7 @@ fn a_wrong_host_node_is_not_blamed_on_the_plugin() {
     // Its numbers are the driver's.
     host.write("dev/nvidia-caps-imex-channels/channel0", "");
     let fix = fix_of("cdi-spec-node-differs");
-    assert!(fix.starts_with("remove the host's node"), "{fix}");
+    assert!(fix.starts_with("remove the host's device node"), "{fix}");
     host.remove("dev/nvidia-caps-imex-channels");
     host.out("doctor", 0);
     // It has none.

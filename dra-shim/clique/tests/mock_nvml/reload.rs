@@ -56,7 +56,11 @@ fn a_library_that_is_still_being_copied_is_not_loaded_until_it_is_complete() {
             Err(ProbeError::NoLibrary(error)) => {
                 assert_eq!(error.code(), "nvml-unloadable", "{part}/64");
                 if matches!(error, NoLibrary::Missing(_)) {
-                    assert!(error.hint().contains("only in part"), "{}", error.hint());
+                    assert!(
+                        error.hint().contains("only partly installed"),
+                        "{}",
+                        error.hint()
+                    );
                 }
             }
             // Only debuggers read the rest of the file.

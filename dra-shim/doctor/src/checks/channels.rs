@@ -118,8 +118,8 @@ fn check_params(params: DriverParams, context: Context) -> Vec<Finding> {
             Severity::for_claims(matters),
             "modify-device-files-off",
             DRIVER_PARAMS,
-            "ModifyDeviceFiles is 0: nvidia-modprobe creates no nodes, but reports success",
-            "remove NVreg_ModifyDeviceFiles=0 from /etc/modprobe.d, or have udev create the nodes",
+            "ModifyDeviceFiles is 0: nvidia-modprobe creates no device nodes, but reports success",
+            "remove NVreg_ModifyDeviceFiles=0 from /etc/modprobe.d, or let udev create the device nodes",
         ));
     }
     findings
@@ -149,7 +149,7 @@ fn channel0_open_to_all(
         _ if is_open => (
             Severity::for_claims(has_plugin),
             DRIVER_PARAMS,
-            "CreateImexChannel0 is 1: every user and privileged container on the host can open channel 0 without a claim, so it isolates nothing",
+            "CreateImexChannel0 is 1: every user and privileged container on the host can open channel 0 without a claim, so channel 0 isolates nothing",
         ),
         Some(file) => (
             Severity::Info,
@@ -182,10 +182,10 @@ fn open_to_all<'a>(
         "imex-channels-open-to-all",
         &first.path,
         format!(
-            "every user and privileged container on the host can open it{more} without a claim"
+            "every user and privileged container on the host can open this device node{more} without a claim"
         ),
         format!(
-            "unless all these users are trusted: chmod o= {CHANNEL_DIR}/channel*, or remove the nodes that no pod in a user namespace needs; containers with a claim get nodes of their own"
+            "unless all these users are trusted: chmod o= {CHANNEL_DIR}/channel*, or remove the device nodes that no pod in a user namespace needs; for other containers with a claim, the runtime creates the device nodes"
         ),
     ))
 }
@@ -204,7 +204,9 @@ fn check_nodes(nodes: &[ChannelNode], major: Major) -> Option<Finding> {
         "imex-node-wrong",
         path,
         format!("{mismatch}{more}"),
-        format!("rm {CHANNEL_DIR}/channel*; containers with a claim get nodes of their own"),
+        format!(
+            "rm {CHANNEL_DIR}/channel*; for containers with a claim, the runtime creates the correct device nodes"
+        ),
     ))
 }
 
@@ -218,7 +220,7 @@ fn check_capability(capability: &CapabilityFacts, imex_is_down: bool) -> Option<
             "nvidia-caps-major-missing",
             PROC_DEVICES,
             format!(
-                "{CAPABILITY_DRIVER} is not among the character devices: the right numbers of {node} are unknown"
+                "{CAPABILITY_DRIVER} is not among the character devices: the correct major and minor of {node} are unknown"
             ),
             "reload the nvidia kernel module",
         ));
@@ -230,7 +232,7 @@ fn check_capability(capability: &CapabilityFacts, imex_is_down: bool) -> Option<
             let mismatch = mismatch(*found, &expected, (major, capability.minor.into()))?;
             (
                 "imex-capability-node-wrong",
-                format!("{mismatch}: nvidia-imex cannot start with it"),
+                format!("{mismatch}: nvidia-imex cannot start"),
                 format!("rm {node} && {make}"),
             )
         }
@@ -239,13 +241,13 @@ fn check_capability(capability: &CapabilityFacts, imex_is_down: bool) -> Option<
         Ok(None) => (
             "imex-capability-node-missing",
             format!(
-                "it does not exist: nvidia-imex cannot start without it ({IMEX_MGMT_CAPABILITY})"
+                "this device node does not exist, and nvidia-imex cannot start without it ({IMEX_MGMT_CAPABILITY})"
             ),
             make,
         ),
         Err(reason) => (
             "imex-capability-node-unreadable",
-            format!("it cannot be examined: {reason}"),
+            format!("this device node cannot be examined: {reason}"),
             "run cdi-gen doctor as root".to_owned(),
         ),
     };
@@ -255,11 +257,11 @@ fn check_capability(capability: &CapabilityFacts, imex_is_down: bool) -> Option<
 /// Why a node of the host is not `expected`, a character device with these numbers.
 fn mismatch(node: HostNode, expected: &str, (major, minor): (i64, i64)) -> Option<String> {
     let HostNode::Device(device) = node else {
-        return Some("it is not a device node".to_owned());
+        return Some("this path is not a device node".to_owned());
     };
     let found = device_numbers(device.device_type, device.major, device.minor);
     let numbers = device_numbers(DeviceType::Char, major, minor);
-    (found != numbers).then(|| format!("it is {found}, but {expected} is {numbers}"))
+    (found != numbers).then(|| format!("this device node is {found}, but {expected} is {numbers}"))
 }
 
 #[cfg(test)]
@@ -389,7 +391,8 @@ mod tests {
             panic!("{findings:?}");
         };
         assert_eq!(wrong.id, "imex-node-wrong");
-        let evidence = "it is c 234:0, but the driver's channel is c 235:0 (and 2 more like it)";
+        let evidence =
+            "this device node is c 234:0, but the driver's channel is c 235:0 (and 2 more like it)";
         assert_eq!(wrong.evidence, evidence);
     }
 
@@ -409,21 +412,21 @@ mod tests {
         for (other, why) in [
             (
                 device(DeviceType::Char, 234, 3),
-                "it is c 234:3, but the channel is c 235:3",
+                "this device node is c 234:3, but the channel is c 235:3",
             ),
             (
                 device(DeviceType::Char, 235, 0),
-                "it is c 235:0, but the channel is c 235:3",
+                "this device node is c 235:0, but the channel is c 235:3",
             ),
             (
                 device(DeviceType::Block, 235, 3),
-                "it is b 235:3, but the channel is c 235:3",
+                "this device node is b 235:3, but the channel is c 235:3",
             ),
             (
                 device(DeviceType::Fifo, 0, 0),
-                "it is p, but the channel is c 235:3",
+                "this device node is p, but the channel is c 235:3",
             ),
-            (HostNode::NotADevice, "it is not a device node"),
+            (HostNode::NotADevice, "this path is not a device node"),
         ] {
             assert_eq!(mismatch(other).as_deref(), Some(why), "{other:?}");
         }

@@ -41,7 +41,7 @@ use crate::finding::{Finding, Severity};
 use crate::options::Invocation;
 use crate::text::{and_more, counted, shell_quote};
 
-const FIND_WHY_STOPPED: &str = "find out why the plugin is not running on this node: kubectl get pods -A -o wide | grep compute-domain; if it is running, /readyz and the node's events show what it is waiting for";
+const FIND_WHY_STOPPED: &str = "find out why the plugin is not running on this node: kubectl get pods -A -o wide | grep compute-domain; if the plugin is running, its /readyz and the node's events show what the plugin is waiting for";
 
 pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocation) -> AreaReport {
     let mut findings = Vec::new();
@@ -111,7 +111,7 @@ fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
             id,
             registry,
             format!(
-                "it has no socket of {DRIVER_NAME}; {dir} exists, but no claim, process or pod of the plugin"
+                "this directory has no socket of {DRIVER_NAME}; {dir} exists, but this node has no claim, process or pod of the plugin"
             ),
             format!(
                 "if the plugin was uninstalled: rm -r {}; otherwise {FIND_WHY_STOPPED}",
@@ -124,7 +124,9 @@ fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
         Finding::error(
             id,
             registry,
-            format!("it has no socket of {DRIVER_NAME}: kubelet cannot reach the plugin"),
+            format!(
+                "this directory has no socket of {DRIVER_NAME}: kubelet cannot reach the plugin"
+            ),
             FIND_WHY_STOPPED,
         )
     })
@@ -138,7 +140,7 @@ fn check_sockets(facts: &ClaimFacts) -> Option<Finding> {
         "plugin-not-listening",
         first,
         format!(
-            "no process listens on it{more}: the process that created it has exited, and kubelet cannot reach the plugin"
+            "no process listens on this socket{more}: the process that created the socket has exited, and kubelet cannot reach the plugin"
         ),
         FIND_WHY_STOPPED,
     ))
@@ -150,8 +152,8 @@ fn set_aside(facts: &ClaimFacts) -> impl Iterator<Item = Finding> {
         Finding::warning(
             "checkpoint-set-aside",
             format!("{plugin}/{name}"),
-            "the plugin found it damaged and has not yet recovered the lost records",
-            "keep it; the plugin's log shows what the recovery is waiting for (usually the API server)",
+            "the plugin found this file damaged and has not yet recovered the lost records",
+            "keep this file; the plugin's log shows what the recovery is waiting for (usually the API server)",
         )
     })
 }
@@ -167,9 +169,9 @@ fn check_boot(facts: &ClaimFacts) -> Option<Finding> {
             "checkpoint-of-earlier-boot",
             facts.root.checkpoint(),
             format!(
-                "it is of boot {recorded}, but the host's boot is {current}: no claim was prepared since the reboot"
+                "this file is from boot {recorded}, but the host's current boot is {current}: no claim was prepared since the reboot"
             ),
-            "start the kubelet plugin on this node: it prepares the claims again",
+            "start the kubelet plugin on this node, which then prepares the claims again",
         )
     })
 }
@@ -190,7 +192,7 @@ fn check_kubelet_state(facts: &ClaimFacts) -> Option<Finding> {
                 "kubelet-state-damaged",
                 file,
                 reason,
-                "kubelet does not start with it: drain the node, remove the file, start kubelet",
+                "kubelet does not start with this file: drain the node, remove the file, and start kubelet",
             )
             .quoting(),
         ),
@@ -198,8 +200,8 @@ fn check_kubelet_state(facts: &ClaimFacts) -> Option<Finding> {
             Finding::warning(
                 "kubelet-state-unknown",
                 file,
-                format!("{reason}: another version of kubelet may have written it"),
-                "leave it: claims are not compared with it; only files of kubelet 1.34 and newer are known",
+                format!("{reason}: another version of kubelet may have written this file"),
+                "leave the file as it is; doctor reads only the files of kubelet 1.34 and newer, so it does not compare claims with this file",
             )
             .quoting(),
         ),
@@ -217,7 +219,7 @@ fn check_sharing(facts: &ClaimFacts) -> Option<Finding> {
             "device-sharing-dropped",
             file,
             "the plugin publishes the device for many claims, but the API server does not store \
-             that: only one claim gets it at a time",
+             this setting: only one claim at a time gets the device",
             "enable the API server's feature gate DRAConsumableCapacity (on by default since \
              Kubernetes 1.36) and restart the kubelet plugin, or set imex.sharing=one",
         )),
@@ -225,21 +227,21 @@ fn check_sharing(facts: &ClaimFacts) -> Option<Finding> {
             "device-shared",
             file,
             format!(
-                "the device is or was published for many claims; {} on this node",
+                "the device is or was published for many claims; on this node, {}",
                 holders(facts)
             ),
-            "leave it: after a change to imex.sharing=one, new claims wait until no claim has the \
-             device; then the plugin removes the file",
+            "leave the file in place: after a change to imex.sharing=one, new claims wait until \
+             no claim has the device; then the plugin removes the file",
         )),
         SharedDevice::Unusable(failed) => Some(Finding::error(
             "device-marker-unusable",
             file,
             format!(
-                "{}: the plugin publishes no device until it can read or write it",
+                "{}: the plugin publishes no device until it can read or write this file",
                 failed.reason
             ),
             format!(
-                "{}; the path must be a regular file or absent: the plugin creates it",
+                "{}; the path must be a regular file; if nothing is at the path, the plugin creates the file",
                 failed.hint
             ),
         )),
@@ -258,20 +260,20 @@ fn shared_without_marker(facts: &ClaimFacts) -> Option<Finding> {
     Some(Finding::info(
         "device-shared",
         facts.root.shared_marker(),
-        format!("it does not exist, but {have} of the device"),
-        "none needed: a running plugin with imex.sharing=many rewrites it within a minute, any \
-         other plugin when it starts",
+        format!("this file does not exist, but {have} of the device"),
+        "none needed: a running plugin with imex.sharing=many writes the file again within a \
+         minute; any other plugin writes the file at its next start",
     ))
 }
 
-/// `2 claims have it`.
+/// `2 claims have the device`.
 fn holders(facts: &ClaimFacts) -> String {
     let device = channel_device_name(0);
     let has_it = |record: &&RecordFacts| record.channels.iter().any(|it| it.device == device);
     let records = facts.records().into_iter().flat_map(|it| it.values());
     match records.filter(has_it).count() {
-        1 => "1 claim has it".to_owned(),
-        count => format!("{} have it", counted(count, "claim")),
+        1 => "1 claim has the device".to_owned(),
+        count => format!("{} have the device", counted(count, "claim")),
     }
 }
 
@@ -298,15 +300,19 @@ fn check_kubelet_root(facts: &ClaimFacts, invocation: &Invocation) -> Option<Fin
         Finding::warning(
             "checkpoint-absent",
             facts.root.checkpoint(),
-            format!("it does not exist, but {seen}: which claims still exist is unknown"),
-            "start the kubelet plugin on this node: it reconciles its records and the specs",
+            format!(
+                "this file does not exist, but {seen}: doctor cannot tell which claims still exist"
+            ),
+            "start the kubelet plugin on this node, which reconciles its records with the specs",
         )
     })
 }
 
 /// If there is another root directory, the fix is to run the doctor with it.
 fn plugin_dir_absent(root: &KubeletRootFacts, seen: &str, invocation: &Invocation) -> Finding {
-    let evidence = format!("it does not exist, but {seen}: which claims still exist is unknown");
+    let evidence = format!(
+        "this directory does not exist, but {seen}: doctor cannot tell which claims still exist"
+    );
     let (evidence, fix) = match &root.other {
         Some(other) => (
             format!("{evidence}; {} exists", other.evidence),
@@ -314,8 +320,8 @@ fn plugin_dir_absent(root: &KubeletRootFacts, seen: &str, invocation: &Invocatio
         ),
         None => (
             evidence,
-            "set --kubelet-root to kubelet's root directory (its --root-dir); if it is this one, \
-             start the kubelet plugin on this node"
+            "set --kubelet-root to kubelet's root directory (kubelet's --root-dir); if \
+             --kubelet-root is already correct, start the kubelet plugin on this node"
                 .to_owned(),
         ),
     };
@@ -327,7 +333,7 @@ fn no_kubelet(root: &KubeletRootFacts) -> String {
     let path = &root.path;
     match &root.other {
         Some(other) => format!(
-            "no kubelet in {path}; {} exists (--kubelet-root)",
+            "no kubelet in {path}; {} exists (set --kubelet-root)",
             other.path
         ),
         None => format!("no kubelet in {path}"),

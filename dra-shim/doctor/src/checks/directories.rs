@@ -69,9 +69,9 @@ fn check_directory(directory: &CdiDirectory, if_absent: Option<Severity>) -> Opt
                 severity,
                 "cdi-directory-absent",
                 path,
-                "it does not exist, but drivers write their specs into it",
+                "this directory, into which drivers write their specs, does not exist",
                 format!(
-                    "start the kubelet plugin, which creates it, or: install -d -m 0755 {}",
+                    "start the kubelet plugin, which creates the directory, or run: install -d -m 0755 {}",
                     shell_quote(path)
                 ),
             )
@@ -95,8 +95,8 @@ fn in_subdirectory(directory: &CdiDirectory, spec: &NestedSpec) -> Finding {
         None => Finding::info(
             id,
             path,
-            "runtimes do not read subdirectories; other files define its devices",
-            "none needed if it is a copy",
+            "runtimes do not read subdirectories; other files also define all devices of this file",
+            "none needed if this file is only a copy of another spec",
         ),
     }
 }
@@ -111,7 +111,7 @@ fn check_mode(
 ) -> Option<Finding> {
     let mode = mode?;
     let fault = if mode & needed != needed {
-        "not every user may read it, so rootless runtimes do not see its devices"
+        "not every user may read this path, so rootless runtimes do not see its devices"
     } else if mode & OTHERS_WRITE != 0 {
         "every user may change what containers get"
     } else {
@@ -135,7 +135,7 @@ fn check_file_mode(FileMode { path, mode }: &FileMode) -> Option<Finding> {
     if is_of_claims && !may_others_write {
         return Some(Finding {
             severity: Severity::Info,
-            fix: "none needed: the pods' runtime reads it as root".to_owned(),
+            fix: "none needed: the runtime that starts pods reads this file as root".to_owned(),
             ..found
         });
     }
@@ -149,8 +149,11 @@ fn check_name(path: &str, name: &str) -> Option<Finding> {
         return Some(Finding::warning(
             "cdi-leftover",
             path,
-            "an interrupted write left it behind; no runtime reads it",
-            format!("if no driver is writing it now: rm {}", shell_quote(path)),
+            "an interrupted write left this file behind; no runtime reads it",
+            format!(
+                "if no driver is writing this file now: rm {}",
+                shell_quote(path)
+            ),
         ));
     }
     if let Some(meant) = path_with_known_extension(path).filter(|_| !is_spec) {
@@ -168,7 +171,7 @@ fn check_name(path: &str, name: &str) -> Option<Finding> {
             path,
             "runtimes read hidden files, but ls does not show them",
             format!(
-                "if it is wanted, rename it without the dot; otherwise: rm {}",
+                "if you need this spec, rename the file without the dot; otherwise: rm {}",
                 shell_quote(path)
             ),
         )

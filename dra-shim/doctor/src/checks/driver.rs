@@ -122,7 +122,7 @@ fn missing_library(
         (None, Some(PciGpus { own: 0, passed_through: 0 })) => (
             Severity::Info,
             "no NVIDIA GPU is on the PCI bus, and no driver is installed".to_owned(),
-            "none needed; if the host should have a GPU, check with `lspci -d 10de:` and dmesg whether the kernel sees it".to_owned(),
+            "none needed; if the host should have a GPU, check with `lspci -d 10de:` and dmesg whether the kernel sees the GPU".to_owned(),
         ),
         (None, Some(PciGpus { own: 0, passed_through })) => (
             Severity::Info,
@@ -131,7 +131,7 @@ fn missing_library(
         ),
         (None, None) if !expected_by.tools => (
             Severity::Info,
-            format!("this host has no NVIDIA software, and {PCI_DEVICES} does not show whether it has a GPU; the library was {evidence}"),
+            format!("this host has no NVIDIA software, and {PCI_DEVICES} does not show whether the host has a GPU; the library was {evidence}"),
             format!("none needed without a GPU; with a GPU: {}", error.hint()),
         ),
         (None, _) => (Severity::Error, evidence, error.hint().to_owned()),

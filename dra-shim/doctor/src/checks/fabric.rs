@@ -19,7 +19,7 @@ use crate::text::counted;
 pub(super) fn check(facts: &FabricFacts) -> AreaReport {
     match facts {
         FabricFacts::NoLibrary => AreaReport::skipped("not queried: no NVML library"),
-        FabricFacts::OtherRoot => AreaReport::new("not queried: another root", vec![not_read()]),
+        FabricFacts::OtherRoot => AreaReport::new("not queried: --root is not /", vec![not_read()]),
         FabricFacts::NoAnswer => AreaReport::new("no answer", vec![probe_failed()]),
         FabricFacts::Read {
             fabric,
@@ -42,7 +42,7 @@ fn not_read() -> Finding {
     Finding::info(
         "fabric-not-read",
         "NVML",
-        "NVML is only loaded with --root /",
+        "doctor loads NVML only with --root /",
         "run cdi-gen doctor with --root / on the host or in a driver container",
     )
 }
@@ -65,7 +65,7 @@ fn no_health(gpus: usize) -> Finding {
             "NVML does not report the health of {} in the clique: degraded bandwidth or routes would go unnoticed",
             counted(gpus, "GPU")
         ),
-        "see `nvidia-smi -q` (Fabric, Health); a newer driver or fabric manager may report it",
+        "see `nvidia-smi -q` (Fabric, Health); a newer driver or fabric manager may report the health",
     )
 }
 

@@ -77,16 +77,16 @@ fn check_sessions(daemons: &[ImexDaemon]) -> Option<Finding> {
     };
     let inside = daemons.iter().filter(|it| it.is_in_container()).count();
     let fix = if inside == 0 || inside == daemons.len() {
-        "keep one of them, and disable what starts the others"
+        "keep one of these daemons, and disable what starts the others"
     } else {
-        "keep one of them. If the host manages IMEX, keep the host's: the other belongs to a driver that starts daemons itself, such as NVIDIA's in mode driverManaged; install that with resources.computeDomains.enabled=false or imex.mode=hostManaged. Otherwise: systemctl disable --now nvidia-imex"
+        "keep one of these daemons. If the host manages IMEX, keep the host's daemon: the other daemon belongs to a DRA driver that starts daemons itself, such as NVIDIA's DRA driver in mode driverManaged; install that DRA driver with resources.computeDomains.enabled=false or imex.mode=hostManaged. If the host does not manage IMEX: systemctl disable --now nvidia-imex"
     };
     let labels: Vec<String> = daemons.iter().map(|it| label(it)).collect();
     Some(Finding::error(
         "host-imex-two-daemons",
         PROGRAM,
         format!(
-            "{} are running: the driver has one IMEX session and refuses a second daemon (NV_ERR_IN_USE)",
+            "{} are running: the NVIDIA driver has only one IMEX session and refuses a second daemon (NV_ERR_IN_USE)",
             labels.join(", ")
         ),
         fix,
@@ -118,10 +118,10 @@ fn check_nodes(source: &ConfigSource, nodes: &NodeList, runs: bool) -> Option<Fi
         NodeList::Present => return None,
         NodeList::WithoutHost(path) => return Some(own_address_missing(source, path, runs)),
         NodeList::Unreadable { path, reason } => {
-            let evidence = format!("it cannot be read: {reason} ({})", describe(source));
+            let evidence = format!("the file cannot be read: {reason} ({})", describe(source));
             return Some(unreadable(path, &evidence));
         }
-        NodeList::Empty(path) => (path, "it lists no nodes"),
+        NodeList::Empty(path) => (path, "the file lists no nodes"),
         NodeList::Absent(path) => (path, "the file does not exist"),
     };
     Some(Finding::error(
@@ -141,20 +141,23 @@ fn check_nodes(source: &ConfigSource, nodes: &NodeList, runs: bool) -> Option<Fi
 /// started with an earlier list.
 fn own_address_missing(source: &ConfigSource, path: &str, runs: bool) -> Finding {
     let (severity, then) = if runs {
-        (Severity::Warning, "it cannot restart with this list")
+        (
+            Severity::Warning,
+            "nvidia-imex cannot restart with this list",
+        )
     } else {
-        (Severity::Error, "it cannot start")
+        (Severity::Error, "nvidia-imex cannot start")
     };
     Finding::new(
         severity,
         "host-imex-own-address-missing",
         path,
         format!(
-            "no entry is an address of this node (names looked up in /etc/hosts), which nvidia-imex needs to find itself: {then} ({})",
+            "no entry is an address of this node (host names are looked up in /etc/hosts): {then}, because it cannot find its own node in the list ({})",
             describe(source)
         ),
         format!(
-            "add this node's address to {path}, on the same line on all nodes of the domain, and restart nvidia-imex"
+            "add this node's address to {path}, at the same line number on all nodes of the domain, and restart nvidia-imex"
         ),
     )
 }
@@ -165,7 +168,7 @@ fn unreadable(subject: &str, evidence: &str) -> Finding {
         "host-imex-config-unreadable",
         subject,
         format!("{evidence}; the nodes of nvidia-imex are unknown"),
-        "run cdi-gen doctor as root on the host; if the file does not exist, restore it, or start nvidia-imex with the right -c",
+        "run cdi-gen doctor as root on the host; if the file does not exist, restore the file, or start nvidia-imex with the correct path in -c",
     )
 }
 
@@ -243,7 +246,7 @@ mod tests {
         let causes_first = ["host-imex-no-nodes", "host-imex-not-running"];
         assert_eq!(ids(&down), causes_first);
         let findings = check(&down, true, None).findings;
-        let evidence = "it lists no nodes, so nvidia-imex has no domain (configuration /etc/nvidia-imex/config.cfg, the default)";
+        let evidence = "the file lists no nodes, so nvidia-imex has no domain (configuration /etc/nvidia-imex/config.cfg, the default)";
         assert_eq!(findings[0].evidence, evidence);
     }
 }

@@ -60,7 +60,7 @@ fn check_toolkit(toolkit: &Toolkit, severity: Severity) -> Option<Finding> {
             "toolkit-config-unreadable",
             path,
             format!(
-                "it {reason}: whether a container with NVIDIA_IMEX_CHANNELS in its environment gets channels without a claim is unknown"
+                "this file {reason}: doctor does not know whether a container with NVIDIA_IMEX_CHANNELS in its environment gets channels without a claim"
             ),
             format!(
                 "correct the file, or run cdi-gen doctor as root; the file must contain {IGNORE_REQUESTS} = true below [features]"
@@ -90,10 +90,10 @@ fn channels_of(file: &SpecFileFacts) -> Option<Finding> {
         "imex-channels-by-other-spec",
         &file.path,
         format!(
-            "its device {kind}={device} is {path}{more}: every container that requests it gets the channel without a claim"
+            "the spec's device {kind}={device} is {path}{more}: every container that requests this device gets the channel without a claim"
         ),
         format!(
-            "remove {}, or have its writer omit channels: claims have specs of their own",
+            "remove {}, or configure the program that writes this spec to omit channels: each claim has its own spec",
             file.path
         ),
     ))
@@ -119,9 +119,9 @@ fn user_namespaces(range: &str) -> Finding {
         "user-namespaces-possible",
         SUBORDINATE_IDS,
         format!(
-            "{range}: in pods with hostUsers: false, runc bind-mounts device nodes from the host, which may have none for IMEX channels"
+            "{range}: in pods with hostUsers: false, runc bind-mounts device nodes from the host, and the host may have no device nodes for IMEX channels"
         ),
-        "for such pods, create the channels' nodes on the host (mknod with the major of nvidia-caps-imex-channels in /proc/devices), or do not use claims in them",
+        "for such pods, create the channels' device nodes on the host (mknod with the major of nvidia-caps-imex-channels in /proc/devices), or do not use ComputeDomain claims in such pods",
     )
 }
 

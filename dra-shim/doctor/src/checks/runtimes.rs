@@ -75,14 +75,14 @@ fn check_kubelets(
             "runtime-not-answering",
             subject,
             format!(
-                "querying it at kubelet's socket {} failed: {why}",
+                "the query at kubelet's socket {} failed: {why}",
                 of_kubelet.socket
             ),
-            "check that it is running, and see its log: kubelet cannot start pods without it",
+            "check that the runtime is running, and see its log: kubelet cannot start pods without the runtime",
         )],
         Settings::Malformed(why) => {
             let fix = format!(
-                "correct the file: {} may not start with it",
+                "correct the file: {} may fail to start with this file",
                 of_kubelet.runtime.label()
             );
             let finding = Finding::error("runtime-config-unreadable", subject, why, fix);
@@ -101,8 +101,8 @@ fn without_cri(of_kubelet: &KubeletRuntime, disabled: Option<&DisabledCri>) -> F
             format!("remove {name:?} from disabled_plugins in line {line} of {file}, and restart containerd"),
         ),
         None => (
-            format!("the runtime at {socket} answers that it does not serve CRI: kubelet cannot use it"),
-            "remove its CRI plugin from disabled_plugins, or set kubelet's --container-runtime-endpoint to the socket of another runtime".to_owned(),
+            format!("the runtime at {socket} answers that it does not serve CRI: kubelet cannot use this runtime"),
+            "remove the CRI plugin from the runtime's disabled_plugins, or set kubelet's --container-runtime-endpoint to the socket of another runtime".to_owned(),
         ),
     };
     let subject = of_kubelet.runtime.subject();
@@ -137,7 +137,7 @@ fn check_cdi(
             (severity, "runtime-cdi-off", evidence, fix)
         }
         CdiSupport::Absent => {
-            let evidence = "it does not support CDI devices from kubelet: containers do not get the devices of their claims";
+            let evidence = "this runtime does not support CDI devices from kubelet: containers do not get the devices of their claims";
             let fix = match runtime.kind {
                 RuntimeKind::Containerd => "update containerd to 1.7 or newer",
                 RuntimeKind::CriO => "update CRI-O to 1.28 or newer",
@@ -191,9 +191,11 @@ fn check_dirs(
         "runtime-spec-dirs",
         of_kubelet.runtime.subject(),
         match own {
-            [] => "it reads no CDI specs: its list of directories is empty".to_owned(),
+            [] => {
+                "the runtime reads no CDI specs: its list of spec directories is empty".to_owned()
+            }
             _ => format!(
-                "it reads CDI specs only from [{}], not from {}",
+                "the runtime reads CDI specs only from [{}], not from {}",
                 own.join(", "),
                 missing.join(", ")
             ),
@@ -253,8 +255,8 @@ fn not_judged(runtime: &Runtime) -> Finding {
     Finding::info(
         "runtime-not-judged",
         runtime.subject(),
-        "not judged, because kubelet does not use it",
-        format!("none needed; {command} shows its CDI spec directories"),
+        "not judged, because kubelet does not use this runtime",
+        format!("none needed; {command} shows the runtime's CDI spec directories"),
     )
 }
 

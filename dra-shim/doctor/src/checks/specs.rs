@@ -95,10 +95,12 @@ fn check_version(file: &SpecFileFacts, spec: &Spec, context: Context<'_>) -> Opt
         return None;
     }
     let fix = if needed <= newest {
-        format!("write cdiVersion {needed} in it: its content needs no newer version")
+        format!("set cdiVersion to {needed} in this file: the content needs no newer version")
     } else {
         let name = of_kubelet.runtime.kind.as_str();
-        format!("update {name}, or have the spec's writer omit what needs {needed}")
+        format!(
+            "update {name}, or configure the program that writes this spec to omit what needs cdiVersion {needed}"
+        )
     };
     // A runtime without CDI refuses nothing.
     let severity = if loads(of_kubelet) {
@@ -111,7 +113,7 @@ fn check_version(file: &SpecFileFacts, spec: &Spec, context: Context<'_>) -> Opt
         "cdi-spec-too-new",
         &file.path,
         format!(
-            "it declares cdiVersion {declared}, but {} loads at most {newest} and refuses the file",
+            "this file declares cdiVersion {declared}, but {} loads at most {newest} and refuses the file",
             of_kubelet.runtime.label()
         ),
         fix,
@@ -183,7 +185,7 @@ fn check_nodes(files: &[SpecFileFacts], invocation: &Invocation) -> Vec<Finding>
             };
             let mut message = group.message;
             if is_shadowed {
-                message.push_str("; no container gets it: files of higher priority define all devices of this file");
+                message.push_str("; no container uses this file: files of higher priority define all of its devices");
             }
             Finding::new(severity, id, group.file, message, fix)
         }));
@@ -208,14 +210,14 @@ fn check_channels(file: &SpecFileFacts, count: u32) -> Option<Finding> {
         )
     } else {
         format!(
-            "remove such channels from the spec, or configure more in the driver ({MORE_CHANNELS})"
+            "remove such channels from the spec, or configure more channels in the driver ({MORE_CHANNELS})"
         )
     };
     Some(Finding::error(
         "cdi-spec-channel-beyond-count",
         &file.path,
         format!(
-            "{} is channel {channel}{more}, but the driver's ImexChannelCount is {count} ({DRIVER_PARAMS}): no process can open it",
+            "{} is channel {channel}{more}, but the driver's ImexChannelCount is {count} ({DRIVER_PARAMS}): no process can open this channel",
             node.path
         ),
         fix,
@@ -228,7 +230,7 @@ fn conflict(conflict: &DeviceConflict) -> Finding {
     Finding::error(
         conflict.error.code,
         &conflict.name,
-        format!("{files} define it, so runtimes do not resolve it"),
+        format!("{files} define this device, so runtimes do not resolve its name"),
         &conflict.error.hint,
     )
 }
@@ -247,7 +249,7 @@ fn check_paths(file: &SpecFileFacts, driver_version: Option<&str>) -> Option<Fin
         "cdi-spec-path-missing",
         &file.path,
         format!(
-            "{}{}: no container with its devices can be created{}",
+            "{}{}: no container with a device of this spec can be created{}",
             first.message(),
             and_more(others.len()),
             old.unwrap_or_default()

@@ -93,7 +93,7 @@ fn other_mount(directory: &WatchedDirectory, process: &Process, view: &Directory
         "cdi-directory-other-mount",
         &directory.path,
         format!(
-            "the host has {} at this path, but {} has {} and reads other specs",
+            "at this path, the host has {}, but {} sees {} and reads other specs",
             shown(directory.id),
             process.label(),
             shown(view.id)
@@ -118,7 +118,7 @@ fn mounted(
             id,
             path,
             format!(
-                "it is a mount ({mount}), and {process} watches {} but not this directory: if it was started before the mount, it watches the directory below the mount and notices no new specs",
+                "this directory is a mount ({mount}), and {process} watches {} but not this directory: if {name} was started before the mount was made, {name} watches the directory that the mount hides, and notices no new specs",
                 other.path
             ),
             format!("restart {name}"),
@@ -127,9 +127,9 @@ fn mounted(
             id,
             path,
             format!(
-                "it is a mount ({mount}), and {process} is not known to watch it: if it was started before the mount, it watches the directory below the mount"
+                "this directory is a mount ({mount}), and doctor cannot see whether {process} watches the directory: if {name} was started before the mount was made, {name} watches the directory that the mount hides"
             ),
-            format!("if it does not notice new specs, restart {name}"),
+            format!("if {name} does not notice new specs, restart {name}"),
         ),
     }
 }
@@ -142,7 +142,7 @@ fn check_instances(facts: &WatcherFacts) -> Option<Finding> {
         (
             "inotify-instances-exhausted",
             format!(
-                "one user has {used} of {limit} instances: a runtime that gets none reads every spec for every container, or never notices new ones"
+                "one user has {used} of {limit} inotify instances: a runtime that gets no instance rereads all specs for every container, or never notices new specs"
             ),
         )
     } else if limit < MIN_INSTANCES {

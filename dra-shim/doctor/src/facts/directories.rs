@@ -58,7 +58,7 @@ pub struct FileMode {
     /// Its path.
     pub path: String,
     /// Its permission bits, with set-id and sticky bits; `None` if they cannot
-    /// be read, or it is not a regular file.
+    /// be read, or the path is not a regular file.
     pub mode: Option<u32>,
 }
 

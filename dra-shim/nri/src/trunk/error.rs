@@ -20,6 +20,6 @@ pub(crate) enum TrunkError {
     Frame(#[from] FrameError),
     #[error("the peer does not speak NRI: {0}")]
     Message(#[from] MessageError),
-    #[error("the peer has read nothing for {} s", STALLED.as_secs())]
+    #[error("the peer has not read from the connection for {} s", STALLED.as_secs())]
     NotRead,
 }

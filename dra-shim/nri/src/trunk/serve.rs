@@ -117,7 +117,7 @@ impl Requests {
         let arrived = Instant::now();
         if message.kind != MessageKind::Request {
             // Stream data, which NRI does not use, or a future kind.
-            tracing::debug!(kind = ?message.kind, "ignored a message of the peer that is not a request");
+            tracing::debug!(kind = ?message.kind, "ignored a message from the peer that is not a request");
             return;
         }
         let server = &self.server;
@@ -127,7 +127,8 @@ impl Requests {
         };
         let wrong = |text: &str| Err(Status::new(Code::InvalidArgument, text));
         if stream % 2 != 1 || stream <= self.last_stream {
-            let text = "the stream of a call must be odd and higher than the last one";
+            let text =
+                "the stream number of a call must be odd and higher than that of the last call";
             return server.answer(stream, wrong(text)).await;
         }
         self.last_stream = stream;
@@ -187,7 +188,7 @@ async fn answer<S: Serve>(
             tracing::warn!(
                 method,
                 ?after,
-                "the plugin did not answer in time; the library answers for it"
+                "the plugin did not answer in time; the NRI library answers instead of the plugin"
             );
             service.late(&method, after)
         }

@@ -27,7 +27,7 @@ pub(crate) struct FrameHeader {
 pub(crate) enum FrameError {
     #[error("frame of {0} bytes, the limit is {max}", max = MAX_FRAME)]
     TooLong(u32),
-    #[error("frame for connection {0}, only 1 and 2 exist")]
+    #[error("frame for connection {0}, but only connections 1 and 2 exist")]
     UnknownConnection(u32),
 }
 

@@ -60,7 +60,10 @@ fn read_hint(path: &Path, error: &ReadError) -> Option<String> {
     let hint = match error {
         ReadError::Directory => {
             let file = path.join(CHECKPOINT_FILE);
-            return Some(format!("pass the file in it, e.g. {}", file.display()));
+            return Some(format!(
+                "pass the file in this directory, for example {}",
+                file.display()
+            ));
         }
         ReadError::Io(source) => match source.kind() {
             ErrorKind::NotFound => {
@@ -68,15 +71,15 @@ fn read_hint(path: &Path, error: &ReadError) -> Option<String> {
                 if !set_aside.is_empty() {
                     let names = set_aside.join(", ");
                     return Some(format!(
-                        "the plugin found it damaged and set it aside; see {names}"
+                        "the plugin found the checkpoint damaged and renamed the file; see {names}"
                     ));
                 }
-                "check the path, or pass kubelet's root with --kubelet-root (as for the plugin, if \
-                 it is not /var/lib/kubelet) and the host's with --root; the plugin creates the \
-                 file when it first prepares a claim"
+                "check the path; if kubelet's root directory is not /var/lib/kubelet, pass that \
+                 directory with --kubelet-root; if the host's root is not /, pass it with \
+                 --root; the plugin creates the file when the first claim is prepared"
             }
             ErrorKind::PermissionDenied => {
-                "the plugin's files belong to root: run this as root, or on a copy"
+                "the plugin's files belong to root: run cdi-gen as root, or pass a copy of the file"
             }
             _ => return None,
         },

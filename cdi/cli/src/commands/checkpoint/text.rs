@@ -33,7 +33,7 @@ impl Report for CheckpointReport {
         if !self.foreign_drivers.is_empty() {
             writeln!(
                 output,
-                "\n(device): allocated; only its driver can read whether it is prepared"
+                "\n(device): allocated; only the driver that wrote this checkpoint can tell whether the device is prepared"
             )?;
         } else if self.claims.iter().any(is_allocated_only) {
             writeln!(output, "\n(device): allocated, not prepared")?;
@@ -64,7 +64,7 @@ fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
         Boot::Same => "this host's current boot",
         Boot::Other => "not this host's current boot",
         Boot::NotRecorded => "not recorded",
-        Boot::Lost => "lost with the damage",
+        Boot::Lost => "lost because of the damage",
         Boot::HostUnknown => "this host's boot id cannot be read",
     };
     properties.push(("boot id", format!("{recorded} ({boot})")));

@@ -86,8 +86,8 @@ fn run_fixes(root: &Path) -> Option<String> {
     let root = root.to_string_lossy();
     (root != "/").then(|| {
         format!(
-            "run the fixes' commands on the host, or here after `chroot {}`; cdi-gen and kubectl \
-             commands work from here",
+            "run the commands in the fixes on the host, or here after `chroot {}`; cdi-gen and \
+             kubectl commands work here without chroot",
             shell_quote(&root)
         )
     })

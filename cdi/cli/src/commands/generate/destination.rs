@@ -84,7 +84,7 @@ fn check_regular(path: &Path) -> Result<(), Failure> {
     match path.symlink_metadata() {
         Ok(found) if !found.is_file() => {
             let message = format!("{} exists and is not a regular file", path.display());
-            let hint = "pass another path; for a link, its target";
+            let hint = "pass another path, or, if this path is a link, the link's target";
             Err(Failure::new(Outcome::Io, message).hint(hint))
         }
         // Any other error is reported by the write.
@@ -134,7 +134,7 @@ fn refuse_conflict(spec: &Spec, file: &SpecFile) -> Result<(), Failure> {
         Err(error) => {
             let error = error_chain(error);
             note(&format!(
-                "{error}; if it defines a device of this spec too, that device will not resolve"
+                "{error}; if that file also defines a device of this spec, the device will not resolve"
             ));
             return Ok(());
         }
@@ -149,7 +149,8 @@ fn refuse_conflict(spec: &Spec, file: &SpecFile) -> Result<(), Failure> {
                 "{path} already defines {kind}={name}; with both files, the device would not \
                  resolve"
             );
-            let hint = "remove one, or choose another --kind";
+            let hint =
+                "leave this device out, remove it from the other file, or choose another --kind";
             Err(Failure::new(Outcome::Findings, message).hint(hint))
         }
         None => Ok(()),

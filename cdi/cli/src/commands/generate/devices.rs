@@ -81,8 +81,8 @@ pub(super) fn warn_missing_nodes(spec: &Spec, host: &Host) {
         };
         let others = and_more(absent.count());
         note(&format!(
-            "{first} {why}{others}: containers that use it cannot start until you create it \
-             ({MAKE_CHANNEL}); --mode mknod needs no host node"
+            "{first} {why}{others}: containers that use this device node cannot start until you create it \
+             ({MAKE_CHANNEL}); --mode mknod needs no device node on the host"
         ));
     }
 }

@@ -67,7 +67,7 @@ impl Driver {
         let stale = majors.and_then(|majors| majors.contradiction(major.get().into()));
         if let Some(stale) = stale {
             note(&format!(
-                "{stale}: no container on this host can open such a node; omit --major"
+                "{stale}: no container on this host could open a device node with this major; omit --major"
             ));
         }
     }
@@ -88,10 +88,11 @@ impl Driver {
                     "the number of channels is unknown: {} {why}",
                     path.display()
                 );
-                Err(findings(message).hint("list the channels, as in --channels 0"))
+                Err(findings(message)
+                    .hint("list the channels explicitly, for example --channels 0"))
             }
             (_, Some(0)) => {
-                let message = "the driver has no IMEX channels (its count is 0)".to_owned();
+                let message = "the driver has no IMEX channels (ImexChannelCount is 0)".to_owned();
                 let hint = "load the nvidia kernel module with NVreg_ImexChannelCount above 0";
                 Err(findings(message).hint(hint))
             }
@@ -100,7 +101,7 @@ impl Driver {
                     return Ok(ids.clone());
                 };
                 let message = format!(
-                    "channel {channel} does not exist: the driver has {count}, numbered from 0"
+                    "channel {channel} does not exist: the driver has {count} channels, numbered from 0"
                 );
                 Err(findings(message).hint("choose an existing channel"))
             }

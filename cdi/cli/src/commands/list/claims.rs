@@ -86,7 +86,7 @@ impl<'a> ClaimRecords<'a> {
         };
         let (reason, hint) = (&unusable.reason, &unusable.hint);
         Some(format!(
-            "domains may be missing: the kubelet plugin's checkpoint below {}: {reason}; {hint}",
+            "domains may be missing, because the kubelet plugin's checkpoint below {} is not usable: {reason}; {hint}",
             self.kubelet_root
         ))
     }

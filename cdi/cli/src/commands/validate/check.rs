@@ -199,7 +199,7 @@ fn config(file: &str) -> Finding {
     Finding::error(
         file,
         "oci-config",
-        "this is an OCI config (it has ociVersion), not a CDI spec".to_owned(),
+        "this file is an OCI config (ociVersion is set), not a CDI spec".to_owned(),
         NOT_SPEC_HINT,
     )
 }
@@ -230,7 +230,7 @@ fn refusal(file: &str, spec: &Spec, target: &RuntimeRelease) -> Option<Finding> 
         return None;
     }
     let message = format!(
-        "{} refuses the file: it declares {declared}, and the newest version that {} loads is {newest}",
+        "{} refuses the file: the file declares cdiVersion {declared}, and the newest version that {} loads is {newest}",
         target.name(),
         target.basis(),
     );

@@ -5,11 +5,11 @@ use imex_cdi::{
     Suggestion, Verdict,
 };
 
-const OTHERS_HINT: &str = "request an existing device (see `cdi-gen list`), or check why its \
-                           driver has not written this one";
+const OTHERS_HINT: &str = "request an existing device (see `cdi-gen list`), or check why the \
+                           driver has not written a spec for this device";
 
-const ONLY_ALL_HINT: &str = "only `all` is defined: request that, or configure its driver to write \
-                             single devices";
+const ONLY_ALL_HINT: &str = "only the device `all` is defined: request `all`, or configure the \
+                             driver to define single devices";
 
 /// Whether `all` is the only device of the kind.
 pub(super) fn has_only_all(registry: &Registry, name: &QualifiedName) -> bool {

@@ -31,7 +31,7 @@ pub(super) fn lines(report: &WhyReport) -> Vec<String> {
         line("ignored", describe_ignored(file));
     }
     if report.ignored_cut {
-        line("ignored", "not all such files were examined".to_owned());
+        line("ignored", "not all ignored files were examined".to_owned());
     }
     for node in &report.nodes {
         let declared = node.declared.as_ref();
@@ -59,9 +59,7 @@ fn answer(report: &WhyReport) -> String {
         Answer::Unusable => format!("{name} resolves to {file}, but {message}"),
         Answer::Unresolved => format!("{name} does not resolve: {message}"),
         Answer::Unknown => {
-            format!(
-                "cannot determine whether {name} resolves: {message}, in the files that can be read"
-            )
+            format!("cannot determine whether {name} resolves: among the readable files, {message}")
         }
     }
 }
@@ -123,7 +121,7 @@ fn describe_candidate(candidate: &CandidateReport) -> String {
         }
         ("shadowed", _) => format!(": {by} is in a directory of higher priority"),
         ("conflict", _) => format!(": {by} in the same directory defines it too"),
-        ("voided", _) => format!(": conflict in another directory, in {by}"),
+        ("voided", _) => format!(": conflict in another directory, between {by}"),
         _ => String::new(),
     };
     format!("{file}{why}")
@@ -143,8 +141,10 @@ fn describe_ignored(ignored: &IgnoredReport) -> String {
     };
     let reason = match *code {
         "cdi-file-extension" => "but runtimes read only files that end in .json or .yaml",
-        "cdi-file-leftover" => "but is named like a backup copy, which runtimes do not read",
-        "cdi-file-temporary" => "but is an unfinished or interrupted write",
+        "cdi-file-leftover" => {
+            "but its name is that of a backup copy, and runtimes do not read backup copies"
+        }
+        "cdi-file-temporary" => "but the write of this file is unfinished or was interrupted",
         "cdi-file-in-subdirectory" => "but runtimes do not read subdirectories",
         "cdi-directory-link" => "but runtimes do not follow a CDI directory that is a link",
         other => other,

@@ -20,10 +20,13 @@ async fn a_spec_that_runtimes_may_read_differently_makes_its_kind_unknown_and_no
     let alias = with_channel("example.com/fabric").replacen(':', ": &a ", 1);
     let more = with_channel("example.com/fabric") + "}";
     for (spec, reason) in [
-        (named_by_number("example.com/fabric"), "put it in quotes"),
+        (
+            named_by_number("example.com/fabric"),
+            "put the text in quotes",
+        ),
         (alias, "has an anchor"),
-        (both, "a runtime may read it differently"),
-        (more, "a runtime may read it differently"),
+        (both, "a runtime may read this file differently"),
+        (more, "a runtime may read this file differently"),
     ] {
         for mode in [Mode::Enforce, Mode::Warn] {
             let guarded = Guarded::start(mode).await;

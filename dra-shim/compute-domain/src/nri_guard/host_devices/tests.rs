@@ -113,7 +113,7 @@ fn a_file_that_is_no_spec_defines_no_name_and_an_unreadable_one_may_define_any()
     fs::remove_file(&file).unwrap();
     symlink("/somewhere/on/the/host.json", &file).unwrap();
     may_define("No such file");
-    may_define("replace the link by a copy of the file");
+    may_define("replace the link with a copy of the target");
     fs::remove_dir_all(dir.path()).unwrap();
     assert_eq!(
         found(dir.path(), "a.com/b=c"),

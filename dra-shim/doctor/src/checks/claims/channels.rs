@@ -67,10 +67,10 @@ fn of_two_owners(facts: &ClaimFacts) -> Vec<Finding> {
             "channel-of-two-owners",
             format!("channel {channel}"),
             format!(
-                "according to {file}, it is prepared for {first} and for {second}{}: {}",
+                "according to {file}, this channel is prepared for {first} and for {second}{}: {}",
                 and_more(others),
                 if channel == 0 {
-                    "neither has a share of the node's device, so only one may have it"
+                    "neither claim has a share of the node's device, so only one of them may have the device"
                 } else {
                     "their pods can read each other's memory"
                 }
@@ -103,12 +103,12 @@ fn other_than_recorded(facts: &ClaimFacts, specs: &SpecFacts) -> Vec<Finding> {
             "spec-of-another-channel",
             path,
             format!(
-                "it opens {}, but {checkpoint} has {} as prepared for {recorded}",
+                "this spec opens {}, but {checkpoint} has {} as prepared for {recorded}",
                 named(&opened),
                 named(&record.numbers()),
             ),
-            "restart the kubelet plugin on this node, which rewrites the spec; then delete the pods \
-             that use the claim, because their containers may have the other channel",
+            "restart the kubelet plugin on this node, which rewrites the spec; then delete the \
+             pods that use the claim, because their containers may have the wrong channel",
         ))
     });
     other.collect()
@@ -152,13 +152,14 @@ impl ChannelHolder<'_> {
                     .to_owned()
             }
             Some(ChannelHolder { uid, record, .. }) => format!(
-                "delete the ResourceClaim {} and its pods, and recreate it: it is allocated another device",
+                "delete the ResourceClaim {} and its pods, and recreate the claim: the new claim is allocated another device",
                 record.name.as_deref().unwrap_or(uid)
             ),
             None => format!(
-                "keep the ComputeDomain that holds the Lease of channel {} (kubectl get leases -A | grep imex-channel-), \
-                 delete the other one and its pods, and recreate it: it gets another status.channel \
-                 (names: {DOMAINS})",
+                "keep the ComputeDomain that holds the Lease of channel {} (kubectl get leases \
+                 -A | grep imex-channel-); delete the other ComputeDomain and its pods, and \
+                 recreate it: the new ComputeDomain gets another status.channel (to see the \
+                 names: {DOMAINS})",
                 self.held.channel
             ),
         }

@@ -47,8 +47,8 @@ fn without_spec(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
             Finding::error(
                 "claim-without-spec",
                 format!("claim {uid}"),
-                format!("it is prepared according to {file}, but no CDI directory has its spec: containers of its pods cannot be created"),
-                "restart the kubelet plugin on this node: it rewrites the spec",
+                format!("according to {file}, this claim is prepared, but no CDI directory has its spec: containers of its pods cannot be created"),
+                "restart the kubelet plugin on this node, which rewrites the spec",
             )
         })
         .collect()
@@ -64,7 +64,7 @@ fn unknown_to_plugin(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
     let reason = match &facts.checkpoint {
         CheckpointFile::Absent => format!("{file} does not exist"),
         CheckpointFile::Read(_) | CheckpointFile::Unreadable(_) => {
-            format!("not according to {file}")
+            format!("{file} does not record it as prepared")
         }
     };
     let is_recorded = |uid: &String| records.get(uid).is_some_and(|it| it.is_completed);
@@ -73,14 +73,14 @@ fn unknown_to_plugin(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
     let lost = claims.filter(|(uid, claim)| claim.prepared && !is_recorded(uid));
     lost.map(|(uid, claim)| {
         let fix = if facts.specs.paths.contains_key(uid) {
-            "start the kubelet plugin on this node if it is not running: it sees from the claim's CDI spec that the record is missing, and restores the record once the API server has confirmed the claim"
+            "start the kubelet plugin on this node if the plugin is not running: the claim has a CDI spec but no record, and the plugin restores the record once the API server has confirmed the claim"
         } else {
-            "delete the pods that use it, so that it is prepared again: its record and its CDI spec are missing (was the plugin's directory removed?)"
+            "delete the pods that use this claim, so that the claim is prepared again for new pods: its record and its CDI spec are missing (was the plugin's directory removed?)"
         };
         Finding::error(
             "claim-unknown-to-plugin",
             format!("claim {uid} ({})", claim.name),
-            format!("it is prepared according to kubelet, but {reason}"),
+            format!("according to kubelet, this claim is prepared, but {reason}"),
             fix,
         )
     })
@@ -106,8 +106,8 @@ fn orphans(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
             Finding::warning(
                 "spec-without-claim",
                 path,
-                format!("it belongs to claim {uid}, which has no record in {file}"),
-                "none needed if the kubelet plugin on this node is running: it asks the API server and removes the file unless a pod uses the claim. Otherwise start the plugin; if the driver was uninstalled, remove the file",
+                format!("this spec belongs to claim {uid}, which has no record in {file}"),
+                "none needed if the kubelet plugin on this node is running: the plugin queries the API server and removes the file unless a pod uses the claim. Otherwise start the plugin; if the driver was uninstalled, remove the file",
             )
         })
         .collect()
@@ -125,8 +125,8 @@ fn unknown_to_kubelet(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
             Finding::warning(
                 "claim-unknown-to-kubelet",
                 format!("claim {uid}"),
-                format!("it is prepared according to {file}, but not to kubelet, which will not unprepare it"),
-                "none needed if its ResourceClaim was deleted: the plugin frees it within minutes; otherwise delete its pods",
+                format!("according to {file}, this claim is prepared, but kubelet does not know the claim and will not unprepare it"),
+                "none needed if the ResourceClaim was deleted: the plugin then frees its devices within minutes; otherwise delete the pods that use the claim",
             )
         })
         .collect()

@@ -123,7 +123,7 @@ fn a_shared_device_is_an_info_and_an_unusable_marker_is_an_error() {
     };
     let (id, severity, evidence) = found(shared(false)).unwrap();
     assert_eq!((id, severity), ("device-shared", Severity::Info));
-    assert!(evidence.contains("2 claims have it"), "{evidence}");
+    assert!(evidence.contains("2 claims have the device"), "{evidence}");
     let (id, severity, _) = found(shared(true)).unwrap();
     assert_eq!((id, severity), ("device-sharing-dropped", Severity::Info));
     let refused = Unusable {
@@ -151,7 +151,7 @@ fn a_missing_marker_is_reported_while_claims_have_shares() {
         (found.id, found.severity),
         ("device-shared", Severity::Info)
     );
-    let evidence = "it does not exist, but 1 claim has a share of the device";
+    let evidence = "this file does not exist, but 1 claim has a share of the device";
     assert_eq!(found.evidence, evidence);
 }
 

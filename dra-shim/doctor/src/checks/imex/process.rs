@@ -16,11 +16,11 @@ const NOT_RUNNING: &str = "host-imex-not-running";
 const OFF: &str = "host-imex-off";
 const UNSEEN: &str = "host-imex-unseen";
 
-const SEE_LOGS: &str = "if it exits, see journalctl -u nvidia-imex and /var/log/nvidia-imex.log";
+const SEE_LOGS: &str =
+    "if nvidia-imex exits, see journalctl -u nvidia-imex and /var/log/nvidia-imex.log";
 /// The usual reason for a host with a service that does not start.
-const IMEX_IN_PODS: &str =
-    "this is right if a driver manages IMEX daemons itself and runs them in pods";
-const NO_FIX_IF_PODS: &str = "none needed if pods run it";
+const IMEX_IN_PODS: &str = "this is correct if a DRA driver runs the IMEX daemons in pods";
+const NO_FIX_IF_PODS: &str = "none needed if pods run nvidia-imex";
 
 /// Whether the node's fabric needs a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +74,9 @@ fn unseen(facts: &ImexFacts) -> Option<Finding> {
         Finding::info(
             UNSEEN,
             PROGRAM,
-            "the host should run it, but whether it is running is unknown: not all processes of the \
-             host are visible here (/proc is mounted with hidepid, or is a container's)",
+            "the host should run nvidia-imex, but doctor cannot see whether it is running: not \
+             all processes of the host are visible here (/proc is mounted with hidepid, or \
+             belongs to a container)",
             "systemctl is-active nvidia-imex; or run cdi-gen doctor as root on the host, in a pod with hostPID: true",
         )
     })
@@ -92,14 +93,16 @@ fn switched_off(facts: &ImexFacts, unit: &ImexUnit) -> Finding {
         Some(plugin) => Finding::error(
             NOT_RUNNING,
             &unit.path,
-            format!("the service is {state} and not running, but {plugin}: the host must run it"),
+            format!(
+                "the service is {state} and not running, but {plugin}: the host must run nvidia-imex"
+            ),
             format!("{start}; {SEE_LOGS}"),
         ),
         None => Finding::info(
             OFF,
             &unit.path,
             format!("the service is {state} and not running; {IMEX_IN_PODS}"),
-            format!("{NO_FIX_IF_PODS}; if the host should run it: {start}"),
+            format!("{NO_FIX_IF_PODS}; if the host should run nvidia-imex: {start}"),
         ),
     }
 }
@@ -110,14 +113,20 @@ fn without_service(facts: &ImexFacts, program: &str) -> Finding {
         Some(plugin) => Finding::error(
             NOT_RUNNING,
             program,
-            format!("no service of the host starts it, but {plugin}: the host must run it"),
-            "create a service on the host that runs it",
+            format!(
+                "no service of the host starts nvidia-imex, but {plugin}: the host must run nvidia-imex"
+            ),
+            "create a service on the host that runs nvidia-imex",
         ),
         None => Finding::info(
             OFF,
             program,
-            format!("it is installed without a service and not running; {IMEX_IN_PODS}"),
-            format!("{NO_FIX_IF_PODS}; if the host should run it, create a service for it"),
+            format!(
+                "nvidia-imex is installed without a service and is not running; {IMEX_IN_PODS}"
+            ),
+            format!(
+                "{NO_FIX_IF_PODS}; if the host should run nvidia-imex, create a service for it"
+            ),
         ),
     }
 }
@@ -126,7 +135,7 @@ fn absent(facts: &ImexFacts, need: DaemonNeed) -> Finding {
     let (severity, evidence) = match (&facts.expected_by, need) {
         (Some(plugin), _) => (
             Severity::Error,
-            format!("there is no unit file, program or process, but {plugin}: the host must run it"),
+            format!("there is no unit file, program or process, but {plugin}: the host must run nvidia-imex"),
         ),
         (None, DaemonNeed::Yes) => (
             Severity::Warning,
@@ -135,12 +144,13 @@ fn absent(facts: &ImexFacts, need: DaemonNeed) -> Finding {
         ),
         (None, DaemonNeed::Unknown | DaemonNeed::No) => (
             Severity::Info,
-            "there is no unit file, program or process. A node outside any NVLink fabric needs \
-             none; whether this is one is unknown, because NVML was not queried or did not report it"
+            "there is no unit file, program or process. A node outside an NVLink fabric does not \
+             need nvidia-imex; whether this node is in a fabric is unknown, because NVML was not \
+             queried or did not report the fabric"
                 .to_owned(),
         ),
     };
-    let fix = "on a node of an NVLink fabric: install the package nvidia-imex in the driver's version; enable its service only if the host should run it instead of pods";
+    let fix = "on a node of an NVLink fabric: install the package nvidia-imex in the driver's version; enable its service only if the host, and not pods, should run nvidia-imex";
     Finding::new(severity, "host-imex-absent", PROGRAM, evidence, fix)
 }
 

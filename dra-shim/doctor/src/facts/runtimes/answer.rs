@@ -12,8 +12,8 @@ use crate::cri::{self, CriError};
 use crate::host::Host;
 use crate::packages;
 
-const NOTHING: &str = "its answer has no configuration";
-const NOT_JSON: &str = "the configuration in its answer is not JSON";
+const NOTHING: &str = "the runtime's answer has no configuration";
+const NOT_JSON: &str = "the configuration in the runtime's answer is not JSON";
 
 /// The answer of the runtime at a socket.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Answer {
 pub(super) fn ask(host: &Host, socket: &Path) -> Result<Answer, CriError> {
     let cri::Version { name, version } = cri::version(socket)?;
     let unknown = |error: CriError| {
-        let why = format!("querying its configuration failed: {error}");
+        let why = format!("querying the runtime's configuration failed: {error}");
         only(CdiSupport::Unknown(why))
     };
     let version = packages::release(&version);
@@ -45,7 +45,8 @@ pub(super) fn ask(host: &Host, socket: &Path) -> Result<Answer, CriError> {
         // cri-dockerd answers with Docker's name and version.
         "docker" => (RuntimeKind::CriDockerd, None, Ok(only(CdiSupport::Absent))),
         _ => {
-            let why = format!("it reports the name {name:?}, which is not a known runtime");
+            let why =
+                format!("the runtime reports the name {name:?}, which is not a known runtime");
             let settings = only(CdiSupport::Unknown(why));
             (RuntimeKind::Other, version, Ok(settings))
         }

@@ -70,7 +70,7 @@ pub(super) fn edit(host: &Host, config: &str, written: &ConfigFiles, key: Key) -
         let place = written.place(key).map(|(file, _)| file);
         let note = match place {
             Some(_) => system_note(host),
-            None => " (create it, with `version = 2` as its first line)",
+            None => " (create the file, with `version = 2` as its first line)",
         };
         let file = place.unwrap_or(config).to_owned();
         (file, note, ", and restart containerd".to_owned())

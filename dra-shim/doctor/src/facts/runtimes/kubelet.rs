@@ -155,7 +155,7 @@ fn settings_from_files(
 ) -> Settings {
     let runtime = &candidate.runtime;
     let unknown = |why: &str| {
-        let why = format!("it cannot be queried from here ({asked}), and {why}");
+        let why = format!("the runtime cannot be queried from here ({asked}), and {why}");
         CdiSupport::Unknown(why)
     };
     let settings = match written {

@@ -78,14 +78,16 @@ pub(super) fn containerd(host: &Host, config: &str) -> Result<ConfigFiles, TomlE
     written.files.push(ConfigFile::of_containerd(config, main));
     for import in imports {
         let Some(paths) = matching(host, config, &import) else {
-            let why = format!("{config} imports {import}, which is not followed");
+            let why = format!("{config} imports {import}, and doctor does not follow this import");
             written.others = Some(why);
             continue;
         };
         for path in paths {
             if let Some(table) = read_toml(host, &path)? {
                 if table.contains_key("imports") {
-                    written.others = Some(format!("{path} imports files, which are not followed"));
+                    written.others = Some(format!(
+                        "{path} imports more files, and doctor does not follow these imports"
+                    ));
                 }
                 written.files.push(ConfigFile::of_containerd(&path, table));
             }
@@ -228,12 +230,12 @@ impl ConfigFiles {
             (MergedSetting::Nothing | MergedSetting::Alike(_), _) => {
                 CdiSupport::Unknown(match (self.files.first(), self.misplaced()) {
                     (None, _) => {
-                        "it has no configuration file, so its release's default applies".to_owned()
+                        "the runtime has no configuration file, so the default of its release applies".to_owned()
                     }
                     (Some(_), Some(misplaced)) => misplaced.why,
                     (Some(main), None) => {
                         format!(
-                            "{} does not set {ENABLE}, so its release's default applies",
+                            "{} does not set {ENABLE}, so the default of the runtime's release applies",
                             main.path
                         )
                     }
@@ -304,11 +306,11 @@ impl ConfigFiles {
         let path = &file.path;
         let version = match file.all.get("version") {
             Some(_) => format!("has version {}", file.version),
-            None => "has version 1, because it has no `version`".to_owned(),
+            None => "has version 1, because `version` is not set".to_owned(),
         };
         Some(Misplaced {
             why: format!(
-                "[{stands}] of {path} has no effect: the file {version}, which reads [{belongs}]"
+                "[{stands}] of {path} has no effect: the file {version}, so containerd reads [{belongs}] instead"
             ),
             fix,
         })
@@ -376,5 +378,7 @@ impl ConfigFiles {
 }
 
 fn differ(key: &str, one: &str, other: &str) -> String {
-    format!("{one} and {other} set {key} differently: its release decides which one applies")
+    format!(
+        "{one} and {other} set {key} differently, and the runtime's release decides which file applies"
+    )
 }
