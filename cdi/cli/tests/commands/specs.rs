@@ -168,7 +168,7 @@ fn all_inputs_are_validated_also_after_one_that_cannot_be_read() {
     assert!(stderr(&output).contains("cannot read none.json"));
     assert!(stderr(&output).ends_with("cdi-gen: 1 of 4 files cannot be read\n"));
     assert!(stdout(&output).contains("nvidia.com-imex-channel.json: OK\n"));
-    assert!(stdout(&output).contains("bundle/config.json: error: it is an OCI config"));
+    assert!(stdout(&output).contains("bundle/config.json: error: this file is an OCI config"));
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn a_file_that_defines_the_device_counts_more_than_one_that_might() {
     place.write("host/etc/cdi/sign.yml", &spec("example.com/sign"));
     let torn = spec("example.com/sign");
     place.write("host/etc/cdi/torn.json", torn.trim_end_matches('}'));
-    assert!(fix(&place, NAME).starts_with("host/etc/cdi/sign.yml: rename it"));
+    assert!(fix(&place, NAME).starts_with("host/etc/cdi/sign.yml: rename the file"));
     // Unless it is only a copy.
     fs::rename(
         place.at("host/etc/cdi/sign.yml"),

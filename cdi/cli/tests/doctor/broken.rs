@@ -280,7 +280,7 @@ fn a_claim_that_only_kubelet_remembers_is_named() {
         let empty = Host::fixture("01-empty.json");
         host.write(&format!("{PLUGIN}/checkpoint.json"), empty);
     });
-    first_says("claim-unknown-to-plugin", "there is no ", |host| {
+    first_says("claim-unknown-to-plugin", "does not exist", |host| {
         host.remove(&format!("{PLUGIN}/checkpoint.json"));
     });
 }

@@ -444,7 +444,7 @@ fn a_setting_left_to_the_release_is_not_judged() {
     );
     unknown(
         |host| host.remove("etc/containerd"),
-        "it has no configuration file",
+        "the runtime has no configuration file",
     );
     unknown(
         |host| host.write(CONFIG, OFF.replace("version = 3", "version = 2")),

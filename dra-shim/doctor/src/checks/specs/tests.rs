@@ -84,7 +84,7 @@ fn a_version_that_the_runtime_does_not_load_is_an_error() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].id, "cdi-spec-too-new");
     assert!(
-        found[0].fix.starts_with("write cdiVersion 0.3.0"),
+        found[0].fix.starts_with("set cdiVersion to 0.3.0"),
         "{}",
         found[0].fix
     );
