@@ -404,7 +404,7 @@ async fn no_pool_is_created_while_a_channel_of_a_domain_cools_down() {
     api.until("refused", |_| why_refused(&running.readiness).is_some())
         .await;
     let why = why_refused(&running.readiness).unwrap();
-    assert!(why.contains("imex-channel-0001; wait"), "{why}");
+    assert!(why.contains("(imex-channel-0001); wait"), "{why}");
     let calls = api.calls();
     let taken = calls.iter().position(|it| *it == Call::CreateLease);
     let looked = calls.iter().position(|it| *it == Call::ListDomains);

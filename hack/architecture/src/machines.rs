@@ -120,7 +120,7 @@ mod tests {
         );
         assert_eq!(
             of("image: imex-dra-amd64\n"),
-            ["1 lines name amd64, and 0 name arm64"]
+            ["1 lines name amd64, but 0 name arm64"]
         );
     }
 

@@ -12,7 +12,7 @@ fn the_fix_depends_on_how_far_recovery_is_by_the_files_name() {
     let in_v2 = changed(name, r#""namespace":"default""#, r#""namespace":"defaulT""#);
     for ((_dir, path), renamed, expected) in [
         (&in_v1, "checkpoint.json", "continues to use every claim"),
-        (&in_v2, "checkpoint.json", "rebuilds missing claims"),
+        (&in_v2, "checkpoint.json", "restores missing claims"),
         (
             &in_v1,
             "checkpoint.json.damaged-v1-checksum",

@@ -327,7 +327,7 @@ fn show_prints_the_damage_and_the_fix_of_every_damaged_file() {
     let lost = "boot id   - (lost because of the damage)";
     for (content, wrong, boot) in [
         ("", "the file is empty", lost),
-        ("[]", "not laid out as a checkpoint", lost),
+        ("[]", "JSON but not a checkpoint", lost),
         (
             &whole[..700],
             "the file is not JSON; EOF while parsing a string at line 1 column 700",

@@ -141,7 +141,7 @@ fn missing_files_and_contradictory_options_are_one_clear_error() {
         (
             "--channels 0 --output ..",
             2,
-            ".. is not the path of a file",
+            ".. is not a file path",
         ),
     ] {
         let message = place.err(&format!("generate --root host {options}"), code);
@@ -218,7 +218,7 @@ fn an_output_file_is_written_whole_and_a_name_that_runtimes_ignore_is_reported()
         "generate --root host --channels 0 --output out.yml --format yaml",
         0,
     );
-    assert!(message.contains("out.yml does not"), "{message}");
+    assert!(message.contains("will not read out.yml"), "{message}");
     assert_eq!(spec(&place.read("out.yml")).devices().len(), 1);
 }
 
@@ -247,7 +247,7 @@ fn devices_that_only_the_replaced_file_has_are_reported() {
     assert_eq!(one.status.code(), Some(0));
     let message = stderr(&one);
     assert!(
-        message.starts_with(&format!("cdi-gen: {file} defines "))
+        message.starts_with(&format!("cdi-gen: replacing {file} removes "))
             && message.contains("=channel-3 and 1 more"),
         "{message}"
     );

@@ -17,7 +17,7 @@ fn place() -> Place {
 #[test]
 fn every_command_on_specs_names_the_file_its_size_the_limit_and_the_fix() {
     let place = place();
-    let refused = format!("{HUGE} has {LEN} bytes; the limit is 1048576; find out what");
+    let refused = format!("{HUGE} has {LEN} bytes; the limit is 1048576; find out which");
     let json_refused = format!("{HUGE} has {LEN} bytes; the limit is 1048576");
     for (command, code, says) in [
         ("list --root host", 1, &refused),

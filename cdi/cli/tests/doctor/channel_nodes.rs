@@ -63,9 +63,9 @@ fn a_file_in_place_of_the_capabilitys_node_is_named() {
 fn the_capabilitys_node_has_its_drivers_major_and_its_own_minor() {
     for (kind, major, minor, is) in [
         ("c", 234, 4323, None),
-        ("c", 235, 4323, Some("it is c 235:4323, ")),
-        ("c", 234, 0, Some("it is c 234:0, ")),
-        ("b", 234, 4323, Some("it is b 234:4323, ")),
+        ("c", 235, 4323, Some("this device node is c 235:4323, ")),
+        ("c", 234, 0, Some("this device node is c 234:0, ")),
+        ("b", 234, 4323, Some("this device node is b 234:4323, ")),
     ] {
         let host = Host::healthy();
         if !mknod(&host, kind, major, minor) {

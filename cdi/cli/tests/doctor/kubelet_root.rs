@@ -52,6 +52,6 @@ fn a_host_without_claims_needs_no_kubelet() {
     let host = with_root(MICROK8S);
     host.remove(SPEC);
     let text = host.out("doctor", 0);
-    let line = format!("skipped  no kubelet in /var/lib/kubelet; there is /{MICROK8S}");
+    let line = format!("skipped  no kubelet in /var/lib/kubelet; /{MICROK8S} exists");
     assert!(text.contains(&line), "{text}");
 }

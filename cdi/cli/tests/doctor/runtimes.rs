@@ -494,7 +494,7 @@ fn a_setting_left_to_the_release_is_not_judged() {
             host.write(CONFIG, on);
             host.write("etc/containerd/more.toml", "imports = ['other.toml']\n");
         },
-        "more.toml imports files",
+        "more.toml imports more files",
     );
     // A file without a table of the runtime has no effect.
     let host = Host::healthy();

@@ -87,7 +87,7 @@ fn run_fixes(root: &Path) -> Option<String> {
     (root != "/").then(|| {
         format!(
             "run the commands in the fixes on the host, or here after `chroot {}`; cdi-gen and \
-             kubectl commands work here without chroot",
+             kubectl commands work here directly",
             shell_quote(&root)
         )
     })

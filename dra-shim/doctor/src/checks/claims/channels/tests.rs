@@ -191,7 +191,7 @@ fn specs_of_the_go_driver_with_all_channels_or_none_match_channel_0() {
     assert_eq!(of_spec(0, (0..2048).map(Some)), []);
     let found = of_spec(0, (1..2048).map(Some));
     let evidence = &found[0].evidence;
-    let some = "it opens channels 1-2047, but ";
+    let some = "this spec opens channels 1-2047, but ";
     assert!(evidence.starts_with(some), "{evidence}");
 }
 
