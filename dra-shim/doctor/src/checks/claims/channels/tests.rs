@@ -174,7 +174,7 @@ fn a_spec_must_open_the_recorded_channel_and_no_other() {
         assert_eq!(found.len(), 1, "{opened:?}");
         assert_eq!(found[0].id, "spec-of-another-channel");
         assert_eq!(found[0].subject, "/cdi/u");
-        let recorded = "has channel 3 as prepared for claim u (n/u, ComputeDomain d)";
+        let recorded = "claim u (n/u, ComputeDomain d) has channel 3";
         assert!(
             found[0].evidence.ends_with(recorded),
             "{}",
@@ -191,7 +191,7 @@ fn specs_of_the_go_driver_with_all_channels_or_none_match_channel_0() {
     assert_eq!(of_spec(0, (0..2048).map(Some)), []);
     let found = of_spec(0, (1..2048).map(Some));
     let evidence = &found[0].evidence;
-    let some = "it opens channels 1-2047, but ";
+    let some = "this spec opens channels 1-2047, but ";
     assert!(evidence.starts_with(some), "{evidence}");
 }
 
