@@ -143,10 +143,9 @@ fn why_readable_elsewhere(file: &SpecFile) -> Option<String> {
         // The link's target may exist for the runtime, which sees the host's root.
         LoadError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             format!(
-                "{}: the file is a link; this program cannot see the link's target, but the \
-                 target may exist on the host (replace the link with a copy of the target, or \
-                 mount the target's directory at the same path; if the target does not exist on \
-                 the host either, remove the link)",
+                "{}: the file is a link whose target is not visible here (if the target exists \
+                 on the host, replace the link with a copy of the target, or mount the target's \
+                 directory at the same path; otherwise remove the link)",
                 error_chain(error)
             )
         }

@@ -62,10 +62,10 @@ pub(crate) enum Command {
 
 /// Lists this host's CDI devices, and shows whether containers can use them.
 ///
-/// Shows for each device: the file that defines it, whether its name resolves to it, the IMEX
-/// channel that it opens, and whether the host's device nodes match. The ComputeDomain of a claim's
-/// device comes from the kubelet plugin's checkpoint. Directories and specs that cannot be loaded,
-/// and devices that resolve but cannot be used, are reported on stderr (exit code 1).
+/// Shows each device's spec file and IMEX channel, whether its name resolves to this file, and
+/// whether the host's device nodes match. The ComputeDomain of a claim's device comes from the
+/// kubelet plugin's checkpoint. Directories and specs that cannot be loaded, and devices that
+/// resolve but cannot be used, are reported on stderr (exit code 1).
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct List {
@@ -105,8 +105,8 @@ pub(crate) enum Subject {
 
 /// Checks CDI specs for errors and probable mistakes.
 ///
-/// An error means that every runtime refuses the file or, with --for, that a given runtime does; a
-/// warning is a probable mistake. Prints "OK" for each file, or a line per finding (exit code 1).
+/// An error means that runtimes refuse the file: all of them, or one that --for names. A warning is
+/// a probable mistake. Prints "OK" for each file, or a line per finding (exit code 1).
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Validate {
@@ -188,8 +188,8 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
     /// Also writes the report and the files that it is based on to a tar archive
     /// for a bug report. The archive's manifest.txt lists these files. The archive has no runtime
-    /// configuration, no kubeconfig and no values of environment variables; of claims' parameters,
-    /// it has only the ComputeDomain's UID. Never overwrites a file.
+    /// configuration, no kubeconfig and no values of environment variables. The only
+    /// claim parameter in it is the ComputeDomain's UID. Never overwrites a file.
     #[arg(long, value_name = "FILE.tar")]
     pub(crate) bundle: Option<PathBuf>,
 }

@@ -52,7 +52,7 @@ pub enum Lint {
     )]
     ModeLooksOctal,
     /// A major without minor.
-    #[error("has no minor, which is then read as 0")]
+    #[error("has no minor, so runtimes use minor 0")]
     #[advice(
         code = "major-without-minor",
         hint = "write the minor, even if it is 0"

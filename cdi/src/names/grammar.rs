@@ -20,10 +20,10 @@ pub enum NamePart {
 #[non_exhaustive]
 #[advice(
     code = "cdi-name-invalid",
-    hint = "a kind has the form vendor/class; a device's full name has the form \
-                vendor/class=device; vendor and class start with a letter; a device name starts \
-                with a letter or digit; all three end with a letter or digit; between the first \
-                and last character, '_', '-' and '.' are also allowed, and in a device name ':'"
+    hint = "write a kind as vendor/class, and a device as vendor/class=device. Vendor and class \
+                start with a letter, the device name with a letter or digit. All three end with a \
+                letter or digit. In between, '_', '-' and '.' are allowed, and in a device name \
+                also ':'"
 )]
 pub enum NameError {
     /// The part is empty.

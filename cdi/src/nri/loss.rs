@@ -74,7 +74,7 @@ impl fmt::Display for LossReason {
             Self::UnknownUser => f.write_str(
                 "the runtime does not report the container's user, so root owns the device node",
             ),
-            Self::Removal => f.write_str("NRI reads a name that begins with - as a removal"),
+            Self::Removal => f.write_str("in NRI, a name with a leading - means removal"),
             Self::NoField => f.write_str("NRI has no field for this change"),
             Self::Release(release) => write!(f, "this change needs NRI {release}"),
         }

@@ -41,8 +41,8 @@ pub enum ResolveError {
     #[error("no valid CDI spec defines {name}")]
     #[advice(
         code = "cdi-device-unknown",
-        hint = "check that the device's driver is running and has written a spec, and that the \
-                spec that should define the device was not refused"
+        hint = "check that the device's driver is running and has written a spec, and that \
+                runtimes do not refuse this spec"
     )]
     Unknown {
         /// The device.

@@ -167,7 +167,7 @@ mod tests {
         let error = Spec::from_json(json).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "CDI spec of a/b declares version 0.3.0 but has devices[0].name, which 0.5.0 added"
+            "CDI spec of a/b declares version 0.3.0, but devices[0].name needs version 0.5.0"
         );
         assert_eq!(error.field(), Some("cdiVersion"));
     }

@@ -35,11 +35,11 @@ pub enum SpecFault {
     #[error("is defined twice")]
     #[advice(
         code = "cdi-device-duplicate",
-        hint = "give each device its own name; shares of one device use one CDI device"
+        hint = "give each device its own name; define a shared device only once"
     )]
     DuplicateDevice,
     /// The declared version does not support a field of the spec.
-    #[error("declares version {declared} but has {by}, which {needed} added")]
+    #[error("declares version {declared}, but {by} needs version {needed}")]
     #[advice(code = "cdi-version-too-low", hint = raise_to(*needed))]
     VersionTooLow {
         /// Its `cdiVersion`.
@@ -127,8 +127,8 @@ pub enum EditFault {
     /// A class of service that is not the name of a directory.
     #[error("is not the name of a directory")]
     #[advice(
-        hint = "use a name shorter than 4096 bytes, without '/' and newline, but not '.' or \
-                '..'; for the root class, use '/' alone"
+        hint = "use a name under 4096 bytes, without '/' and newline; '.' and '..' are not \
+                allowed; for the root class, use '/' alone"
     )]
     NotAFileName,
     /// A network device without a name.

@@ -81,7 +81,7 @@ fn the_losses_are_sentences() {
             NriRelease::Nri0_10
         ),
         [
-            "set -A=b: NRI reads a name that begins with - as a removal",
+            "set -A=b: in NRI, a name with a leading - means removal",
             "make /p p: NRI adds block and character devices only",
             "add group 7: NRI has no field for this change",
             "move network device eth0 in as net0: this change needs NRI 0.11",

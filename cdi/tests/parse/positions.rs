@@ -44,8 +44,8 @@ fn a_fault_has_the_position_of_its_field() {
         &yaml(&["additionalGids: [1]"]),
         Some("cdiVersion"),
         (1, 13),
-        "CDI spec of vendor.com/class declares version 0.5.0 but has \
-         devices[0].containerEdits.additionalGids, which 0.7.0 added",
+        "CDI spec of vendor.com/class declares version 0.5.0, but \
+         devices[0].containerEdits.additionalGids needs version 0.7.0",
     );
 }
 

@@ -58,10 +58,10 @@ pub enum RootProgramError {
     },
     /// The program's loader is not in its root.
     #[error(
-        "{} needs the loader {}, but in the root {} this loader {reason}",
+        "{} cannot start in the root {}: its loader {} {reason}",
         OneLine(program.display()),
-        OneLine(loader.display()),
-        OneLine(root.display())
+        OneLine(root.display()),
+        OneLine(loader.display())
     )]
     #[advice(code = "loader-missing")]
     NoLoader {

@@ -199,7 +199,7 @@ fn a_node_without_a_checkpoint_is_one_clear_error() {
         assert_eq!(message.lines().count(), 1, "{message}");
         assert!(
             message.contains("compute-domain.nvidia.com/checkpoint.json")
-                && message.contains("pass that directory with --kubelet-root"),
+                && message.contains("set --kubelet-root if"),
             "{message}"
         );
     }

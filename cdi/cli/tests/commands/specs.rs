@@ -230,7 +230,7 @@ fn why_finds_ignored_files_and_near_misses() {
             "nvidia.com/Gpu=all",
             "near      nvidia.com/gpu=all in host/etc/cdi/nvidia.com-gpu.yaml",
         ),
-        ("example.com/net=eth1", "which 1.1.0 added"),
+        ("example.com/net=eth1", "needs version 1.1.0"),
         (
             "example.com/none=x",
             "no device of example.com/none resolves",

@@ -149,12 +149,12 @@ fn channel0_open_to_all(
         _ if is_open => (
             Severity::for_claims(has_plugin),
             DRIVER_PARAMS,
-            "CreateImexChannel0 is 1: every user and privileged container on the host can open channel 0 without a claim, so channel 0 isolates nothing",
+            "CreateImexChannel0 is 1: any host user and any privileged container can open channel 0 without a claim, so channel 0 isolates nothing",
         ),
         Some(file) => (
             Severity::Info,
             file,
-            "after the next load of the module, every user and privileged container on the host can open channel 0 without a claim",
+            "when the module is loaded again, any host user and any privileged container can open channel 0 without a claim",
         ),
         None => return None,
     };
@@ -182,10 +182,10 @@ fn open_to_all<'a>(
         "imex-channels-open-to-all",
         &first.path,
         format!(
-            "every user and privileged container on the host can open this device node{more} without a claim"
+            "any host user and any privileged container can open this device node{more} without a claim"
         ),
         format!(
-            "unless all these users are trusted: chmod o= {CHANNEL_DIR}/channel*, or remove the device nodes that no pod in a user namespace needs; for other containers with a claim, the runtime creates the device nodes"
+            "unless all these users are trusted: chmod o= {CHANNEL_DIR}/channel*, or remove the device nodes. Keep those that pods in user namespaces need; for other claims, the runtime creates the device nodes"
         ),
     ))
 }

@@ -230,8 +230,8 @@ fn check_sharing(facts: &ClaimFacts) -> Option<Finding> {
                 "the device is or was published for many claims; on this node, {}",
                 holders(facts)
             ),
-            "leave the file in place: after a change to imex.sharing=one, new claims wait until \
-             no claim has the device; then the plugin removes the file",
+            "leave the file in place. After a change to imex.sharing=one, the plugin removes the \
+             file when no claim has the device; until then, new claims wait",
         )),
         SharedDevice::Unusable(failed) => Some(Finding::error(
             "device-marker-unusable",
@@ -261,8 +261,8 @@ fn shared_without_marker(facts: &ClaimFacts) -> Option<Finding> {
         "device-shared",
         facts.root.shared_marker(),
         format!("this file does not exist, but {have} of the device"),
-        "none needed: a running plugin with imex.sharing=many writes the file again within a \
-         minute; any other plugin writes the file at its next start",
+        "none needed: the plugin writes the file again, within a minute if it is running with \
+         imex.sharing=many, otherwise at its next start",
     ))
 }
 

@@ -79,7 +79,7 @@ fn check_sessions(daemons: &[ImexDaemon]) -> Option<Finding> {
     let fix = if inside == 0 || inside == daemons.len() {
         "keep one of these daemons, and disable what starts the others"
     } else {
-        "keep one of these daemons. If the host manages IMEX, keep the host's daemon: the other daemon belongs to a DRA driver that starts daemons itself, such as NVIDIA's DRA driver in mode driverManaged; install that DRA driver with resources.computeDomains.enabled=false or imex.mode=hostManaged. If the host does not manage IMEX: systemctl disable --now nvidia-imex"
+        "keep one of these daemons. If the host manages IMEX, keep the host's daemon. The other one belongs to a DRA driver, such as NVIDIA's in mode driverManaged: install that driver with resources.computeDomains.enabled=false or imex.mode=hostManaged. If the host does not manage IMEX: systemctl disable --now nvidia-imex"
     };
     let labels: Vec<String> = daemons.iter().map(|it| label(it)).collect();
     Some(Finding::error(
@@ -153,7 +153,7 @@ fn own_address_missing(source: &ConfigSource, path: &str, runs: bool) -> Finding
         "host-imex-own-address-missing",
         path,
         format!(
-            "no entry is an address of this node (host names are looked up in /etc/hosts): {then}, because it cannot find its own node in the list ({})",
+            "no entry is an address of this node, so {then} (host names are looked up in /etc/hosts; {})",
             describe(source)
         ),
         format!(

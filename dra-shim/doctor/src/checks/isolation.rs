@@ -93,7 +93,7 @@ fn channels_of(file: &SpecFileFacts) -> Option<Finding> {
             "the spec's device {kind}={device} is {path}{more}: every container that requests this device gets the channel without a claim"
         ),
         format!(
-            "remove {}, or configure the program that writes this spec to omit channels: each claim has its own spec",
+            "remove {}; if a program writes this spec, configure it without IMEX channels: each claim has its own spec",
             file.path
         ),
     ))

@@ -99,7 +99,7 @@ fn check_version(file: &SpecFileFacts, spec: &Spec, context: Context<'_>) -> Opt
     } else {
         let name = of_kubelet.runtime.kind.as_str();
         format!(
-            "update {name}, or configure the program that writes this spec to omit what needs cdiVersion {needed}"
+            "update {name}; or leave out the fields that need cdiVersion {needed}, in the configuration of the program that writes this spec"
         )
     };
     // A runtime without CDI refuses nothing.

@@ -118,7 +118,7 @@ fn mounted(
             id,
             path,
             format!(
-                "this directory is a mount ({mount}), and {process} watches {} but not this directory: if {name} was started before the mount was made, {name} watches the directory that the mount hides, and notices no new specs",
+                "this directory is a mount ({mount}), and {process} watches {} but not this directory. If {name} was started before the mount was made, it notices no new specs here",
                 other.path
             ),
             format!("restart {name}"),
@@ -127,7 +127,7 @@ fn mounted(
             id,
             path,
             format!(
-                "this directory is a mount ({mount}), and doctor cannot see whether {process} watches the directory: if {name} was started before the mount was made, {name} watches the directory that the mount hides"
+                "this directory is a mount ({mount}), and doctor cannot see whether {process} watches it. If {name} was started before the mount was made, it may notice no new specs here"
             ),
             format!("if {name} does not notice new specs, restart {name}"),
         ),

@@ -74,9 +74,9 @@ fn read_hint(path: &Path, error: &ReadError) -> Option<String> {
                         "the plugin found the checkpoint damaged and renamed the file; see {names}"
                     ));
                 }
-                "check the path; if kubelet's root directory is not /var/lib/kubelet, pass that \
-                 directory with --kubelet-root; if the host's root is not /, pass it with \
-                 --root; the plugin creates the file when the first claim is prepared"
+                "check the path; set --kubelet-root if kubelet's root directory is not \
+                 /var/lib/kubelet, and --root if the host's root is not /. The plugin creates \
+                 the file when it prepares the first claim"
             }
             ErrorKind::PermissionDenied => {
                 "the plugin's files belong to root: run cdi-gen as root, or pass a copy of the file"

@@ -10,13 +10,13 @@ pub(super) fn fix(path: &Path, damaged: &Damaged<DeviceGroup>) -> &'static str {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let all_survive = damaged.survivors == Survivors::All;
     if name.contains(DAMAGED_MARK) && all_survive {
-        "keep this file: the plugin has set it aside, but continues to use every claim in the file; after the recovery, the plugin renames the file from .damaged- to .settled-"
+        "keep this file until the plugin renames it from .damaged- to .settled-. Until then, the plugin continues to use every claim in it"
     } else if name.contains(DAMAGED_MARK) {
-        "keep this file until the plugin renames it from .damaged- to .settled-: the plugin is rebuilding the missing records from the API server; if you delete the file earlier, devices of missing records count as free"
+        "keep this file until the plugin renames it from .damaged- to .settled-: the plugin is rebuilding the missing records from the API server. Without the file, devices of missing records count as free"
     } else if name.contains(SETTLED_MARK) {
         "nothing to do: the plugin has recovered from the damage, and keeps the file for later analysis"
     } else if all_survive {
-        "keep this file: at its next start or commit, the plugin sets this file aside and continues to use every claim in the file"
+        "keep this file: the plugin sets the file aside at the next start or commit, and continues to use every claim in it"
     } else {
         damaged.hint()
     }

@@ -247,7 +247,9 @@ fn refusal(file: &str, spec: &Spec, target: &RuntimeRelease) -> Option<Finding> 
         };
         let first = fields.into_iter().next();
         let (version, field) = first.unwrap_or_else(|| (needed, "cdiVersion".to_owned()));
-        let fix = format!("leave out {field}{rest}, which {version} added, or upgrade the runtime");
+        let fix = format!(
+            "upgrade the runtime, or leave out {field}{rest}: the field needs cdiVersion {version}"
+        );
         (field, fix)
     };
     Some(Finding {

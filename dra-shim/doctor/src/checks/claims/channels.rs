@@ -70,7 +70,7 @@ fn of_two_owners(facts: &ClaimFacts) -> Vec<Finding> {
                 "according to {file}, this channel is prepared for {first} and for {second}{}: {}",
                 and_more(others),
                 if channel == 0 {
-                    "neither claim has a share of the node's device, so only one of them may have the device"
+                    "without shares, only one claim may have the node's device"
                 } else {
                     "their pods can read each other's memory"
                 }
@@ -103,7 +103,7 @@ fn other_than_recorded(facts: &ClaimFacts, specs: &SpecFacts) -> Vec<Finding> {
             "spec-of-another-channel",
             path,
             format!(
-                "this spec opens {}, but {checkpoint} has {} as prepared for {recorded}",
+                "this spec opens {}, but according to {checkpoint}, {recorded} has {}",
                 named(&opened),
                 named(&record.numbers()),
             ),
@@ -157,9 +157,9 @@ impl ChannelHolder<'_> {
             ),
             None => format!(
                 "keep the ComputeDomain that holds the Lease of channel {} (kubectl get leases \
-                 -A | grep imex-channel-); delete the other ComputeDomain and its pods, and \
-                 recreate it: the new ComputeDomain gets another status.channel (to see the \
-                 names: {DOMAINS})",
+                 -A | grep imex-channel-). Delete the other ComputeDomain and its pods, and \
+                 recreate it: it then gets another status.channel. To list the \
+                 ComputeDomains: {DOMAINS}",
                 self.held.channel
             ),
         }

@@ -174,7 +174,7 @@ fn a_spec_must_open_the_recorded_channel_and_no_other() {
         assert_eq!(found.len(), 1, "{opened:?}");
         assert_eq!(found[0].id, "spec-of-another-channel");
         assert_eq!(found[0].subject, "/cdi/u");
-        let recorded = "has channel 3 as prepared for claim u (n/u, ComputeDomain d)";
+        let recorded = "claim u (n/u, ComputeDomain d) has channel 3";
         assert!(
             found[0].evidence.ends_with(recorded),
             "{}",
