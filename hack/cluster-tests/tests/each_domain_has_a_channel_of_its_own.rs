@@ -140,7 +140,7 @@ fn a_claim_cannot_name_a_channel_or_the_domain_of_another_namespace() -> Result<
         (
             "not-labelled",
             json!({"domainID": own}),
-            "does not have the label",
+            "lacks the label",
         ),
         (
             "a-number",
