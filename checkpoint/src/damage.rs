@@ -30,7 +30,7 @@ pub enum Damage {
     },
 }
 
-const NEWER_HINT: &str = "if a newer driver wrote the file, run that version again; otherwise leave the file in place: the plugin renames the file at the next start or commit, and restores missing claims from the API server";
+const NEWER_HINT: &str = "if a newer driver wrote the file, run that version again; otherwise leave the file: the plugin renames it and restores missing claims from the API server";
 
 /// What is wrong with a checkpoint. Its code is also part of the damaged file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Advice)]
@@ -63,7 +63,7 @@ pub enum DamageReason {
     /// The checkpoint's name belongs to something other than a file.
     #[advice(
         code = "not-a-file",
-        hint = "leave what is at this path in place: the plugin renames it at the next start or commit, and rebuilds the checkpoint from the API server"
+        hint = "no action is needed: the plugin renames this path at the next start or commit, and rebuilds the checkpoint from the API server"
     )]
     NotAFile,
     /// Claims have effects but no record: the file was deleted, or replaced by an

@@ -48,7 +48,7 @@ pub enum RecoveryNeeded {
     #[error("the checkpoint has no boot id; its claims may be from an earlier boot")]
     #[advice(
         code = "checkpoint-without-boot-id",
-        hint = "wait until the plugin has checked the claims: the plugin keeps each claim whose effects it finds on the node, and unprepares the others"
+        hint = "wait: the plugin checks which claims still have effects on the node, and unprepares the others"
     )]
     BootMissing,
 }

@@ -240,7 +240,7 @@ async fn losing(
     let fields = fields.iter().zip(lost).filter(|(_, lost)| *lost);
     let fields: Vec<_> = fields.map(|(field, _)| field.to_string()).collect();
     Ok(Some(format!(
-        "the CustomResourceDefinition on the API server is newer, and {} {objects} ({}) have fields that the CustomResourceDefinition of this chart lacks ({}): install a newer chart, or accept the loss of these fields (crds.allowOlder=true, --allow-older)",
+        "{} {objects} ({}) have fields that the CustomResourceDefinition of this chart lacks ({}): install a newer chart, or accept the loss of these fields (crds.allowOlder=true, --allow-older)",
         domains.len(),
         first(&domains),
         first(&fields),

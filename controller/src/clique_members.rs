@@ -339,7 +339,7 @@ impl Run<'_> {
             Err(err) => {
                 if self.unreadable.insert(name.clone()) {
                     let note = format!(
-                        "cannot read the ComputeDomainClique: {}; the object is left unchanged, and new IMEX daemons of the clique do not become ready; correct or delete the object, or upgrade the controller if a newer version wrote it",
+                        "cannot read the ComputeDomainClique: {}; new IMEX daemons of the clique do not become ready; correct or delete the object, or upgrade the controller if a newer version wrote it",
                         err.error
                     );
                     warn!(clique = %name, "{note}");

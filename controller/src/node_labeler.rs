@@ -136,7 +136,7 @@ impl NodeLabeler {
         let CliqueChange { from, to } = change;
         let to = to.as_deref().unwrap_or("none");
         let note = format!(
-            "the node's NVLink clique has changed from {from} to {to}: pods with an IMEX channel on this node can no longer reach the pods of the former clique; delete the pods with an IMEX channel on this node so that they are scheduled again"
+            "the node's NVLink clique has changed from {from} to {to}: pods with an IMEX channel on this node can no longer reach the former clique; delete these pods so that they are scheduled again"
         );
         info!(node = name, "{note}");
         self.events

@@ -49,7 +49,7 @@ impl Reports {
     /// The Lease of the domain's channel was lost and is created again.
     pub(crate) fn channel_rebuilt(&self, domain: &Domain, number: u32) {
         let note = format!(
-            "the Lease of IMEX channel {number} was missing and was created again from the status; if Leases of channels are deleted, two ComputeDomains can get the same channel, so no channel is assigned for 10 minutes"
+            "the missing Lease of IMEX channel {number} was created again from the status; no channel is assigned for 10 minutes, so that two ComputeDomains do not get the same channel"
         );
         warn!("{note}");
         let object = reference(domain);
@@ -91,7 +91,7 @@ impl Reports {
     ) {
         let (cliques, others) = (enumerate(cliques), enumerate(others));
         let note = format!(
-            "this ComputeDomain and {others} have prepared claims in the same NVLink clique ({cliques}): without their own channels (imex.isolation=none, or the condition NotIsolated), all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; to isolate them, run them one after the other, or keep their pods in different cliques with a node selector"
+            "this ComputeDomain is not isolated from {others}: they share an IMEX channel in the same NVLink clique ({cliques}), because of imex.isolation=none or the condition NotIsolated; run them one after the other, or in different cliques with a node selector"
         );
         warn!(domain = name(domain), "{note}");
         let object = reference(domain);
@@ -103,7 +103,7 @@ impl Reports {
     pub(crate) fn cliques_split(&self, domain: &Domain, cliques: &BTreeSet<Clique>) {
         let (count, named) = (cliques.len(), enumerate(cliques));
         let note = format!(
-            "the ComputeDomain has prepared claims in {count} NVLink cliques: {named}; NVLink does not connect different cliques, so pods in different cliques cannot share GPU memory over IMEX; if the pods must share memory, keep the pods of the ComputeDomain in one clique with a node selector"
+            "the ComputeDomain has prepared claims in {count} NVLink cliques: {named}; pods in different cliques cannot share GPU memory over IMEX; if they must, keep the pods in one clique with a node selector"
         );
         warn!(domain = name(domain), "{note}");
         let object = reference(domain);
@@ -144,7 +144,7 @@ impl Reports {
     pub(crate) fn go_daemons_in_use(&self, domain: &Domain, claims: &[String]) {
         let named = enumerate(claims);
         let note = format!(
-            "the IMEX daemons of NVIDIA's driver are kept until the ComputeDomain's pods end, because claims are allocated: {named}; until then, no new pod of the ComputeDomain starts, so suspend jobs that restart pods"
+            "the IMEX daemons of NVIDIA's driver are kept while claims are allocated: {named}; no new pod of the ComputeDomain starts until its running pods end, so suspend jobs that restart pods"
         );
         info!(domain = name(domain), "{note}");
         let object = reference(domain);
@@ -163,7 +163,7 @@ impl Reports {
     /// The Go driver's IMEX daemons were created again.
     pub(crate) fn go_daemons_came_back(&self, domain: &Domain, object: &str) {
         let note = format!(
-            "{object} was created again within ten minutes after its removal, so the Go driver's controller probably runs; this controller removes the object again after ten minutes; disable ComputeDomains in the Go driver (resources.computeDomains.enabled=false)"
+            "{object} was removed but came back within ten minutes, probably from the Go driver's controller; disable ComputeDomains in the Go driver (resources.computeDomains.enabled=false). This controller removes the object again after ten minutes"
         );
         warn!(domain = name(domain), "{note}");
         let about = reference(domain);

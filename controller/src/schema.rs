@@ -65,7 +65,7 @@ impl Schema {
         // Logged once, though the API server names one field after the other.
         if before == StatusSchema::FULL {
             warn!(
-                "the CustomResourceDefinition of ComputeDomains on the API server is older than this controller; the controller writes the status without the missing fields (conditions, observedGeneration, channel); to fix this, apply the CustomResourceDefinition of this chart (crd/)"
+                "the CustomResourceDefinition of ComputeDomains on the API server is older than this controller, so the status lacks some of the fields conditions, observedGeneration and channel; apply the CustomResourceDefinition of this chart (crd/)"
             );
         }
         // Another request may have been sent with these fields before they were known to be missing.

@@ -99,7 +99,7 @@ pub enum Refused {
         recorded: String,
     },
     /// Claims can only be restored to a damaged store.
-    #[error("claim {uid} cannot be restored: the checkpoint is not damaged")]
+    #[error("restore of claim {uid} refused: the checkpoint is not damaged")]
     #[advice(code = "not-damaged", hint = "prepare the claim as usual", permanent)]
     NotDamaged {
         /// The claim.

@@ -39,7 +39,7 @@ pub enum EncodeError {
     Unwritable(#[source] serde_json::Error),
     /// The payload's `Deserialize` refuses the output of its `Serialize`. It is not
     /// written, because the next open would find damage.
-    #[error("a changed record cannot be read back and was not written: {detail}")]
+    #[error("a changed record was not written, because it could not be read back: {detail}")]
     #[advice(
         code = "checkpoint-not-readable-back",
         hint = "this is a bug: the driver's payload type cannot deserialize its own output (optional fields need a default; numbers must be finite); please report it with this log"

@@ -50,7 +50,7 @@ use crate::AllocationMode;
         "description":"ResourceClaimTemplate for the workload's pods"}"#,
     printcolumn = r#"{"name":"Nodes", "type":"string", "jsonPath":".status.conditions[?(@.type==\"NodesReady\")].message",
         "priority":1,
-        "description":"With driver-managed IMEX: number of nodes, spec.numNodes, and which nodes are not ready"}"#,
+        "description":"With driver-managed IMEX: how many nodes have claims, and which are not ready"}"#,
     printcolumn = r#"{"name":"Age", "type":"date", "jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[schemars(

@@ -48,7 +48,7 @@ pub enum Obstacle {
     /// `ComputeDomains` exist: their finalizers and claims need the driver.
     #[advice(
         code = "live-domains",
-        hint = "delete them and wait until they no longer exist, or skip this check (helm uninstall --no-hooks), but then no program removes their finalizers; to keep the release, run helm rollback NAME REVISION with the revision whose status in helm history is deployed or, if no revision is deployed, uninstalling"
+        hint = "delete them and wait until they no longer exist; or skip this check with helm uninstall --no-hooks, but then their finalizers remain. To keep the release, run helm rollback NAME REVISION: in helm history, take the revision with status deployed, otherwise the one with status uninstalling"
     )]
     LiveDomains,
     /// `ComputeDomains` have their own channels, which they lose without isolation.
@@ -60,7 +60,7 @@ pub enum Obstacle {
     /// The Go driver's driver-managed mode runs IMEX daemons for `ComputeDomains`.
     #[advice(
         code = "imex-daemons",
-        hint = "delete these ComputeDomains and their pods first, with the driver that created them; or, if this driver runs nvidia-imex, list the namespaces of the IMEX daemons in the controller's ADDITIONAL_NAMESPACES: the controller removes the daemons when they are not in use; or skip this check (guard.override=true)"
+        hint = "keep the driver that created these ComputeDomains until they and their pods are deleted, or skip this check (guard.override=true). If this driver runs nvidia-imex, you can instead list the IMEX daemons' namespaces in the controller's ADDITIONAL_NAMESPACES: the controller then removes unused daemons"
     )]
     ImexDaemons,
     /// The other mode's `nvidia-imex` would run on the nodes. Stopping the current one kills every process
@@ -168,7 +168,7 @@ impl fmt::Display for Preflight {
             ),
             Obstacle::ModeChanges => write!(
                 f,
-                "{count} {domains} would be left without nvidia-imex: the hosts run nvidia-imex in one mode, and the driver runs it in the other"
+                "{count} {domains} would be left without nvidia-imex: the new mode changes whether the hosts or the driver run it"
             ),
         }?;
         let named: Vec<_> = self

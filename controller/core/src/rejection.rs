@@ -84,7 +84,7 @@ pub enum Rejection {
         template: TemplateRef,
     },
     /// It is being deleted, its template is deleted, and other finalizers keep it.
-    #[error("the ComputeDomain is being deleted and its ResourceClaimTemplate is deleted, but other finalizers remain: {}", finalizers.join(", "))]
+    #[error("the deletion of the ComputeDomain waits for finalizers of other programs: {}", finalizers.join(", "))]
     BeingDeleted {
         /// These finalizers.
         finalizers: Vec<String>,
@@ -183,7 +183,7 @@ impl Rejection {
             ),
             // The API server gives this answer to every patch of a template if its parameters have white space.
             Self::TemplateKept { message, .. } if message.contains("immutable") => {
-                "if the opaque parameters of the template are stored with white space, the template cannot be patched: replace the template with the JSON from which it was created, but without the finalizer (kubectl replace --raw)".to_owned()
+                "a template whose opaque parameters were stored with white space cannot be patched: replace it with its original JSON, without the finalizer (kubectl replace --raw)".to_owned()
             }
             Self::TemplateKept { .. } => {
                 "let the policy or webhook admit the request; the controller retries every minute".to_owned()
@@ -192,11 +192,11 @@ impl Rejection {
                 "exclude the template from the mutating policy or webhook; the controller retries every minute".to_owned()
             }
             Self::DriverManaged { removes: true, .. } => {
-                "no action is needed: the controller removes these objects as soon as no ResourceClaim of the ComputeDomain is allocated; suspend jobs that recreate pods".to_owned()
+                "wait: the controller removes these objects when no ResourceClaim of the ComputeDomain is allocated; suspend jobs that recreate pods".to_owned()
             }
             Self::DriverManaged { object, uid, .. } => leftovers_hint(object, uid),
             Self::NoChannelFree { .. } => {
-                "delete a ComputeDomain that is not needed; 10 minutes after the last ResourceClaim of that ComputeDomain is deleted, the oldest waiting ComputeDomain gets the channel".to_owned()
+                "delete an unneeded ComputeDomain; 10 minutes after its last ResourceClaim is deleted, its channel goes to the oldest waiting ComputeDomain".to_owned()
             }
             Self::ChannelRefused { .. } => {
                 "in the driver's namespace, raise the quota, let the policy or webhook admit the Lease, or restore the controller's permissions for Leases (the Role of the chart); the controller retries every minute".to_owned()

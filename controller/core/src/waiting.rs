@@ -85,7 +85,7 @@ impl NodeCount {
             all,
         } = self;
         format!(
-            "a ResourceClaim waits for allocation; {without_clique} of {all} nodes that publish IMEX channels are not in an NVLink clique, and no pod of this ComputeDomain is scheduled on those nodes (taint {NO_CLIQUE_TAINT})"
+            "a ResourceClaim waits for allocation; {without_clique} of {all} nodes with IMEX channels are not in an NVLink clique, and their taint {NO_CLIQUE_TAINT} keeps this ComputeDomain's pods away"
         )
     }
 }

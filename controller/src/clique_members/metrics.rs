@@ -60,7 +60,7 @@ impl MemberMetrics {
         );
         registry.register(
             "imex_dra_imex_updates_stopped",
-            "Stopped updates: cliques in which a new IMEX daemon was not ready within 2 minutes, and DaemonSets whose new pods do not have the template annotation",
+            "Stopped updates of IMEX daemons: the new daemon was not ready within 2 minutes, or the new pod lacks the template annotation",
             metrics.stopped.clone(),
         );
         registry.register(

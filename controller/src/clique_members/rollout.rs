@@ -149,7 +149,7 @@ impl Run<'_> {
                 }
                 RolloutEvent::TemplateMismatch { pod, node } => {
                     let note = format!(
-                        "updates of IMEX daemons are paused: the new pod {pod} does not have the annotation {TEMPLATE_ANNOTATION} of its DaemonSet; revert edits of the DaemonSet (helm upgrade, with Helm 4 --force-conflicts), or stop the policy or webhook that changes the pods' annotations"
+                        "updates of IMEX daemons are paused: the new pod {pod} lacks its DaemonSet's annotation {TEMPLATE_ANNOTATION}; undo edits of the DaemonSet with helm upgrade (Helm 4: --force-conflicts), or stop the policy or webhook that changes pod annotations"
                     );
                     warn!(node = %node.as_deref().unwrap_or_default(), %pod, "{note}");
                     if let Some(node) = node {
@@ -177,7 +177,7 @@ fn describe(node: &str, how: &Replacement) -> (&'static str, String) {
     let (label, because) = match how {
         Replacement::Forced(claims) => {
             let text = format!(
-                "the IMEX daemon of node {node} has been outdated for longer than --force-after and is replaced although claims of the node's pods are allocated ({}): memory that these pods have imported is lost",
+                "the outdated IMEX daemon of node {node} is replaced because --force-after has passed; pods with allocated claims ({}) lose the memory that they have imported",
                 some_of(claims)
             );
             return ("forced", text);

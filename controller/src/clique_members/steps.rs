@@ -132,7 +132,7 @@ impl Run<'_> {
             return PACE;
         }
         self.crd.set_unmet(
-            "the CustomResourceDefinition of ComputeDomainCliques on the API server lacks fields (listLength, nameScheme, nodeUID, podUID, hostIP, absentSince, draining, freed, memberCount, readyCount), so no IMEX daemon can start; to fix this, apply the CustomResourceDefinition of this chart (crd/)",
+            "no IMEX daemon can start: the CustomResourceDefinition of ComputeDomainCliques on the API server is too old; apply the CustomResourceDefinition of this chart (crd/). It has the fields listLength, nameScheme, nodeUID, podUID, hostIP, absentSince, draining, freed, memberCount and readyCount",
         );
         // No watch reports that the CRD was applied.
         self.members.schedule_look_up(clique, now + CRD_PAUSE);
@@ -206,7 +206,7 @@ impl Run<'_> {
                 object_uid,
             } = unplaced;
             let note = format!(
-                "node {node} is in NVLink clique {clique}, but the clique's IMEX domain already has {max_nodes} members, so no claim of a ComputeDomain is prepared on the node; increase resources.computeDomains.imex.maxNodesPerIMEXDomain (--max-nodes-per-imex-domain, MAX_NODES_PER_IMEX_DOMAIN) and restart all daemons of the clique, or remove nodes from the clique"
+                "node {node} prepares no claims of ComputeDomains: the IMEX domain of its NVLink clique {clique} already has {max_nodes} members; increase resources.computeDomains.imex.maxNodesPerIMEXDomain (--max-nodes-per-imex-domain, MAX_NODES_PER_IMEX_DOMAIN) and restart all daemons of the clique, or remove nodes from the clique"
             );
             warn!(%node, %clique, "{note}");
             let events = &self.keeper.events;

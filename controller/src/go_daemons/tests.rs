@@ -180,7 +180,10 @@ async fn a_domain_in_use_keeps_its_daemons_and_admits_no_pod_until_its_last_clai
     })
     .await;
     let message = message(&api, "a");
-    assert!(message.contains("no action is needed"), "{message}");
+    assert!(
+        message.contains("wait: the controller removes"),
+        "{message}"
+    );
     api.after(HOUR).await;
     end(&api, "x");
     end(&api, "other");

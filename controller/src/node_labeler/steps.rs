@@ -165,7 +165,7 @@ fn blockers_message(domains: &[String], leases: &[String]) -> String {
     if domains.is_empty() {
         let leases = enumerate(leases);
         return format!(
-            "group claims cannot be allocated yet: ComputeDomains have used channels from {first} to {last}, which must cool down first ({leases}); wait until 10 minutes after the last claim of these channels is deleted"
+            "group claims cannot be allocated yet: channels from {first} to {last} that ComputeDomains used are cooling down ({leases}); wait until 10 minutes after their last claim is deleted"
         );
     }
     let domains = enumerate(domains);

@@ -67,7 +67,7 @@ impl CheckpointTask {
             } = claims.damage()
             {
                 let kept = format!(
-                    "the damaged file is kept as {set_aside_as}, and after the rebuild its name contains .settled-"
+                    "the damaged file is kept as {set_aside_as}; the rebuild renames it, with .settled- in the name"
                 );
                 self.rebuild(&claims, &format!("{reason}; {kept}")).await;
             }
@@ -182,7 +182,7 @@ async fn find_lost_claims(claims: &Arc<NodeClaims>) {
     }
 }
 
-/// `the checkpoint is rebuilt: the plugin restored 1 claims of this node (train/a) ...`
+/// `the checkpoint is rebuilt, ...; restored claims of this node: 1 (train/a); ...`
 fn rebuilt_note(report: &RebuildReport) -> String {
     let restored = report.restored.iter();
     let names = restored.map(|claim| format!("{}/{}", claim.namespace, claim.name));
@@ -193,7 +193,7 @@ fn rebuilt_note(report: &RebuildReport) -> String {
         format!(" ({})", names.join(", "))
     };
     format!(
-        "the checkpoint is rebuilt: the plugin restored {} claims of this node{of} and removed {} CDI specs of claims that are not allocated to this node; claims can be prepared again",
+        "the checkpoint is rebuilt, and claims can be prepared again; restored claims of this node: {}{of}; removed CDI specs of claims that are not allocated to this node: {}",
         report.restored.len(),
         report.removed.len()
     )

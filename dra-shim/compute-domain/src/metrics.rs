@@ -148,7 +148,7 @@ impl Metrics {
         );
         dra.register(
             "request_duration_seconds",
-            "Time of one successful attempt",
+            "Duration of a successful Prepare or Unprepare",
             self.durations.clone(),
         );
         dra.register(
@@ -225,7 +225,7 @@ impl Metrics {
         );
         own.register(
             "guarded_containers",
-            "Containers that request IMEX channels or may use every device, by moment (create, start, or synchronize for containers that already run) and outcome: explained (covered by a claim), told (a warning was written), refused, unknown, unknown-refused, every-device, exempt",
+            "Containers that the NRI guard checked, by moment (synchronize: already running) and outcome (explained: has a claim; told: warning only; unknown: check failed; every-device: privileged)",
             self.guarded.clone(),
         );
     }

@@ -43,9 +43,9 @@ fn note(sockets: &[PathBuf]) -> Option<String> {
     let first = sockets.first()?;
     let socket = first.display();
     Some(format!(
-        "another plugin of this driver runs on this node and listens on {socket}: kubelet may call \
-         either plugin; remove one of them: for example, disable the Go driver's plugin with \
-         resources.computeDomains.enabled=false"
+        "another plugin of this driver runs on this node and listens on {socket}; kubelet may call \
+         either plugin, so remove one (for example, disable the Go driver's plugin with \
+         resources.computeDomains.enabled=false)"
     ))
 }
 

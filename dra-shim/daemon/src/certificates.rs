@@ -344,7 +344,7 @@ fn sentence(error: &Error, name: &str) -> String {
         }
         Error::InvalidCertificate(
             CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
-        ) => "not valid for both servers and clients (extended key usage)".to_owned(),
+        ) => "must be valid for both servers and clients (extended key usage)".to_owned(),
         Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => format!("not valid for the name {name} (subject alternative names)"),

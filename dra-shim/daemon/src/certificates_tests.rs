@@ -202,7 +202,7 @@ const BREAKS: [(Break, &str, &str); 12] = [
             it.write(&params);
         },
         "tls.crt",
-        "not valid for both servers and clients",
+        "must be valid for both servers and clients",
     ),
     (
         |it| {

@@ -98,7 +98,7 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_imex_phase",
-            "1 for the phase in state.json, else 0",
+            "1 for the current phase (see state.json), 0 for every other phase",
             self.phase.clone(),
         );
         registry.register(

@@ -69,7 +69,7 @@ impl Reports {
             Finding::Refused(why) => (
                 "ImexCertificatesRefused",
                 format!(
-                    "{why}; a running nvidia-imex keeps its current certificates, but nvidia-imex does not start without valid certificates"
+                    "{why}; a running nvidia-imex keeps its certificates, but cannot start again without valid ones"
                 ),
             ),
             Finding::EndsSoon => (

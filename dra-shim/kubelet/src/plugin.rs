@@ -99,7 +99,7 @@ impl Plugin {
         if !drain.run(shutdown_grace, CANCEL_TIMEOUT).await {
             tracing::warn!(
                 grace = ?shutdown_grace,
-                "attempts did not end within the grace period or after their cancellation; shutting down anyway"
+                "some attempts are still running after the grace period and their cancellation; shutting down anyway"
             );
         }
         drop(stop);

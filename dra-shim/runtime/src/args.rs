@@ -60,7 +60,7 @@ pub struct ImexArgs {
     /// Feature gates: NAME=true,NAME=false.
     #[arg(long, env = "FEATURE_GATES", default_value = "")]
     pub feature_gates: String,
-    /// Who runs the IMEX daemons: hostManaged; empty means that the feature gates decide.
+    /// Who runs the IMEX daemons: hostManaged or driverManaged; empty means that the feature gates decide.
     #[arg(long, env = "IMEX_MODE", default_value = "")]
     pub imex_mode: String,
     /// Isolation of workloads in one fabric: none, or channel, which gives each ComputeDomain its own

@@ -137,11 +137,7 @@ fn a_claim_cannot_name_a_channel_or_the_domain_of_another_namespace() -> Result<
             json!({"domainID": uid}),
             "no ComputeDomain with UID",
         ),
-        (
-            "not-labelled",
-            json!({"domainID": own}),
-            "does not have the label",
-        ),
+        ("not-labelled", json!({"domainID": own}), "lacks the label"),
         (
             "a-number",
             json!({"domainID": own, "channelID": 1}),

@@ -102,7 +102,7 @@ fn programs(cluster: &Cluster) -> Result<String> {
 
 fn ensure_named(output: &str, workload: &Workload<'_>) -> Result<()> {
     let words = format!(
-        "1 ComputeDomain would be left without nvidia-imex: the hosts run nvidia-imex in one mode, and the driver runs it in the other ({}/train)",
+        "1 ComputeDomain would be left without nvidia-imex: the new mode changes whether the hosts or the driver run it ({}/train)",
         workload.namespace.name
     );
     ensure!(output.contains(&words), "helm printed: {output}");

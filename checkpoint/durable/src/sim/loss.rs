@@ -40,7 +40,7 @@ pub(super) fn losses(image: &Image) -> Vec<Loss> {
             if seen.insert(visible(&disk)) {
                 assert!(
                     losses.len() < MAX_STATES,
-                    "more than {MAX_STATES} states after one step; a proof must cover all of them"
+                    "more than {MAX_STATES} states after one step: too many to prove"
                 );
                 losses.push(Loss { image: disk, note });
             }
@@ -65,8 +65,8 @@ fn possible_names(image: &Image) -> Vec<(Names, Vec<String>)> {
     let visible = image.unsynced.iter().filter(|c| c.is_visible()).count();
     assert!(
         visible <= MAX_UNSYNCED,
-        "{visible} changes of names without an fsync of the directory: more than \
-         {MAX_UNSYNCED} cannot be enumerated"
+        "too many names changed without an fsync of the directory: {visible} cannot be enumerated, \
+         at most {MAX_UNSYNCED} can"
     );
     (0_usize..1 << visible)
         .rev()
@@ -98,7 +98,7 @@ fn possible_contents(image: &Image, names: &Names) -> Vec<Contents> {
         let remains = remains_of(file);
         assert!(
             all.len() * remains.len() <= MAX_STATES,
-            "more than {MAX_STATES} combinations of unsynced files: they cannot be enumerated"
+            "the unsynced files have more than {MAX_STATES} combinations, which cannot be enumerated"
         );
         all = all
             .iter()

@@ -30,7 +30,7 @@ pub enum SettingsError {
     ModeExcludesGate,
     /// `driverManaged` without isolation.
     #[error(
-        "imex.isolation=\"none\" is not supported with imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate): all ComputeDomains of a clique share one IMEX domain, and only channels isolate them from each other"
+        "imex.isolation=\"none\" is not supported with imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate): ComputeDomains of a clique share one IMEX domain, and only channels isolate them"
     )]
     #[advice(
         code = "driver-managed-without-isolation",
@@ -48,7 +48,7 @@ pub enum SettingsError {
     DriverManagedNeedsCliques,
     /// The socket of a host daemon, in the mode without one.
     #[error(
-        "imex.hostSocketPath {path:?} is not supported with imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate): the driver runs the IMEX daemon on each node, with its own socket"
+        "imex.hostSocketPath {path:?} is not supported with imex.mode=\"driverManaged\" (the default without the HostManagedIMEX feature gate): each node's IMEX daemon has its own socket"
     )]
     #[advice(
         code = "driver-managed-host-socket",

@@ -62,7 +62,7 @@ fn the_condition_says_how_many_nodes_have_no_clique() {
             "type": "NodesWithoutClique",
             "status": "True",
             "reason": "ClaimWaits",
-            "message": "a ResourceClaim waits for allocation; 3 of 10 nodes that publish IMEX channels are not in an NVLink clique, and no pod of this ComputeDomain is scheduled on those nodes (taint compute-domain.nvidia.com/no-clique)",
+            "message": "a ResourceClaim waits for allocation; 3 of 10 nodes with IMEX channels are not in an NVLink clique, and their taint compute-domain.nvidia.com/no-clique keeps this ComputeDomain's pods away",
             "observedGeneration": 1,
             "lastTransitionTime": "2026-01-02T03:04:05Z",
         })

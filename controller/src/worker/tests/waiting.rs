@@ -46,7 +46,7 @@ async fn a_waiting_claim_is_reported_once_with_the_number_of_nodes_without_cliqu
     api.until("reported", |api| reported(api, "a").is_some())
         .await;
     let condition = reported(&api, "a").unwrap();
-    let message = "a ResourceClaim waits for allocation; 2 of 3 nodes that publish IMEX channels are not in an NVLink clique, and no pod of this ComputeDomain is scheduled on those nodes (taint compute-domain.nvidia.com/no-clique)";
+    let message = "a ResourceClaim waits for allocation; 2 of 3 nodes with IMEX channels are not in an NVLink clique, and their taint compute-domain.nvidia.com/no-clique keeps this ComputeDomain's pods away";
     assert_eq!(condition["message"], message);
     assert_eq!(reason(&api, "a"), "Admitted");
     api.until("the event", |api| {

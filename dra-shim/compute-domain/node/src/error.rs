@@ -91,7 +91,7 @@ pub enum PrepareError {
     },
     /// The device is from a `ResourceSlice` that this driver did not publish.
     #[error(
-        "{DRIVER_NAME} does not publish device {device} in pool {pool}: channels above 0 are in the node's own pool; channels from {} to {} can also be in the pool of an NVLink clique",
+        "{DRIVER_NAME} does not publish device {device} in pool {pool}: it publishes channels above 0 in the node's own pool, and channels {} to {} also in the pool of an NVLink clique",
         GROUP_CHANNELS.start(),
         GROUP_CHANNELS.end()
     )]
@@ -108,7 +108,7 @@ pub enum PrepareError {
     },
     /// The claim is for an IMEX daemon pod. The message begins like the Go driver's.
     #[error(
-        "ComputeDomain daemon claims are not supported when imex.mode=hostManaged, nor when imex.mode=driverManaged: this driver's daemons need no claims"
+        "ComputeDomain daemon claims are not supported when imex.mode=hostManaged or driverManaged: this driver's daemons need no claims"
     )]
     #[advice(
         code = "daemon-claim",
@@ -166,7 +166,7 @@ pub enum PrepareError {
     },
     /// The controller reports that the channel in the domain's status does not belong to the domain.
     #[error(
-        "the controller does not confirm IMEX channel {channel} in the status of the ComputeDomain with UID {domain}"
+        "the ComputeDomain with UID {domain} does not own IMEX channel {channel}, which is in its status"
     )]
     #[advice(
         code = "channel-not-confirmed",
@@ -182,7 +182,7 @@ pub enum PrepareError {
     /// The claim lacks the domain's label. The controller keeps the domain's channel only while a
     /// claim with that label exists.
     #[error(
-        "the claim does not have the label {DOMAIN_LABEL}={domain} (the domainID of its config); without the label, the controller may reassign the ComputeDomain's IMEX channel while the claim uses the channel"
+        "the claim lacks the label {DOMAIN_LABEL}={domain} (the domainID of its config); without this label, the controller may reassign the IMEX channel while the claim uses it"
     )]
     #[advice(code = "claim-not-labelled", hint = TEMPLATE_HINT, permanent)]
     NotLabelled {

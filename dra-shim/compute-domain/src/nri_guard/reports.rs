@@ -52,7 +52,7 @@ impl Reports {
             ContainerOutcome::Refused => "the container is refused",
             ContainerOutcome::LetThrough => "the container is allowed (nriGuard.mode: warn)",
             ContainerOutcome::StartsAnyway => {
-                "another NRI plugin has added this request, and CRI-O starts the container although imex-dra refuses it: configure that plugin not to add the request, or also install the OCI hook of cdi-gen"
+                "imex-dra refuses the container, but CRI-O starts it, because another NRI plugin added this request; configure that plugin not to add it, or also install the OCI hook of cdi-gen"
             }
         };
         let send = |reason: &str, text: &str| {

@@ -511,7 +511,7 @@ async fn no_event_claims_a_refusal_if_the_runtime_starts_the_container_anyway() 
     started.unwrap_err();
     let event = guarded.event().await;
     assert!(
-        event.contains("CRI-O starts the container although"),
+        event.contains("CRI-O starts it, because another NRI plugin"),
         "{event}"
     );
     assert!(guarded.counted("start", "told"));

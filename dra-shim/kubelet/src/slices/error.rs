@@ -44,7 +44,7 @@ pub(super) enum SliceError {
     /// The existing slice may be a new one that is not in the cache yet, or belong to another
     /// driver or node, so that the publisher does not see it.
     #[error(
-        "cannot create the ResourceSlice {name}: the name is in use by a slice that is being deleted or belongs to another driver or node; retrying with another name"
+        "cannot create the ResourceSlice {name}: another driver, another node or a slice that is being deleted uses this name; retrying with another name"
     )]
     #[advice(code = "slice-request")]
     NameTaken { name: String },

@@ -157,7 +157,7 @@ fn if_the_controller_removes_these_objects_the_administrator_has_nothing_to_do()
     assert_eq!(rejection.reason(), "DriverManagedLeftovers");
     let message = rejection.message();
     assert!(
-        message.contains("no action is needed") && !message.contains("kubectl"),
+        message.contains("wait: the controller removes") && !message.contains("kubectl"),
         "{message}"
     );
 }
