@@ -138,11 +138,7 @@ fn missing_files_and_contradictory_options_are_one_clear_error() {
             3,
             "cannot write none/x.json",
         ),
-        (
-            "--channels 0 --output ..",
-            2,
-            ".. is not a file path",
-        ),
+        ("--channels 0 --output ..", 2, ".. is not a file path"),
     ] {
         let message = place.err(&format!("generate --root host {options}"), code);
         assert!(message.contains(reason), "{options}: {message}");
