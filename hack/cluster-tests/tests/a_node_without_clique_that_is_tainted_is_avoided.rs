@@ -48,7 +48,7 @@ fn pods_go_to_the_node_with_a_clique_and_the_domain_reports_when_it_is_full() ->
     wait_until(&cluster, "the domain has the condition", || {
         let message = message(&cluster, &namespace)?.context("not yet")?;
         ensure!(
-            message.contains("without an NVLink clique: 1 of 2"),
+            message.contains("1 of 2 nodes with IMEX channels are not in an NVLink clique"),
             "{message}"
         );
         let events = cluster.events_about(&namespace.name, "picky")?;
