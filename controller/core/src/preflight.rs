@@ -160,7 +160,7 @@ impl fmt::Display for Preflight {
             Obstacle::LiveDomains => write!(f, "{count} {domains} would be left without a driver"),
             Obstacle::OwnChannels => write!(
                 f,
-                "{count} {domains} {have} an isolated IMEX channel, which they would lose with imex.isolation=none"
+                "{count} {domains} would lose an isolated IMEX channel with imex.isolation=none"
             ),
             Obstacle::ImexDaemons => write!(
                 f,

@@ -105,7 +105,7 @@ fn the_channel_of_a_claim_in_use_stays_allocated(
     let without_finalizer = on_it("patch", &["--type=merge", without_finalizer]);
     cluster.kubectl_refused(&without_finalizer, "delete the pods")?;
     let label = on_it("label", &["resource.nvidia.com/computeDomain=another"]);
-    cluster.kubectl_refused(&label, "never changes")?;
+    cluster.kubectl_refused(&label, "is immutable")?;
     // Other changes are allowed.
     cluster.kubectl(&on_it("annotate", &["note=mine"]))?;
     cluster.kubectl(&on_it("delete", &["--wait=false"]))?;

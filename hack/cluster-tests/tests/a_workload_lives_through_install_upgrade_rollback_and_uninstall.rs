@@ -182,7 +182,7 @@ fn a_rollback_to_isolation_none_waits_for_the_last_channel() -> Result<()> {
 
     let back = [&[with_none.as_str()][..], &WAIT].concat();
     let printed = helm_refuses(&cluster, "rollback", &back)?;
-    let words = "1 ComputeDomain has an isolated IMEX channel, which they would lose with imex.isolation=none (back-to-none/train)";
+    let words = "1 ComputeDomain would lose an isolated IMEX channel with imex.isolation=none (back-to-none/train)";
     ensure!(printed.contains(words), "helm printed: {printed}");
     let now = NodePod::plugin(&cluster, 1)?;
     ensure!(now.name == plugin.name, "{} is a new plugin", now.name);

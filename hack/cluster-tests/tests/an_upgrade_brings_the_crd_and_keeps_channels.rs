@@ -100,7 +100,7 @@ fn isolation_ends_under_a_domain_with_a_channel_only_with_override() -> Result<(
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let none = format!("--set={ISOLATION}=none");
     let output = refusal(&cluster, &[&none])?;
-    let words = "1 ComputeDomain has an isolated IMEX channel, which they would lose with imex.isolation=none (isolation-ends/train)";
+    let words = "1 ComputeDomain would lose an isolated IMEX channel with imex.isolation=none (isolation-ends/train)";
     ensure!(output.contains(words), "helm printed: {output}");
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     upgrade(&cluster, &[&none, "--set=guard.override=true"])?;

@@ -104,7 +104,7 @@ fn a_claim_in_use_cannot_be_hidden(cluster: &Cluster, namespace: &Namespace) -> 
     let without_label = "resource.nvidia.com/computeDomain-";
     let without_finalizer = r#"--patch={"metadata":{"finalizers":null}}"#;
     let label = [&["label"], &of[..], &[without_label]].concat();
-    cluster.kubectl_refused(&label, "never changes")?;
+    cluster.kubectl_refused(&label, "is immutable")?;
     let patch = [&["patch"], &of[..], &["--type=merge", without_finalizer]].concat();
     cluster.kubectl_refused(&patch, "delete the pods")
 }
