@@ -186,7 +186,9 @@ chart_tests() {
     for name in "$@"; do
         if ! cargo test --locked -p cluster-tests --test chart -- --ignored --test-threads=1 --nocapture "$name::"; then
             failed "$name"
-            # The failed test may have left a half-installed release, which would fail later tests.
+            # The failed test may have left ComputeDomains, which would refuse the installation, or a half-installed release,
+            # which would fail later tests.
+            hack/cluster.sh kubectl delete computedomains --all --all-namespaces --timeout=60s || true
             hack/cluster.sh helm uninstall imex-dra --namespace imex-dra --no-hooks --wait --timeout 2m || true
             hack/install.sh --mode "$mode"
         fi
