@@ -164,7 +164,7 @@ fn each_refusal_has_a_hint_for_its_cause() {
     let refused = store.commit(|claims| claims.start(&claim("a"), &status("p"), at(0)));
     let hint = refused.unwrap_err().hint();
     assert!(
-        hint.contains("keeps") && hint.contains("unprepares"),
+        hint.contains("effects") && hint.contains("unprepares"),
         "{hint}"
     );
 }

@@ -34,7 +34,7 @@ fn a_missing_file_has_the_hint_to_check_the_path() {
     assert_refused(
         &missing,
         "No such file",
-        "; check the path; if kubelet's root",
+        "; check the path; set --kubelet-root",
     );
     assert_refused(
         Path::new("/nonexistent/x.json"),

@@ -387,7 +387,7 @@ fn the_table_of_which_channel_a_claim_opens() {
 // req: CHANNEL-16
 #[test]
 fn only_a_claim_with_the_domains_label_is_prepared_with_the_domains_channel() {
-    let missing = format!("does not have the label resource.nvidia.com/computeDomain={DOMAIN} (");
+    let missing = format!("lacks the label resource.nvidia.com/computeDomain={DOMAIN} (");
     let missing = Some(missing.as_str());
     let both = format!(
         "has the label resource.nvidia.com/computeDomain={OTHER}, but the domainID of its config is {DOMAIN}:"
