@@ -54,6 +54,25 @@ impl<P: Payload> Checkpoint<P> {
     ///
     /// Corruption that Go would not notice (for example, in the name of a member
     /// that is null) is not noticed here either.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use dra_checkpoint::Checkpoint;
+    /// use serde_json::value::RawValue;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/02-channel-completed.json");
+    /// let bytes = std::fs::read(path)?; // /var/lib/kubelet/plugins/gpu.example.com/checkpoint.json
+    /// let checkpoint = Checkpoint::<Box<RawValue>>::decode(&bytes)?;
+    /// for (uid, record) in checkpoint.claims() {
+    ///     let (namespace, name, state) = (&record.namespace, &record.name, record.state.name());
+    ///     println!("{namespace}/{name}:{uid} {state}, {} devices", record.devices().len());
+    /// }
+    /// # assert_eq!(checkpoint.claims().count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn decode(bytes: &[u8]) -> Result<Self, Damaged<P>> {
         decode::decode(bytes)
     }

@@ -2,6 +2,40 @@
 //!
 //! [`Facts::read`] gathers them. Every struct can also be made by hand: a test of
 //! findings needs no host.
+//!
+//! # Example
+//!
+//! A test of a runtime that ignores CDI, without a host:
+//!
+//! ```rust
+//! use host_doctor::facts::{
+//!     CdiSettings, CdiSupport, KubeletRuntime, Runtime, RuntimeFacts, RuntimeKind, Settings,
+//! };
+//! use host_doctor::{Facts, Host, Invocation, Options, diagnose};
+//!
+//! let empty = tempfile::tempdir()?;
+//! let mut facts = Facts::read(&Host::open(empty.path())?, &Options::default());
+//! facts.runtimes = RuntimeFacts {
+//!     of_kubelet: Some(KubeletRuntime {
+//!         runtime: Runtime {
+//!             kind: RuntimeKind::Containerd,
+//!             version: Some("1.7.28".to_owned()),
+//!             config: None,
+//!         },
+//!         socket: "/run/containerd/containerd.sock".to_owned(),
+//!         settings: Settings::FromRuntime(CdiSettings {
+//!             support: CdiSupport::Off,
+//!             spec_dirs: None,
+//!             default_handler: None,
+//!         }),
+//!         edit: None,
+//!     }),
+//!     ..RuntimeFacts::default()
+//! };
+//! let diagnosis = diagnose(&facts, &Invocation::default());
+//! assert!(diagnosis.findings.iter().any(|it| it.id == "runtime-cdi-off"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub(crate) mod channels;
 pub(crate) mod claims;
