@@ -8,6 +8,46 @@ use crate::finding::{Finding, Severity};
 /// The areas of a host, and all findings.
 ///
 /// In JSON, it is an object with `areas` and `findings`; members may be added.
+///
+/// # Example
+///
+/// Metrics, and the reason of a node condition:
+///
+/// ```rust
+/// use host_doctor::{AreaState, Diagnosis};
+///
+/// /// Prometheus text format.
+/// fn metrics(diagnosis: &Diagnosis) -> Vec<String> {
+///     let findings = diagnosis.findings.iter();
+///     let mut lines: Vec<String> = findings
+///         .map(|it| {
+///             let (id, severity) = (it.id, it.severity.as_str());
+///             format!("host_finding{{id=\"{id}\",severity=\"{severity}\"}} 1")
+///         })
+///         .collect();
+///     // Several spec files can have the same finding.
+///     lines.sort();
+///     lines.dedup();
+///     lines
+/// }
+///
+/// /// The reason of a node condition such as `ImexReady=False`.
+/// fn broken_area(diagnosis: &Diagnosis) -> Option<&'static str> {
+///     let mut areas = diagnosis.areas.iter();
+///     areas.find(|it| it.state == AreaState::Error).map(|it| it.name)
+/// }
+/// # use host_doctor::{Facts, Host, Invocation, Options, diagnose};
+/// # let root = tempfile::tempdir()?;
+/// # let gpu = root.path().join("sys/bus/pci/devices/0008:01:00.0");
+/// # std::fs::create_dir_all(&gpu)?;
+/// # std::fs::write(gpu.join("vendor"), "0x10de\n")?;
+/// # std::fs::write(gpu.join("class"), "0x030200\n")?;
+/// # let facts = Facts::read(&Host::open(root.path())?, &Options::default());
+/// # let diagnosis = diagnose(&facts, &Invocation::default());
+/// # assert!(metrics(&diagnosis).iter().any(|it| it.contains("severity=\"error\"")));
+/// # assert_eq!(broken_area(&diagnosis), Some("driver"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     /// In the order of dependencies: later areas depend on earlier ones.
