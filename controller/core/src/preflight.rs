@@ -164,7 +164,7 @@ impl fmt::Display for Preflight {
             ),
             Obstacle::ImexDaemons => write!(
                 f,
-                "{count} {domains} {have} IMEX daemons of NVIDIA's driver-managed mode, which this driver would not run"
+                "{count} {domains} {have} IMEX daemons of NVIDIA's driver, but this installation would run no IMEX daemons"
             ),
             Obstacle::ModeChanges => write!(
                 f,

@@ -77,7 +77,7 @@ fn unseen(facts: &ImexFacts) -> Option<Finding> {
             "the host should run nvidia-imex, but doctor cannot see whether it is running: not \
              all processes of the host are visible here (/proc is mounted with hidepid, or \
              belongs to a container)",
-            "systemctl is-active nvidia-imex; or run cdi-gen doctor as root on the host, in a pod with hostPID: true",
+            "run systemctl is-active nvidia-imex, or run cdi-gen doctor as root with the PID namespace of the host (in a pod: hostPID: true)",
         )
     })
 }
