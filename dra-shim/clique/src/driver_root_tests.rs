@@ -235,3 +235,14 @@ fn a_library_without_its_link_is_reported_once_with_the_missing_path() {
     symlink("libnvidia-ml.so.580.82.07", link).unwrap();
     assert!(root.find_library().is_ok());
 }
+
+#[test]
+fn an_existing_library_directory_is_listed_once_and_a_missing_one_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("usr/lib64")).unwrap();
+    symlink("usr/lib64", dir.path().join("lib64")).unwrap();
+    assert_eq!(
+        DriverRoot::new(dir.path()).library_dirs(),
+        [dir.path().join("usr/lib64")]
+    );
+}
