@@ -206,15 +206,15 @@ keep=
 suite=all
 failures=()
 tests=("${all[@]}")
-resident=("${driver_managed[@]}")
+driver_managed_tests=("${driver_managed[@]}")
 filters=()
 nodes=2
 for argument in "$@"; do
     case $argument in
         --keep) keep=1 ;;
-        --must) tests=("${must[@]}") resident=("${must_driver_managed[@]}") suite=must ;;
-        kubelet) tests=() resident=() suite=kubelet ;;
-        controller) tests=() resident=() suite=controller nodes=1 ;;
+        --must) tests=("${must[@]}") driver_managed_tests=("${must_driver_managed[@]}") suite=must ;;
+        kubelet) tests=() driver_managed_tests=() suite=kubelet ;;
+        controller) tests=() driver_managed_tests=() suite=controller nodes=1 ;;
         -*) die "unknown argument $argument; usage: hack/e2e.sh [--must|NAME|kubelet [FILTER]|controller [FILTER]] [--keep]" ;;
         *)
             case $suite in
@@ -225,8 +225,8 @@ for argument in "$@"; do
             esac
             suite=named
             mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -F -- "$argument" || true)
-            mapfile -t resident < <(printf '%s\n' "${driver_managed[@]}" | grep -F -- "$argument" || true)
-            [ $((${#tests[@]} + ${#resident[@]})) -gt 0 ] ||
+            mapfile -t driver_managed_tests < <(printf '%s\n' "${driver_managed[@]}" | grep -F -- "$argument" || true)
+            [ $((${#tests[@]} + ${#driver_managed_tests[@]})) -gt 0 ] ||
                 die "no cluster test has $argument in its name; there are: ${all[*]} ${driver_managed[*]}"
             ;;
     esac
@@ -258,10 +258,10 @@ case $suite in
     kubelet | all) kubelet_suite "${filters[@]}" || failed "the kubelet suite" ;;
     must) kubelet_suite "${must_kubelet[@]}" ;;
 esac
-if [ ${#resident[@]} -gt 0 ]; then
+if [ ${#driver_managed_tests[@]} -gt 0 ]; then
     # On a new cluster: the mode cannot change while objects of other tests exist.
     if [ ${#tests[@]} -gt 0 ]; then hack/cluster.sh down && hack/cluster.sh up --nodes "$nodes"; fi
-    chart_tests driverManaged "${resident[@]}"
+    chart_tests driverManaged "${driver_managed_tests[@]}"
 fi
 if [ "$suite" = all ]; then
     hack/cluster.sh down

@@ -1,5 +1,4 @@
-//! Terminal output: stdout, whose reader may close it early as `head` does, messages on stderr, and
-//! colour.
+//! Terminal output: stdout, which a reader such as `head` may close early; messages on stderr; colour.
 
 use std::env;
 use std::io::{self, ErrorKind, IsTerminal, Write};

@@ -57,7 +57,7 @@ fn of_two_processes_racing_for_one_device_exactly_one_holds_it() {
 
 /// The racer. It does nothing unless the test above runs it.
 #[test]
-#[ignore = "a process of the race, which runs it"]
+#[ignore = "a child process of the race test above"]
 fn racer() {
     let Some(dir) = std::env::var_os(RACE_DIR) else {
         return;

@@ -359,7 +359,7 @@ impl CliqueMembers {
         if let Some(at) = evaluated.again.filter(|at| *at > now) {
             self.schedule.add(at, Some(clique.clone()));
         }
-        if let Some(node) = evaluated.look {
+        if let Some(node) = evaluated.look_up {
             return Some(MemberStep::FindNode { node });
         }
         let members = self.observed.cliques.get_mut(clique)?;

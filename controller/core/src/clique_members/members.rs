@@ -29,7 +29,7 @@ const FIRST_REFUSAL: Duration = Duration::from_secs(1);
 const LONGEST_REFUSAL: Duration = Duration::from_secs(60);
 
 /// The longest time between two look-ups of a Node that exists without slice and daemon.
-const LONGEST_LOOK: Duration = Duration::from_secs(60 * 60);
+const MAX_LOOK_UP_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// One clique.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ pub(super) struct Members {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) daemon: CliqueDaemon,
-    index_is: IndexOrigin,
+    index_origin: IndexOrigin,
     /// Set while no daemon of this member is known.
     absence: Option<Absence>,
     /// Whether its address is the address of a current member.
@@ -67,7 +67,7 @@ pub(super) struct Entry {
 struct Absence {
     since: Instant,
     /// The look-ups of the Node since then.
-    looks: Backoff,
+    look_ups: Backoff,
     /// Whether the last look-up has shown that the Node is deleted.
     is_gone: bool,
 }
@@ -87,7 +87,7 @@ enum IndexOrigin {
 #[derive(Debug, Default)]
 pub(super) struct Evaluation {
     /// The node to look up.
-    pub(super) look: Option<Box<str>>,
+    pub(super) look_up: Option<Box<str>>,
     /// When to evaluate it again if nothing changes.
     pub(super) again: Option<Instant>,
     /// The nodes that newly have no index.
@@ -154,7 +154,7 @@ impl Members {
             match known {
                 Some(known) if known.daemon.node_uid == daemon.node_uid => {
                     let own = std::mem::replace(&mut known.daemon.index, daemon.index);
-                    known.index_is = if own == daemon.index {
+                    known.index_origin = if own == daemon.index {
                         IndexOrigin::Written
                     } else {
                         IndexOrigin::Read
@@ -252,7 +252,9 @@ impl Members {
         for (node, place) in places {
             let index = i64::from(place.index);
             match self.entries.get_mut(node).filter(|it| !it.is_checked()) {
-                Some(entry) if entry.daemon.index == index => entry.index_is = IndexOrigin::Written,
+                Some(entry) if entry.daemon.index == index => {
+                    entry.index_origin = IndexOrigin::Written;
+                }
                 Some(_) if !taken.contains(&index) && is_sole(place.index) => {
                     moved.push((node, index));
                 }
@@ -263,7 +265,7 @@ impl Members {
         for (node, index) in &moved {
             if let Some(entry) = self.entries.get_mut(*node) {
                 vacated.insert(std::mem::replace(&mut entry.daemon.index, *index));
-                entry.index_is = IndexOrigin::Written;
+                entry.index_origin = IndexOrigin::Written;
             }
         }
         let now_taken: BTreeSet<_> = moved.into_iter().map(|(_, index)| index).collect();
@@ -294,7 +296,7 @@ impl Members {
                     self.freed.insert(index, since);
                     self.entries.remove(&node);
                 }
-                MemberOutcome::Look => evaluated.look = Some(node),
+                MemberOutcome::LookUp => evaluated.look_up = Some(node),
                 MemberOutcome::Stays(again) => evaluated.wake(again),
             }
         }
@@ -452,7 +454,7 @@ enum MemberOutcome {
     /// It stays, at least until this time.
     Stays(Option<Instant>),
     /// Its Node has to be looked up.
-    Look,
+    LookUp,
     /// It is no longer a member, and no daemon of it has been known since this time.
     Freed { since: Instant },
 }
@@ -463,7 +465,7 @@ impl Entry {
     fn new(daemon: CliqueDaemon) -> Self {
         Self {
             daemon,
-            index_is: IndexOrigin::Given,
+            index_origin: IndexOrigin::Given,
             absence: None,
             is_current: false,
         }
@@ -473,17 +475,17 @@ impl Entry {
     fn written(daemon: CliqueDaemon, clock: &Clock) -> Self {
         Self {
             absence: clock.instant(&daemon.absent_since).map(Absence::new),
-            index_is: IndexOrigin::Read,
+            index_origin: IndexOrigin::Read,
             ..Self::new(daemon)
         }
     }
 
     fn is_written(&self) -> bool {
-        self.index_is != IndexOrigin::Given
+        self.index_origin != IndexOrigin::Given
     }
 
     fn is_checked(&self) -> bool {
-        self.index_is != IndexOrigin::Read
+        self.index_origin != IndexOrigin::Read
     }
 
     /// The Node was looked up and has this UID, if it exists.
@@ -497,7 +499,7 @@ impl Entry {
     /// Schedules the next look-up: after 5 minutes, then with a pause that doubles each time.
     pub(super) fn schedule_look_up(&mut self, now: Instant) {
         if let Some(absence) = &mut self.absence {
-            absence.looks.grow(FREE_AFTER, LONGEST_LOOK, now);
+            absence.look_ups.grow(FREE_AFTER, MAX_LOOK_UP_INTERVAL, now);
         }
     }
 
@@ -557,8 +559,8 @@ impl Entry {
         if absence.is_gone && first <= now {
             return MemberOutcome::Freed { since };
         }
-        match absence.looks.until.unwrap_or(first) {
-            at if at <= now => MemberOutcome::Look,
+        match absence.look_ups.until.unwrap_or(first) {
+            at if at <= now => MemberOutcome::LookUp,
             at => MemberOutcome::Stays(Some(at)),
         }
     }
@@ -596,7 +598,7 @@ impl Absence {
     fn new(since: Instant) -> Self {
         Self {
             since,
-            looks: Backoff::default(),
+            look_ups: Backoff::default(),
             is_gone: false,
         }
     }

@@ -21,7 +21,7 @@ struct Cluster {
     now: Instant,
     objects: BTreeMap<String, ComputeDomainClique>,
     writes: usize,
-    looks: Vec<Box<str>>,
+    look_ups: Vec<Box<str>>,
     /// The deleted Nodes.
     gone: BTreeSet<String>,
 }
@@ -33,7 +33,7 @@ impl Cluster {
             now: Instant::now(),
             objects: BTreeMap::new(),
             writes: 0,
-            looks: Vec::new(),
+            look_ups: Vec::new(),
             gone: BTreeSet::new(),
         }
     }
@@ -111,7 +111,7 @@ impl Cluster {
                 let uid = format!("uid-{node}");
                 let uid = (!self.gone.contains(&*node)).then_some(uid.as_str());
                 self.members.set_node_uid(clique, &node, uid, self.now);
-                self.looks.push(node);
+                self.look_ups.push(node);
                 return;
             }
             MemberStep::Delete { uid, .. } => {
@@ -222,7 +222,7 @@ fn eighteen_nodes_that_start_together_cost_at_most_thirty_six_writes_and_a_singl
         assert_eq!(indices, (0..18).collect::<Vec<_>>());
         let writes = cluster.writes;
         cluster.pass(60 * MINUTE);
-        assert_eq!((cluster.writes, cluster.looks.len()), (writes, 0));
+        assert_eq!((cluster.writes, cluster.look_ups.len()), (writes, 0));
     }
 }
 
@@ -253,7 +253,7 @@ fn a_member_that_leaves_costs_three_writes_and_one_look_up_and_frees_its_index_a
         (cluster.index(A, "a"), cluster.index(A, "c")),
         (None, Some(0))
     );
-    assert_eq!((cluster.writes - before, cluster.looks.len()), (3, 1));
+    assert_eq!((cluster.writes - before, cluster.look_ups.len()), (3, 1));
 }
 
 // req: DM-3
@@ -388,9 +388,9 @@ fn a_node_without_slice_and_daemon_keeps_its_index_while_its_node_object_exists(
     assert_eq!(cluster.index(A, "a"), Some(0));
     // Finally once an hour.
     assert!(
-        (4..40).contains(&cluster.looks.len()),
+        (4..40).contains(&cluster.look_ups.len()),
         "{:?}",
-        cluster.looks
+        cluster.look_ups
     );
 }
 
@@ -408,7 +408,7 @@ fn an_absent_slice_or_attribute_changes_nothing_also_for_a_controller_that_start
     cluster.restart(18);
     cluster.pod("a", &json!({ "ready": "True" }));
     cluster.pass(60 * MINUTE);
-    assert_eq!((cluster.writes, cluster.looks.len()), (before, 0));
+    assert_eq!((cluster.writes, cluster.look_ups.len()), (before, 0));
     // Changes of its daemon are still applied.
     cluster.pod("a", &json!({ "ready": "False" }));
     cluster.pass(MINUTE);

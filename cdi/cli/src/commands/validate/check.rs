@@ -169,7 +169,7 @@ fn one_letter(file: &str, spec: &Spec, targets: &[RuntimeRelease]) -> Option<Fin
     })
 }
 
-/// The finding for channel nodes whose major is not the driver's on this host.
+/// The finding for channel nodes with a major that the driver does not have on this host.
 fn stale(file: &str, spec: &Spec, host: Option<&Host>) -> Option<Finding> {
     let host = host?;
     let devices = spec.devices().iter().enumerate();
