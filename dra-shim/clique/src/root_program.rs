@@ -18,18 +18,6 @@ use crate::resolve;
 /// A program of a [`DriverRoot`] that can be run from outside of that root.
 ///
 /// Displays as its path and its loader's path.
-///
-/// ```no_run
-/// use std::time::Duration;
-/// use nvml_clique::{DriverRoot, HostImex, RootProgram};
-///
-/// let host = HostImex::new(DriverRoot::new("/host"), "/run/nvidia-imex/cmd.sock");
-/// host.check_ready(Duration::from_secs(2))?;
-///
-/// let imex = RootProgram::find(&DriverRoot::new("/driver-root"), "nvidia-imex")?;
-/// imex.command().arg("-c").arg("/run/imexd.cfg").spawn().map(drop)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RootProgram {
     root: DriverRoot,

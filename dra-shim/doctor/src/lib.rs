@@ -48,36 +48,6 @@
 //! compare the device nodes of a spec with a host, specs are validated for a
 //! [`RuntimeRelease`], and [`KubeletState`] and [`checkpoint_records`] have the claims
 //! whose specs are in use.
-//!
-//! # In a child process
-//!
-//! A program that must survive a broken NVML runs the diagnosis in a child:
-//!
-//! ```rust,no_run
-//! use std::path::Path;
-//! use std::process::Command;
-//! use std::time::Duration;
-//!
-//! use host_doctor::{Facts, Host, Invocation, Options, diagnose};
-//! use nvml_clique::command;
-//!
-//! /// In the child: `agent diagnose`.
-//! fn child() -> Result<(), Box<dyn std::error::Error>> {
-//!     let facts = Facts::read(&Host::open(Path::new("/"))?, &Options::default());
-//!     for finding in diagnose(&facts, &Invocation::default()).findings {
-//!         println!("{} {}", finding.severity.as_str(), finding.id);
-//!     }
-//!     Ok(())
-//! }
-//!
-//! /// In the parent. NVML takes 15 s at most, and each call to a runtime 3 s.
-//! fn findings() -> Result<String, Box<dyn std::error::Error>> {
-//!     let mut agent = Command::new(std::env::current_exe()?);
-//!     agent.arg("diagnose");
-//!     let output = command::run(agent, Duration::from_secs(40), 1 << 20)?;
-//!     Ok(String::from_utf8(output.stdout)?)
-//! }
-//! ```
 
 #![forbid(unsafe_code)]
 
