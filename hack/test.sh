@@ -105,7 +105,7 @@ fast() {
     # In its own target directory: otherwise one cargo waits for the other.
     [ "$(uname -m)" = aarch64 ] ||
         start_beside arm64 env IMEX_EMULATION=optional CARGO_TARGET_DIR="$target_dir/arm64" \
-            hack/test-arch.sh arm64 durable-file dra-checkpoint imex-cdi nvml-clique
+            hack/test-arch.sh arm64 durable-file dra-checkpoint imex-cdi nvml-session nvml-clique
     # The tests of nri-plugin use Go's NRI library.
     IMEX_REQUIRE_GO=1 cargo test --locked --workspace --exclude imex-cdi
 

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
+use nvml_session::{NvmlCode, NvmlFailure};
+
 use super::*;
 use crate::clique_id::ClusterUuid;
-use crate::nvml_failure::{NvmlCode, NvmlFailure};
 
 const RACK: ClusterUuid = ClusterUuid([7; 16]);
 const SECOND: Duration = Duration::from_secs(1);

@@ -4,15 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use dra_common::Advice;
+use nvml_session::{NoLibrary, NvmlFailure, OpenError as ProbeError};
 
 use crate::clique_id::CliqueId;
 use crate::gpu::{Gpu, GpuFabricState, GpuRef};
 use crate::gpu_groups::{group_by_value, write_groups};
 use crate::health::Health;
 use crate::node_state::{FabricEvent, NodeFabricState};
-use crate::nvml_failure::NvmlFailure;
 use crate::pending::{Pending, PendingGpu, write_states};
-use crate::probe_error::{NoLibrary, ProbeError};
 
 /// The result of reading a node's fabric.
 ///

@@ -1,6 +1,7 @@
+use nvml_session::NvmlCode;
+
 use super::*;
 use crate::clique_id::ClusterUuid;
-use crate::nvml_failure::NvmlCode;
 
 const RACK: ClusterUuid = ClusterUuid([7; 16]);
 const ZERO: ClusterUuid = ClusterUuid([0; 16]);

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use dra_common::Advice;
+use nvml_session::{NvmlCode, NvmlFailure};
 
 use crate::clique_id::{CliqueId, ClusterUuid};
 use crate::health::Health;
-use crate::nvml_failure::{NvmlCode, NvmlFailure};
 
 /// A GPU, from one read.
 #[derive(Debug, Clone, PartialEq, Eq)]

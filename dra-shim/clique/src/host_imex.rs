@@ -8,11 +8,8 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use dra_common::{Advice, OneLine, joined_lines};
-
-use crate::command::{self, Error};
-use crate::driver_root::DriverRoot;
-use crate::not_found::DriverFileNotFound;
-use crate::root_program::{RootProgram, RootProgramError};
+use nvml_session::command::{self, Error};
+use nvml_session::{DriverFileNotFound, DriverRoot, RootProgram, RootProgramError};
 
 /// The host IMEX daemon (`nvidia-imex`), queried with `nvidia-imex-ctl`.
 ///

@@ -1,14 +1,12 @@
 //! Reads the fabric state of a host's GPUs once.
 
+use nvml_session::{
+    Device, DriverRoot, FabricInfo, Nvml, NvmlCode, NvmlFailure, OpenError as ProbeError, Session,
+};
+
 use crate::clique_id::ClusterUuid;
-use crate::current_call::CurrentCall;
-use crate::driver_root::DriverRoot;
 use crate::gpu::{Gpu, GpuFabricState, GpuRef};
 use crate::health::{Health, HealthSummary};
-use crate::load_path::LoadPath;
-use crate::nvml_failure::{NvmlCode, NvmlFailure};
-use crate::probe_error::{NoLibrary, ProbeError};
-use crate::sys::{Device, FabricInfo, Library, Session};
 
 /// Reads the fabric state of a host's GPUs.
 ///
@@ -57,9 +55,7 @@ pub trait FabricProbe: Send + Sync + 'static {
 /// a driver that was installed, replaced or removed.
 #[derive(Debug)]
 pub struct NvmlProbe {
-    root: DriverRoot,
-    load_path: LoadPath,
-    current_call: CurrentCall,
+    nvml: Nvml,
 }
 
 /// Names of display adapters in DGX stations: NVML enumerates them, but they are never part of
@@ -72,29 +68,18 @@ impl NvmlProbe {
     /// Creates a probe for the driver below `root`. Does no I/O.
     pub fn new(root: DriverRoot) -> Self {
         Self {
-            root,
-            load_path: LoadPath::default(),
-            current_call: CurrentCall::default(),
+            nvml: Nvml::new(root),
         }
     }
 }
 
 impl FabricProbe for NvmlProbe {
     fn read(&self) -> Result<Vec<Gpu>, ProbeError> {
-        let path = self.root.find_library().map_err(NoLibrary::from)?;
-        let load_path = self.load_path.for_library(&path);
-        let library = Library::load(&load_path, self.current_call.clone()).map_err(|message| {
-            let prefix = format!("{}: ", load_path.display());
-            NoLibrary::Unloadable {
-                path,
-                reason: message.strip_prefix(&prefix).unwrap_or(&message).to_owned(),
-            }
-        })?;
-        Ok(read_gpus(&library.open()?)?)
+        Ok(read_gpus(&self.nvml.open()?)?)
     }
 
     fn current_call(&self) -> Option<&'static str> {
-        self.current_call.get()
+        self.nvml.current_call()
     }
 }
 

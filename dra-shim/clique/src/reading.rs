@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use nvml_session::OpenError as ProbeError;
+
 use crate::clique_in_force::CliqueInForce;
 use crate::fabric::Fabric;
 use crate::gpu::Gpu;
 use crate::node_state::{FabricEvent, NodeFabricState};
 use crate::pending::Pending;
-use crate::probe_error::ProbeError;
 use crate::watch_config::{Pause, WatchConfig};
 
 /// A snapshot of a [`FabricWatch`](crate::FabricWatch)'s observations.

@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nvml_session::{NvmlFailure, OpenError as ProbeError};
+
 use crate::fabric::Fabric;
 use crate::gpu::Gpu;
-use crate::nvml_failure::NvmlFailure;
 use crate::probe::FabricProbe;
-use crate::probe_error::ProbeError;
 use crate::reading::{Latest, Reading};
 use crate::watch_config::WatchConfig;
 

@@ -5,7 +5,7 @@ use crate::modules::ModuleGraph;
 use crate::workspace::{Package, Workspace};
 
 /// The crates that are also for other programs, and the workspace's crates that each may use.
-const GENERAL: [(&str, &[&str]); 9] = [
+const GENERAL: [(&str, &[&str]); 10] = [
     ("dra-common-derive", &[]),
     ("dra-common", &["dra-common-derive"]),
     ("dra-claim", &["dra-common"]),
@@ -15,7 +15,8 @@ const GENERAL: [(&str, &[&str]); 9] = [
         &["dra-claim", "dra-common", "durable-file"],
     ),
     ("imex-cdi", &["dra-common", "durable-file", "nri-plugin"]),
-    ("nvml-clique", &["dra-common"]),
+    ("nvml-session", &["dra-common"]),
+    ("nvml-clique", &["dra-common", "nvml-session"]),
     ("nri-plugin", &["dra-common"]),
     ("dra-kubelet", &["dra-claim", "dra-common"]),
 ];

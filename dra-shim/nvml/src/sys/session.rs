@@ -48,14 +48,14 @@ pub(crate) struct Library {
     current_call: CurrentCall,
 }
 
-/// An open NVML session. Dropping it ends the session, then unloads the library.
-pub(crate) struct Session {
+/// An open NVML session, from [`Nvml::open`](crate::Nvml::open). Dropping it ends the session, then unloads the library.
+pub struct Session {
     library: Library,
     shutdown: unsafe extern "C" fn() -> nvmlReturn_t,
 }
 
 /// A device's handle, valid as long as the session.
-pub(crate) struct Device<'s> {
+pub struct Device<'s> {
     pub(super) library: &'s Library,
     pub(super) handle: nvmlDevice_t,
 }
@@ -122,8 +122,12 @@ impl Library {
 // === impl Session ===
 
 impl Session {
-    /// The number of devices, at most [`MAX_GPUS`].
-    pub(crate) fn device_count(&self) -> Result<u32, NvmlFailure> {
+    /// The number of devices, at most 1024.
+    ///
+    /// # Errors
+    ///
+    /// Any [`NvmlFailure`]; a larger number is [`NvmlFailure::TooManyGpus`].
+    pub fn device_count(&self) -> Result<u32, NvmlFailure> {
         let ((call, count), _) = self.enumeration()?;
         // No library returns this count, so it shows whether the call wrote one.
         let mut devices = Padded::new(c_uint::MAX);
@@ -139,7 +143,7 @@ impl Session {
     }
 
     /// The device with `index`, which is below [`device_count`](Self::device_count).
-    pub(crate) fn device(&self, index: u32) -> Result<Device<'_>, NvmlFailure> {
+    pub fn device(&self, index: u32) -> Result<Device<'_>, NvmlFailure> {
         let (_, (call, handle)) = self.enumeration()?;
         let mut device: Padded<nvmlDevice_t> = Padded::new(ptr::null_mut());
         // SAFETY: as for the count.
@@ -183,12 +187,13 @@ impl Drop for Session {
 // === impl Device ===
 
 impl Device<'_> {
-    pub(crate) fn name(&self) -> Result<String, NvmlFailure> {
+    /// The product name.
+    pub fn name(&self) -> Result<String, NvmlFailure> {
         self.text(NAME, required(&self.library.lib.nvmlDeviceGetName, NAME)?)
     }
 
     /// The UUID, `GPU-…`.
-    pub(crate) fn uuid(&self) -> Result<String, NvmlFailure> {
+    pub fn uuid(&self) -> Result<String, NvmlFailure> {
         self.text(UUID, required(&self.library.lib.nvmlDeviceGetUUID, UUID)?)
     }
 

@@ -3,9 +3,8 @@
 //! For programs of a host that may hang, print endlessly, or leave children that hold their
 //! output open: [`run`] returns in time in all these cases.
 //!
-//! This crate runs `nvidia-imex-ctl` with it. The module is public because programs that
-//! examine a GPU host run other programs with the same risks, for example a container runtime
-//! to get its version.
+//! Programs that examine a GPU host run the driver's programs with it, and others with the same
+//! risks, for example a container runtime to get its version.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -26,7 +25,6 @@ use nix::unistd::Pid;
 
 /// Error of [`run`].
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The program could not be started; or this process ignores `SIGCHLD`, so that the exit
     /// status is unknown.
@@ -48,7 +46,7 @@ const TICK: Duration = Duration::from_millis(10);
     unsafe_code,
     reason = "the standard library offers no safe way to chroot a child before exec"
 )]
-pub(crate) fn chroot(command: &mut Command, root: &Path) -> io::Result<()> {
+pub fn chroot(command: &mut Command, root: &Path) -> io::Result<()> {
     let root = CString::new(root.as_os_str().as_bytes())?;
     // SAFETY: the closure runs between fork and exec and makes two system
     // calls on a string allocated before; it touches no lock, heap or state

@@ -1,4 +1,4 @@
-//! Errors of a read as a whole.
+//! Errors of opening a session.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,10 @@ use dra_common::{Advice, OneLine};
 use crate::not_found::{DriverFileNotFound, RejectReason};
 use crate::nvml_failure::NvmlFailure;
 
-/// Error of a read that returned no GPUs.
-#[non_exhaustive]
+/// Error of NVML as a whole: no session, or no number of devices.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[advice(code = _0.code(), hint = _0.hint())]
-pub enum ProbeError {
+pub enum OpenError {
     /// There is no usable library.
     #[error(transparent)]
     NoLibrary(#[from] NoLibrary),

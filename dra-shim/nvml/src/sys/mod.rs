@@ -12,5 +12,6 @@ mod padded;
 mod session;
 mod symbol;
 
-pub(crate) use fabric_info::FabricInfo;
-pub(crate) use session::{Device, Library, Session};
+pub use fabric_info::FabricInfo;
+pub(crate) use session::Library;
+pub use session::{Device, Session};

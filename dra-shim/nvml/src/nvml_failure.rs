@@ -82,18 +82,30 @@ const NEWER_DRIVER: &str = "install a newer NVIDIA driver on this host";
 // === impl NvmlCode ===
 
 impl NvmlCode {
-    pub(crate) const SUCCESS: Self = Self(0);
-    pub(crate) const UNINITIALIZED: Self = Self(1);
-    pub(crate) const INVALID_ARGUMENT: Self = Self(2);
-    pub(crate) const NOT_SUPPORTED: Self = Self(3);
-    pub(crate) const NO_PERMISSION: Self = Self(4);
-    pub(crate) const DRIVER_NOT_LOADED: Self = Self(9);
-    pub(crate) const FUNCTION_NOT_FOUND: Self = Self(13);
-    pub(crate) const GPU_IS_LOST: Self = Self(15);
-    pub(crate) const RESET_REQUIRED: Self = Self(16);
-    pub(crate) const LIB_RM_VERSION_MISMATCH: Self = Self(18);
-    pub(crate) const ARGUMENT_VERSION_MISMATCH: Self = Self(25);
-    pub(crate) const UNKNOWN: Self = Self(999);
+    /// `NVML_SUCCESS`.
+    pub const SUCCESS: Self = Self(0);
+    /// `NVML_ERROR_UNINITIALIZED`.
+    pub const UNINITIALIZED: Self = Self(1);
+    /// `NVML_ERROR_INVALID_ARGUMENT`.
+    pub const INVALID_ARGUMENT: Self = Self(2);
+    /// `NVML_ERROR_NOT_SUPPORTED`.
+    pub const NOT_SUPPORTED: Self = Self(3);
+    /// `NVML_ERROR_NO_PERMISSION`.
+    pub const NO_PERMISSION: Self = Self(4);
+    /// `NVML_ERROR_DRIVER_NOT_LOADED`.
+    pub const DRIVER_NOT_LOADED: Self = Self(9);
+    /// `NVML_ERROR_FUNCTION_NOT_FOUND`.
+    pub const FUNCTION_NOT_FOUND: Self = Self(13);
+    /// `NVML_ERROR_GPU_IS_LOST`.
+    pub const GPU_IS_LOST: Self = Self(15);
+    /// `NVML_ERROR_RESET_REQUIRED`.
+    pub const RESET_REQUIRED: Self = Self(16);
+    /// `NVML_ERROR_LIB_RM_VERSION_MISMATCH`.
+    pub const LIB_RM_VERSION_MISMATCH: Self = Self(18);
+    /// `NVML_ERROR_ARGUMENT_VERSION_MISMATCH`.
+    pub const ARGUMENT_VERSION_MISMATCH: Self = Self(25);
+    /// `NVML_ERROR_UNKNOWN`.
+    pub const UNKNOWN: Self = Self(999);
 
     /// The name in `nvml.h`, if known.
     pub fn name(self) -> Option<&'static str> {

@@ -12,16 +12,20 @@ use super::session::Device;
 use super::symbol::required;
 use crate::nvml_failure::{NvmlCode, NvmlFailure};
 
-/// A GPU's fabric info from NVML, in any version.
-pub(crate) struct FabricInfo {
-    pub(crate) cluster_uuid: [u8; 16],
-    pub(crate) status: u32,
-    pub(crate) clique_id: u32,
-    pub(crate) state: u8,
-    /// v2 and newer.
-    pub(crate) health_mask: Option<u32>,
-    /// v3 and newer.
-    pub(crate) health_summary: Option<u8>,
+/// A GPU's fabric info (`nvmlGpuFabricInfo_t`), in any version.
+pub struct FabricInfo {
+    /// `clusterUuid`.
+    pub cluster_uuid: [u8; 16],
+    /// `status`, an [`NvmlCode`]; meaningful in state 3 only.
+    pub status: u32,
+    /// `cliqueId`.
+    pub clique_id: u32,
+    /// `nvmlGpuFabricState_t`: 0 not supported, 1 not started, 2 in progress, 3 completed.
+    pub state: u8,
+    /// `healthMask`, of v2 and newer.
+    pub health_mask: Option<u32>,
+    /// `healthSummary`, of v3 and newer.
+    pub health_summary: Option<u8>,
 }
 
 const INFO: &str = "nvmlDeviceGetGpuFabricInfo";
@@ -73,8 +77,13 @@ impl Device<'_> {
     ///
     /// "Not supported" counts only if every version fails: it may refer to the version and not
     /// the GPU. The Go driver uses the unversioned call.
+    ///
+    /// # Errors
+    ///
+    /// Any [`NvmlFailure`]. The failure of a version that the library or the driver does not have is returned only if
+    /// all versions fail so.
     // req: NODE-44
-    pub(crate) fn fabric_info(&self) -> Result<FabricInfo, NvmlFailure> {
+    pub fn fabric_info(&self) -> Result<FabricInfo, NvmlFailure> {
         let mut best_failure = NvmlFailure::SymbolMissing { call: INFO_V };
         for read in [Self::v3, Self::v2, Self::unversioned] {
             match read(self) {
