@@ -1,4 +1,5 @@
-//! Checks that a file is a complete shared library that this process can load, and reads a program's loader.
+//! Reads ELF files of a driver: whether a library is complete and for this machine, a program's loader, a
+//! library's SONAME and notes.
 //!
 //! The dynamic loader maps the segments in the headers without checking the file's size. So
 //! loading a library that is still being copied kills the process (SIGBUS).
@@ -22,7 +23,16 @@ const PROGRAM_HEADER_LEN_AT: usize = 54;
 const PROGRAM_HEADER_COUNT_AT: usize = 56;
 const PROGRAM_HEADER_LEN: usize = 56;
 const SEGMENT_AT: usize = 8;
+const SEGMENT_ADDRESS_AT: usize = 16;
 const SEGMENT_LEN_AT: usize = 32;
+
+// Entries of the dynamic section (gABI, figure 5-9): a tag and a value of 8 bytes each.
+const DYNAMIC_ENTRY_LEN: usize = 16;
+const DYNAMIC_STRINGS: u64 = 5;
+const DYNAMIC_SONAME: u64 = 14;
+
+/// Maximum length of a dynamic section and of a note segment: far more than any of the driver's.
+const MAX_SECTION: u64 = 1 << 20;
 
 /// Maximum length of a path on Linux (`PATH_MAX`).
 const MAX_PATH: u64 = 4096;
@@ -30,7 +40,9 @@ const MAX_PATH: u64 = 4096;
 const MAGIC: [u8; 4] = *b"\x7fELF";
 const TYPE_SHARED: u64 = 3;
 const SEGMENT_LOAD: u64 = 1;
+const SEGMENT_DYNAMIC: u64 = 2;
 const SEGMENT_INTERPRETER: u64 = 3;
+const SEGMENT_NOTE: u64 = 4;
 const CLASS_64: u8 = 2;
 const LITTLE_ENDIAN: u8 = 1;
 
@@ -62,35 +74,188 @@ pub(crate) fn check_loadable(path: &Path) -> Result<(), RejectReason> {
     Ok(())
 }
 
+/// A note of an ELF file (gABI, figure 5-3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The owner's name, without the terminating NUL.
+    pub name: String,
+    /// The number that the owner gave this kind of note.
+    pub kind: u32,
+    /// The content.
+    pub content: Vec<u8>,
+}
+
 /// Reads a program's loader (`PT_INTERP`). `None` for a program without one, and for files that are not
 /// 64-bit ELF programs.
 pub(crate) fn interpreter(path: &Path) -> io::Result<Option<PathBuf>> {
-    let file = File::open(path)?;
-    let mut header = [0; HEADER_LEN];
-    match file.read_exact_at(&mut header, 0) {
-        Ok(()) => {}
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(e) => return Err(e),
-    }
-    let [m0, m1, m2, m3, class, order, ..] = header;
-    if [m0, m1, m2, m3] != MAGIC || class != CLASS_64 || order != LITTLE_ENDIAN {
+    let Some(elf) = Elf::open(path)? else {
         return Ok(None);
-    }
-    let headers = ProgramHeaders::of(&header);
-    for index in 0..headers.count {
-        let at = headers.at.saturating_add(index * headers.len);
-        let mut segment = [0; PROGRAM_HEADER_LEN];
-        file.read_exact_at(&mut segment, at)?;
-        if number::<4>(&segment, 0) == SEGMENT_INTERPRETER {
-            let from = number::<8>(&segment, SEGMENT_AT);
-            let len = number::<8>(&segment, SEGMENT_LEN_AT).min(MAX_PATH);
-            let mut name = vec![0; usize::try_from(len).unwrap_or(0)];
-            file.read_exact_at(&mut name, from)?;
-            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-            return Ok(Some(PathBuf::from(OsStr::from_bytes(name))));
+    };
+    let Some(segment) = elf.segment(SEGMENT_INTERPRETER)? else {
+        return Ok(None);
+    };
+    let name = elf.text(segment.at, segment.len.min(MAX_PATH))?;
+    Ok(Some(PathBuf::from(OsStr::from_bytes(&name))))
+}
+
+/// Reads a library's SONAME: the name by which programs that are linked to it load it. `None` for a library
+/// without one, and for files that are not 64-bit ELF files.
+///
+/// # Errors
+///
+/// The file cannot be read, or ends within what its headers announce.
+pub fn soname(path: &Path) -> io::Result<Option<String>> {
+    let Some(elf) = Elf::open(path)? else {
+        return Ok(None);
+    };
+    let Some(dynamic) = elf.segment(SEGMENT_DYNAMIC)? else {
+        return Ok(None);
+    };
+    let entries = elf.read(dynamic.at, dynamic.len)?;
+    let value_of = |tag| {
+        let mut entries = entries.chunks_exact(DYNAMIC_ENTRY_LEN);
+        let entry = entries.find(|entry| number::<8>(entry, 0) == tag)?;
+        Some(number::<8>(entry, 8))
+    };
+    let (Some(strings), Some(name)) = (value_of(DYNAMIC_STRINGS), value_of(DYNAMIC_SONAME)) else {
+        return Ok(None);
+    };
+    let Some(at) = elf.offset_of(strings.saturating_add(name))? else {
+        return Ok(None);
+    };
+    let name = elf.text(at, MAX_PATH)?;
+    Ok(String::from_utf8(name).ok().filter(|name| !name.is_empty()))
+}
+
+/// Reads the notes of a library or program (`PT_NOTE`), in the file's order. Empty for files that are not 64-bit
+/// ELF files; a malformed note ends its segment.
+///
+/// # Errors
+///
+/// The file cannot be read, or ends within what its headers announce.
+pub fn notes(path: &Path) -> io::Result<Vec<Note>> {
+    let Some(elf) = Elf::open(path)? else {
+        return Ok(Vec::new());
+    };
+    let mut notes = Vec::new();
+    for index in 0..elf.headers.count {
+        let segment = elf.header(index)?;
+        if segment.kind == SEGMENT_NOTE {
+            let bytes = elf.read(segment.at, segment.len)?;
+            let mut rest = bytes.as_slice();
+            while let Some((note, after)) = first_note(rest) {
+                notes.push(note);
+                rest = after;
+            }
         }
     }
-    Ok(None)
+    Ok(notes)
+}
+
+/// Splits off the first note. Name and content are padded to 4 bytes.
+fn first_note(bytes: &[u8]) -> Option<(Note, &[u8])> {
+    let (header, rest) = bytes.split_at_checked(12)?;
+    let length = |at| usize::try_from(number::<4>(header, at)).ok();
+    let (name_len, content_len) = (length(0)?, length(4)?);
+    let (name, rest) = rest.split_at_checked(name_len)?;
+    let rest = rest.get(name_len.next_multiple_of(4) - name_len..)?;
+    let (content, rest) = rest.split_at_checked(content_len)?;
+    let padding = content_len.next_multiple_of(4) - content_len;
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let note = Note {
+        name: String::from_utf8_lossy(name).into_owned(),
+        kind: u32::try_from(number::<4>(header, 8)).ok()?,
+        content: content.to_vec(),
+    };
+    Some((note, rest.get(padding..).unwrap_or_default()))
+}
+
+/// An open 64-bit ELF file of any machine.
+struct Elf {
+    file: File,
+    headers: ProgramHeaders,
+}
+
+/// A program header.
+struct Segment {
+    kind: u64,
+    at: u64,
+    address: u64,
+    len: u64,
+}
+
+// === impl Elf ===
+
+impl Elf {
+    /// `None` if the file is not a 64-bit ELF file.
+    fn open(path: &Path) -> io::Result<Option<Self>> {
+        let file = File::open(path)?;
+        let mut header = [0; HEADER_LEN];
+        match file.read_exact_at(&mut header, 0) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(e) => return Err(e),
+        }
+        let [m0, m1, m2, m3, class, order, ..] = header;
+        let is_elf = [m0, m1, m2, m3] == MAGIC && class == CLASS_64 && order == LITTLE_ENDIAN;
+        Ok(is_elf.then(|| Self {
+            file,
+            headers: ProgramHeaders::of(&header),
+        }))
+    }
+
+    fn header(&self, index: u64) -> io::Result<Segment> {
+        let at = self.headers.at.saturating_add(index * self.headers.len);
+        let mut header = [0; PROGRAM_HEADER_LEN];
+        self.file.read_exact_at(&mut header, at)?;
+        Ok(Segment {
+            kind: number::<4>(&header, 0),
+            at: number::<8>(&header, SEGMENT_AT),
+            address: number::<8>(&header, SEGMENT_ADDRESS_AT),
+            len: number::<8>(&header, SEGMENT_LEN_AT),
+        })
+    }
+
+    /// The first segment of a kind.
+    fn segment(&self, kind: u64) -> io::Result<Option<Segment>> {
+        for index in 0..self.headers.count {
+            let segment = self.header(index)?;
+            if segment.kind == kind {
+                return Ok(Some(segment));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The position in the file of what is loaded at `address`.
+    fn offset_of(&self, address: u64) -> io::Result<Option<u64>> {
+        for index in 0..self.headers.count {
+            let segment = self.header(index)?;
+            let inside = address.checked_sub(segment.address);
+            if let Some(inside) = inside.filter(|inside| *inside < segment.len)
+                && segment.kind == SEGMENT_LOAD
+            {
+                return Ok(Some(segment.at.saturating_add(inside)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn read(&self, at: u64, len: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(len.min(MAX_SECTION)).unwrap_or(0)];
+        self.file.read_exact_at(&mut bytes, at)?;
+        Ok(bytes)
+    }
+
+    /// The bytes at `at` up to a NUL, the end of the file or `max` bytes.
+    fn text(&self, at: u64, max: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(max).unwrap_or(0)];
+        let len = self.file.read_at(&mut bytes, at)?;
+        bytes.truncate(len);
+        let end = bytes.iter().position(|byte| *byte == 0);
+        bytes.truncate(end.unwrap_or(len));
+        Ok(bytes)
+    }
 }
 
 fn check_size(needed: u64, size: u64) -> Result<(), RejectReason> {
@@ -187,6 +352,13 @@ pub(crate) mod tests {
         header
     }
 
+    /// A real library: the C library that this process has mapped.
+    fn libc() -> PathBuf {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let libc = maps.split_whitespace().find(|it| it.contains("libc.so"));
+        PathBuf::from(libc.unwrap())
+    }
+
     fn check(bytes: &[u8]) -> Result<(), String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lib");
@@ -201,10 +373,42 @@ pub(crate) mod tests {
     #[test]
     fn a_library_of_this_machine_passes() {
         assert_eq!(check(&minimal_library()), Ok(()));
-        // A real library: the C library that this process has mapped.
-        let maps = fs::read_to_string("/proc/self/maps").unwrap();
-        let libc = maps.split_whitespace().find(|it| it.contains("libc.so"));
-        assert_eq!(check_loadable(Path::new(libc.unwrap())), Ok(()));
+        assert_eq!(check_loadable(&libc()), Ok(()));
+    }
+
+    #[test]
+    fn the_c_library_has_its_soname_and_a_build_id() {
+        assert_eq!(soname(&libc()).unwrap().as_deref(), Some("libc.so.6"));
+        let notes = notes(&libc()).unwrap();
+        let build_id = notes.iter().find(|it| it.name == "GNU" && it.kind == 3);
+        assert_eq!(build_id.map(|it| it.content.len()), Some(20), "{notes:?}");
+    }
+
+    #[test]
+    fn a_script_and_a_library_without_segments_have_neither_soname_nor_notes() {
+        let dir = tempfile::tempdir().unwrap();
+        for bytes in [b"#!/bin/sh\n".to_vec(), minimal_library()] {
+            let path = dir.path().join("file");
+            fs::write(&path, bytes).unwrap();
+            assert_eq!(soname(&path).unwrap(), None);
+            assert_eq!(notes(&path).unwrap(), []);
+        }
+    }
+
+    #[test]
+    fn a_damaged_header_is_an_error_or_absent_and_never_a_panic() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lib.so");
+        let whole = fs::read(libc()).unwrap();
+        let beginning = &whole[..whole.len().min(0x4000)];
+        for at in 0..0x400 {
+            for value in [0x00, 0x7f, 0xff] {
+                let mut damaged = beginning.to_vec();
+                damaged[at] = value;
+                fs::write(&path, &damaged).unwrap();
+                let (_, _, _) = (soname(&path), notes(&path), interpreter(&path));
+            }
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@
 //!
 //! | purpose | modules |
 //! |---|---|
-//! | find a file | `not_found` (the error); `resolve` (links inside a root), `elf` (is a library complete?), `missing_link` (a library without its link); `driver_root` |
+//! | find a file | `not_found` (the error); `resolve` (links inside a root), [`elf`] (is a library complete?), `missing_link` (a library without its link); `driver_root` |
 //! | call NVML | `nvml_failure`; `load_path` (load a replaced file), `current_call` (where a call hangs); `sys` (the C interface); `open_error`, `nvml` |
 //! | run a program | [`command`] (a program with a timeout), `root_program` (a program of a driver root) |
 //!
@@ -33,7 +33,7 @@
 pub mod command;
 mod current_call;
 mod driver_root;
-mod elf;
+pub mod elf;
 mod load_path;
 mod missing_link;
 mod not_found;
