@@ -225,7 +225,7 @@ impl Metrics {
         );
         own.register(
             "guarded_containers",
-            "Containers that the NRI guard checked, by moment (synchronize: already running) and outcome (explained: has a claim; told: warning only; unknown: check failed; every-device: privileged)",
+            "Containers that the NRI guard checked, by moment and outcome. Moment synchronize: the container was already running. Outcome explained: a claim has the channel; told: no claim, only a warning event; unknown: the check failed; every-device: privileged",
             self.guarded.clone(),
         );
     }

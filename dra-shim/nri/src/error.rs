@@ -16,7 +16,7 @@ use crate::trunk::{CallError, TrunkError};
 /// `Display` has one sentence, without the `source`; [`State`](crate::State)'s has both.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
-#[advice(hint = "check the runtime's log at this time")]
+#[advice(hint = "check the runtime's log around the time of this message")]
 pub enum ConnectionError {
     /// The connection to the runtime's socket failed. The `source` is the operating system's
     /// error.
@@ -103,7 +103,7 @@ pub enum UpdateError {
     #[error("the plugin is not registered with the runtime")]
     #[advice(
         code = "not-registered",
-        hint = "wait until the service's state is registered; until then, the state gives the reason"
+        hint = "wait until the service's state is Registered; the states Connecting and Ended have the reason"
     )]
     NotRegistered,
     /// The connection was lost; the result of the updates is unknown.
@@ -117,8 +117,7 @@ pub enum UpdateError {
     #[error("the runtime did not answer the update within {} s", .0.as_secs())]
     #[advice(
         code = "timed-out",
-        hint = "check the runtime's log at this time, and do not await an update in a method of \
-                the plugin"
+        hint = "check the runtime's log around the time of this message, and do not await an update in a method of the plugin"
     )]
     TimedOut(Duration),
     /// The runtime refuses the update.

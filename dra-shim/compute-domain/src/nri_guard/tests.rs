@@ -511,7 +511,7 @@ async fn no_event_claims_a_refusal_if_the_runtime_starts_the_container_anyway() 
     started.unwrap_err();
     let event = guarded.event().await;
     assert!(
-        event.contains("CRI-O starts it, because another NRI plugin"),
+        event.contains("CRI-O starts it anyway, because another NRI plugin"),
         "{event}"
     );
     assert!(guarded.counted("start", "told"));
@@ -581,7 +581,7 @@ async fn a_running_container_is_reported_and_not_stopped() {
     let event = guarded.event().await;
     assert!(
         event.starts_with("Warning ChannelWithoutClaim")
-            && event.ends_with("; the container is running and is not stopped"),
+            && event.ends_with("; the container was already running and is not stopped"),
         "{event}"
     );
     assert!(guarded.counted("synchronize", "told"));

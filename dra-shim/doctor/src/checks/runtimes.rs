@@ -230,7 +230,7 @@ fn undecided(facts: &RuntimeFacts) -> Option<Finding> {
         "not judged: kubelet's runtime is unknown and may be {}",
         labels.join(" or ")
     );
-    let fix = "run `ps -o args= -C kubelet` on the host: it shows --container-runtime-endpoint, or the --config file with containerRuntimeEndpoint";
+    let fix = "find the runtime's socket: `ps -o args= -C kubelet` on the host prints --container-runtime-endpoint, or --config with the path of a file that sets containerRuntimeEndpoint";
     let finding = Finding::info("runtime-cdi-unknown", "kubelet", evidence, fix);
     (!labels.is_empty()).then_some(finding)
 }

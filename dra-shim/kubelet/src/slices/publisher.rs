@@ -240,7 +240,7 @@ impl Publisher {
     /// Records a taken name: the list did not contain the slice, but its creation failed
     /// because the name exists.
     fn take_name(&mut self, name: &str) {
-        let message = "another driver, another node or a slice that is being deleted uses the slice's name; using another name";
+        let message = "cannot create the ResourceSlice: another driver, another node or a slice that is being deleted uses this name; retrying with another name";
         tracing::warn!(slice = name, "{message}");
         self.taken.insert(name.to_owned());
     }
