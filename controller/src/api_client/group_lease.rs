@@ -79,7 +79,9 @@ impl ApiClient {
         let url_path = ResourceSlice::url_path(&(), None);
         for_each_page(&self.client, &url_path, Part::Metadata, params, visit)
             .await
-            .map_err(failed_to("list the ResourceSlices with channels for group claims"))?;
+            .map_err(failed_to(
+                "list the ResourceSlices with channels for group claims",
+            ))?;
         Ok(found)
     }
 

@@ -252,16 +252,16 @@ fn a_wait_is_written_in_seconds_and_a_short_one_in_milliseconds() {
         let waited = Duration::from_millis(millis);
         Fabric::NoAnswer { waited, call: None }.to_string()
     };
-    assert_eq!(text(20), "no answer from NVML for 20 ms");
-    assert_eq!(text(999), "no answer from NVML for 999 ms");
-    assert_eq!(text(1000), "no answer from NVML for 1 s");
-    assert_eq!(text(10_040), "no answer from NVML for 10 s");
+    assert_eq!(text(20), "NVML has not responded for 20 ms");
+    assert_eq!(text(999), "NVML has not responded for 999 ms");
+    assert_eq!(text(1000), "NVML has not responded for 1 s");
+    assert_eq!(text(10_040), "NVML has not responded for 10 s");
     let hung = Fabric::NoAnswer {
         waited: Duration::from_secs(10),
         call: Some("nvmlInit_v2"),
     };
     assert_eq!(
         hung.to_string(),
-        "no answer from NVML for 10 s (in nvmlInit_v2)"
+        "NVML has not responded for 10 s (in nvmlInit_v2)"
     );
 }

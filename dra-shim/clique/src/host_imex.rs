@@ -68,7 +68,7 @@ pub enum HostImexError {
         source: io::Error,
     },
     /// The program did not end in time, and was killed with its children.
-    #[error("nvidia-imex-ctl -q did not answer within {} s", timeout.as_secs_f32())]
+    #[error("nvidia-imex-ctl -q did not finish within {} s", timeout.as_secs_f32())]
     #[advice(
         code = "imex-ctl-timed-out",
         hint = "run `nvidia-imex-ctl -q` on the host; restart the nvidia-imex service if it hangs there too"

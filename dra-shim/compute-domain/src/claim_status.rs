@@ -132,7 +132,7 @@ impl ClaimStatusWriter {
             let lost = self.waiting.len();
             warn!(
                 lost,
-                "prepared devices are missing in the status of some claims: the API server did not answer in time"
+                "prepared devices are missing in the status of some claims: the API server did not respond in time"
             );
         }
     }

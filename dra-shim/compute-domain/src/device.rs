@@ -45,7 +45,7 @@ enum Publishing {
 pub(crate) fn describe(hardware: &Hardware) -> String {
     let fabric = match &hardware.fabric {
         // Its Display text counts seconds.
-        Fabric::NoAnswer { .. } => "NVML does not answer".to_owned(),
+        Fabric::NoAnswer { .. } => "NVML does not respond".to_owned(),
         fabric => fabric.to_string(),
     };
     match hardware.check_major() {

@@ -75,7 +75,7 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_imex_queries",
-            "Answers of nvidia-imex-ctl, by answer",
+            "Status queries with nvidia-imex-ctl, by answer",
             self.queries.clone(),
         );
         registry.register(

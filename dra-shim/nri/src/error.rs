@@ -114,7 +114,7 @@ pub enum UpdateError {
     )]
     Lost,
     /// The runtime did not answer; the result of the updates is unknown.
-    #[error("the runtime did not answer the update within {} s", .0.as_secs())]
+    #[error("the runtime did not respond to the update within {} s", .0.as_secs())]
     #[advice(
         code = "timed-out",
         hint = "check the runtime's log around the time of this message, and do not await an update in a method of the plugin"
@@ -169,7 +169,7 @@ impl From<CallError> for UpdateError {
             CallError::Refused(status) => Self::Refused(status.message),
             CallError::TooLong(error) => Self::TooLong(error.0),
             CallError::Decode(error) => {
-                Self::Refused(format!("the runtime's answer cannot be decoded: {error}"))
+                Self::Refused(format!("the runtime's response cannot be decoded: {error}"))
             }
         }
     }

@@ -101,7 +101,7 @@ fn without_cri(of_kubelet: &KubeletRuntime, disabled: Option<&DisabledCri>) -> F
             format!("remove {name:?} from disabled_plugins in line {line} of {file}, and restart containerd"),
         ),
         None => (
-            format!("the runtime at {socket} answers that it does not serve CRI: kubelet cannot use this runtime"),
+            format!("the runtime at {socket} reports that it does not serve CRI: kubelet cannot use this runtime"),
             "remove the CRI plugin from the runtime's disabled_plugins, or set kubelet's --container-runtime-endpoint to the socket of another runtime".to_owned(),
         ),
     };

@@ -190,7 +190,7 @@ impl Permits {
 }
 
 fn timed_out() -> ClaimError {
-    ClaimError::retry("the API server did not answer in time").with_code("claim-read-timeout")
+    ClaimError::retry("the API server did not respond in time").with_code("claim-read-timeout")
 }
 
 fn get_error(error: &GetClaimError) -> ClaimError {

@@ -91,8 +91,14 @@ fn alternatives(report: &WhyReport, line: &mut impl FnMut(&str, String)) {
         // The lines about the candidate files are more useful.
         0 if !report.candidates.is_empty() || !report.ignored.is_empty() => {}
         0 => line("others", format!("no device name of kind {kind} resolves")),
-        1 => line("others", format!("1 other device name of kind {kind} resolves")),
-        n => line("others", format!("{n} other device names of kind {kind} resolve")),
+        1 => line(
+            "others",
+            format!("1 other device name of kind {kind} resolves"),
+        ),
+        n => line(
+            "others",
+            format!("{n} other device names of kind {kind} resolve"),
+        ),
     }
 }
 
