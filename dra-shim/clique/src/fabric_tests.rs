@@ -156,7 +156,7 @@ fn display_adapters_are_ignored_and_reported_if_there_is_no_gpu() {
     assert_eq!(displays.code(), "no-gpus");
     assert_eq!(
         displays.to_string(),
-        "NVML sees no GPU on this node but 2 display adapters, skipped by name (DGX Display)"
+        "NVML sees only 2 display adapters on this node (named DGX Display), but no other GPU"
     );
     let beside = |state| fabric([GpuFabricState::DisplayAdapter, state]);
     assert_eq!(beside(completed(RACK, 1)).code(), "clique");

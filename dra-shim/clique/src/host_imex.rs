@@ -85,7 +85,7 @@ pub enum HostImexError {
     )]
     #[advice(
         code = "imex-ctl-failed",
-        hint = "on the host: systemctl status nvidia-imex; its config.cfg needs IMEX_CMD_ENABLED=1 and IMEX_CMD_UNIX_DOMAIN_PATH set to this socket"
+        hint = "check the service on the host (systemctl status nvidia-imex); in its config.cfg, set IMEX_CMD_ENABLED=1 and IMEX_CMD_UNIX_DOMAIN_PATH to this socket"
     )]
     Failed {
         /// The daemon's socket.
@@ -105,7 +105,7 @@ pub enum HostImexError {
     )]
     #[advice(
         code = "imex-not-ready",
-        hint = "on the host: nvidia-imex-ctl -N shows which peers are missing; every node of nodes_config.cfg must run nvidia-imex"
+        hint = "run nvidia-imex-ctl -N on the host to see which peers are missing; every node of nodes_config.cfg must run nvidia-imex"
     )]
     NotReady {
         /// The daemon's socket.

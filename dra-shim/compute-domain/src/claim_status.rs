@@ -163,7 +163,7 @@ impl ClaimStatusWriter {
         if let Err(error) = &written {
             let (claim, error) = (&report.claim, error_chain(error));
             if outcome == Outcome::Refused && !self.was_refused.swap(true, Ordering::Relaxed) {
-                warn!(%claim, error, "the API server rejects reports of prepared devices; further rejections are only counted");
+                warn!(%claim, error, "the API server rejects reports of prepared devices; further rejections are not logged, only counted in the metrics");
             } else {
                 debug!(%claim, error, "cannot report the prepared device in its claim");
             }

@@ -88,7 +88,7 @@ impl Metrics {
     fn register_gauges(&self, registry: &mut Registry) {
         registry.register(
             "imex_dra_imex_index",
-            "Index of this node in its clique, or -1",
+            "Index of this node in its clique; -1 if the node has no index",
             self.index.clone(),
         );
         registry.register(

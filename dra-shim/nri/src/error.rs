@@ -110,7 +110,7 @@ pub enum UpdateError {
     #[error("the connection to the runtime was lost during the update")]
     #[advice(
         code = "lost",
-        hint = "in the next synchronize, check whether the containers have the update, and repeat it if not"
+        hint = "in the next synchronize, check whether the containers have the update; if they do not, repeat the update"
     )]
     Lost,
     /// The runtime did not answer; the result of the updates is unknown.

@@ -92,7 +92,7 @@ fn a_pod_without_the_claim_is_refused_with_a_reason() {
             message,
             "cdi-gen: the container asks for IMEX channel 5 (device /dev/nvidia-caps-imex-channels/channel5), \
              IMEX channel 5 (device cgroup), but its pod has no prepared ResourceClaim with that channel \
-             (claim worker-11111111-aaaa-4bbb-8ccc-000000000001 has the channel, but for other pods); remove the request, \
+             (claim worker-11111111-aaaa-4bbb-8ccc-000000000001 has the channel, but belongs to other pods); remove the request, \
              and give the pod a claim of its ComputeDomain's resourceClaimTemplate\n"
         );
     }

@@ -359,7 +359,7 @@ async fn only_pods_of_the_group_for_which_a_claim_is_reserved_start() {
     assert!(
         sentence
             .unwrap_err()
-            .contains("has the channel, but for other pods")
+            .contains("has the channel, but belongs to other pods")
     );
 }
 
@@ -390,7 +390,7 @@ async fn a_further_pod_of_a_shared_claim_costs_one_request_however_often_it_rest
         .await;
     let sentence = stranger.unwrap_err();
     assert!(
-        sentence.contains("claim train-1 has the channel, but for other pods"),
+        sentence.contains("claim train-1 has the channel, but belongs to other pods"),
         "{sentence}"
     );
     // Another pod of the same name: deleted and created again.

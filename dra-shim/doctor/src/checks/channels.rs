@@ -228,7 +228,7 @@ fn check_capability(capability: &CapabilityFacts, imex_is_down: bool) -> Option<
     let make = format!("nvidia-modprobe -f {IMEX_MGMT_CAPABILITY}");
     let (id, evidence, fix) = match &capability.node {
         Ok(Some(found)) => {
-            let expected = format!("the capability that {IMEX_MGMT_CAPABILITY} names");
+            let expected = format!("the capability in {IMEX_MGMT_CAPABILITY}");
             let mismatch = mismatch(*found, &expected, (major, capability.minor.into()))?;
             (
                 "imex-capability-node-wrong",

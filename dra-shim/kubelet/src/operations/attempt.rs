@@ -228,5 +228,5 @@ fn source_panicked() -> ClaimError {
 }
 
 fn internal_error() -> ClaimError {
-    ClaimError::permanent("the driver failed internally; see its log for details")
+    ClaimError::permanent("the driver had an internal error; see its log for details")
 }

@@ -262,7 +262,7 @@ impl Publisher {
         };
         self.election = Some(election);
         elected.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot check for a newer instance; publishing anyway");
+            tracing::warn!(%error, "cannot check whether a newer plugin instance is running; publishing anyway");
             true
         })
     }

@@ -143,7 +143,7 @@ impl Calls {
         tracing::debug!(
             stream = message.stream,
             kind = ?message.kind,
-            "dropped a message from the peer, because no call waits for this message"
+            "dropped a message from the peer, because no call is waiting for it"
         );
     }
 
