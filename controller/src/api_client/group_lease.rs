@@ -102,7 +102,7 @@ impl ApiClient {
             visit,
         )
         .await
-        .map_err(failed_to("list the Leases of channels"))?;
+        .map_err(failed_to("list the Leases of IMEX channels"))?;
         Ok(names)
     }
 

@@ -109,7 +109,7 @@ impl Placements {
         if let Some(count) = self.missing_channels(hardware) {
             let wanted = self.channel_count;
             parts.push(format!(
-                "the NVIDIA driver has {count} IMEX channels, but imex.channelCount is {wanted}: load the driver with NVreg_ImexChannelCount={wanted}, or set imex.channelCount to the number that every node has"
+                "the NVIDIA driver has {count} IMEX channels, but imex.channelCount is {wanted}: load the driver with NVreg_ImexChannelCount={wanted}, or set imex.channelCount to the number of channels that every node has"
             ));
         }
         match self.publishing(hardware, form, unsupported_fields) {

@@ -63,7 +63,7 @@ pub enum ConnectionError {
     },
     /// The plugin's `configure` or `synchronize` returned a refusal.
     #[error("the plugin refused: {0}")]
-    #[advice(code = "refused", hint = "see the plugin's reason")]
+    #[advice(code = "refused", hint = "the message contains the plugin's reason")]
     Refused(Refusal),
     /// The plugin's `configure` or `synchronize` did not return in time.
     #[error("the plugin's {method} did not return within {}", seconds(*limit))]
