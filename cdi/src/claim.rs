@@ -27,7 +27,7 @@ pub struct ClaimUid(String);
 )]
 #[advice(
     code = "claim-uid-invalid",
-    hint = "pass the ResourceClaim's metadata.uid as the API server gave it"
+    hint = "pass the ResourceClaim's metadata.uid unchanged"
 )]
 pub struct ClaimUidError {
     /// The string, truncated to 64 characters.

@@ -20,7 +20,10 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// Like [`is_default`], for strings: Go does not distinguish empty from absent.
-#[expect(clippy::ref_option, reason = "serde calls it so")]
+#[expect(
+    clippy::ref_option,
+    reason = "serde calls skip_serializing_if functions with a reference to the field"
+)]
 pub(crate) fn is_unset(text: &Option<String>) -> bool {
     text.as_deref().is_none_or(str::is_empty)
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "&'static str")]
 #[expect(
     missing_docs,
-    reason = "each variant is the version that its digits spell"
+    reason = "the digits in a variant's name are the version"
 )]
 pub enum SpecVersion {
     V0_1_0,

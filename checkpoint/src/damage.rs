@@ -15,7 +15,7 @@ pub const SETTLED_MARK: &str = ".settled-";
 /// records, fails until the caller has restored the missing claims and called
 /// [`mark_rebuilt`](crate::Claims::mark_rebuilt).
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "a damaged checkpoint does not know which devices are held"]
+#[must_use = "a damaged checkpoint may lack records of devices that claims hold"]
 pub enum Damage {
     /// No claim is missing.
     None,

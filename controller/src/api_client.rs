@@ -64,7 +64,7 @@ pub(crate) struct RequestError {
 #[derive(Debug, thiserror::Error)]
 enum Cause {
     /// The API server's answer. kube's own text repeats it.
-    #[error("the API server answered {}: {}", .0.code, .0.message)]
+    #[error("the API server responded with {}: {}", .0.code, .0.message)]
     Refused(Box<Status>),
     #[error(transparent)]
     Kube(Box<kube::Error>),

@@ -88,7 +88,7 @@ type RawClique = RawObject<ComputeDomainClique>;
 /// An event or error of a watch.
 #[expect(
     clippy::large_enum_variant,
-    reason = "only one exists at a time, and it is handled at once"
+    reason = "only one event exists at a time, and it is handled immediately"
 )]
 enum WatchEvent {
     Slice(watcher::Result<Event<RawObject<ResourceSlice>>>),
@@ -274,7 +274,7 @@ impl Run<'_> {
             Event::Init => self.members.begin_pods(),
             Event::InitApply(pod) | Event::Apply(pod) => match pod.0 {
                 Ok(pod) => self.members.apply_pod(&pod, now),
-                Err(err) => debug!(error = err.error, "pod cannot be decoded; ignored"),
+                Err(err) => debug!(error = err.error, "ignored a pod that cannot be decoded"),
             },
             Event::InitDone => {
                 self.members.finish_pods(now);

@@ -274,7 +274,7 @@ impl Run<'_> {
     fn failed<'a>(&mut self, domains: impl IntoIterator<Item = &'a str>, err: &RequestError) {
         warn!(
             error = error_chain(err),
-            "cannot remove leftovers of the Go driver's driver-managed mode; retrying"
+            "cannot remove objects of the Go driver's driver-managed mode; retrying"
         );
         self.daemons.failed(domains, Instant::now().into_std());
     }

@@ -24,7 +24,7 @@ pub(crate) async fn report(client: &Client, context: &Context) {
     if !templates.is_empty() {
         warn!(
             templates = templates.join(", "),
-            "ResourceClaimTemplates of the driver-managed mode exist; to remove them, list their namespaces in --additional-namespaces (ADDITIONAL_NAMESPACES) and run the commands in the conditions of their ComputeDomains"
+            "ResourceClaimTemplates of the Go driver's driver-managed mode exist; to remove them, list their namespaces in --additional-namespaces (ADDITIONAL_NAMESPACES) and run the commands in the conditions of their ComputeDomains"
         );
     }
     for namespace in &context.driver_namespaces {
@@ -33,7 +33,7 @@ pub(crate) async fn report(client: &Client, context: &Context) {
             warn!(
                 daemon_sets = names,
                 namespace,
-                "DaemonSets of the driver-managed mode exist; once no pod uses these DaemonSets, run kubectl delete daemonset -n {namespace} -l {DOMAIN_LABEL} --wait=false and remove their finalizer"
+                "DaemonSets of the Go driver's driver-managed mode exist; once no pod uses these DaemonSets, run kubectl delete daemonset -n {namespace} -l {DOMAIN_LABEL} --wait=false and remove their finalizer"
             );
         }
     }
@@ -41,7 +41,7 @@ pub(crate) async fn report(client: &Client, context: &Context) {
     if let Some(names) = labelled(&api, "nodes").await {
         warn!(
             nodes = names,
-            "nodes have the label of the driver-managed mode, but this driver does not use that label; to remove the label, run kubectl label nodes -l {DOMAIN_LABEL} {DOMAIN_LABEL}-"
+            "nodes have the label of the Go driver's driver-managed mode, but this driver does not use that label; to remove the label, run kubectl label nodes -l {DOMAIN_LABEL} {DOMAIN_LABEL}-"
         );
     }
 }
@@ -79,7 +79,7 @@ where
             info!(
                 kind,
                 error = error_chain(&err),
-                "cannot search for leftovers of the driver-managed mode"
+                "cannot search for objects of the Go driver's driver-managed mode"
             );
             None
         }

@@ -72,12 +72,12 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_queue_depth",
-            "ComputeDomains that are due or being reconciled",
+            "ComputeDomains in the work queue or being reconciled",
             metrics.queue_depth.clone(),
         );
         registry.register(
             "imex_dra_leader",
-            "Whether this replica reconciles",
+            "Whether this replica is the leader, which reconciles",
             metrics.leader.clone(),
         );
         registry.register(

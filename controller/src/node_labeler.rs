@@ -254,7 +254,7 @@ fn decoded(slice: RawObject<ResourceSlice>) -> Option<ResourceSlice> {
         .inspect_err(|invalid| {
             debug!(
                 error = invalid.error,
-                "ResourceSlice cannot be decoded; ignored"
+                "ignored a ResourceSlice that cannot be decoded"
             );
         })
         .ok()

@@ -217,7 +217,7 @@ impl Context {
                 None
             }
             Outcome::Blocked(template) => {
-                debug!(%template, "other finalizers keep the template");
+                debug!(%template, "finalizers of other programs delay the deletion of the template");
                 None
             }
         }

@@ -66,7 +66,7 @@ impl Reports {
         }
         let named = enumerate(&claims);
         let note = format!(
-            "the ComputeDomain was deleted while its ResourceClaims exist: {named}; running pods keep their channel, but new pods do not get a channel"
+            "the ComputeDomain was deleted, but some of its ResourceClaims still exist: {named}; running pods keep their channel, but new pods do not get a channel"
         );
         warn!("{note}");
         let object = reference(domain);
@@ -124,7 +124,9 @@ impl Reports {
 
     /// The template of a replaced spec is deleted.
     pub(crate) fn former(&self, domain: &Domain, template: &TemplateRef) {
-        let note = format!("{template} is being deleted: spec now names another template");
+        let note = format!(
+            "{template} is being deleted, because the ComputeDomain's spec now names another template"
+        );
         info!("{note}");
         let object = reference(domain);
         self.events

@@ -21,7 +21,7 @@ use crate::api_client::{RawDomain, RawLease, RawMetadata, RawTemplate};
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "only one exists at a time, on its way from the watch to the index"
+    reason = "only one event exists at a time, between the watch and the index"
 )]
 pub(crate) enum WatchEvent {
     Domain(watcher::Result<watcher::Event<RawDomain>>),

@@ -387,7 +387,10 @@ impl<'a> Run<'a> {
             };
             let tried = context.api.try_status(&domain, schema).await;
             if let Err(err) = &tried {
-                debug!(error = error_chain(err), "the CRD is still older");
+                debug!(
+                    error = error_chain(err),
+                    "the CRD still lacks status fields"
+                );
             }
             Finished::Probed(tried.is_ok())
         };

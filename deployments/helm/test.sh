@@ -159,7 +159,7 @@ render --set openshift.scc=true >"$scratch/rack.yaml"
 contains 'name: imex-dra-role-binding-scc-imexdaemon' rack
 render --set kubeletPlugin.hostService.enabled=true >"$scratch/rack.yaml"
 contains 'name: imex-dra-imex-daemon' rack
-refuses 'imexDaemon.metrics.httpEndpoint has no port: set one such as :8082, because the readiness probe uses it' --set imexDaemon.metrics.httpEndpoint=
+refuses 'imexDaemon.metrics.httpEndpoint has no port: set an endpoint such as :8082, because the readiness probe uses it' --set imexDaemon.metrics.httpEndpoint=
 refuses 'resources.computeDomains.imex.maxNodesPerIMEXDomain is "0": leave it empty or set a number from 1 to 2048' --set resources.computeDomains.imex.maxNodesPerIMEXDomain=0
 refuses 'resources.computeDomains.imex.hostSocketPath is not supported with driver-managed IMEX, because its daemons have their own socket: leave it empty, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex' --set resources.computeDomains.imex.hostSocketPath=/run/imex.sock
 
@@ -378,7 +378,7 @@ said=$(render "${gate[@]}" --set controller.replicas=two --set kubeletPlugin=5 2
 for part in "at '/controller/replicas': got string, want integer" "at '/kubeletPlugin': got number, want object"; do
     [[ $said == *"$part"* ]] || fail "lacks: $part: $said"
 done
-refuses "kubeletPlugin.metrics is 5: it has the keys computeDomainHttpEndpoint, enabled, gpuHttpEndpoint, metricsPath" "${gate[@]}" --skip-schema-validation --set kubeletPlugin.metrics=5
+refuses "kubeletPlugin.metrics is 5, but must be a map with the keys computeDomainHttpEndpoint, enabled, gpuHttpEndpoint, metricsPath" "${gate[@]}" --skip-schema-validation --set kubeletPlugin.metrics=5
 
 # Every boolean takes the strings, and nothing else.
 # req: CHART-4
@@ -407,8 +407,8 @@ refuses "resources.gpus.enabled=true is not supported by this chart: install NVI
 refuses "webhook.enabled=on is not a boolean: set it to true or false" "${gate[@]}" --set webhook.enabled=on
 refuses "the namespace is default: add --namespace imex-dra --create-namespace, or --set allowDefaultNamespace=true if that is intended" "${gate[@]}" --namespace default
 # req: CHART-7
-refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: otherwise all replicas would write" "${gate[@]}" --set controller.leaderElection.enabled=false
-refuses "controller.pdb.minAvailable=2: with controller.replicas=2 no node of them could be drained; take a smaller one" "${gate[@]}" --set controller.pdb.minAvailable=2
+refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: otherwise all replicas would reconcile at the same time" "${gate[@]}" --set controller.leaderElection.enabled=false
+refuses "controller.pdb.minAvailable=2: with controller.replicas=2, no node that runs a replica could be drained; set a smaller value" "${gate[@]}" --set controller.pdb.minAvailable=2
 refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin (and NAME-imexdaemon, unless hosts manage IMEX) must exist, and NAME-crds and NAME-guard unless crds.apply and guard.enabled are false" "${gate[@]}" --set serviceAccount.create=false
 refuses 'kubeletPlugin.kubeletRoot="kubelet" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set kubeletPlugin.kubeletRoot=kubelet
 refuses 'resources.computeDomains.imex.hostSocketPath="imex.sock" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set $imex.hostSocketPath=imex.sock

@@ -153,7 +153,7 @@ pub(crate) fn spec(path: &Path) -> Result<Spec, Failure> {
 /// Whether this is an OCI config, that is, has ociVersion. Keeps no values in memory.
 #[expect(
     clippy::zero_sized_map_values,
-    reason = "a set is read from an array, a map only from an object"
+    reason = "serde_json reads a set from an array; only a map is read from an object"
 )]
 pub(crate) fn is_config(bytes: &[u8]) -> bool {
     let members: Option<BTreeMap<String, IgnoredAny>> = serde_json::from_slice(bytes).ok();

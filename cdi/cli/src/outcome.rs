@@ -89,7 +89,10 @@ impl Failure {
         )
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "`map_err` passes the error by value"
+    )]
     pub(crate) fn stdout(error: io::Error) -> Self {
         Self::caused_by(Outcome::Io, "cannot write to stdout", &error)
     }

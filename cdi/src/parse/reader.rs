@@ -108,7 +108,7 @@ impl Node<'_> {
         match &self.value {
             _ if self.is_null() => Ok(""),
             Value::Plain(text) if scalar::is_ambiguous(text) => {
-                Err(self.is_not("an unambiguous text: put the text in quotes"))
+                Err(self.is_not("a text for every YAML reader: put the text in quotes"))
             }
             Value::Plain(text) | Value::Text(text) => Ok(text),
             _ => Err(self.is_not("a text")),

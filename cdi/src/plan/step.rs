@@ -77,7 +77,7 @@ impl fmt::Display for Change {
                     name,
                 } = device;
                 let (from, to) = (OneLine(host_interface_name), OneLine(name));
-                write!(f, "move network device {from} in as {to}")
+                write!(f, "move network device {from} into the container as {to}")
             }
             Self::SetMount(mount) => {
                 let (from, to) = (OneLine(&mount.host_path), OneLine(&mount.container_path));

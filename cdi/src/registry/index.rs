@@ -239,7 +239,7 @@ impl Registry {
     #[expect(
         clippy::indexing_slicing,
         clippy::expect_used,
-        reason = "entries are made from these files' valid specs, and none of them ever changes"
+        reason = "every entry refers to a device in a valid spec of these files, and the files never change"
     )]
     pub(super) fn resolved(&self, entry: Entry) -> Resolved<'_> {
         let file = &self.files[entry.file];

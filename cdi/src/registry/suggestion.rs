@@ -14,20 +14,20 @@ pub enum Suggestion<'a> {
     /// The same device name under another kind.
     #[advice(
         code = "cdi-device-other-kind",
-        hint = "request the device with the vendor and class that are in its file"
+        hint = "request the device with the vendor and class that its CDI spec defines"
     )]
     OtherKind(Resolved<'a>),
     /// The same name in another case: CDI names are case-sensitive.
     #[advice(
         code = "cdi-device-other-case",
-        hint = "write the name as in its file, with the same upper and lower case"
+        hint = "write the name exactly as the CDI spec defines it: CDI names are case-sensitive"
     )]
     OtherCase(Resolved<'a>),
     /// The same IMEX channel as other programs spell it: `channel-0`, `channel0`
     /// or `0`.
     #[advice(
         code = "cdi-device-other-spelling",
-        hint = "write the name as in its file"
+        hint = "write the name exactly as the CDI spec defines it"
     )]
     OtherSpelling(Resolved<'a>),
 }

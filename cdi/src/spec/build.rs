@@ -66,7 +66,7 @@ impl Spec {
     #[expect(
         clippy::expect_used,
         clippy::missing_panics_doc,
-        reason = "all keys are strings and no Serialize impl fails, the only ways to fail in memory"
+        reason = "serialization to memory fails only if a key is not a string or a Serialize impl fails; neither occurs in a spec"
     )]
     // req: CDI-5
     pub fn to_json(&self) -> Vec<u8> {

@@ -84,7 +84,7 @@ fn the_losses_are_sentences() {
             "set -A=b: in NRI, a name with a leading - means removal",
             "make /p p: NRI adds block and character devices only",
             "add group 7: NRI has no field for this change",
-            "move network device eth0 in as net0: this change needs NRI 0.11",
+            "move network device eth0 into the container as net0: this change needs NRI 0.11",
         ]
     );
 }

@@ -194,7 +194,7 @@ fn a_number_or_boolean_in_place_of_a_text_is_read_only_if_every_reader_keeps_its
             Some("devices[0].name"),
             (4, 9),
             &format!(
-                "devices[0].name: `{name}` is not an unambiguous text: put the text in quotes"
+                "devices[0].name: `{name}` is not a text for every YAML reader: put the text in quotes"
             ),
         );
     }

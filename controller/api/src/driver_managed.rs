@@ -79,7 +79,7 @@ pub struct Place {
 /// The text is not a [`Place`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a place in a node list: expected INDEX/LENGTH with INDEX below LENGTH, such as 3/18"
+    "{0:?} is not a position in a node list: expected INDEX/LENGTH with INDEX below LENGTH, such as 3/18"
 )]
 pub struct PlaceError(String);
 

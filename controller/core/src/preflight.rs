@@ -48,7 +48,7 @@ pub enum Obstacle {
     /// `ComputeDomains` exist: their finalizers and claims need the driver.
     #[advice(
         code = "live-domains",
-        hint = "delete them and wait until they no longer exist; or skip this check with helm uninstall --no-hooks, but then their finalizers remain. To keep the release, run helm rollback NAME REVISION: in helm history, take the revision with status deployed, otherwise the one with status uninstalling"
+        hint = "delete them and wait until they no longer exist; or skip this check with helm uninstall --no-hooks, but then their finalizers remain. To keep the release, run helm rollback NAME REVISION with the revision that helm history shows as deployed or, if there is none, as uninstalling"
     )]
     LiveDomains,
     /// `ComputeDomains` have their own channels, which they lose without isolation.
@@ -60,7 +60,7 @@ pub enum Obstacle {
     /// The Go driver's driver-managed mode runs IMEX daemons for `ComputeDomains`.
     #[advice(
         code = "imex-daemons",
-        hint = "keep the driver that created these ComputeDomains until they and their pods are deleted, or skip this check (guard.override=true). If this driver runs nvidia-imex, you can instead list the IMEX daemons' namespaces in the controller's ADDITIONAL_NAMESPACES: the controller then removes unused daemons"
+        hint = "keep the driver that created these ComputeDomains until they and their pods are deleted, or skip this check (guard.override=true). If imex-dra is to run nvidia-imex (imex.mode=driverManaged), you can instead list the IMEX daemons' namespaces in the controller's ADDITIONAL_NAMESPACES: the controller then removes unused daemons"
     )]
     ImexDaemons,
     /// The other mode's `nvidia-imex` would run on the nodes. Stopping the current one kills every process

@@ -62,7 +62,7 @@ pub enum Rejection {
         message: String,
     },
     /// The template is being deleted, and other finalizers keep it.
-    #[error("{template} is being deleted, but still has other finalizers")]
+    #[error("{template} is being deleted, but still has finalizers of other programs")]
     TemplateHeld {
         /// The template.
         template: TemplateRef,

@@ -61,7 +61,7 @@ impl ApiClient {
         // Not decoded, because the response may be the object or a status.
         let api: Api<RawMetadata<K>> = Api::namespaced(self.client.clone(), object.namespace());
         if !object.is_being_deleted() {
-            let action = "delete a leftover of the Go driver's driver-managed mode";
+            let action = "delete an object that the Go driver's driver-managed mode left behind";
             self.check_fence(action)?;
             let params = delete_only(object.uid(), None);
             if !was_there(action, api.delete(object.name(), &params).await)? {
@@ -69,8 +69,7 @@ impl ApiClient {
             }
         }
         if let Some(patch) = object.finalizer_removal() {
-            let action =
-                "remove the finalizer from a leftover of the Go driver's driver-managed mode";
+            let action = "remove the finalizer from an object that the Go driver's driver-managed mode left behind";
             self.check_fence(action)?;
             let patch = json_patch(action, patch)?;
             was_there(action, api.patch(object.name(), &writer(), &patch).await)?;

@@ -37,7 +37,7 @@ struct Spec {
 impl ApiClient {
     /// Reads the Lease, if it exists.
     pub(crate) async fn get_group_lease(&self) -> Result<Option<GroupLease>, RequestError> {
-        let failed = failed_to("read the Lease of the group channels");
+        let failed = failed_to("read the Lease for the channels of group claims");
         let request = Request::new(self.leases_path()).get(GROUP_LEASE, &GetParams::default());
         let request = request
             .map_err(kube::Error::BuildRequest)
@@ -51,7 +51,7 @@ impl ApiClient {
 
     /// Changes the Lease with a merge patch that contains its version.
     pub(crate) async fn change_group_lease(&self, patch: Value) -> Result<(), RequestError> {
-        let action = "change the Lease of the group channels";
+        let action = "change the Lease for the channels of group claims";
         self.check_fence(action)?;
         let patch = Patch::Merge(patch);
         let changed = self.leases().patch(GROUP_LEASE, &writer(), &patch).await;
@@ -60,7 +60,7 @@ impl ApiClient {
 
     /// Deletes this version of the Lease, and no later one.
     pub(crate) async fn delete_group_lease(&self, lease: &GroupLease) -> Result<(), RequestError> {
-        let action = "delete the Lease of the group channels";
+        let action = "delete the Lease for the channels of group claims";
         self.check_fence(action)?;
         let params = delete_only(lease.uid(), Some(lease.resource_version()));
         let deleted = self.leases().delete(GROUP_LEASE, &params).await;
@@ -79,7 +79,9 @@ impl ApiClient {
         let url_path = ResourceSlice::url_path(&(), None);
         for_each_page(&self.client, &url_path, Part::Metadata, params, visit)
             .await
-            .map_err(failed_to("list the pools of group channels"))?;
+            .map_err(failed_to(
+                "list the ResourceSlices with channels for group claims",
+            ))?;
         Ok(found)
     }
 
@@ -100,7 +102,7 @@ impl ApiClient {
             visit,
         )
         .await
-        .map_err(failed_to("list the Leases of channels"))?;
+        .map_err(failed_to("list the Leases of IMEX channels"))?;
         Ok(names)
     }
 

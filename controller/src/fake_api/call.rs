@@ -78,7 +78,7 @@ pub(crate) enum Call {
 }
 
 impl Call {
-    #[expect(clippy::too_many_lines, reason = "it is a table")]
+    #[expect(clippy::too_many_lines, reason = "the function is a table of requests")]
     /// `None` for requests that the controller should never send.
     pub(super) fn of(request: &Request) -> Option<Self> {
         use Resource::{

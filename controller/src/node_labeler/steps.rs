@@ -49,18 +49,14 @@ impl Run<'_> {
         let LabelWrite { node, clique, .. } = &write;
         let outcome = match written {
             Ok(Labelled::Written) => {
-                debug!(
-                    node,
-                    clique = clique.as_deref(),
-                    "label of the node written"
-                );
+                debug!(node, clique = clique.as_deref(), "node label written");
                 "written"
             }
             Ok(Labelled::OwnedByOthers) => {
                 debug!(
                     node,
                     clique = clique.as_deref(),
-                    "another field manager owns the node's label; left unchanged"
+                    "another field manager owns the node's label; the label is left unchanged"
                 );
                 if let (Some(clique), true) = (clique, self.pools.are_wanted()) {
                     self.keeper.report_foreign_label(node, clique);
@@ -165,7 +161,7 @@ fn blockers_message(domains: &[String], leases: &[String]) -> String {
     if domains.is_empty() {
         let leases = enumerate(leases);
         return format!(
-            "group claims cannot be allocated yet: channels from {first} to {last} that ComputeDomains used are cooling down ({leases}); wait until 10 minutes after their last claim is deleted"
+            "group claims cannot be allocated yet: ComputeDomains have used some of the channels {first} to {last}, which are still cooling down ({leases}); wait until 10 minutes after the last claim of these ComputeDomains is deleted"
         );
     }
     let domains = enumerate(domains);

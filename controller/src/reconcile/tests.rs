@@ -117,7 +117,7 @@ async fn the_error_of_a_failed_request_names_the_request() {
         (
             Fault::InternalError,
             "500",
-            "cannot change the finalizers of the ComputeDomain: the API server answered 500: etcdserver: request timed out",
+            "cannot change the finalizers of the ComputeDomain: the API server responded with 500: etcdserver: request timed out",
         ),
         (
             Fault::RequestLost,

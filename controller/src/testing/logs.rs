@@ -32,7 +32,10 @@ impl Logs {
     }
 
     /// The lines that contain this.
-    #[expect(clippy::unused_self, reason = "there is a log only while it exists")]
+    #[expect(
+        clippy::unused_self,
+        reason = "self proves that the log has been started"
+    )]
     pub(crate) fn with(&self, part: &str) -> Vec<String> {
         let text = TEXT.with_borrow(|text| String::from_utf8(text.clone().unwrap()).unwrap());
         let lines = text.lines().filter(|line| line.contains(part));

@@ -70,7 +70,7 @@ impl GroupNumbers {
                 let error = error_chain(&err);
                 warn!(
                     error,
-                    "cannot check whether group claims use channels; ComputeDomains get no group channels"
+                    "cannot check whether group claims still use channels; until the check succeeds, ComputeDomains do not get the channels for group claims"
                 );
                 GroupChannels::Unknown
             })
@@ -117,7 +117,7 @@ async fn look(
                 } else {
                     info!(
                         cliques = in_use.len(),
-                        "group claims are disabled, but claims still use group channels; ComputeDomains do not get these channels"
+                        "group claims are disabled, but existing group claims still use channels; ComputeDomains do not get the channels for group claims yet"
                     );
                     GroupUse::Claims
                 };
@@ -127,7 +127,7 @@ async fn look(
             (GroupStep::Delete, Some(lease)) => {
                 api.delete_group_lease(&lease).await?;
                 info!(
-                    "no claim uses a group channel any more; these channels are now available to ComputeDomains"
+                    "no group claim uses a channel any more; the channels for group claims are now available to ComputeDomains"
                 );
                 expected = false;
             }

@@ -43,7 +43,7 @@ impl Run<'_> {
                 }
             }
             WatchEvent::Other(event) => {
-                let what = "ResourceClaimTemplates of others";
+                let what = "ResourceClaimTemplates without a ComputeDomain label";
                 match self.log.checked(3, what, event) {
                     Some(Event::Delete(template)) => {
                         self.name_is_free(&TemplateRef::new(template.meta()));
@@ -296,7 +296,7 @@ fn identified_claim(claim: &ObjectMeta) -> Option<(Key, ClaimName)> {
 fn identified(object: RawDomain) -> Option<Domain> {
     let domain = identify(object);
     if let Err(err) = &domain {
-        warn!(error = error_chain(err), "object from the watch ignored");
+        warn!(error = error_chain(err), "ignored an object from the watch");
     }
     domain.ok()
 }

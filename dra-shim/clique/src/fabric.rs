@@ -167,7 +167,7 @@ impl fmt::Display for Fabric {
             Self::NoLibrary(missing) => missing.fmt(f),
             Self::NvmlFailed(failure) => failure.fmt(f),
             Self::NoAnswer { waited, call } => {
-                f.write_str("no answer from NVML for ")?;
+                f.write_str("NVML has not responded for ")?;
                 match waited.as_secs() {
                     0 => write!(f, "{} ms", waited.as_millis())?,
                     seconds => write!(f, "{seconds} s")?,

@@ -157,7 +157,7 @@ fn display_adapters_are_ignored_and_reported_if_there_is_no_gpu() {
     assert_eq!(displays.code(), "no-gpus");
     assert_eq!(
         displays.to_string(),
-        "NVML sees no GPU on this node but 2 display adapters, skipped by name (DGX Display)"
+        "NVML sees only 2 display adapters on this node (named DGX Display), but no other GPU"
     );
     let beside = |state| fabric([GpuFabricState::DisplayAdapter, state]);
     assert_eq!(beside(completed(RACK, 1)).code(), "clique");
@@ -253,16 +253,16 @@ fn a_wait_is_written_in_seconds_and_a_short_one_in_milliseconds() {
         let waited = Duration::from_millis(millis);
         Fabric::NoAnswer { waited, call: None }.to_string()
     };
-    assert_eq!(text(20), "no answer from NVML for 20 ms");
-    assert_eq!(text(999), "no answer from NVML for 999 ms");
-    assert_eq!(text(1000), "no answer from NVML for 1 s");
-    assert_eq!(text(10_040), "no answer from NVML for 10 s");
+    assert_eq!(text(20), "NVML has not responded for 20 ms");
+    assert_eq!(text(999), "NVML has not responded for 999 ms");
+    assert_eq!(text(1000), "NVML has not responded for 1 s");
+    assert_eq!(text(10_040), "NVML has not responded for 10 s");
     let hung = Fabric::NoAnswer {
         waited: Duration::from_secs(10),
         call: Some("nvmlInit_v2"),
     };
     assert_eq!(
         hung.to_string(),
-        "no answer from NVML for 10 s (in nvmlInit_v2)"
+        "NVML has not responded for 10 s (in nvmlInit_v2)"
     );
 }

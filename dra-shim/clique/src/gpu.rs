@@ -135,7 +135,7 @@ impl GpuFabricState {
 impl fmt::Display for GpuFabricState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DisplayAdapter => f.write_str("display adapter, skipped by name"),
+            Self::DisplayAdapter => f.write_str("display adapter, ignored because of its name"),
             Self::NotSupported => f.write_str("fabric not supported"),
             Self::NotStarted => f.write_str("fabric registration not started"),
             Self::InProgress => f.write_str("fabric registration in progress"),

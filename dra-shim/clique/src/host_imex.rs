@@ -65,7 +65,7 @@ pub enum HostImexError {
         source: io::Error,
     },
     /// The program did not end in time, and was killed with its children.
-    #[error("nvidia-imex-ctl -q did not answer within {} s", timeout.as_secs_f32())]
+    #[error("nvidia-imex-ctl -q did not finish within {} s", timeout.as_secs_f32())]
     #[advice(
         code = "imex-ctl-timed-out",
         hint = "run `nvidia-imex-ctl -q` on the host; restart the nvidia-imex service if it hangs there too"
@@ -82,7 +82,7 @@ pub enum HostImexError {
     )]
     #[advice(
         code = "imex-ctl-failed",
-        hint = "on the host: systemctl status nvidia-imex; its config.cfg needs IMEX_CMD_ENABLED=1 and IMEX_CMD_UNIX_DOMAIN_PATH set to this socket"
+        hint = "check the service on the host (systemctl status nvidia-imex); in its config.cfg, set IMEX_CMD_ENABLED=1 and IMEX_CMD_UNIX_DOMAIN_PATH to this socket"
     )]
     Failed {
         /// The daemon's socket.
@@ -102,7 +102,7 @@ pub enum HostImexError {
     )]
     #[advice(
         code = "imex-not-ready",
-        hint = "on the host: nvidia-imex-ctl -N shows which peers are missing; every node of nodes_config.cfg must run nvidia-imex"
+        hint = "run nvidia-imex-ctl -N on the host to see which peers are missing; every node of nodes_config.cfg must run nvidia-imex"
     )]
     NotReady {
         /// The daemon's socket.

@@ -71,7 +71,7 @@ fn a_hanging_program_times_out() {
     assert_eq!(error.code(), "imex-ctl-timed-out");
     assert_eq!(
         error.to_string(),
-        "nvidia-imex-ctl -q did not answer within 0.1 s"
+        "nvidia-imex-ctl -q did not finish within 0.1 s"
     );
 }
 

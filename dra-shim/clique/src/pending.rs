@@ -156,7 +156,7 @@ impl fmt::Display for Pending {
                 };
                 write!(
                     f,
-                    "NVML sees no GPU on this node but {display_adapters} display {adapters}, skipped by name (DGX Display)"
+                    "NVML sees only {display_adapters} display {adapters} on this node (named DGX Display), but no other GPU"
                 )
             }
             Self::IncompleteRegistration {

@@ -153,7 +153,7 @@ fn a_hang_is_reported_without_a_second_read_and_ends_with_the_result() {
     assert!(
         hung.fabric
             .to_string()
-            .starts_with("no answer from NVML for ")
+            .starts_with("NVML has not responded for ")
     );
     // Many pauses later there is still only one read.
     let again = fixture.begun.recv_timeout(Duration::from_millis(300));

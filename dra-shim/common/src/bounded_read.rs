@@ -22,7 +22,7 @@ pub enum ReadError {
 
 /// The type of a file that is not regular.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the variants' names are self-explanatory")]
 pub enum FileKind {
     Directory,
     NamedPipe,

@@ -67,7 +67,7 @@ impl CheckpointTask {
             } = claims.damage()
             {
                 let kept = format!(
-                    "the damaged file is kept as {set_aside_as}; the rebuild renames it, with .settled- in the name"
+                    "the damaged file is kept as {set_aside_as}; after the rebuild, its name has .settled- instead of .damaged-"
                 );
                 self.rebuild(&claims, &format!("{reason}; {kept}")).await;
             }
@@ -173,11 +173,11 @@ async fn find_lost_claims(claims: &Arc<NodeClaims>) {
             let error = error_chain(&error);
             debug!(
                 error,
-                "cannot look for CDI specs without a record; retrying"
+                "cannot search for CDI specs that have no record; retrying"
             );
         }
         Err(join_error) => {
-            warn!(%join_error, "cannot look for CDI specs without a record; retrying");
+            warn!(%join_error, "cannot search for CDI specs that have no record; retrying");
         }
     }
 }

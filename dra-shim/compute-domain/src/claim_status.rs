@@ -132,7 +132,7 @@ impl ClaimStatusWriter {
             let lost = self.waiting.len();
             warn!(
                 lost,
-                "prepared devices are missing in the status of some claims: the API server did not answer in time"
+                "prepared devices are missing in the status of some claims: the API server did not respond in time"
             );
         }
     }
@@ -163,7 +163,7 @@ impl ClaimStatusWriter {
         if let Err(error) = &written {
             let (claim, error) = (&report.claim, error_chain(error));
             if outcome == Outcome::Refused && !self.was_refused.swap(true, Ordering::Relaxed) {
-                warn!(%claim, error, "the API server rejects reports of prepared devices; further rejections are only counted");
+                warn!(%claim, error, "the API server rejects reports of prepared devices; further rejections are not logged, only counted in the metrics");
             } else {
                 debug!(%claim, error, "cannot report the prepared device in its claim");
             }

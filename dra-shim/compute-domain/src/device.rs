@@ -45,7 +45,7 @@ enum Publishing {
 pub(crate) fn describe(hardware: &Hardware) -> String {
     let fabric = match &hardware.fabric {
         // Its Display text counts seconds.
-        Fabric::NoAnswer { .. } => "NVML does not answer".to_owned(),
+        Fabric::NoAnswer { .. } => "NVML does not respond".to_owned(),
         fabric => fabric.to_string(),
     };
     match hardware.check_major() {
@@ -109,7 +109,7 @@ impl Placements {
         if let Some(count) = self.missing_channels(hardware) {
             let wanted = self.channel_count;
             parts.push(format!(
-                "the NVIDIA driver has {count} IMEX channels, but imex.channelCount is {wanted}: load the driver with NVreg_ImexChannelCount={wanted}, or set imex.channelCount to the number that every node has"
+                "the NVIDIA driver has {count} IMEX channels, but imex.channelCount is {wanted}: load the driver with NVreg_ImexChannelCount={wanted}, or set imex.channelCount to the number of channels that every node has"
             ));
         }
         match self.publishing(hardware, form, unsupported_fields) {

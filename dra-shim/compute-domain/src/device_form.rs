@@ -141,7 +141,7 @@ impl DeviceFormTask {
     async fn shared_before(&self) -> Option<u32> {
         let read = |dir: &OsDir| dir.read(SHARED_MARKER);
         let marker = self
-            .on_disk("cannot read whether the device was shared", read)
+            .on_disk("cannot read the marker of the shared device", read)
             .await;
         if let Some(marker) = marker {
             return Some(SharedMarker::decode(&marker).slots);

@@ -259,7 +259,7 @@ fn lookup_failed(error: &kube::Error) -> ClaimError {
                 .to_owned()
         }
         kube::Error::Api(status) if status.reason.is_empty() || status.details.is_none() => {
-            format!("the API server answered HTTP {}", status.code)
+            format!("the API server responded with HTTP {}", status.code)
         }
         kube::Error::Api(status) => status.message.clone(),
         error => error_chain(error),

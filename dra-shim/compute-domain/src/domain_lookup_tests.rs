@@ -157,9 +157,9 @@ async fn any_other_failure_is_retried_and_reported_in_one_sentence() {
         (
             502,
             "<html>Bad Gateway</html>",
-            "the API server answered HTTP 502",
+            "the API server responded with HTTP 502",
         ),
-        (503, "", "the API server answered HTTP 503"),
+        (503, "", "the API server responded with HTTP 503"),
     ] {
         server.refuse(Some((code, body)));
         for name in [Some("train"), None] {

@@ -165,7 +165,7 @@ impl InFlight {
         let object = work.pod.clone();
         let reason = match (&work.last_error, work.step) {
             // Its state file says ready, but nvidia-imex hangs.
-            (_, Step::CheckingImex) => "imex-timeout: nvidia-imex does not answer".to_owned(),
+            (_, Step::CheckingImex) => "imex-timeout: nvidia-imex does not respond".to_owned(),
             (Some(error), _) => format!("{}: {}", error.code(), error.message()),
             (None, step) => step.text().to_owned(),
         };
@@ -347,7 +347,7 @@ mod tests {
         in_flight.waits(&claim, &error);
         assert_eq!(reason(), "imex-daemon-starting: not ready");
         in_flight.step(&claim, Step::CheckingImex);
-        assert_eq!(reason(), "imex-timeout: nvidia-imex does not answer");
+        assert_eq!(reason(), "imex-timeout: nvidia-imex does not respond");
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Metrics {
         );
         dra.register(
             "requests_inflight",
-            "Attempts in progress",
+            "Attempts to prepare or unprepare a claim that are in progress",
             self.inflight.clone(),
         );
         dra.register(
@@ -182,7 +182,11 @@ impl Metrics {
             "Calls of kubelet, by outcome: ok, failed (at least one claim), cancelled",
             self.calls.clone(),
         );
-        own.register("claim_retries", "Retries of claims", self.retries.clone());
+        own.register(
+            "claim_retries",
+            "Retries of attempts to prepare or unprepare a claim",
+            self.retries.clone(),
+        );
         own.register(
             "failed_claims",
             "Claims for which kubelet got an error, by last error",
@@ -190,7 +194,7 @@ impl Metrics {
         );
         own.register(
             "claim_status_writes",
-            "Reports of prepared devices in claims' status.devices, by outcome",
+            "Writes of prepared devices to claims' status.devices, by outcome",
             self.status_writes.clone(),
         );
         own.register(
@@ -210,7 +214,7 @@ impl Metrics {
         );
         own.register(
             "gpus",
-            "GPUs of this node, by state of their fabric registration as last read through NVML; vanished: the GPU has left its clique",
+            "GPUs of this node, by the last fabric state that NVML reported; vanished: the GPU has left its clique",
             self.gpus.clone(),
         );
         own.register(
@@ -225,7 +229,7 @@ impl Metrics {
         );
         own.register(
             "guarded_containers",
-            "Containers that the NRI guard checked, by moment (synchronize: already running) and outcome (explained: has a claim; told: warning only; unknown: check failed; every-device: privileged)",
+            "Containers that the NRI guard checked, by moment and outcome. Moment synchronize: the container was already running. Outcome explained: a claim has the channel; told: no claim, only a warning event; unknown: the check failed; every-device: privileged",
             self.guarded.clone(),
         );
     }

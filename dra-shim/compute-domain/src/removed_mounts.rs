@@ -49,7 +49,7 @@ impl RemovedMounts {
                     );
                     error!(
                         reason,
-                        "liveness fails, so that kubelet restarts the container"
+                        "/livez fails from now on, so that kubelet restarts the container"
                     );
                     return self.heartbeat.fail(reason);
                 }

@@ -107,7 +107,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let (readiness, liveness) = (Readiness::default(), Liveness::default());
     // A start condition: an outage of the API server must not make the pods of all nodes unready.
     let api_server =
-        readiness.add_start_condition("api-server", "the API server has not answered yet");
+        readiness.add_start_condition("api-server", "the API server has not responded yet");
     let client = kube.client(&api_server).await?;
     let events = Events::new(client.clone(), PROGRAM, &node_name);
     let (registry, metrics) = register_metrics(&node_name, &paths.data_dir, &events);
@@ -293,7 +293,7 @@ impl Parts {
             unsupported_fields,
             marker_ready: self.readiness.add_condition(
                 "device-marker",
-                "not known yet whether the device was shared",
+                "the plugin does not know yet whether claims shared the device before it started",
             ),
             heartbeat: self.liveness.add("device-form", REQUESTS_LIMIT),
             events: self.events.clone(),

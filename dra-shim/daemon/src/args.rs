@@ -45,7 +45,10 @@ pub(crate) enum Command {
 /// The daemon's pod.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Pod")]
-#[expect(clippy::struct_field_names, reason = "they are the names of flags")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the fields have the names of the flags"
+)]
 pub(crate) struct PodArgs {
     /// Name of this pod.
     #[arg(long, env = "POD_NAME")]
@@ -79,7 +82,10 @@ pub(crate) struct PathArgs {
 /// Options of nvidia-imex.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "nvidia-imex")]
-#[expect(clippy::struct_field_names, reason = "they are the names of flags")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the fields have the names of the flags"
+)]
 pub(crate) struct ImexArgs {
     /// Port on which the members of a clique listen for each other.
     #[arg(long, env = "IMEX_PORT", default_value_t = 50000)]

@@ -37,7 +37,7 @@ pub(crate) fn run(endpoint: &str) -> Result<ExitCode, StartError> {
         ))
     })?;
     let answer = ask(address)
-        .map_err(|err| error(format!("the daemon at {address} does not answer: {err}")))?;
+        .map_err(|err| error(format!("the daemon at {address} does not respond: {err}")))?;
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     // The reader may have exited.
     let _ = io::stdout().write_all(body.as_bytes());

@@ -560,7 +560,7 @@ fn a_process_that_hangs_is_not_ready_and_is_reported_once_and_not_restarted() {
         assert_eq!(harness.phase(), DaemonPhase::Starting);
     }
     assert!(
-        harness.reason().contains("not answered for 50 s"),
+        harness.reason().contains("not responded for 50 s"),
         "{}",
         harness.reason()
     );

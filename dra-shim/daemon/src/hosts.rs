@@ -48,7 +48,7 @@ pub(crate) async fn write(
         }
         Ok(Ok(Err(error))) => Err(failed(&error)),
         Ok(Err(error)) => Err(failed(&error)),
-        Err(_) => Err(failed(&format!("no answer within {} s", LIMIT.as_secs()))),
+        Err(_) => Err(failed(&format!("no response within {} s", LIMIT.as_secs()))),
     }
 }
 

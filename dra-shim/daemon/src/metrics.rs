@@ -75,7 +75,7 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_imex_queries",
-            "Answers of nvidia-imex-ctl, by answer",
+            "Status queries with nvidia-imex-ctl, by answer",
             self.queries.clone(),
         );
         registry.register(
@@ -88,7 +88,7 @@ impl Metrics {
     fn register_gauges(&self, registry: &mut Registry) {
         registry.register(
             "imex_dra_imex_index",
-            "Index of this node in its clique, or -1",
+            "Index of this node in its clique; -1 if the node has no index",
             self.index.clone(),
         );
         registry.register(

@@ -44,7 +44,7 @@ impl Reports {
             }
             Report::Unresponsive(elapsed) => {
                 let note = format!(
-                    "nvidia-imex has not answered for {} s; the daemon does not restart it, because a restart would kill programs that import memory; delete this pod when this node has no workload",
+                    "nvidia-imex has not responded for {} s; the daemon does not restart it, because a restart would kill programs that import memory; delete this pod when this node has no workload",
                     elapsed.as_secs()
                 );
                 warn!("{note}");

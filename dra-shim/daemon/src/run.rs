@@ -64,7 +64,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
     let (readiness, liveness) = (Readiness::default(), Liveness::default());
     // Start conditions: a later outage of the API server does not make the pod unready.
     let api_server =
-        readiness.add_start_condition("api-server", "the API server has not answered yet");
+        readiness.add_start_condition("api-server", "the API server has not responded yet");
     let watched = readiness.add_start_condition("clique-watch", "not watched yet");
     let ready = readiness.add_condition("imex", "nvidia-imex has not been started yet");
     let client = kube.client(&api_server).await?;

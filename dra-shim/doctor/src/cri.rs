@@ -74,7 +74,7 @@ pub(crate) enum CriError {
     #[error("the program that listens there does not serve CRI")]
     WithoutCri,
     /// It did not answer in time.
-    #[error("no answer within {} s", LIMIT.as_secs())]
+    #[error("no response within {} s", LIMIT.as_secs())]
     TimedOut,
     /// Anything else.
     #[error("{0}")]
@@ -112,7 +112,7 @@ pub(crate) fn crio_config(socket: &Path) -> Result<String, CriError> {
         if status.split(' ').nth(1) == Some("200") {
             Ok(body.to_owned())
         } else {
-            Err(CriError::Failed(format!("GET /config answers {status:?}")))
+            Err(CriError::Failed(format!("GET /config returned {status:?}")))
         }
     })
 }
@@ -182,7 +182,7 @@ async fn grpc<T: Message + Default>(
         body.flow_control().release_capacity(chunk.len())?;
         data.extend_from_slice(&chunk);
         if data.len() > MAX_ANSWER_LEN {
-            return Err(CriError::Failed("the answer is too long".to_owned()));
+            return Err(CriError::Failed("the response is too long".to_owned()));
         }
     }
     if let Some(trailers) = body.trailers().await? {

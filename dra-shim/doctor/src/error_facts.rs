@@ -57,16 +57,16 @@ fn hint_for(error: &(dyn Error + 'static), is_root: bool) -> &'static str {
     };
     match (error.kind(), error.raw_os_error()) {
         (io::ErrorKind::ReadOnlyFilesystem, _) => {
-            "the file system is read-only here: run this on the host, or mount the host's root \
+            "the file system is read-only here: run the command on the host, or mount the host's root \
              writable into this container"
         }
-        (io::ErrorKind::PermissionDenied, _) if !is_root => "run this as root",
+        (io::ErrorKind::PermissionDenied, _) if !is_root => "run the command as root",
         (_, Some(NOT_PERMITTED)) => {
             "root is denied access, too: check the file and its directory for an immutable or \
              append-only attribute (lsattr -d, chattr -ia)"
         }
         (io::ErrorKind::PermissionDenied, _) => {
-            "root is denied access here: run this on the host, outside a container or user \
+            "root is denied access here: run the command on the host, outside a container or user \
              namespace, and check dmesg for SELinux denials"
         }
         _ => "check what is at this path, and the kernel log for errors of its disk",
@@ -97,8 +97,8 @@ mod tests {
     fn the_hint_for_root_is_not_to_be_root() {
         let hint = |number, is_root| hint_for(&io::Error::from_raw_os_error(number), is_root);
         let (not_permitted, no_rights, read_only) = (NOT_PERMITTED, 13, 30);
-        assert_eq!(hint(not_permitted, false), "run this as root");
-        assert_eq!(hint(no_rights, false), "run this as root");
+        assert_eq!(hint(not_permitted, false), "run the command as root");
+        assert_eq!(hint(no_rights, false), "run the command as root");
         for (number, word) in [
             (not_permitted, "chattr"),
             (no_rights, "SELinux"),

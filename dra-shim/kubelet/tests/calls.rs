@@ -217,7 +217,7 @@ async fn a_panic_in_the_driver_fails_only_its_claim() {
     assert!(answers["uid-good"].is_ok(), "{answers:?}");
     for name in ["panics", "blocks"] {
         assert!(
-            error(&answers, name).contains("failed internally"),
+            error(&answers, name).contains("had an internal error"),
             "{answers:?}"
         );
     }

@@ -76,12 +76,12 @@ async fn each_panic_is_its_claims_error_and_is_observed() {
     let answers = answers.unwrap();
     for name in ["early", "late", "unreadable"] {
         let error = answers[&format!("uid-{name}")].as_ref().unwrap_err();
-        assert!(error.contains("failed internally"), "{name}: {error}");
+        assert!(error.contains("had an internal error"), "{name}: {error}");
     }
     assert!(answers["uid-good"].is_ok(), "{answers:?}");
     let unprepared = soon("the answer", node.kubelet.unprepare(DRIVER, &claims[..1])).await;
     let error = unprepared.unwrap()["uid-early"].clone().unwrap_err();
-    assert!(error.contains("failed internally"), "{error}");
+    assert!(error.contains("had an internal error"), "{error}");
     for line in [
         "attempt prepare early: driver-panicked",
         "prepare early: driver-panicked",

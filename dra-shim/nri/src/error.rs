@@ -16,7 +16,7 @@ use crate::trunk::{CallError, TrunkError};
 /// `Display` has one sentence, without the `source`; [`State`](crate::State)'s has both.
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
-#[advice(hint = "check the runtime's log at this time")]
+#[advice(hint = "check the runtime's log around the time of this message")]
 pub enum ConnectionError {
     /// The connection to the runtime's socket failed. The `source` is the operating system's
     /// error.
@@ -63,7 +63,7 @@ pub enum ConnectionError {
     },
     /// The plugin's `configure` or `synchronize` returned a refusal.
     #[error("the plugin refused: {0}")]
-    #[advice(code = "refused", hint = "see the plugin's reason")]
+    #[advice(code = "refused", hint = "the message contains the plugin's reason")]
     Refused(Refusal),
     /// The plugin's `configure` or `synchronize` did not return in time.
     #[error("the plugin's {method} did not return within {}", seconds(*limit))]
@@ -103,22 +103,21 @@ pub enum UpdateError {
     #[error("the plugin is not registered with the runtime")]
     #[advice(
         code = "not-registered",
-        hint = "wait until the service's state is registered; until then, the state gives the reason"
+        hint = "wait until the service's state is Registered; the states Connecting and Ended have the reason"
     )]
     NotRegistered,
     /// The connection was lost; the result of the updates is unknown.
     #[error("the connection to the runtime was lost during the update")]
     #[advice(
         code = "lost",
-        hint = "in the next synchronize, check whether the containers have the update, and repeat it if not"
+        hint = "in the next synchronize, check whether the containers have the update; if they do not, repeat the update"
     )]
     Lost,
     /// The runtime did not answer; the result of the updates is unknown.
-    #[error("the runtime did not answer the update within {} s", .0.as_secs())]
+    #[error("the runtime did not respond to the update within {} s", .0.as_secs())]
     #[advice(
         code = "timed-out",
-        hint = "check the runtime's log at this time, and do not await an update in a method of \
-                the plugin"
+        hint = "check the runtime's log around the time of this message, and do not await an update in a method of the plugin"
     )]
     TimedOut(Duration),
     /// The runtime refuses the update.
@@ -170,7 +169,7 @@ impl From<CallError> for UpdateError {
             CallError::Refused(status) => Self::Refused(status.message),
             CallError::TooLong(error) => Self::TooLong(error.0),
             CallError::Decode(error) => {
-                Self::Refused(format!("the runtime's answer cannot be decoded: {error}"))
+                Self::Refused(format!("the runtime's response cannot be decoded: {error}"))
             }
         }
     }

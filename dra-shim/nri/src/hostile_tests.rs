@@ -325,7 +325,7 @@ async fn a_runtime_that_accepts_and_sends_nothing_is_given_up() {
     let ended = service.ended().await;
     assert_eq!(
         ended.to_string(),
-        "the runtime did not answer the registration within 15 s"
+        "the runtime did not respond to the registration within 15 s"
     );
     drop(stream);
 }

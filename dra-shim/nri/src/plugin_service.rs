@@ -291,7 +291,7 @@ impl<P: Plugin> Serve for PluginService<P> {
     // req: NRI-7
     fn late(&self, method: &str, after: Duration) -> Answer {
         let refusal = Refusal::new(format_args!(
-            "the NRI plugin {} did not answer within {}",
+            "the NRI plugin {} did not respond within {}",
             self.name,
             seconds(after)
         ));
@@ -325,7 +325,10 @@ fn decode<M: Message + Default>(request: &[u8]) -> Result<M, Status> {
 }
 
 /// A refusal in the form of Go plugins: an error without a code, with the plugin's text.
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "`map_err` passes the error by value"
+)]
 fn refused(refusal: Refusal) -> Status {
     Status::new(Code::Unknown, refusal.message())
 }

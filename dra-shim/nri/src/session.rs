@@ -70,7 +70,9 @@ pub(crate) async fn run<P: Plugin>(shared: &Shared<P>, stream: UnixStream) -> En
     let registered = since.map_or(Duration::ZERO, |since: Instant| since.elapsed());
     let Some(error) = error else {
         if timeout(DRAIN, trunk.drain()).await.is_err() {
-            tracing::warn!("shutting down with unanswered calls from the container runtime");
+            tracing::warn!(
+                "shutting down, although calls from the container runtime are still unanswered"
+            );
         }
         trunk.close().await;
         return End {
@@ -150,7 +152,7 @@ async fn register(identity: &Identity, calls: &Calls) -> Result<(), ConnectionEr
         // The trunk's error has the reason.
         Err(CallError::Closed) => std::future::pending().await,
         Err(CallError::TimedOut(limit)) => Err(ConnectionError::Unresponsive {
-            step: "answer the registration",
+            step: "respond to the registration",
             limit,
         }),
         Err(error) => Err(ConnectionError::Registration(error.to_string())),

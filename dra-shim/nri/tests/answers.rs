@@ -64,7 +64,7 @@ async fn with_late_refuse_a_plugin_that_hangs_refuses() {
         .runtime
         .create_container(&mk_pod("p"), &mk_container(HANG))
         .await;
-    let sentence = "the NRI plugin 07-notes did not answer within 1.8 s";
+    let sentence = "the NRI plugin 07-notes did not respond within 1.8 s";
     assert_eq!(refused.unwrap_err(), CallError::Refused(sentence.into()));
 }
 

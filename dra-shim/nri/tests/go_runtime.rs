@@ -142,7 +142,7 @@ async fn exchange(runtime: &mut GoRuntime, noted: &mut crate::support::Noted, va
     assert_eq!(noted.next().await, "create_container pod/panic");
     let late = runtime.ask("create", HANG, 0).await;
     let sentence =
-        "rpc error: code = Unknown desc = the NRI plugin 20-notes did not answer within 1.8 s";
+        "rpc error: code = Unknown desc = the NRI plugin 20-notes did not respond within 1.8 s";
     assert_eq!(late["error"], sentence);
     assert_eq!(noted.next().await, "create_container pod/hang");
     assert_eq!(noted.next().await, "cancelled hang");

@@ -31,7 +31,7 @@ pub enum Error {
     #[error("cannot start the program")]
     Start(#[source] io::Error),
     /// The program did not end in time and was killed, with its children.
-    #[error("the program did not end in time")]
+    #[error("the program did not exit in time")]
     TimedOut,
 }
 

@@ -125,7 +125,10 @@ where
 fn report<B>(api_server: &ReadinessCondition, response: &Result<Response<B>, BoxError>) {
     match response {
         Ok(response) if is_unavailable(response.status()) => {
-            api_server.set_unmet(&format!("the API server responds {}", response.status()));
+            api_server.set_unmet(&format!(
+                "the API server responded with {}",
+                response.status()
+            ));
         }
         Ok(_) => api_server.set_met(),
         Err(err) => api_server.set_unmet(&error_chain(err.as_ref())),

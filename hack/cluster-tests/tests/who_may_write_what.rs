@@ -241,12 +241,12 @@ fn claims(ours: Value) -> Vec<ClaimCase> {
         (
             "allocationMode: All",
             mode("All"),
-            Some("has to be Single or empty"),
+            Some("must be Single or empty"),
         ),
         (
             "allocationMode: foo",
             mode("foo"),
-            Some("has to be Single or empty"),
+            Some("must be Single or empty"),
         ),
         (
             "a daemon's config",
@@ -264,7 +264,7 @@ fn claims(ours: Value) -> Vec<ClaimCase> {
         (
             "a config of another kind",
             claim(one(), json!({"kind": "GpuConfig"})),
-            Some("are no ComputeDomainChannelConfig"),
+            Some("are not a ComputeDomainChannelConfig"),
         ),
         (
             "count: 2",

@@ -57,8 +57,7 @@ fn check(args: &Generate) -> Result<(), Failure> {
              such a kind"
         );
         return Err(Failure::new(Outcome::Usage, message).hint(
-            "use at least two characters each for vendor and class: every runtime on the host \
-             would crash when it reads this file",
+            "use at least two characters each for vendor and class: otherwise every runtime on the host crashes when it reads this file",
         ));
     }
     if args.mode == Mode::HostPath && args.major != MajorArg::Auto {

@@ -299,7 +299,10 @@ fn show_prints_the_readable_claims_of_a_damaged_file() {
     assert_eq!(output.status.code(), Some(1));
     let table = stdout(&output);
     assert!(table.contains("damaged   the V2 part"), "{table}");
-    assert!(table.contains("; claims may be missing below\n"), "{table}");
+    assert!(
+        table.contains("; claims may be missing from the list below\n"),
+        "{table}"
+    );
     assert!(
         table.contains("11111111-aaaa-4bbb-8ccc-000000000001  Completed"),
         "{table}"

@@ -92,7 +92,7 @@ fn a_pod_without_the_claim_is_refused_with_a_reason() {
             message,
             "cdi-gen: the container asks for IMEX channel 5 (device /dev/nvidia-caps-imex-channels/channel5), \
              IMEX channel 5 (device cgroup), but its pod has no prepared ResourceClaim with that channel \
-             (claim worker-11111111-aaaa-4bbb-8ccc-000000000001 has the channel, but for other pods); remove the request, \
+             (claim worker-11111111-aaaa-4bbb-8ccc-000000000001 has the channel, but belongs to other pods); remove the request, \
              and give the pod a claim of its ComputeDomain's resourceClaimTemplate\n"
         );
     }
@@ -276,7 +276,7 @@ fn a_spec_that_readers_read_differently_makes_the_names_of_its_kind_unknown() {
     assert_eq!(code, Some(3));
     assert!(
         message.contains(
-            "odd.yaml is not valid: devices[0].name: `0x10` is not an unambiguous text: put the text in quotes (line 2, column 14)"
+            "odd.yaml is not valid: devices[0].name: `0x10` is not a text for every YAML reader: put the text in quotes (line 2, column 14)"
         ),
         "{message}"
     );

@@ -233,7 +233,7 @@ fn why_finds_ignored_files_and_near_misses() {
         ("example.com/net=eth1", "needs version 1.1.0"),
         (
             "example.com/none=x",
-            "no device of example.com/none resolves",
+            "no device name of kind example.com/none resolves",
         ),
     ] {
         let printed = place.out(&format!("why {name} --root host"), 4);

@@ -84,7 +84,10 @@ fn a_channel_that_is_spelt_differently_is_a_near_miss() {
             printed.contains("near      nvidia.com/imex-channel=0 in "),
             "{printed}"
         );
-        assert_eq!(fix(&place, &name), "write the name as in its file");
+        assert_eq!(
+            fix(&place, &name),
+            "write the name exactly as the CDI spec defines it"
+        );
     }
 }
 

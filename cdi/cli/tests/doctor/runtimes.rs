@@ -194,7 +194,7 @@ fn without_cri_the_line_that_disables_it_is_named() {
     host.write(CONFIG, ON);
     let evidence = of(&host, "runtime-cri-disabled", "evidence");
     assert!(
-        evidence.contains("answers that it does not serve CRI"),
+        evidence.contains("reports that it does not serve CRI"),
         "{evidence}"
     );
 }
@@ -207,7 +207,7 @@ fn an_unresponsive_runtime_is_not_waited_for() {
     let evidence = of(&host, "runtime-not-answering", "evidence");
     assert!(
         evidence.contains(
-            "the query at kubelet's socket /run/containerd/containerd.sock failed: no answer within"
+            "the query at kubelet's socket /run/containerd/containerd.sock failed: no response within"
         ),
         "{evidence}"
     );

@@ -56,7 +56,7 @@ fn a_channel_that_the_driver_does_not_have_is_named() {
         .replace("k8s.compute-domain.nvidia.com", "a.b");
     host.write("etc/cdi/a.json", other);
     assert_eq!(first(&host, "subject"), "/etc/cdi/a.json");
-    assert!(first(&host, "fix").starts_with("remove such channels"));
+    assert!(first(&host, "fix").starts_with("remove these channels"));
 }
 
 #[test]

@@ -53,7 +53,7 @@ const REFUSALS: [(&str, &str); 26] = [
     ),
     (
         "driver-managed-needs-cliques",
-        "driver-managed IMEX needs featureGates.ComputeDomainCliques, by which daemons learn their peers: remove ComputeDomainCliques=false or AllBeta=false, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex",
+        "driver-managed IMEX needs featureGates.ComputeDomainCliques, from which daemons get their peers: remove ComputeDomainCliques=false or AllBeta=false, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex",
     ),
     (
         "imex-mode-needs-gate",

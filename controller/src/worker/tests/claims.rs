@@ -30,9 +30,9 @@ async fn deleting_a_domain_in_use_reports_its_claims_and_completes() {
         .await;
     assert_eq!(
         api.event_note("ClaimsInUse").unwrap(),
-        "the ComputeDomain was deleted while its ResourceClaims exist: pod-1, pod-3, pod-4, pod-5, pod-6 and 1 more; running pods keep their channel, but new pods do not get a channel"
+        "the ComputeDomain was deleted, but some of its ResourceClaims still exist: pod-1, pod-3, pod-4, pod-5, pod-6 and 1 more; running pods keep their channel, but new pods do not get a channel"
     );
-    assert_eq!(logs.with("deleted while its ResourceClaims exist").len(), 1);
+    assert_eq!(logs.with("some of its ResourceClaims still exist").len(), 1);
     assert_eq!(
         api.all(Resource::Claims).len(),
         8,

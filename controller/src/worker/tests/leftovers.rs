@@ -48,17 +48,17 @@ async fn leftovers_are_reported_with_the_commands_to_remove_them_and_never_chang
     assert_eq!(api.event_note("DriverManagedLeftovers"), Some(message));
     for (line, name, command) in [
         (
-            "ResourceClaimTemplates of the driver-managed mode",
+            "ResourceClaimTemplates of the Go driver's driver-managed mode",
             "nvidia/computedomain-daemon-x",
             "--additional-namespaces",
         ),
         (
-            "DaemonSets of the driver-managed mode",
+            "DaemonSets of the Go driver's driver-managed mode",
             "computedomain-daemon-x",
             "kubectl delete daemonset -n nvidia -l resource.nvidia.com/computeDomain",
         ),
         (
-            "nodes have the label of the driver-managed mode",
+            "nodes have the label of the Go driver's driver-managed mode",
             "node-1",
             "kubectl label nodes",
         ),

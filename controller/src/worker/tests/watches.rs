@@ -47,7 +47,7 @@ async fn a_domain_without_a_usable_uid_is_ignored_and_blocks_nothing() {
     api.create(mk_domain("a"));
     api.until("the other is ready", |api| is_ready(api, "a"))
         .await;
-    assert_eq!(logs.with("object from the watch ignored").len(), 1);
+    assert_eq!(logs.with("ignored an object from the watch").len(), 1);
     controller.stop().await;
 }
 

@@ -37,7 +37,7 @@ should be a boolean and is not. */}}
 {{- /* Keys that Helm passes from a parent chart. */ -}}
 {{- else if kindIs "map" $is -}}
 {{- if not (kindIs "map" $value) -}}
-{{- fail (printf "%s is %s: it has the keys %s" $path (toJson $value) (keys $is | sortAlpha | join ", ")) -}}
+{{- fail (printf "%s is %s, but must be a map with the keys %s" $path (toJson $value) (keys $is | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- include "imex-dra.walkKeys" (list $is $value (print $path ".") $found) -}}
 {{- else if hasPrefix "unused: " (toString $is) -}}

@@ -99,7 +99,10 @@ fn display_adapters_are_ignored() {
     let only_displays = MockDriver::new(&devices(&gpus, ""));
     assert_eq!(only_displays.fabric().code(), "no-gpus");
     let reason = only_displays.fabric().to_string();
-    assert!(reason.contains("2 display adapters, skipped"), "{reason}");
+    assert!(
+        reason.contains("NVML sees only 2 display adapters"),
+        "{reason}"
+    );
     let [one, two] = gpus;
     let driver = MockDriver::new(&devices(&[one, two, member(2, RACK, 1)], ""));
     assert_eq!(driver.fabric().code(), "clique");

@@ -114,7 +114,7 @@ pub fn sentence(found: &[Unexplained<'_>], every_device: bool) -> String {
     if let Some(other) = first.others.first() {
         let _ = write!(
             text,
-            " (claim {} has the channel, but for other pods)",
+            " (claim {} has the channel, but belongs to other pods)",
             other.name
         );
     }

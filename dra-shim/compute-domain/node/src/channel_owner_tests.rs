@@ -122,7 +122,7 @@ fn the_sentence_names_request_place_claim_and_fix_and_fits_an_event() {
     assert_eq!(
         sentence(&found, false),
         "the container asks for IMEX channel 5 (environment variable NVIDIA_IMEX_CHANNELS), but its pod has no \
-         prepared ResourceClaim with that channel (claim train-name has the channel, but for other pods); remove the request, \
+         prepared ResourceClaim with that channel (claim train-name has the channel, but belongs to other pods); remove the request, \
          and give the pod a claim of its ComputeDomain's resourceClaimTemplate"
     );
     let by =

@@ -292,7 +292,7 @@ pub enum PrepareError {
     },
     /// An Unprepare interrupted this Prepare. A new Prepare of the same claim status is refused
     /// until late attempts of all processes have ended.
-    #[error("the claim was unprepared while it was being prepared; it can be prepared again soon")]
+    #[error("the claim was unprepared while it was being prepared; a new Prepare can succeed soon")]
     #[advice(code = "aborted", hint = "", retry)]
     Aborted,
     /// The checkpoint was damaged and is not rebuilt yet.
@@ -302,7 +302,7 @@ pub enum PrepareError {
     /// The CDI spec is missing, and its record is from another mode or release: this driver cannot
     /// write that spec.
     #[error(
-        "the claim's CDI spec is missing and cannot be rewritten: a driver in another mode wrote it"
+        "the claim's CDI spec is missing, and this driver cannot rewrite the spec: a driver in another mode wrote it"
     )]
     #[advice(
         code = "foreign-spec-lost",

@@ -48,11 +48,11 @@ impl Reports {
     ) {
         let refuses = end == ContainerOutcome::Refused;
         let done = match end {
-            ContainerOutcome::Runs => "the container is running and is not stopped",
+            ContainerOutcome::Runs => "the container was already running and is not stopped",
             ContainerOutcome::Refused => "the container is refused",
             ContainerOutcome::LetThrough => "the container is allowed (nriGuard.mode: warn)",
             ContainerOutcome::StartsAnyway => {
-                "imex-dra refuses the container, but CRI-O starts it, because another NRI plugin added this request; configure that plugin not to add it, or also install the OCI hook of cdi-gen"
+                "imex-dra refused the container, but CRI-O starts it anyway, because another NRI plugin added the request for the channel; configure that plugin not to add the request, or also install cdi-gen's OCI hook"
             }
         };
         let send = |reason: &str, text: &str| {

@@ -359,7 +359,7 @@ async fn only_pods_of_the_group_for_which_a_claim_is_reserved_start() {
     assert!(
         sentence
             .unwrap_err()
-            .contains("has the channel, but for other pods")
+            .contains("has the channel, but belongs to other pods")
     );
 }
 
@@ -390,7 +390,7 @@ async fn a_further_pod_of_a_shared_claim_costs_one_request_however_often_it_rest
         .await;
     let sentence = stranger.unwrap_err();
     assert!(
-        sentence.contains("claim train-1 has the channel, but for other pods"),
+        sentence.contains("claim train-1 has the channel, but belongs to other pods"),
         "{sentence}"
     );
     // Another pod of the same name: deleted and created again.
@@ -511,7 +511,7 @@ async fn no_event_claims_a_refusal_if_the_runtime_starts_the_container_anyway() 
     started.unwrap_err();
     let event = guarded.event().await;
     assert!(
-        event.contains("CRI-O starts it, because another NRI plugin"),
+        event.contains("CRI-O starts it anyway, because another NRI plugin"),
         "{event}"
     );
     assert!(guarded.counted("start", "told"));
@@ -581,7 +581,7 @@ async fn a_running_container_is_reported_and_not_stopped() {
     let event = guarded.event().await;
     assert!(
         event.starts_with("Warning ChannelWithoutClaim")
-            && event.ends_with("; the container is running and is not stopped"),
+            && event.ends_with("; the container was already running and is not stopped"),
         "{event}"
     );
     assert!(guarded.counted("synchronize", "told"));

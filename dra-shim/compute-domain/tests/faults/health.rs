@@ -64,7 +64,7 @@ async fn a_hanging_nvml_makes_the_plugin_unready_and_not_restarted() {
     let mut node = Node::start_early(&[HTTP], HANGS, &[]).await;
     let address = node.http_address().await;
     until("the hang is reported", NOTICED_WITHIN, || {
-        get(&address, "/readyz?verbose").contains("no answer from NVML")
+        get(&address, "/readyz?verbose").contains("NVML has not responded for")
     })
     .await;
     node.until_condition("fabric", 0).await;
@@ -93,7 +93,7 @@ async fn calls_that_time_out_leave_no_threads_and_no_connections() {
     for answer in futures_util::future::join_all(calls).await {
         let refused = answer.unwrap_err();
         // The time-out of the request, or of the attempt.
-        let has_reason = ["did not answer in time", "takes longer than kubelet waits"]
+        let has_reason = ["did not respond in time", "takes longer than kubelet waits"]
             .iter()
             .any(|reason| refused.contains(reason));
         assert!(has_reason, "{refused}");

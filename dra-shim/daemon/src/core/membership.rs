@@ -67,7 +67,7 @@ impl Membership {
         let own = object.daemons.iter().find(|it| it.node_name == me.node);
         let own = own.ok_or_else(|| {
             format!(
-                "node {} is not in ComputeDomainClique {clique}: the controller has not added it yet, or all {length} places are taken (see the node's events)",
+                "node {} is not in ComputeDomainClique {clique}: the controller has not added it yet, or all {length} places in the node list are taken (see the node's events)",
                 me.node
             )
         })?;

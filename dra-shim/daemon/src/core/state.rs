@@ -90,11 +90,11 @@ impl Core {
             return Some("the hosts file is being written".to_owned());
         }
         match &up.answer {
-            None => Some("nvidia-imex has not answered yet".to_owned()),
+            None => Some("nvidia-imex has not responded yet".to_owned()),
             Some(Answer::Ready) => None,
             Some(Answer::NotReady(answer)) => Some(answer.clone()),
             Some(Answer::Unresponsive(elapsed)) => Some(format!(
-                "nvidia-imex has not answered for {} s; the daemon does not restart it, because a restart would kill programs that import memory",
+                "nvidia-imex has not responded for {} s; the daemon does not restart it, because a restart would kill programs that import memory",
                 elapsed.as_secs()
             )),
         }

@@ -29,7 +29,7 @@ fn nvidia_imex_that_hangs_is_not_ready_and_not_restarted() {
     node.until("not ready", |node| node.get("/readyz").0 == 503);
     assert_eq!(node.phase(), "starting");
     let reason = node.state()["reason"].as_str().unwrap().to_owned();
-    assert!(reason.contains("has not answered for"), "{reason}");
+    assert!(reason.contains("has not responded for"), "{reason}");
     node.until("reported", |_| api.events() == ["ImexHangs"]);
     node.break_with("\n");
     node.until_ready();

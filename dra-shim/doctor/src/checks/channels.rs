@@ -144,7 +144,7 @@ fn channel0_open_to_all(
             file.unwrap_or("/etc/modprobe.d")
         ),
     };
-    let fix = format!("unless all these users are trusted: {remove}");
+    let fix = format!("unless you trust all these users: {remove}");
     let (severity, subject, evidence) = match option {
         _ if is_open => (
             Severity::for_claims(has_plugin),
@@ -185,7 +185,7 @@ fn open_to_all<'a>(
             "any host user and any privileged container can open this device node{more} without a claim"
         ),
         format!(
-            "unless all these users are trusted: chmod o= {CHANNEL_DIR}/channel*, or remove the device nodes. Keep those that pods in user namespaces need; for other claims, the runtime creates the device nodes"
+            "unless you trust all these users: chmod o= {CHANNEL_DIR}/channel*, or remove the device nodes. Keep the device nodes that pods with hostUsers: false use; for all other pods, the runtime creates device nodes inside the container"
         ),
     ))
 }
@@ -228,7 +228,7 @@ fn check_capability(capability: &CapabilityFacts, imex_is_down: bool) -> Option<
     let make = format!("nvidia-modprobe -f {IMEX_MGMT_CAPABILITY}");
     let (id, evidence, fix) = match &capability.node {
         Ok(Some(found)) => {
-            let expected = format!("the capability that {IMEX_MGMT_CAPABILITY} names");
+            let expected = format!("the capability in {IMEX_MGMT_CAPABILITY}");
             let mismatch = mismatch(*found, &expected, (major, capability.minor.into()))?;
             (
                 "imex-capability-node-wrong",

@@ -218,8 +218,7 @@ fn check_sharing(facts: &ClaimFacts) -> Option<Finding> {
         SharedDevice::Shared(marker) if marker.is_dropped => Some(Finding::info(
             "device-sharing-dropped",
             file,
-            "the plugin publishes the device for many claims, but the API server does not store \
-             this setting: only one claim at a time gets the device",
+            "the plugin publishes the device as one that many claims can share, but the API server does not store this setting: only one claim at a time gets the device",
             "enable the API server's feature gate DRAConsumableCapacity (on by default since \
              Kubernetes 1.36) and restart the kubelet plugin, or set imex.sharing=one",
         )),
@@ -227,7 +226,7 @@ fn check_sharing(facts: &ClaimFacts) -> Option<Finding> {
             "device-shared",
             file,
             format!(
-                "the device is or was published for many claims; on this node, {}",
+                "the device is or was published as a device that many claims can share; on this node, {}",
                 holders(facts)
             ),
             "leave the file in place. After a change to imex.sharing=one, the plugin removes the \
@@ -261,8 +260,7 @@ fn shared_without_marker(facts: &ClaimFacts) -> Option<Finding> {
         "device-shared",
         facts.root.shared_marker(),
         format!("this file does not exist, but {have} of the device"),
-        "none needed: the plugin writes the file again, within a minute if it is running with \
-         imex.sharing=many, otherwise at its next start",
+        "none needed: a plugin that runs with imex.sharing=many writes the file again within a minute, and any other plugin at its next start",
     ))
 }
 

@@ -51,7 +51,7 @@ fn summary(facts: &DirectoryFacts) -> String {
         .filter(|it| matches!(it.state, CdiDirectoryState::Listed { .. }));
     let paths: Vec<&str> = listed.map(|it| it.path.as_str()).collect();
     match paths.as_slice() {
-        [] => "no directory is read".to_owned(),
+        [] => "no CDI directory can be read".to_owned(),
         _ => paths.join(", "),
     }
 }
@@ -69,7 +69,7 @@ fn check_directory(directory: &CdiDirectory, if_absent: Option<Severity>) -> Opt
                 severity,
                 "cdi-directory-absent",
                 path,
-                "this directory, into which drivers write their specs, does not exist",
+                "this directory does not exist, but drivers write their specs into it",
                 format!(
                     "start the kubelet plugin, which creates the directory, or run: install -d -m 0755 {}",
                     shell_quote(path)
@@ -111,9 +111,9 @@ fn check_mode(
 ) -> Option<Finding> {
     let mode = mode?;
     let fault = if mode & needed != needed {
-        "not every user may read this path, so rootless runtimes do not see its devices"
+        "not every user can read this path, so rootless runtimes do not see its devices"
     } else if mode & OTHERS_WRITE != 0 {
-        "every user may change what containers get"
+        "every user can change which devices and mounts containers get"
     } else {
         return None;
     };
@@ -218,7 +218,7 @@ mod tests {
             files: vec![],
         };
         let report = check(&facts, true);
-        assert_eq!(report.summary, "no directory is read");
+        assert_eq!(report.summary, "no CDI directory can be read");
         let subjects: Vec<&str> = report
             .findings
             .iter()
@@ -258,7 +258,7 @@ mod tests {
         assert!(
             id(0o666)
                 .unwrap()
-                .starts_with("its mode is 0666: every user may change")
+                .starts_with("its mode is 0666: every user can change")
         );
         assert_eq!(
             check_mode("/f", None, OTHERS_READ, "cdi-spec-mode", "0644"),

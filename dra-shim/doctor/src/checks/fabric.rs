@@ -187,7 +187,7 @@ mod tests {
         let skipped = checked(&[GpuFabricState::DisplayAdapter]);
         let evidence = &skipped.findings[0].evidence;
         assert!(
-            evidence.contains("1 display adapter, skipped"),
+            evidence.contains("NVML sees only 1 display adapter"),
             "{evidence}"
         );
         let beside = checked(&[COMPLETE, GpuFabricState::DisplayAdapter]);

@@ -90,7 +90,7 @@ fn channels_of(file: &SpecFileFacts) -> Option<Finding> {
         "imex-channels-by-other-spec",
         &file.path,
         format!(
-            "the spec's device {kind}={device} is {path}{more}: every container that requests this device gets the channel without a claim"
+            "the device {kind}={device} of this spec includes {path}{more}: every container that requests this device gets the channel without a claim"
         ),
         format!(
             "remove {}; if a program writes this spec, configure it without IMEX channels: each claim has its own spec",
@@ -130,7 +130,7 @@ fn kata_containers(path: &str) -> Finding {
     Finding::info(
         "kata-present",
         path,
-        "in Kata containers CDI is resolved in the guest, where the host's channels do not exist",
+        "Kata resolves CDI device names in the virtual machine, where the host's channels do not exist",
         "do not use ComputeDomain claims in pods with a Kata RuntimeClass",
     )
 }

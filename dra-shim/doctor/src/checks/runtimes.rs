@@ -7,7 +7,7 @@
 //! | `runtime-config-unreadable` | it cannot be queried, and one of its files is not TOML |
 //! | `runtime-without-cdi` | it has no CDI support for kubelet at all |
 //! | `runtime-cdi-off` | CDI is off |
-//! | `runtime-cdi-unknown` | not judged: it cannot be queried, and its files leave the setting to the release. Always an info, with the command that shows the setting |
+//! | `runtime-cdi-unknown` | not checked: it cannot be queried, and its files leave the setting to the release. Always an info, with the command that shows the setting |
 //! | `runtime-spec-dirs` | its configuration omits a directory that contains specs |
 //! | `runtime-handler-missing` | the program of its default handler does not exist |
 //! | `runtime-not-judged` | a runtime that does not serve kubelet. Always an info, with the command that shows its configuration |
@@ -96,12 +96,12 @@ fn without_cri(of_kubelet: &KubeletRuntime, disabled: Option<&DisabledCri>) -> F
     let (evidence, fix) = match disabled {
         Some(DisabledCri { file, line, name }) => (
             format!(
-                "disabled_plugins in line {line} of {file} has {name:?}: kubelet cannot use the runtime at {socket}"
+                "disabled_plugins in line {line} of {file} contains {name:?}: kubelet cannot use the runtime at {socket}"
             ),
             format!("remove {name:?} from disabled_plugins in line {line} of {file}, and restart containerd"),
         ),
         None => (
-            format!("the runtime at {socket} answers that it does not serve CRI: kubelet cannot use this runtime"),
+            format!("the runtime at {socket} reports that it does not serve CRI: kubelet cannot use this runtime"),
             "remove the CRI plugin from the runtime's disabled_plugins, or set kubelet's --container-runtime-endpoint to the socket of another runtime".to_owned(),
         ),
     };
@@ -153,7 +153,7 @@ fn check_cdi(
             )
         }
         CdiSupport::Unknown(why) => {
-            let evidence = format!("not judged: {why}");
+            let evidence = format!("not checked: {why}");
             let query_command = query_command(of_kubelet);
             let ask = format!("run `cdi-gen doctor` as root on the host, or {query_command}");
             let fix = match (&of_kubelet.settings, misplaced) {
@@ -227,10 +227,10 @@ fn undecided(facts: &RuntimeFacts) -> Option<Finding> {
     let others = facts.others.iter().filter(|it| may_serve(it.kind));
     let labels: Vec<String> = others.map(Runtime::label).collect();
     let evidence = format!(
-        "not judged: kubelet's runtime is unknown and may be {}",
+        "not checked: kubelet's runtime is unknown and may be {}",
         labels.join(" or ")
     );
-    let fix = "run `ps -o args= -C kubelet` on the host: it shows --container-runtime-endpoint, or the --config file with containerRuntimeEndpoint";
+    let fix = "find the runtime's socket: `ps -o args= -C kubelet` on the host prints --container-runtime-endpoint, or --config with the path of a file that sets containerRuntimeEndpoint";
     let finding = Finding::info("runtime-cdi-unknown", "kubelet", evidence, fix);
     (!labels.is_empty()).then_some(finding)
 }
@@ -255,7 +255,7 @@ fn not_judged(runtime: &Runtime) -> Finding {
     Finding::info(
         "runtime-not-judged",
         runtime.subject(),
-        "not judged, because kubelet does not use this runtime",
+        "not checked, because kubelet does not use this runtime",
         format!("none needed; {command} shows the runtime's CDI spec directories"),
     )
 }

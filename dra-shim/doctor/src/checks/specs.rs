@@ -210,7 +210,7 @@ fn check_channels(file: &SpecFileFacts, count: u32) -> Option<Finding> {
         )
     } else {
         format!(
-            "remove such channels from the spec, or configure more channels in the driver ({MORE_CHANNELS})"
+            "remove these channels from the spec, or configure more channels in the driver ({MORE_CHANNELS})"
         )
     };
     Some(Finding::error(

@@ -93,7 +93,7 @@ fn other_mount(directory: &WatchedDirectory, process: &Process, view: &Directory
         "cdi-directory-other-mount",
         &directory.path,
         format!(
-            "at this path, the host has {}, but {} sees {} and reads other specs",
+            "at this path, the host has {}, but {} sees {}, and so reads other specs",
             shown(directory.id),
             process.label(),
             shown(view.id)
@@ -118,7 +118,7 @@ fn mounted(
             id,
             path,
             format!(
-                "this directory is a mount ({mount}), and {process} watches {} but not this directory. If {name} was started before the mount was made, it notices no new specs here",
+                "this directory is a mount ({mount}), and {process} watches {}, but not this directory. If {name} started before the mount existed, {name} notices no new specs here",
                 other.path
             ),
             format!("restart {name}"),
@@ -127,7 +127,7 @@ fn mounted(
             id,
             path,
             format!(
-                "this directory is a mount ({mount}), and doctor cannot see whether {process} watches it. If {name} was started before the mount was made, it may notice no new specs here"
+                "this directory is a mount ({mount}), and doctor cannot see whether {process} watches it. If {name} started before the mount existed, {name} may notice no new specs here"
             ),
             format!("if {name} does not notice new specs, restart {name}"),
         ),

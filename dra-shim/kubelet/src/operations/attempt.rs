@@ -190,7 +190,7 @@ impl Permits {
 }
 
 fn timed_out() -> ClaimError {
-    ClaimError::retry("the API server did not answer in time").with_code("claim-read-timeout")
+    ClaimError::retry("the API server did not respond in time").with_code("claim-read-timeout")
 }
 
 fn get_error(error: &GetClaimError) -> ClaimError {
@@ -228,5 +228,5 @@ fn source_panicked() -> ClaimError {
 }
 
 fn internal_error() -> ClaimError {
-    ClaimError::permanent("the driver failed internally; see its log for details")
+    ClaimError::permanent("the driver had an internal error; see its log for details")
 }

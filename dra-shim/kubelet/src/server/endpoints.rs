@@ -166,7 +166,7 @@ fn is_trusted(stream: &UnixStream) -> bool {
     if !trusted {
         tracing::warn!(
             ?peer,
-            "refused a connection: the peer is neither root nor this process's user"
+            "refused a connection, because its client runs neither as root nor as this process's user"
         );
     }
     trusted

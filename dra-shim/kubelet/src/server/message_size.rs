@@ -43,7 +43,7 @@ where
         tracing::warn!(
             uid,
             bytes = before,
-            "the claim's answer exceeds kubelet's limit; returning an error instead"
+            "the response for the claim exceeds kubelet's size limit; kubelet gets an error for this claim instead"
         );
         *answer = A::from(Err(too_large(before)));
         let after = size(uid, answer);
@@ -62,7 +62,7 @@ fn size(uid: &str, answer: &impl Message) -> usize {
 
 fn too_large(bytes: usize) -> ClaimError {
     ClaimError::permanent(format_args!(
-        "the driver's answer has {bytes} bytes; kubelet accepts at most {MAX_BYTES} for all claims of a call"
+        "the driver's response for the claim has {bytes} bytes; kubelet accepts at most {MAX_BYTES} for all claims of a call"
     ))
     .with_code("answer-too-large")
 }

@@ -79,10 +79,10 @@ async fn remove_if_dead(path: &Path) {
     if refuses(path).await && file_id(path).is_ok_and(|now| now == id) {
         match fs::remove_file(path) {
             Ok(()) => {
-                tracing::info!(path = %path.display(), "removed a dead instance's socket");
+                tracing::info!(path = %path.display(), "removed the socket of a plugin instance that no longer runs");
             }
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "cannot remove a dead instance's socket");
+                tracing::warn!(path = %path.display(), %error, "cannot remove the socket of a plugin instance that no longer runs");
             }
         }
     }

@@ -240,7 +240,7 @@ impl Publisher {
     /// Records a taken name: the list did not contain the slice, but its creation failed
     /// because the name exists.
     fn take_name(&mut self, name: &str) {
-        let message = "another driver, another node or a slice that is being deleted uses the slice's name; using another name";
+        let message = "cannot create the ResourceSlice: another driver, another node or a slice that is being deleted uses this name; retrying with another name";
         tracing::warn!(slice = name, "{message}");
         self.taken.insert(name.to_owned());
     }
@@ -262,7 +262,7 @@ impl Publisher {
         };
         self.election = Some(election);
         elected.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot check for a newer instance; publishing anyway");
+            tracing::warn!(%error, "cannot check whether a newer plugin instance is running; publishing anyway");
             true
         })
     }

@@ -39,13 +39,13 @@ pub enum CallError {
         message: String,
     },
     /// The answer has a claim that is not in the call.
-    #[error("the answer has the unknown ResourceClaim UID {uid}")]
+    #[error("the response has the unknown ResourceClaim UID {uid}")]
     UnknownClaim {
         /// The claim's UID.
         uid: String,
     },
     /// The answer lacks claims.
-    #[error("the answer skipped {count} ResourceClaims")]
+    #[error("the response lacks {count} ResourceClaims")]
     Skipped {
         /// The number of missing claims.
         count: usize,

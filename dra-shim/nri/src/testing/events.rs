@@ -25,7 +25,7 @@ pub enum CallError {
     #[error("the plugin refuses: {0}")]
     Refused(String),
     /// The plugin did not answer in time. The fake closes the connection, like NRI.
-    #[error("the plugin did not answer in time")]
+    #[error("the plugin did not respond in time")]
     TimedOut,
     /// The connection was lost. A runtime continues without the plugin.
     #[error("the connection to the plugin was lost")]

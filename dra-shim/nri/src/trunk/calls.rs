@@ -31,13 +31,13 @@ struct Open {
 pub(crate) enum CallError {
     #[error("the connection was lost")]
     Closed,
-    #[error("no answer within {} s", .0.as_secs_f32())]
+    #[error("no response within {} s", .0.as_secs_f32())]
     TimedOut(Duration),
     #[error("{}", .0.message)]
     Refused(Status),
     #[error("the request is too long: {} bytes", .0.0)]
     TooLong(MessageError),
-    #[error("the answer cannot be decoded")]
+    #[error("the response cannot be decoded")]
     Decode(#[source] prost::DecodeError),
 }
 
@@ -143,7 +143,7 @@ impl Calls {
         tracing::debug!(
             stream = message.stream,
             kind = ?message.kind,
-            "dropped a message from the peer, because no call waits for this message"
+            "dropped a message from the peer, because no call is waiting for it"
         );
     }
 

@@ -100,7 +100,7 @@ impl Server {
             payload: Response::new(answer).encode_to_vec(),
         };
         let encoded = message(answer).encode(self.connection).or_else(|error| {
-            let text = format!("the answer is too long: {} bytes", error.0);
+            let text = format!("the response is too long: {} bytes", error.0);
             message(Err(Status::new(Code::Unknown, text))).encode(self.connection)
         });
         if let Ok(bytes) = encoded {
@@ -188,7 +188,7 @@ async fn answer<S: Serve>(
             tracing::warn!(
                 method,
                 ?after,
-                "the plugin did not answer in time; the NRI library answers instead of the plugin"
+                "the plugin did not respond in time; the NRI library responds in its place"
             );
             service.late(&method, after)
         }

@@ -65,7 +65,10 @@ const _: () = {
 };
 
 /// `NVML_STRUCT_VERSION` of nvml.h: the size, and the version in the top byte.
-#[expect(clippy::cast_possible_truncation, reason = "sizes of a few bytes")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the structs have only a few bytes"
+)]
 const fn version_word<T>(version: u32) -> c_uint {
     size_of::<T>() as c_uint | (version << 24)
 }

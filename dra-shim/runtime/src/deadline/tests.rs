@@ -108,10 +108,10 @@ async fn the_condition_is_met_by_client_errors_but_not_by_server_errors() {
         (403, vec![]),
         (404, vec![]),
         (409, vec![]),
-        (401, unmet("the API server responds 401 Unauthorized")),
+        (401, unmet("the API server responded with 401 Unauthorized")),
         (
             503,
-            unmet("the API server responds 503 Service Unavailable"),
+            unmet("the API server responded with 503 Service Unavailable"),
         ),
     ] {
         let (sender, mut response) = endless();

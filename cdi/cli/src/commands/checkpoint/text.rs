@@ -46,9 +46,9 @@ fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
     let mut properties = vec![("file", report.file.clone())];
     if let Some(damage) = &report.damage {
         let survivors = match damage.survivors {
-            "all" => "every claim survives",
-            "some" => "claims may be missing below",
-            _ => "no claim survives",
+            "all" => "all claims are still readable",
+            "some" => "claims may be missing from the list below",
+            _ => "no claim is still readable",
         };
         properties.push(("damaged", format!("{}; {survivors}", damage.message)));
         properties.push(("fix", damage.fix.to_owned()));
@@ -76,9 +76,11 @@ fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
 fn describe(layout: &'static str) -> &'static str {
     match layout {
         "v2" => "V1 and V2",
-        "v2-without-boot-id" => "V1 and V2 without a boot id (25.8 to 25.12)",
-        "v1" => "V1 (25.3.0 to 25.3.2)",
-        "v1-rc.2" => "V1 of 25.3.0-rc.2",
+        "v2-without-boot-id" => {
+            "V1 and V2 without a boot id (written by NVIDIA's DRA driver 25.8 to 25.12)"
+        }
+        "v1" => "V1 (written by NVIDIA's DRA driver 25.3.0 to 25.3.2)",
+        "v1-rc.2" => "V1 (written by NVIDIA's DRA driver 25.3.0-rc.2)",
         newer => newer,
     }
 }

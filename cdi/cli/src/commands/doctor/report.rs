@@ -86,7 +86,7 @@ fn run_fixes(root: &Path) -> Option<String> {
     let root = root.to_string_lossy();
     (root != "/").then(|| {
         format!(
-            "run the commands in the fixes on the host, or here after `chroot {}`; cdi-gen and \
+            "run the suggested commands on the host, or here after `chroot {}`; cdi-gen and \
              kubectl commands work here directly",
             shell_quote(&root)
         )

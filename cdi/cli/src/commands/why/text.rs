@@ -90,9 +90,15 @@ fn alternatives(report: &WhyReport, line: &mut impl FnMut(&str, String)) {
     match report.others_of_kind {
         // The lines about the candidate files are more useful.
         0 if !report.candidates.is_empty() || !report.ignored.is_empty() => {}
-        0 => line("others", format!("no device of {kind} resolves")),
-        1 => line("others", format!("1 other device of {kind} resolves")),
-        n => line("others", format!("{n} other devices of {kind} resolve")),
+        0 => line("others", format!("no device name of kind {kind} resolves")),
+        1 => line(
+            "others",
+            format!("1 other device name of kind {kind} resolves"),
+        ),
+        n => line(
+            "others",
+            format!("{n} other device names of kind {kind} resolve"),
+        ),
     }
 }
 

@@ -12,8 +12,8 @@ use crate::cri::{self, CriError};
 use crate::host::Host;
 use crate::packages;
 
-const NOTHING: &str = "the runtime's answer has no configuration";
-const NOT_JSON: &str = "the configuration in the runtime's answer is not JSON";
+const NOTHING: &str = "the runtime's response has no configuration";
+const NOT_JSON: &str = "the configuration in the runtime's response is not JSON";
 
 /// The answer of the runtime at a socket.
 #[derive(Debug)]

@@ -78,7 +78,7 @@ pub enum CdiSupport {
     Off,
     /// It has no CDI support for kubelet at all.
     Absent,
-    /// Not judged, for this reason.
+    /// Not checked, for this reason.
     Unknown(String),
 }
 
