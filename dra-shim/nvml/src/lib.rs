@@ -14,6 +14,8 @@
 //! * [`Nvml`] loads the library and opens a [`Session`]. A session and its [`Device`]s make
 //!   single calls. A failed call is a value ([`NvmlFailure`]) that names the function and
 //!   NVML's code.
+//! * [`NvmlProcess`] has the session in a process of its own, for programs that must survive a library that aborts
+//!   or hangs. Each answer is a [`Fact`].
 //! * [`RootProgram`] runs a program of a driver root from outside, with that root's dynamic loader.
 //! * [`command`] runs a program with a timeout.
 //!
@@ -25,6 +27,7 @@
 //! |---|---|
 //! | find a file | `not_found` (the error); `resolve` (links inside a root), [`elf`] (is a library complete?), `missing_link` (a library without its link); `driver_root` |
 //! | call NVML | `nvml_failure`; `load_path` (load a replaced file), `current_call` (where a call hangs); `sys` (the C interface); `open_error`, `nvml` |
+//! | call it in a process | `fact`; `process` |
 //! | run a program | [`command`] (a program with a timeout), `root_program` (a program of a driver root) |
 //!
 //! The crate is synchronous. `unsafe` is in two places: NVML's C interface (`sys`), and a child's code between
@@ -34,23 +37,27 @@ pub mod command;
 mod current_call;
 mod driver_root;
 pub mod elf;
+mod fact;
 mod load_path;
 mod missing_link;
 mod not_found;
 mod nvml;
 mod nvml_failure;
 mod open_error;
+mod process;
 mod resolve;
 mod root_program;
 mod sys;
 
 pub use driver_root::{DriverRoot, library_version};
+pub use fact::{Fact, Failure};
 pub use not_found::{DriverFileNotFound, RejectReason, RejectedPath};
 pub use nvml::Nvml;
 pub use nvml_failure::{NvmlCode, NvmlFailure};
 pub use open_error::{NoLibrary, OpenError};
+pub use process::{NvmlProcess, Property, Query, SessionProgram, serve_if_started};
 pub use root_program::{RootProgram, RootProgramError};
-pub use sys::{Device, FabricInfo, Session};
+pub use sys::{Device, FabricInfo, GpuInstance, GpuInstanceProfile, MigDevice, Placement, Session};
 
 /// Compiles the README's examples.
 #[cfg(doctest)]

@@ -92,6 +92,8 @@ impl NvmlCode {
     pub const NOT_SUPPORTED: Self = Self(3);
     /// `NVML_ERROR_NO_PERMISSION`.
     pub const NO_PERMISSION: Self = Self(4);
+    /// `NVML_ERROR_NOT_FOUND`.
+    pub const NOT_FOUND: Self = Self(6);
     /// `NVML_ERROR_DRIVER_NOT_LOADED`.
     pub const DRIVER_NOT_LOADED: Self = Self(9);
     /// `NVML_ERROR_FUNCTION_NOT_FOUND`.
@@ -146,7 +148,8 @@ impl NvmlCode {
         })
     }
 
-    fn hint(self) -> &'static str {
+    /// What a user can do about the code.
+    pub fn hint(self) -> &'static str {
         match self {
             Self::DRIVER_NOT_LOADED | Self::UNINITIALIZED => {
                 "load the NVIDIA kernel module (modprobe nvidia) and check dmesg for NVRM lines; if it is loaded, make /dev/nvidiactl available to this process"
@@ -169,6 +172,23 @@ impl NvmlCode {
                 "run nvidia-smi on the host and check dmesg for NVRM and Xid lines; if it works there, restart this process's container"
             }
             _ => "run nvidia-smi on the host and check dmesg for NVRM and Xid lines",
+        }
+    }
+}
+
+// === impl NvmlFailure ===
+
+impl NvmlFailure {
+    /// The function's name in `nvml.h`.
+    pub fn call(&self) -> Option<&'static str> {
+        match self {
+            Self::Returned { call, .. }
+            | Self::SymbolMissing { call }
+            | Self::NotText { call }
+            | Self::Unterminated { call }
+            | Self::WroteNothing { call }
+            | Self::TooManyGpus { call, .. } => Some(call),
+            Self::Panicked { .. } => None,
         }
     }
 }

@@ -8,10 +8,14 @@
 #![expect(unsafe_code, reason = "a C library is loaded and called")]
 
 mod fabric_info;
+mod gpu_calls;
+mod mig_calls;
 mod padded;
 mod session;
 mod symbol;
+mod text;
 
 pub use fabric_info::FabricInfo;
+pub use mig_calls::{GpuInstance, GpuInstanceProfile, MigDevice, Placement};
 pub(crate) use session::Library;
 pub use session::{Device, Session};

@@ -1,16 +1,14 @@
 //! The library, a session, and a device of the session.
 
-use std::ffi::{CStr, OsStr, c_char, c_uint};
+use std::ffi::{OsStr, c_int, c_uint};
 use std::ptr;
 
 use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
-use nvml_wrapper_sys::bindings::{
-    NVML_DEVICE_NAME_V2_BUFFER_SIZE, NVML_DEVICE_UUID_V2_BUFFER_SIZE, NVML_INIT_FLAG_NO_GPUS,
-    NvmlLib, nvmlDevice_t, nvmlReturn_t,
-};
+use nvml_wrapper_sys::bindings::{NVML_INIT_FLAG_NO_GPUS, NvmlLib, nvmlDevice_t, nvmlReturn_t};
 
 use super::padded::Padded;
 use super::symbol::required;
+use super::text::{TEXT_SIZE, TextBuffer};
 use crate::current_call::CurrentCall;
 use crate::nvml_failure::{NvmlCode, NvmlFailure};
 
@@ -19,25 +17,19 @@ const INIT: &str = "nvmlInitWithFlags";
 const INIT_V2: &str = "nvmlInit_v2";
 const INIT_V1: &str = "nvmlInit";
 const SHUTDOWN: &str = "nvmlShutdown";
+const DRIVER_VERSION: &str = "nvmlSystemGetDriverVersion";
+const CUDA_VERSION: &str = "nvmlSystemGetCudaDriverVersion_v2";
 const COUNT: &str = "nvmlDeviceGetCount_v2";
 const COUNT_V1: &str = "nvmlDeviceGetCount";
 const HANDLE: &str = "nvmlDeviceGetHandleByIndex_v2";
 const HANDLE_V1: &str = "nvmlDeviceGetHandleByIndex";
-const NAME: &str = "nvmlDeviceGetName";
-const UUID: &str = "nvmlDeviceGetUUID";
 
 /// Maximum plausible number of GPUs. The kernel module's limit is far lower; a larger count is
 /// an error.
 const MAX_GPUS: u32 = 1024;
 
-/// The size of every text buffer, in bytes.
-const TEXT_SIZE: c_uint = 96;
-const _: () = assert!(NVML_DEVICE_NAME_V2_BUFFER_SIZE == TEXT_SIZE);
-const _: () = assert!(NVML_DEVICE_UUID_V2_BUFFER_SIZE == TEXT_SIZE);
-
 type Count = unsafe extern "C" fn(*mut c_uint) -> nvmlReturn_t;
 type Handle = unsafe extern "C" fn(c_uint, *mut nvmlDevice_t) -> nvmlReturn_t;
-type Text = unsafe extern "C" fn(nvmlDevice_t, *mut c_char, c_uint) -> nvmlReturn_t;
 
 /// A function with its name in `nvml.h`.
 type Named<F> = (&'static str, F);
@@ -142,6 +134,29 @@ impl Session {
         }
     }
 
+    /// The driver's version, such as `580.82.07`.
+    pub fn driver_version(&self) -> Result<String, NvmlFailure> {
+        let version = required(&self.library.lib.nvmlSystemGetDriverVersion, DRIVER_VERSION)?;
+        let mut text = TextBuffer::new();
+        // SAFETY: the session is open, and the buffer is larger than the length that is passed.
+        self.library.call(DRIVER_VERSION, || unsafe {
+            version(text.as_mut_ptr(), TEXT_SIZE)
+        })?;
+        text.read(DRIVER_VERSION)
+    }
+
+    /// The newest CUDA version that the driver supports, as `major * 1000 + minor * 10`.
+    pub fn cuda_version(&self) -> Result<u32, NvmlFailure> {
+        let call = CUDA_VERSION;
+        let version = required(&self.library.lib.nvmlSystemGetCudaDriverVersion_v2, call)?;
+        let mut number = Padded::new(c_int::MIN);
+        // SAFETY: the session is open, and the pointer is valid for more than the one word
+        // that is written.
+        self.library
+            .call(call, || unsafe { version((&raw mut number).cast()) })?;
+        u32::try_from(number.value).map_err(|_| NvmlFailure::WroteNothing { call })
+    }
+
     /// The device with `index`, which is below [`device_count`](Self::device_count).
     pub fn device(&self, index: u32) -> Result<Device<'_>, NvmlFailure> {
         let (_, (call, handle)) = self.enumeration()?;
@@ -181,38 +196,5 @@ impl Drop for Session {
         // SAFETY: the session is open, and none of its handles is in use any more. An error
         // does not affect the results.
         let _ = self.library.call(SHUTDOWN, || unsafe { (self.shutdown)() });
-    }
-}
-
-// === impl Device ===
-
-impl Device<'_> {
-    /// The product name.
-    pub fn name(&self) -> Result<String, NvmlFailure> {
-        self.text(NAME, required(&self.library.lib.nvmlDeviceGetName, NAME)?)
-    }
-
-    /// The UUID, `GPU-…`.
-    pub fn uuid(&self) -> Result<String, NvmlFailure> {
-        self.text(UUID, required(&self.library.lib.nvmlDeviceGetUUID, UUID)?)
-    }
-
-    fn text(&self, call: &'static str, ask: Text) -> Result<String, NvmlFailure> {
-        let mut buffer = Padded::new([0_u8; TEXT_SIZE as usize]);
-        // SAFETY: the handle is of the session that `self` borrows, and the
-        // buffer is larger than the length that is passed.
-        self.library.call(call, || unsafe {
-            ask(self.handle, (&raw mut buffer).cast(), TEXT_SIZE)
-        })?;
-        let text = CStr::from_bytes_until_nul(&buffer.value)
-            .map_err(|_| NvmlFailure::Unterminated { call })?;
-        let text = text.to_str().map_err(|_| NvmlFailure::NotText { call })?;
-        if text.is_empty() {
-            return Err(NvmlFailure::WroteNothing { call });
-        }
-        if text.contains(char::is_control) {
-            return Err(NvmlFailure::NotText { call });
-        }
-        Ok(text.to_owned())
     }
 }

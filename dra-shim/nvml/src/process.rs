@@ -1,0 +1,226 @@
+//! A process with an NVML session, whose library may abort or hang.
+//!
+//! ```text
+//! program ── NvmlProcess::open ──> the same program, as nvml-session-process
+//!    │                                   │ Nvml::open
+//!    ├── Query, a line of JSON ─────────>│
+//!    │<───────── Fact, a line of JSON ───┤ a call of NVML
+//! ```
+
+mod query;
+mod serve;
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::command::die_with_this_thread;
+use crate::driver_root::DriverRoot;
+use crate::fact::{Fact, Failure};
+
+pub use query::{Property, Query};
+pub use serve::serve_if_started;
+
+/// How a program starts itself as a process with a session.
+#[derive(Debug, Clone)]
+pub struct SessionProgram {
+    path: PathBuf,
+    args: Vec<OsString>,
+    deadline: Duration,
+}
+
+/// A process with an NVML session.
+///
+/// A call that does not return in time, and a library that ends its process, end this process only. Each later
+/// [`ask`](Self::ask) then fails at once. Dropping it ends the process.
+#[derive(Debug)]
+pub struct NvmlProcess {
+    child: Child,
+    socket: BufReader<UnixStream>,
+    deadline: Duration,
+    /// Why the process was ended or has ended.
+    ended: Option<Failure>,
+}
+
+/// How long a killed process may take to end. One in an uninterruptible call of the driver does not end.
+const KILL_TIME: Duration = Duration::from_secs(1);
+
+// === impl SessionProgram ===
+
+impl SessionProgram {
+    /// This program, whose `main` begins with [`serve_if_started`]. Each call of NVML may take `deadline`.
+    pub fn this(deadline: Duration) -> Self {
+        Self {
+            path: "/proc/self/exe".into(),
+            args: Vec::new(),
+            deadline,
+        }
+    }
+}
+
+// === impl NvmlProcess ===
+
+impl NvmlProcess {
+    /// Starts the process and opens a session of the library below `root`.
+    ///
+    /// The kernel kills the process when the calling thread ends.
+    ///
+    /// # Errors
+    ///
+    /// The process cannot be started, or the session cannot be opened in time. Before that, check
+    /// [`DriverRoot::find_library`]: its error has the reason for each path.
+    pub fn open(program: &SessionProgram, root: &DriverRoot) -> Result<Self, Failure> {
+        let start =
+            |error: io::Error| Failure::new("the NVML process", format!("cannot start: {error}"));
+        let (ours, theirs) = UnixStream::pair().map_err(start)?;
+        ours.set_read_timeout(Some(program.deadline))
+            .map_err(start)?;
+        let mut command = Command::new(&program.path);
+        command
+            .arg0(serve::NAME)
+            .args(&program.args)
+            .stdin(OwnedFd::from(theirs))
+            // The library may print.
+            .stdout(Stdio::null());
+        die_with_this_thread(&mut command);
+        let child = command.spawn().map_err(start)?;
+        // The command holds the other end of the socket.
+        drop(command);
+        let mut process = Self {
+            child,
+            socket: BufReader::new(ours),
+            deadline: program.deadline,
+            ended: None,
+        };
+        match process.exchange::<Value>(&root.path(), "nvmlInitWithFlags") {
+            Fact::Known(_) => Ok(process),
+            Fact::Failed(failure) => Err(failure),
+            Fact::Absent => Err(Failure::new("nvmlInitWithFlags", "does not exist")),
+        }
+    }
+
+    /// Makes a call in the process. `T` is the type that [`Query`] names.
+    pub fn ask<T: DeserializeOwned>(&mut self, query: Query) -> Fact<T> {
+        if let Some(ended) = &self.ended {
+            return Fact::Failed(Failure::new(
+                query.call(),
+                format!("was not called, because {ended}"),
+            ));
+        }
+        self.exchange(&query, query.call())
+    }
+
+    /// Why the process no longer serves: the call that did not return, or that ended it.
+    pub fn ended(&self) -> Option<&Failure> {
+        self.ended.as_ref()
+    }
+
+    fn exchange<T: DeserializeOwned>(&mut self, request: &impl Serialize, call: &str) -> Fact<T> {
+        let mut answer = Vec::new();
+        let received = self
+            .send(request)
+            .and_then(|()| self.socket.read_until(b'\n', &mut answer));
+        match received {
+            Ok(0) => self.gone(call),
+            Ok(_) => serde_json::from_slice(&answer).unwrap_or_else(|error| {
+                Fact::Failed(Failure::new(
+                    call,
+                    format!("returned another type: {error}"),
+                ))
+            }),
+            Err(error) if is_timeout(&error) => self.overdue(call),
+            // The process ended before it read the request, or while it answered.
+            Err(_) => self.gone(call),
+        }
+    }
+
+    fn send(&mut self, request: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        self.socket.get_mut().write_all(&line)
+    }
+
+    fn overdue<T>(&mut self, call: &str) -> Fact<T> {
+        let seconds = self.deadline.as_secs_f32();
+        let mut reason = format!("did not return within {seconds} s");
+        if self.kill().is_none() {
+            reason.push_str(", and its process cannot be killed");
+        }
+        self.end(call, reason)
+    }
+
+    fn gone<T>(&mut self, call: &str) -> Fact<T> {
+        let reason = match self.kill() {
+            Some(status) => format!("ended its process{}", described(status)),
+            None => "closed its connection, and its process cannot be killed".to_owned(),
+        };
+        self.end(call, reason)
+    }
+
+    fn end<T>(&mut self, call: &str, reason: String) -> Fact<T> {
+        let failure = Failure::new(call, reason);
+        self.ended = Some(failure.clone());
+        Fact::Failed(failure)
+    }
+
+    /// Kills the process and waits for its end, which closes the socket. `None` if it does not end.
+    fn kill(&mut self) -> Option<ExitStatus> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Some(status);
+        }
+        // It fails only if the process has ended.
+        let _ = self.child.kill();
+        let socket = self.socket.get_ref();
+        socket.set_read_timeout(Some(KILL_TIME)).ok()?;
+        let mut rest = Vec::new();
+        loop {
+            rest.clear();
+            match self.socket.read_until(b'\n', &mut rest) {
+                Ok(0) => return self.child.wait().ok(),
+                Ok(_) => {}
+                Err(error) if is_timeout(&error) => return None,
+                Err(_) => return self.child.wait().ok(),
+            }
+        }
+    }
+}
+
+impl Drop for NvmlProcess {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            self.kill();
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
+}
+
+fn described(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(number), _) => match Signal::try_from(number) {
+            Ok(signal) => format!(" with {signal}"),
+            Err(_) => format!(" with signal {number}"),
+        },
+        (None, Some(code)) => format!(" with exit code {code}"),
+        (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

@@ -1,0 +1,71 @@
+//! The process with a session.
+
+use std::env;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::query::Query;
+use crate::driver_root::DriverRoot;
+use crate::fact::{Fact, Failure};
+use crate::nvml::Nvml;
+use crate::open_error::OpenError;
+
+/// The name of the process, its first argument.
+pub(super) const NAME: &str = "nvml-session-process";
+
+/// Serves a session if this process was started as an [`NvmlProcess`](super::NvmlProcess), and then returns its exit
+/// code. `None` in all other processes.
+///
+/// Call it at the beginning of `main`, before other threads and files exist.
+pub fn serve_if_started() -> Option<ExitCode> {
+    (env::args_os().next()? == NAME).then(serve)
+}
+
+/// Serves a session on the socket that is the standard input.
+pub(super) fn serve() -> ExitCode {
+    let socket = io::stdin().as_fd().try_clone_to_owned();
+    match socket.and_then(|it| serve_on(&UnixStream::from(it))) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The parent has ended or has given up this process.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Answers a line with the driver root, then each query, until the parent closes the socket.
+fn serve_on(socket: &UnixStream) -> io::Result<()> {
+    let mut lines = BufReader::new(socket).lines();
+    let Some(root) = lines.next() else {
+        return Ok(());
+    };
+    let root: PathBuf = serde_json::from_str(&root?)?;
+    let session = match Nvml::new(DriverRoot::new(root)).open() {
+        Ok(session) => session,
+        Err(error) => return answer(socket, &Fact::<Value>::Failed(failure(error))),
+    };
+    answer(socket, &Fact::Known(Value::Bool(true)))?;
+    for line in lines {
+        let query: Query = serde_json::from_str(&line?)?;
+        answer(socket, &query.run(&session))?;
+    }
+    Ok(())
+}
+
+fn failure(error: OpenError) -> Failure {
+    match error {
+        OpenError::Nvml(failure) => failure.into(),
+        OpenError::NoLibrary(error) => Failure::new("NVML:", error.to_string()),
+    }
+}
+
+/// Writes a line with one system call, so that the parent never waits for its rest.
+fn answer(mut socket: &UnixStream, answer: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    socket.write_all(&line)
+}
