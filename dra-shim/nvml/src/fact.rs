@@ -59,6 +59,25 @@ impl<T> Fact<T> {
         }
     }
 
+    /// The value of this fact, or of `other` if only that one is known.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Known(value), _) | (_, Self::Known(value)) => Self::Known(value),
+            (Self::Absent, other) => other,
+            (failed, _) => failed,
+        }
+    }
+
+    /// Converts the value, if it is known, to another fact.
+    pub fn and_then<U>(self, convert: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
+        match self {
+            Self::Known(value) => convert(value),
+            Self::Absent => Fact::Absent,
+            Self::Failed(failure) => Fact::Failed(failure),
+        }
+    }
+
     /// Converts the value, if it is known.
     pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Fact<U> {
         match self {

@@ -60,9 +60,19 @@ const KILL_TIME: Duration = Duration::from_secs(1);
 impl SessionProgram {
     /// This program, whose `main` begins with [`serve_if_started`]. Each call of NVML may take `deadline`.
     pub fn this(deadline: Duration) -> Self {
+        Self::new("/proc/self/exe", [], deadline)
+    }
+
+    /// Another program that calls [`serve_if_started`] if it is run with `args`. A test program does so in a test that
+    /// `args` select.
+    pub fn new<'a>(
+        path: impl Into<PathBuf>,
+        args: impl IntoIterator<Item = &'a str>,
+        deadline: Duration,
+    ) -> Self {
         Self {
-            path: "/proc/self/exe".into(),
-            args: Vec::new(),
+            path: path.into(),
+            args: args.into_iter().map(OsString::from).collect(),
             deadline,
         }
     }

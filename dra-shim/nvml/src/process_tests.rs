@@ -32,12 +32,9 @@ fn faulty_child() {
 const SCENARIO: &str = "NVML_PROCESS_SCENARIO";
 
 fn program(test: &str, deadline: Duration) -> SessionProgram {
-    let args = ["--exact", &format!("process::tests::{test}"), "--ignored"];
-    SessionProgram {
-        path: std::env::current_exe().unwrap(),
-        args: args.iter().map(OsString::from).collect(),
-        deadline,
-    }
+    let test = format!("process::tests::{test}");
+    let exe = std::env::current_exe().unwrap();
+    SessionProgram::new(exe, ["--exact", &test, "--ignored"], deadline)
 }
 
 /// Opens a session in a process with `scenario`, through a shell that sets the variable.

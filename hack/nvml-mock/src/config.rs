@@ -1,30 +1,39 @@
 //! The configuration file of the mock driver.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, OsStr, c_void};
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use gpu_inventory::{GpuFacts, Inventory};
 use serde::{Deserialize, Deserializer, de};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// For `bin/nvidia-smi`, which reads the same file.
-    #[serde(rename = "driver_version")]
-    _driver_version: String,
+    pub(crate) driver_version: String,
+    /// As `major * 1000 + minor * 10`.
+    #[serde(default = "newest_cuda")]
+    pub(crate) cuda_version: i32,
     #[serde(default = "newest_fabric_info")]
     pub(crate) fabric_info_version: u32,
     #[serde(default)]
     pub(crate) devices: Vec<Device>,
+    /// A file with an inventory beside this file: its GPUs and versions instead of `devices`.
+    inventory: Option<PathBuf>,
     #[serde(default)]
     errors: HashMap<String, u32>,
     #[serde(default)]
     delay_ms: HashMap<String, u64>,
     #[serde(default)]
     hang: Vec<String>,
+    /// The calls that end the process with SIGABRT.
+    #[serde(default)]
+    abort: Vec<String>,
     /// The count to return instead of the number of devices.
     pub(crate) device_count: Option<u32>,
     #[serde(default)]
@@ -57,9 +66,12 @@ pub(crate) struct Device {
     pub(crate) name: String,
     pub(crate) uuid: String,
     pub(crate) fabric: Option<Fabric>,
+    /// Everything else that NVML has of the GPU. A fact that is absent is not supported; a failure is its code.
+    #[serde(default)]
+    pub(crate) facts: GpuFacts,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fabric {
     #[serde(deserialize_with = "state")]
@@ -76,16 +88,30 @@ pub(crate) struct Fabric {
     pub(crate) health_summary: u8,
 }
 
-/// The names of a call in the file: `symbol@index`, `symbol`.
+/// The names of a call in the file, the most special first: `symbol@index#n` for the n-th call of this process,
+/// `symbol@index`, `symbol#n`, `@index` for every call on the device, `symbol`.
 pub(crate) struct CallNames {
     symbol: &'static str,
-    indexed: Option<String>,
+    names: Vec<String>,
 }
 
 const FILE: &str = "nvml-mock.json";
 
 /// The file to which calls are recorded, if it exists.
 const CALLS: &str = "nvml-mock.calls";
+
+/// The configuration that was read last, with the file's device, inode and change time. Scripts and tests replace
+/// the file by a rename.
+static READ: Mutex<Option<(Identity, Arc<Config>)>> = Mutex::new(None);
+
+type Identity = (u64, u64, i64, i64);
+
+/// The calls of this process, by `symbol@index`.
+static CALLS_MADE: Mutex<BTreeMap<String, u32>> = Mutex::new(BTreeMap::new());
+
+fn newest_cuda() -> i32 {
+    13000
+}
 
 fn newest_fabric_info() -> u32 {
     3
@@ -95,9 +121,48 @@ fn newest_fabric_info() -> u32 {
 
 impl Config {
     /// Reads the file; `None` if it is missing or malformed.
-    pub(crate) fn read() -> Option<Self> {
-        let bytes = fs::read(path()?).ok()?;
-        serde_json::from_slice(&bytes).ok()
+    pub(crate) fn read() -> Option<Arc<Self>> {
+        let path = path()?;
+        let file = fs::metadata(&path).ok()?;
+        let identity = (file.dev(), file.ino(), file.ctime(), file.ctime_nsec());
+        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, config)) = read.as_ref().filter(|it| it.0 == identity) {
+            return Some(Arc::clone(config));
+        }
+        let config = Arc::new(Self::parse(&path)?);
+        *read = Some((identity, Arc::clone(&config)));
+        Some(config)
+    }
+
+    fn parse(path: &Path) -> Option<Self> {
+        let mut config: Self = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        if let Some(file) = &config.inventory {
+            let file = fs::read(path.with_file_name(file)).ok()?;
+            config.load(serde_json::from_slice(&file).ok()?);
+        }
+        Some(config)
+    }
+
+    fn load(&mut self, inventory: Inventory) {
+        let Inventory { driver, gpus, .. } = inventory;
+        if let Some(version) = driver.nvml.known() {
+            self.driver_version.clone_from(version);
+        }
+        if let Some(cuda) = driver.cuda.known() {
+            self.cuda_version = i32::try_from(*cuda).unwrap_or(0);
+        }
+        let mut enumerated: Vec<_> = gpus
+            .into_iter()
+            .filter(|gpu| gpu.index.known().is_some())
+            .collect();
+        enumerated.sort_by_key(|gpu| gpu.index.known().copied());
+        let device = |facts: GpuFacts| Device {
+            name: facts.name.known().cloned().unwrap_or_default(),
+            uuid: facts.uuid.known().cloned().unwrap_or_default(),
+            fabric: None,
+            facts,
+        };
+        self.devices = enumerated.into_iter().map(device).collect();
     }
 
     /// Appends the call to the file of calls, if a test has created it.
@@ -112,6 +177,10 @@ impl Config {
 
     pub(crate) fn hangs(&self, names: &CallNames) -> bool {
         self.hang.iter().any(|name| names.include(name))
+    }
+
+    pub(crate) fn aborts(&self, names: &CallNames) -> bool {
+        self.abort.iter().any(|name| names.include(name))
     }
 
     pub(crate) fn delay_ms(&self, names: &CallNames) -> u64 {
@@ -130,20 +199,29 @@ impl Config {
 // === impl CallNames ===
 
 impl CallNames {
+    /// Counts the call.
     pub(crate) fn new(symbol: &'static str, device: Option<usize>) -> Self {
-        Self {
-            symbol,
-            indexed: device.map(|index| format!("{symbol}@{index}")),
-        }
+        let device = device.map(|index| format!("@{index}")).unwrap_or_default();
+        let call = format!("{symbol}{device}");
+        let mut calls = CALLS_MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = calls.entry(call.clone()).or_default();
+        *count += 1;
+        let names = vec![
+            format!("{call}#{count}"),
+            call,
+            format!("{symbol}#{count}"),
+            device,
+            symbol.to_owned(),
+        ];
+        Self { symbol, names }
     }
 
     fn include(&self, name: &str) -> bool {
-        name == self.symbol || Some(name) == self.indexed.as_deref()
+        self.names.iter().any(|it| it == name)
     }
 
     fn look_up<T: Copy>(&self, map: &HashMap<String, T>) -> Option<T> {
-        let indexed = self.indexed.as_ref().and_then(|name| map.get(name));
-        indexed.or_else(|| map.get(self.symbol)).copied()
+        self.names.iter().find_map(|name| map.get(name)).copied()
     }
 }
 

@@ -15,8 +15,9 @@ use nvml_wrapper_sys::bindings::{
     nvmlReturn_enum_NVML_SUCCESS as SUCCESS, nvmlReturn_t,
 };
 
-use crate::config::{CallNames, Misbehaviour};
-use crate::session::{self, DeviceCall};
+use crate::config::Misbehaviour;
+use crate::mig_exports;
+use crate::session;
 use crate::write::{Outcome, put, put_text};
 
 /// The version words of the two versioned structs.
@@ -97,7 +98,7 @@ pub(crate) unsafe extern "C" fn nvmlDeviceGetName(
         session::begin_on_device("nvmlDeviceGetName", device)
             // SAFETY: the contract of this module.
             .and_then(|call| unsafe {
-                put_text(&call.device.name, name, length, call.misbehaviour)
+                put_text(&call.device()?.name, name, length, call.misbehaviour)
             }),
     )
 }
@@ -109,11 +110,21 @@ pub(crate) unsafe extern "C" fn nvmlDeviceGetUUID(
     uuid: *mut c_char,
     length: c_uint,
 ) -> nvmlReturn_t {
+    const SYMBOL: &str = "nvmlDeviceGetUUID";
+    if mig_exports::split(device).is_some() {
+        return code(
+            mig_exports::uuid(SYMBOL, device)
+                // SAFETY: the contract of this module.
+                .and_then(|(call, text)| unsafe {
+                    put_text(&text, uuid, length, call.misbehaviour)
+                }),
+        );
+    }
     code(
-        session::begin_on_device("nvmlDeviceGetUUID", device)
+        session::begin_on_device(SYMBOL, device)
             // SAFETY: the contract of this module.
             .and_then(|call| unsafe {
-                put_text(&call.device.uuid, uuid, length, call.misbehaviour)
+                put_text(&call.device()?.uuid, uuid, length, call.misbehaviour)
             }),
     )
 }
@@ -139,7 +150,7 @@ pub(crate) unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
     code(unsafe { fabric_info_versioned(device, info) })
 }
 
-fn code(outcome: Outcome) -> nvmlReturn_t {
+pub(crate) fn code(outcome: Outcome) -> nvmlReturn_t {
     match outcome {
         Ok(()) => SUCCESS,
         Err(code) => code,
@@ -147,16 +158,15 @@ fn code(outcome: Outcome) -> nvmlReturn_t {
 }
 
 fn init(symbol: &'static str) -> Outcome {
-    session::begin(symbol).map(|_| session::open())
+    session::begin(symbol).map(|()| session::open())
 }
 
 /// # Safety
 /// `count` is NULL or valid for writing.
 unsafe fn device_count(symbol: &'static str, count: *mut c_uint) -> Outcome {
-    let config = session::begin_in_session(symbol)?;
+    let (config, misbehaviour) = session::begin_in_session(symbol)?;
     let devices = c_uint::try_from(config.devices.len()).map_err(|_| INVALID_ARGUMENT)?;
     let devices = config.device_count.unwrap_or(devices);
-    let misbehaviour = config.misbehaviour(&CallNames::new(symbol, None));
     // SAFETY: the contract of this function.
     unsafe { put(devices, count, misbehaviour) }
 }
@@ -173,7 +183,7 @@ unsafe fn handle(symbol: &'static str, index: c_uint, device: *mut nvmlDevice_t)
 /// `info` is NULL or valid for writing.
 unsafe fn fabric_info(device: nvmlDevice_t, info: *mut nvmlGpuFabricInfo_t) -> Outcome {
     let call = session::begin_on_device("nvmlDeviceGetGpuFabricInfo", device)?;
-    let fabric = call.device.fabric.ok_or(NOT_SUPPORTED)?;
+    let fabric = call.device()?.fabric.ok_or(NOT_SUPPORTED)?;
     let value = nvmlGpuFabricInfo_t {
         clusterUuid: fabric.cluster_uuid,
         status: fabric.status,
@@ -194,17 +204,14 @@ unsafe fn fabric_info_versioned(
     if info.is_null() {
         return Err(INVALID_ARGUMENT);
     }
-    let DeviceCall {
-        config,
-        device,
-        misbehaviour,
-    } = session::begin_on_device("nvmlDeviceGetGpuFabricInfoV", device)?;
+    let call = session::begin_on_device("nvmlDeviceGetGpuFabricInfoV", device)?;
+    let misbehaviour = call.misbehaviour;
     // SAFETY: every version begins with this word.
     let version = unsafe { info.cast::<c_uint>().read() };
-    if version >> 24 > config.fabric_info_version {
+    if version >> 24 > call.config.fabric_info_version {
         return Err(VERSION_MISMATCH);
     }
-    let fabric = device.fabric.ok_or(NOT_SUPPORTED)?;
+    let fabric = call.device()?.fabric.ok_or(NOT_SUPPORTED)?;
     let v3 = nvmlGpuFabricInfo_v3_t {
         version,
         clusterUuid: fabric.cluster_uuid,

@@ -47,5 +47,7 @@
 
 mod config;
 mod exports;
+mod gpu_exports;
+mod mig_exports;
 mod session;
 mod write;

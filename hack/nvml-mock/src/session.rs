@@ -1,5 +1,6 @@
 //! The beginning of every call: delay, hang, error, and the check for a session.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -21,22 +22,33 @@ static SESSIONS: AtomicU32 = AtomicU32::new(0);
 
 /// A call on a device.
 pub(crate) struct DeviceCall {
-    pub(crate) config: Config,
-    /// Moved out of `config`.
-    pub(crate) device: Device,
+    pub(crate) config: Arc<Config>,
+    pub(crate) index: usize,
     pub(crate) misbehaviour: Option<Misbehaviour>,
 }
 
+// === impl DeviceCall ===
+
+impl DeviceCall {
+    pub(crate) fn device(&self) -> Result<&Device, nvmlReturn_t> {
+        self.config.devices.get(self.index).ok_or(GPU_IS_LOST)
+    }
+}
+
 /// Begins a call that needs no session.
-pub(crate) fn begin(symbol: &'static str) -> Result<Config, nvmlReturn_t> {
-    begin_named(&CallNames::new(symbol, None))
+pub(crate) fn begin(symbol: &'static str) -> Result<(), nvmlReturn_t> {
+    begin_named(&CallNames::new(symbol, None)).map(drop)
 }
 
 /// Begins a call that needs one.
-pub(crate) fn begin_in_session(symbol: &'static str) -> Result<Config, nvmlReturn_t> {
-    let config = begin(symbol)?;
+pub(crate) fn begin_in_session(
+    symbol: &'static str,
+) -> Result<(Arc<Config>, Option<Misbehaviour>), nvmlReturn_t> {
+    let names = CallNames::new(symbol, None);
+    let config = begin_named(&names)?;
     require_session()?;
-    Ok(config)
+    let misbehaviour = config.misbehaviour(&names);
+    Ok((config, misbehaviour))
 }
 
 /// Begins a call on a device.
@@ -46,8 +58,16 @@ pub(crate) fn begin_on_device(
 ) -> Result<DeviceCall, nvmlReturn_t> {
     // Handles count from 1: NULL is not a handle.
     let index = device.addr().checked_sub(1).ok_or(INVALID_ARGUMENT)?;
+    begin_on_index(symbol, index)
+}
+
+/// Begins a call on the device with `index`, or on what belongs to it.
+pub(crate) fn begin_on_index(
+    symbol: &'static str,
+    index: usize,
+) -> Result<DeviceCall, nvmlReturn_t> {
     let names = CallNames::new(symbol, Some(index));
-    let mut config = begin_named(&names)?;
+    let config = begin_named(&names)?;
     require_session()?;
     if index >= config.devices.len() {
         // The device existed when the handle was returned.
@@ -55,7 +75,7 @@ pub(crate) fn begin_on_device(
     }
     Ok(DeviceCall {
         misbehaviour: config.misbehaviour(&names),
-        device: config.devices.swap_remove(index),
+        index,
         config,
     })
 }
@@ -94,13 +114,16 @@ fn require_session() -> Result<(), nvmlReturn_t> {
     Ok(())
 }
 
-fn begin_named(names: &CallNames) -> Result<Config, nvmlReturn_t> {
+fn begin_named(names: &CallNames) -> Result<Arc<Config>, nvmlReturn_t> {
     Config::record(names);
     let mut config = Config::read().ok_or(DRIVER_NOT_LOADED)?;
     thread::sleep(Duration::from_millis(config.delay_ms(names)));
     while config.hangs(names) {
         thread::sleep(TICK);
         config = Config::read().ok_or(DRIVER_NOT_LOADED)?;
+    }
+    if config.aborts(names) {
+        std::process::abort();
     }
     match config.error(names) {
         Some(code) => Err(code),

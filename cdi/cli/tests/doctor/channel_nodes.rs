@@ -78,7 +78,7 @@ fn the_capabilitys_node_has_its_drivers_major_and_its_own_minor() {
         let found = finding(&host, "imex-capability-node-wrong").unwrap();
         let evidence = text(&found, "evidence");
         assert!(evidence.starts_with(is), "{evidence}");
-        assert!(evidence.contains("names is c 234:4323"), "{evidence}");
+        assert!(evidence.contains("imex-mgmt is c 234:4323"), "{evidence}");
     }
 }
 

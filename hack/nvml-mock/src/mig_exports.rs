@@ -1,0 +1,259 @@
+//! The functions of `nvml.h` about MIG devices, GPU instances and compute instances, from the device's facts.
+//!
+//! # Safety
+//!
+//! As in NVML, pointers are NULL or valid for the values that `nvml.h` documents.
+
+use std::ffi::c_uint;
+use std::ptr;
+
+use gpu_inventory::{MigDevice, MigFacts};
+use nvml_wrapper_sys::bindings::{
+    nvmlComputeInstance_t, nvmlComputeInstanceInfo_t, nvmlComputeInstancePlacement_t, nvmlDevice_t,
+    nvmlGpuInstance_t, nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t,
+    nvmlGpuInstanceProfileInfo_t, nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as INVALID_ARGUMENT,
+    nvmlReturn_enum_NVML_ERROR_NOT_FOUND as NOT_FOUND,
+    nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED as NOT_SUPPORTED, nvmlReturn_t,
+};
+
+use crate::exports::code;
+use crate::gpu_exports::known;
+use crate::session::{self, DeviceCall};
+use crate::write::{Outcome, put};
+
+/// Bits of a handle: the GPU's index + 1, below it the MIG device's index + 1. So the handle of a GPU has no high bits.
+const GPU_BITS: u32 = 16;
+
+/// Splits the handle of a MIG device, or of its instances, into the indices of GPU and MIG device.
+pub(crate) fn split<T>(handle: *mut T) -> Option<(usize, usize)> {
+    let mig = (handle.addr() >> GPU_BITS).checked_sub(1)?;
+    let gpu = (handle.addr() & ((1 << GPU_BITS) - 1)).checked_sub(1)?;
+    Some((gpu, mig))
+}
+
+fn handle<T>(gpu: usize, mig: usize) -> *mut T {
+    ptr::without_provenance_mut(((mig + 1) << GPU_BITS) | (gpu + 1))
+}
+
+fn mig(call: &DeviceCall) -> Result<MigFacts, nvmlReturn_t> {
+    known(&call.device()?.facts.mig)
+}
+
+/// Begins a call on a MIG device or one of its instances.
+fn begin<T>(
+    symbol: &'static str,
+    handle: *mut T,
+) -> Result<(DeviceCall, usize, MigDevice), nvmlReturn_t> {
+    let (gpu, index) = split(handle).ok_or(INVALID_ARGUMENT)?;
+    let call = session::begin_on_index(symbol, gpu)?;
+    let device = known(mig(&call)?.devices.get(index).ok_or(NOT_FOUND)?)?;
+    Ok((call, index, device))
+}
+
+/// The UUID of the MIG device with this handle.
+pub(crate) fn uuid(
+    symbol: &'static str,
+    device: nvmlDevice_t,
+) -> Result<(DeviceCall, String), nvmlReturn_t> {
+    let (call, _, device) = begin(symbol, device)?;
+    Ok((call, device.uuid))
+}
+
+/// Writes the number of indices for MIG devices.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlDeviceGetMaxMigDeviceCount(
+    device: nvmlDevice_t,
+    count: *mut c_uint,
+) -> nvmlReturn_t {
+    code(
+        session::begin_on_device("nvmlDeviceGetMaxMigDeviceCount", device).and_then(|call| {
+            let devices = mig(&call)?.devices.len().max(7);
+            let devices = c_uint::try_from(devices).map_err(|_| INVALID_ARGUMENT)?;
+            // SAFETY: the contract of this module.
+            unsafe { put(devices, count, call.misbehaviour) }
+        }),
+    )
+}
+
+/// Writes the handle of a MIG device.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlDeviceGetMigDeviceHandleByIndex(
+    device: nvmlDevice_t,
+    index: c_uint,
+    mig_device: *mut nvmlDevice_t,
+) -> nvmlReturn_t {
+    code(
+        session::begin_on_device("nvmlDeviceGetMigDeviceHandleByIndex", device).and_then(|call| {
+            let index = index as usize;
+            // A device that cannot be read fails here.
+            known(mig(&call)?.devices.get(index).ok_or(NOT_FOUND)?)?;
+            // SAFETY: the contract of this module.
+            unsafe { put(handle(call.index, index), mig_device, call.misbehaviour) }
+        }),
+    )
+}
+
+/// Writes whether the handle is of a MIG device.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlDeviceIsMigDeviceHandle(
+    device: nvmlDevice_t,
+    is_mig: *mut c_uint,
+) -> nvmlReturn_t {
+    // SAFETY: the contract of this module.
+    code(unsafe { put(split(device).is_some().into(), is_mig, None) })
+}
+
+/// Writes the id of a MIG device's GPU instance.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlDeviceGetGpuInstanceId(
+    device: nvmlDevice_t,
+    id: *mut c_uint,
+) -> nvmlReturn_t {
+    code(
+        begin("nvmlDeviceGetGpuInstanceId", device)
+            // SAFETY: the contract of this module.
+            .and_then(|(call, _, mig)| unsafe { put(mig.gpu_instance.id, id, call.misbehaviour) }),
+    )
+}
+
+/// Writes the id of a MIG device's compute instance.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlDeviceGetComputeInstanceId(
+    device: nvmlDevice_t,
+    id: *mut c_uint,
+) -> nvmlReturn_t {
+    code(
+        begin("nvmlDeviceGetComputeInstanceId", device)
+            // SAFETY: the contract of this module.
+            .and_then(|(call, _, mig)| unsafe { put(mig.compute_instance, id, call.misbehaviour) }),
+    )
+}
+
+/// Writes the handle of the GPU instance with an id: the one of its first MIG device.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlDeviceGetGpuInstanceById(
+    device: nvmlDevice_t,
+    id: c_uint,
+    instance: *mut nvmlGpuInstance_t,
+) -> nvmlReturn_t {
+    code(
+        session::begin_on_device("nvmlDeviceGetGpuInstanceById", device).and_then(|call| {
+            let is_it = |mig: &MigDevice| mig.gpu_instance.id == id;
+            let index = position(&call, is_it)?;
+            // SAFETY: the contract of this module.
+            unsafe { put(handle(call.index, index), instance, call.misbehaviour) }
+        }),
+    )
+}
+
+/// Writes a GPU instance.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlGpuInstanceGetInfo(
+    instance: nvmlGpuInstance_t,
+    info: *mut nvmlGpuInstanceInfo_t,
+) -> nvmlReturn_t {
+    code(
+        begin("nvmlGpuInstanceGetInfo", instance).and_then(|(call, _, mig)| {
+            let gpu: nvmlDevice_t = ptr::without_provenance_mut(call.index + 1);
+            let placement = mig.gpu_instance.placement;
+            let value = nvmlGpuInstanceInfo_t {
+                device: gpu,
+                id: mig.gpu_instance.id,
+                profileId: mig.gpu_instance.profile,
+                placement: nvmlGpuInstancePlacement_t {
+                    start: placement.start,
+                    size: placement.size,
+                },
+            };
+            // SAFETY: the contract of this module.
+            unsafe { put(value, info, call.misbehaviour) }
+        }),
+    )
+}
+
+/// Writes the handle of the compute instance with an id in a GPU instance.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlGpuInstanceGetComputeInstanceById(
+    instance: nvmlGpuInstance_t,
+    id: c_uint,
+    compute: *mut nvmlComputeInstance_t,
+) -> nvmlReturn_t {
+    code(
+        begin("nvmlGpuInstanceGetComputeInstanceById", instance).and_then(|(call, _, first)| {
+            let is_it = |mig: &MigDevice| {
+                mig.gpu_instance.id == first.gpu_instance.id && mig.compute_instance == id
+            };
+            let index = position(&call, is_it)?;
+            // SAFETY: the contract of this module.
+            unsafe { put(handle(call.index, index), compute, call.misbehaviour) }
+        }),
+    )
+}
+
+/// Writes a compute instance.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlComputeInstanceGetInfo_v2(
+    compute: nvmlComputeInstance_t,
+    info: *mut nvmlComputeInstanceInfo_t,
+) -> nvmlReturn_t {
+    code(
+        begin("nvmlComputeInstanceGetInfo_v2", compute).and_then(|(call, index, mig)| {
+            let value = nvmlComputeInstanceInfo_t {
+                device: handle(call.index, index),
+                gpuInstance: handle(call.index, index),
+                id: mig.compute_instance,
+                profileId: mig.compute_profile,
+                placement: nvmlComputeInstancePlacement_t { start: 0, size: 0 },
+            };
+            // SAFETY: the contract of this module.
+            unsafe { put(value, info, call.misbehaviour) }
+        }),
+    )
+}
+
+/// Writes the profile of GPU instances with an index of `nvml.h`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlDeviceGetGpuInstanceProfileInfo(
+    device: nvmlDevice_t,
+    profile: c_uint,
+    info: *mut nvmlGpuInstanceProfileInfo_t,
+) -> nvmlReturn_t {
+    // SAFETY: the contract of this module.
+    code(unsafe { profile_info(device, profile, info) })
+}
+
+/// # Safety
+/// `info` is NULL or valid for writing.
+unsafe fn profile_info(
+    device: nvmlDevice_t,
+    profile: c_uint,
+    info: *mut nvmlGpuInstanceProfileInfo_t,
+) -> Outcome {
+    let call = session::begin_on_device("nvmlDeviceGetGpuInstanceProfileInfo", device)?;
+    let profiles = mig(&call)?.profiles;
+    let found = profiles.iter().find(|it| it.index == profile);
+    let found = found.ok_or(NOT_SUPPORTED)?.info;
+    let value = nvmlGpuInstanceProfileInfo_t {
+        id: found.id,
+        isP2pSupported: 0,
+        sliceCount: found.slices,
+        instanceCount: found.instances,
+        multiprocessorCount: found.multiprocessors,
+        copyEngineCount: found.copy_engines,
+        decoderCount: found.decoders,
+        encoderCount: found.encoders,
+        jpegCount: found.jpeg_engines,
+        ofaCount: found.ofa_engines,
+        memorySizeMB: found.memory_mib,
+    };
+    // SAFETY: the contract of this function.
+    unsafe { put(value, info, call.misbehaviour) }
+}
+
+fn position(call: &DeviceCall, is_it: impl Fn(&MigDevice) -> bool) -> Result<usize, nvmlReturn_t> {
+    let devices = mig(call)?.devices;
+    devices
+        .iter()
+        .position(|device| device.known().is_some_and(&is_it))
+        .ok_or(NOT_FOUND)
+}
