@@ -62,14 +62,14 @@ pub enum Lint {
     #[error("has no major and is ignored")]
     #[advice(
         code = "minor-without-major",
-        hint = "write the major, too, or leave out both numbers"
+        hint = "set major as well, or leave out both numbers"
     )]
     MissingMajor,
     /// Numbers without type.
     #[error("has no type, so the type of the host's device node applies")]
     #[advice(
         code = "numbers-without-type",
-        hint = "write type c or b, so that no device node on the host is needed"
+        hint = "set type to c or b, so that runtimes need no device node on the host"
     )]
     MissingType,
     /// A fifo with a number.
