@@ -67,7 +67,7 @@ impl Metrics {
         // The library appends `_total`.
         registry.register(
             "imex_dra_reconcile_errors",
-            "Failed reconciles, which are retried, by HTTP status or cause",
+            "Failed reconciles by HTTP status or cause; each one is retried",
             metrics.errors.clone(),
         );
         registry.register(
@@ -82,7 +82,7 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_shared_cliques",
-            "NVLink cliques in which several ComputeDomains without their own channels hold prepared claims",
+            "NVLink cliques in which several ComputeDomains that have no channel of their own hold prepared claims",
             metrics.shared_cliques.clone(),
         );
         registry.register(

@@ -48,7 +48,7 @@ pub enum Obstacle {
     /// `ComputeDomains` exist: their finalizers and claims need the driver.
     #[advice(
         code = "live-domains",
-        hint = "delete them and wait until they no longer exist; or skip this check with helm uninstall --no-hooks, but then their finalizers remain. To keep the release, run helm rollback NAME REVISION with the revision that helm history shows as deployed or, if there is none, as uninstalling"
+        hint = "delete them and wait until they no longer exist; or skip this check with helm uninstall --no-hooks, but then their finalizers remain. To keep the release, run helm rollback NAME REVISION: REVISION is the one that helm history shows as deployed or, if none is deployed, as uninstalling"
     )]
     LiveDomains,
     /// `ComputeDomains` have their own channels, which they lose without isolation.
@@ -168,7 +168,7 @@ impl fmt::Display for Preflight {
             ),
             Obstacle::ModeChanges => write!(
                 f,
-                "{count} {domains} would be left without nvidia-imex: the new mode changes whether the hosts or the driver run it"
+                "{count} {domains} would be left without nvidia-imex: the new mode changes who runs nvidia-imex, the hosts or the driver"
             ),
         }?;
         let named: Vec<_> = self

@@ -172,7 +172,7 @@ impl Rejection {
                 "create the ComputeDomain again with another spec.channel.resourceClaimTemplate.name; or, if that ResourceClaimTemplate is not in use, delete it".to_owned()
             }
             Self::BeingDeleted { .. } => {
-                "the programs that set these finalizers have to remove them; everything else is deleted".to_owned()
+                "the programs that set these finalizers must remove them; nothing else delays the deletion".to_owned()
             }
             Self::TemplateRefused { .. } => {
                 "raise the quota, or let the policy or webhook admit the ResourceClaimTemplate; the controller retries every minute".to_owned()

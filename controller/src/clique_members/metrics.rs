@@ -45,7 +45,7 @@ impl MemberMetrics {
         );
         registry.register(
             "imex_dra_clique_surplus_nodes",
-            "Nodes with an IMEX daemon that are not members of their clique, because the clique already has its maximum number of members",
+            "Nodes that run an IMEX daemon but are not members of their clique, because the clique already has its maximum number of members",
             metrics.surplus.clone(),
         );
         registry.register(

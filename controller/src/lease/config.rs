@@ -22,7 +22,9 @@ pub(crate) struct LeaseConfig {
 #[advice(vis = "pub(crate)")]
 pub(crate) enum LeaseConfigError {
     #[error("leader election requires the pod's name")]
-    #[advice(hint = "set --pod-name (POD_NAME), or controller.leaderElection.enabled=false")]
+    #[advice(
+        hint = "set --pod-name (POD_NAME), or disable leader election (controller.leaderElection.enabled=false)"
+    )]
     PodName,
     #[error(
         "the leader election durations are not in order: lease duration {lease:?}, renew deadline {renew:?}, retry period {retry:?}"
