@@ -179,7 +179,7 @@ impl Metrics {
         let own = registry.sub_registry_with_prefix("imex_dra");
         own.register(
             "kubelet_calls",
-            "Calls of kubelet, by outcome: ok, failed (at least one claim), cancelled",
+            "Calls from kubelet by outcome: ok, failed (for at least one claim) or cancelled",
             self.calls.clone(),
         );
         own.register(
@@ -189,7 +189,7 @@ impl Metrics {
         );
         own.register(
             "failed_claims",
-            "Claims for which kubelet got an error, by last error",
+            "Claims for which kubelet received an error, by the claim's last error",
             self.failed_claims.clone(),
         );
         own.register(

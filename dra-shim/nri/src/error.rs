@@ -129,7 +129,7 @@ pub enum UpdateError {
     Refused(String),
     /// The update is longer than a message can be: 4 MiB.
     #[error("the update is too long: {0} bytes, the limit is 4194304")]
-    #[advice(code = "too-long", hint = "split it into several updates")]
+    #[advice(code = "too-long", hint = "split the update into several updates")]
     TooLong(u32),
 }
 

@@ -43,7 +43,7 @@ pub enum RootProgramError {
     #[error("{0}")]
     #[advice(
         code = "program-missing",
-        hint = "install the nvidia-imex package of the driver's branch in the driver's root"
+        hint = "in the driver's root, install the nvidia-imex package of the driver's branch"
     )]
     NotFound(DriverFileNotFound),
     /// The program cannot be read.

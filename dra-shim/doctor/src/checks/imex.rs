@@ -58,7 +58,9 @@ pub(super) fn check(
 fn summary(facts: &ImexFacts) -> &'static str {
     let start = facts.unit.as_ref().map(|unit| unit.start);
     match (start, facts.daemons.as_slice()) {
-        (Some(UnitStart::Enabled), []) if facts.is_incomplete => "enabled, processes not visible",
+        (Some(UnitStart::Enabled), []) if facts.is_incomplete => {
+            "enabled, but processes are not visible"
+        }
         (_, [only]) if only.is_in_container() => "running in a container",
         (_, [_, ..]) => "running",
         (Some(UnitStart::Enabled), []) => "enabled, not running",

@@ -33,7 +33,7 @@ use crate::text::{and_more, counted};
 const TOO_LONG: &str = "cdi-spec-too-long";
 
 /// How to get more channels from the driver.
-const MORE_CHANNELS: &str = "NVreg_ImexChannelCount in /etc/modprobe.d, then reload the driver";
+const MORE_CHANNELS: &str = "set NVreg_ImexChannelCount in /etc/modprobe.d and reload the driver";
 
 /// Facts of other areas that matter here.
 #[derive(Clone, Copy)]

@@ -162,7 +162,7 @@ fn check_watches(facts: &WatcherFacts) -> Option<Finding> {
     Some(Finding::warning(
         "inotify-limit-low",
         MAX_WATCHES,
-        format!("the limit is {limit}: a runtime that gets no watch keeps using old specs"),
+        format!("the limit is {limit}: a runtime that cannot create a watch keeps using old specs"),
         "sysctl -w fs.inotify.max_user_watches=65536",
     ))
 }
