@@ -233,7 +233,7 @@ impl Event {
             Self::ChannelWanted => "channel wanted",
             Self::ChannelUnreported => "channel not in the status",
             Self::ChannelLost => "channel without Lease",
-            Self::ChannelUsedAgain => "released channel is used",
+            Self::ChannelUsedAgain => "released channel used again",
             Self::ChannelUnused => "channel not used",
             Self::ChannelCooled => "channel not used for long",
             Self::LeaseLost => "Lease deleted by another client",

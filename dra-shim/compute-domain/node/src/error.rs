@@ -91,7 +91,7 @@ pub enum PrepareError {
     },
     /// The device is from a `ResourceSlice` that this driver did not publish.
     #[error(
-        "{DRIVER_NAME} does not publish device {device} in pool {pool}: it publishes channels above 0 in the node's own pool, and channels {} to {} also in the pool of an NVLink clique",
+        "{DRIVER_NAME} does not publish device {device} in pool {pool}: the driver publishes channels above 0 in the node's own pool, and channels {} to {} also in the pool of an NVLink clique",
         GROUP_CHANNELS.start(),
         GROUP_CHANNELS.end()
     )]
