@@ -50,7 +50,7 @@ pub enum RecoveryNeeded {
     #[error("the checkpoint has no boot id; its claims may be from an earlier boot")]
     #[advice(
         code = "checkpoint-without-boot-id",
-        hint = "wait: the plugin checks which claims still have effects on the node, and unprepares the others"
+        hint = "wait: the plugin checks which claims still have effects on the node, and unprepares the other claims"
     )]
     BootMissing,
 }

@@ -56,7 +56,7 @@ pub enum PlanError {
     )]
     #[advice(
         code = "host-node-other-type",
-        hint = "correct the type, or give a major, too"
+        hint = "correct the type, or also give a major"
     )]
     TypeMismatch {
         /// The node's field.

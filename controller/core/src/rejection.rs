@@ -169,7 +169,7 @@ impl Rejection {
                 "delete the ComputeDomain and create one whose spec.channel.resourceClaimTemplate.name has only lower-case letters, digits, '-' and '.'".to_owned()
             }
             Self::NameTaken { .. } => {
-                "create the ComputeDomain again with another spec.channel.resourceClaimTemplate.name; or, if that ResourceClaimTemplate is not in use, delete it".to_owned()
+                "recreate the ComputeDomain with another spec.channel.resourceClaimTemplate.name, or delete that ResourceClaimTemplate if it is not in use".to_owned()
             }
             Self::BeingDeleted { .. } => {
                 "the programs that set these finalizers must remove them; nothing else delays the deletion".to_owned()

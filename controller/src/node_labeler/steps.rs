@@ -166,6 +166,6 @@ fn blockers_message(domains: &[String], leases: &[String]) -> String {
     }
     let domains = enumerate(domains);
     format!(
-        "group claims cannot be allocated while ComputeDomains have channels {first} to {last}: {domains}; delete these ComputeDomains and create them again"
+        "group claims cannot be allocated while ComputeDomains have any of the channels {first} to {last}: {domains}; delete these ComputeDomains and create them again"
     )
 }

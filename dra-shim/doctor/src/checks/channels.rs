@@ -109,7 +109,7 @@ fn check_params(params: DriverParams, context: Context) -> Vec<Finding> {
             "imex-channels-disabled",
             DRIVER_PARAMS,
             "ImexChannelCount is 0: the driver offers no channels",
-            "remove NVreg_ImexChannelCount=0 from /etc/modprobe.d, rebuild the initramfs, reboot",
+            "remove NVreg_ImexChannelCount=0 from /etc/modprobe.d, rebuild the initramfs and reboot",
         ));
     }
     if params.modify_device_files == Some(false) {
@@ -137,10 +137,10 @@ fn channel0_open_to_all(
     let option = facts.channel0_option.as_deref();
     let remove = match option {
         Some(COMMAND_LINE) => {
-            "remove nvidia.NVreg_CreateImexChannel0=1 from the kernel command line (boot loader), reboot".to_owned()
+            "remove nvidia.NVreg_CreateImexChannel0=1 from the kernel command line (boot loader) and reboot".to_owned()
         }
         file => format!(
-            "remove NVreg_CreateImexChannel0=1 from {}, rebuild the initramfs, reboot",
+            "remove NVreg_CreateImexChannel0=1 from {}, rebuild the initramfs and reboot",
             file.unwrap_or("/etc/modprobe.d")
         ),
     };
