@@ -77,7 +77,7 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_leader",
-            "Whether this replica is the leader, which reconciles",
+            "Whether this replica is the leader: 1 or 0; only the leader reconciles",
             metrics.leader.clone(),
         );
         registry.register(

@@ -54,7 +54,7 @@ pub enum Obstacle {
     /// `ComputeDomains` have their own channels, which they lose without isolation.
     #[advice(
         code = "own-channels",
-        hint = "delete them and their pods first, keep imex.isolation=channel, or skip this check (guard.override=true)"
+        hint = "delete these ComputeDomains and their pods first, keep imex.isolation=channel, or skip this check (guard.override=true)"
     )]
     OwnChannels,
     /// The Go driver's driver-managed mode runs IMEX daemons for `ComputeDomains`.
@@ -67,7 +67,7 @@ pub enum Obstacle {
     /// that has imported memory.
     #[advice(
         code = "mode-changes",
-        hint = "delete them and their pods first, keep the mode (featureGates.HostManagedIMEX), or skip this check (guard.override=true)"
+        hint = "delete these ComputeDomains and their pods first, keep the mode (featureGates.HostManagedIMEX), or skip this check (guard.override=true)"
     )]
     ModeChanges,
 }

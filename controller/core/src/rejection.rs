@@ -183,7 +183,7 @@ impl Rejection {
             ),
             // The API server gives this answer to every patch of a template if its parameters have white space.
             Self::TemplateKept { message, .. } if message.contains("immutable") => {
-                "a template whose opaque parameters were stored with white space cannot be patched: replace it with its original JSON, without the finalizer (kubectl replace --raw)".to_owned()
+                "a template whose opaque parameters were stored with white space cannot be patched: replace the template with its original JSON, without the finalizer (kubectl replace --raw)".to_owned()
             }
             Self::TemplateKept { .. } => {
                 "let the policy or webhook admit the request; the controller retries every minute".to_owned()

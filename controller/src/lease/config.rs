@@ -30,7 +30,7 @@ pub(crate) enum LeaseConfigError {
         "the leader election durations are not in order: lease duration {lease:?}, renew deadline {renew:?}, retry period {retry:?}"
     )]
     #[advice(
-        hint = "set --leader-election-lease-duration > --leader-election-renew-deadline > 1.2 times --leader-election-retry-period; each of the first two must be at least 1s"
+        hint = "set --leader-election-lease-duration > --leader-election-renew-deadline > 1.2 times --leader-election-retry-period; the lease duration and the renew deadline must be at least 1s each"
     )]
     Times {
         lease: Duration,
