@@ -36,7 +36,7 @@ struct Loader {
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error, Advice)]
 #[advice(
-    hint = "set the driver root to a directory with a complete system, or to / if the driver is installed on the host"
+    hint = "set the driver root to a directory with a complete root file system, or to / if the driver is installed on the host"
 )]
 pub enum RootProgramError {
     /// The program is in none of the usual places.

@@ -144,7 +144,7 @@ fn channel0_open_to_all(
             file.unwrap_or("/etc/modprobe.d")
         ),
     };
-    let fix = format!("unless you trust all these users: {remove}");
+    let fix = format!("if you do not trust all these users: {remove}");
     let (severity, subject, evidence) = match option {
         _ if is_open => (
             Severity::for_claims(has_plugin),
@@ -185,7 +185,7 @@ fn open_to_all<'a>(
             "any host user and any privileged container can open this device node{more} without a claim"
         ),
         format!(
-            "unless you trust all these users: chmod o= {CHANNEL_DIR}/channel*, or remove the device nodes. Keep the device nodes that pods with hostUsers: false use; for all other pods, the runtime creates device nodes inside the container"
+            "if you do not trust all these users: chmod o= {CHANNEL_DIR}/channel*, or remove the device nodes. Keep the device nodes that pods with hostUsers: false use; for all other pods, the runtime creates device nodes inside the container"
         ),
     ))
 }

@@ -158,7 +158,7 @@ impl ChannelHolder<'_> {
             None => format!(
                 "keep the ComputeDomain that holds the Lease of channel {} (kubectl get leases \
                  -A | grep imex-channel-). Delete the other ComputeDomain and its pods, and \
-                 recreate it: it then gets another status.channel. To list the \
+                 recreate the ComputeDomain: the new one gets another status.channel. To list the \
                  ComputeDomains: {DOMAINS}",
                 self.held.channel
             ),
