@@ -49,7 +49,7 @@ pub enum PlanError {
     /// A spec takes numbers from a node of the host, which has another type than
     /// the spec declares.
     #[error(
-        "{field}: type is {:?} but {} on the host has {:?}",
+        "{field}: the type is {:?}, but {} on the host has the type {:?}",
         declared.as_str(),
         OneLine(host_path),
         found.as_str()
