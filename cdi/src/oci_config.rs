@@ -148,7 +148,7 @@ pub enum Expected {
     Array,
     /// A string.
     Text,
-    /// A user or group id: a whole number of 32 bits.
+    /// A user or group id: an unsigned 32-bit integer.
     Id,
 }
 
@@ -158,7 +158,7 @@ impl fmt::Display for Expected {
             Self::Object => "an object",
             Self::Array => "an array",
             Self::Text => "a string",
-            Self::Id => "a whole number of 32 bits",
+            Self::Id => "an unsigned 32-bit integer",
         })
     }
 }

@@ -15,7 +15,7 @@ pub const SETTLED_MARK: &str = ".settled-";
 /// records, fails until the caller has restored the missing claims and called
 /// [`mark_rebuilt`](crate::Claims::mark_rebuilt).
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "a damaged checkpoint may lack records of devices that claims hold"]
+#[must_use = "a damaged checkpoint may lack the records of claims that hold devices"]
 pub enum Damage {
     /// No claim is missing.
     None,

@@ -160,14 +160,14 @@ impl Event {
     /// The name for tables and messages.
     pub fn name(self) -> &'static str {
         match self {
-            Self::StartSame => "start, same status",
-            Self::StartFenced => "start, same status, fenced",
-            Self::StartOther => "start, another status",
-            Self::CompleteSame => "complete, same status",
-            Self::CompleteOther => "complete, another status",
+            Self::StartSame => "start with the same status",
+            Self::StartFenced => "start with the same status during the fence",
+            Self::StartOther => "start with another status",
+            Self::CompleteSame => "complete with the same status",
+            Self::CompleteOther => "complete with another status",
             Self::Abort => "abort",
             Self::Remove => "remove",
-            Self::Expire => "expire, fence over",
+            Self::Expire => "expire after the fence",
             Self::Restore => "restore",
             Self::AfterReboot => "found after a reboot",
         }

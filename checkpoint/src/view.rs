@@ -36,7 +36,9 @@ pub enum RecoveryNeeded {
     Damaged,
     /// The records are of an earlier boot. Ends with
     /// [`remove_earlier_boot`](crate::Claims::remove_earlier_boot).
-    #[error("the checkpoint is from an earlier boot and its claims are not yet unprepared")]
+    #[error(
+        "the checkpoint is from an earlier boot, and the plugin has yet to unprepare its claims"
+    )]
     #[advice(
         code = "checkpoint-of-earlier-boot",
         hint = "wait until the plugin has unprepared the earlier boot's claims"
@@ -48,7 +50,7 @@ pub enum RecoveryNeeded {
     #[error("the checkpoint has no boot id; its claims may be from an earlier boot")]
     #[advice(
         code = "checkpoint-without-boot-id",
-        hint = "wait: the plugin checks which claims still have effects on the node, and unprepares the others"
+        hint = "wait: the plugin checks which claims still have effects on the node, and unprepares the other claims"
     )]
     BootMissing,
 }

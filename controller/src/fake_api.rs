@@ -223,7 +223,7 @@ impl FakeApi {
         let waited = timeout(GIVE_UP, wait).await;
         assert!(
             waited.is_ok(),
-            "not within {GIVE_UP:?}: {what}\n{}",
+            "did not happen within {GIVE_UP:?}: {what}\n{}",
             self.dump()
         );
     }

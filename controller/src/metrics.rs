@@ -67,7 +67,7 @@ impl Metrics {
         // The library appends `_total`.
         registry.register(
             "imex_dra_reconcile_errors",
-            "Failed reconciles, which are retried, by HTTP status or cause",
+            "Failed reconciles by HTTP status or cause; each one is retried",
             metrics.errors.clone(),
         );
         registry.register(
@@ -77,12 +77,12 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_leader",
-            "Whether this replica is the leader, which reconciles",
+            "Whether this replica is the leader: 1 or 0; only the leader reconciles",
             metrics.leader.clone(),
         );
         registry.register(
             "imex_dra_shared_cliques",
-            "NVLink cliques in which several ComputeDomains without their own channels hold prepared claims",
+            "NVLink cliques in which several ComputeDomains that have no channel of their own hold prepared claims",
             metrics.shared_cliques.clone(),
         );
         registry.register(

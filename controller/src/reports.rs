@@ -91,7 +91,7 @@ impl Reports {
     ) {
         let (cliques, others) = (enumerate(cliques), enumerate(others));
         let note = format!(
-            "this ComputeDomain is not isolated from {others}: they share an IMEX channel in the same NVLink clique ({cliques}), because of imex.isolation=none or the condition NotIsolated; run them one after the other, or in different cliques with a node selector"
+            "this ComputeDomain is not isolated from {others}: they share an IMEX channel in the same NVLink clique ({cliques}), because of imex.isolation=none or the condition NotIsolated; to isolate them, run them one after the other, or in different cliques with a node selector"
         );
         warn!(domain = name(domain), "{note}");
         let object = reference(domain);
@@ -103,7 +103,7 @@ impl Reports {
     pub(crate) fn cliques_split(&self, domain: &Domain, cliques: &BTreeSet<Clique>) {
         let (count, named) = (cliques.len(), enumerate(cliques));
         let note = format!(
-            "the ComputeDomain has prepared claims in {count} NVLink cliques: {named}; pods in different cliques cannot share GPU memory over IMEX; if they must, keep the pods in one clique with a node selector"
+            "the ComputeDomain has prepared claims in {count} NVLink cliques: {named}; pods in different cliques cannot share GPU memory over IMEX; if the pods need to share memory, keep them in one clique with a node selector"
         );
         warn!(domain = name(domain), "{note}");
         let object = reference(domain);

@@ -65,7 +65,7 @@ impl Schema {
         // Logged once, though the API server names one field after the other.
         if before == StatusSchema::FULL {
             warn!(
-                "the CustomResourceDefinition of ComputeDomains on the API server is older than this controller, so the status lacks some of the fields conditions, observedGeneration and channel; apply the CustomResourceDefinition of this chart (crd/)"
+                "the CustomResourceDefinition of ComputeDomains on the API server is older than this controller, so some of these status fields are missing: conditions, observedGeneration, channel; apply the CustomResourceDefinition of this chart (crd/)"
             );
         }
         // Another request may have been sent with these fields before they were known to be missing.
@@ -75,7 +75,7 @@ impl Schema {
     /// The CRD has every field.
     pub(crate) fn set_full(&self) {
         if self.is_reduced() {
-            info!("the ComputeDomain CRD has all status fields now");
+            info!("the ComputeDomain CRD now has all status fields");
         }
         self.set(StatusSchema::FULL);
     }

@@ -161,7 +161,7 @@ render --set kubeletPlugin.hostService.enabled=true >"$scratch/rack.yaml"
 contains 'name: imex-dra-imex-daemon' rack
 refuses 'imexDaemon.metrics.httpEndpoint has no port: set an endpoint such as :8082, because the readiness probe uses it' --set imexDaemon.metrics.httpEndpoint=
 refuses 'resources.computeDomains.imex.maxNodesPerIMEXDomain is "0": leave it empty or set a number from 1 to 2048' --set resources.computeDomains.imex.maxNodesPerIMEXDomain=0
-refuses 'resources.computeDomains.imex.hostSocketPath is not supported with driver-managed IMEX, because its daemons have their own socket: leave it empty, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex' --set resources.computeDomains.imex.hostSocketPath=/run/imex.sock
+refuses 'resources.computeDomains.imex.hostSocketPath is not supported with driver-managed IMEX, because its daemons have their own socket: leave it empty, or add --set featureGates.HostManagedIMEX=true if the hosts run nvidia-imex' --set resources.computeDomains.imex.hostSocketPath=/run/imex.sock
 
 # A channel of its own for each ComputeDomain: rights for Leases, and nodes without a clique are tainted.
 render "${gate[@]}" --set resources.computeDomains.imex.isolation=channel >"$scratch/isolation.yaml"

@@ -16,7 +16,7 @@ const SHOWN: usize = 16;
 /// Why the content of a driver file was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 #[non_exhaustive]
-#[advice(hint = "pass a file of the host's /proc/driver/nvidia, or one of the same format")]
+#[advice(hint = "pass a file of the host's /proc/driver/nvidia, or a file in the same format")]
 pub enum DriverTextError {
     /// The value is not a number, or out of range. It is not read as 0, which would
     /// name another device.

@@ -40,8 +40,8 @@ pub enum Lint {
     #[error("is out of the kernel's range")]
     #[advice(
         code = "number-out-of-range",
-        hint = "the ranges are: majors 1 to 4095, minors 0 to 1048575, permission bits 0 to 4095 \
-                (0o7777), users and groups 0 to 4294967294"
+        hint = "use a major from 1 to 4095, a minor from 0 to 1048575, permission bits from 0 \
+                to 4095 (0o7777), or a user or group id from 0 to 4294967294"
     )]
     OutOfRange,
     /// Permission bits such as 666, which is 0o1232.
@@ -62,14 +62,14 @@ pub enum Lint {
     #[error("has no major and is ignored")]
     #[advice(
         code = "minor-without-major",
-        hint = "write the major, too, or leave out both numbers"
+        hint = "set major as well, or leave out both numbers"
     )]
     MissingMajor,
     /// Numbers without type.
     #[error("has no type, so the type of the host's device node applies")]
     #[advice(
         code = "numbers-without-type",
-        hint = "write type c or b, so that no device node on the host is needed"
+        hint = "set type to c or b, so that runtimes need no device node on the host"
     )]
     MissingType,
     /// A fifo with a number.
@@ -82,7 +82,7 @@ pub enum Lint {
     NulByte,
     /// A mount both read-only and writable.
     #[error("has both ro and rw; the last one wins")]
-    #[advice(code = "mount-ro-and-rw", hint = "keep only the intended one")]
+    #[advice(code = "mount-ro-and-rw", hint = "keep only the intended option")]
     ReadOnlyAndWritable,
     /// A device for which runtimes make no cgroup rule.
     #[error("gets no rule in the device cgroup, so the container cannot open the node")]

@@ -79,7 +79,7 @@ fn members(value: &mut Value) -> &mut Map<String, Value> {
     }
     match value {
         Value::Object(members) => members,
-        _ => unreachable!("it was just made an object"),
+        _ => unreachable!("the value was set to an object above"),
     }
 }
 
@@ -90,7 +90,7 @@ fn array<'a>(members: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Valu
     }
     match value {
         Value::Array(items) => items,
-        _ => unreachable!("it was just made an array"),
+        _ => unreachable!("the value was set to an array above"),
     }
 }
 

@@ -26,7 +26,7 @@ impl<'de> Deserializer<'de> for &Node<'_> {
     }
 
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        visitor.visit_i64(self.integer("a whole number of 64 bits")?)
+        visitor.visit_i64(self.integer("a 64-bit integer")?)
     }
 
     fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
@@ -108,7 +108,7 @@ impl Node<'_> {
         match &self.value {
             _ if self.is_null() => Ok(""),
             Value::Plain(text) if scalar::is_ambiguous(text) => {
-                Err(self.is_not("a text for every YAML reader: put the text in quotes"))
+                Err(self.is_not("a text to all YAML readers: put the value in quotes"))
             }
             Value::Plain(text) | Value::Text(text) => Ok(text),
             _ => Err(self.is_not("a text")),

@@ -57,7 +57,10 @@ pub(super) fn read(text: &[u8]) -> Result<Node<'_>> {
         match builder.next()? {
             (Event::StreamStart | Event::DocumentStart(..), _) => {}
             (Event::StreamEnd, span) => {
-                return Err(malformed("there is no document", at(span.start)));
+                return Err(malformed(
+                    "the text contains no YAML document",
+                    at(span.start),
+                ));
             }
             begun => {
                 let root = builder.node(begun, 0)?;

@@ -49,14 +49,14 @@ pub enum PlanError {
     /// A spec takes numbers from a node of the host, which has another type than
     /// the spec declares.
     #[error(
-        "{field}: type is {:?} but {} on the host has {:?}",
+        "{field}: the type is {:?}, but {} on the host has the type {:?}",
         declared.as_str(),
         OneLine(host_path),
         found.as_str()
     )]
     #[advice(
         code = "host-node-other-type",
-        hint = "correct the type, or give a major, too"
+        hint = "correct the type, or also give a major"
     )]
     TypeMismatch {
         /// The node's field.

@@ -48,13 +48,13 @@ pub enum IgnoredReason {
     /// (`x.json~`, `x.yaml.bak`, `.x.json.swp`).
     #[advice(
         code = "cdi-file-leftover",
-        hint = "remove the backup copy, or, if its content is correct, replace the original file with it"
+        hint = "remove the backup copy or, if its content is correct, replace the original file with the copy"
     )]
     Leftover,
     /// Its name ends in `.tmp`: an unfinished or interrupted write.
     #[advice(
         code = "cdi-file-temporary",
-        hint = "let the driver write the spec again; remove this file if no driver is writing it now"
+        hint = "let the driver write the spec again; if no driver is writing this file now, remove it"
     )]
     Temporary,
     /// It is in a subdirectory of a CDI directory.

@@ -42,7 +42,7 @@ pub enum ResolveError {
     #[advice(
         code = "cdi-device-unknown",
         hint = "check that the device's driver is running and has written a spec, and that \
-                runtimes do not refuse this spec"
+                runtimes accept this spec"
     )]
     Unknown {
         /// The device.

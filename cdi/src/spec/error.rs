@@ -100,7 +100,7 @@ impl SpecError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         if self.is_unknown_version() {
-            "declare the lowest version that supports every field in use, from 0.3.0 to 1.1.0"
+            "declare the lowest version, from 0.3.0 to 1.1.0, that supports every field in use"
         } else {
             self.fault().hint()
         }

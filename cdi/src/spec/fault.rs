@@ -9,7 +9,7 @@ use crate::go_serde::KEY_LIMIT;
 #[derive(Debug, thiserror::Error, Advice)]
 #[non_exhaustive]
 #[advice(
-    hint = "correct the text at this position, or let the driver that owns the file write the file again",
+    hint = "correct the text at this position, or let the driver that owns the file rewrite it",
     vis = "pub(super)"
 )]
 pub enum SpecFault {
@@ -89,7 +89,7 @@ pub enum SpecFault {
     #[error("{0}")]
     #[advice(
         code = "cdi-spec-too-complex",
-        hint = "write every value out, without anchors, aliases, tags or needless nesting; split \
+        hint = "write every value in full, without anchors, aliases, tags or needless nesting; split \
                 a spec with many devices into several files"
     )]
     TooComplex(&'static str),

@@ -55,7 +55,7 @@ fn a_value_of_a_wrong_type_has_its_position() {
         &yaml(&["deviceNodes:", "- {path: /x, major: one}"]),
         Some("devices[0].containerEdits.deviceNodes[0].major"),
         (7, 25),
-        "devices[0].containerEdits.deviceNodes[0].major: `one` is not a whole number of 64 bits",
+        "devices[0].containerEdits.deviceNodes[0].major: `one` is not a 64-bit integer",
     );
     assert_fault(
         &yaml(&["env: [A=b]"]).replace("dev\n", "a b\n"),
@@ -194,7 +194,7 @@ fn a_number_or_boolean_in_place_of_a_text_is_read_only_if_every_reader_keeps_its
             Some("devices[0].name"),
             (4, 9),
             &format!(
-                "devices[0].name: `{name}` is not a text for every YAML reader: put the text in quotes"
+                "devices[0].name: `{name}` is not a text to all YAML readers: put the value in quotes"
             ),
         );
     }

@@ -26,7 +26,7 @@ pub enum Error {
     #[error("{} is not a regular file", path.display())]
     #[advice(
         code = "not-a-file",
-        hint = "rename or remove what is at this path: only a regular file may be there",
+        hint = "rename or remove the object at this path: only a regular file is allowed here",
         retry
     )]
     NotAFile {

@@ -62,7 +62,7 @@ pub enum Refused {
     )]
     #[advice(
         code = Refusal::NotStarted.name(),
-        hint = "undo any effects of the failed attempt, then call start to begin a new Prepare",
+        hint = "undo any effects of the failed attempt, then call `start` to begin a new Prepare",
         permanent
     )]
     NotStarted {

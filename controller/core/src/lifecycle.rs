@@ -229,14 +229,14 @@ impl Event {
             Self::TemplatePresent => "template exists",
             Self::TemplateAltered => "template altered",
             Self::TemplateTerminating => "template terminating",
-            Self::TemplateBlocked => "template blocked by others",
+            Self::TemplateBlocked => "template blocked by other finalizers",
             Self::ChannelWanted => "channel wanted",
             Self::ChannelUnreported => "channel not in the status",
             Self::ChannelLost => "channel without Lease",
-            Self::ChannelUsedAgain => "released channel is used",
+            Self::ChannelUsedAgain => "released channel used again",
             Self::ChannelUnused => "channel not used",
             Self::ChannelCooled => "channel not used for long",
-            Self::LeaseLost => "Lease deleted by others",
+            Self::LeaseLost => "Lease deleted by another client",
         }
     }
 
@@ -259,7 +259,7 @@ impl Event {
             // With the time from which the channel is unused.
             Self::ChannelUnused => "release the Lease",
             Self::ChannelCooled => "delete the Lease",
-            Self::LeaseLost => "create the Lease as it was",
+            Self::LeaseLost => "recreate the Lease unchanged",
         }
     }
 }

@@ -48,13 +48,13 @@ pub enum Obstacle {
     /// `ComputeDomains` exist: their finalizers and claims need the driver.
     #[advice(
         code = "live-domains",
-        hint = "delete them and wait until they no longer exist; or skip this check with helm uninstall --no-hooks, but then their finalizers remain. To keep the release, run helm rollback NAME REVISION with the revision that helm history shows as deployed or, if there is none, as uninstalling"
+        hint = "delete them and wait until they no longer exist; or skip this check with helm uninstall --no-hooks, but then their finalizers remain. To keep the release, run helm rollback NAME REVISION: REVISION is the one that helm history shows as deployed or, if none is deployed, as uninstalling"
     )]
     LiveDomains,
     /// `ComputeDomains` have their own channels, which they lose without isolation.
     #[advice(
         code = "own-channels",
-        hint = "delete them and their pods first, keep imex.isolation=channel, or skip this check (guard.override=true)"
+        hint = "delete these ComputeDomains and their pods first, keep imex.isolation=channel, or skip this check (guard.override=true)"
     )]
     OwnChannels,
     /// The Go driver's driver-managed mode runs IMEX daemons for `ComputeDomains`.
@@ -67,7 +67,7 @@ pub enum Obstacle {
     /// that has imported memory.
     #[advice(
         code = "mode-changes",
-        hint = "delete them and their pods first, keep the mode (featureGates.HostManagedIMEX), or skip this check (guard.override=true)"
+        hint = "delete these ComputeDomains and their pods first, keep the mode (featureGates.HostManagedIMEX), or skip this check (guard.override=true)"
     )]
     ModeChanges,
 }
@@ -168,7 +168,7 @@ impl fmt::Display for Preflight {
             ),
             Obstacle::ModeChanges => write!(
                 f,
-                "{count} {domains} would be left without nvidia-imex: the new mode changes whether the hosts or the driver run it"
+                "{count} {domains} would be left without nvidia-imex: the new mode changes who runs nvidia-imex, the hosts or the driver"
             ),
         }?;
         let named: Vec<_> = self

@@ -169,10 +169,10 @@ impl Rejection {
                 "delete the ComputeDomain and create one whose spec.channel.resourceClaimTemplate.name has only lower-case letters, digits, '-' and '.'".to_owned()
             }
             Self::NameTaken { .. } => {
-                "create the ComputeDomain again with another spec.channel.resourceClaimTemplate.name; or, if that ResourceClaimTemplate is not in use, delete it".to_owned()
+                "recreate the ComputeDomain with another spec.channel.resourceClaimTemplate.name, or delete that ResourceClaimTemplate if it is not in use".to_owned()
             }
             Self::BeingDeleted { .. } => {
-                "the programs that set these finalizers have to remove them; everything else is deleted".to_owned()
+                "the programs that set these finalizers must remove them; nothing else delays the deletion".to_owned()
             }
             Self::TemplateRefused { .. } => {
                 "raise the quota, or let the policy or webhook admit the ResourceClaimTemplate; the controller retries every minute".to_owned()
@@ -183,7 +183,7 @@ impl Rejection {
             ),
             // The API server gives this answer to every patch of a template if its parameters have white space.
             Self::TemplateKept { message, .. } if message.contains("immutable") => {
-                "a template whose opaque parameters were stored with white space cannot be patched: replace it with its original JSON, without the finalizer (kubectl replace --raw)".to_owned()
+                "a template whose opaque parameters were stored with white space cannot be patched: replace the template with its original JSON, without the finalizer (kubectl replace --raw)".to_owned()
             }
             Self::TemplateKept { .. } => {
                 "let the policy or webhook admit the request; the controller retries every minute".to_owned()

@@ -22,7 +22,7 @@ const ADMITTED_MESSAGE: &str = "the ResourceClaimTemplate for the workload exist
 const NOT_ISOLATED_REASON: &str = "ReadyBeforeIsolation";
 
 /// Message of that condition.
-const NOT_ISOLATED_MESSAGE: &str = "the ComputeDomain shares IMEX channel 0 with all others that have no channel, because it was Ready before imex.isolation=channel was set; to isolate it, delete it and create it again";
+const NOT_ISOLATED_MESSAGE: &str = "the ComputeDomain shares IMEX channel 0 with all other ComputeDomains that have no channel, because it was Ready before imex.isolation=channel was set; to isolate the ComputeDomain, delete it and create it again";
 
 /// Whether a ComputeDomain is admitted, as its status reports.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ impl ApiClient {
         let Some(patch) = without_stray_nodes(&written, &report.nodes) else {
             return Ok(written);
         };
-        let action = "remove status.nodes entries of other writers from the ComputeDomain";
+        let action = "remove other programs' entries from the ComputeDomain's status.nodes";
         self.check_fence(action)?;
         let patch = json_patch(action, patch)?;
         let domains = self.domains(domain.namespace());

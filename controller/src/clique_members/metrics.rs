@@ -45,12 +45,12 @@ impl MemberMetrics {
         );
         registry.register(
             "imex_dra_clique_surplus_nodes",
-            "Nodes with an IMEX daemon that are not members of their clique, because the clique already has its maximum number of members",
+            "Nodes that run an IMEX daemon but are not members of their clique, because the clique already has its maximum number of members",
             metrics.surplus.clone(),
         );
         registry.register(
             "imex_dra_imex_daemons_outdated",
-            "IMEX daemons that wait to be replaced, because their pod template differs from the template of their DaemonSet",
+            "IMEX daemons to be replaced, because their pod template differs from the template of their DaemonSet",
             metrics.outdated.clone(),
         );
         registry.register(
@@ -60,7 +60,7 @@ impl MemberMetrics {
         );
         registry.register(
             "imex_dra_imex_updates_stopped",
-            "Stopped updates of IMEX daemons: the new daemon was not ready within 2 minutes, or the new pod lacks the template annotation",
+            "Stopped updates of IMEX daemons; an update stops if the new daemon is not ready within 2 minutes, or if the new pod lacks the template annotation",
             metrics.stopped.clone(),
         );
         registry.register(

@@ -186,7 +186,8 @@ fn describe(node: &str, how: &Replacement) -> (&'static str, String) {
         Replacement::NoMember => ("no-member", "the node is in no clique"),
         Replacement::Drained => ("drained", "no claim uses the daemon"),
     };
-    let text = format!("the IMEX daemon of node {node} is outdated and is replaced: {because}");
+    let text =
+        format!("the IMEX daemon of node {node} is outdated and is being replaced: {because}");
     (label, text)
 }
 

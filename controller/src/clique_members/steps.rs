@@ -132,7 +132,7 @@ impl Run<'_> {
             return PACE;
         }
         self.crd.set_unmet(
-            "no IMEX daemon can start: the CustomResourceDefinition of ComputeDomainCliques on the API server is too old; apply the CustomResourceDefinition of this chart (crd/). It has the fields listLength, nameScheme, nodeUID, podUID, hostIP, absentSince, draining, freed, memberCount and readyCount",
+            "no IMEX daemon can start: the CustomResourceDefinition of ComputeDomainCliques on the API server is too old; apply the CustomResourceDefinition of this chart (crd/), which has the fields listLength, nameScheme, nodeUID, podUID, hostIP, absentSince, draining, freed, memberCount and readyCount",
         );
         // No watch reports that the CRD was applied.
         self.members.schedule_look_up(clique, now + CRD_PAUSE);

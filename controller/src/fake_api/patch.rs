@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// # Errors
 /// The first operation that fails; the object may then be partly changed.
 pub(super) fn json_patch(object: &mut Value, patch: &Value) -> Result<(), String> {
-    for operation in patch.as_array().ok_or("a JSON patch is a list")? {
+    for operation in patch.as_array().ok_or("a JSON patch must be a list")? {
         apply(object, operation).ok_or_else(|| format!("cannot apply {operation}"))?;
     }
     Ok(())

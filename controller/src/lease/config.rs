@@ -22,13 +22,15 @@ pub(crate) struct LeaseConfig {
 #[advice(vis = "pub(crate)")]
 pub(crate) enum LeaseConfigError {
     #[error("leader election requires the pod's name")]
-    #[advice(hint = "set --pod-name (POD_NAME), or controller.leaderElection.enabled=false")]
+    #[advice(
+        hint = "set --pod-name (POD_NAME), or disable leader election (controller.leaderElection.enabled=false)"
+    )]
     PodName,
     #[error(
         "the leader election durations are not in order: lease duration {lease:?}, renew deadline {renew:?}, retry period {retry:?}"
     )]
     #[advice(
-        hint = "set --leader-election-lease-duration > --leader-election-renew-deadline > 1.2 times --leader-election-retry-period; each of the first two must be at least 1s"
+        hint = "set --leader-election-lease-duration > --leader-election-renew-deadline > 1.2 times --leader-election-retry-period; the lease duration and the renew deadline must be at least 1s each"
     )]
     Times {
         lease: Duration,

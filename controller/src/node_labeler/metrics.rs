@@ -24,7 +24,7 @@ impl CliqueMetrics {
         // The library appends `_total`.
         registry.register(
             "imex_dra_clique_labels",
-            "Writes of the nodes' NVLink clique labels by outcome: written, owned by others or failed",
+            "Writes of the nodes' NVLink clique labels by outcome: written, owned-by-others (another field manager owns the label) or failed",
             metrics.labels.clone(),
         );
         registry.register(

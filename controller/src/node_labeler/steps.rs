@@ -161,11 +161,11 @@ fn blockers_message(domains: &[String], leases: &[String]) -> String {
     if domains.is_empty() {
         let leases = enumerate(leases);
         return format!(
-            "group claims cannot be allocated yet: ComputeDomains have used some of the channels {first} to {last}, which are still cooling down ({leases}); wait until 10 minutes after the last claim of these ComputeDomains is deleted"
+            "group claims cannot be allocated yet: ComputeDomains have used some of the channels {first} to {last}, and these channels are still cooling down ({leases}); wait until 10 minutes after the last claim of these ComputeDomains is deleted"
         );
     }
     let domains = enumerate(domains);
     format!(
-        "group claims cannot be allocated while ComputeDomains have channels {first} to {last}: {domains}; delete these ComputeDomains and create them again"
+        "group claims cannot be allocated while ComputeDomains have any of the channels {first} to {last}: {domains}; delete these ComputeDomains and create them again"
     )
 }

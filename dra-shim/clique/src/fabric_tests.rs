@@ -157,7 +157,7 @@ fn display_adapters_are_ignored_and_reported_if_there_is_no_gpu() {
     assert_eq!(displays.code(), "no-gpus");
     assert_eq!(
         displays.to_string(),
-        "NVML sees only 2 display adapters on this node (named DGX Display), but no other GPU"
+        "NVML sees only 2 display adapters (DGX Display) and no other GPU on this node"
     );
     let beside = |state| fabric([GpuFabricState::DisplayAdapter, state]);
     assert_eq!(beside(completed(RACK, 1)).code(), "clique");

@@ -140,7 +140,7 @@ impl fmt::Display for GpuFabricState {
             Self::NotStarted => f.write_str("fabric registration not started"),
             Self::InProgress => f.write_str("fabric registration in progress"),
             Self::Completed { cluster, .. } if cluster.is_zero() => {
-                f.write_str("fabric registration completed, cluster UUID all zero")
+                f.write_str("fabric registration completed, but the cluster UUID is all zero")
             }
             Self::Completed { cluster, clique_id } => {
                 write!(

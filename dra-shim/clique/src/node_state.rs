@@ -154,8 +154,8 @@ impl FabricEvent {
     pub const fn name(self) -> &'static str {
         match self {
             Self::ReadClique => "read: one clique",
-            Self::ReadCliqueDegraded => "read: one clique, degraded",
-            Self::ReadCliqueIncomplete => "read: one clique, incomplete",
+            Self::ReadCliqueDegraded => "read: one clique with a GPU problem",
+            Self::ReadCliqueIncomplete => "read: one clique and unregistered GPUs",
             Self::ReadNoClique => "read: no clique",
             Self::ReadPending => "read: GPUs pending",
             Self::ReadNoLibrary => "read: no library",

@@ -156,7 +156,7 @@ impl fmt::Display for Pending {
                 };
                 write!(
                     f,
-                    "NVML sees only {display_adapters} display {adapters} on this node (named DGX Display), but no other GPU"
+                    "NVML sees only {display_adapters} display {adapters} (DGX Display) and no other GPU on this node"
                 )
             }
             Self::IncompleteRegistration {

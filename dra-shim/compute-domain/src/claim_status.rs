@@ -165,7 +165,7 @@ impl ClaimStatusWriter {
             if outcome == Outcome::Refused && !self.was_refused.swap(true, Ordering::Relaxed) {
                 warn!(%claim, error, "the API server rejects reports of prepared devices; further rejections are not logged, only counted in the metrics");
             } else {
-                debug!(%claim, error, "cannot report the prepared device in its claim");
+                debug!(%claim, error, "cannot report the prepared device in the claim's status");
             }
         }
         outcome

@@ -200,7 +200,7 @@ impl DeviceFormTask {
                     let error = error_chain(&error);
                     warn!(
                         error,
-                        "cannot look up whether claims hold the device; retrying"
+                        "cannot check whether claims hold the device; retrying"
                     );
                 }
             }

@@ -140,10 +140,10 @@ impl DaemonWatch {
         let asked = spawn_blocking(move || shared.daemon.require_ready(&clique)).await;
         match asked {
             Ok(answer) => answer.map_err(|error| prepare_failed(&PrepareError::Daemon(error))),
-            Err(_) => Err(ClaimError::retry(
-                "internal error of the plugin; its log has the details",
-            )
-            .with_code("panic")),
+            Err(_) => Err(
+                ClaimError::retry("internal error of the plugin; see the plugin's log")
+                    .with_code("panic"),
+            ),
         }
     }
 }

@@ -65,11 +65,11 @@ impl Step {
         match self {
             Self::ReadingClaim => "reading the claim from the API server",
             Self::ReadingCheckpoint => "reading the checkpoint",
-            Self::LookingUpDomain => "looking up its ComputeDomain",
+            Self::LookingUpDomain => "looking up the claim's ComputeDomain",
             Self::WaitingForImexDaemon => "waiting for the node's IMEX daemon",
             Self::CheckingImex => "checking nvidia-imex",
-            Self::WritingRecordAndSpec => "writing its record and CDI spec",
-            Self::RemovingRecordAndSpec => "removing its CDI spec and record",
+            Self::WritingRecordAndSpec => "writing the claim's record and CDI spec",
+            Self::RemovingRecordAndSpec => "removing the claim's CDI spec and record",
             Self::WaitingToRetry => "waiting to retry",
         }
     }
@@ -329,7 +329,7 @@ mod tests {
             lines(&in_flight),
             [
                 "prepare ns/claim-a:a for 2.5 s: waiting to retry for 0.5 s; attempt 1; last error: the API server is away",
-                "unprepare ns/claim-b:b for 0.5 s: removing its CDI spec and record for 0.5 s",
+                "unprepare ns/claim-b:b for 0.5 s: removing the claim's CDI spec and record for 0.5 s",
             ]
         );
         in_flight.finished(Method::Prepare, &a);

@@ -143,7 +143,7 @@ impl Metrics {
         // The library appends `_total` to counters.
         dra.register(
             "requests",
-            "Claims prepared or unprepared",
+            "Successful attempts to prepare or unprepare a claim",
             self.requests.clone(),
         );
         dra.register(
@@ -153,7 +153,7 @@ impl Metrics {
         );
         dra.register(
             "requests_inflight",
-            "Attempts to prepare or unprepare a claim that are in progress",
+            "Attempts in progress to prepare or unprepare a claim",
             self.inflight.clone(),
         );
         dra.register(
@@ -179,7 +179,7 @@ impl Metrics {
         let own = registry.sub_registry_with_prefix("imex_dra");
         own.register(
             "kubelet_calls",
-            "Calls of kubelet, by outcome: ok, failed (at least one claim), cancelled",
+            "Calls from kubelet by outcome: ok, failed (for at least one claim) or cancelled",
             self.calls.clone(),
         );
         own.register(
@@ -189,7 +189,7 @@ impl Metrics {
         );
         own.register(
             "failed_claims",
-            "Claims for which kubelet got an error, by last error",
+            "Claims for which kubelet received an error, by the claim's last error",
             self.failed_claims.clone(),
         );
         own.register(
@@ -199,7 +199,7 @@ impl Metrics {
         );
         own.register(
             "slice_generation",
-            "Generation of the node's published pool; 0: no pool is published",
+            "Generation of the node's published pool; 0 if no pool is published",
             self.generation.clone(),
         );
         own.register(
@@ -214,7 +214,7 @@ impl Metrics {
         );
         own.register(
             "gpus",
-            "GPUs of this node, by the last fabric state that NVML reported; vanished: the GPU has left its clique",
+            "GPUs of this node, by the last fabric state that NVML reported; the state vanished means that the GPU has left its clique",
             self.gpus.clone(),
         );
         own.register(
@@ -229,7 +229,7 @@ impl Metrics {
         );
         own.register(
             "guarded_containers",
-            "Containers that the NRI guard checked, by moment and outcome. Moment synchronize: the container was already running. Outcome explained: a claim has the channel; told: no claim, only a warning event; unknown: the check failed; every-device: privileged",
+            "Containers that the NRI guard checked, by moment of the check and by outcome",
             self.guarded.clone(),
         );
     }

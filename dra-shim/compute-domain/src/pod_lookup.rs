@@ -143,7 +143,7 @@ impl PodLookup {
             Ok(()) => Presence::Absent,
             Err(error) => {
                 let error = error_chain(&error);
-                warn!(%claim, error, "cannot check whether a pod still uses a deleted claim; the device stays held");
+                warn!(%claim, error, "cannot check whether a pod still uses a deleted claim; the claim keeps its device");
                 Presence::Unknown
             }
         }

@@ -137,7 +137,7 @@ impl Reconciler {
         if presence == Presence::Present {
             warn!(
                 %claim,
-                "the claim is deleted, but a pod that uses it is running; the device stays held until that pod ends"
+                "the claim is deleted, but a pod that uses it is still running; the device stays in use until that pod ends"
             );
         }
         self.absences.observe(&claim.uid, presence, now.into_std());
@@ -202,7 +202,7 @@ async fn unprepare(claims: &Arc<NodeClaims>, uid: String) {
         Ok(Ok(())) => {
             info!(
                 claim.uid = uid,
-                "unprepared a deleted claim that kubelet had not unprepared"
+                "the plugin unprepared a deleted claim, because kubelet had not done so"
             );
             return;
         }

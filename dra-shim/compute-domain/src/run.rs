@@ -293,7 +293,7 @@ impl Parts {
             unsupported_fields,
             marker_ready: self.readiness.add_condition(
                 "device-marker",
-                "the plugin does not know yet whether claims shared the device before it started",
+                "the plugin does not know yet whether claims shared the device before the plugin started",
             ),
             heartbeat: self.liveness.add("device-form", REQUESTS_LIMIT),
             events: self.events.clone(),

@@ -93,7 +93,7 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_imex_members",
-            "Members of the clique with an address, this node included",
+            "Members of the clique that have an address, including this node",
             self.members.clone(),
         );
         registry.register(

@@ -74,7 +74,7 @@ impl Reports {
             ),
             Finding::EndsSoon => (
                 "ImexCertificatesEnd",
-                "the certificates of the IMEX daemons expire within a week, and then the daemons can no longer connect to each other; renew the Secret of imex.tlsSecret"
+                "the certificates of the IMEX daemons expire within a week, and then the daemons can no longer connect to each other; renew the Secret that imex.tlsSecret names"
                     .to_owned(),
             ),
         };

@@ -71,7 +71,7 @@ pub(crate) enum CriError {
     #[error("only root may connect")]
     Denied,
     /// The listening program does not serve kubelet.
-    #[error("the program that listens there does not serve CRI")]
+    #[error("the program that listens on this socket does not serve CRI")]
     WithoutCri,
     /// It did not answer in time.
     #[error("no response within {} s", LIMIT.as_secs())]
@@ -230,7 +230,7 @@ impl From<h2::Error> for CriError {
         let why = if error.is_io() || error.is_reset() || error.is_go_away() {
             CLOSED
         } else {
-            "the program that listens there does not speak gRPC"
+            "the program that listens on this socket does not speak gRPC"
         };
         Self::Failed(why.to_owned())
     }

@@ -69,7 +69,7 @@ fn hint_for(error: &(dyn Error + 'static), is_root: bool) -> &'static str {
             "root is denied access here: run the command on the host, outside a container or user \
              namespace, and check dmesg for SELinux denials"
         }
-        _ => "check what is at this path, and the kernel log for errors of its disk",
+        _ => "check what is at this path, and check the kernel log for disk errors",
     }
 }
 

@@ -71,7 +71,7 @@ impl Finding {
     pub fn redacted(&self) -> Self {
         let mut finding = self.clone();
         if finding.quotes {
-            "(left out: it may quote the file)".clone_into(&mut finding.evidence);
+            "(omitted: the evidence may quote the file)".clone_into(&mut finding.evidence);
         }
         finding
     }

@@ -66,7 +66,7 @@ impl FromStr for RuntimeRelease {
 
     fn from_str(text: &str) -> Result<Self, UnknownRuntime> {
         let form = |text: &str| UnknownRuntime {
-            message: format!("{text:?} is not a runtime and version"),
+            message: format!("{text:?} is not a runtime name and version"),
             form: "write the runtime's name, a dash and its version; ",
         };
         let unknown = |message: String| UnknownRuntime { message, form: "" };
@@ -196,7 +196,10 @@ mod tests {
             ("lxc-6.0", "unknown runtime \"lxc\""),
             ("cri-o-1.23", "cri-o-1.23 is older than cri-o-1.24.0"),
             ("docker-24.0.7", "docker-24.0.7 is older than docker-25.0.0"),
-            ("containerd", "\"containerd\" is not a runtime and version"),
+            (
+                "containerd",
+                "\"containerd\" is not a runtime name and version",
+            ),
             ("containerd-x", "\"containerd-x\" is no"),
             ("containerd-1.2.3.4", "\"containerd-1.2.3.4\" is no"),
             ("podman-3.4", "podman-3.4 is older than podman-4.1.1"),
@@ -236,7 +239,10 @@ mod tests {
     #[test]
     fn texts_without_a_version_are_refused() {
         for (text, reason) in [
-            ("containerd", "\"containerd\" is not a runtime and version"),
+            (
+                "containerd",
+                "\"containerd\" is not a runtime name and version",
+            ),
             ("containerd-x", "\"containerd-x\" is no"),
             ("containerd-1.2.3.4", "\"containerd-1.2.3.4\" is no"),
             ("podman-3.4.4+ds1-1ubuntu1", "podman-3.4.4 is older than"),

@@ -10,8 +10,9 @@ use crate::majors::is_channel_path;
 pub(crate) const KUBELET_PLUGINS: &str = "k8s.";
 
 /// The fix that rewrites a spec of the kubelet plugin.
-pub(crate) const REWRITE_CLAIM_SPEC: &str = "restart the kubelet plugin on this node, which rewrites its claims' specs. NVIDIA's plugin \
-    does not: with NVIDIA's plugin, delete the pods that use the claim";
+pub(crate) const REWRITE_CLAIM_SPEC: &str = "restart the kubelet plugin on this node, so that it rewrites the specs \
+    of its claims. NVIDIA's plugin does not rewrite specs; if that plugin wrote this spec, \
+    delete the pods that use the claim";
 
 /// A part of a kind that has one letter. Go's CDI library up to 1.1.0, the newest one in a
 /// containerd (2.3), panics when it loads such a spec and crashes the runtime
@@ -103,7 +104,7 @@ impl<'a> OneLetterKind<'a> {
         let Self { part, text } = self;
         format!(
             "the kind's {part} {text:?} has only one letter: Go's CDI library up to 1.1.0 panics \
-             on it and crashes {who}"
+             on such a kind and crashes {who}"
         )
     }
 }

@@ -53,7 +53,7 @@ pub fn rewrite_fix(spec: &Spec, file: &str) -> String {
     match spec.kind().vendor() {
         _ if is_claim_spec(spec) => REWRITE_CLAIM_SPEC.to_owned(),
         vendor if vendor.starts_with(KUBELET_PLUGINS) => {
-            "restart the kubelet plugin that writes this spec, and delete the pods that use its claims"
+            "restart the kubelet plugin that writes this spec, and delete the pods that use the plugin's claims"
                 .to_owned()
         }
         "management.nvidia.com" => format!(

@@ -99,7 +99,7 @@ impl Plugin {
         if !drain.run(shutdown_grace, CANCEL_TIMEOUT).await {
             tracing::warn!(
                 grace = ?shutdown_grace,
-                "shutting down, although some cancelled attempts still run after the grace period"
+                "shutting down, although some cancelled attempts are still running after the grace period"
             );
         }
         drop(stop);

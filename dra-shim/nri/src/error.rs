@@ -103,14 +103,14 @@ pub enum UpdateError {
     #[error("the plugin is not registered with the runtime")]
     #[advice(
         code = "not-registered",
-        hint = "wait until the service's state is Registered; the states Connecting and Ended have the reason"
+        hint = "wait until the service's state is Registered; the states Connecting and Ended contain the reason"
     )]
     NotRegistered,
     /// The connection was lost; the result of the updates is unknown.
     #[error("the connection to the runtime was lost during the update")]
     #[advice(
         code = "lost",
-        hint = "in the next synchronize, check whether the containers have the update; if they do not, repeat the update"
+        hint = "in the next call of `synchronize`, check whether the containers have the update; if not, repeat the update"
     )]
     Lost,
     /// The runtime did not answer; the result of the updates is unknown.
@@ -129,7 +129,7 @@ pub enum UpdateError {
     Refused(String),
     /// The update is longer than a message can be: 4 MiB.
     #[error("the update is too long: {0} bytes, the limit is 4194304")]
-    #[advice(code = "too-long", hint = "split it into several updates")]
+    #[advice(code = "too-long", hint = "split the update into several updates")]
     TooLong(u32),
 }
 

@@ -277,7 +277,7 @@ async fn bytes_that_are_not_nri_give_one_error_with_the_reason() {
     for (bytes, reason) in [
         (
             [0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff].as_slice(),
-            "frame of 4294967295 bytes, the limit is 4194314",
+            "the frame has 4294967295 bytes; the limit is 4194314",
         ),
         (
             b"HTTP/1.1 400 Bad Request",
@@ -288,7 +288,7 @@ async fn bytes_that_are_not_nri_give_one_error_with_the_reason() {
             &[
                 0, 0, 0, 1, 0, 0, 0, 10, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1, 1, 0,
             ],
-            "message of 2147483647 bytes, the limit is 4194304",
+            "the message has 2147483647 bytes; the limit is 4194304",
         ),
     ] {
         let error = attack(bytes).await;

@@ -129,7 +129,7 @@ async fn establish<P: Plugin>(
         if !runtime.unknown_events.is_empty() {
             tracing::warn!(
                 events = %runtime.unknown_events,
-                "the container runtime does not know these events; the plugin never gets them"
+                "the container runtime does not support these events, so the plugin never receives them"
             );
         }
         *since = Some(Instant::now());

@@ -62,7 +62,7 @@ fn missing_hint(missing: &DriverFileNotFound) -> &'static str {
     } else if missing.has_reason(|reason| matches!(reason, RejectReason::Unreadable(_))) {
         "let this process read the driver's files (run it as root; check SELinux and AppArmor), and check the file system"
     } else {
-        "install the NVIDIA driver on this node, or set its directory (`--driver-root` of cdi-gen doctor, nvidiaDriverRoot of the chart)"
+        "install the NVIDIA driver on this node, or set the driver's directory with `--driver-root` (cdi-gen doctor) or nvidiaDriverRoot (the chart)"
     }
 }
 

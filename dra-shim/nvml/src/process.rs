@@ -145,7 +145,7 @@ impl NvmlProcess {
             Ok(_) => serde_json::from_slice(&answer).unwrap_or_else(|error| {
                 Fact::Failed(Failure::new(
                     call,
-                    format!("returned another type: {error}"),
+                    format!("returned a value of the wrong type: {error}"),
                 ))
             }),
             Err(error) if is_timeout(&error) => self.overdue(call),

@@ -78,7 +78,7 @@ fn an_answer_that_is_no_answer_is_an_error() {
     for scenario in ["garbage", "half"] {
         let error = faulty(scenario, GIVE_UP);
         assert!(
-            error.starts_with("nvmlInitWithFlags returned another type: "),
+            error.starts_with("nvmlInitWithFlags returned a value of the wrong type: "),
             "{error}"
         );
     }

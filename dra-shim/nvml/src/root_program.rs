@@ -36,14 +36,14 @@ struct Loader {
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error, Advice)]
 #[advice(
-    hint = "set the driver root to a directory with a complete system, or to / if the driver is installed on the host"
+    hint = "set the driver root to a directory with a complete root file system, or to / if the driver is installed on the host"
 )]
 pub enum RootProgramError {
     /// The program is in none of the usual places.
     #[error("{0}")]
     #[advice(
         code = "program-missing",
-        hint = "install the nvidia-imex package of the driver's branch in the driver's root"
+        hint = "in the driver's root, install the nvidia-imex package of the driver's branch"
     )]
     NotFound(DriverFileNotFound),
     /// The program cannot be read.

@@ -83,7 +83,7 @@ impl Events {
         // The library appends `_total`.
         registry.register(
             "imex_dra_events_dropped",
-            "Events that were not written: the queue was full, or the API server did not accept them",
+            "Events that were not written, because the queue was full or the API server did not accept them",
             self.shared.dropped(),
         );
     }

@@ -143,7 +143,7 @@ fn log(condition: &str, unmet_reason: Option<&str>, is_required: bool) {
         Some(reason) => warn!(
             condition,
             reason,
-            "condition is no longer met; after the start, readiness does not depend on this condition"
+            "condition is no longer met; readiness depends on this condition only until it is first met"
         ),
     }
 }

@@ -63,7 +63,7 @@ fn stays_held(cluster: &Cluster, uid: &str) -> Result<()> {
         let log = plugin.log()?;
         let mut lines = log.lines().filter(|line| line.contains(uid));
         ensure!(
-            lines.any(|line| line.contains("the device stays held until that pod ends")),
+            lines.any(|line| line.contains("the device stays in use until that pod ends")),
             "not yet"
         );
         Ok(())

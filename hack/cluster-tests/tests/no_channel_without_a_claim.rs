@@ -190,7 +190,7 @@ fn request_kinds() -> [RequestKind; 9] {
         },
         RequestKind {
             host_path: Some(("/dev/null", "/var/run/nvidia-container-devices/imex/3")),
-            ..RequestKind::new("volume", "IMEX channel 3 (request by a mount")
+            ..RequestKind::new("volume", "IMEX channel 3 (mount at /var/run")
         },
     ]
 }

@@ -102,7 +102,7 @@ fn programs(cluster: &Cluster) -> Result<String> {
 
 fn ensure_named(output: &str, workload: &Workload<'_>) -> Result<()> {
     let words = format!(
-        "1 ComputeDomain would be left without nvidia-imex: the new mode changes whether the hosts or the driver run it ({}/train)",
+        "1 ComputeDomain would be left without nvidia-imex: the new mode changes who runs nvidia-imex, the hosts or the driver ({}/train)",
         workload.namespace.name
     );
     ensure!(output.contains(&words), "helm printed: {output}");

@@ -28,7 +28,7 @@ impl FromStr for Channels {
                 let all_digits = digits.bytes().all(|b| b.is_ascii_digit());
                 let number = digits.parse::<u32>().ok().filter(|_| all_digits);
                 number.ok_or_else(|| {
-                    format!("{part:?} is neither a channel's number nor a range such as 3-7")
+                    format!("{part:?} is not a channel number or a range such as 3-7")
                 })
             };
             let (first, last) = (number(first)?, number(last)?);

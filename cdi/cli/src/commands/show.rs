@@ -225,7 +225,9 @@ impl Report for ShowReport {
 
 fn properties(report: &ShowReport) -> Vec<(&'static str, String)> {
     let priority = match report.priority {
-        Some(priority) => format!(" (priority {priority}; files of a later --spec-dir win)"),
+        Some(priority) => {
+            format!(" (priority {priority}; files in a later --spec-dir take precedence)")
+        }
         None => String::new(),
     };
     let mut properties = vec![("file", format!("{}{priority}", report.file))];

@@ -16,7 +16,7 @@ fn the_fix_depends_on_how_far_recovery_is_by_the_files_name() {
         (
             &in_v1,
             "checkpoint.json.damaged-v1-checksum",
-            "Until then, the plugin continues to use every claim",
+            "until then, the plugin continues to use every claim",
         ),
         (
             &in_v2,

@@ -276,7 +276,7 @@ fn a_spec_that_readers_read_differently_makes_the_names_of_its_kind_unknown() {
     assert_eq!(code, Some(3));
     assert!(
         message.contains(
-            "odd.yaml is not valid: devices[0].name: `0x10` is not a text for every YAML reader: put the text in quotes (line 2, column 14)"
+            "odd.yaml is not valid: devices[0].name: `0x10` is not a text to all YAML readers: put the value in quotes (line 2, column 14)"
         ),
         "{message}"
     );

@@ -17,13 +17,13 @@ fn a_kind_of_one_letter_is_an_error_as_runtimes_panic_on_it() {
         place.write("x.json", &spec(kind, "0.3.0"));
         let printed = place.out("validate x.json --level error", 1);
         assert!(
-            printed.contains("panics on it and crashes a runtime")
+            printed.contains("panics on such a kind and crashes a runtime")
                 && printed.contains("[cdi-kind-one-letter]"),
             "{printed}"
         );
         let printed = place.out("validate x.json --for containerd-2.2.1 --level error", 1);
         assert!(
-            printed.contains("panics on it and crashes containerd-2.2.1"),
+            printed.contains("panics on such a kind and crashes containerd-2.2.1"),
             "{printed}"
         );
     }

@@ -36,7 +36,7 @@ fn a_file_that_defines_the_device_counts_more_than_one_that_might() {
     assert!(fix(&place, NAME).starts_with("host/etc/cdi/torn.json: correct"));
     fs::remove_file(place.at("host/etc/cdi/torn.json")).unwrap();
     assert!(
-        fix(&place, NAME).starts_with("host/etc/cdi/torn.json.bak: remove the backup copy, or,")
+        fix(&place, NAME).starts_with("host/etc/cdi/torn.json.bak: remove the backup copy or,")
     );
 }
 

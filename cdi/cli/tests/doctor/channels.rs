@@ -145,8 +145,8 @@ fn a_list_has_what_it_can_read_of_the_checkpoint() {
     let damaged = whole.replace("worker-1", "worker-X");
     for (content, state, domain, message) in [
         (whole.as_str(), "read", DOMAIN_A, ""),
-        (&damaged, "damaged", DOMAIN_A, "domains may be missing"),
-        ("", "damaged", "-", "domains may be missing"),
+        (&damaged, "damaged", DOMAIN_A, "Domains may be missing"),
+        ("", "damaged", "-", "Domains may be missing"),
     ] {
         host.write(&path, content);
         let output = host.run("list");

@@ -130,7 +130,9 @@ impl fmt::Display for RequestSource {
             Self::Device(path) => write!(f, "device {}", OneLine(path)),
             Self::DeviceRule => f.write_str("device cgroup"),
             Self::Mount(path) => write!(f, "mount at {}", OneLine(path)),
-            Self::VolumeRequest(path) => write!(f, "request by a mount at {}", OneLine(path)),
+            Self::VolumeRequest(path) => {
+                write!(f, "mount at {}, which requests channels", OneLine(path))
+            }
             Self::Variable(name) => write!(f, "environment variable {name}"),
             Self::Annotation(key) => write!(f, "annotation {}", OneLine(key)),
             Self::CdiDevice(name) => write!(f, "CDI device {}", OneLine(name)),

@@ -85,11 +85,11 @@ struct Point {
 ///
 /// # Panics
 ///
-/// Like [`SimDir::crashes`], and if the scenario takes no step.
+/// Like [`SimDir::crashes`], and if the scenario has no steps.
 pub fn enumerate(scenario: impl FnOnce(&SimDir), mut check: impl FnMut(&Crash)) -> Counts {
     let dir = SimDir::new();
     scenario(&dir);
-    assert!(!dir.steps().is_empty(), "the scenario takes no step");
+    assert!(!dir.steps().is_empty(), "the scenario has no steps");
     let mut counts = Counts::default();
     for point in dir.points() {
         counts.operations = point.acknowledged;

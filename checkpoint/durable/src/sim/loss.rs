@@ -65,8 +65,8 @@ fn possible_names(image: &Image) -> Vec<(Names, Vec<String>)> {
     let visible = image.unsynced.iter().filter(|c| c.is_visible()).count();
     assert!(
         visible <= MAX_UNSYNCED,
-        "too many names changed without an fsync of the directory: {visible} cannot be enumerated, \
-         at most {MAX_UNSYNCED} can"
+        "{visible} names changed without an fsync of the directory, but the simulation can enumerate \
+         at most {MAX_UNSYNCED}"
     );
     (0_usize..1 << visible)
         .rev()

@@ -61,7 +61,7 @@ impl Flaw {
     pub(super) fn in_v2(file: &File<'_>) -> Option<Self> {
         let flaw = match (file.part_text("v2"), file.other_part()) {
             (Some(_), _) => not_an_object(file.members.get("v2")).to_owned(),
-            (None, Some(other)) => format!("missing, but {other} looks like v2"),
+            (None, Some(other)) => format!("missing, but {other} resembles the key v2"),
             (None, None) => return None,
         };
         Some(Self::in_member("v2", &flaw))

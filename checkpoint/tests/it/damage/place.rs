@@ -75,7 +75,10 @@ fn a_duplicate_or_invalid_part_is_reported() {
     for (v2_text, flaw) in [
         ("5", "not an object"),
         ("[]", "not an object"),
-        ("{\"checksum\":0}", "missing, but \"w2\" looks like v2"),
+        (
+            "{\"checksum\":0}",
+            "missing, but \"w2\" resembles the key v2",
+        ),
     ] {
         let name = if v2_text.starts_with('{') { "w2" } else { "v2" };
         let text = format!("{},\"{name}\":{v2_text}}}", &good[..v2]);

@@ -52,7 +52,7 @@ pub enum SettingsError {
     )]
     #[advice(
         code = "driver-managed-host-socket",
-        hint = "leave resources.computeDomains.imex.hostSocketPath (--imex-host-socket-path, IMEX_HOST_SOCKET_PATH) empty, or set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex"
+        hint = "leave resources.computeDomains.imex.hostSocketPath (--imex-host-socket-path, IMEX_HOST_SOCKET_PATH) empty, or set featureGates.HostManagedIMEX=true if the hosts run nvidia-imex"
     )]
     DriverManagedHostSocket {
         /// As the user wrote it.

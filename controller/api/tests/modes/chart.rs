@@ -49,11 +49,11 @@ const REFUSALS: [(&str, &str); 26] = [
     ),
     (
         "driver-managed-without-isolation",
-        "resources.computeDomains.imex.isolation=none is not supported with driver-managed IMEX, because all ComputeDomains of a clique share one IMEX domain: leave it empty, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex",
+        "resources.computeDomains.imex.isolation=none is not supported with driver-managed IMEX, because all ComputeDomains of a clique share one IMEX domain: leave it empty, or add --set featureGates.HostManagedIMEX=true if the hosts run nvidia-imex",
     ),
     (
         "driver-managed-needs-cliques",
-        "driver-managed IMEX needs featureGates.ComputeDomainCliques, from which daemons get their peers: remove ComputeDomainCliques=false or AllBeta=false, or add --set featureGates.HostManagedIMEX=true on hosts that run nvidia-imex",
+        "driver-managed IMEX needs featureGates.ComputeDomainCliques, from which daemons get their peers: remove ComputeDomainCliques=false or AllBeta=false, or add --set featureGates.HostManagedIMEX=true if the hosts run nvidia-imex",
     ),
     (
         "imex-mode-needs-gate",

@@ -92,7 +92,7 @@ fn not_confirmed(domain: &Domain, number: u32, assigned: &Assigned) -> Option<Re
         Assigned::Holder(lease) if is_held_by(lease, domain) => return None,
         Assigned::Holder(lease) => described(lease),
         Assigned::Older(older) => identified(older),
-        Assigned::OutOfRange => "no ComputeDomain: the channel is reserved for group claims, or above imex.channelCount (increase that value if the nodes have more channels)"
+        Assigned::OutOfRange => "no ComputeDomain: the channel is reserved for group claims, or its number is above imex.channelCount (increase imex.channelCount if the nodes have more channels)"
             .to_owned(),
         Assigned::Foreign(_) => "another program, which created the Lease of the channel".to_owned(),
         Assigned::Unowned => "no ComputeDomain: the Lease of the channel is missing".to_owned(),

@@ -64,7 +64,7 @@ async fn domains_that_share_a_clique_are_both_reported_once_and_counted() {
     assert_eq!((&*reported[0].0, &*reported[1].0), ("a", "b"));
     assert_eq!(
         reported[0].1,
-        "this ComputeDomain is not isolated from team/b: they share an IMEX channel in the same NVLink clique (x.1), because of imex.isolation=none or the condition NotIsolated; run them one after the other, or in different cliques with a node selector"
+        "this ComputeDomain is not isolated from team/b: they share an IMEX channel in the same NVLink clique (x.1), because of imex.isolation=none or the condition NotIsolated; to isolate them, run them one after the other, or in different cliques with a node selector"
     );
     until_counted(&api, &controller, 1, 0).await;
     let events_posted = api.count(Call::PostEvent);
@@ -87,7 +87,7 @@ async fn a_domain_with_pods_in_two_cliques_is_reported_and_counted() {
         .await;
     assert_eq!(
         events(&api, "CliquesSplit")[0].1,
-        "the ComputeDomain has prepared claims in 2 NVLink cliques: x.1, x.2; pods in different cliques cannot share GPU memory over IMEX; if they must, keep the pods in one clique with a node selector"
+        "the ComputeDomain has prepared claims in 2 NVLink cliques: x.1, x.2; pods in different cliques cannot share GPU memory over IMEX; if the pods need to share memory, keep them in one clique with a node selector"
     );
     until_counted(&api, &controller, 0, 1).await;
     api.delete(Resource::Claims, TEAM, "two");

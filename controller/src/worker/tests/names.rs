@@ -33,7 +33,7 @@ async fn a_taken_name_is_reported_and_its_template_left_unchanged() {
     api.after(Duration::from_secs(600)).await;
     assert_eq!(template(&api, "a").unwrap(), foreign);
     assert_eq!(domain(&api, "a").unwrap()["status"]["status"], "NotReady");
-    let words = "ResourceClaimTemplate \"a-channel\" already exists and belongs to no ComputeDomain; create the ComputeDomain again with another";
+    let words = "ResourceClaimTemplate \"a-channel\" already exists and belongs to no ComputeDomain; recreate the ComputeDomain with another";
     assert!(
         message(&api, "a").starts_with(words),
         "{}",

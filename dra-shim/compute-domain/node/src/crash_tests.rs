@@ -100,7 +100,7 @@ fn crashed_everywhere(
     disks.checkpoint.acknowledge();
     disks.cdi.acknowledge();
     let steps = disks.checkpoint.steps().len() + disks.cdi.steps().len();
-    assert!(steps > 0, "the operation takes no step at all");
+    assert!(steps > 0, "the operation has no steps");
     let found = every_crash(&disks, BOOT);
     println!("{steps} steps, {} states", found.len());
     found.iter().for_each(check);
@@ -129,7 +129,7 @@ fn dead_after_every_step(
             dead.crash_after(step);
             operation(&node);
             if !disks.has_crashed() {
-                assert!(step > 0, "the operation takes no step at all");
+                assert!(step > 0, "the operation has no steps");
                 break;
             }
             check(&Found {

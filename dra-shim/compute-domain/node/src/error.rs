@@ -91,7 +91,7 @@ pub enum PrepareError {
     },
     /// The device is from a `ResourceSlice` that this driver did not publish.
     #[error(
-        "{DRIVER_NAME} does not publish device {device} in pool {pool}: it publishes channels above 0 in the node's own pool, and channels {} to {} also in the pool of an NVLink clique",
+        "{DRIVER_NAME} does not publish device {device} in pool {pool}: the driver publishes channels above 0 in the node's own pool, and channels {} to {} also in the pool of an NVLink clique",
         GROUP_CHANNELS.start(),
         GROUP_CHANNELS.end()
     )]
@@ -131,7 +131,7 @@ pub enum PrepareError {
     #[error("device {device} is still in use by claim {holder}")]
     #[advice(
         code = "device-held",
-        hint = "wait until the pod that uses the device ends; the device is free at most 3 minutes after the pod and its claim are deleted",
+        hint = "wait until the pod that uses the device ends; the plugin frees the device at most 3 minutes after the pod and its claim are deleted",
         retry
     )]
     InUse {
@@ -166,7 +166,7 @@ pub enum PrepareError {
     },
     /// The controller reports that the channel in the domain's status does not belong to the domain.
     #[error(
-        "the ComputeDomain with UID {domain} does not own IMEX channel {channel}, which is in its status"
+        "IMEX channel {channel} is in the status of the ComputeDomain with UID {domain}, but the ComputeDomain does not own the channel"
     )]
     #[advice(
         code = "channel-not-confirmed",
@@ -292,7 +292,7 @@ pub enum PrepareError {
     },
     /// An Unprepare interrupted this Prepare. A new Prepare of the same claim status is refused
     /// until late attempts of all processes have ended.
-    #[error("the claim was unprepared while it was being prepared; a new Prepare can succeed soon")]
+    #[error("an Unprepare interrupted this Prepare of the claim; a new Prepare can succeed soon")]
     #[advice(code = "aborted", hint = "", retry)]
     Aborted,
     /// The checkpoint was damaged and is not rebuilt yet.
@@ -306,7 +306,7 @@ pub enum PrepareError {
     )]
     #[advice(
         code = "foreign-spec-lost",
-        hint = "delete and recreate the pod, so that its claim is unprepared",
+        hint = "delete and recreate the pod, so that kubelet unprepares its claim",
         permanent
     )]
     ForeignSpecLost,
@@ -390,7 +390,7 @@ fn channel_in_use_hint(held: ChannelSource, wanted: ChannelSource) -> &'static s
         (ChannelSource::Domain, ChannelSource::Domain) => {
             "wait until the pod that uses the channel ends; if two ComputeDomains have the same channel, their status says so"
         }
-        _ => "wait until the pods of that claim on this node end",
+        _ => "wait until the pods that use that claim on this node end",
     }
 }
 

@@ -152,7 +152,7 @@ impl PrepareAnswer {
             Self::Prepared => "prepared",
             Self::PreparedWithWarning => "prepared, warning event",
             Self::NoClique => {
-                "permanent error: no clique (driver-managed: prepared without a device)"
+                "permanent error: no clique (in driver-managed mode: prepared without a device)"
             }
             Self::FabricNotReady => "retried: fabric not ready",
             Self::NoMajor => "retried: no channel major",

@@ -48,7 +48,7 @@ impl Reports {
     ) {
         let refuses = end == ContainerOutcome::Refused;
         let done = match end {
-            ContainerOutcome::Runs => "the container was already running and is not stopped",
+            ContainerOutcome::Runs => "the container was already running and keeps running",
             ContainerOutcome::Refused => "the container is refused",
             ContainerOutcome::LetThrough => "the container is allowed (nriGuard.mode: warn)",
             ContainerOutcome::StartsAnyway => {

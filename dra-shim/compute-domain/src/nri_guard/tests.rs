@@ -581,7 +581,7 @@ async fn a_running_container_is_reported_and_not_stopped() {
     let event = guarded.event().await;
     assert!(
         event.starts_with("Warning ChannelWithoutClaim")
-            && event.ends_with("; the container was already running and is not stopped"),
+            && event.ends_with("; the container was already running and keeps running"),
         "{event}"
     );
     assert!(guarded.counted("synchronize", "told"));

@@ -73,7 +73,7 @@ impl Exit {
     // req: DAEMON-5, DAEMON-6
     pub(crate) fn sentence(&self) -> String {
         if self.in_use {
-            return "another nvidia-imex holds the IMEX session of this node's driver (NV_ERR_IN_USE); this nvidia-imex starts when the other one exits. The other one is the host's own service, or a daemon of NVIDIA's DRA driver (then the node label resource.nvidia.com/computeDomain has the ComputeDomain's UID)".to_owned();
+            return "another nvidia-imex holds the IMEX session of this node's driver (NV_ERR_IN_USE); this nvidia-imex starts when the other one exits. The other one is the host's own service or a daemon of NVIDIA's DRA driver; in the second case, the node label resource.nvidia.com/computeDomain has the ComputeDomain's UID".to_owned();
         }
         let reported = match self.last_line.as_str() {
             "" => String::new(),

@@ -109,7 +109,7 @@ fn check_params(params: DriverParams, context: Context) -> Vec<Finding> {
             "imex-channels-disabled",
             DRIVER_PARAMS,
             "ImexChannelCount is 0: the driver offers no channels",
-            "remove NVreg_ImexChannelCount=0 from /etc/modprobe.d, rebuild the initramfs, reboot",
+            "remove NVreg_ImexChannelCount=0 from /etc/modprobe.d, rebuild the initramfs and reboot",
         ));
     }
     if params.modify_device_files == Some(false) {
@@ -137,14 +137,14 @@ fn channel0_open_to_all(
     let option = facts.channel0_option.as_deref();
     let remove = match option {
         Some(COMMAND_LINE) => {
-            "remove nvidia.NVreg_CreateImexChannel0=1 from the kernel command line (boot loader), reboot".to_owned()
+            "remove nvidia.NVreg_CreateImexChannel0=1 from the kernel command line (boot loader) and reboot".to_owned()
         }
         file => format!(
-            "remove NVreg_CreateImexChannel0=1 from {}, rebuild the initramfs, reboot",
+            "remove NVreg_CreateImexChannel0=1 from {}, rebuild the initramfs and reboot",
             file.unwrap_or("/etc/modprobe.d")
         ),
     };
-    let fix = format!("unless you trust all these users: {remove}");
+    let fix = format!("if you do not trust all these users: {remove}");
     let (severity, subject, evidence) = match option {
         _ if is_open => (
             Severity::for_claims(has_plugin),
@@ -185,7 +185,7 @@ fn open_to_all<'a>(
             "any host user and any privileged container can open this device node{more} without a claim"
         ),
         format!(
-            "unless you trust all these users: chmod o= {CHANNEL_DIR}/channel*, or remove the device nodes. Keep the device nodes that pods with hostUsers: false use; for all other pods, the runtime creates device nodes inside the container"
+            "if you do not trust all these users: chmod o= {CHANNEL_DIR}/channel*, or remove the device nodes. Keep the device nodes that pods with hostUsers: false use; for all other pods, the runtime creates device nodes inside the container"
         ),
     ))
 }

@@ -169,7 +169,7 @@ fn check_boot(facts: &ClaimFacts) -> Option<Finding> {
             "checkpoint-of-earlier-boot",
             facts.root.checkpoint(),
             format!(
-                "this file is from boot {recorded}, but the host's current boot is {current}: no claim was prepared since the reboot"
+                "this file is from boot {recorded}, but the host's current boot is {current}: no claim has been prepared since the reboot"
             ),
             "start the kubelet plugin on this node, which then prepares the claims again",
         )
@@ -226,7 +226,7 @@ fn check_sharing(facts: &ClaimFacts) -> Option<Finding> {
             "device-shared",
             file,
             format!(
-                "the device is or was published as a device that many claims can share; on this node, {}",
+                "the plugin publishes the device, or has published it, as a device that many claims can share; on this node, {}",
                 holders(facts)
             ),
             "leave the file in place. After a change to imex.sharing=one, the plugin removes the \
@@ -240,7 +240,7 @@ fn check_sharing(facts: &ClaimFacts) -> Option<Finding> {
                 failed.reason
             ),
             format!(
-                "{}; the path must be a regular file; if nothing is at the path, the plugin creates the file",
+                "{}; the path must be a regular file; if the file does not exist, the plugin creates it",
                 failed.hint
             ),
         )),
@@ -260,7 +260,7 @@ fn shared_without_marker(facts: &ClaimFacts) -> Option<Finding> {
         "device-shared",
         facts.root.shared_marker(),
         format!("this file does not exist, but {have} of the device"),
-        "none needed: a plugin that runs with imex.sharing=many writes the file again within a minute, and any other plugin at its next start",
+        "none needed: the plugin writes the file again, within a minute if it runs with imex.sharing=many, otherwise at its next start",
     ))
 }
 

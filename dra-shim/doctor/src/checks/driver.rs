@@ -62,7 +62,7 @@ fn missing_module(library: &str) -> Finding {
         "nvidia-module-not-loaded",
         "nvidia kernel module",
         format!("{library} exists, but {MODULE_VERSION} does not"),
-        "modprobe nvidia; if that fails, see dmesg (Secure Boot, headers of another kernel)",
+        "modprobe nvidia; if that fails, see dmesg (possible causes: Secure Boot, headers of another kernel)",
     )
 }
 
@@ -117,7 +117,7 @@ fn missing_library(
         (Some(_), _) => (
             Severity::Info,
             format!("the module is loaded, but the library was {evidence}"),
-            "set the directory where the driver is installed: `--driver-root` of cdi-gen doctor, nvidiaDriverRoot of the chart".to_owned(),
+            "set the driver's directory with `--driver-root` (cdi-gen doctor) or nvidiaDriverRoot (the chart)".to_owned(),
         ),
         (None, Some(PciGpus { own: 0, passed_through: 0 })) => (
             Severity::Info,
@@ -132,7 +132,7 @@ fn missing_library(
         (None, None) if !expected_by.tools => (
             Severity::Info,
             format!("this host has no NVIDIA software, and {PCI_DEVICES} does not show whether the host has a GPU; the library was {evidence}"),
-            format!("none needed without a GPU; with a GPU: {}", error.hint()),
+            format!("none needed if the host has no GPU; if the host has a GPU: {}", error.hint()),
         ),
         (None, _) => (Severity::Error, evidence, error.hint().to_owned()),
     };

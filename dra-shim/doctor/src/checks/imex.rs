@@ -58,7 +58,9 @@ pub(super) fn check(
 fn summary(facts: &ImexFacts) -> &'static str {
     let start = facts.unit.as_ref().map(|unit| unit.start);
     match (start, facts.daemons.as_slice()) {
-        (Some(UnitStart::Enabled), []) if facts.is_incomplete => "enabled, processes not visible",
+        (Some(UnitStart::Enabled), []) if facts.is_incomplete => {
+            "enabled, but processes are not visible"
+        }
         (_, [only]) if only.is_in_container() => "running in a container",
         (_, [_, ..]) => "running",
         (Some(UnitStart::Enabled), []) => "enabled, not running",
@@ -79,7 +81,7 @@ fn check_sessions(daemons: &[ImexDaemon]) -> Option<Finding> {
     let fix = if inside == 0 || inside == daemons.len() {
         "keep one of these daemons, and disable the services or pods that start the others"
     } else {
-        "keep one of these daemons. If the host manages IMEX, keep the host's daemon. The other one belongs to a DRA driver, such as NVIDIA's in mode driverManaged: install that driver with resources.computeDomains.enabled=false or imex.mode=hostManaged. If the host does not manage IMEX: systemctl disable --now nvidia-imex"
+        "keep one of these daemons. If the host manages IMEX, keep the host's daemon. The other daemon belongs to a DRA driver, such as NVIDIA's in driverManaged mode: install that driver with resources.computeDomains.enabled=false or imex.mode=hostManaged. If the host does not manage IMEX: systemctl disable --now nvidia-imex"
     };
     let labels: Vec<String> = daemons.iter().map(|it| label(it)).collect();
     Some(Finding::error(

@@ -63,7 +63,7 @@ fn check_toolkit(toolkit: &Toolkit, severity: Severity) -> Option<Finding> {
                 "this file {reason}: doctor does not know whether a container with NVIDIA_IMEX_CHANNELS in its environment gets channels without a claim"
             ),
             format!(
-                "correct the file, or run cdi-gen doctor as root; the file must contain {IGNORE_REQUESTS} = true below [features]"
+                "correct the file, or run cdi-gen doctor as root; the file must contain {IGNORE_REQUESTS} = true in the [features] section"
             ),
         )),
     }
@@ -93,7 +93,7 @@ fn channels_of(file: &SpecFileFacts) -> Option<Finding> {
             "the device {kind}={device} of this spec includes {path}{more}: every container that requests this device gets the channel without a claim"
         ),
         format!(
-            "remove {}; if a program writes this spec, configure it without IMEX channels: each claim has its own spec",
+            "remove {}; if a program writes this spec, configure the program to leave out IMEX channels: each claim has its own spec",
             file.path
         ),
     ))

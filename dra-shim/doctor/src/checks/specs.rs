@@ -33,7 +33,7 @@ use crate::text::{and_more, counted};
 const TOO_LONG: &str = "cdi-spec-too-long";
 
 /// How to get more channels from the driver.
-const MORE_CHANNELS: &str = "NVreg_ImexChannelCount in /etc/modprobe.d, then reload the driver";
+const MORE_CHANNELS: &str = "set NVreg_ImexChannelCount in /etc/modprobe.d and reload the driver";
 
 /// Facts of other areas that matter here.
 #[derive(Clone, Copy)]
@@ -99,7 +99,7 @@ fn check_version(file: &SpecFileFacts, spec: &Spec, context: Context<'_>) -> Opt
     } else {
         let name = of_kubelet.runtime.kind.as_str();
         format!(
-            "update {name}; or leave out the fields that need cdiVersion {needed}, in the configuration of the program that writes this spec"
+            "update {name}, or configure the program that writes this spec to leave out the fields that need cdiVersion {needed}"
         )
     };
     // A runtime without CDI refuses nothing.
@@ -230,7 +230,7 @@ fn conflict(conflict: &DeviceConflict) -> Finding {
     Finding::error(
         conflict.error.code,
         &conflict.name,
-        format!("{files} define this device, so runtimes do not resolve its name"),
+        format!("{files} define the same device, so runtimes do not resolve its name"),
         &conflict.error.hint,
     )
 }

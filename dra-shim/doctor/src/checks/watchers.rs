@@ -93,7 +93,7 @@ fn other_mount(directory: &WatchedDirectory, process: &Process, view: &Directory
         "cdi-directory-other-mount",
         &directory.path,
         format!(
-            "at this path, the host has {}, but {} sees {}, and so reads other specs",
+            "at this path, the host has {}, but {} sees {} and therefore reads other specs",
             shown(directory.id),
             process.label(),
             shown(view.id)
@@ -127,7 +127,7 @@ fn mounted(
             id,
             path,
             format!(
-                "this directory is a mount ({mount}), and doctor cannot see whether {process} watches it. If {name} started before the mount existed, {name} may notice no new specs here"
+                "this directory is a mount ({mount}), and doctor cannot see whether {process} watches it. If {name} started before the mount existed, {name} may not notice new specs here"
             ),
             format!("if {name} does not notice new specs, restart {name}"),
         ),
@@ -162,7 +162,7 @@ fn check_watches(facts: &WatcherFacts) -> Option<Finding> {
     Some(Finding::warning(
         "inotify-limit-low",
         MAX_WATCHES,
-        format!("the limit is {limit}: a runtime that gets no watch keeps using old specs"),
+        format!("the limit is {limit}: a runtime that cannot create a watch keeps using old specs"),
         "sysctl -w fs.inotify.max_user_watches=65536",
     ))
 }

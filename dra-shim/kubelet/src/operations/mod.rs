@@ -158,10 +158,10 @@ impl OperationHandle {
 fn unfinished(method: Method) -> ClaimError {
     ClaimError::retry(match method {
         Method::Prepare => {
-            "preparing takes longer than kubelet waits; the work continues, and kubelet retries"
+            "Prepare takes longer than kubelet waits; the work continues, and kubelet retries"
         }
         Method::Unprepare => {
-            "unpreparing takes longer than kubelet waits; the work continues, and kubelet retries"
+            "Unprepare takes longer than kubelet waits; the work continues, and kubelet retries"
         }
     })
     .with_code("unfinished")

@@ -109,7 +109,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
             let Some(pause) = chains.pause_or_leave(uid, &self.operation, delay) else {
                 return Err(error);
             };
-            tracing::debug!(%error, ?pause, "attempt failed; retrying after the pause");
+            tracing::debug!(%error, ?pause, "attempt failed; retrying after a pause");
             self.progress.send_replace(Progress::Running {
                 last_error: Some(error),
             });

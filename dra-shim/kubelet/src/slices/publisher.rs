@@ -333,7 +333,7 @@ impl Publisher {
                 Publication::Failing { code, reason } => {
                     tracing::warn!(code, %reason, "cannot publish devices");
                 }
-                state => tracing::info!(?state, "publication of devices changed"),
+                state => tracing::info!(?state, "device publication state changed"),
             }
             *current = state;
             true

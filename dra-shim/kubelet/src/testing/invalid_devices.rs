@@ -14,7 +14,7 @@ pub(super) fn problems(devices: &[PreparedDevice]) -> Vec<String> {
             problems.push(format!("{}/{} {what}", device.pool, device.device));
         };
         if device.pool.is_empty() || device.device.is_empty() {
-            report("has no pool name or no device name");
+            report("lacks a pool name or a device name");
         }
         if !seen.insert((&device.pool, &device.device, &device.share_id)) {
             report("is returned twice with the same share id");

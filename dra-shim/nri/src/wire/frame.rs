@@ -25,7 +25,7 @@ pub(crate) struct FrameHeader {
 /// Bytes that are not an NRI frame. The next frame cannot be found after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
-    #[error("frame of {0} bytes, the limit is {max}", max = MAX_FRAME)]
+    #[error("the frame has {0} bytes; the limit is {max}", max = MAX_FRAME)]
     TooLong(u32),
     #[error("frame for connection {0}, but only connections 1 and 2 exist")]
     UnknownConnection(u32),

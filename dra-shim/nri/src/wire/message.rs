@@ -37,7 +37,7 @@ pub(crate) struct Message {
 
 /// A message that is too long to be read or sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("message of {0} bytes, the limit is {max}", max = MAX_MESSAGE)]
+#[error("the message has {0} bytes; the limit is {max}", max = MAX_MESSAGE)]
 pub(crate) struct MessageError(pub(crate) u32);
 
 /// A message's header, decoded.

@@ -158,7 +158,7 @@ fn a_message_above_the_limit_is_neither_sent_nor_read() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "message of 4194305 bytes, the limit is 4194304"
+        "the message has 4194305 bytes; the limit is 4194304"
     );
 }
 

@@ -84,7 +84,7 @@ fn read_hint(path: &Path, error: &ReadError) -> Option<String> {
             _ => return None,
         },
         ReadError::TooLarge => {
-            "no checkpoint is that large (a thousand claims take about 2 MB): check the path"
+            "the file is too large for a checkpoint (a thousand claims take about 2 MB): check the path"
         }
     };
     Some(hint.to_owned())

@@ -10,7 +10,7 @@ pub(super) fn fix(path: &Path, damaged: &Damaged<DeviceGroup>) -> &'static str {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let all_survive = damaged.survivors == Survivors::All;
     if name.contains(DAMAGED_MARK) && all_survive {
-        "keep this file until the plugin renames it from .damaged- to .settled-. Until then, the plugin continues to use every claim in it"
+        "keep this file until the plugin has replaced .damaged- with .settled- in its name; until then, the plugin continues to use every claim in the file"
     } else if name.contains(DAMAGED_MARK) {
         "keep this file until the plugin renames it from .damaged- to .settled-: the plugin is rebuilding the missing records from the API server. Without the file, devices of missing records count as free"
     } else if name.contains(SETTLED_MARK) {

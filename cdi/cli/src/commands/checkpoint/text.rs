@@ -48,7 +48,7 @@ fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
         let survivors = match damage.survivors {
             "all" => "all claims are still readable",
             "some" => "claims may be missing from the list below",
-            _ => "no claim is still readable",
+            _ => "none of the claims can be read",
         };
         properties.push(("damaged", format!("{}; {survivors}", damage.message)));
         properties.push(("fix", damage.fix.to_owned()));

@@ -86,7 +86,7 @@ impl<'a> ClaimRecords<'a> {
         };
         let (reason, hint) = (&unusable.reason, &unusable.hint);
         Some(format!(
-            "domains may be missing, because the kubelet plugin's checkpoint below {} is not usable: {reason}; {hint}",
+            "ComputeDomains may be missing from this list, because the kubelet plugin's checkpoint under {} cannot be used: {reason}; {hint}",
             self.kubelet_root
         ))
     }

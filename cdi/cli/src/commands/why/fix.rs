@@ -9,7 +9,7 @@ const OTHERS_HINT: &str = "request an existing device (see `cdi-gen list`), or c
                            driver has not written a spec for this device";
 
 const ONLY_ALL_HINT: &str = "only the device `all` is defined: request `all`, or configure the \
-                             driver to define single devices";
+                             driver to define individual devices";
 
 /// Whether `all` is the only device of the kind.
 pub(super) fn has_only_all(registry: &Registry, name: &QualifiedName) -> bool {

@@ -126,7 +126,7 @@ fn describe_candidate(candidate: &CandidateReport) -> String {
             };
         }
         ("shadowed", _) => format!(": {by} is in a directory of higher priority"),
-        ("conflict", _) => format!(": {by} in the same directory defines it too"),
+        ("conflict", _) => format!(": {by} in the same directory also defines the device"),
         ("voided", _) => format!(": conflict in another directory, between {by}"),
         _ => String::new(),
     };

@@ -22,7 +22,7 @@ async fn a_spec_that_runtimes_may_read_differently_makes_its_kind_unknown_and_no
     for (spec, reason) in [
         (
             named_by_number("example.com/fabric"),
-            "put the text in quotes",
+            "put the value in quotes",
         ),
         (alias, "has an anchor"),
         (both, "a runtime may read this file differently"),

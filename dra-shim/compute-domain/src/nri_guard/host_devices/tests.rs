@@ -298,7 +298,7 @@ async fn a_running_container_with_such_a_name_is_reported() {
     let event = guarded.event().await;
     assert!(
         event.contains("IMEX channel 1 (")
-            && event.ends_with("; the container was already running and is not stopped"),
+            && event.ends_with("; the container was already running and keeps running"),
         "{event}"
     );
 }

@@ -70,7 +70,7 @@ fn of_two_owners(facts: &ClaimFacts) -> Vec<Finding> {
                 "according to {file}, this channel is prepared for {first} and for {second}{}: {}",
                 and_more(others),
                 if channel == 0 {
-                    "a claim without a share must be the only claim with the node's device"
+                    "a claim without a share id must be the only claim that holds the node's device"
                 } else {
                     "their pods can read each other's memory"
                 }
@@ -158,7 +158,7 @@ impl ChannelHolder<'_> {
             None => format!(
                 "keep the ComputeDomain that holds the Lease of channel {} (kubectl get leases \
                  -A | grep imex-channel-). Delete the other ComputeDomain and its pods, and \
-                 recreate it: it then gets another status.channel. To list the \
+                 recreate the ComputeDomain: the new one gets another status.channel. To list the \
                  ComputeDomains: {DOMAINS}",
                 self.held.channel
             ),

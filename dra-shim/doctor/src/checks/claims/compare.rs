@@ -73,7 +73,7 @@ fn unknown_to_plugin(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
     let lost = claims.filter(|(uid, claim)| claim.prepared && !is_recorded(uid));
     lost.map(|(uid, claim)| {
         let fix = if facts.specs.paths.contains_key(uid) {
-            "start the kubelet plugin on this node if it is not running: it restores the claim's missing record once the API server has confirmed the claim"
+            "if the kubelet plugin on this node is not running, start it: the plugin restores the claim's missing record once the API server has confirmed the claim"
         } else {
             "delete the pods that use this claim, so that the claim is prepared again for new pods: its record and its CDI spec are missing (was the plugin's directory removed?)"
         };

@@ -135,16 +135,16 @@ fn absent(facts: &ImexFacts, need: DaemonNeed) -> Finding {
     let (severity, evidence) = match (&facts.expected_by, need) {
         (Some(plugin), _) => (
             Severity::Error,
-            format!("there is no unit file, program or process, but {plugin}: the host must run nvidia-imex"),
+            format!("nvidia-imex is absent (no unit file, program or process), but {plugin}: the host must run nvidia-imex"),
         ),
         (None, DaemonNeed::Yes) => (
             Severity::Warning,
-            "there is no unit file, program or process: this node shares no memory with other nodes"
+            "nvidia-imex is absent (no unit file, program or process): this node shares no memory with other nodes"
                 .to_owned(),
         ),
         (None, DaemonNeed::Unknown | DaemonNeed::No) => (
             Severity::Info,
-            "there is no unit file, program or process. A node outside an NVLink fabric does not \
+            "nvidia-imex is absent (no unit file, program or process). A node outside an NVLink fabric does not \
              need nvidia-imex; whether this node is in a fabric is unknown, because NVML was not \
              queried or did not report the fabric"
                 .to_owned(),
