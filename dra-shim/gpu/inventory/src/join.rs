@@ -8,8 +8,9 @@ use crate::facts::GpuFacts;
 use crate::host_files::FileFacts;
 use crate::pci_address::PciAddress;
 
-/// Joins by PCI address. A GPU whose address NVML cannot read is joined by UUID or minor, or else by being the only
-/// one left. A GPU that only one of both has is a GPU, too.
+/// Joins by PCI address, or else by UUID or minor. GPUs of which NVML can read none of these are joined to those of the
+/// driver that are left, if there are as many, in the order of both: NVML enumerates by PCI address. A GPU that only
+/// one of both has is a GPU, too.
 pub(crate) fn join(
     nvml: Vec<GpuFacts>,
     mut files: BTreeMap<PciAddress, FileFacts>,
@@ -33,11 +34,15 @@ pub(crate) fn join(
         }
     }
     gpus.append(&mut rest);
-    let driven = |facts: &FileFacts| facts.minor.known().is_some();
-    if let [gpu] = lost.as_mut_slice()
-        && let Some(address) = only(files.iter().filter(|it| driven(it.1)).map(|it| *it.0))
-    {
-        add_files(gpu, files.remove_entry(&address));
+    let driven: Vec<PciAddress> = files
+        .iter()
+        .filter(|it| it.1.minor.known().is_some())
+        .map(|it| *it.0)
+        .collect();
+    if driven.len() == lost.len() {
+        for (gpu, address) in lost.iter_mut().zip(driven) {
+            add_files(gpu, files.remove_entry(&address));
+        }
     }
     gpus.append(&mut lost);
     for found in files {
@@ -71,10 +76,6 @@ fn address_of(gpu: &GpuFacts, files: &BTreeMap<PciAddress, FileFacts>) -> Option
             )
         })
     })
-}
-
-fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
-    items.next().filter(|_| items.next().is_none())
 }
 
 fn add_files(gpu: &mut GpuFacts, found: Option<(PciAddress, FileFacts)>) {

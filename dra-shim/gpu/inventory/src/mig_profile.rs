@@ -85,7 +85,7 @@ mod tests {
         // A100 40GB and A30.
         assert_eq!(name(0, 1, 4864, 40960), "1g.5gb");
         assert_eq!(name(0, 1, 5952, 24576), "1g.6gb");
-        assert_eq!(name(17, 3, 49000, 97887), "3g.48gb+gfx");
+        assert_eq!(name(17, 3, 48512, 97887), "3g.48gb+gfx");
         assert_eq!(name(15, 1, 23552, 97887), "1g.24gb+me.all");
     }
 
