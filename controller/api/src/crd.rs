@@ -70,8 +70,8 @@ pub struct ComputeDomainRoot {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainSpec {
-    /// numNodes is deprecated. With driver-managed IMEX, the ComputeDomain is Ready only while claims are allocated to at
-    /// least this many nodes; its pods do not wait for this. With host-managed IMEX, numNodes is ignored.
+    /// numNodes is deprecated. With driver-managed IMEX, the ComputeDomain is Ready only while claims are allocated to
+    /// at least this many nodes; its pods do not wait for this. With host-managed IMEX, numNodes is ignored.
     // req: CD-9
     #[serde(default)]
     #[schemars(schema_with = "num_nodes_schema")]
