@@ -257,7 +257,7 @@ fn the_reference_has_every_field_of_every_kind() {
         (
             ConfigKind::Daemon,
             ComputeDomainDaemonConfig::KIND,
-            "For the claims of IMEX daemons in the Go driver's driver-managed mode. This driver rejects such \
+            "For the claims of IMEX daemons in the driver-managed mode of NVIDIA's Go driver. This driver rejects such \
              claims.",
         ),
     ];
