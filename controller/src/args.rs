@@ -11,7 +11,8 @@ use crate::preflight::PreflightArgs;
 
 /// Creates a claim template for each ComputeDomain, and deletes it when the ComputeDomain is deleted.
 ///
-/// Other environment variables of the Go driver's chart concern its driver-managed mode and are ignored.
+/// The chart of the Go driver, NVIDIA's dra-driver-nvidia-gpu, sets further environment variables. They concern its
+/// driver-managed mode and are ignored.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Args {
@@ -145,7 +146,7 @@ pub(crate) struct LeaderElectionArgs {
         default_value = "nvidia-compute-domain-controller"
     )]
     pub(crate) name: String,
-    /// How long other replicas wait for a holder that does not renew the lease.
+    /// How long other replicas wait before they replace a holder that does not renew the lease.
     #[arg(
         long = "leader-election-lease-duration",
         env = "LEADER_ELECTION_LEASE_DURATION",

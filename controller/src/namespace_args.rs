@@ -8,8 +8,8 @@ pub(crate) struct NamespaceArgs {
     /// Namespace of this pod.
     #[arg(long = "namespace", env = "NAMESPACE", default_value = "default")]
     own: String,
-    /// Further namespaces in which the Go driver's controller has kept its objects: the namespace of its chart, if
-    /// different, and its additional namespaces.
+    /// Other namespaces with objects of the Go driver, comma-separated: the namespace of its chart, and its own
+    /// additional namespaces.
     #[arg(
         long = "additional-namespaces",
         env = "ADDITIONAL_NAMESPACES",

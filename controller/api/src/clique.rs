@@ -43,7 +43,7 @@ pub struct ComputeDomainCliqueRoot {
     #[x_kube(merge_strategy = ListMerge::Map(vec!["nodeName".into()]))]
     pub daemons: Vec<CliqueDaemon>,
     /// listLength is the number of lines in each daemon's node list; all indices are below it. Daemons with different
-    /// lists reject each other, so it changes only while no daemon of the clique runs.
+    /// lists reject each other, so listLength changes only while no daemon of the clique runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "length_schema")]
     pub list_length: Option<u32>,

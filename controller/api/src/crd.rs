@@ -41,11 +41,11 @@ use crate::AllocationMode;
     derive = "PartialEq",
     derive = "Default",
     printcolumn = r#"{"name":"Status", "type":"string", "jsonPath":".status.status",
-        "description":"Whether the ComputeDomain is admitted and its claim template exists"}"#,
+        "description":"Whether the ComputeDomain is Ready"}"#,
     printcolumn = r#"{"name":"Reason", "type":"string", "jsonPath":".status.conditions[?(@.status==\"False\")].reason",
         "description":"Why the ComputeDomain is not Ready"}"#,
     printcolumn = r#"{"name":"Channel", "type":"integer", "jsonPath":".status.channel",
-        "description":"IMEX channel of the ComputeDomain, with isolation by channel"}"#,
+        "description":"IMEX channel of the ComputeDomain; set only with isolation by channel"}"#,
     printcolumn = r#"{"name":"Template", "type":"string", "jsonPath":".spec.channel.resourceClaimTemplate.name",
         "description":"ResourceClaimTemplate for the workload's pods"}"#,
     printcolumn = r#"{"name":"Nodes", "type":"string", "jsonPath":".status.conditions[?(@.type==\"NodesReady\")].message",
@@ -70,8 +70,8 @@ pub struct ComputeDomainRoot {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainSpec {
-    /// numNodes is deprecated. With driver-managed IMEX, the ComputeDomain is Ready only with at least this many nodes;
-    /// nothing else waits for these nodes. Ignored with host-managed IMEX.
+    /// numNodes is deprecated. With driver-managed IMEX, the ComputeDomain is Ready only while claims are allocated to
+    /// at least this many nodes; its pods do not wait for this. With host-managed IMEX, numNodes is ignored.
     // req: CD-9
     #[serde(default)]
     #[schemars(schema_with = "num_nodes_schema")]
@@ -103,8 +103,9 @@ pub struct ComputeDomainTemplateRef {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainStatus {
-    /// status is Ready if the ComputeDomain is admitted and its claim template exists. With driver-managed IMEX, it
-    /// must also have `numNodes` nodes, all of them ready. With host-managed IMEX, nodes are not considered.
+    /// status is Ready if the controller has accepted the ComputeDomain and created its claim template. With
+    /// driver-managed IMEX, there must also be `numNodes` nodes with claims, and all nodes with claims must be ready.
+    /// With host-managed IMEX, nodes do not matter.
     #[schemars(schema_with = "state_schema")]
     pub status: ComputeDomainState,
     /// nodes are the nodes to which claims of the ComputeDomain are allocated. Set with driver-managed IMEX only.
@@ -119,12 +120,12 @@ pub struct ComputeDomainStatus {
     )]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
-    /// observedGeneration is the `metadata.generation` that the status is about. The Go driver does not set it.
+    /// observedGeneration is the `metadata.generation` that the status is about. NVIDIA's DRA driver does not set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
-    /// channel is the IMEX channel of the workload's pods, with isolation by channel; 0 if the ComputeDomain was
-    /// Ready before isolation was enabled. Immutable once set.
+    /// channel is the IMEX channel of the workload's pods. Set only with isolation by channel; 0 if the ComputeDomain
+    /// was Ready before isolation was enabled. Immutable once set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "channel_schema")]
     pub channel: Option<u32>,

@@ -251,14 +251,14 @@ fn the_reference_has_every_field_of_every_kind() {
         (
             ConfigKind::Channel,
             ComputeDomainChannelConfig::KIND,
-            "For the claims of workloads. The controller writes it into the template of a ComputeDomain, so \
-             users need not write it.",
+            "For the claims of workloads. The controller writes this config into the template of a ComputeDomain, \
+             so users need not write it.",
         ),
         (
             ConfigKind::Daemon,
             ComputeDomainDaemonConfig::KIND,
-            "For the claims of IMEX daemons in the Go driver's driver-managed mode. This driver rejects such \
-             claims.",
+            "For the claims of IMEX daemons in the driver-managed mode of NVIDIA's Go driver. This driver rejects \
+             such claims.",
         ),
     ];
     let mut page = "# Opaque configs of claims\n\n`spec.devices.config[].opaque.parameters` of a ResourceClaim, \
