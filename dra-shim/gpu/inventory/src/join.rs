@@ -61,21 +61,11 @@ fn address_of(gpu: &GpuFacts, files: &BTreeMap<PciAddress, FileFacts>) -> Option
     let by = |is_same: &dyn Fn(&FileFacts) -> bool| {
         files.iter().find(|it| is_same(it.1)).map(|it| *it.0)
     };
-    let is_known = |fact: bool, same: bool| fact && same;
-    by(&|it| {
-        is_known(
-            gpu.uuid.known().is_some(),
-            it.uuid.known() == gpu.uuid.known(),
-        )
-    })
-    .or_else(|| {
-        by(&|it| {
-            is_known(
-                gpu.minor.known().is_some(),
-                it.minor.known() == gpu.minor.known(),
-            )
-        })
-    })
+    by(&|it| same(&gpu.uuid, &it.uuid)).or_else(|| by(&|it| same(&gpu.minor, &it.minor)))
+}
+
+fn same<T: PartialEq>(one: &Fact<T>, other: &Fact<T>) -> bool {
+    one.known().is_some() && one.known() == other.known()
 }
 
 fn add_files(gpu: &mut GpuFacts, found: Option<(PciAddress, FileFacts)>) {
