@@ -158,7 +158,12 @@ mod tests {
     #[test]
     fn every_id_exists_in_a_check_or_library() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let dirs = ["src/checks", "../clique/src", "../../cdi/src"];
+        let dirs = [
+            "src/checks",
+            "../clique/src",
+            "../nvml/src",
+            "../../cdi/src",
+        ];
         let known: String = dirs.iter().map(|dir| sources(&here.join(dir))).collect();
         for id in pairs().flat_map(<[&str; 2]>::from) {
             assert!(known.contains(&format!("\"{id}\"")), "{id}");

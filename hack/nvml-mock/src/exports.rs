@@ -11,14 +11,13 @@ use nvml_wrapper_sys::bindings::{
     nvmlDevice_t, nvmlGpuFabricInfo_t, nvmlGpuFabricInfo_v2_t, nvmlGpuFabricInfo_v3_t,
     nvmlReturn_enum_NVML_ERROR_ARGUMENT_VERSION_MISMATCH as VERSION_MISMATCH,
     nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as INVALID_ARGUMENT,
-    nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED as NOT_SUPPORTED,
-    nvmlReturn_enum_NVML_SUCCESS as SUCCESS, nvmlReturn_t,
+    nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED as NOT_SUPPORTED, nvmlReturn_t,
 };
 
 use crate::config::Misbehaviour;
 use crate::mig_exports;
 use crate::session;
-use crate::write::{Outcome, put, put_text};
+use crate::write::{Outcome, code, put, put_text};
 
 /// The version words of the two versioned structs.
 const VERSION_2: c_uint = 0x0200_0024;
@@ -148,13 +147,6 @@ pub(crate) unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
 ) -> nvmlReturn_t {
     // SAFETY: the contract of this module.
     code(unsafe { fabric_info_versioned(device, info) })
-}
-
-pub(crate) fn code(outcome: Outcome) -> nvmlReturn_t {
-    match outcome {
-        Ok(()) => SUCCESS,
-        Err(code) => code,
-    }
 }
 
 fn init(symbol: &'static str) -> Outcome {

@@ -18,9 +18,8 @@ use nvml_wrapper_sys::bindings::{
     nvmlReturn_t, nvmlValue_t,
 };
 
-use crate::exports::code;
 use crate::session;
-use crate::write::{Outcome, put, put_text};
+use crate::write::{Outcome, code, put, put_text};
 
 const ADDRESSING_V1: c_uint = 0x0100_0008;
 const MEMORY_V2: c_uint = 0x0200_0028;

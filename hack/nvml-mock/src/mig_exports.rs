@@ -16,10 +16,9 @@ use nvml_wrapper_sys::bindings::{
     nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED as NOT_SUPPORTED, nvmlReturn_t,
 };
 
-use crate::exports::code;
 use crate::gpu_exports::known;
 use crate::session::{self, DeviceCall};
-use crate::write::{Outcome, put};
+use crate::write::{Outcome, code, put};
 
 /// Bits of a handle: the GPU's index + 1, below it the MIG device's index + 1. So the handle of a GPU has no high bits.
 const GPU_BITS: u32 = 16;

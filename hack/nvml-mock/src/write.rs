@@ -4,13 +4,22 @@ use std::ffi::{c_char, c_uint};
 
 use nvml_wrapper_sys::bindings::{
     nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE as INSUFFICIENT_SIZE,
-    nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as INVALID_ARGUMENT, nvmlReturn_t,
+    nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as INVALID_ARGUMENT,
+    nvmlReturn_enum_NVML_SUCCESS as SUCCESS, nvmlReturn_t,
 };
 
 use crate::config::Misbehaviour;
 
 /// The result of a call: an error is the code that it returns.
 pub(crate) type Outcome = Result<(), nvmlReturn_t>;
+
+/// The code that a call returns.
+pub(crate) fn code(outcome: Outcome) -> nvmlReturn_t {
+    match outcome {
+        Ok(()) => SUCCESS,
+        Err(code) => code,
+    }
+}
 
 /// The number of bytes that an overrun writes past the caller's buffer.
 const OVERRUN: usize = 256;

@@ -70,17 +70,17 @@ mod tests {
     #[test]
     fn an_error_names_what_is_not_a_channel() {
         for (text, reason) in [
-            ("", "\"\" is neither"),
-            ("0,", "\"\" is neither"),
-            ("x", "\"x\" is neither"),
-            ("-1", "\"-1\" is neither"),
-            ("+1", "\"+1\" is neither"),
-            ("1-", "\"1-\" is neither"),
-            ("1-2-3", "\"1-2-3\" is neither"),
+            ("", "\"\" is not a channel number"),
+            ("0,", "\"\" is not a channel number"),
+            ("x", "\"x\" is not a channel number"),
+            ("-1", "\"-1\" is not a channel number"),
+            ("+1", "\"+1\" is not a channel number"),
+            ("1-", "\"1-\" is not a channel number"),
+            ("1-2-3", "\"1-2-3\" is not a channel number"),
             ("7-3", "the range 7-3 ends before it begins"),
             ("1048576", "channel 1048576 is not below 1048576"),
             ("0-4294967295", "channel 4294967295 is not below"),
-            ("All", "\"All\" is neither"),
+            ("All", "\"All\" is not a channel number"),
         ] {
             let error = text.parse::<Channels>().unwrap_err();
             assert!(error.starts_with(reason), "{text:?}: {error}");

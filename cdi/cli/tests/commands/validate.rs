@@ -94,7 +94,10 @@ fn a_fix_says_what_to_write() {
             "low.json",
             "; raise cdiVersion to 0.5.0 [cdi-version-too-low]",
         ),
-        ("new.json", "from 0.3.0 to 1.1.0 [cdi-version-unknown]"),
+        (
+            "new.json",
+            "that supports every field in use [cdi-version-unknown]",
+        ),
         ("twice.json", "keep only one of the two fields"),
         (
             "bundle/config.json",

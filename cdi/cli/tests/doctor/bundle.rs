@@ -109,7 +109,8 @@ fn quotes_of_a_broken_file_are_printed_but_not_bundled() {
     );
     let report = files.get("cdi-gen-doctor/report.txt").unwrap();
     assert!(
-        report.contains("env.json") && report.contains("left out"),
+        report.contains("env.json")
+            && report.contains("(omitted: the evidence may quote the file)"),
         "{report}"
     );
 }

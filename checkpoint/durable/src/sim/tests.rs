@@ -360,7 +360,7 @@ fn crashes_with_has_the_other_directory_at_the_same_moment() {
 }
 
 #[test]
-#[should_panic(expected = "cannot be enumerated")]
+#[should_panic(expected = "the simulation can enumerate at most 12")]
 fn too_many_unsynced_changes_panic() {
     let dir = SimDir::new();
     for n in 0..13 {

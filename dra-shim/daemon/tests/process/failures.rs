@@ -27,7 +27,7 @@ fn nvidia_imex_that_hangs_is_not_ready_and_not_restarted() {
     let (_network, api, node) = ready_node();
     node.break_with("HANG=1\n");
     node.until("not ready", |node| node.get("/readyz").0 == 503);
-    assert_eq!(node.phase(), "starting");
+    node.until("starting", |node| node.phase() == "starting");
     let reason = node.state()["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("has not responded for"), "{reason}");
     node.until("reported", |_| api.events() == ["ImexHangs"]);

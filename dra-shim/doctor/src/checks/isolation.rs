@@ -196,7 +196,7 @@ mod tests {
                 Severity::Warning
             )
         );
-        let device = format!("nvidia.com/imex-channel=one is {channel}:");
+        let device = format!("nvidia.com/imex-channel=one of this spec includes {channel}:");
         assert!(found.evidence.contains(&device), "{}", found.evidence);
         // No finding without claims, for a claim's own spec, and for other devices.
         for (specs, has_plugin) in [

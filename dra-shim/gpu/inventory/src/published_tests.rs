@@ -1,3 +1,4 @@
+use super::device::version;
 use super::*;
 
 #[test]

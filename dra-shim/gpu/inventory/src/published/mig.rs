@@ -2,7 +2,7 @@
 
 use nvml_session::{Fact, MigDevice};
 
-use super::{Attribute, Device, MIB, common, with};
+use super::device::{Attribute, Device, MIB, common, with};
 use crate::facts::{DriverFacts, GpuFacts, MigFacts};
 use crate::mig_profile::{compute_slices, profile_name};
 
