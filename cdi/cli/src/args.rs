@@ -48,6 +48,7 @@ pub(crate) enum Command {
     Show(Show),
     Validate(Validate),
     Why(Why),
+    Gpus(Gpus),
     Doctor(Doctor),
     /// Reads the kubelet plugin's checkpoint: the claims prepared on this node.
     ///
@@ -192,6 +193,26 @@ pub(crate) struct Doctor {
     /// claim parameter in it is the ComputeDomain's UID. Never overwrites a file.
     #[arg(long, value_name = "FILE.tar")]
     pub(crate) bundle: Option<PathBuf>,
+}
+
+/// Lists this host's GPUs and their problems.
+///
+/// Combines what NVML, /proc/driver/nvidia and sysfs report. NVML is called in a process of its own:
+/// a call that hangs is given up after 10 s, and the other GPUs are still listed.
+/// Exit code 1 if a GPU or the driver has a problem.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Gpus {
+    /// The host's root directory: /proc and /sys are read below it. With another root than /, NVML is
+    /// not called.
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
+    /// The NVIDIA driver's root directory (the chart's nvidiaDriverRoot).
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DRIVER_ROOT)]
+    pub(crate) driver_root: PathBuf,
+    /// Prints one JSON document instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]

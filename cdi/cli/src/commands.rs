@@ -4,6 +4,7 @@
 mod checkpoint;
 mod doctor;
 mod generate;
+mod gpus;
 mod hook;
 mod list;
 mod show;
@@ -22,6 +23,7 @@ pub(crate) fn run(command: Command, stdout: &mut impl Write) -> Result<Outcome, 
         Command::Show(args) => show::run(&args, stdout),
         Command::Validate(args) => validate::run(args, stdout),
         Command::Why(args) => why::run(&args, stdout),
+        Command::Gpus(args) => gpus::run(&args, stdout),
         Command::Doctor(args) => doctor::run(&args, stdout),
         Command::Checkpoint(command) => checkpoint::run(command, stdout),
         Command::Hook(command) => hook::run(command),

@@ -15,6 +15,7 @@
 mod args;
 mod commands;
 mod escape;
+mod finding_text;
 mod host_specs;
 mod input;
 mod outcome;
@@ -36,6 +37,10 @@ use terminal::Stdout;
 const BUFFER: usize = 64 << 10;
 
 fn main() -> ExitCode {
+    // `gpus` starts this program again to call NVML.
+    if let Some(code) = nvml_session::serve_if_started() {
+        return code;
+    }
     let Args { command } = Args::parse();
     let mut stdout = BufWriter::with_capacity(BUFFER, Stdout::new(io::stdout().lock()));
     let done = commands::run(command, &mut stdout);

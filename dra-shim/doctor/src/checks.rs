@@ -5,6 +5,7 @@ mod claims;
 mod directories;
 mod driver;
 mod fabric;
+mod gpus;
 mod imex;
 mod isolation;
 mod runtimes;
@@ -12,6 +13,8 @@ mod specs;
 mod watchers;
 
 use std::path::Path;
+
+pub use self::gpus::gpu_findings;
 
 use crate::diagnosis::AreaReport;
 use crate::diagnosis::Diagnosis;

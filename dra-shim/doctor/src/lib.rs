@@ -73,7 +73,7 @@ mod spec_paths;
 mod systemd;
 mod text;
 
-pub use checks::diagnose;
+pub use checks::{diagnose, gpu_findings};
 pub use diagnosis::{Area, AreaState, Diagnosis};
 pub use error_facts::{ErrorFacts, refusal_hint};
 pub use facts::Facts;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nvml_session::{Fact, GpuInstanceProfile, MigDevice};
+use nvml_session::{Fact, Failure, GpuInstanceProfile, MigDevice};
 use serde::{Deserialize, Serialize};
 
 use crate::pci_address::PciAddress;
@@ -97,6 +97,62 @@ pub struct GpuFacts {
     pub pci_driver: Fact<String>,
     /// The IOMMU group.
     pub iommu_group: Fact<u32>,
+}
+
+// === impl GpuFacts ===
+
+impl GpuFacts {
+    /// The failures of its facts, in the order of the fields.
+    pub fn failures(&self) -> impl Iterator<Item = &Failure> {
+        let Self {
+            pci,
+            index,
+            minor,
+            uuid,
+            name,
+            brand,
+            architecture,
+            compute_capability,
+            memory,
+            addressing_mode,
+            module_id,
+            virtualization_mode,
+            persistence_mode,
+            compute_mode,
+            recovery_action,
+            mig,
+            device_id,
+            numa_node,
+            pcie_root,
+            pci_driver,
+            iommu_group,
+        } = self;
+        [
+            pci.failure(),
+            index.failure(),
+            minor.failure(),
+            uuid.failure(),
+            name.failure(),
+            brand.failure(),
+            architecture.failure(),
+            compute_capability.failure(),
+            memory.failure(),
+            addressing_mode.failure(),
+            module_id.failure(),
+            virtualization_mode.failure(),
+            persistence_mode.failure(),
+            compute_mode.failure(),
+            recovery_action.failure(),
+            mig.failure(),
+            device_id.failure(),
+            numa_node.failure(),
+            pcie_root.failure(),
+            pci_driver.failure(),
+            iommu_group.failure(),
+        ]
+        .into_iter()
+        .flatten()
+    }
 }
 
 /// MIG on a GPU.

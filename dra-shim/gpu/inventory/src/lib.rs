@@ -37,7 +37,9 @@ mod read;
 
 pub use facts::{DriverFacts, GpuFacts, HostFacts, Inventory, MigFacts, MigProfile};
 pub use nvml_names::{addressing_mode, architecture, brand, recovery_action};
-pub use nvml_session::{Fact, Failure, GpuInstance, GpuInstanceProfile, MigDevice, Placement};
+pub use nvml_session::{
+    Fact, Failure, GpuInstance, GpuInstanceProfile, MigDevice, NvmlCode, Placement,
+};
 pub use pci_address::{InvalidPciAddress, PciAddress};
 pub use read::{Sources, read};
 

@@ -3,17 +3,13 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use host_doctor::{
-    Area, AreaState, Diagnosis, FindingGroup, Severity, counted, group_findings, shell_quote,
-};
+use host_doctor::{Area, AreaState, Diagnosis, Severity, counted, shell_quote};
 use serde::Serialize;
 
 use crate::escape::escape;
+use crate::finding_text::write_findings;
 use crate::output::Report;
 use crate::terminal::Style;
-
-/// How many other subjects of a group are named.
-const NAMED_SUBJECTS: usize = 2;
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -66,9 +62,7 @@ impl DoctorReport {
 impl Report for DoctorReport {
     /// The findings in groups, then a line for each area.
     fn write_text(&self, style: Style, output: &mut impl Write) -> io::Result<()> {
-        for group in group_findings(&self.diagnosis.findings) {
-            write_group(&group, style, output)?;
-        }
+        write_findings(&self.diagnosis.findings, style, output)?;
         for area in &self.diagnosis.areas {
             write_area(area, style, output)?;
         }
@@ -93,35 +87,6 @@ fn run_fixes(root: &Path) -> Option<String> {
     })
 }
 
-fn write_group(group: &FindingGroup<'_>, style: Style, output: &mut impl Write) -> io::Result<()> {
-    let finding = group.first;
-    let severity = finding.severity.as_str();
-    let severity = match finding.severity {
-        Severity::Error => style.red(severity),
-        Severity::Warning => style.yellow(severity),
-        Severity::Info => severity.to_owned(),
-    };
-    let subject = escape(&finding.subject);
-    writeln!(output, "{severity}: {subject} [{}]", finding.id)?;
-    writeln!(output, "  {}", escape(&finding.evidence))?;
-    writeln!(output, "  fix: {}", escape(&finding.fix))?;
-    if let Some(others) = other_subjects(&group.other_subjects) {
-        writeln!(output, "  likewise: {}", escape(&others))?;
-    }
-    writeln!(output)
-}
-
-/// The first ones, and the number of the rest; `None` if there are none.
-fn other_subjects(subjects: &[&str]) -> Option<String> {
-    let named: Vec<&str> = subjects.iter().take(NAMED_SUBJECTS).copied().collect();
-    let named = named.join(", ");
-    match subjects.len().checked_sub(NAMED_SUBJECTS) {
-        _ if subjects.is_empty() => None,
-        None | Some(0) => Some(named),
-        Some(more) => Some(format!("{named} and {more} more (--json lists all)")),
-    }
-}
-
 fn write_area(area: &Area, style: Style, output: &mut impl Write) -> io::Result<()> {
     let padded = format!("{:<7}", area.state.as_str());
     let state = match area.state {
@@ -136,19 +101,4 @@ fn write_area(area: &Area, style: Style, output: &mut impl Write) -> io::Result<
         area.name,
         escape(&area.summary)
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_other_subjects_are_named_and_the_rest_counted() {
-        assert_eq!(other_subjects(&[]), None);
-        assert_eq!(other_subjects(&["/e"]).as_deref(), Some("/e"));
-        assert_eq!(other_subjects(&["/e", "/f"]).as_deref(), Some("/e, /f"));
-        let more = "/f1, /f2 and 2 more (--json lists all)";
-        let others = other_subjects(&["/f1", "/f2", "/f3", "/f4"]);
-        assert_eq!(others.as_deref(), Some(more));
-    }
 }

@@ -1,0 +1,217 @@
+//! Checks each GPU of an inventory.
+//!
+//! | id | severity | when |
+//! |---|---|---|
+//! | `nvidia-module-not-loaded` | error | there are GPUs that are not passed through, but no kernel module |
+//! | `gpu-nvml-failed` | error | NVML has no facts at all |
+//! | `driver-version-mismatch` | error | NVML and the kernel module have different versions |
+//! | `gpu-passed-through` | info | a GPU is bound to a vfio driver |
+//! | `gpu-without-driver` | error | no kernel driver is bound to a GPU |
+//! | `gpu-other-driver` | error | another kernel driver is bound to a GPU, such as nouveau |
+//! | `gpu-not-enumerated` | error | the driver is bound to a GPU, but NVML does not enumerate it |
+//! | `gpu-without-identity` | error | a GPU has no minor or UUID, so no container can get it |
+//! | `gpu-unreadable` | warning | other properties of a GPU cannot be read |
+//! | `gpu-needs-recovery` | error | the driver requires a reset or a reboot for a GPU |
+//! | `gpu-mig-pending` | warning | MIG mode changes at the next reset |
+//! | `mig-device-unusable` | warning | a MIG device is not published |
+
+use gpu_inventory::published::{label, published};
+use gpu_inventory::{Fact, Failure, GpuFacts, Inventory, recovery_action};
+
+use crate::facts::driver::MODULE_VERSION;
+use crate::finding::Finding;
+
+/// The problems of a host's GPUs, causes first.
+pub fn gpu_findings(inventory: &Inventory) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = [
+        missing_module(inventory),
+        failed_nvml(inventory),
+        version_mismatch(inventory),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let nvml_works = inventory.driver.gpu_count.known().is_some();
+    for gpu in &inventory.gpus {
+        match gpu.index.known() {
+            Some(_) => findings.extend(enumerated(inventory, gpu)),
+            None => findings.extend(not_enumerated(inventory, gpu, nvml_works)),
+        }
+    }
+    findings
+}
+
+fn missing_module(inventory: &Inventory) -> Option<Finding> {
+    let gpus = inventory.gpus.iter().filter(|gpu| !is_passed_through(gpu));
+    let count = gpus.count();
+    (inventory.driver.module == Fact::Absent && count > 0).then(|| {
+        Finding::error(
+            "nvidia-module-not-loaded",
+            "nvidia kernel module",
+            format!("this host has {count} GPUs, but {MODULE_VERSION} does not exist"),
+            "modprobe nvidia; if that fails, see dmesg (possible causes: Secure Boot, headers of another kernel)",
+        )
+    })
+}
+
+fn failed_nvml(inventory: &Inventory) -> Option<Finding> {
+    let failure = inventory.driver.gpu_count.failure()?;
+    let is_needed = inventory.gpus.iter().any(|gpu| !is_passed_through(gpu));
+    is_needed.then(|| {
+        Finding::error(
+            "gpu-nvml-failed",
+            "NVML",
+            failure.to_string(),
+            fix_of(failure),
+        )
+    })
+}
+
+fn version_mismatch(inventory: &Inventory) -> Option<Finding> {
+    let module = inventory.driver.module.known()?;
+    let nvml = inventory.driver.nvml.known()?;
+    (module != nvml).then(|| {
+        Finding::error(
+            "driver-version-mismatch",
+            "NVML",
+            format!("NVML has version {nvml}, but the kernel module has {module}"),
+            "reboot, or reload the nvidia modules, so that both have the same version",
+        )
+    })
+}
+
+fn is_passed_through(gpu: &GpuFacts) -> bool {
+    let driver = gpu.pci_driver.known();
+    driver.is_some_and(|driver| driver.contains("vfio"))
+}
+
+fn not_enumerated(inventory: &Inventory, gpu: &GpuFacts, nvml_works: bool) -> Option<Finding> {
+    let subject = subject(gpu);
+    let driver = gpu.pci_driver.known().map(String::as_str);
+    match driver {
+        Some(driver) if is_passed_through(gpu) => Some(Finding::info(
+            "gpu-passed-through",
+            subject,
+            format!("the driver {driver} is bound to this GPU"),
+            "nothing, if a virtual machine uses the GPU; otherwise bind the driver nvidia",
+        )),
+        // The finding about the module or NVML says why.
+        _ if inventory.driver.module == Fact::Absent => None,
+        None => Some(Finding::error(
+            "gpu-without-driver",
+            subject,
+            "no kernel driver is bound to this GPU",
+            "see dmesg for lines of NVRM about this address; then reload the nvidia module, or write the address to /sys/bus/pci/drivers/nvidia/bind",
+        )),
+        Some("nvidia") => nvml_works.then(|| Finding::error(
+            "gpu-not-enumerated",
+            subject,
+            "the driver nvidia is bound to this GPU, but NVML does not enumerate it",
+            "see dmesg for lines of NVRM and Xid about this address; then reset the GPU (nvidia-smi --gpu-reset) or reboot",
+        )),
+        Some(driver) => Some(Finding::error(
+            "gpu-other-driver",
+            subject,
+            format!("the driver {driver} is bound to this GPU"),
+            format!("unload {driver}, and keep it from loading (/etc/modprobe.d); then load nvidia"),
+        )),
+    }
+}
+
+fn enumerated(inventory: &Inventory, gpu: &GpuFacts) -> Vec<Finding> {
+    let one = Inventory {
+        gpus: vec![gpu.clone()],
+        ..inventory.clone()
+    };
+    let is_mig = gpu.mig.known().is_some_and(|mig| mig.enabled);
+    let skipped = published(&one).skipped.into_iter().map(|skipped| {
+        let (id, fix) = if is_mig {
+            (
+                "mig-device-unusable",
+                "nothing, if it is meant to be so; otherwise delete the MIG device and create one whose compute instance has all slices",
+            )
+        } else {
+            (
+                "gpu-without-identity",
+                "see dmesg for lines of NVRM and Xid; then reset the GPU (nvidia-smi --gpu-reset) or reboot",
+            )
+        };
+        let severity = if is_mig {
+            crate::Severity::Warning
+        } else {
+            crate::Severity::Error
+        };
+        Finding::new(severity, id, subject(gpu), skipped.reason, fix)
+    });
+    let mut findings: Vec<Finding> = skipped.collect();
+    findings.extend(unreadable(gpu));
+    findings.extend(recovery(gpu));
+    findings.extend(pending_mig(gpu));
+    findings
+}
+
+fn unreadable(gpu: &GpuFacts) -> Option<Finding> {
+    let failures = failures(gpu);
+    let first = failures.first()?;
+    let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    Some(Finding::warning(
+        "gpu-unreadable",
+        subject(gpu),
+        texts.join("; "),
+        fix_of(first),
+    ))
+}
+
+/// The failures of a GPU's facts. Those of calls that were not made are left out: the first failure is their cause.
+fn failures(gpu: &GpuFacts) -> Vec<Failure> {
+    let mut failures: Vec<Failure> = gpu.failures().cloned().collect();
+    failures.dedup();
+    let is_consequence = |failure: &Failure| failure.reason.starts_with("was not called");
+    if failures.iter().any(|failure| !is_consequence(failure)) {
+        failures.retain(|failure| !is_consequence(failure));
+    }
+    failures
+}
+
+fn recovery(gpu: &GpuFacts) -> Option<Finding> {
+    let action = *gpu.recovery_action.known().filter(|action| **action != 0)?;
+    let name = recovery_action(action).map_or_else(|| format!("number {action}"), str::to_owned);
+    Some(Finding::error(
+        "gpu-needs-recovery",
+        subject(gpu),
+        format!("the driver requires a recovery action for this GPU: {name}"),
+        "end the programs that use the GPU; then reset it (nvidia-smi --gpu-reset) or reboot, as the action says",
+    ))
+}
+
+fn pending_mig(gpu: &GpuFacts) -> Option<Finding> {
+    let mig = gpu.mig.known().filter(|mig| mig.enabled != mig.pending)?;
+    let on = |is_on| if is_on { "on" } else { "off" };
+    Some(Finding::warning(
+        "gpu-mig-pending",
+        subject(gpu),
+        format!(
+            "MIG mode is {}, and will be {} after the next reset",
+            on(mig.enabled),
+            on(mig.pending)
+        ),
+        "end the programs that use the GPU, and reset it (nvidia-smi --gpu-reset)",
+    ))
+}
+
+fn fix_of(failure: &Failure) -> String {
+    let code = failure.code.map(gpu_inventory::NvmlCode);
+    code.map_or(
+        "see dmesg for lines of NVRM and Xid; run nvidia-smi on the host; if it hangs or fails, too, reset the GPU or reboot",
+        gpu_inventory::NvmlCode::hint,
+    )
+    .to_owned()
+}
+
+fn subject(gpu: &GpuFacts) -> String {
+    format!("GPU {}", label(gpu))
+}
+
+#[cfg(test)]
+#[path = "gpus_tests.rs"]
+mod tests;

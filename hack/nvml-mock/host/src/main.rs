@@ -1,0 +1,33 @@
+//! `mock-host INVENTORY DIR`: makes a host in DIR with the GPUs of a file that `cdi-gen gpus --json` has printed.
+
+#![expect(clippy::print_stderr, reason = "it is a program")]
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use mock_host::{MockHost, library};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let [file, dir] = args.as_slice() else {
+        eprintln!("usage: mock-host INVENTORY DIR");
+        return ExitCode::from(2);
+    };
+    let inventory = fs::read(file)
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+    let made = inventory.and_then(|inventory| {
+        fs::create_dir_all(dir).map_err(|error| error.to_string())?;
+        MockHost::new(Path::new(dir), &inventory, library());
+        Ok(())
+    });
+    match made {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mock-host: {file}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
