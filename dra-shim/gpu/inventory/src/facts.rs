@@ -97,6 +97,19 @@ pub struct GpuFacts {
     pub pci_driver: Fact<String>,
     /// The IOMMU group.
     pub iommu_group: Fact<u32>,
+    /// The nodes of the kernel's graphics interface; absent if it has none.
+    pub drm: Fact<Vec<DrmNode>>,
+}
+
+/// A device node below `/dev/dri`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DrmNode {
+    /// The name: `card0` or `renderD128`.
+    pub name: String,
+    /// The major number.
+    pub major: u32,
+    /// The minor number.
+    pub minor: u32,
 }
 
 // === impl GpuFacts ===
@@ -126,6 +139,7 @@ impl GpuFacts {
             pcie_root,
             pci_driver,
             iommu_group,
+            drm,
         } = self;
         [
             pci.failure(),
@@ -149,6 +163,7 @@ impl GpuFacts {
             pcie_root.failure(),
             pci_driver.failure(),
             iommu_group.failure(),
+            drm.failure(),
         ]
         .into_iter()
         .flatten()

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nvml_session::{Fact, Failure};
 
-use crate::facts::HostFacts;
+use crate::facts::{DrmNode, HostFacts};
 use crate::pci_address::PciAddress;
 
 /// What the files have of one PCI function.
@@ -21,6 +21,7 @@ pub(crate) struct FileFacts {
     pub(crate) pcie_root: Fact<String>,
     pub(crate) pci_driver: Fact<String>,
     pub(crate) iommu_group: Fact<u32>,
+    pub(crate) drm: Fact<Vec<DrmNode>>,
 }
 
 /// NVIDIA's vendor id, and the classes of GPUs: VGA and 3D controllers.
@@ -97,6 +98,7 @@ fn read_sysfs(device: &Path, facts: &mut FileFacts) {
     facts.device_id = hex(&device.join("device"));
     facts.pci_driver = link_name(&device.join("driver"));
     facts.pcie_root = pcie_root(device);
+    facts.drm = drm_nodes(&device.join("drm"));
     let group = device.join("iommu_group");
     facts.iommu_group = link_name(&group).and_then(|name| parsed(&group, &name));
     let node = device.join("numa_node");
@@ -104,6 +106,28 @@ fn read_sysfs(device: &Path, facts: &mut FileFacts) {
     facts.numa_node = text(&node)
         .and_then(|text| parsed::<i64>(&node, &text))
         .and_then(|node| u32::try_from(node).map_or(Fact::Absent, Fact::Known));
+}
+
+/// The nodes of the directory `drm` of a function, by name.
+fn drm_nodes(dir: &Path) -> Fact<Vec<DrmNode>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) => return from_error(dir, &error),
+    };
+    let node = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_node = name.starts_with("card") || name.starts_with("renderD");
+        let numbers = text(&entry.path().join("dev"));
+        let (major, minor) = numbers.known()?.split_once(':')?;
+        is_node.then_some(DrmNode {
+            name,
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        })
+    };
+    let mut nodes: Vec<_> = entries.flatten().filter_map(node).collect();
+    nodes.sort();
+    Fact::Known(nodes)
 }
 
 /// The first directory below `devices` on the path of the device, such as `pci0000:64`.

@@ -81,6 +81,7 @@ fn add_files(gpu: &mut GpuFacts, found: Option<(PciAddress, FileFacts)>) {
         pcie_root,
         pci_driver,
         iommu_group,
+        drm,
     } = files;
     gpu.pci = Fact::Known(address);
     gpu.minor = std::mem::take(&mut gpu.minor).or(minor);
@@ -91,4 +92,5 @@ fn add_files(gpu: &mut GpuFacts, found: Option<(PciAddress, FileFacts)>) {
     gpu.pcie_root = pcie_root;
     gpu.pci_driver = pci_driver;
     gpu.iommu_group = iommu_group;
+    gpu.drm = drm;
 }

@@ -22,6 +22,7 @@
 //! | the data | `pci_address`; `facts` |
 //! | read it | `host_files` (/proc and sysfs), `nvml_facts` (NVML); `join`; `read` |
 //! | publish it | `nvml_names` (NVML's numbers as text), `mig_profile`; [`published`] |
+//! | give it to a container | `nodes` (device nodes by number) |
 
 #![forbid(unsafe_code)]
 
@@ -29,13 +30,15 @@ mod facts;
 mod host_files;
 mod join;
 mod mig_profile;
+mod nodes;
 mod nvml_facts;
 mod nvml_names;
 mod pci_address;
 pub mod published;
 mod read;
 
-pub use facts::{DriverFacts, GpuFacts, HostFacts, Inventory, MigFacts, MigProfile};
+pub use facts::{DriverFacts, DrmNode, GpuFacts, HostFacts, Inventory, MigFacts, MigProfile};
+pub use nodes::{MissingNode, Node, common_nodes, gpu_nodes, mig_nodes};
 pub use nvml_names::{addressing_mode, architecture, brand, recovery_action};
 pub use nvml_session::{
     Fact, Failure, GpuInstance, GpuInstanceProfile, MigDevice, NvmlCode, Placement,

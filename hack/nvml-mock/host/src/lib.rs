@@ -146,6 +146,10 @@ impl MockHost {
         let link = |target: String, name: &str| {
             symlink(target, self.path(&format!("{device}/{name}"))).unwrap();
         };
+        for node in gpu.drm.known().into_iter().flatten() {
+            let numbers = format!("{}:{}\n", node.major, node.minor);
+            self.write(&format!("{device}/drm/{}/dev", node.name), &numbers);
+        }
         if let Some(driver) = gpu.pci_driver.known() {
             link(format!("../../../bus/pci/drivers/{driver}"), "driver");
         }
