@@ -8,8 +8,8 @@ pub(crate) struct NamespaceArgs {
     /// Namespace of this pod.
     #[arg(long = "namespace", env = "NAMESPACE", default_value = "default")]
     own: String,
-    /// Other namespaces with objects of the Go driver, comma-separated: the namespace of its chart, and its own
-    /// additional namespaces.
+    /// Other namespaces with objects of the Go driver, comma-separated: the namespace of its
+    /// chart, and the namespaces in the Go driver's own option --additional-namespaces.
     #[arg(
         long = "additional-namespaces",
         env = "ADDITIONAL_NAMESPACES",

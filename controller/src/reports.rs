@@ -146,7 +146,7 @@ impl Reports {
     pub(crate) fn go_daemons_in_use(&self, domain: &Domain, claims: &[String]) {
         let named = enumerate(claims);
         let note = format!(
-            "the IMEX daemons of NVIDIA's driver are kept while claims are allocated: {named}; no new pod of the ComputeDomain starts until its running pods end, so suspend jobs that restart pods"
+            "the IMEX daemons of NVIDIA's driver stay while these claims are allocated: {named}; new pods of the ComputeDomain start only after all its running pods have ended, so suspend jobs that restart pods"
         );
         info!(domain = name(domain), "{note}");
         let object = reference(domain);

@@ -95,7 +95,7 @@ pub enum DriverFileError {
         path: PathBuf,
     },
     /// The content was not understood.
-    #[error("{} is not in the format of the NVIDIA driver", OneLine(path.display()))]
+    #[error("{} is not in the format that the NVIDIA driver writes", OneLine(path.display()))]
     #[advice(from = source)]
     Content {
         /// The file.

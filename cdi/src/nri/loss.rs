@@ -68,7 +68,11 @@ impl fmt::Display for LossReason {
             Self::LessAccess(given) => {
                 let given = Some(String::from(given)).filter(|given| !given.is_empty());
                 let given = given.as_deref().unwrap_or("nothing");
-                write!(f, "NRI before {} allows {given}", NriRelease::Nri0_10)
+                write!(
+                    f,
+                    "NRI versions before {} allow {given}",
+                    NriRelease::Nri0_10
+                )
             }
             Self::NodeKind => f.write_str("NRI adds block and character devices only"),
             Self::UnknownUser => f.write_str(

@@ -67,7 +67,7 @@ fn the_losses_are_sentences() {
         loss_texts(&with("rwm"), NriRelease::Nri0_3),
         [
             "make /dev/x c 1:3 mode 0600: the runtime does not report the container's user, so root owns the device node",
-            "allow c 1:3 rwm: NRI before 0.10 allows rw",
+            "allow c 1:3 rwm: NRI versions before 0.10 allow rw",
         ]
     );
     assert_eq!(

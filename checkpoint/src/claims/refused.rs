@@ -99,7 +99,9 @@ pub enum Refused {
         recorded: String,
     },
     /// Claims can only be restored to a damaged store.
-    #[error("restore of claim {uid} refused: the checkpoint is not damaged")]
+    #[error(
+        "restore of claim {uid} refused: claims can be restored only if the checkpoint is damaged, and this one is not"
+    )]
     #[advice(code = "not-damaged", hint = "prepare the claim as usual", permanent)]
     NotDamaged {
         /// The claim.

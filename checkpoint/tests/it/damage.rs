@@ -385,7 +385,7 @@ fn an_undamaged_store_refuses_a_restore() {
         refused
             .unwrap_err()
             .to_string()
-            .contains("the checkpoint is not damaged")
+            .contains("only if the checkpoint is damaged, and this one is not")
     );
 }
 

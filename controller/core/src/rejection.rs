@@ -231,7 +231,7 @@ fn leftovers_hint(template: &TemplateRef, uid: &str) -> String {
         namespace, name, ..
     } = template;
     format!(
-        "once no pod uses these objects, remove what the Go driver's driver-managed mode left behind: \
+        "once no pod uses these objects, remove them, their finalizers and the node label: \
          kubectl delete -n {namespace} daemonset,resourceclaimtemplate {name} --wait=false && \
          kubectl patch -n {namespace} daemonset/{name} resourceclaimtemplate/{name} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'; \
          kubectl label nodes -l {DOMAIN_LABEL}={uid} {DOMAIN_LABEL}-"

@@ -77,7 +77,7 @@ pub(crate) struct NriArgs {
     /// Namespaces that the guard ignores: NAME,NAME.
     #[arg(long, env = "NRI_GUARD_EXEMPT_NAMESPACES", default_value = "")]
     nri_guard_exempt_namespaces: String,
-    /// Directories of the host's CDI specs in this container: DIRECTORY,DIRECTORY.
+    /// Where the host's CDI directories are mounted in this container: DIRECTORY,DIRECTORY.
     #[arg(
         long,
         env = "NRI_GUARD_CDI_DIRECTORIES",

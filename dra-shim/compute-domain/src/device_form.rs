@@ -141,7 +141,10 @@ impl DeviceFormTask {
     async fn shared_before(&self) -> Option<u32> {
         let read = |dir: &OsDir| dir.read(SHARED_MARKER);
         let marker = self
-            .on_disk("cannot read the marker of the shared device", read)
+            .on_disk(
+                "cannot read the file that records that the device is shared",
+                read,
+            )
             .await;
         if let Some(marker) = marker {
             return Some(SharedMarker::decode(&marker).slots);
@@ -206,8 +209,11 @@ impl DeviceFormTask {
             }
         }
         let remove = |dir: &OsDir| dir.remove(SHARED_MARKER);
-        self.on_disk("cannot remove the marker of the shared device", remove)
-            .await;
+        self.on_disk(
+            "cannot remove the file that records that the device is shared",
+            remove,
+        )
+        .await;
         let note = "device is drained: from now on, only one claim at a time can have the device";
         self.events
             .normal(&self.node, "SharingEnded", "Publish", note);

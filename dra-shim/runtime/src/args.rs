@@ -64,17 +64,18 @@ pub struct ImexArgs {
     #[arg(long, env = "IMEX_MODE", default_value = "")]
     pub imex_mode: String,
     /// Isolation of workloads in one fabric: none, or channel, which gives each ComputeDomain its own
-    /// channel; empty means none.
+    /// channel; if empty: channel in driver-managed mode, otherwise none.
     #[arg(long, env = "IMEX_ISOLATION", default_value = "")]
     pub imex_isolation: String,
-    /// How many claims can use a node's device at the same time: one, or many; empty means many with
-    /// isolation channel, otherwise one.
+    /// How many claims can use a node's device at the same time: one, or many; if empty: many if
+    /// isolation is channel, otherwise one.
     #[arg(long, env = "IMEX_SHARING", default_value = "")]
     pub imex_sharing: String,
     /// Maximum number of claims that share a node's device if sharing is many; empty means 64.
     #[arg(long, env = "IMEX_SLOTS", default_value = "")]
     pub imex_slots: String,
-    /// Number of IMEX channels of each node, as set in the options of its driver; empty means 2048.
+    /// Number of IMEX channels on each node, as set in the options of the node's NVIDIA driver; empty means
+    /// 2048.
     #[arg(long, env = "IMEX_CHANNEL_COUNT", default_value = "")]
     pub imex_channel_count: String,
     /// Whether a group of pods in one NVLink clique can get a channel through one claim: true or false;
@@ -85,7 +86,7 @@ pub struct ImexArgs {
     #[arg(long, env = "IMEX_HOST_SOCKET_PATH", default_value = "")]
     pub imex_host_socket_path: String,
     /// What to do with the device of a node without a clique: publish, or taint, so that new pods go
-    /// elsewhere; empty means taint with isolation channel, otherwise publish.
+    /// elsewhere; if empty: taint in host-managed mode with isolation channel, otherwise publish.
     #[arg(long, env = "IMEX_WITHOUT_CLIQUE", default_value = "")]
     pub imex_without_clique: String,
     /// What to do with the device of a node with a degraded fabric: publish, or taint, so that new pods go

@@ -390,7 +390,7 @@ fn channel_in_use_hint(held: ChannelSource, wanted: ChannelSource) -> &'static s
         (ChannelSource::Domain, ChannelSource::Domain) => {
             "wait until the pod that uses the channel ends; if two ComputeDomains have the same channel, their status says so"
         }
-        _ => "wait until the pods that use that claim on this node end",
+        _ => "wait for the pods on this node that use the claim to end",
     }
 }
 

@@ -93,7 +93,7 @@ fn unusable(path: &str, failure: &DriverFileFailure, context: Context) -> Findin
             Severity::for_claims(context.has_plugin),
             "driver-too-old",
             path,
-            "the loaded nvidia module does not have this file",
+            "the loaded nvidia module does not provide this file",
             "update the NVIDIA driver to a version with IMEX channels",
         ),
         DriverFileFailure::Unusable(error) => Finding::of(Severity::Warning, path, error),

@@ -288,8 +288,8 @@ fn check_kubelet_root(facts: &ClaimFacts, invocation: &Invocation) -> Option<Fin
         return None;
     }
     let seen = match facts.specs.paths.len() {
-        1 => format!("{path} is a claim's spec"),
-        n => format!("{path} and {} more files are specs of claims", n - 1),
+        1 => format!("{path} is the CDI spec of a claim"),
+        n => format!("{path} and {} more files are CDI specs of claims", n - 1),
     };
     if facts.root.has_plugin == Some(false) {
         return Some(plugin_dir_absent(&facts.root, &seen, invocation));
