@@ -50,19 +50,18 @@ pub(super) fn run(args: &Gpus, stdout: &mut impl Write) -> Result<Outcome, Failu
 }
 
 fn sources(args: &Gpus) -> Sources {
+    if args.root == Path::new("/") {
+        return Sources::this_host(DriverRoot::new(&args.driver_root));
+    }
     let below_root = |path: &Path| -> PathBuf {
         let inside = path.strip_prefix("/").unwrap_or(path);
         args.root.join(inside)
     };
-    let sources = Sources::this_host(DriverRoot::new(below_root(&args.driver_root)));
-    if args.root == Path::new("/") {
-        return sources;
-    }
     Sources {
         proc: below_root(Path::new("/proc")),
         sys: below_root(Path::new("/sys")),
         program: None,
-        ..sources
+        ..Sources::this_host(DriverRoot::new(below_root(&args.driver_root)))
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod ends;
 mod generate;
+mod gpus;
 mod hook;
 mod large;
 mod many;

@@ -42,6 +42,18 @@ fn of_list() {
 }
 
 #[test]
+fn of_gpus() {
+    assert_schema(
+        "cdi-gen/gpus/v1",
+        &["majors"],
+        &[
+            ("gpus --json --root gpu-host", 0),
+            ("gpus --json --root gpu-without-module", 1),
+        ],
+    );
+}
+
+#[test]
 fn of_show() {
     assert_schema(
         "cdi-gen/show/v1",

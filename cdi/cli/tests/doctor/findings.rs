@@ -20,7 +20,7 @@ fn the_page_has_every_id_of_the_sources_in_its_area_and_no_other() {
     collect(&beside_cargo_toml(CHECKS), None, &mut in_sources);
     in_sources.retain(|_, ids| !ids.is_empty());
     let in_page = of_page();
-    assert_eq!(in_page.len(), 10, "{in_page:#?}");
+    assert_eq!(in_page.len(), 11, "{in_page:#?}");
     assert_eq!(in_page, in_sources);
 }
 

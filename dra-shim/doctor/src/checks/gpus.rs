@@ -87,7 +87,9 @@ fn is_passed_through(gpu: &GpuFacts) -> bool {
 
 fn not_enumerated(inventory: &Inventory, gpu: &GpuFacts, nvml_works: bool) -> Option<Finding> {
     let subject = subject(gpu);
-    let driver = gpu.pci_driver.known().map(String::as_str);
+    let bound = gpu.pci_driver.known().map(String::as_str);
+    // Without sysfs: only the driver has a minor for a GPU.
+    let driver = bound.or_else(|| gpu.minor.known().map(|_| "nvidia"));
     match driver {
         Some(driver) if is_passed_through(gpu) => Some(Finding::info(
             "gpu-passed-through",
@@ -213,5 +215,4 @@ fn subject(gpu: &GpuFacts) -> String {
 }
 
 #[cfg(test)]
-#[path = "gpus_tests.rs"]
 mod tests;

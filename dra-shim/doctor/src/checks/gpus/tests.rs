@@ -70,10 +70,20 @@ fn a_gpu_that_nvml_does_not_enumerate_is_reported_with_the_reason() {
     ] {
         let found = found(|it| {
             it.gpus[0].index = Fact::Absent;
+            it.gpus[0].minor = Fact::Absent;
             it.gpus[0].pci_driver = driver.map_or(Fact::Absent, |it| Fact::Known(it.to_owned()));
         });
         assert_eq!((found.len(), found[0].0, found[0].1), (1, id, severity));
     }
+}
+
+#[test]
+fn without_sysfs_a_gpu_of_the_driver_counts_as_bound_to_it() {
+    let ids = ids(|it| {
+        it.gpus[0].index = Fact::Absent;
+        it.gpus[0].pci_driver = Fact::Absent;
+    });
+    assert_eq!(ids, ["gpu-not-enumerated"]);
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! `gpus`, on files and on the mock of NVML.
+
+use std::fs;
+use std::path::Path;
+
+use gpu_inventory::{GpuFacts, Inventory};
+use mock_host::{MockHost, library};
+use serde_json::{Value, json};
+
+use super::{Place, stdout};
+
+fn inventory(name: &str) -> Inventory {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dra-shim/gpu/inventory");
+    let path = dir.join(format!("tests/inventories/{name}.json"));
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// A mock host `mock` in the place.
+fn mock(place: &Place, name: &str) -> MockHost {
+    let dir = place.at("mock");
+    fs::create_dir(&dir).unwrap();
+    MockHost::new(&dir, &inventory(name), library())
+}
+
+/// What NVML has of the GPUs of the mock. This machine's own GPUs and files are left out.
+fn through_nvml(place: &Place) -> Vec<GpuFacts> {
+    let output = place.run("gpus --json --driver-root mock");
+    let read: Inventory = serde_json::from_str(&stdout(&output)).unwrap();
+    let enumerated = read
+        .gpus
+        .into_iter()
+        .filter(|it| it.index.known().is_some());
+    enumerated.collect()
+}
+
+/// The facts that NVML has.
+fn of_nvml(gpu: &GpuFacts) -> Value {
+    let mut value = serde_json::to_value(gpu).unwrap();
+    let members = value.as_object_mut().unwrap();
+    for of_files in [
+        "device_id",
+        "numa_node",
+        "pcie_root",
+        "pci_driver",
+        "iommu_group",
+        "drm",
+    ] {
+        members.remove(of_files);
+    }
+    value
+}
+
+#[test]
+fn the_gpus_of_nvml_are_read_by_a_process_of_this_program() {
+    let place = Place::new();
+    let _host = mock(&place, "h100-mig");
+    let read = through_nvml(&place);
+    let expected = inventory("h100-mig").gpus;
+    assert_eq!(read.len(), expected.len());
+    for (read, expected) in read.iter().zip(&expected) {
+        assert_eq!(of_nvml(read), of_nvml(expected));
+    }
+}
+
+#[test]
+fn a_library_that_aborts_on_one_gpu_is_survived_and_reported() {
+    let place = Place::new();
+    let host = mock(&place, "h100");
+    host.inject(&json!({"abort": ["nvmlDeviceGetMemoryInfo@2"]}));
+    let read = through_nvml(&place);
+    let unreadable = read.iter().filter(|gpu| gpu.memory.failure().is_some());
+    assert_eq!(unreadable.count(), 1);
+    assert_eq!(read.len(), 8);
+
+    let output = place.run("gpus --driver-root mock");
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    let finding = "warning: GPU 0000:38:00.0 [gpu-unreadable]\n  nvmlDeviceGetMemoryInfo ended its process with SIGABRT\n";
+    assert!(text.contains(finding), "{text}");
+    let row = text.lines().find(|line| line.starts_with("0000:38:00.0"));
+    assert!(row.unwrap().contains("  ?  "), "{text}");
+}
+
+#[test]
+fn a_host_below_another_root_is_read_without_nvml() {
+    let place = Place::new();
+    let host = mock(&place, "l4");
+    host.write("usr/lib64/libnvidia-ml.so.1.new", "not loaded");
+    let text = place.out("gpus --root mock", 0);
+    let row = text.lines().find(|line| line.starts_with("0000:18:00.0"));
+    let words: Vec<_> = row.unwrap().split_whitespace().collect();
+    assert_eq!(words[..4], ["0000:18:00.0", "0", "NVIDIA", "L4"]);
+    assert!(words.contains(&"nvidia"), "{text}");
+}
+
+#[test]
+fn without_the_module_the_gpus_of_the_bus_are_listed_with_the_cause() {
+    let place = Place::new();
+    let host = mock(&place, "t4");
+    host.remove("proc/driver");
+    let text = place.out("gpus --root mock", 1);
+    assert!(text.contains("\n0000:18:00.0  "), "{text}");
+    assert!(
+        text.contains("error: nvidia kernel module [nvidia-module-not-loaded]"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_root_that_does_not_exist_is_an_error() {
+    let place = Place::new();
+    let output = place.run("gpus --root nowhere");
+    assert_eq!(output.status.code(), Some(3));
+}
