@@ -1,9 +1,9 @@
 //! A `libnvidia-ml.so.1` that needs no GPU and is controlled by a file.
 //!
 //! Install it under that name and put `nvml-mock.json` beside it (beside the real
-//! file, after symbolic links); `NVML_MOCK_CONFIG` names another file. Every call
-//! reads the file again, so a test can replace it (by a rename) under a running
-//! program. `hack/mock-driver.sh` does all of that.
+//! file, after symbolic links); `NVML_MOCK_CONFIG` names another file. A file that
+//! was replaced by a rename is read again by the next call, so a test can replace
+//! it under a running program. `hack/mock-driver.sh` does all of that.
 //!
 //! ```json
 //! {
@@ -27,8 +27,12 @@
 //!   number; a device without `fabric` answers `NVML_ERROR_NOT_SUPPORTED`.
 //! * `fabric_info_version` is the newest `nvmlDeviceGetGpuFabricInfoV` that the
 //!   "driver" accepts (3, 2, or 1 for none).
-//! * Keys of `errors`, `delay_ms` and `hang` are a symbol, or `symbol@index` for
-//!   one device. A hang lasts until the file no longer names it.
+//! * `inventory` names a file beside this one with the inventory of `gpu-inventory`: its
+//!   GPUs replace `devices`. A device can also have `facts`, a GPU of an inventory.
+//! * Keys of `errors` and `delay_ms`, and the items of `hang` and `abort`, are a symbol,
+//!   `symbol@index` for one device, `@index` for every call on one device, or `symbol#n` and
+//!   `symbol@index#n` for the n-th such call of the process. A hang lasts until the file no
+//!   longer names it. `abort` ends the process with SIGABRT.
 //! * Keys of `misbehaves` are the same. The call returns success and
 //!   `writes-nothing`, fills the buffer with 0xff (`garbage`), also writes 256
 //!   bytes past the buffer (`overrun`), writes text that is `unterminated`,

@@ -89,8 +89,9 @@ impl MockHost {
     fn write_proc(&self) {
         let Inventory { host, driver, .. } = &self.inventory;
         if let Some(version) = driver.module.known() {
+            let machine = std::env::consts::ARCH;
             let line = format!(
-                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build\nGCC version: 13.3.0\n"
+                "NVRM version: NVIDIA UNIX Open Kernel Module for {machine}  {version}  Release Build\nGCC version: 13.3.0\n"
             );
             self.write("proc/driver/nvidia/version", &line);
         }
