@@ -131,10 +131,14 @@ impl<'a> Scan<'a> {
     /// A link to a library of the same name elsewhere stands for that library. A link to one of another name gives it
     /// the name by which programs know it.
     fn accept(&mut self, dir: &str, name: &str, kind: FileKind, host_path: String, machine: u64) {
-        let host_dir = match split(&host_path) {
-            (target_dir, target) if target == name => target_dir,
-            _ => dir,
-        };
+        let (target_dir, target) = split(&host_path);
+        if let Some(reason) = self.other_version(target) {
+            let path = format!("{dir}/{name}");
+            let problem = Problem::UnusableFile { path, reason };
+            self.libraries.problems.push(problem);
+            return;
+        }
+        let host_dir = if target == name { target_dir } else { dir };
         let container_path = format!("{}/{name}", image_dir(host_dir, machine));
         if !is_plain(&container_path) {
             let problem = Problem::OddPath { path: host_path };
@@ -151,6 +155,14 @@ impl<'a> Scan<'a> {
                 },
             });
         }
+    }
+
+    /// The reason to refuse a link's target with the name of another version's file.
+    fn other_version(&self, target: &str) -> Option<String> {
+        let (_, version) = split_version(target)?;
+        let version: DriverVersion = version.parse().ok()?;
+        let is_other = version != *self.version;
+        is_other.then(|| format!("leads to {target}, a file of another driver version"))
     }
 
     fn finish(mut self) -> Libraries {

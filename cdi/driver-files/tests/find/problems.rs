@@ -51,6 +51,23 @@ fn files_of_another_version_are_named_and_not_given() {
 }
 
 #[test]
+fn a_link_with_the_name_of_the_version_to_a_file_of_another_one_is_refused() {
+    let root = Root::new();
+    root.driver("/usr/lib64")
+        .library("/usr/lib64/libnvidia-a.so.570.1.2", "libnvidia-a.so.1")
+        .link(
+            "/usr/lib64/libnvidia-a.so.580.82.07",
+            "libnvidia-a.so.570.1.2",
+        );
+    let files = root.find();
+    assert_eq!(files.files.len(), 2);
+    assert_eq!(
+        files.problems[1].to_string(),
+        "/usr/lib64/libnvidia-a.so.580.82.07 leads to libnvidia-a.so.570.1.2, a file of another driver version"
+    );
+}
+
+#[test]
 fn a_broken_link_a_loop_a_directory_and_a_truncated_library_are_named_with_the_reason() {
     let root = Root::new();
     let whole = elf::library(elf::X86_64, Some("x"));

@@ -1,0 +1,405 @@
+//! Where this crate differs from NVIDIA's generator on purpose.
+//!
+//! For each difference there is an entry in `divergences.json` and a rule here that recognises it by the
+//! files of the root. Any other difference is a bug.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use imex_cdi::ContainerEdits;
+use nvidia_driver_files::{
+    DriverFile, DriverFiles, DriverVersion, FileKind, Problem, RuntimePaths,
+};
+use nvml_session::{DriverRoot, elf};
+use serde::Deserialize;
+
+use crate::edits::{Comparable, Difference, Mounted, Side};
+use crate::trees::BLOB;
+
+/// The differences, as the file lists them.
+pub(crate) struct Table(Vec<Divergence>);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Divergence {
+    id: String,
+    /// Why the crate differs.
+    reason: String,
+}
+
+/// A root with our files and NVIDIA's edits.
+pub(crate) struct Case<'a> {
+    root: DriverRoot,
+    pub(crate) files: DriverFiles,
+    ours: Comparable,
+    theirs: Comparable,
+    /// Names of files behind absolute links, which NVIDIA's generator looks for outside the root.
+    absolute_links: &'a [String],
+}
+
+/// Directories of one distribution, whose libraries we move.
+const HOST_ONLY: [&str; 2] = ["/usr/lib/nvidia/tesla", "/usr/local/glibc/usr/lib"];
+
+/// The directories that NVIDIA's generator searches for libraries; `ld.so.cache` only if these have none.
+const SEARCHED: [&str; 10] = [
+    "/usr/lib64",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu/nvidia/current",
+    "/usr/lib/aarch64-linux-gnu/nvidia/current",
+    "/lib64",
+    "/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/lib/x86_64-linux-gnu/nvidia/current",
+    "/lib/aarch64-linux-gnu/nvidia/current",
+];
+
+const PROGRAM_DIRS: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
+
+const PROGRAMS: [&str; 8] = [
+    "nvidia-smi",
+    "nvidia-debugdump",
+    "nvidia-persistenced",
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+    "nvidia-imex",
+    "nvidia-imex-ctl",
+    "nvidia-xconfig",
+];
+
+// === impl Table ===
+
+impl Table {
+    pub(crate) fn read() -> Self {
+        Self(serde_json::from_str(include_str!("divergences.json")).unwrap())
+    }
+
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.0.iter().any(|divergence| divergence.id == id)
+    }
+
+    /// Every listed difference was seen.
+    pub(crate) fn check(&self, counts: &BTreeMap<String, u64>) {
+        for Divergence { id, reason } in &self.0 {
+            assert!(reason.len() > 40, "{id} needs a reason");
+            assert!(
+                counts.contains_key(id),
+                "{id} is listed and never seen: take it off the list"
+            );
+        }
+    }
+}
+
+// === impl Case ===
+
+impl<'a> Case<'a> {
+    pub(crate) fn new(
+        root: &Path,
+        version: &DriverVersion,
+        theirs: Option<&ContainerEdits>,
+        absolute_links: &'a [String],
+    ) -> Self {
+        let text = root.to_str().unwrap();
+        let theirs = theirs.map(|theirs| Comparable::new(theirs, text));
+        let root = DriverRoot::new(root);
+        let files = DriverFiles::find(&root, version);
+        let edits = files.container_edits(&RuntimePaths {
+            driver_root: "/",
+            hook: "/hook",
+        });
+        Self {
+            ours: Comparable::new(&edits, ""),
+            theirs: theirs.unwrap_or_default(),
+            root,
+            files,
+            absolute_links,
+        }
+    }
+
+    pub(crate) fn differences(&self) -> Vec<Difference> {
+        self.ours.differences(&self.theirs)
+    }
+
+    /// Why the generator fails on a root.
+    pub(crate) fn explain_failure(&self, error: &str) -> Option<&'static str> {
+        let required = ["libcuda", "libnvidia-ml"].map(|stem| self.required(stem));
+        if error.contains("unexpected version detected") {
+            return Some("library-behind-a-link");
+        }
+        if required.iter().all(Option::is_none) {
+            return Some("no-driver-library");
+        }
+        let ids = required.into_iter().flatten();
+        ids.filter_map(|file| self.our_library(file)).next()
+    }
+
+    /// The id of the rule that explains a difference.
+    pub(crate) fn explain(&self, difference: &Difference) -> Option<&'static str> {
+        match difference {
+            Difference::Mount(path, ours, theirs) => {
+                self.mount(path, ours.as_ref(), theirs.as_ref())
+            }
+            Difference::Link(path, ours, theirs) => self.link(path, ours, theirs),
+            Difference::Folder(dir, Side::Ours) => self.our_folder(dir),
+            Difference::Folder(dir, Side::Theirs) => self.their_folder(dir),
+            Difference::Env(name, ..) if name == "NVIDIA_CTK_LIBCUDA_DIR" => Some("libcuda-dir"),
+            Difference::Hook(name, Side::Theirs) if name == "update-application-profile" => {
+                Some("application-profile")
+            }
+            _ => None,
+        }
+    }
+
+    fn mount(
+        &self,
+        path: &str,
+        ours: Option<&Mounted>,
+        theirs: Option<&Mounted>,
+    ) -> Option<&'static str> {
+        let (dir, name) = path.rsplit_once('/')?;
+        match (ours, theirs) {
+            (None, Some(_)) if path == "/var/run/nvidia-container-devices/void" => {
+                Some("void-mount")
+            }
+            (Some(ours), Some(theirs)) if ours.1 != theirs.1 => None,
+            (Some(ours), Some(theirs)) if self.resolve(&theirs.0).as_ref() == Some(&ours.0) => {
+                Some("host-paths-without-links")
+            }
+            _ if PROGRAMS.contains(&name) && PROGRAM_DIRS.contains(&dir) => self.program(name),
+            (None, Some(theirs)) if name == "socket" => {
+                let path = self.root.path().join(&theirs.0[1..]);
+                path.is_file().then_some("sockets-only")
+            }
+            (None, Some(_)) if name == "nvidia_drv.so" => self.xorg_module(name),
+            (None, Some(theirs)) => self.their_library(path, &theirs.0),
+            (Some(_), _) => self.our_file(self.file(path)?),
+            (None, None) => None,
+        }
+    }
+
+    fn program(&self, name: &str) -> Option<&'static str> {
+        let ours = self.file(&format!("/usr/bin/{name}"))?;
+        let is_program = |dir: &&str| {
+            let path = self.root.path().join(format!("{}/{name}", &dir[1..]));
+            let metadata = path.metadata();
+            metadata.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+        };
+        if PROGRAM_DIRS.iter().any(|dir| is_program(&dir)) || ours.host_path.starts_with("/opt/") {
+            Some("programs-in-usr-bin")
+        } else if self.is_behind_absolute_link(name) {
+            Some("links-in-the-root")
+        } else {
+            Some("program-not-executable")
+        }
+    }
+
+    /// A file that only we have at this path, or from this path.
+    fn our_file(&self, file: &DriverFile) -> Option<&'static str> {
+        match file.kind {
+            FileKind::Library | FileKind::EglPlatform => self.our_library(file),
+            _ if self.is_behind_absolute_link(name_of(&file.container_path)) => {
+                Some("links-in-the-root")
+            }
+            FileKind::XorgModule => self.our_xorg_module(file),
+            _ => None,
+        }
+    }
+
+    fn our_library(&self, file: &DriverFile) -> Option<&'static str> {
+        let name = name_of(&file.container_path);
+        let (host_dir, host_name) = file.host_path.rsplit_once('/')?;
+        let host_dir = host_dir.strip_suffix("/vdpau").unwrap_or(host_dir);
+        if self.is_behind_absolute_link(name) {
+            Some("links-in-the-root")
+        } else if host_name != name {
+            Some("library-behind-a-link")
+        } else if HOST_ONLY.contains(&host_dir) {
+            Some("usual-directory")
+        } else if !self.is_searched(host_dir) {
+            Some("all-directories")
+        } else {
+            None
+        }
+    }
+
+    /// A module that we have from another directory.
+    fn xorg_module(&self, name: &str) -> Option<&'static str> {
+        let mut modules = self.files.of_kind(FileKind::XorgModule);
+        let file = modules.find(|file| name_of(&file.container_path) == name)?;
+        self.our_file(file)
+    }
+
+    /// A module beside libraries, in a directory that the generator does not search, or searches last.
+    fn our_xorg_module(&self, file: &DriverFile) -> Option<&'static str> {
+        let (dir, _) = file.host_path.split_once("/xorg/")?;
+        match self.is_searched(dir) {
+            true => Some("xorg-modules-beside-libraries"),
+            false => Some("all-directories"),
+        }
+    }
+
+    /// A library that only NVIDIA's generator has at this path.
+    fn their_library(&self, path: &str, host_path: &str) -> Option<&'static str> {
+        let (dir, name) = host_path.rsplit_once('/')?;
+        let dir = dir.strip_suffix("/vdpau").unwrap_or(dir);
+        if path == host_path && self.resolve(host_path).is_none() {
+            return Some("links-in-the-root");
+        }
+        if name == BLOB {
+            return Some("library-behind-a-link");
+        }
+        let mut files = self.files.files.iter();
+        if let Some(file) = files.find(|file| file.host_path == host_path) {
+            return if HOST_ONLY.contains(&dir) {
+                Some("usual-directory")
+            } else {
+                (name_of(&file.container_path) != name).then_some("library-behind-a-link")
+            };
+        }
+        let mut ids = self
+            .files
+            .problems
+            .iter()
+            .filter_map(|problem| match problem {
+                Problem::OddPath { path } if path == host_path => Some("odd-names"),
+                Problem::UnusableFile { reason, .. }
+                    if reason.starts_with(&format!("leads to {name}, ")) =>
+                {
+                    Some("version-behind-a-link")
+                }
+                Problem::UnusableFile { path, .. } if self.resolve(path)? == host_path => {
+                    Some("unusable-libraries")
+                }
+                _ => None,
+            });
+        let content = fs::read(self.root.path().join(&host_path[1..])).unwrap_or_default();
+        let is_32_bit = content.starts_with(b"\x7fELF\x01");
+        let usual = self.file(&format!("/usr/lib/x86_64-linux-gnu/{name}"));
+        ids.next()
+            .or(is_32_bit.then_some("libraries-of-32-bit"))
+            .or(usual
+                .filter(|_| HOST_ONLY.contains(&dir))
+                .map(|_| "usual-directory"))
+    }
+
+    fn link(&self, path: &str, ours: &[String], theirs: &[String]) -> Option<&'static str> {
+        match (ours, theirs) {
+            ([_], []) => self.our_link(path),
+            ([ours], theirs) if theirs.contains(ours) => Some("one-target-for-a-link"),
+            ([_], [_]) => self.only_our_file(self.file(&follow(&self.ours.links, path))?),
+            ([], [target, ..]) if target.ends_with(".so.580.82.07") && path == "/bin/sh" => {
+                Some("sonames-in-the-directory")
+            }
+            ([], [_, ..]) => {
+                let end = follow(&self.theirs.links, path);
+                let (stem, _) = end.rsplit_once(".so.")?;
+                let is_same = |it: &str| it.rsplit_once(".so.").is_some_and(|it| it.0 == stem);
+                let theirs = self.theirs.mounts.iter();
+                let mut theirs = theirs.filter(|(path, _)| is_same(path));
+                match theirs.next() {
+                    Some((path, theirs)) => self.their_library(path, &theirs.0),
+                    None => path.contains("/gbm/").then_some("links-with-their-library"),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn our_link(&self, path: &str) -> Option<&'static str> {
+        let file = self.file(&follow(&self.ours.links, path))?;
+        if let Some(id) = self.only_our_file(file) {
+            return Some(id);
+        }
+        let host_path = self.root.path().join(&file.host_path[1..]);
+        let soname = elf::soname(&host_path).ok().flatten();
+        if soname.is_some_and(|soname| soname.contains('/')) {
+            return Some("sonames-in-the-directory");
+        }
+        let is_link = host_path.with_file_name(name_of(path)).is_symlink();
+        let is_platform = file.kind == FileKind::EglPlatform;
+        (!is_link || is_platform).then_some("soname-links")
+    }
+
+    /// The reason for a file that the generator does not have at the same path.
+    fn only_our_file(&self, file: &DriverFile) -> Option<&'static str> {
+        let has = self.theirs.mounts.contains_key(&file.container_path);
+        if has { None } else { self.our_file(file) }
+    }
+
+    /// The first difference of a library in the folder, or only libraries that their generator has no folder for.
+    fn our_folder(&self, dir: &str) -> Option<&'static str> {
+        let files = self.files.files.iter();
+        let mut files = files.filter(|file| dir_of(&file.container_path) == dir);
+        let has_no_folder = files.clone().all(|file| file.kind == FileKind::EglPlatform);
+        if has_no_folder {
+            return Some("egl-platform-folders");
+        }
+        files.find_map(|file| self.our_library(file))
+    }
+
+    fn their_folder(&self, dir: &str) -> Option<&'static str> {
+        let mounts = self.theirs.mounts.iter();
+        let mut mounts = mounts.filter(|(path, _)| dir_of(path) == dir);
+        mounts.find_map(|(path, theirs)| self.their_library(path, &theirs.0))
+    }
+
+    fn required(&self, stem: &str) -> Option<&DriverFile> {
+        let name = format!("{stem}.so.{}", self.files.version);
+        let mut files = self.files.of_kind(FileKind::Library);
+        files.find(|file| name_of(&file.container_path) == name)
+    }
+
+    fn file(&self, container_path: &str) -> Option<&DriverFile> {
+        let mut files = self.files.files.iter();
+        files.find(|file| file.container_path == container_path)
+    }
+
+    /// The path inside the root, without links.
+    fn resolve(&self, path: &str) -> Option<String> {
+        let inside = self.root.resolve(path).ok()?;
+        Some(format!("/{}", inside.to_str()?))
+    }
+
+    fn is_behind_absolute_link(&self, name: &str) -> bool {
+        self.absolute_links.iter().any(|it| it == name)
+    }
+
+    /// Whether NVIDIA's generator searches this directory, under any name.
+    fn is_searched(&self, dir: &str) -> bool {
+        let mut dirs = SEARCHED.iter().filter_map(|it| self.resolve(it));
+        dirs.any(|it| it == dir)
+    }
+}
+
+/// Follows links between links to a path that is none.
+fn follow(links: &BTreeMap<String, Vec<String>>, path: &str) -> String {
+    let mut path = path.to_owned();
+    for _ in 0..links.len() {
+        let Some(target) = links.get(&path).and_then(|targets| targets.last()) else {
+            break;
+        };
+        let dir = dir_of(&path);
+        path = match target.strip_prefix("../") {
+            Some(target) => format!("{}/{target}", dir_of(dir)),
+            None => format!("{dir}/{target}"),
+        };
+    }
+    path
+}
+
+fn dir_of(path: &str) -> &str {
+    path.rsplit_once('/').unwrap().0
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit_once('/').unwrap().1
+}
