@@ -7,10 +7,11 @@
 # --links: also make the links of Debian's package base-files (/lib to /usr/lib, ...) and of its alternatives for
 # programs, which are not in the driver's packages.
 #
-# The packages stay in $IMEX_CACHE/debian-driver. apt runs with its own state there: this machine's apt is not
+# The files stay in $IMEX_CACHE/debian-driver. apt runs with its own state there: this machine's apt is not
 # changed, and nothing is installed.
 set -euo pipefail
-source "$(dirname "$0")/lib.sh"
+# shellcheck source=hack/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Where the driver's packages are; firmware and EGL platforms have components of their own.
 components="main contrib non-free non-free-firmware"
@@ -38,7 +39,6 @@ need_tools apt-get dpkg-deb
 arch=${arch:-$(dpkg --print-architecture)}
 case $arch in amd64 | arm64) ;; *) die "Debian has no driver for '$arch'" ;; esac
 base=$IMEX_CACHE/debian-driver/$suite-$arch
-tree=$base/$kind
 
 own_apt() {
     mkdir -p "$base/state/lists/partial" "$base/cache/archives/partial" "$base/packages"
@@ -80,13 +80,21 @@ fetch() {
 
 unpack() {
     local package
-    rm -rf "$tree.new"
-    mkdir -p "$tree.new"
+    rm -rf "$base/root.new"
+    mkdir -p "$base/root.new"
     for package in "$base"/packages/*.deb; do
-        dpkg-deb -x "$package" "$tree.new"
+        dpkg-deb -x "$package" "$base/root.new"
     done
-    [ "$kind" = root ] || add_links "$tree.new"
-    mv -T "$tree.new" "$tree"
+    rm -r "$base/packages"
+    mv -T "$base/root.new" "$base/root"
+}
+
+# The same files with more links.
+copy_with_links() {
+    rm -rf "$base/linked.new"
+    cp -al "$base/root" "$base/linked.new"
+    add_links "$base/linked.new"
+    mv -T "$base/linked.new" "$base/linked"
 }
 
 # add_links ROOT: only those that the packages leave room for.
@@ -105,15 +113,13 @@ add_links() {
     done
 }
 
-if [ ! -d "$tree" ]; then
-    mkdir -p "$base"
-    {
-        flock 8
-        if [ ! -e "$base/packages/complete" ]; then
-            fetch
-            touch "$base/packages/complete"
-        fi
-        [ -d "$tree" ] || unpack
-    } 8>"$base/lock"
-fi
-echo "$tree"
+mkdir -p "$base"
+{
+    flock 8
+    if [ ! -d "$base/root" ]; then
+        fetch
+        unpack
+    fi
+    [ "$kind" = root ] || [ -d "$base/linked" ] || copy_with_links
+} 8>"$base/lock"
+echo "$base/$kind"

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use imex_cdi::ContainerEdits;
 use nvidia_driver_files::{
@@ -138,8 +138,8 @@ impl<'a> Case<'a> {
         if required.iter().all(Option::is_none) {
             return Some("no-driver-library");
         }
-        let ids = required.into_iter().flatten();
-        ids.filter_map(|file| self.our_library(file)).next()
+        let mut files = required.into_iter().flatten();
+        files.find_map(|file| self.our_library(file))
     }
 
     /// The id of the rule that explains a difference.
@@ -176,7 +176,7 @@ impl<'a> Case<'a> {
             }
             _ if PROGRAMS.contains(&name) && PROGRAM_DIRS.contains(&dir) => self.program(name),
             (None, Some(theirs)) if name == "socket" => {
-                let path = self.root.path().join(&theirs.0[1..]);
+                let path = self.on_host(&theirs.0);
                 path.is_file().then_some("sockets-only")
             }
             (None, Some(_)) if name == "nvidia_drv.so" => self.xorg_module(name),
@@ -188,18 +188,20 @@ impl<'a> Case<'a> {
 
     fn program(&self, name: &str) -> Option<&'static str> {
         let ours = self.file(&format!("/usr/bin/{name}"))?;
-        let is_program = |dir: &&str| {
-            let path = self.root.path().join(format!("{}/{name}", &dir[1..]));
-            let metadata = path.metadata();
+        let paths = PROGRAM_DIRS.map(|dir| format!("{dir}/{name}"));
+        let is_program = |path: &String| {
+            let metadata = self.on_host(path).metadata();
             metadata.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
         };
-        if PROGRAM_DIRS.iter().any(|dir| is_program(&dir)) || ours.host_path.starts_with("/opt/") {
-            Some("programs-in-usr-bin")
-        } else if self.is_behind_absolute_link(name) {
-            Some("links-in-the-root")
-        } else {
-            Some("program-not-executable")
+        let preferred = self.resolve(&format!("/opt/bin/{name}"));
+        if paths.iter().any(is_program) || preferred.as_ref() == Some(&ours.host_path) {
+            return Some("programs-in-usr-bin");
         }
+        if paths.iter().any(|path| self.leads_elsewhere(path)) {
+            return Some("links-in-the-root");
+        }
+        let mode = self.on_host(&ours.host_path).metadata().ok()?.permissions();
+        (mode.mode() & 0o111 == 0).then_some("program-not-executable")
     }
 
     /// A file that only we have at this path, or from this path.
@@ -222,7 +224,7 @@ impl<'a> Case<'a> {
             Some("links-in-the-root")
         } else if host_name != name {
             Some("library-behind-a-link")
-        } else if HOST_ONLY.contains(&host_dir) {
+        } else if is_host_only(host_dir) {
             Some("usual-directory")
         } else if !self.is_searched(host_dir) {
             Some("all-directories")
@@ -241,10 +243,11 @@ impl<'a> Case<'a> {
     /// A module beside libraries, in a directory that the generator does not search, or searches last.
     fn our_xorg_module(&self, file: &DriverFile) -> Option<&'static str> {
         let (dir, _) = file.host_path.split_once("/xorg/")?;
-        match self.is_searched(dir) {
-            true => Some("xorg-modules-beside-libraries"),
-            false => Some("all-directories"),
-        }
+        Some(if self.is_searched(dir) {
+            "xorg-modules-beside-libraries"
+        } else {
+            "all-directories"
+        })
     }
 
     /// A library that only NVIDIA's generator has at this path.
@@ -259,7 +262,7 @@ impl<'a> Case<'a> {
         }
         let mut files = self.files.files.iter();
         if let Some(file) = files.find(|file| file.host_path == host_path) {
-            return if HOST_ONLY.contains(&dir) {
+            return if is_host_only(dir) {
                 Some("usual-directory")
             } else {
                 (name_of(&file.container_path) != name).then_some("library-behind-a-link")
@@ -281,14 +284,13 @@ impl<'a> Case<'a> {
                 }
                 _ => None,
             });
-        let content = fs::read(self.root.path().join(&host_path[1..])).unwrap_or_default();
+        let content = fs::read(self.on_host(host_path)).unwrap_or_default();
         let is_32_bit = content.starts_with(b"\x7fELF\x01");
         let usual = self.file(&format!("/usr/lib/x86_64-linux-gnu/{name}"));
+        let is_shadowed = is_host_only(dir) && usual.is_some();
         ids.next()
-            .or(is_32_bit.then_some("libraries-of-32-bit"))
-            .or(usual
-                .filter(|_| HOST_ONLY.contains(&dir))
-                .map(|_| "usual-directory"))
+            .or_else(|| is_32_bit.then_some("libraries-of-32-bit"))
+            .or_else(|| is_shadowed.then_some("usual-directory"))
     }
 
     fn link(&self, path: &str, ours: &[String], theirs: &[String]) -> Option<&'static str> {
@@ -319,14 +321,16 @@ impl<'a> Case<'a> {
         if let Some(id) = self.only_our_file(file) {
             return Some(id);
         }
-        let host_path = self.root.path().join(&file.host_path[1..]);
+        let host_path = self.on_host(&file.host_path);
         let soname = elf::soname(&host_path).ok().flatten();
         if soname.is_some_and(|soname| soname.contains('/')) {
             return Some("sonames-in-the-directory");
         }
+        if file.kind == FileKind::EglPlatform {
+            return Some("egl-platforms");
+        }
         let is_link = host_path.with_file_name(name_of(path)).is_symlink();
-        let is_platform = file.kind == FileKind::EglPlatform;
-        (!is_link || is_platform).then_some("soname-links")
+        (!is_link).then_some("soname-links")
     }
 
     /// The reason for a file that the generator does not have at the same path.
@@ -341,7 +345,7 @@ impl<'a> Case<'a> {
         let mut files = files.filter(|file| dir_of(&file.container_path) == dir);
         let has_no_folder = files.clone().all(|file| file.kind == FileKind::EglPlatform);
         if has_no_folder {
-            return Some("egl-platform-folders");
+            return Some("egl-platforms");
         }
         files.find_map(|file| self.our_library(file))
     }
@@ -369,6 +373,16 @@ impl<'a> Case<'a> {
         Some(format!("/{}", inside.to_str()?))
     }
 
+    /// Whether the path leads to one file inside the root, and outside of it to another or to none.
+    fn leads_elsewhere(&self, path: &str) -> bool {
+        let inside = self.resolve(path).map(|inside| self.on_host(&inside));
+        inside.is_some_and(|inside| self.on_host(path).canonicalize().ok() != Some(inside))
+    }
+
+    fn on_host(&self, path: &str) -> PathBuf {
+        self.root.path().join(path.trim_start_matches('/'))
+    }
+
     fn is_behind_absolute_link(&self, name: &str) -> bool {
         self.absolute_links.iter().any(|it| it == name)
     }
@@ -394,6 +408,10 @@ fn follow(links: &BTreeMap<String, Vec<String>>, path: &str) -> String {
         };
     }
     path
+}
+
+fn is_host_only(dir: &str) -> bool {
+    HOST_ONLY.iter().any(|it| dir.starts_with(it))
 }
 
 fn dir_of(path: &str) -> &str {

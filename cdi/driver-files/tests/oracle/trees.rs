@@ -109,7 +109,7 @@ impl Tree {
             root: Root::new(),
             absolute_links: Vec::new(),
             rng: Rng::with_seed(number),
-            is_hostile: number % 3 != 0,
+            is_hostile: !number.is_multiple_of(3),
         };
         if tree.one_in(3) {
             tree.root.dir("/usr/lib64").link("/lib64", "usr/lib64");
@@ -131,11 +131,6 @@ impl Tree {
         }
         tree.other_files();
         tree
-    }
-
-    /// An ordinary root has all links, as after ldconfig.
-    fn has_link(&mut self, n: u32) -> bool {
-        self.one_in(n) || !self.is_hostile
     }
 
     fn hostile_one_in(&mut self, n: u32) -> bool {
@@ -197,54 +192,58 @@ impl Tree {
         if !self.is_free(&path) {
             return;
         }
-        let bytes = elf::library(elf::X86_64, Some(soname).filter(|it| !it.is_empty()));
-        match if self.is_hostile {
-            self.rng.u32(0..60)
+        let soname_or_none = Some(soname).filter(|it| !it.is_empty());
+        let bytes = elf::library(elf::X86_64, soname_or_none);
+        if self.is_hostile {
+            self.hostile_library(dir, name, &bytes, outside);
         } else {
-            60
-        } {
-            0 => _ = self.root.put(&path, &bytes[..150]),
-            1 => _ = self.root.put(&path, b"GROUP ( libc.so.6 )"),
-            2 => _ = self.root.put(&path, &elf::narrow_library()),
-            3 => _ = self.root.link(&path, "/nowhere/at/all"),
-            4 => _ = self.root.link(&path, name),
-            5 => _ = self.root.dir(&path),
-            6 => self.absolute_link(&path, name, &bytes),
-            7 => {
-                let target = outside.join("lib.so");
-                self.root.link(&path, target.to_str().unwrap());
-                self.absolute_links.push(name.to_owned());
-            }
-            8 => {
-                _ = self
-                    .root
-                    .put(&format!("{dir}/store/{BLOB}"), &bytes)
-                    .link(&path, &format!("store/{BLOB}"))
-            }
-            9 => {
-                let target = format!("{dir}/elsewhere/{name}");
-                self.root
-                    .put(&target, &bytes)
-                    .link(&path, &format!("elsewhere/{name}"));
-            }
-            _ => _ = self.root.put(&path, &bytes),
+            self.root.put(&path, &bytes);
         }
         let (_, version) = name.rsplit_once(".so.").unwrap();
-        let dev_link = name
-            .strip_suffix(&format!(".{version}"))
-            .unwrap()
-            .to_owned();
-        for (link, target, n) in [(soname.to_owned(), name, 2), (dev_link, soname, 4)] {
-            let link_path = format!("{dir}/{link}");
-            if !target.is_empty()
-                && !link.is_empty()
-                && !link.contains('/')
-                && self.has_link(n)
-                && self.is_free(&link_path)
-            {
-                self.root.link(&link_path, target);
-            }
+        let dev_link = name.strip_suffix(&format!(".{version}")).unwrap();
+        self.library_link(dir, soname, name, 2);
+        self.library_link(dir, dev_link, soname, 4);
+    }
+
+    /// A link as ldconfig makes it, in hostile roots one in `n`.
+    fn library_link(&mut self, dir: &str, link: &str, target: &str, n: u32) {
+        let path = format!("{dir}/{link}");
+        let is_name = !link.is_empty() && !link.contains('/') && !target.is_empty();
+        if is_name && (!self.is_hostile || self.one_in(n)) && self.is_free(&path) {
+            self.root.link(&path, target);
         }
+    }
+
+    fn hostile_library(&mut self, dir: &str, name: &str, bytes: &[u8], outside: &Path) {
+        let path = format!("{dir}/{name}");
+        let root = &self.root;
+        match self.rng.u32(0..60) {
+            0 => root.put(&path, &bytes[..150]),
+            1 => root.put(&path, b"GROUP ( libc.so.6 )"),
+            2 => root.put(&path, &elf::narrow_library()),
+            3 => root.link(&path, "/nowhere/at/all"),
+            4 => root.link(&path, name),
+            5 => root.dir(&path),
+            6 => {
+                self.absolute_links.push(name.to_owned());
+                root.put(&format!("/srv/{name}"), bytes);
+                root.link(&path, &format!("/srv/{name}"))
+            }
+            7 => {
+                let target = outside.join("lib.so");
+                self.absolute_links.push(name.to_owned());
+                root.link(&path, target.to_str().unwrap())
+            }
+            8 => {
+                root.put(&format!("{dir}/store/{BLOB}"), bytes);
+                root.link(&path, &format!("store/{BLOB}"))
+            }
+            9 => {
+                root.put(&format!("{dir}/elsewhere/{name}"), bytes);
+                root.link(&path, &format!("elsewhere/{name}"))
+            }
+            _ => root.put(&path, bytes),
+        };
     }
 
     fn absolute_link(&mut self, path: &str, name: &str, bytes: &[u8]) {
@@ -255,15 +254,21 @@ impl Tree {
 
     fn file(&mut self, path: &str) {
         let name = path.rsplit('/').next().unwrap();
-        if !self.is_free(path) {
-        } else if self.hostile_one_in(8) {
-            self.absolute_link(path, name, b"x");
-        } else if self.hostile_one_in(8) {
-            self.root
-                .put(&format!("{path}.real"), b"x")
-                .link(path, &format!("{name}.real"));
+        let kind = if self.is_hostile {
+            self.rng.u32(0..8)
         } else {
-            self.root.put(path, b"x");
+            8
+        };
+        match kind {
+            _ if !self.is_free(path) => {}
+            0 => self.absolute_link(path, name, b"x"),
+            1 => {
+                self.root.put(&format!("{path}.real"), b"x");
+                self.root.link(path, &format!("{name}.real"));
+            }
+            _ => {
+                self.root.put(path, b"x");
+            }
         }
     }
 
