@@ -224,7 +224,8 @@ impl<'a> Case<'a> {
             Some("links-in-the-root")
         } else if host_name != name {
             Some("library-behind-a-link")
-        } else if is_host_only(host_dir) {
+        } else if is_host_only(host_dir) && dir_of(&file.container_path) != dir_of(&file.host_path)
+        {
             Some("usual-directory")
         } else if !self.is_searched(host_dir) {
             Some("all-directories")
@@ -262,10 +263,11 @@ impl<'a> Case<'a> {
         }
         let mut files = self.files.files.iter();
         if let Some(file) = files.find(|file| file.host_path == host_path) {
-            return if is_host_only(dir) {
-                Some("usual-directory")
+            return if name_of(&file.container_path) != name {
+                Some("library-behind-a-link")
             } else {
-                (name_of(&file.container_path) != name).then_some("library-behind-a-link")
+                let is_moved = is_host_only(dir) && file.container_path != host_path;
+                is_moved.then_some("usual-directory")
             };
         }
         let mut ids = self
