@@ -1,7 +1,7 @@
 use nvidia_driver_files::FileKind;
 
 use crate::support::elf;
-use crate::support::{Root, VERSION};
+use crate::support::{Root, VERSION, ld_cache};
 use crate::{container_paths, host_path};
 
 #[test]
@@ -40,9 +40,10 @@ fn two_paths_to_one_directory_are_one() {
 #[test]
 fn the_cache_of_the_loader_and_links_lead_to_further_directories() {
     let root = Root::new();
-    let cache = include_bytes!("../fixtures/opt-nvidia.ld.so.cache");
+    let cache =
+        ld_cache(&["/usr/lib64/libz.so.1", "/opt/nvidia/lib/libcuda.so.1"].map(str::to_owned));
     root.driver("/opt/nvidia/lib")
-        .put("/etc/ld.so.cache", cache);
+        .put("/etc/ld.so.cache", &cache);
     assert_eq!(root.find().libcuda_dir(), Some("/opt/nvidia/lib"));
 
     let root = Root::new();
@@ -157,4 +158,18 @@ fn the_same_library_of_two_directories_that_become_one_is_given_once() {
     let path = "/usr/lib/x86_64-linux-gnu/libcuda.so.580.82.07";
     assert_eq!(host_path(&files, path), Some(path));
     assert_eq!(files.files.len(), 2);
+}
+
+#[test]
+fn the_directory_of_libcuda_is_the_first_of_the_loaders() {
+    let root = Root::new();
+    root.driver("/usr/lib/x86_64-linux-gnu").library(
+        "/usr/lib64/libnvidia-tls.so.580.82.07",
+        "libnvidia-tls.so.580.82.07",
+    );
+    let files = root.find();
+    assert_eq!(
+        files.library_dirs,
+        ["/usr/lib/x86_64-linux-gnu", "/usr/lib64"]
+    );
 }

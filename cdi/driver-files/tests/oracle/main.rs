@@ -14,14 +14,17 @@
 )]
 #![allow(dead_code, reason = "each test program uses a part of the support")]
 
+mod case;
 mod divergences;
 mod edits;
 mod go;
+mod rules;
 #[path = "../support/mod.rs"]
 mod support;
+mod tree_content;
 mod trees;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -30,7 +33,8 @@ use std::time::Instant;
 use nvidia_driver_files::{DriverFiles, DriverVersion, RuntimePaths};
 use nvml_session::DriverRoot;
 
-use crate::divergences::{Case, Table};
+use crate::case::Case;
+use crate::divergences::Table;
 use crate::support::{VERSION, elf};
 use crate::trees::Tree;
 
@@ -45,11 +49,45 @@ fn say(text: &str) {
     std::io::stderr().write_all(text.as_bytes()).unwrap();
 }
 
-#[test]
-fn generated_roots_give_nvidias_edits_except_for_the_listed_differences() {
+/// A directory with a library outside of every root.
+fn outside() -> tempfile::TempDir {
     let outside = tempfile::tempdir().unwrap();
     let library = elf::library(elf::X86_64, Some("libcuda.so.1"));
     std::fs::write(outside.path().join("lib.so"), library).unwrap();
+    outside
+}
+
+#[test]
+fn generated_roots_give_existing_files_of_the_version_in_a_fixed_order() {
+    let outside = outside();
+    for number in 0..TREES {
+        let tree = Tree::new(number, outside.path());
+        let files = tree.root.find();
+        assert_eq!(files, tree.root.find(), "root {number}");
+        let paths: BTreeSet<_> = files.files.iter().map(|it| &it.container_path).collect();
+        assert_eq!(paths.len(), files.files.len(), "root {number}");
+        for link in &files.links {
+            assert!(!paths.contains(&link.path), "root {number}: {link:?}");
+        }
+        for file in &files.files {
+            let canonical = tree.root.path().canonicalize().unwrap();
+            let path = canonical.join(&file.host_path[1..]);
+            assert_eq!(
+                path.canonicalize().unwrap(),
+                path,
+                "root {number}: {file:?}"
+            );
+            assert!(
+                !path.is_dir() && !file.host_path.contains(".so.570"),
+                "root {number}: {file:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn generated_roots_give_nvidias_edits_except_for_the_listed_differences() {
+    let outside = outside();
     let trees: Vec<Tree> = (0..TREES)
         .map(|number| Tree::new(number, outside.path()))
         .collect();

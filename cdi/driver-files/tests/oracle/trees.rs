@@ -7,88 +7,11 @@ use std::path::Path;
 
 use fastrand::Rng;
 
-use crate::support::{Root, VERSION, elf};
-
-/// Directories of drivers, and links to them that hosts have.
-const DIRS: [&str; 9] = [
-    "/usr/lib64",
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu/nvidia/current",
-    "/usr/lib/aarch64-linux-gnu",
-    "/lib64",
-    "/usr/lib",
-    "/opt/nvidia/lib",
-    "/usr/lib/nvidia/tesla",
-    "/usr/local/glibc/usr/lib",
-];
-
-/// The first of [`DIRS`] that NVIDIA's generator searches.
-const ORDINARY_DIRS: usize = 5;
-
-/// The name of a library behind a link of another name.
-pub(crate) const BLOB: &str = "blob";
-
-/// Libraries with their SONAMEs; the last ones are odd.
-const ORDINARY_LIBRARIES: usize = 13;
-const LIBRARIES: [(&str, &str); 16] = [
-    ("libcuda", "libcuda.so.1"),
-    ("libnvidia-ml", "libnvidia-ml.so.1"),
-    ("libcudadebugger", "libcudadebugger.so.1"),
-    ("libnvidia-ptxjitcompiler", "libnvidia-ptxjitcompiler.so.1"),
-    ("libnvidia-nvvm", "libnvidia-nvvm.so.4"),
-    ("libnvidia-opticalflow", "libnvidia-opticalflow.so.1"),
-    ("libnvidia-allocator", "libnvidia-allocator.so.1"),
-    (
-        "libnvidia-vulkan-producer",
-        "libnvidia-vulkan-producer.so.580.82.07",
-    ),
-    ("libGLX_nvidia", "libGLX_nvidia.so.0"),
-    ("libEGL_nvidia", "libEGL_nvidia.so.0"),
-    ("libnvidia-tls", "libnvidia-tls.so.580.82.07"),
-    ("libnvidia-glcore", ""),
-    ("libnvcuvid", "libnvcuvid.so.1"),
-    ("libnvidia-a", "../../../bin/sh"),
-    ("libnvidia-b", "libnvidia-shared.so.1"),
-    ("libnvidia-c", "libnvidia-shared.so.1"),
-];
-
-const UNVERSIONED: [(&str, &str); 5] = [
-    ("libnvidia-egl-gbm.so.1.1.2", "libnvidia-egl-gbm.so.1"),
-    (
-        "libnvidia-egl-wayland.so.1.1.18",
-        "libnvidia-egl-wayland.so.1",
-    ),
-    ("libnvidia-egl-xcb.so.1.0.1", "libnvidia-egl-xcb.so.1"),
-    ("libnvidia-nvvm70.so.4", "libnvidia-nvvm70.so.4"),
-    ("libz.so.1.3.1", "libz.so.1"),
-];
-
-const OTHER_FILES: [&str; 15] = [
-    "/usr/share/glvnd/egl_vendor.d/10_nvidia.json",
-    "/usr/share/egl/egl_external_platform.d/15_nvidia_gbm.json",
-    "/usr/local/share/egl/egl_external_platform.d/20_nvidia_xcb.json",
-    "/usr/share/nvidia/nvoptix.bin",
-    "/usr/local/share/nvidia/nvoptix.bin",
-    "/etc/X11/xorg.conf.d/10-nvidia.conf",
-    "/etc/OpenCL/vendors/nvidia.icd",
-    "/usr/share/vulkan/icd.d/nvidia_icd.json",
-    "/etc/vulkan/implicit_layer.d/nvidia_layers.json",
-    "/lib/firmware/nvidia/580.82.07/gsp_ga10x.bin",
-    "/lib/firmware/updates/nvidia/580.82.07/ucodes_x.bin",
-    "/lib/firmware/nvidia/570.1.2/gsp_ga10x.bin",
-    "/usr/lib/xorg/modules/drivers/nvidia_drv.so",
-    "/usr/lib64/xorg/modules/extensions/libglxserver_nvidia.so.580.82.07",
-    "/usr/X11R6/lib/modules/drivers/nvidia_drv.so",
-];
-
-const PROGRAMS: [&str; 4] = [
-    "nvidia-smi",
-    "nvidia-persistenced",
-    "nvidia-imex",
-    "nvidia-xconfig",
-];
-const PROGRAM_DIRS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/bin"];
-const SOCKETS: [&str; 2] = ["/run/nvidia-persistenced", "/var/run/nvidia-fabricmanager"];
+use crate::support::{Root, VERSION, elf, ld_cache};
+use crate::tree_content::{
+    BLOB, DIRS, LIBRARIES, ORDINARY_DIRS, ORDINARY_LIBRARIES, OTHER_FILES, PROGRAM_DIRS, PROGRAMS,
+    SOCKETS, UNVERSIONED,
+};
 
 /// A generated root. The listeners keep the sockets.
 pub(crate) struct Tree {
@@ -334,21 +257,4 @@ impl Tree {
         paths.sort();
         paths
     }
-}
-
-/// A cache of the loader in glibc's new format.
-fn ld_cache(paths: &[String]) -> Vec<u8> {
-    let mut header = b"glibc-ld.so.cache1.1".to_vec();
-    header.extend(u32::try_from(paths.len()).unwrap().to_le_bytes());
-    header.resize(48, 0);
-    let (mut entries, mut texts) = (Vec::new(), Vec::new());
-    for path in paths {
-        let at = 48 + 24 * paths.len() + texts.len();
-        let name_at = at + path.rfind('/').unwrap() + 1;
-        for number in [0x303, name_at, at, 0, 0, 0] {
-            entries.extend(u32::try_from(number).unwrap().to_le_bytes());
-        }
-        texts.extend(path.bytes().chain([0]));
-    }
-    [header, entries, texts].concat()
 }

@@ -72,3 +72,20 @@ impl Root {
 pub(crate) fn version() -> DriverVersion {
     VERSION.parse().unwrap()
 }
+
+/// A cache of the loader in glibc's new format.
+pub(crate) fn ld_cache(paths: &[String]) -> Vec<u8> {
+    let mut header = b"glibc-ld.so.cache1.1".to_vec();
+    header.extend(u32::try_from(paths.len()).unwrap().to_le_bytes());
+    header.resize(48, 0);
+    let (mut entries, mut texts) = (Vec::new(), Vec::new());
+    for path in paths {
+        let at = 48 + 24 * paths.len() + texts.len();
+        let name_at = at + path.rfind('/').unwrap() + 1;
+        for number in [0x303, name_at, at, 0, 0, 0] {
+            entries.extend(u32::try_from(number).unwrap().to_le_bytes());
+        }
+        texts.extend(path.bytes().chain([0]));
+    }
+    [header, entries, texts].concat()
+}
