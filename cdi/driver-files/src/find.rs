@@ -1,5 +1,7 @@
 //! From a driver root and a version to the driver's files.
 
+use std::collections::BTreeSet;
+
 use nvml_session::DriverRoot;
 
 use crate::files::{DriverFiles, FileKind};
@@ -33,7 +35,8 @@ impl DriverFiles {
         files.extend(xorg);
         files.extend(libraries.into_iter().map(|library| library.file));
         files.sort();
-        files.dedup_by(|a, b| a.container_path == b.container_path);
+        let mut paths = BTreeSet::new();
+        files.retain(|file| paths.insert(file.container_path.clone()));
         problems.sort();
         problems.dedup();
         Self {

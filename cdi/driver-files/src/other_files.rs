@@ -69,7 +69,7 @@ const FIRMWARE_SUFFIX: &str = ".bin";
 const SOCKET_DIRS: [&str; 2] = ["/run", "/var/run"];
 const SOCKETS: [&str; 2] = ["nvidia-persistenced/socket", "nvidia-fabricmanager/socket"];
 
-/// The X server's directories for modules: relative ones are in the driver's library directories.
+/// General directories of the X server; others are in the driver's library directories.
 const XORG_DIRS: [&str; 4] = [
     "/usr/lib/xorg",
     "/usr/lib64/xorg",

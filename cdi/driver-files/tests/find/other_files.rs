@@ -2,7 +2,7 @@ use std::os::unix::net::UnixListener;
 
 use nvidia_driver_files::FileKind;
 
-use crate::support::Root;
+use crate::support::{Root, ld_cache};
 use crate::{container_paths, host_path};
 
 #[test]
@@ -111,4 +111,17 @@ fn modules_of_the_x_server_are_found_beside_the_libraries_first() {
         .iter()
         .find(|link| link.path.ends_with("libglxserver_nvidia.so"));
     assert_eq!(link.unwrap().target, "libglxserver_nvidia.so.580.82.07");
+}
+
+#[test]
+fn a_module_in_a_directory_of_the_loaders_cache_is_given_once() {
+    let root = Root::new();
+    let module = "/usr/lib/xorg/modules/extensions/libglxserver_nvidia.so.580.82.07";
+    root.driver("/usr/lib64")
+        .library(module, "libglxserver_nvidia.so")
+        .put("/etc/ld.so.cache", &ld_cache(&[module.to_owned()]));
+    let files = root.find();
+    let paths = container_paths(&files);
+    assert_eq!(paths.iter().filter(|it| **it == module).count(), 1);
+    assert_eq!(paths.len(), 3);
 }
