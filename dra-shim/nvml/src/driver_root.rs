@@ -129,8 +129,20 @@ impl DriverRoot {
         &NESTED_ROOTS
     }
 
-    /// The existing library directories, without duplicates, as paths without links below the root.
-    pub(crate) fn library_dirs(&self) -> Vec<PathBuf> {
+    /// Follows `path` from this root to a file of any kind, and returns that file's path relative to the root,
+    /// without links. Absolute links and `..` do not leave the root; links in the root's own path are followed
+    /// as usual. Two paths to one file have the same result.
+    ///
+    /// # Errors
+    ///
+    /// The file does not exist or cannot be reached.
+    pub fn resolve(&self, path: impl AsRef<Path>) -> Result<PathBuf, RejectReason> {
+        resolve::path_inside(&self.path, path.as_ref())
+    }
+
+    /// The existing ones of the known library directories, without duplicates, in the order in which libraries
+    /// are searched. They include this root's [`path`](Self::path) and have no links below it.
+    pub fn library_dirs(&self) -> Vec<PathBuf> {
         let mut dirs = Vec::new();
         for dir in LIBRARY_DIRS.iter().chain(&["lib"]) {
             let Ok(inside) = resolve::path_inside(&self.path, Path::new(dir)) else {

@@ -51,15 +51,30 @@ const MACHINES: [(u64, &str); 4] = [(3, "x86"), (40, "arm"), (62, "x86_64"), (18
 
 /// Checks that the dynamic loader can load the file without risk to this process.
 pub(crate) fn check_loadable(path: &Path) -> Result<(), RejectReason> {
+    check(path, is_own_machine).map(drop)
+}
+
+/// Checks that the file is a complete 64-bit library, for this machine or another one, and returns the number of
+/// its machine (`e_machine`): 62 for x86-64, 183 for 64-bit ARM.
+///
+/// # Errors
+///
+/// [`WrongArchitecture`](RejectReason::WrongArchitecture) for 32-bit libraries, otherwise what is wrong with the file.
+pub fn check_complete(path: &Path) -> Result<u64, RejectReason> {
+    check(path, |_| true)
+}
+
+fn check(path: &Path, accepts_machine: fn(u64) -> bool) -> Result<u64, RejectReason> {
     let unreadable = |e: io::Error| RejectReason::Unreadable(e.kind());
     let file = File::open(path).map_err(unreadable)?;
     let size = file.metadata().map_err(unreadable)?.len();
     let mut header = [0; HEADER_LEN];
-    let headers = match file.read_exact_at(&mut header, 0) {
-        Ok(()) => program_headers(&header)?,
+    match file.read_exact_at(&mut header, 0) {
+        Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(too_short(&header, size)),
         Err(e) => return Err(unreadable(e)),
-    };
+    }
+    let headers = program_headers(&header, accepts_machine)?;
     for index in 0..headers.count {
         let at = headers.at.saturating_add(index * headers.len);
         check_size(at.saturating_add(PROGRAM_HEADER_LEN as u64), size)?;
@@ -71,7 +86,7 @@ pub(crate) fn check_loadable(path: &Path) -> Result<(), RejectReason> {
             check_size(from.saturating_add(len), size)?;
         }
     }
-    Ok(())
+    Ok(number::<2>(&header, MACHINE_AT))
 }
 
 /// A note of an ELF file (gABI, figure 5-3).
@@ -272,18 +287,23 @@ struct ProgramHeaders {
     count: u64,
 }
 
-fn program_headers(header: &[u8; HEADER_LEN]) -> Result<ProgramHeaders, RejectReason> {
+fn is_own_machine(machine: u64) -> bool {
+    let own = MACHINES
+        .iter()
+        .find(|(_, name)| *name == std::env::consts::ARCH);
+    own.is_none_or(|(own, _)| machine == *own)
+}
+
+fn program_headers(
+    header: &[u8; HEADER_LEN],
+    accepts_machine: fn(u64) -> bool,
+) -> Result<ProgramHeaders, RejectReason> {
     let [m0, m1, m2, m3, class, order, ..] = *header;
     if [m0, m1, m2, m3] != MAGIC {
         return Err(RejectReason::NotALibrary);
     }
     let machine = number::<2>(header, MACHINE_AT);
-    let expected = MACHINES
-        .iter()
-        .find(|(_, name)| *name == std::env::consts::ARCH)
-        .map(|(machine, _)| *machine);
-    let is_foreign = expected.is_some_and(|expected| machine != expected);
-    if class != CLASS_64 || order != LITTLE_ENDIAN || is_foreign {
+    if class != CLASS_64 || order != LITTLE_ENDIAN || !accepts_machine(machine) {
         return Err(RejectReason::WrongArchitecture {
             found: architecture(class, machine),
         });
@@ -359,11 +379,22 @@ pub(crate) mod tests {
         PathBuf::from(libc.unwrap())
     }
 
-    fn check(bytes: &[u8]) -> Result<(), String> {
+    fn checked<T>(
+        bytes: &[u8],
+        check: impl Fn(&Path) -> Result<T, RejectReason>,
+    ) -> Result<T, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lib");
         fs::write(&path, bytes).unwrap();
-        check_loadable(&path).map_err(|reason| reason.to_string())
+        check(&path).map_err(|reason| reason.to_string())
+    }
+
+    fn check(bytes: &[u8]) -> Result<(), String> {
+        checked(bytes, check_loadable)
+    }
+
+    fn complete(bytes: &[u8]) -> Result<u64, String> {
+        checked(bytes, check_complete)
     }
 
     fn assert_rejected(bytes: &[u8], reason: &str) {
@@ -421,10 +452,12 @@ pub(crate) mod tests {
         let mut foreign = minimal_library();
         foreign[MACHINE_AT] = 21;
         assert_rejected(&foreign, "is for another architecture (machine 21, 64 bit)");
+        assert_eq!(complete(&foreign), Ok(21));
         let mut narrow = minimal_library();
         narrow[4] = 1;
         narrow[MACHINE_AT] = 3;
         assert_rejected(&narrow, "is for another architecture (x86, 32 bit)");
+        assert!(complete(&narrow).is_err());
         let mut swapped = minimal_library();
         swapped[5] = 2;
         assert!(check(&swapped).is_err());
