@@ -110,8 +110,8 @@ fn enter(root: &Path) -> nix::Result<()> {
     match pivot_root(".", ".") {
         // The host's root is now mounted over the container's.
         Ok(()) => umount2(".", MntFlags::MNT_DETACH)?,
-        // The host runs from its initramfs, or this process in a chroot. The host's files are still mounted, below
-        // the container's, but no path leads there.
+        // The host runs from its initramfs, or this process in a chroot below a shared mount. The host's files are
+        // still mounted, below the container's, but no path leads there.
         Err(Errno::EINVAL) => {
             mount(Some("."), "/", NONE, MsFlags::MS_MOVE, NONE)?;
             chroot(".")?;

@@ -42,10 +42,8 @@ pub(crate) fn run(root: &Root, program: &Path, arguments: &[String]) -> Result<(
     command.arg(LDCONFIG_COMMAND).arg(root.host_path());
     command.args(["-f", loader_config::MAIN, "-C", "/etc/ld.so.cache"]);
     command.args(arguments).env_clear();
-    command
-        .stdin(sealed)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
+    // It prints nothing on standard output. /dev/null may be missing where the hook runs.
+    command.stdin(sealed).stderr(Stdio::piped());
     match messages(command) {
         Ok(None) => Ok(()),
         Ok(Some(reason)) => Err(HookError::Ldconfig(reason)),

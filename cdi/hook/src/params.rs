@@ -73,7 +73,8 @@ fn replace(root: &Root, text: &str) -> io::Result<()> {
     umount2(&fd_path(&scratch), MntFlags::MNT_DETACH)?;
     bound?;
     // `params` is the file below the mount. A bind mount takes flags only when it is mounted again.
-    let mounted = fd_path(&root.file(Path::new(PARAMS))?);
+    let top = root.file(Path::new(PARAMS))?;
+    let mounted = fd_path(&top);
     let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | FLAGS;
     mount(NONE, &mounted, NONE, read_only, NONE)?;
     Ok(mount(NONE, &mounted, NONE, MsFlags::MS_PRIVATE, NONE)?)
