@@ -73,7 +73,7 @@ pub(crate) enum HookError {
     #[error("ldconfig failed in the container: {}", OneLine(_0))]
     #[advice(
         code = "hook-ldconfig",
-        hint = "check /etc/ld.so.conf and /etc/ld.so.cache of the image, and that its root is writable"
+        hint = "check that hooks may make namespaces and mounts, that the image's root is writable, and the image's /etc/ld.so.conf"
     )]
     Ldconfig(String),
 }

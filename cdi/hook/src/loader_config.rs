@@ -67,7 +67,7 @@ fn add_own(root: &Root, folders: &[String], known: &BTreeSet<String>) -> Result<
 }
 
 /// The folders that the image's dynamic loader searches without configuration, as `ldconfig` of its distribution has
-/// them: Debian's has the folders of its architecture, others `lib64`.
+/// them: Debian's has the folders of its architecture, others `lib64` and `libx32`.
 fn system_folders(root: &Root) -> Result<Vec<&'static str>, HookError> {
     let marker = Path::new("/etc/debian_version");
     let is_debian = root.has_file(marker);
@@ -84,6 +84,14 @@ fn system_folders(root: &Root) -> Result<Vec<&'static str>, HookError> {
             "/usr/lib/aarch64-linux-gnu",
             "/lib",
             "/usr/lib",
+        ],
+        (false, "x86_64") => vec![
+            "/lib",
+            "/usr/lib",
+            "/lib64",
+            "/usr/lib64",
+            "/libx32",
+            "/usr/libx32",
         ],
         _ => vec!["/lib", "/usr/lib", "/lib64", "/usr/lib64"],
     })

@@ -32,10 +32,8 @@ fn an_empty_image_gets_a_configuration() {
         "include /etc/ld.so.conf.d/*.conf\n"
     );
     assert_eq!(read(&image, OWN).unwrap(), "/driver/lib\n");
-    assert_eq!(
-        read(&image, SYSTEM).unwrap(),
-        "/lib\n/usr/lib\n/lib64\n/usr/lib64\n"
-    );
+    let system = read(&image, SYSTEM).unwrap();
+    assert!(system.starts_with("/lib\n/usr/lib\n/lib64\n/usr/lib64\n"));
 }
 
 #[test]

@@ -50,43 +50,53 @@ use nix::sys::stat::{Mode, umask};
 use crate::command_line::Command;
 use crate::error::HookError;
 use crate::root::Root;
+use crate::steps::Steps;
 
 fn main() -> ExitCode {
     // Files in the container are for all its users, whatever mask the runtime has.
     umask(Mode::S_IWGRP | Mode::S_IWOTH);
-    match Command::parse(std::env::args_os().skip(1)).and_then(run) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            print(&format!("{}; {}", OneLine(&error), error.hint()));
-            ExitCode::FAILURE
+    let line = match Command::parse(std::env::args_os().skip(1)) {
+        Ok(Command::Run(steps)) => match run(&steps) {
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(error) => with_hint(&error),
+        },
+        Ok(Command::Ldconfig { root, arguments }) => {
+            let Err(error) = isolated::exec(&root, &arguments);
+            // A part of the message of the process that started this one.
+            OneLine(error).to_string()
         }
-    }
-}
-
-fn run(command: Command) -> Result<(), HookError> {
-    match command {
-        Command::Run(steps) => {
-            let root = state::container_root(steps.state.as_deref())?;
-            let opened = Root::open(&root);
-            steps.run(&opened.map_err(HookError::at("open", &root))?)
+        Ok(Command::Unsupported(name)) => {
+            print(&format!(
+                "nvidia-cdi-hook: hook {} is not supported",
+                OneLine(name)
+            ));
+            return ExitCode::SUCCESS;
         }
-        Command::Ldconfig { root, arguments } => match isolated::exec(&root, &arguments)? {},
-        Command::Help => {
+        Ok(Command::Help) => {
             // Help that cannot be printed has no other effect.
             let _ = io::stdout().write_all(command_line::USAGE.as_bytes());
-            Ok(())
+            return ExitCode::SUCCESS;
         }
-        Command::Unsupported(name) => {
-            print(&format!("hook {} is not supported", OneLine(name)));
-            Ok(())
-        }
-    }
+        Err(error) => with_hint(&error),
+    };
+    print(&line);
+    ExitCode::FAILURE
+}
+
+fn run(steps: &Steps) -> Result<(), HookError> {
+    let root = state::container_root(steps.state.as_deref())?;
+    let opened = Root::open(&root);
+    steps.run(&opened.map_err(HookError::at("open", &root))?)
+}
+
+fn with_hint(error: &HookError) -> String {
+    format!("nvidia-cdi-hook: {}; {}", OneLine(error), error.hint())
 }
 
 /// Prints one line for the runtime's log.
 fn print(line: &str) {
     // Without stderr, the exit code remains.
-    let _ = writeln!(io::stderr(), "nvidia-cdi-hook: {line}");
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Compiles the README's examples.
