@@ -89,7 +89,8 @@ fn a_container_finds_links_and_cache_at_its_start() {
     let container = with_busybox(&busybox);
     container.library("/driver/lib/libcuda.so.575.57.08");
     let hook = "container --link libcuda.so.1::/driver/lib/libcuda.so --folder /driver/lib --host-driver-version 575.57.08";
-    let script = "busybox readlink /driver/lib/libcuda.so; busybox readlink /driver/lib/libgcc_s.so.1
+    let script =
+        "busybox readlink /driver/lib/libcuda.so; busybox readlink /driver/lib/libgcc_s.so.1
                   busybox grep -c /driver/lib/ /etc/ld.so.cache
                   busybox cat /etc/ld.so.conf.d/00-nvcr-*
                   busybox ls /proc/self/exe
