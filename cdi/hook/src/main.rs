@@ -98,8 +98,3 @@ fn print(line: &str) {
     // Without stderr, the exit code remains.
     let _ = writeln!(io::stderr(), "{line}");
 }
-
-/// Compiles the README's examples.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -5,7 +5,7 @@ use crate::modules::ModuleGraph;
 use crate::workspace::{Package, Workspace};
 
 /// The crates that are also for other programs, and the workspace's crates that each may use.
-const GENERAL: [(&str, &[&str]); 10] = [
+const GENERAL: [(&str, &[&str]); 11] = [
     ("dra-common-derive", &[]),
     ("dra-common", &["dra-common-derive"]),
     ("dra-claim", &["dra-common"]),
@@ -16,6 +16,7 @@ const GENERAL: [(&str, &[&str]); 10] = [
     ),
     ("imex-cdi", &["dra-common", "durable-file", "nri-plugin"]),
     ("nvml-session", &["dra-common"]),
+    ("nvidia-cdi-hook", &["dra-common", "nvml-session"]),
     ("nvml-clique", &["dra-common", "nvml-session"]),
     ("nri-plugin", &["dra-common"]),
     ("dra-kubelet", &["dra-claim", "dra-common"]),

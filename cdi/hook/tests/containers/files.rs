@@ -68,6 +68,16 @@ fn a_second_start_with_a_newer_driver_takes_the_compatibility_folder_away() {
 }
 
 #[test]
+fn two_compatibility_libraries_are_none() {
+    let container = Container::new();
+    for version in ["580.1", "580.2"] {
+        container.write(&format!("/usr/local/cuda/compat/libcuda.so.{version}"), "");
+    }
+    assert_succeeds(&container.hook("enable-cuda-compat --host-driver-version 570.1"));
+    assert!(!container.root().join("etc").exists());
+}
+
+#[test]
 fn a_musl_image_gets_a_list_of_folders_and_links_by_soname() {
     if !is_root() {
         return;
