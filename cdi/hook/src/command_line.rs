@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::compat::CompatStep;
 use crate::error::HookError;
+use crate::isolated;
 use crate::ldconfig;
 use crate::links::Link;
 use crate::steps::{CacheStep, Steps};
@@ -25,9 +26,6 @@ A createContainer hook of containers with NVIDIA GPUs.
 
 Each also has --container-spec FILE: where the state is read instead of standard input.
 ";
-
-/// The internal command by which this program starts itself: ROOT ARGUMENT...
-pub(crate) const LDCONFIG_COMMAND: &str = "ldconfig-in-root";
 
 const COMPAT_FOLDER: &str = "/usr/local/cuda/compat";
 /// Flags of NVIDIA's program before the sub-command.
@@ -66,7 +64,7 @@ impl Command {
         let Some(command) = arguments.next() else {
             return Ok(Self::Help);
         };
-        if command == LDCONFIG_COMMAND {
+        if command == isolated::COMMAND {
             let root = arguments.next().unwrap_or_default().into();
             let arguments = arguments.collect();
             return Ok(Self::Ldconfig { root, arguments });

@@ -14,6 +14,9 @@ use nix::unistd::{chdir, chroot, execveat, pivot_root};
 
 use crate::error::HookError;
 
+/// The internal command by which this program starts itself: ROOT ARGUMENT...
+pub(crate) const COMMAND: &str = "ldconfig-in-root";
+
 const NONE: Option<&str> = None;
 
 /// Executes the program that is open as standard input, with `root` as its root directory.

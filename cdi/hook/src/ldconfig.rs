@@ -11,8 +11,8 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use crate::command_line::LDCONFIG_COMMAND;
 use crate::error::HookError;
+use crate::isolated;
 use crate::loader_config;
 use crate::root::Root;
 
@@ -39,7 +39,7 @@ pub(crate) fn run(root: &Root, program: &Path, arguments: &[String]) -> Result<(
     // For the process that is started next.
     unshare(CloneFlags::CLONE_NEWPID).map_err(HookError::isolating("make a pid namespace"))?;
     let mut command = Command::new("/proc/self/exe");
-    command.arg(LDCONFIG_COMMAND).arg(root.host_path());
+    command.arg(isolated::COMMAND).arg(root.host_path());
     command.args(["-f", loader_config::MAIN, "-C", "/etc/ld.so.cache"]);
     command.args(arguments).env_clear();
     // It prints nothing on standard output. /dev/null may be missing where the hook runs.

@@ -32,9 +32,12 @@ pub(crate) fn add_folders(root: &Root, folders: &[String]) -> Result<Vec<String>
     created.map_err(HookError::at("create", main))?;
     let system = system_folders(root)?;
     let mut known = configured(root);
-    known.extend(system.iter().map(|&folder| folder.to_owned()));
+    known.extend(system.iter().cloned());
     add_own(root, folders, &known)?;
-    let lines: String = system.iter().flat_map(|folder| [folder, "\n"]).collect();
+    let lines: String = system
+        .iter()
+        .flat_map(|folder| [folder.as_str(), "\n"])
+        .collect();
     let written = root.replace_file(Path::new(SYSTEM), &lines, 0o644);
     written.map_err(HookError::at("write", Path::new(SYSTEM)))?;
     musl::add_folders(root, folders)?;
@@ -68,33 +71,23 @@ fn add_own(root: &Root, folders: &[String], known: &BTreeSet<String>) -> Result<
 
 /// The folders that the image's dynamic loader searches without configuration, as `ldconfig` of its distribution has
 /// them: Debian's has the folders of its architecture, others `lib64` and `libx32`.
-fn system_folders(root: &Root) -> Result<Vec<&'static str>, HookError> {
+fn system_folders(root: &Root) -> Result<Vec<String>, HookError> {
     let marker = Path::new("/etc/debian_version");
     let is_debian = root.has_file(marker);
     let is_debian = is_debian.map_err(HookError::at("open", marker))?;
-    Ok(match (is_debian, std::env::consts::ARCH) {
-        (true, "x86_64") => vec![
-            "/lib/x86_64-linux-gnu",
-            "/usr/lib/x86_64-linux-gnu",
-            "/lib",
-            "/usr/lib",
-        ],
-        (true, "aarch64") => vec![
-            "/lib/aarch64-linux-gnu",
-            "/usr/lib/aarch64-linux-gnu",
-            "/lib",
-            "/usr/lib",
-        ],
-        (false, "x86_64") => vec![
-            "/lib",
-            "/usr/lib",
-            "/lib64",
-            "/usr/lib64",
-            "/libx32",
-            "/usr/libx32",
-        ],
-        _ => vec!["/lib", "/usr/lib", "/lib64", "/usr/lib64"],
-    })
+    let arch = std::env::consts::ARCH;
+    let mut folders: Vec<String> = ["/lib", "/usr/lib"].map(str::to_owned).into();
+    if is_debian {
+        let own = ["/lib", "/usr/lib"].map(|folder| format!("{folder}/{arch}-linux-gnu"));
+        folders.splice(0..0, own);
+        return Ok(folders);
+    }
+    folders.extend(["/lib64", "/usr/lib64"].map(str::to_owned));
+    // Only the other architecture has the x32 ABI.
+    if arch != "aarch64" {
+        folders.extend(["/libx32", "/usr/libx32"].map(str::to_owned));
+    }
+    Ok(folders)
 }
 
 /// All folders that the configuration and the files that it includes name. `ldconfig` ignores what it cannot read.

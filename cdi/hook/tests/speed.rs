@@ -10,6 +10,7 @@
     clippy::indexing_slicing,
     reason = "a failed unwrap outside a test function fails the test too"
 )]
+#![expect(clippy::print_stdout, reason = "times are what it is for")]
 
 #[path = "support/container.rs"]
 #[expect(dead_code, reason = "the other tests use the rest")]
@@ -55,7 +56,9 @@ fn the_hook_takes_milliseconds_beside_ldconfig() {
         .env(BUNDLE, container.path())
         .env(
             NVIDIA,
-            nvidia.as_ref().map_or(Path::new(""), |it| it.path()),
+            nvidia
+                .as_ref()
+                .map_or_else(|| Path::new(""), |it| it.path()),
         )
         .current_dir(container.path())
         .status();

@@ -58,7 +58,16 @@ impl Case {
         let folders = layout.folders();
         let links = layout.links();
         layout.compat();
-        let driver = layout.one(&["535.104", "570.211.01", "575.57.08", "580.65.06", "bad", ""]);
+        let driver = layout.one(&[
+            "535.104",
+            "535.104",
+            "570.211.01",
+            "570.211.01",
+            "575.57.08",
+            "580.65.06",
+            "bad",
+            "",
+        ]);
         let params = layout.one(&[None, Some(0), Some(1), Some(1)]);
         // The mount point.
         if params.is_some() {
