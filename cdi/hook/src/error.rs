@@ -30,11 +30,11 @@ pub(crate) enum HookError {
         source_name: String,
         reason: String,
     },
-    /// The bundle's `config.json` is unreadable.
+    /// The bundle's `config.json`, or the root that it names, is unreadable.
     #[error("cannot read {}: {}", OneLine(path.display()), OneLine(reason))]
     #[advice(
         code = "hook-bundle",
-        hint = "check the bundle directory of the OCI state, and that the hook may read its config.json"
+        hint = "check the bundle directory of the OCI state, and that the hook may read its config.json and root"
     )]
     Bundle { path: PathBuf, reason: String },
     /// The state describes no container, but the host.

@@ -28,7 +28,9 @@ pub(crate) fn exec(root: &Path, arguments: &[OsString]) -> Result<Infallible, Ho
     unshare(namespaces).map_err(HookError::isolating("make namespaces"))?;
     let private = MsFlags::MS_REC | MsFlags::MS_SLAVE;
     mount(NONE, "/", NONE, private, NONE).map_err(HookError::isolating("separate mounts"))?;
-    let root = root.canonicalize().map_err(HookError::at("find", root))?;
+    let root = root
+        .canonicalize()
+        .map_err(HookError::isolating("find the container's root"))?;
     hide_proc(&root).map_err(HookError::isolating("hide /proc"))?;
     enter(&root).map_err(HookError::isolating("enter the container's root"))?;
     let name = std::iter::once(OsString::from("ldconfig"));

@@ -85,8 +85,11 @@ fn main() -> ExitCode {
 
 fn run(steps: &Steps) -> Result<(), HookError> {
     let root = state::container_root(steps.state.as_deref())?;
-    let opened = Root::open(&root);
-    steps.run(&opened.map_err(HookError::at("open", &root))?)
+    let opened = Root::open(&root).map_err(|error| HookError::Bundle {
+        path: root,
+        reason: error.to_string(),
+    });
+    steps.run(&opened?)
 }
 
 fn with_hint(error: &HookError) -> String {

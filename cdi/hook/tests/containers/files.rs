@@ -208,6 +208,12 @@ fn wrong_input_is_one_line_with_the_reason() {
     let expected =
         "nvidia-cdi-hook: unknown flag --folders of update-ldcache; run `nvidia-cdi-hook --help`";
     assert!(error.starts_with(expected), "{error}");
+    fs::remove_dir(container.root()).unwrap();
+    let error = stderr(&container.hook("create-symlinks"));
+    assert!(
+        error.contains("/rootfs: No such file or directory"),
+        "{error}"
+    );
     fs::write(container.path().join("state.json"), "{}").unwrap();
     let error = stderr(&container.hook("create-symlinks"));
     assert!(
