@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 IMEX_CACHE=${IMEX_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/imex-dra}
 export IMEX_CACHE
 # The published crates: each must build and package on its own.
-published=(dra-common-derive dra-common dra-claim durable-file dra-checkpoint imex-cdi nvml-session nvml-clique gpu-inventory nvidia-driver-files dra-kubelet nri-plugin)
+published=(dra-common-derive dra-common dra-claim durable-file dra-checkpoint imex-cdi nvml-session nvml-clique gpu-inventory nvidia-driver-files nvidia-cdi-hook dra-kubelet nri-plugin)
 # Where cargo builds.
 target_dir=${CARGO_TARGET_DIR:-$root/target}
 

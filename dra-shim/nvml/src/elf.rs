@@ -19,19 +19,27 @@ const HEADER_LEN: usize = 64;
 const TYPE_AT: usize = 16;
 const MACHINE_AT: usize = 18;
 const PROGRAM_HEADERS_AT: usize = 32;
+const SECTION_HEADERS_AT: usize = 40;
 const PROGRAM_HEADER_LEN_AT: usize = 54;
 const PROGRAM_HEADER_COUNT_AT: usize = 56;
 const PROGRAM_HEADER_LEN: usize = 56;
 const SEGMENT_AT: usize = 8;
 const SEGMENT_ADDRESS_AT: usize = 16;
 const SEGMENT_LEN_AT: usize = 32;
+const SECTION_HEADER_LEN_AT: usize = 58;
+const SECTION_HEADER_COUNT_AT: usize = 60;
+// Offsets in a section header (gABI, figure 4-8).
+const SECTION_HEADER_LEN: usize = 64;
+const SECTION_TYPE_AT: usize = 4;
+const SECTION_OFFSET_AT: usize = 24;
+const SECTION_LEN_AT: usize = 32;
 
 // Entries of the dynamic section (gABI, figure 5-9): a tag and a value of 8 bytes each.
 const DYNAMIC_ENTRY_LEN: usize = 16;
 const DYNAMIC_STRINGS: u64 = 5;
 const DYNAMIC_SONAME: u64 = 14;
 
-/// Maximum length of a dynamic section and of a note segment: far more than any of the driver's.
+/// Maximum length of a dynamic section and of all notes: far more than any of the driver's.
 const MAX_SECTION: u64 = 1 << 20;
 
 /// Maximum length of a path on Linux (`PATH_MAX`).
@@ -43,6 +51,7 @@ const SEGMENT_LOAD: u64 = 1;
 const SEGMENT_DYNAMIC: u64 = 2;
 const SEGMENT_INTERPRETER: u64 = 3;
 const SEGMENT_NOTE: u64 = 4;
+const SECTION_NOTE: u64 = 7;
 const CLASS_64: u8 = 2;
 const LITTLE_ENDIAN: u8 = 1;
 
@@ -142,8 +151,8 @@ pub fn soname(path: &Path) -> io::Result<Option<String>> {
     Ok(String::from_utf8(name).ok().filter(|name| !name.is_empty()))
 }
 
-/// Reads the notes of a library or program (`PT_NOTE`), in the file's order. Empty for files that are not 64-bit
-/// ELF files; a malformed note ends its segment.
+/// Reads the notes of a library or program in the file's order: of its segments (`PT_NOTE`), and if it has none, of
+/// its sections (`SHT_NOTE`). Empty for files that are not 64-bit ELF files; a malformed note ends its segment.
 ///
 /// # Errors
 ///
@@ -152,16 +161,20 @@ pub fn notes(path: &Path) -> io::Result<Vec<Note>> {
     let Some(elf) = Elf::open(path)? else {
         return Ok(Vec::new());
     };
+    let mut ranges = elf.note_segments()?;
+    if ranges.is_empty() {
+        ranges = elf.note_sections()?;
+    }
     let mut notes = Vec::new();
-    for index in 0..elf.headers.count {
-        let segment = elf.header(index)?;
-        if segment.kind == SEGMENT_NOTE {
-            let bytes = elf.read(segment.at, segment.len)?;
-            let mut rest = bytes.as_slice();
-            while let Some((note, after)) = first_note(rest) {
-                notes.push(note);
-                rest = after;
-            }
+    // The headers of a hostile file may name the same bytes thousands of times.
+    let mut unread = MAX_SECTION;
+    for range in ranges {
+        let bytes = elf.read(range.at, range.len.min(unread))?;
+        unread -= bytes.len() as u64;
+        let mut rest = bytes.as_slice();
+        while let Some((note, after)) = first_note(rest) {
+            notes.push(note);
+            rest = after;
         }
     }
     Ok(notes)
@@ -188,7 +201,14 @@ fn first_note(bytes: &[u8]) -> Option<(Note, &[u8])> {
 /// An open 64-bit ELF file of any machine.
 struct Elf {
     file: File,
-    headers: ProgramHeaders,
+    headers: HeaderTable,
+    sections: HeaderTable,
+}
+
+/// A part of the file.
+struct Range {
+    at: u64,
+    len: u64,
 }
 
 /// A program header.
@@ -215,8 +235,36 @@ impl Elf {
         let is_elf = [m0, m1, m2, m3] == MAGIC && class == CLASS_64 && order == LITTLE_ENDIAN;
         Ok(is_elf.then(|| Self {
             file,
-            headers: ProgramHeaders::of(&header),
+            headers: HeaderTable::of_segments(&header),
+            sections: HeaderTable::of_sections(&header),
         }))
+    }
+
+    fn note_segments(&self) -> io::Result<Vec<Range>> {
+        let mut found = Vec::new();
+        for index in 0..self.headers.count {
+            let Segment { kind, at, len, .. } = self.header(index)?;
+            if kind == SEGMENT_NOTE {
+                found.push(Range { at, len });
+            }
+        }
+        Ok(found)
+    }
+
+    fn note_sections(&self) -> io::Result<Vec<Range>> {
+        let mut found = Vec::new();
+        for index in 0..self.sections.count {
+            let at = self.sections.at.saturating_add(index * self.sections.len);
+            let mut header = [0; SECTION_HEADER_LEN];
+            self.file.read_exact_at(&mut header, at)?;
+            if number::<4>(&header, SECTION_TYPE_AT) == SECTION_NOTE {
+                found.push(Range {
+                    at: number::<8>(&header, SECTION_OFFSET_AT),
+                    len: number::<8>(&header, SECTION_LEN_AT),
+                });
+            }
+        }
+        Ok(found)
     }
 
     fn header(&self, index: u64) -> io::Result<Segment> {
@@ -280,8 +328,8 @@ fn check_size(needed: u64, size: u64) -> Result<(), RejectReason> {
     Ok(())
 }
 
-/// The position of the program headers in the file.
-struct ProgramHeaders {
+/// The position of the program headers or section headers in the file.
+struct HeaderTable {
     at: u64,
     len: u64,
     count: u64,
@@ -297,7 +345,7 @@ fn is_own_machine(machine: u64) -> bool {
 fn program_headers(
     header: &[u8; HEADER_LEN],
     accepts_machine: fn(u64) -> bool,
-) -> Result<ProgramHeaders, RejectReason> {
+) -> Result<HeaderTable, RejectReason> {
     let [m0, m1, m2, m3, class, order, ..] = *header;
     if [m0, m1, m2, m3] != MAGIC {
         return Err(RejectReason::NotALibrary);
@@ -311,15 +359,23 @@ fn program_headers(
     if number::<2>(header, TYPE_AT) != TYPE_SHARED {
         return Err(RejectReason::NotALibrary);
     }
-    Ok(ProgramHeaders::of(header))
+    Ok(HeaderTable::of_segments(header))
 }
 
-impl ProgramHeaders {
-    fn of(header: &[u8; HEADER_LEN]) -> Self {
+impl HeaderTable {
+    fn of_segments(header: &[u8; HEADER_LEN]) -> Self {
         Self {
             at: number::<8>(header, PROGRAM_HEADERS_AT),
             len: number::<2>(header, PROGRAM_HEADER_LEN_AT),
             count: number::<2>(header, PROGRAM_HEADER_COUNT_AT),
+        }
+    }
+
+    fn of_sections(header: &[u8; HEADER_LEN]) -> Self {
+        Self {
+            at: number::<8>(header, SECTION_HEADERS_AT),
+            len: number::<2>(header, SECTION_HEADER_LEN_AT),
+            count: number::<2>(header, SECTION_HEADER_COUNT_AT),
         }
     }
 }
@@ -413,6 +469,29 @@ pub(crate) mod tests {
         let notes = notes(&libc()).unwrap();
         let build_id = notes.iter().find(|it| it.name == "GNU" && it.kind == 3);
         assert_eq!(build_id.map(|it| it.content.len()), Some(20), "{notes:?}");
+    }
+
+    #[test]
+    fn the_notes_of_a_file_without_segments_are_those_of_its_sections() {
+        let mut library = minimal_library();
+        library[SECTION_HEADERS_AT] = 64;
+        library[SECTION_HEADER_LEN_AT] = 64;
+        library[SECTION_HEADER_COUNT_AT] = 1;
+        let mut section = vec![0; SECTION_HEADER_LEN];
+        section[SECTION_TYPE_AT] = 7;
+        section[SECTION_OFFSET_AT] = 128;
+        section[SECTION_LEN_AT] = 24;
+        library.extend(section);
+        library.extend(*b"\x04\0\0\0\x05\0\0\0\x09\0\0\0own\0five!\0\0\0");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lib.so");
+        fs::write(&path, library).unwrap();
+        let note = Note {
+            name: "own".to_owned(),
+            kind: 9,
+            content: b"five!".to_vec(),
+        };
+        assert_eq!(notes(&path).unwrap(), [note]);
     }
 
     #[test]

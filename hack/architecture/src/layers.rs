@@ -16,6 +16,7 @@ const GENERAL: [(&str, &[&str]); 11] = [
     ),
     ("imex-cdi", &["dra-common", "durable-file", "nri-plugin"]),
     ("nvml-session", &["dra-common"]),
+    ("nvidia-cdi-hook", &["dra-common", "nvml-session"]),
     ("nvml-clique", &["dra-common", "nvml-session"]),
     (
         "nvidia-driver-files",
