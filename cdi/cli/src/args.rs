@@ -8,6 +8,8 @@
 mod channels;
 #[path = "args/generate.rs"]
 mod generate;
+#[path = "args/generate_gpu.rs"]
+mod generate_gpu;
 #[path = "args/pattern.rs"]
 mod pattern;
 #[path = "args/shared.rs"]
@@ -23,7 +25,8 @@ use imex_cdi::QualifiedName;
 use serde::Serialize;
 
 pub(crate) use self::channels::Channels;
-pub(crate) use self::generate::{Format, Generate, MajorArg, Mode, VersionArg};
+pub(crate) use self::generate::{Format, Generate, GenerateCommand, MajorArg, Mode, VersionArg};
+pub(crate) use self::generate_gpu::GenerateGpu;
 pub(crate) use self::pattern::DeviceSelection;
 pub(crate) use self::shared::{KubeletRoot, STDIN, SpecDirs};
 

@@ -5,7 +5,7 @@ use crate::modules::ModuleGraph;
 use crate::workspace::{Package, Workspace};
 
 /// The crates that are also for other programs, and the workspace's crates that each may use.
-const GENERAL: [(&str, &[&str]); 11] = [
+const GENERAL: &[(&str, &[&str])] = &[
     ("dra-common-derive", &[]),
     ("dra-common", &["dra-common-derive"]),
     ("dra-claim", &["dra-common"]),
@@ -22,6 +22,7 @@ const GENERAL: [(&str, &[&str]); 11] = [
         "nvidia-driver-files",
         &["dra-common", "imex-cdi", "nvml-session"],
     ),
+    ("gpu-inventory", &["nvml-session"]),
     ("nri-plugin", &["dra-common"]),
     ("dra-kubelet", &["dra-claim", "dra-common"]),
 ];

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use imex_cdi::{Kind, Major, Permissions, SpecVersion};
 
 use super::channels::Channels;
+use super::generate_gpu::GenerateGpu;
 use super::shared::{EXIT_CODES, SpecDirs, cdi_name};
 
 // Not doc comments: the driver's names would need backquotes, which a terminal
@@ -25,13 +26,19 @@ driver's params, or else 0666";
 ///
 /// Without a driver on the host, give the device major: --major 235.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(
+    after_help = EXIT_CODES,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub(crate) struct Generate {
+    #[command(subcommand)]
+    pub(crate) command: Option<GenerateCommand>,
     /// The channels: numbers and ranges such as 0,3-7, or all that the driver
     /// has. Channels isolate jobs from each other: give a container only the channel
     /// that it needs.
-    #[arg(long, value_name = "LIST|all")]
-    pub(crate) channels: Channels,
+    #[arg(long, value_name = "LIST|all", required = true)]
+    pub(crate) channels: Option<Channels>,
     /// The major of the channels' nodes; auto takes it from /proc/devices.
     #[arg(long, value_name = "auto|N", default_value = "auto")]
     pub(crate) major: MajorArg,
@@ -64,6 +71,13 @@ pub(crate) struct Generate {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) specs: SpecDirs,
+}
+
+/// What else a spec can be for.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GenerateCommand {
+    // Boxed: its size would be that of every command.
+    Gpu(Box<GenerateGpu>),
 }
 
 /// A device major, or `auto`.

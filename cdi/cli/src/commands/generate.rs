@@ -1,4 +1,4 @@
-//! `cdi-gen generate`: writes a spec for IMEX channels.
+//! `cdi-gen generate`: writes a spec for IMEX channels, or for GPUs (`gpu`).
 //!
 //! ```text
 //! --channels ─┐
@@ -9,6 +9,8 @@
 mod destination;
 mod devices;
 mod driver;
+mod gpu;
+mod gpu_devices;
 mod yaml;
 
 use std::io::Write;
@@ -17,17 +19,25 @@ use dra_common::error_chain;
 use host_doctor::OneLetterKind;
 use imex_cdi::{Spec, SpecError};
 
+use self::destination::Destination;
 use self::driver::Driver;
-use crate::args::{Generate, MajorArg, Mode, VersionArg};
+use crate::args::{Generate, GenerateCommand, MajorArg, Mode, VersionArg};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 
 pub(super) fn run(args: &Generate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+    if let Some(GenerateCommand::Gpu(args)) = &args.command {
+        return gpu::run(args, stdout);
+    }
     check(args)?;
     let specs = HostSpecs::open(&args.specs)?;
     let driver = Driver::read(specs.host.resolve("/proc"))?;
     driver.warn_major_mismatch(args.major);
-    let channels = driver.channels(&args.channels)?;
+    // clap requires it without a subcommand.
+    let Some(channels) = &args.channels else {
+        return Err(Failure::new(Outcome::Usage, "--channels is missing"));
+    };
+    let channels = driver.channels(channels)?;
     let major = match args.mode {
         Mode::Mknod => Some(driver.major(args.major)?),
         Mode::HostPath => None,
@@ -44,7 +54,11 @@ pub(super) fn run(args: &Generate, stdout: &mut impl Write) -> Result<Outcome, F
     if args.mode == Mode::HostPath {
         devices::warn_missing_nodes(&spec, &specs.host);
     }
-    destination::write(args, &spec, &specs.dirs(), stdout)?;
+    let destination = Destination {
+        output: &args.output,
+        format: args.format,
+    };
+    destination::write(&destination, &spec, &specs.dirs(), stdout)?;
     Ok(Outcome::Clean)
 }
 

@@ -37,7 +37,7 @@ const HEADINGS: [&str; 8] = [
 
 pub(super) fn run(args: &Gpus, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     open_host(&args.root)?;
-    let inventory = read(&sources(args));
+    let inventory = read(&sources(&args.root, &args.driver_root));
     let findings = gpu_findings(&inventory);
     let is_clean = findings.iter().all(|it| it.severity == Severity::Info);
     let report = GpusReport {
@@ -49,19 +49,20 @@ pub(super) fn run(args: &Gpus, stdout: &mut impl Write) -> Result<Outcome, Failu
     Ok(Outcome::of(is_clean))
 }
 
-fn sources(args: &Gpus) -> Sources {
-    if args.root == Path::new("/") {
-        return Sources::this_host(DriverRoot::new(&args.driver_root));
+/// What is read of the host below `root`. NVML is called on this host only.
+pub(super) fn sources(root: &Path, driver_root: &Path) -> Sources {
+    if root == Path::new("/") {
+        return Sources::this_host(DriverRoot::new(driver_root));
     }
     let below_root = |path: &Path| -> PathBuf {
         let inside = path.strip_prefix("/").unwrap_or(path);
-        args.root.join(inside)
+        root.join(inside)
     };
     Sources {
         proc: below_root(Path::new("/proc")),
         sys: below_root(Path::new("/sys")),
         program: None,
-        ..Sources::this_host(DriverRoot::new(below_root(&args.driver_root)))
+        ..Sources::this_host(DriverRoot::new(below_root(driver_root)))
     }
 }
 

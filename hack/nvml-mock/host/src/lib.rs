@@ -54,6 +54,16 @@ impl MockHost {
         fs::rename(path.with_extension("json.new"), path).unwrap();
     }
 
+    /// Gives the driver root the names of an installed driver, with this `libcuda`.
+    pub fn install_cuda(&self, library: &Path, version: &str) {
+        let dir = self.path("usr/lib64");
+        let nvml = dir.join("libnvidia-ml.so.1");
+        fs::rename(&nvml, dir.join(format!("libnvidia-ml.so.{version}"))).unwrap();
+        symlink(format!("libnvidia-ml.so.{version}"), nvml).unwrap();
+        fs::copy(library, dir.join(format!("libcuda.so.{version}"))).unwrap();
+        symlink(format!("libcuda.so.{version}"), dir.join("libcuda.so.1")).unwrap();
+    }
+
     /// Removes a file or a directory.
     pub fn remove(&self, path: &str) {
         let path = self.path(path);
@@ -170,19 +180,26 @@ impl MockHost {
 /// The mock, built by the cargo that runs the tests.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .args(["build", "--quiet", "-p", "nvml-mock"])
-            .arg("--message-format=json")
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&built.stderr);
-        assert!(built.status.success(), "cannot build nvml-mock: {errors}");
-        let messages = String::from_utf8(built.stdout).unwrap();
-        let file = messages
-            .split('"')
-            .find(|text| text.ends_with("/libnvml_mock.so"));
-        file.expect("cargo names the library it built").into()
-    })
+    LIBRARY.get_or_init(|| built("nvml-mock"))
+}
+
+/// The program or `cdylib` of a package of this workspace, built by the cargo that runs the tests.
+pub fn built(package: &str) -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "-p", package])
+        .arg("--message-format=json")
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "cannot build {package}: {errors}");
+    let messages = String::from_utf8(built.stdout).unwrap();
+    let library = format!("/lib{}.so", package.replace('-', "_"));
+    let program = format!("/{package}");
+    let is_it = |text: &&str| {
+        text.ends_with(&library) || (text.ends_with(&program) && Path::new(text).is_file())
+    };
+    let file = messages.split('"').find(is_it);
+    file.expect("cargo names the file it built").into()
 }

@@ -12,7 +12,7 @@ use imex_cdi::{MAX_SPEC_LEN, Registry, Spec, SpecFile};
 use serde_json::Value;
 
 use super::yaml;
-use crate::args::{Format, Generate};
+use crate::args::Format;
 use crate::input::directory_of;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::note;
@@ -20,15 +20,25 @@ use crate::terminal::note;
 /// Runtimes that run as other users read specs too.
 const SPEC_MODE: u32 = 0o644;
 
+/// Where and how the spec is written.
+pub(super) struct Destination<'a> {
+    /// A file, or `-` for stdout.
+    pub(super) output: &'a Path,
+    pub(super) format: Format,
+}
+
 /// Writes the spec to stdout or a file. `dirs` are the host's CDI directories; the file may be in
 /// one of them.
 pub(super) fn write(
-    args: &Generate,
+    destination: &Destination<'_>,
     spec: &Spec,
     dirs: &[PathBuf],
     stdout: &mut impl Write,
 ) -> Result<(), Failure> {
-    let (path, format) = (&args.output, args.format);
+    let Destination {
+        output: path,
+        format,
+    } = *destination;
     if path == Path::new("-") {
         let bytes = loadable(text(spec, format))?;
         return stdout.write_all(&bytes).map_err(Failure::stdout);

@@ -1,0 +1,120 @@
+//! `cdi-gen generate gpu`: writes a spec for a host's GPUs.
+//!
+//! ```text
+//! NVML, /proc, sysfs ──► Inventory ──► devices ──────────┐
+//! driver root ─────────► DriverFiles ──► container edits ┴─► Spec ──► stdout or a file
+//! ```
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use dra_common::error_chain;
+use gpu_inventory::{Inventory, common_nodes, read};
+use host_doctor::{Severity, gpu_findings};
+use imex_cdi::{ContainerEdits, Spec, SpecError};
+use nvidia_driver_files::{DriverFiles, DriverVersion, RuntimePaths, find_version};
+use nvml_session::DriverRoot;
+
+use super::destination::{self, Destination};
+use super::gpu_devices::{cdi_node, devices, missing};
+use crate::args::GenerateGpu;
+use crate::commands::gpus::sources;
+use crate::host_specs::HostSpecs;
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::note;
+
+pub(super) fn run(args: &GenerateGpu, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+    let specs = HostSpecs::open(&args.specs)?;
+    specs.check_root()?;
+    let sources = sources(&args.specs.root, &args.driver_root);
+    let inventory = read(&sources);
+    let root = root_with_driver(&sources.driver_root);
+    let version = driver_version(&inventory, &root)?;
+    let files = DriverFiles::find(&root, &version);
+    let is_clean = report(&inventory, &files, &specs, &args.hook);
+
+    let mut edits = files.container_edits(&RuntimePaths {
+        driver_root: &host_name(&args.specs.root, root.path()),
+        hook: &args.hook.to_string_lossy(),
+    });
+    let common = common_nodes(&inventory.host).map_err(|error| missing(&error))?;
+    edits.device_nodes = common.iter().map(cdi_node).collect();
+    let devices = devices(&inventory, &sources.proc, &args.hook)?;
+    if devices.is_empty() {
+        let message = "this host has no GPU that a container can use";
+        return Err(Failure::new(Outcome::Findings, message).hint("run cdi-gen gpus"));
+    }
+    let spec = spec(args, devices, edits)?;
+    let destination = Destination {
+        output: &args.output,
+        format: args.format,
+    };
+    destination::write(&destination, &spec, &specs.dirs(), stdout)?;
+    Ok(Outcome::of(is_clean))
+}
+
+fn spec(
+    args: &GenerateGpu,
+    devices: Vec<imex_cdi::Device>,
+    edits: ContainerEdits,
+) -> Result<Spec, Failure> {
+    let invalid =
+        |error: SpecError| Failure::new(Outcome::Usage, error_chain(&error)).hint(error.hint());
+    Spec::new(args.kind.clone(), devices)
+        .and_then(|spec| spec.with_container_edits(edits))
+        .map_err(invalid)
+}
+
+/// The root, or the root within it, that has the driver's library.
+fn root_with_driver(root: &DriverRoot) -> DriverRoot {
+    let Ok(library) = root.find_library() else {
+        return root.clone();
+    };
+    let roots = root
+        .with_nested()
+        .filter(|it| library.starts_with(it.path()));
+    let deepest = roots.max_by_key(|it| it.path().components().count());
+    deepest.unwrap_or_else(|| root.clone())
+}
+
+/// The version of the loaded module: files of another version do not work with it. Without a module, as in an image
+/// that is being built, the version of the files.
+fn driver_version(inventory: &Inventory, root: &DriverRoot) -> Result<DriverVersion, Failure> {
+    if let Some(Ok(version)) = inventory.driver.module.known().map(|it| it.parse()) {
+        return Ok(version);
+    }
+    find_version(root)
+        .map_err(|error| Failure::new(Outcome::Findings, error_chain(&error)).hint(error.hint()))
+}
+
+/// Reports problems on stderr. Returns whether there are none.
+fn report(inventory: &Inventory, files: &DriverFiles, specs: &HostSpecs, hook: &Path) -> bool {
+    let mut is_clean = true;
+    let mut problem = |text: String| {
+        is_clean = false;
+        note(&text);
+    };
+    for finding in gpu_findings(inventory) {
+        if finding.severity != Severity::Info {
+            let (subject, evidence) = (finding.subject, finding.evidence);
+            problem(format!("{subject}: {evidence}; {}", finding.fix));
+        }
+    }
+    for found in &files.problems {
+        problem(format!("{found}; {}", found.hint()));
+    }
+    if !specs.host.resolve(hook).is_file() {
+        problem(format!(
+            "the hook program {} does not exist, so containers with these devices cannot start; install nvidia-cdi-hook there, or pass its path with --hook",
+            hook.display()
+        ));
+    }
+    is_clean
+}
+
+/// The path of a directory below `root`, as the host names it.
+fn host_name(root: &Path, path: &Path) -> String {
+    let inside = path.strip_prefix(root).unwrap_or(path);
+    let name: PathBuf = Path::new("/").join(inside);
+    name.to_string_lossy().into_owned()
+}

@@ -1,0 +1,205 @@
+//! A container gets GPUs by the spec of `cdi-gen generate gpu`, in an image without any file of the driver.
+//!
+//! Needs root, a C compiler, `runc` (or the program that `IMEX_RUNC` names), and a C library with its loader. Where they
+//! are missing, the test passes with a message, unless `IMEX_REQUIRE_RUNC` is set.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a failed unwrap outside a test function fails the test too"
+)]
+
+#[path = "support/output.rs"]
+mod output;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gpu_inventory::Inventory;
+use imex_cdi::{OsHost, Plan, QualifiedName, Registry};
+use mock_host::{MockHost, built, library};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use output::{stderr, stdout};
+
+const VERSION: &str = "580.82.07";
+
+/// A host with eight GPUs, and a bundle whose image has the probe and the C library only.
+struct Place {
+    scratch: TempDir,
+    runc: OsString,
+}
+
+/// The runtime, or `None` with a message.
+fn runc() -> Option<OsString> {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let is_root = status.lines().any(|it| it.starts_with("Uid:\t0\t0\t"));
+    let runc = std::env::var_os("IMEX_RUNC").unwrap_or_else(|| "runc".into());
+    let has = |program: &OsString| Command::new(program).arg("--version").output().is_ok();
+    if is_root && has(&runc) && has(&"cc".into()) {
+        return Some(runc);
+    }
+    let required = std::env::var_os("IMEX_REQUIRE_RUNC");
+    assert!(required.is_none(), "root, runc or cc is missing");
+    let line = b"\nSKIPPED: no container was run: root, runc or cc is missing\n";
+    std::io::stderr().write_all(line).unwrap();
+    None
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+// === impl Place ===
+
+impl Place {
+    fn new() -> Option<Self> {
+        let runc = runc()?;
+        let scratch = tempfile::tempdir().unwrap();
+        let place = Self { scratch, runc };
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../dra-shim/gpu/inventory/tests/inventories/h100.json");
+        let inventory: Inventory = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        fs::create_dir(place.at("host")).unwrap();
+        let host = MockHost::new(&place.at("host"), &inventory, library());
+        host.install_cuda(&built("mock-cuda"), VERSION);
+        place.make_image();
+        Some(place)
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.scratch.path().join(path)
+    }
+
+    /// The probe, its loader and the C library; and the file of the mock of NVML.
+    fn make_image(&self) {
+        let probe = self.at("rootfs/probe");
+        fs::create_dir_all(self.at("rootfs/etc")).unwrap();
+        let source =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/nvml-mock/cuda/probe.c");
+        let libraries = self.at("host/usr/lib64");
+        run(Command::new("cc")
+            .arg("-o")
+            .args([&probe, &source])
+            .arg("-L")
+            .arg(libraries)
+            .args(["-l:libcuda.so.1", "-l:libnvidia-ml.so.1"]));
+        // The mocks need libgcc_s, which NVIDIA's libraries do not.
+        for file in [probe, self.at("host/usr/lib64/libcuda.so.1")] {
+            for word in run(Command::new("ldd").arg(&file)).split_whitespace() {
+                if word.starts_with('/') {
+                    let copy = self.at("rootfs").join(word.trim_start_matches('/'));
+                    fs::create_dir_all(copy.parent().unwrap()).unwrap();
+                    fs::copy(word, copy).unwrap();
+                }
+            }
+        }
+        for file in ["nvml-mock.json", "inventory.json"] {
+            let from = self.at("host/usr/lib64").join(file);
+            fs::copy(from, self.at("rootfs").join(file)).unwrap();
+        }
+    }
+
+    /// Runs `cdi-gen generate gpu` where `/proc` and `/sys` are the mock host's.
+    fn generate(&self) {
+        fs::create_dir(self.at("cdi")).unwrap();
+        let script = "set -e
+            mount --make-rprivate /
+            mount --bind \"$1/host/proc/devices\" /proc/devices
+            mount --bind \"$1/host/proc/driver\" /proc/driver
+            mount --bind \"$1/host/sys\" /sys
+            exec \"$2\" generate gpu --driver-root \"$1/host\" --hook \"$3\" --output \"$1/cdi/gpu.json\"";
+        run(Command::new("unshare")
+            .args(["--mount", "sh", "-c", script, "sh"])
+            .arg(self.scratch.path())
+            .arg(env!("CARGO_BIN_EXE_cdi-gen"))
+            .arg(built("nvidia-cdi-hook")));
+    }
+
+    /// Runs the probe in a container with these devices, and returns its lines.
+    fn probe(&self, devices: &[&str], mounts: &[Value]) -> Result<Vec<String>, String> {
+        let path = self.at("config.json");
+        let _ = fs::remove_file(&path);
+        run(Command::new(&self.runc)
+            .arg("spec")
+            .current_dir(self.scratch.path()));
+        let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        config["process"]["terminal"] = json!(false);
+        config["process"]["args"] = json!(["/probe"]);
+        config["root"]["readonly"] = json!(false);
+        let env = config["process"]["env"].as_array_mut().unwrap();
+        env.push(json!("NVML_MOCK_CONFIG=/nvml-mock.json"));
+        let all = config["mounts"].as_array_mut().unwrap();
+        all.extend(mounts.iter().cloned());
+        let name = |device: &&str| format!("nvidia.com/gpu={device}").parse();
+        let names: Vec<QualifiedName> = devices.iter().map(|it| name(it).unwrap()).collect();
+        let registry = Registry::load(&[self.at("cdi")]);
+        let plan = Plan::new(&registry, &names, &config, &OsHost::new("/")).unwrap();
+        plan.apply(&mut config);
+        fs::write(&path, config.to_string()).unwrap();
+        let id = self.scratch.path().file_name().unwrap().display();
+        let output = Command::new(&self.runc)
+            .arg("--root")
+            .arg(self.at("state"))
+            .args(["run", "--bundle"])
+            .arg(self.scratch.path())
+            .arg(format!("gpu{id}"))
+            .output()
+            .unwrap();
+        if output.status.success() {
+            Ok(stdout(&output).lines().map(str::to_owned).collect())
+        } else {
+            Err(stderr(&output))
+        }
+    }
+}
+
+#[test]
+fn a_container_sees_its_gpus_and_no_others() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    place.generate();
+    // GPU 0 is no device of the container: its node, brought in by a mount, must not help.
+    run(Command::new("mknod")
+        .arg(place.at("nvidia0"))
+        .args(["c", "195", "0", "--mode", "666"]));
+    let foreign = json!({
+        "destination": "/dev/nvidia0",
+        "source": place.at("nvidia0"),
+        "type": "bind",
+        "options": ["bind"],
+    });
+    let uuid = "GPU-00000000-0000-4000-8000-000000000003";
+    let lines = place.probe(&["1", uuid], &[foreign]).unwrap();
+    let expected = [
+        "cuInit 0",
+        "cuDriverGetVersion 13000",
+        "cuDeviceGetCount 2",
+        "nvmlInitWithFlags 0",
+        "/dev/nvidia0 Operation not permitted",
+        "/dev/nvidia1 may-open",
+        "/dev/nvidia2 No such file or directory",
+        "/dev/nvidia3 may-open",
+    ];
+    assert_eq!(lines[..8], expected);
+
+    let lines = place.probe(&["all"], &[]).unwrap();
+    assert_eq!(lines[2], "cuDeviceGetCount 8");
+}
+
+#[test]
+fn without_a_gpu_the_probe_does_not_start() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    place.generate();
+    let error = place.probe(&[], &[]).unwrap_err();
+    assert!(error.contains("libcuda.so.1"), "{error}");
+}
