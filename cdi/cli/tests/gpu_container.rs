@@ -59,12 +59,13 @@ fn run(command: &mut Command) -> String {
 // === impl Place ===
 
 impl Place {
-    fn new() -> Option<Self> {
+    fn new(inventory: &str) -> Option<Self> {
         let runc = runc()?;
         let scratch = tempfile::tempdir().unwrap();
         let place = Self { scratch, runc };
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../dra-shim/gpu/inventory/tests/inventories/h100.json");
+            .join("../../dra-shim/gpu/inventory/tests/inventories")
+            .join(format!("{inventory}.json"));
         let inventory: Inventory = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
         fs::create_dir(place.at("host")).unwrap();
         let host = MockHost::new(&place.at("host"), &inventory, library());
@@ -106,20 +107,25 @@ impl Place {
         }
     }
 
-    /// Runs `cdi-gen generate gpu` where `/proc` and `/sys` are the mock host's.
-    fn generate(&self) {
+    /// Runs `cdi-gen generate gpu` where `/proc` and `/sys` are the mock host's, and returns its stderr.
+    fn generate(&self) -> String {
         fs::create_dir(self.at("cdi")).unwrap();
         let script = "set -e
             mount --make-rprivate /
             mount --bind \"$1/host/proc/devices\" /proc/devices
             mount --bind \"$1/host/proc/driver\" /proc/driver
             mount --bind \"$1/host/sys\" /sys
-            exec \"$2\" generate gpu --driver-root \"$1/host\" --hook \"$3\" --output \"$1/cdi/gpu.json\"";
-        run(Command::new("unshare")
+            \"$2\" generate gpu --driver-root \"$1/host\" --hook \"$3\" --output \"$1/cdi/gpu.json\"";
+        let output = Command::new("unshare")
             .args(["--mount", "sh", "-c", script, "sh"])
             .arg(self.scratch.path())
             .arg(env!("CARGO_BIN_EXE_cdi-gen"))
-            .arg(built("nvidia-cdi-hook")));
+            .arg(built("nvidia-cdi-hook"))
+            .output()
+            .unwrap();
+        // Exit code 1 if it has reported a problem.
+        assert!(output.status.code() < Some(2), "{}", stderr(&output));
+        stderr(&output)
     }
 
     /// Runs the probe in a container with these devices, and returns its lines.
@@ -162,10 +168,10 @@ impl Place {
 
 #[test]
 fn a_container_sees_its_gpus_and_no_others() {
-    let Some(place) = Place::new() else {
+    let Some(place) = Place::new("h100") else {
         return;
     };
-    place.generate();
+    assert_eq!(place.generate(), "");
     // GPU 0 is no device of the container: its node, brought in by a mount, must not help.
     run(Command::new("mknod")
         .arg(place.at("nvidia0"))
@@ -196,10 +202,49 @@ fn a_container_sees_its_gpus_and_no_others() {
 
 #[test]
 fn without_a_gpu_the_probe_does_not_start() {
-    let Some(place) = Place::new() else {
+    let Some(place) = Place::new("h100") else {
         return;
     };
-    place.generate();
+    assert_eq!(place.generate(), "");
     let error = place.probe(&[], &[]).unwrap_err();
     assert!(error.contains("libcuda.so.1"), "{error}");
+}
+
+#[test]
+fn a_mig_device_is_its_gpus_node_and_two_capabilities() {
+    let Some(place) = Place::new("h100-mig") else {
+        return;
+    };
+    let reported = place.generate();
+    assert!(
+        reported.contains("has only a part of its GPU instance"),
+        "{reported}"
+    );
+    let spec: Value = serde_json::from_slice(&fs::read(place.at("cdi/gpu.json")).unwrap()).unwrap();
+    let devices = spec["devices"].as_array().unwrap();
+    let nodes = |device: &Value| -> Vec<String> {
+        let nodes = device["containerEdits"]["deviceNodes"].as_array().unwrap();
+        let path = |node: &Value| node["path"].as_str().unwrap().to_owned();
+        nodes.iter().map(path).collect()
+    };
+    let named = |name: &str| devices.iter().find(|it| it["name"] == name).unwrap();
+    let expected = [
+        "/dev/nvidia0",
+        "/dev/nvidia-caps/nvidia-cap66",
+        "/dev/nvidia-caps/nvidia-cap67",
+    ];
+    assert_eq!(nodes(named("0:0")), expected);
+    assert_eq!(
+        nodes(named("MIG-00000000-0000-5000-8000-000000000001")),
+        expected
+    );
+    assert_eq!(nodes(named("2")), ["/dev/nvidia2"]);
+    let found: Vec<_> = devices
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert!(
+        !found.contains(&"0") && !found.contains(&"1"),
+        "a GPU with MIG mode: {found:?}"
+    );
 }

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use gpu_inventory::{GpuFacts, Inventory};
-use mock_host::{MockHost, library};
+use mock_host::{MockHost, built, library};
 use serde_json::{Value, json};
 
-use super::{Place, stdout};
+use super::{Place, stderr, stdout};
 
 fn inventory(name: &str) -> Inventory {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dra-shim/gpu/inventory");
@@ -111,4 +111,83 @@ fn a_root_that_does_not_exist_is_an_error() {
     let place = Place::new();
     let output = place.run("gpus --root nowhere");
     assert_eq!(output.status.code(), Some(3));
+}
+
+/// The spec that `generate gpu` prints for the host, and its stderr.
+fn generated(place: &Place, options: &str) -> (Value, String) {
+    let output = place.run(&format!("generate gpu --root mock {options}"));
+    let spec = serde_json::from_str(&stdout(&output));
+    (spec.unwrap_or_default(), stderr(&output))
+}
+
+#[test]
+fn a_spec_has_the_gpu_by_index_and_uuid_and_the_files_of_the_driver() {
+    let place = Place::new();
+    let host = mock(&place, "l4");
+    host.install_cuda(&built("mock-cuda"), "550.163.01");
+    host.write("usr/local/bin/nvidia-cdi-hook", "");
+    let (spec, reported) = generated(&place, "");
+    assert_eq!(reported, "");
+    let uuid = "GPU-00000000-0000-4000-8000-000000000000";
+    let names: Vec<_> = spec["devices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["name"])
+        .collect();
+    assert_eq!(names, ["0", uuid, "all"]);
+    let mounts = spec["containerEdits"]["mounts"].to_string();
+    assert!(
+        mounts.contains(r#""hostPath":"/usr/lib64/libcuda.so.550.163.01""#),
+        "{mounts}"
+    );
+    place.out("generate gpu --root mock --kind example.com/gpu", 0);
+}
+
+#[test]
+fn files_of_another_version_than_the_modules_are_reported_and_left_out() {
+    let place = Place::new();
+    let host = mock(&place, "l4");
+    host.install_cuda(&built("mock-cuda"), "535.261.03");
+    let (spec, reported) = generated(&place, "");
+    assert!(
+        reported.contains("libcuda.so.550.163.01 was not found"),
+        "{reported}"
+    );
+    assert!(
+        reported.contains("/usr/lib64 has files of driver 535.261.03"),
+        "{reported}"
+    );
+    assert!(!spec["containerEdits"].to_string().contains("535.261.03"));
+}
+
+#[test]
+fn a_missing_hook_program_is_reported() {
+    let place = Place::new();
+    let host = mock(&place, "l4");
+    host.install_cuda(&built("mock-cuda"), "550.163.01");
+    let (spec, reported) = generated(&place, "--hook /opt/hook");
+    let problem = "cdi-gen: the hook program /opt/hook does not exist, so ";
+    assert!(reported.starts_with(problem), "{reported}");
+    assert!(spec.to_string().contains(r#""path":"/opt/hook""#));
+}
+
+#[test]
+fn without_a_kernel_module_no_spec_is_written() {
+    let place = Place::new();
+    let host = mock(&place, "l4");
+    host.write("proc/devices", "Character devices:\n195 nvidia\n");
+    let (spec, reported) = generated(&place, "");
+    assert_eq!(spec, Value::Null);
+    let problem =
+        "/dev/nvidia-uvm has no number: /proc/devices has no nvidia-uvm; load the driver's modules";
+    assert!(reported.contains(problem), "{reported}");
+}
+
+#[test]
+fn generate_without_channels_or_gpu_is_a_usage_error() {
+    let place = Place::new();
+    let output = place.run("generate");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--channels <LIST|all>"));
 }

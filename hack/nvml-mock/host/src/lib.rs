@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use gpu_inventory::{GpuFacts, Inventory, PciAddress};
+use gpu_inventory::{Fact, GpuFacts, Inventory, PciAddress};
 use serde_json::{Value, json};
 
 /// A host in a directory, which the caller removes.
@@ -136,6 +136,26 @@ impl MockHost {
         }
     }
 
+    /// The files of the capabilities of MIG devices. Their minors are this mock's own.
+    fn write_capabilities(&self, gpu: &GpuFacts) {
+        let (Some(mig), Some(minor)) = (gpu.mig.known(), gpu.minor.known()) else {
+            return;
+        };
+        for device in mig.devices.iter().filter_map(Fact::known) {
+            let instance = device.gpu_instance.id;
+            let compute = device.compute_instance;
+            let dir = format!("proc/driver/nvidia/capabilities/gpu{minor}/mig/gi{instance}");
+            let first = 3 + 128 * minor + 9 * instance;
+            let write = |file: String, minor| {
+                let lines =
+                    format!("DeviceFileMinor: {minor}\nDeviceFileMode: 292\nDeviceFileModify: 1\n");
+                self.write(&file, &lines);
+            };
+            write(format!("{dir}/access"), first);
+            write(format!("{dir}/ci{compute}/access"), first + 1 + compute);
+        }
+    }
+
     fn write_gpu(&self, address: PciAddress, gpu: &GpuFacts) {
         let (name, uuid) = (gpu.name.known(), gpu.uuid.known());
         let mut lines = vec![format!("Bus Location: \t {address}")];
@@ -144,6 +164,8 @@ impl MockHost {
         lines.extend(gpu.minor.known().map(|it| format!("Device Minor: \t {it}")));
         let information = format!("proc/driver/nvidia/gpus/{address}/information");
         self.write(&information, &(lines.join("\n") + "\n"));
+
+        self.write_capabilities(gpu);
 
         let root = gpu.pcie_root.known().map_or("platform", String::as_str);
         let device = format!("sys/devices/{root}/{address}");
