@@ -23,7 +23,7 @@ use_architecture "$1"
 shift
 packages=("$@")
 if [ ${#packages[@]} = 0 ]; then
-    packages=(dra-common dra-claim durable-file dra-checkpoint imex-cdi nvml-session nvml-clique nri-plugin dra-kubelet host-doctor
+    packages=(dra-common dra-claim durable-file dra-checkpoint imex-cdi nvml-session nvml-clique nvidia-driver-files nri-plugin dra-kubelet host-doctor
         compute-domain-api compute-domain-core compute-domain-node daemon-runtime)
 fi
 features=()

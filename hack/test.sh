@@ -105,7 +105,7 @@ fast() {
     # In its own target directory: otherwise one cargo waits for the other.
     [ "$(uname -m)" = aarch64 ] ||
         start_beside arm64 env IMEX_EMULATION=optional CARGO_TARGET_DIR="$target_dir/arm64" \
-            hack/test-arch.sh arm64 durable-file dra-checkpoint imex-cdi nvml-session nvml-clique
+            hack/test-arch.sh arm64 durable-file dra-checkpoint imex-cdi nvml-session nvml-clique nvidia-driver-files
     # The tests of nri-plugin use Go's NRI library.
     IMEX_REQUIRE_GO=1 cargo test --locked --workspace --exclude imex-cdi
 
@@ -194,7 +194,8 @@ cdi_beside_others() {
         export IMEX_REQUIRE_RUNC=1
     fi
     IMEX_REQUIRE_GO=1 cargo test --quiet --locked -p imex-cdi --features oci,nri
-    cargo test --quiet --locked -p cdi-gen --test runc
+    cargo test --quiet --locked -p cdi-gen --test runc --test gpu_container
+    cargo test --quiet --locked -p nvidia-cdi-hook --test runc
 }
 
 if [ $# -gt 2 ] || [[ $# = 2 && $1 != --arch ]]; then die "too many arguments; usage: hack/test.sh [--fast | --arch ARCH]"; fi

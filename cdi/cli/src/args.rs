@@ -25,10 +25,10 @@ use imex_cdi::QualifiedName;
 use serde::Serialize;
 
 pub(crate) use self::channels::Channels;
-pub(crate) use self::generate::{Format, Generate, GenerateCommand, MajorArg, Mode, VersionArg};
+pub(crate) use self::generate::{Generate, GenerateCommand, MajorArg, Mode, VersionArg};
 pub(crate) use self::generate_gpu::GenerateGpu;
 pub(crate) use self::pattern::DeviceSelection;
-pub(crate) use self::shared::{KubeletRoot, STDIN, SpecDirs};
+pub(crate) use self::shared::{Format, KubeletRoot, STDIN, SpecDirs};
 
 use self::shared::{EXIT_CODES, cdi_name, file};
 

@@ -8,7 +8,7 @@ use imex_cdi::{Kind, Major, Permissions, SpecVersion};
 
 use super::channels::Channels;
 use super::generate_gpu::GenerateGpu;
-use super::shared::{EXIT_CODES, SpecDirs, cdi_name};
+use super::shared::{EXIT_CODES, Format, SpecDirs, cdi_name};
 
 // Not doc comments: the driver's names would need backquotes, which a terminal
 // shows.
@@ -101,12 +101,6 @@ pub(crate) enum Mode {
     Mknod,
     /// The container gets the host's device node, which must exist when the container starts.
     HostPath,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    Json,
-    Yaml,
 }
 
 // === impl MajorArg ===

@@ -6,8 +6,7 @@ use clap::Args;
 use host_doctor::DEFAULT_DRIVER_ROOT;
 use imex_cdi::Kind;
 
-use super::generate::Format;
-use super::shared::{EXIT_CODES, SpecDirs, cdi_name};
+use super::shared::{EXIT_CODES, Format, SpecDirs, cdi_name};
 
 /// Where the hook program is expected.
 const DEFAULT_HOOK: &str = "/usr/local/bin/nvidia-cdi-hook";

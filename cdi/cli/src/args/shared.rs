@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use host_doctor::DEFAULT_KUBELET_ROOT;
 use imex_cdi::{DEFAULT_DIRS, NameError};
 
@@ -15,6 +15,13 @@ pub(crate) const STDIN: &str = "/dev/stdin";
 pub(super) const EXIT_CODES: &str = "\
 Exit codes: 0 no problem found, 1 problems found (see the output), 2 wrong usage,
 3 a file cannot be read or written, 4 a CDI name cannot be resolved.";
+
+/// The format of a spec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Json,
+    Yaml,
+}
 
 /// Where a host's CDI specs are.
 #[derive(Debug, Clone, Args)]
