@@ -1,7 +1,7 @@
 //! A container gets GPUs by the spec of `cdi-gen generate gpu`, in an image without any file of the driver.
 //!
-//! Needs root, a C compiler, `runc` (or the program that `IMEX_RUNC` names), and a C library with its loader. Where they
-//! are missing, the test passes with a message, unless `IMEX_REQUIRE_RUNC` is set.
+//! Needs root, a C compiler, and `runc` (or the program that `IMEX_RUNC` names). Where they are missing, the tests pass
+//! with a message, unless `IMEX_REQUIRE_RUNC` is set. The same applies to podman and `IMEX_REQUIRE_PODMAN`.
 
 #![expect(
     clippy::unwrap_used,
@@ -48,6 +48,13 @@ fn runc() -> Option<OsString> {
     let line = b"\nSKIPPED: no container was run: root, runc or cc is missing\n";
     std::io::stderr().write_all(line).unwrap();
     None
+}
+
+fn has_podman() -> bool {
+    let found = Command::new("podman").arg("--version").output().is_ok();
+    let required = std::env::var_os("IMEX_REQUIRE_PODMAN");
+    assert!(found || required.is_none(), "podman is missing");
+    found
 }
 
 fn run(command: &mut Command) -> String {
@@ -198,6 +205,33 @@ fn a_container_sees_its_gpus_and_no_others() {
 
     let lines = place.probe(&["all"], &[]).unwrap();
     assert_eq!(lines[2], "cuDeviceGetCount 8");
+}
+
+#[test]
+fn podman_gives_a_container_the_gpus_of_the_spec() {
+    let Some(place) = Place::new("h100") else {
+        return;
+    };
+    if !has_podman() {
+        return;
+    }
+    assert_eq!(place.generate(), "");
+    // podman reads /run/cdi and keeps its state below /run: both are of this test only.
+    let script = "set -e
+        mount --make-rprivate /
+        mount -t tmpfs tmpfs /run
+        mkdir /run/cdi
+        mount --bind \"$1/cdi\" /run/cdi
+        podman --root \"$1/podman\" --runtime \"$2\" run --rm --network none \
+            --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --env NVML_MOCK_CONFIG=/nvml-mock.json \
+            --device nvidia.com/gpu=1 --device nvidia.com/gpu=3 --rootfs \"$1/rootfs\" /probe";
+    let printed = run(Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(place.scratch.path())
+        .arg(&place.runc));
+    let lines: Vec<_> = printed.lines().collect();
+    assert_eq!(lines[2..4], ["cuDeviceGetCount 2", "nvmlInitWithFlags 0"]);
+    assert_eq!(lines[5], "/dev/nvidia1 may-open");
 }
 
 #[test]
