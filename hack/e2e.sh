@@ -58,6 +58,7 @@ all=(
     the_pods_of_the_example_stay_in_one_clique
     a_group_claim_gives_one_channel_to_pods_on_both_nodes
     a_prepared_device_is_reported_in_its_claim
+    a_pod_gets_gpus_by_the_spec_of_its_host
     who_may_write_what
     a_service_of_a_host_writes_only_what_is_its_nodes
     the_api_server_accepts_all_that_the_chart_renders

@@ -20,7 +20,7 @@ use std::process::Command;
 
 use gpu_inventory::Inventory;
 use imex_cdi::{OsHost, Plan, QualifiedName, Registry};
-use mock_host::{MockHost, built, library};
+use mock_host::{MockHost, built, generate_gpu_spec, library, make_probe_image};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -32,6 +32,7 @@ const VERSION: &str = "580.82.07";
 struct Place {
     scratch: TempDir,
     runc: OsString,
+    host: MockHost,
 }
 
 /// The runtime, or `None` with a message.
@@ -69,67 +70,32 @@ impl Place {
     fn new(inventory: &str) -> Option<Self> {
         let runc = runc()?;
         let scratch = tempfile::tempdir().unwrap();
-        let place = Self { scratch, runc };
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../dra-shim/gpu/inventory/tests/inventories")
             .join(format!("{inventory}.json"));
         let inventory: Inventory = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-        fs::create_dir(place.at("host")).unwrap();
-        let host = MockHost::new(&place.at("host"), &inventory, library());
+        let dir = scratch.path().join("host");
+        fs::create_dir(&dir).unwrap();
+        let host = MockHost::new(&dir, &inventory, library());
         host.install_cuda(&built("mock-cuda"), VERSION);
-        place.make_image();
-        Some(place)
+        make_probe_image(&host, &scratch.path().join("rootfs"));
+        Some(Self {
+            scratch,
+            runc,
+            host,
+        })
     }
 
     fn at(&self, path: &str) -> PathBuf {
         self.scratch.path().join(path)
     }
 
-    /// The probe, its loader and the C library; and the file of the mock of NVML.
-    fn make_image(&self) {
-        let probe = self.at("rootfs/probe");
-        fs::create_dir_all(self.at("rootfs/etc")).unwrap();
-        let source =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/nvml-mock/cuda/probe.c");
-        let libraries = self.at("host/usr/lib64");
-        run(Command::new("cc")
-            .arg("-o")
-            .args([&probe, &source])
-            .arg("-L")
-            .arg(libraries)
-            .args(["-l:libcuda.so.1", "-l:libnvidia-ml.so.1"]));
-        // The mocks need libgcc_s, which NVIDIA's libraries do not.
-        for file in [probe, self.at("host/usr/lib64/libcuda.so.1")] {
-            for word in run(Command::new("ldd").arg(&file)).split_whitespace() {
-                if word.starts_with('/') {
-                    let copy = self.at("rootfs").join(word.trim_start_matches('/'));
-                    fs::create_dir_all(copy.parent().unwrap()).unwrap();
-                    fs::copy(word, copy).unwrap();
-                }
-            }
-        }
-        for file in ["nvml-mock.json", "inventory.json"] {
-            let from = self.at("host/usr/lib64").join(file);
-            fs::copy(from, self.at("rootfs").join(file)).unwrap();
-        }
-    }
-
     /// Runs `cdi-gen generate gpu` where `/proc` and `/sys` are the mock host's, and returns its stderr.
     fn generate(&self) -> String {
         fs::create_dir(self.at("cdi")).unwrap();
-        let script = "set -e
-            mount --make-rprivate /
-            mount --bind \"$1/host/proc/devices\" /proc/devices
-            mount --bind \"$1/host/proc/driver\" /proc/driver
-            mount --bind \"$1/host/sys\" /sys
-            \"$2\" generate gpu --driver-root \"$1/host\" --hook \"$3\" --output \"$1/cdi/gpu.json\"";
-        let output = Command::new("unshare")
-            .args(["--mount", "sh", "-c", script, "sh"])
-            .arg(self.scratch.path())
-            .arg(env!("CARGO_BIN_EXE_cdi-gen"))
-            .arg(built("nvidia-cdi-hook"))
-            .output()
-            .unwrap();
+        let cdi_gen = Path::new(env!("CARGO_BIN_EXE_cdi-gen"));
+        let hook = built("nvidia-cdi-hook");
+        let output = generate_gpu_spec(cdi_gen, &self.host, &hook, &self.at("cdi/gpu.json"));
         // Exit code 1 if it has reported a problem.
         assert!(output.status.code() < Some(2), "{}", stderr(&output));
         stderr(&output)

@@ -9,6 +9,8 @@
     reason = "a test ends where its host cannot be made"
 )]
 
+mod probe;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,8 @@ use std::sync::OnceLock;
 
 use gpu_inventory::{Fact, GpuFacts, Inventory, PciAddress};
 use serde_json::{Value, json};
+
+pub use probe::{generate_gpu_spec, make_probe_image};
 
 /// A host in a directory, which the caller removes.
 #[derive(Debug)]
