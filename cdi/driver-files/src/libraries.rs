@@ -44,6 +44,7 @@ const LEGACY_NVVM: &str = "libnvidia-nvvm70";
 const REQUIRED: [&str; 2] = ["libcuda", "libnvidia-ml"];
 
 /// Finds the libraries of the driver `version`.
+// req: GPU-7
 pub(crate) fn find(tree: &Tree<'_>, version: &DriverVersion) -> Libraries {
     let mut scan = Scan::new(tree, version);
     for dir in library_dirs(tree) {

@@ -31,6 +31,7 @@ pub(crate) fn split(path: &str) -> (&str, &str) {
 
 impl Tree<'_> {
     /// Follows all links of `path`.
+    // req: GPU-8
     pub(crate) fn resolve(&self, path: &str) -> Result<String, RejectReason> {
         let inside = self.0.resolve(path)?;
         let text = inside.to_str();

@@ -23,6 +23,7 @@ const NONE: Option<&str> = None;
 ///
 /// Its pid namespace is new already. It reaches no process, network or file system of the host: magic links of
 /// `/proc`, wherever the container has one mounted, would lead there.
+// req: GPU-10
 pub(crate) fn exec(root: &Path, arguments: &[OsString]) -> Result<Infallible, HookError> {
     let namespaces = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWIPC;
     unshare(namespaces).map_err(HookError::isolating("make namespaces"))?;

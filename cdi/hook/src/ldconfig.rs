@@ -81,6 +81,7 @@ fn open(program: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+// req: GPU-10
 fn sealed_copy(mut program: &File) -> io::Result<File> {
     let flags = MFdFlags::MFD_ALLOW_SEALING | MFdFlags::MFD_CLOEXEC;
     let copy = match memfd_create(c"ldconfig", flags | EXECUTABLE) {

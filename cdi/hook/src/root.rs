@@ -244,6 +244,7 @@ pub(crate) fn is_missing(error: &io::Error) -> bool {
 }
 
 /// Opens by `openat2`. Without it, and when files are renamed at the same time (`EAGAIN`), walks.
+// req: GPU-9
 fn resolve(root: BorrowedFd<'_>, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
     let how = OpenHow::new()
         .flags(flags | OFlag::O_CLOEXEC)

@@ -88,6 +88,7 @@ impl<T> Fact<T> {
     }
 }
 
+// req: GPU-1
 /// A library without the function, and a GPU that does not support it, do not have the property.
 impl<T> From<Result<T, NvmlFailure>> for Fact<T> {
     fn from(result: Result<T, NvmlFailure>) -> Self {

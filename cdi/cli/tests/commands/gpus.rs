@@ -172,6 +172,7 @@ fn a_missing_hook_program_is_reported() {
     assert!(spec.to_string().contains(r#""path":"/opt/hook""#));
 }
 
+// req: GPU-11
 #[test]
 fn without_a_kernel_module_no_spec_is_written() {
     let place = Place::new();

@@ -29,6 +29,7 @@ fn an_empty_root_and_a_root_that_does_not_exist_lack_both_required_libraries() {
     assert_eq!(root.find().files, []);
 }
 
+// req: GPU-7
 #[test]
 fn files_of_another_version_are_named_and_not_given() {
     let root = Root::new();
@@ -105,6 +106,7 @@ fn a_broken_link_a_loop_a_directory_and_a_truncated_library_are_named_with_the_r
     assert_eq!(root.find().files.len(), 2);
 }
 
+// req: GPU-8
 #[test]
 fn a_link_never_leads_out_of_the_root() {
     let outside = Root::new();

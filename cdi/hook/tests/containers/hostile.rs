@@ -57,6 +57,7 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         .collect()
 }
 
+// req: GPU-9
 #[test]
 fn no_link_of_an_image_leads_the_hook_to_the_host() {
     if !is_root() {

@@ -24,6 +24,7 @@ fn with_shell(script: &str) -> Option<Container> {
     Some(container)
 }
 
+// req: GPU-10
 #[test]
 fn ldconfig_is_the_first_process_in_the_containers_root_and_sees_no_proc() {
     let Some(container) = with_shell(

@@ -11,6 +11,7 @@ use crate::pci_address::PciAddress;
 /// Joins by PCI address, or else by UUID or minor. GPUs of which NVML can read none of these are joined to those of the
 /// driver that are left, if there are as many, in the order of both: NVML enumerates by PCI address. A GPU that only
 /// one of both has is a GPU, too.
+// req: GPU-3
 pub(crate) fn join(
     nvml: Vec<GpuFacts>,
     mut files: BTreeMap<PciAddress, FileFacts>,

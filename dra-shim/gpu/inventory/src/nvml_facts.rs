@@ -36,6 +36,7 @@ struct GpuReader<'a> {
 impl NvmlReader<'_> {
     /// Reads the GPUs one after the other in one process. After a GPU that ends the process or takes too long, each
     /// of the others is read in a process of its own, at the same time: so all take little longer than one.
+    // req: GPU-2
     pub(crate) fn read(&self) -> (DriverFacts, Vec<GpuFacts>) {
         let began = Instant::now();
         let mut process = match self.open() {

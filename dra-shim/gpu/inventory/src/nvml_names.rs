@@ -1,5 +1,6 @@
 //! NVML's numbers as the texts that NVIDIA's driver publishes.
 
+// req: GPU-4
 /// The name of an `nvmlDeviceArchitecture_t`; `Unknown` for other numbers.
 pub fn architecture(number: u32) -> &'static str {
     match number {

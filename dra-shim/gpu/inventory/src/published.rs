@@ -37,6 +37,7 @@ pub struct Skipped {
 const DISPLAY_ADAPTERS: [&str; 2] = ["DGX Display", "NVIDIA DGX Display"];
 
 /// Derives the devices of a host.
+// req: GPU-5
 pub fn published(inventory: &Inventory) -> Published {
     let mut published = Published::default();
     for gpu in &inventory.gpus {

@@ -120,6 +120,7 @@ fn merge(all: &mut ContainerEdits, edits: &ContainerEdits) {
 }
 
 /// The runtime makes the node from its numbers: the host needs none.
+// req: GPU-11
 pub(super) fn cdi_node(node: &Node) -> DeviceNode {
     DeviceNode {
         path: node.path.clone(),

@@ -10,6 +10,7 @@ use crate::mig_profile::{compute_slices, profile_name};
 const MAX_SLICES: u32 = 32;
 
 /// The device of a MIG device, or why it is not published.
+// req: GPU-6
 pub(super) fn mig_device(
     driver: &DriverFacts,
     gpu: &GpuFacts,

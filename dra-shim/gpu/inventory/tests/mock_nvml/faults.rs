@@ -67,6 +67,7 @@ fn read_with(faults: &Value, deadline: Duration) -> (Inventory, Inventory) {
     (host.read(deadline), whole)
 }
 
+// req: GPU-1
 #[test]
 fn a_call_that_fails_on_one_gpu_costs_its_fact() {
     for call in CALLS {
@@ -84,6 +85,7 @@ fn a_call_that_fails_on_one_gpu_costs_its_fact() {
     }
 }
 
+// req: GPU-2
 #[test]
 fn a_call_that_aborts_on_one_gpu_costs_what_nvml_has_of_it() {
     for call in CALLS {
@@ -94,6 +96,7 @@ fn a_call_that_aborts_on_one_gpu_costs_what_nvml_has_of_it() {
     }
 }
 
+// req: GPU-2
 #[test]
 fn a_call_that_hangs_on_one_gpu_costs_what_nvml_has_of_it() {
     // The time-out of each call is over before the next one begins: several at once.
@@ -127,6 +130,7 @@ fn assert_reasons(read: &Inventory, call: &str, reason: &str) {
     }
 }
 
+// req: GPU-2
 #[test]
 fn several_gpus_that_hang_take_the_time_of_one() {
     let whole = inventory("h100");

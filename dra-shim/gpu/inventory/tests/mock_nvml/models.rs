@@ -70,6 +70,7 @@ fn assert_contains(whole: &Value, part: &Value, at: &str) {
     }
 }
 
+// req: GPU-4
 #[test]
 fn each_model_is_published_and_an_unsupported_property_costs_only_itself() {
     for name in names().iter().filter(|name| *name != "h100-mig") {
@@ -93,6 +94,7 @@ fn each_model_is_published_and_an_unsupported_property_costs_only_itself() {
     assert_eq!(rubin.attributes["brand"], Attribute::Text("Unknown".into()));
 }
 
+// req: GPU-5
 #[test]
 fn a_gpu_has_the_attributes_of_nvidias_driver() {
     let h100 = &published(&inventory("h100")).devices[0];
@@ -171,6 +173,7 @@ fn a_gpu_with_mig_mode_is_published_as_its_mig_devices_only() {
     assert_eq!(third.capacity["multiprocessors"], 60);
 }
 
+// req: GPU-6
 #[test]
 fn a_mig_device_with_an_unknown_profile_costs_only_itself() {
     let mut host = inventory("h100-mig");
@@ -192,6 +195,7 @@ fn a_mig_device_with_an_unknown_profile_costs_only_itself() {
     );
 }
 
+// req: GPU-3
 #[test]
 fn a_gpu_that_nvml_does_not_enumerate_is_in_the_inventory() {
     let mut host = inventory("h100");
