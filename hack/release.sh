@@ -8,7 +8,7 @@
 #   imex-dra-image-VERSION.ARCH.spdx.json   its SBOM
 #   imex-dra-VERSION.tgz                the chart
 #   cdi-gen-VERSION-linux-ARCH.tar.gz   the program, which needs only glibc 2.28, its man pages, completions and
-#                                       SBOM
+#                                       SBOM; nvidia-cdi-hook, which is static
 #   crates/                             the published crates; ORDER has the order for `cargo publish`
 #   RELEASE-NOTES.md                    the section of this version in CHANGELOG.md, or the Unreleased one
 #   SHA256SUMS                          checksums of all files
@@ -57,6 +57,8 @@ make_cdi_gen() {
         mkdir "$directory"
         install -m 755 "$target_dir/$target/release/cdi-gen" "$directory/cdi-gen"
         check_elf "$directory/cdi-gen"
+        # For the specs of `cdi-gen generate gpu`.
+        install -m 755 "$(hack/hook.sh --arch "$architecture")" "$directory/nvidia-cdi-hook"
         write_sbom cdi-gen "$version" "file:$directory/cdi-gen" "sha256:$(sha256sum "$directory/cdi-gen" | cut -d' ' -f1)" "$directory/cdi-gen.spdx.json"
         grep -q '"name": *"imex-cdi"' "$directory/cdi-gen.spdx.json" || die "the SBOM of cdi-gen lacks imex-cdi"
         cp -r "$scratch/cli-docs/man" "$scratch/cli-docs/completions" LICENSE "$directory"

@@ -224,7 +224,8 @@ unsafe fn pci_info(device: nvmlDevice_t, info: *mut nvmlPciInfo_t) -> Outcome {
     let (domain, rest) = address.split_once(':').ok_or(UNKNOWN)?;
     let text = format!("{domain:0>8}:{rest}").to_uppercase();
     for (to, byte) in value.busId.iter_mut().zip(text.bytes()) {
-        *to = byte.cast_signed();
+        // `c_char` is signed on one architecture and unsigned on the other.
+        *to = c_char::from_ne_bytes(byte.to_ne_bytes());
     }
     // SAFETY: the contract of this function.
     unsafe { put(value, info, call.misbehaviour) }

@@ -86,7 +86,8 @@ impl Device<'_> {
         // SAFETY: the handle is of the session that `self` borrows, and the buffer is larger than the struct.
         self.library
             .call(PCI, || unsafe { read(self.handle, (&raw mut info).cast()) })?;
-        let text = info.value.busId.map(c_char::cast_unsigned);
+        // `c_char` is signed on one architecture and unsigned on the other.
+        let text = info.value.busId.map(|it| u8::from_ne_bytes(it.to_ne_bytes()));
         checked_text(PCI, &text)
     }
 
