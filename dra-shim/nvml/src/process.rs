@@ -99,6 +99,7 @@ impl NvmlProcess {
         command
             .arg0(serve::NAME)
             .args(&program.args)
+            .env(serve::MARK, "1")
             .stdin(OwnedFd::from(theirs))
             // The library may print.
             .stdout(Stdio::null());

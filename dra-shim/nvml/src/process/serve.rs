@@ -16,7 +16,11 @@ use crate::fact::{Fact, Failure};
 use crate::nvml::Nvml;
 use crate::open_error::OpenError;
 
-/// The name of the process, its first argument.
+/// The environment variable of such a process. An argument would not do: an emulator may replace the first one, and
+/// programs parse the others.
+pub(super) const MARK: &str = "NVML_SESSION_PROCESS";
+
+/// The name of the process for people, its first argument.
 pub(super) const NAME: &str = "nvml-session-process";
 
 /// Serves a session if this process was started as an [`NvmlProcess`](super::NvmlProcess), and then returns its exit
@@ -24,7 +28,7 @@ pub(super) const NAME: &str = "nvml-session-process";
 ///
 /// Call it at the beginning of `main`, before other threads and files exist.
 pub fn serve_if_started() -> Option<ExitCode> {
-    (env::args_os().next()? == NAME).then(serve)
+    env::var_os(MARK).map(|_| serve())
 }
 
 /// Serves a session on the socket that is the standard input.
