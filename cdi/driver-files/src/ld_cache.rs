@@ -124,6 +124,10 @@ pub(crate) mod tests {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let libc = maps.split_whitespace().find(|it| it.contains("/libc.so"));
         let (dir, _) = libc.unwrap().rsplit_once('/').unwrap();
+        // In an emulator, the C library is another one than the machine's.
+        if !dir.starts_with("/lib") && !dir.starts_with("/usr/lib") {
+            return;
+        }
         let same = |found: &&str| dir.ends_with(*found);
         assert!(directories(&cache).iter().any(same), "{dir}");
     }

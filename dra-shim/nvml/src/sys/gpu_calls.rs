@@ -87,7 +87,10 @@ impl Device<'_> {
         self.library
             .call(PCI, || unsafe { read(self.handle, (&raw mut info).cast()) })?;
         // `c_char` is signed on one architecture and unsigned on the other.
-        let text = info.value.busId.map(|it| u8::from_ne_bytes(it.to_ne_bytes()));
+        let text = info
+            .value
+            .busId
+            .map(|it| u8::from_ne_bytes(it.to_ne_bytes()));
         checked_text(PCI, &text)
     }
 
