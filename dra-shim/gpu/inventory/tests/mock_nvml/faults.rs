@@ -132,6 +132,20 @@ fn assert_reasons(read: &Inventory, call: &str, reason: &str) {
 
 // req: GPU-2
 #[test]
+fn a_slow_gpu_is_given_up_after_the_deadline_and_costs_no_other() {
+    let slow = SHORT.as_millis() / 4;
+    let (read, whole) = read_with(&json!({"delay_ms": {format!("@{BAD}"): slow}}), SHORT);
+    assert_seven_are_whole(&read, &whole, "slow");
+    let failures = failures(&read.gpus[BAD]);
+    assert!(!failures.is_empty());
+    for failure in failures {
+        let reason = "was not called, because the calls on this GPU before it took more than 3 s";
+        assert_eq!(failure.reason, reason);
+    }
+}
+
+// req: GPU-2
+#[test]
 fn several_gpus_that_hang_take_the_time_of_one() {
     let whole = inventory("h100");
     let host = Host::new(&whole);
