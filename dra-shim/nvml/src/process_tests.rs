@@ -107,3 +107,57 @@ fn a_program_that_does_not_exist_is_an_error() {
         "{error}"
     );
 }
+
+/// Not a test: a program that waits for a process that hangs.
+#[test]
+#[ignore = "started by the other tests"]
+fn parent() {
+    faulty("hang", GIVE_UP);
+}
+
+#[test]
+fn a_process_does_not_outlive_its_parent() {
+    let mut parent = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "process::tests::parent", "--ignored"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let child = until(|| child_of(parent.id()));
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    until(|| (!is_alive(&child)).then_some(()));
+}
+
+/// The process that a thread of `parent` has started.
+fn child_of(parent: u32) -> Option<String> {
+    let threads = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();
+    let children = threads.filter_map(|thread| {
+        let path = thread.ok()?.path().join("children");
+        let children = std::fs::read_to_string(path).ok()?;
+        children.split_whitespace().next().map(str::to_owned)
+    });
+    // Before exec, it is a copy of the parent.
+    let has_started = |child: &String| {
+        let line = std::fs::read_to_string(format!("/proc/{child}/cmdline"));
+        line.is_ok_and(|line| line.contains("faulty_child"))
+    };
+    children.into_iter().find(has_started)
+}
+
+fn is_alive(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|it| it.1);
+    state.is_some_and(|state| !state.starts_with('Z'))
+}
+
+/// Polls, and gives up after [`GIVE_UP`].
+fn until<T>(condition: impl Fn() -> Option<T>) -> T {
+    let began = std::time::Instant::now();
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(began.elapsed() < GIVE_UP, "the condition was never met");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
