@@ -221,6 +221,11 @@ impl Namespace {
             "--timeout=120s",
         ])?;
         cluster.kubectl(&["create", "namespace", name])?;
+        // Pods need it. The controller manager creates it, which may still be starting after another test.
+        wait_until(cluster, "the namespace has its service account", || {
+            let account = ["get", "serviceaccount", "default", "-n", name];
+            cluster.kubectl(&account).map(drop)
+        })?;
         Ok(Self {
             cluster: cluster.clone(),
             name: name.to_owned(),

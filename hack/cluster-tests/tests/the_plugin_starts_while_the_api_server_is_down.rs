@@ -16,12 +16,6 @@ fn a_plugin_that_starts_without_api_server_works_when_it_is_back() -> Result<()>
     let plugin = NodePod::plugin(&cluster, 1)?;
     let before = plugin.restarts()?;
 
-    // Pods need it; the controller manager creates it some time after the namespace.
-    wait_until(&cluster, "the namespace has its service account", || {
-        let account = ["get", "serviceaccount", "default", "-n", &namespace.name];
-        cluster.kubectl(&account).map(drop)
-    })?;
-
     let kill = plugin.kill_command()?;
     cluster.script(&["kill", "apiserver"], "")?;
     let back = ApiServer(&cluster);
