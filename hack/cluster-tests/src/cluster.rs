@@ -222,10 +222,14 @@ impl Namespace {
         ])?;
         cluster.kubectl(&["create", "namespace", name])?;
         // Pods need it. The controller manager creates it, which may still be starting after another test.
-        wait_until(cluster, "the namespace has its service account", || {
-            let account = ["get", "serviceaccount", "default", "-n", name];
-            cluster.kubectl(&account).map(drop)
-        })?;
+        cluster.kubectl(&[
+            "wait",
+            "serviceaccount/default",
+            "--for=create",
+            "--namespace",
+            name,
+            "--timeout=120s",
+        ])?;
         Ok(Self {
             cluster: cluster.clone(),
             name: name.to_owned(),

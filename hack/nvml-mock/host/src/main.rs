@@ -5,7 +5,7 @@
 
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use mock_host::{MockHost, library};
@@ -25,8 +25,8 @@ fn main() -> ExitCode {
         .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
     let made = inventory.and_then(|inventory| {
         fs::create_dir_all(dir).map_err(|error| error.to_string())?;
-        let built = built.map_or_else(library, |built| Path::new(built.as_str()));
-        MockHost::new(Path::new(dir), &inventory, built);
+        let built = built.map_or_else(|| library().to_owned(), PathBuf::from);
+        MockHost::new(Path::new(dir), &inventory, &built);
         Ok(())
     });
     match made {
