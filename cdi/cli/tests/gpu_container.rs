@@ -248,3 +248,33 @@ fn a_mig_device_is_its_gpus_node_and_two_capabilities() {
         "a GPU with MIG mode: {found:?}"
     );
 }
+
+// req: GPU-12
+#[test]
+fn a_gpu_whose_mig_mode_is_unknown_is_not_given_as_a_whole() {
+    let Some(place) = Place::new("h100-mig") else {
+        return;
+    };
+    let errors = json!({"errors": {"nvmlDeviceGetMigMode@0": 999}});
+    place.host.inject(&errors);
+    place.generate();
+    let spec = fs::read_to_string(place.at("cdi/gpu.json")).unwrap();
+    assert!(!spec.contains("/dev/nvidia0\""), "{spec}");
+    assert!(spec.contains("/dev/nvidia2\""), "{spec}");
+}
+
+#[test]
+fn without_nvml_no_spec_is_written() {
+    let Some(place) = Place::new("h100") else {
+        return;
+    };
+    place
+        .host
+        .inject(&json!({"errors": {"nvmlInitWithFlags": 9}}));
+    let reported = place.generate();
+    assert!(
+        reported.contains("no spec is written, because NVML cannot be used"),
+        "{reported}"
+    );
+    assert!(!place.at("cdi/gpu.json").exists());
+}

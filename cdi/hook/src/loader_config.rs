@@ -14,6 +14,10 @@ const OWN: &str = "/etc/ld.so.conf.d/00-nvcr-nvidia-cdi-hook.conf";
 /// NVIDIA's name is `zz-nvcr-*.conf`: behind other folders.
 const SYSTEM: &str = "/etc/ld.so.conf.d/zz-nvcr-nvidia-cdi-hook.conf";
 
+/// The folders that every build of `ldconfig` searches without configuration. The image's other system folders are
+/// searched because [`SYSTEM`] has them, if the image's configuration includes that file.
+const EVERYWHERE: [&str; 2] = ["/lib", "/usr/lib"];
+
 /// Far more than an image's files have.
 const MAX_FILE: u64 = 1 << 20;
 /// Maximum number of files that include each other.
@@ -41,8 +45,9 @@ pub(crate) fn add_folders(root: &Root, folders: &[String]) -> Result<Vec<String>
     let written = root.replace_file(Path::new(SYSTEM), &lines, 0o644);
     written.map_err(HookError::at("write", Path::new(SYSTEM)))?;
     musl::add_folders(root, folders)?;
-    known.extend(configured(root));
-    let unreached = folders.iter().filter(|it| !known.contains(normal(it)));
+    let reached = configured(root);
+    let is_reached = |folder: &str| EVERYWHERE.contains(&folder) || reached.contains(folder);
+    let unreached = folders.iter().filter(|it| !is_reached(normal(it)));
     Ok(unreached.cloned().collect())
 }
 

@@ -17,7 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde::Serialize;
@@ -37,6 +37,7 @@ pub struct SessionProgram {
     path: PathBuf,
     args: Vec<OsString>,
     deadline: Duration,
+    until: Option<Instant>,
 }
 
 /// A process with an NVML session.
@@ -48,9 +49,13 @@ pub struct NvmlProcess {
     child: Child,
     socket: BufReader<UnixStream>,
     deadline: Duration,
+    until: Option<Instant>,
     /// Why the process was ended or has ended.
     ended: Option<Failure>,
 }
+
+/// Maximum length of an answer: a MIG device, the longest, has a few hundred bytes.
+const MAX_ANSWER: usize = 64 << 10;
 
 /// How long a killed process may take to end. One in an uninterruptible call of the driver does not end.
 const KILL_TIME: Duration = Duration::from_secs(1);
@@ -74,6 +79,16 @@ impl SessionProgram {
             path: path.into(),
             args: args.into_iter().map(OsString::from).collect(),
             deadline,
+            until: None,
+        }
+    }
+
+    /// The same, for a process whose calls all end by a time.
+    #[must_use]
+    pub fn until(&self, time: Instant) -> Self {
+        Self {
+            until: Some(time),
+            ..self.clone()
         }
     }
 }
@@ -93,16 +108,15 @@ impl NvmlProcess {
         let start =
             |error: io::Error| Failure::new("the NVML process", format!("cannot start: {error}"));
         let (ours, theirs) = UnixStream::pair().map_err(start)?;
-        ours.set_read_timeout(Some(program.deadline))
-            .map_err(start)?;
         let mut command = Command::new(&program.path);
         command
             .arg0(serve::NAME)
             .args(&program.args)
             .env(serve::MARK, "1")
             .stdin(OwnedFd::from(theirs))
-            // The library may print.
-            .stdout(Stdio::null());
+            // The library may print. A process that cannot be killed must not hold the caller's output open.
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         die_with_this_thread(&mut command);
         let child = command.spawn().map_err(start)?;
         // The command holds the other end of the socket.
@@ -111,6 +125,7 @@ impl NvmlProcess {
             child,
             socket: BufReader::new(ours),
             deadline: program.deadline,
+            until: program.until,
             ended: None,
         };
         match process.exchange::<Value>(&root.path(), "nvmlInitWithFlags") {
@@ -137,22 +152,52 @@ impl NvmlProcess {
     }
 
     fn exchange<T: DeserializeOwned>(&mut self, request: &impl Serialize, call: &str) -> Fact<T> {
-        let mut answer = Vec::new();
-        let received = self
-            .send(request)
-            .and_then(|()| self.socket.read_until(b'\n', &mut answer));
-        match received {
-            Ok(0) => self.gone(call),
-            Ok(_) => serde_json::from_slice(&answer).unwrap_or_else(|error| {
-                Fact::Failed(Failure::new(
-                    call,
-                    format!("returned a value of the wrong type: {error}"),
-                ))
+        match self.send(request).and_then(|()| self.receive()) {
+            Ok(answer) if answer.is_empty() => self.gone(call),
+            Ok(answer) => serde_json::from_slice(&answer).unwrap_or_else(|error| {
+                let reason = format!("returned a value of the wrong type: {error}");
+                Fact::Failed(Failure::new(call, reason))
             }),
             Err(error) if is_timeout(&error) => self.overdue(call),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                self.kill();
+                self.end(call, error.to_string())
+            }
             // The process ended before it read the request, or while it answered.
             Err(_) => self.gone(call),
         }
+    }
+
+    /// Reads a line, or what comes before the end. A library that writes on the socket without end is no answer.
+    fn receive(&mut self) -> io::Result<Vec<u8>> {
+        let end = self.end_of_call();
+        let mut answer = Vec::new();
+        loop {
+            let rest = end.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.socket.get_ref().set_read_timeout(Some(rest))?;
+            let received = self.socket.fill_buf()?;
+            let line_end = received.iter().position(|byte| *byte == b'\n');
+            let len = line_end.unwrap_or(received.len());
+            answer.extend(received.iter().take(len));
+            let is_end = line_end.is_some() || received.is_empty();
+            let consumed = len + usize::from(line_end.is_some());
+            self.socket.consume(consumed);
+            if is_end {
+                return Ok(answer);
+            }
+            if answer.len() > MAX_ANSWER {
+                let reason = "returned more than an answer can have";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            }
+        }
+    }
+
+    fn end_of_call(&self) -> Instant {
+        let end = Instant::now() + self.deadline;
+        self.until.map_or(end, |until| until.min(end))
     }
 
     fn send(&mut self, request: &impl Serialize) -> io::Result<()> {
@@ -162,8 +207,12 @@ impl NvmlProcess {
     }
 
     fn overdue<T>(&mut self, call: &str) -> Fact<T> {
-        let seconds = self.deadline.as_secs_f32();
-        let mut reason = format!("did not return within {seconds} s");
+        let mut reason = match self.until {
+            Some(until) if until <= Instant::now() => {
+                "did not return before the time for all calls was over".to_owned()
+            }
+            _ => format!("did not return within {} s", self.deadline.as_secs_f32()),
+        };
         if self.kill().is_none() {
             reason.push_str(", and its process cannot be killed");
         }
@@ -191,17 +240,20 @@ impl NvmlProcess {
         }
         // It fails only if the process has ended.
         let _ = self.child.kill();
-        let socket = self.socket.get_ref();
-        socket.set_read_timeout(Some(KILL_TIME)).ok()?;
-        let mut rest = Vec::new();
+        let end = Instant::now() + KILL_TIME;
         loop {
-            rest.clear();
-            match self.socket.read_until(b'\n', &mut rest) {
-                Ok(0) => return self.child.wait().ok(),
-                Ok(_) => {}
+            let rest = end.saturating_duration_since(Instant::now());
+            let timeout = (!rest.is_zero()).then_some(rest)?;
+            self.socket.get_ref().set_read_timeout(Some(timeout)).ok()?;
+            let received = match self.socket.fill_buf() {
+                Ok(received) => received.len(),
                 Err(error) if is_timeout(&error) => return None,
-                Err(_) => return self.child.wait().ok(),
+                Err(_) => 0,
+            };
+            if received == 0 {
+                return self.child.wait().ok();
             }
+            self.socket.consume(received);
         }
     }
 }

@@ -24,6 +24,7 @@ fn faulty_child() {
             std::thread::park();
         },
         "garbage" => socket.write_all(b"\xff{\n").unwrap(),
+        "flood" => while socket.write_all(&[b'x'; 4096]).is_ok() {},
         "half" => socket.write_all(b"{").unwrap(),
         other => panic!("no scenario {other}"),
     }
@@ -82,6 +83,14 @@ fn an_answer_that_is_no_answer_is_an_error() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_library_that_writes_without_end_is_an_error_at_once() {
+    assert_eq!(
+        faulty("flood", GIVE_UP),
+        "nvmlInitWithFlags returned more than an answer can have"
+    );
 }
 
 #[test]

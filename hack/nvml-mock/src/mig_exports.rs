@@ -229,7 +229,7 @@ unsafe fn profile_info(
     info: *mut nvmlGpuInstanceProfileInfo_t,
 ) -> Outcome {
     let call = session::begin_on_device("nvmlDeviceGetGpuInstanceProfileInfo", device)?;
-    let profiles = mig(&call)?.profiles;
+    let profiles = known(&mig(&call)?.profiles)?;
     let found = profiles.iter().find(|it| it.index == profile);
     let found = found.ok_or(NOT_SUPPORTED)?.info;
     let value = nvmlGpuInstanceProfileInfo_t {

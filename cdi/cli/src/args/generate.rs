@@ -22,7 +22,7 @@ const ABOUT_MODE: &str = "\
 The node's permission bits, in octal; the default is DeviceFileMode of the
 driver's params, or else 0666";
 
-/// Writes a CDI spec for IMEX channels of this host.
+/// Writes a CDI spec for IMEX channels or GPUs of this host.
 ///
 /// Without a driver on the host, give the device major: --major 235.
 #[derive(Debug, Args)]

@@ -11,16 +11,17 @@ mod devices;
 mod driver;
 mod gpu;
 mod gpu_devices;
+mod kind;
 mod yaml;
 
 use std::io::Write;
 
 use dra_common::error_chain;
-use host_doctor::OneLetterKind;
 use imex_cdi::{Spec, SpecError};
 
 use self::destination::Destination;
 use self::driver::Driver;
+use self::kind::check_kind;
 use crate::args::{Generate, GenerateCommand, MajorArg, Mode, VersionArg};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
@@ -29,7 +30,8 @@ pub(super) fn run(args: &Generate, stdout: &mut impl Write) -> Result<Outcome, F
     if let Some(GenerateCommand::Gpu(args)) = &args.command {
         return gpu::run(args, stdout);
     }
-    check(args)?;
+    check_kind(&args.kind)?;
+    check_mode(args)?;
     let specs = HostSpecs::open(&args.specs)?;
     let driver = Driver::read(specs.host.resolve("/proc"))?;
     driver.warn_major_mismatch(args.major);
@@ -63,17 +65,7 @@ pub(super) fn run(args: &Generate, stdout: &mut impl Write) -> Result<Outcome, F
 }
 
 /// What clap cannot check.
-fn check(args: &Generate) -> Result<(), Failure> {
-    let kind = &args.kind;
-    if OneLetterKind::of(kind).is_some() {
-        let message = format!(
-            "{kind} has a one-letter vendor or class: Go's CDI library up to 1.1.0 panics on \
-             such a kind"
-        );
-        return Err(Failure::new(Outcome::Usage, message).hint(
-            "use at least two characters each for vendor and class: otherwise every runtime on the host crashes when it reads this file",
-        ));
-    }
+fn check_mode(args: &Generate) -> Result<(), Failure> {
     if args.mode == Mode::HostPath && args.major != MajorArg::Auto {
         let message =
             "--major cannot be used with --mode host-path, which uses the host's device node";

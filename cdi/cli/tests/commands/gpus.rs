@@ -129,13 +129,14 @@ fn a_spec_has_the_gpu_by_index_and_uuid_and_the_files_of_the_driver() {
     let (spec, reported) = generated(&place, "");
     assert_eq!(reported, "");
     let uuid = "GPU-00000000-0000-4000-8000-000000000000";
+    // Without NVML, the index is unknown.
     let names: Vec<_> = spec["devices"]
         .as_array()
         .unwrap()
         .iter()
         .map(|it| &it["name"])
         .collect();
-    assert_eq!(names, ["0", uuid, "all"]);
+    assert_eq!(names, [uuid, "all"]);
     let mounts = spec["containerEdits"]["mounts"].to_string();
     assert!(
         mounts.contains(r#""hostPath":"/usr/lib64/libcuda.so.550.163.01""#),
@@ -191,4 +192,69 @@ fn generate_without_channels_or_gpu_is_a_usage_error() {
     let output = place.run("generate");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--channels <LIST|all>"));
+}
+
+#[test]
+fn without_nvml_a_gpu_with_mig_devices_is_left_out() {
+    let place = Place::new();
+    let host = mock(&place, "h100-mig");
+    host.install_cuda(&built("mock-cuda"), "580.82.07");
+    let (spec, reported) = generated(&place, "");
+    assert!(
+        reported.contains("000000000000 has MIG devices, and is left out"),
+        "{reported}"
+    );
+    let all = spec.to_string();
+    assert!(!all.contains("/dev/nvidia0\""), "{all}");
+    assert!(all.contains("/dev/nvidia2\""), "{all}");
+}
+
+#[test]
+fn gpus_that_cannot_be_told_apart_are_reported_and_left_out() {
+    let place = Place::new();
+    let mut twice = inventory("h100");
+    twice.gpus[1].minor = twice.gpus[0].minor.clone();
+    twice.gpus[3].uuid = twice.gpus[2].uuid.clone();
+    fs::create_dir(place.at("mock")).unwrap();
+    let host = MockHost::new(&place.at("mock"), &twice, library());
+    host.install_cuda(&built("mock-cuda"), "580.82.07");
+    let (spec, reported) = generated(&place, "");
+    let problem = "another GPU has its PCI address, minor number or UUID";
+    assert_eq!(reported.matches(problem).count(), 4, "{reported}");
+    assert_eq!(spec["devices"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn nodes_have_the_owner_and_mode_of_the_drivers_parameters() {
+    let place = Place::new();
+    let host = mock(&place, "t4");
+    host.install_cuda(&built("mock-cuda"), "535.261.03");
+    let params = "DeviceFileUID: 0\nDeviceFileGID: 44\nDeviceFileMode: 432\n";
+    host.write("proc/driver/nvidia/params", params);
+    let (spec, _) = generated(&place, "");
+    let node = &spec["devices"][0]["containerEdits"]["deviceNodes"][0];
+    assert_eq!(
+        (&node["gid"], &node["fileMode"]),
+        (&json!(44), &json!(0o660))
+    );
+}
+
+#[test]
+fn a_kind_that_crashes_runtimes_is_refused() {
+    let place = Place::new();
+    let _host = mock(&place, "l4");
+    let output = place.run("generate gpu --root mock --kind a/b");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_named_pipe_in_place_of_a_file_blocks_nothing() {
+    let place = Place::new();
+    let host = mock(&place, "l4");
+    host.remove("proc/driver/nvidia/version");
+    let path = host.path("proc/driver/nvidia/version");
+    let made = std::process::Command::new("mkfifo").arg(path).status();
+    assert!(made.unwrap().success());
+    let text = place.out("gpus --root mock", 1);
+    assert!(text.contains("[driver-unreadable]"), "{text}");
 }

@@ -113,6 +113,21 @@ fn an_image_without_the_include_has_the_folder_in_its_cache() {
 }
 
 #[test]
+fn a_system_folder_of_other_distributions_is_in_the_cache_without_the_include() {
+    if !is_root() {
+        return;
+    }
+    let container = Container::new();
+    container.write("/etc/ld.so.conf", "/opt/x\n");
+    container.library("/usr/lib64/libcuda.so.575.57.08");
+    let script = "$hook update-ldcache --folder /usr/lib64 <state.json; ldconfig -r rootfs -p";
+    let output = container.script(script);
+    assert_succeeds(&output);
+    let printed = stdout(&output);
+    assert!(printed.contains("=> /usr/lib64/"), "{printed}");
+}
+
+#[test]
 fn on_a_read_only_root_existing_links_are_kept_and_other_files_are_an_error() {
     if !is_root() {
         return;

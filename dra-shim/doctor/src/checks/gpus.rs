@@ -5,21 +5,23 @@
 //! | `nvidia-module-not-loaded` | error | there are GPUs that are not passed through, but no kernel module |
 //! | `gpu-nvml-failed` | error | NVML has no facts at all |
 //! | `driver-version-mismatch` | error | NVML and the kernel module have different versions |
+//! | `driver-unreadable` | warning | the driver's versions or majors cannot be read |
 //! | `gpu-passed-through` | info | a GPU is bound to a vfio driver |
 //! | `gpu-without-driver` | error | no kernel driver is bound to a GPU |
 //! | `gpu-other-driver` | error | another kernel driver is bound to a GPU, such as nouveau |
 //! | `gpu-not-enumerated` | error | the driver is bound to a GPU, but NVML does not enumerate it |
-//! | `gpu-without-identity` | error | a GPU has no minor or UUID, so no container can get it |
+//! | `gpu-without-identity` | error | a GPU has no minor or UUID, or shares one with another GPU: no container can get it |
 //! | `gpu-unreadable` | warning | other properties of a GPU cannot be read |
 //! | `gpu-needs-recovery` | error | the driver requires a reset or a reboot for a GPU |
 //! | `gpu-mig-pending` | warning | MIG mode changes at the next reset |
 //! | `mig-device-unusable` | warning | a MIG device is not published |
 
-use gpu_inventory::published::{label, published};
+use gpu_inventory::published::{identity, label, published};
 use gpu_inventory::{Fact, Failure, GpuFacts, Inventory, recovery_action};
 
 use crate::facts::driver::MODULE_VERSION;
 use crate::finding::Finding;
+use crate::text::counted;
 
 /// The problems of a host's GPUs, causes first.
 pub fn gpu_findings(inventory: &Inventory) -> Vec<Finding> {
@@ -27,6 +29,7 @@ pub fn gpu_findings(inventory: &Inventory) -> Vec<Finding> {
         missing_module(inventory),
         failed_nvml(inventory),
         version_mismatch(inventory),
+        unreadable_driver(inventory),
     ]
     .into_iter()
     .flatten()
@@ -48,7 +51,7 @@ fn missing_module(inventory: &Inventory) -> Option<Finding> {
         Finding::error(
             "nvidia-module-not-loaded",
             "nvidia kernel module",
-            format!("this host has {count} GPUs, but {MODULE_VERSION} does not exist"),
+            format!("this host has {}, but {MODULE_VERSION} does not exist", counted(count, "GPU")),
             "modprobe nvidia; if that fails, see dmesg (possible causes: Secure Boot, headers of another kernel)",
         )
     })
@@ -80,6 +83,24 @@ fn version_mismatch(inventory: &Inventory) -> Option<Finding> {
     })
 }
 
+/// Versions and majors. A failure of NVML as a whole is a finding of its own.
+fn unreadable_driver(inventory: &Inventory) -> Option<Finding> {
+    let driver = &inventory.driver;
+    let nvml_works = driver.gpu_count.known().is_some();
+    let of_nvml = [driver.nvml.failure(), driver.cuda.failure()];
+    let of_nvml = of_nvml.into_iter().filter(|_| nvml_works);
+    let of_files = [driver.module.failure(), inventory.host.majors.failure()];
+    let failures: Vec<&Failure> = of_files.into_iter().chain(of_nvml).flatten().collect();
+    let first = failures.first()?;
+    let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    Some(Finding::warning(
+        "driver-unreadable",
+        "NVIDIA driver",
+        texts.join("; "),
+        fix_of(first),
+    ))
+}
+
 fn is_passed_through(gpu: &GpuFacts) -> bool {
     let driver = gpu.pci_driver.known();
     driver.is_some_and(|driver| driver.contains("vfio"))
@@ -97,7 +118,7 @@ fn not_enumerated(inventory: &Inventory, gpu: &GpuFacts, nvml_works: bool) -> Op
             format!("the driver {driver} is bound to this GPU"),
             "nothing, if a virtual machine uses the GPU; otherwise bind the driver nvidia",
         )),
-        // The finding about the module or NVML says why.
+        // The finding about the module says why.
         _ if inventory.driver.module == Fact::Absent => None,
         None => Some(Finding::error(
             "gpu-without-driver",
@@ -105,51 +126,69 @@ fn not_enumerated(inventory: &Inventory, gpu: &GpuFacts, nvml_works: bool) -> Op
             "no kernel driver is bound to this GPU",
             "see dmesg for lines of NVRM about this address; then reload the nvidia module, or write the address to /sys/bus/pci/drivers/nvidia/bind",
         )),
-        Some("nvidia") => nvml_works.then(|| Finding::error(
+        Some("nvidia") if nvml_works => Some(Finding::error(
             "gpu-not-enumerated",
             subject,
-            "the driver nvidia is bound to this GPU, but NVML does not enumerate it",
+            "the driver nvidia has this GPU, but NVML does not enumerate it",
             "see dmesg for lines of NVRM and Xid about this address; then reset the GPU (nvidia-smi --gpu-reset) or reboot",
         )),
+        // NVML fails as a whole, or was not called: what the driver's files have is left.
+        Some("nvidia") => without_identity(inventory, gpu),
         Some(driver) => Some(Finding::error(
             "gpu-other-driver",
             subject,
             format!("the driver {driver} is bound to this GPU"),
-            format!("unload {driver}, and keep it from loading (/etc/modprobe.d); then load nvidia"),
+            format!(
+                "unload {driver}, and keep it from loading (/etc/modprobe.d); then load nvidia"
+            ),
         )),
     }
 }
 
 fn enumerated(inventory: &Inventory, gpu: &GpuFacts) -> Vec<Finding> {
-    let one = Inventory {
-        gpus: vec![gpu.clone()],
-        ..inventory.clone()
-    };
-    let is_mig = gpu.mig.known().is_some_and(|mig| mig.enabled);
-    let skipped = published(&one).skipped.into_iter().map(|skipped| {
-        let (id, fix) = if is_mig {
-            (
-                "mig-device-unusable",
-                "nothing, if it is meant to be so; otherwise delete the MIG device and create one whose compute instance has all slices",
-            )
-        } else {
-            (
-                "gpu-without-identity",
-                "see dmesg for lines of NVRM and Xid; then reset the GPU (nvidia-smi --gpu-reset) or reboot",
-            )
-        };
-        let severity = if is_mig {
-            crate::Severity::Warning
-        } else {
-            crate::Severity::Error
-        };
-        Finding::new(severity, id, subject(gpu), skipped.reason, fix)
-    });
-    let mut findings: Vec<Finding> = skipped.collect();
+    let mut findings: Vec<Finding> = without_identity(inventory, gpu).into_iter().collect();
+    if findings.is_empty() {
+        findings.extend(unusable_mig_devices(inventory, gpu));
+    }
     findings.extend(unreadable(gpu));
     findings.extend(recovery(gpu));
     findings.extend(pending_mig(gpu));
     findings
+}
+
+fn without_identity(inventory: &Inventory, gpu: &GpuFacts) -> Option<Finding> {
+    let reason = identity(inventory, gpu).err()?;
+    Some(Finding::error(
+        "gpu-without-identity",
+        subject(gpu),
+        reason,
+        "see dmesg for lines of NVRM and Xid; then reset the GPU (nvidia-smi --gpu-reset) or reboot",
+    ))
+}
+
+/// The MIG devices that are not published. Those that cannot be read are left out: their failures are reported.
+fn unusable_mig_devices(inventory: &Inventory, gpu: &GpuFacts) -> Vec<Finding> {
+    let mut gpu = gpu.clone();
+    if let Fact::Known(mig) = &mut gpu.mig {
+        mig.devices.retain(|device| device.known().is_some());
+        if mig.profiles.failure().is_some() {
+            return Vec::new();
+        }
+    }
+    let name = subject(&gpu);
+    let one = Inventory {
+        gpus: vec![gpu],
+        ..inventory.clone()
+    };
+    let skipped = published(&one).skipped.into_iter().map(|skipped| {
+        Finding::warning(
+            "mig-device-unusable",
+            &name,
+            skipped.reason,
+            "nothing, if it is meant to be so; otherwise delete the MIG device and create one whose compute instance has all slices",
+        )
+    });
+    skipped.collect()
 }
 
 fn unreadable(gpu: &GpuFacts) -> Option<Finding> {

@@ -158,6 +158,7 @@ impl GpuFacts {
             compute_mode.failure(),
             recovery_action.failure(),
             mig.failure(),
+            mig.known().and_then(|mig| mig.profiles.failure()),
             device_id.failure(),
             numa_node.failure(),
             pcie_root.failure(),
@@ -167,6 +168,7 @@ impl GpuFacts {
         ]
         .into_iter()
         .flatten()
+        .chain(mig.known().into_iter().flat_map(MigFacts::device_failures))
     }
 }
 
@@ -179,10 +181,18 @@ pub struct MigFacts {
     pub pending: bool,
     /// The profiles that the GPU offers, in the order of their indices.
     #[serde(default)]
-    pub profiles: Vec<MigProfile>,
+    pub profiles: Fact<Vec<MigProfile>>,
     /// The MIG devices that exist. One that cannot be read is a failure.
     #[serde(default)]
     pub devices: Vec<Fact<MigDevice>>,
+}
+
+// === impl MigFacts ===
+
+impl MigFacts {
+    fn device_failures(&self) -> impl Iterator<Item = &Failure> {
+        self.devices.iter().filter_map(Fact::failure)
+    }
 }
 
 /// A profile of GPU instances.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use nvml_session::{Fact, Failure};
@@ -27,6 +27,9 @@ pub(crate) struct FileFacts {
 /// NVIDIA's vendor id, and the classes of GPUs: VGA and 3D controllers.
 const VENDOR: u32 = 0x10de;
 const CLASSES: [u32; 2] = [0x0300, 0x0302];
+
+/// The limit of a file in bytes: far more than any of them has.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// `/proc` and `/sys`, or directories in their place.
 #[derive(Debug, Clone)]
@@ -173,7 +176,18 @@ fn read_information(path: &Path, facts: &mut FileFacts) {
 
 /// The text of a file without white space around it. A file that does not exist is absent.
 fn text(path: &Path) -> Fact<String> {
-    match fs::read(path) {
+    let read = fs::metadata(path).and_then(|file| {
+        // Opening a named pipe would block. The kernel's files are regular ones.
+        if !file.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        fs::File::open(path)?
+            .take(MAX_BYTES)
+            .read_to_end(&mut bytes)?;
+        Ok(bytes)
+    });
+    match read {
         Ok(bytes) => Fact::Known(String::from_utf8_lossy(&bytes).trim().to_owned()),
         Err(error) => from_error(path, &error),
     }
@@ -210,7 +224,7 @@ fn from_error<T>(path: &Path, error: &io::Error) -> Fact<T> {
     if error.kind() == io::ErrorKind::NotFound {
         return Fact::Absent;
     }
-    failed(path, &format!("cannot be read: {}", error.kind()))
+    failed(path, &format!("cannot be read: {error}"))
 }
 
 fn failed<T>(path: &Path, reason: &str) -> Fact<T> {

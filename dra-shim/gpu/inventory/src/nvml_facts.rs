@@ -21,6 +21,8 @@ pub(crate) struct NvmlReader<'a> {
     pub(crate) root: &'a DriverRoot,
     /// The time for one call, and for all calls on one GPU.
     pub(crate) deadline: Duration,
+    /// When everything ends.
+    pub(crate) until: Instant,
 }
 
 /// The GPU that is being read.
@@ -57,7 +59,7 @@ impl NvmlReader<'_> {
     }
 
     fn open(&self) -> Result<NvmlProcess, Failure> {
-        NvmlProcess::open(self.program, self.root)
+        NvmlProcess::open(&self.program.until(self.until), self.root)
     }
 
     /// The versions, after the GPUs: a call that ends the process costs no GPU.
@@ -162,12 +164,16 @@ impl GpuReader<'_> {
         })
     }
 
-    fn profiles(&mut self) -> Vec<MigProfile> {
-        let profile = |index| {
-            let info: Fact<_> = self.ask(Property::GpuInstanceProfile(index));
-            info.known().map(|info| MigProfile { index, info: *info })
-        };
-        (0..PROFILES).filter_map(profile).collect()
+    fn profiles(&mut self) -> Fact<Vec<MigProfile>> {
+        let mut profiles = Vec::new();
+        for index in 0..PROFILES {
+            match self.ask(Property::GpuInstanceProfile(index)) {
+                Fact::Known(info) => profiles.push(MigProfile { index, info }),
+                Fact::Absent => {}
+                Fact::Failed(failure) => return Fact::Failed(failure),
+            }
+        }
+        Fact::Known(profiles)
     }
 
     fn devices(&mut self) -> Vec<Fact<nvml_session::MigDevice>> {

@@ -59,7 +59,7 @@ fn add_gpu(inventory: &Inventory, gpu: &GpuFacts, published: &mut Published) {
     if is_display_adapter(gpu) {
         return;
     }
-    let (minor, uuid) = match (identity(gpu), gpu.index.known()) {
+    let (minor, uuid) = match (identity(inventory, gpu), gpu.index.known()) {
         (Ok(identity), Some(_)) => identity,
         (Err(reason), _) => return published.skip(gpu, reason),
         (_, None) => return published.skip(gpu, "NVML does not enumerate it".to_owned()),
@@ -94,7 +94,11 @@ fn is_display_adapter(gpu: &GpuFacts) -> bool {
 }
 
 /// The minor and UUID, without which a GPU can be neither given nor named.
-fn identity(gpu: &GpuFacts) -> Result<(u32, &str), String> {
+///
+/// # Errors
+///
+/// What is missing, or that another GPU has the same.
+pub fn identity<'a>(inventory: &Inventory, gpu: &'a GpuFacts) -> Result<(u32, &'a str), String> {
     fn known<'a, T>(what: &str, fact: &'a Fact<T>) -> Result<&'a T, String> {
         match fact {
             Fact::Known(value) => Ok(value),
@@ -103,10 +107,19 @@ fn identity(gpu: &GpuFacts) -> Result<(u32, &str), String> {
         }
     }
     known("PCI address", &gpu.pci)?;
-    Ok((
-        *known("minor number", &gpu.minor)?,
-        known("UUID", &gpu.uuid)?,
-    ))
+    let minor = *known("minor number", &gpu.minor)?;
+    let uuid = known("UUID", &gpu.uuid)?;
+    let same = inventory
+        .gpus
+        .iter()
+        .filter(|other| other.minor == gpu.minor || other.uuid == gpu.uuid || other.pci == gpu.pci);
+    if same.count() > 1 {
+        return Err("another GPU has its PCI address, minor number or UUID".to_owned());
+    }
+    if !uuid.starts_with("GPU-") {
+        return Err(format!("its UUID {uuid:?} does not begin with GPU-"));
+    }
+    Ok((minor, uuid))
 }
 
 // === impl Published ===

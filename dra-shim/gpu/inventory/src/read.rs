@@ -1,7 +1,7 @@
 //! Reads a host.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nvml_session::{DriverRoot, Failure, SessionProgram};
 
@@ -22,7 +22,7 @@ pub struct Sources {
     /// The program whose `main` begins with [`serve_if_started`](nvml_session::serve_if_started), to read NVML in
     /// processes of its own. `None`: NVML is not read.
     pub program: Option<SessionProgram>,
-    /// The time for one call of NVML, and for all calls on one GPU. Reading takes at most about three times as long.
+    /// The time for one call of NVML, and for all calls on one GPU. Reading ends after three times as long.
     pub deadline: Duration,
 }
 
@@ -46,7 +46,7 @@ impl Sources {
 
 /// Reads the GPUs of a host. It never fails: what cannot be read is a failure in its place.
 ///
-/// Blocks for as long as the driver does, at most about three times [`Sources::deadline`].
+/// Blocks for as long as the driver does, at most three times [`Sources::deadline`].
 pub fn read(sources: &Sources) -> Inventory {
     let Sources {
         driver_root,
@@ -69,6 +69,7 @@ pub fn read(sources: &Sources) -> Inventory {
             program,
             root: driver_root,
             deadline: *deadline,
+            until: Instant::now() + *deadline * 3,
         }
         .read(),
     };

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::MockHost;
+use crate::host::MockHost;
 
 /// Makes the root of an image in `image`: the probe, its loader and the C library, but no file of the driver. The mock of
 /// NVML finds its file at `/nvml-mock.json` (`NVML_MOCK_CONFIG`). Needs `cc` and `ldd`.

@@ -9,14 +9,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use dra_common::error_chain;
-use gpu_inventory::{Inventory, common_nodes, read};
+use gpu_inventory::{Fact, Inventory, common_nodes, read};
 use host_doctor::{Severity, gpu_findings};
 use imex_cdi::{ContainerEdits, Spec, SpecError};
 use nvidia_driver_files::{DriverFiles, DriverVersion, RuntimePaths, find_version};
 use nvml_session::DriverRoot;
 
 use super::destination::{self, Destination};
-use super::gpu_devices::{cdi_node, devices, missing};
+use super::driver::Driver;
+use super::gpu_devices::{Devices, cdi_node, missing};
+use super::kind::check_kind;
 use crate::args::GenerateGpu;
 use crate::commands::gpus::sources;
 use crate::host_specs::HostSpecs;
@@ -26,8 +28,14 @@ use crate::terminal::note;
 pub(super) fn run(args: &GenerateGpu, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let specs = HostSpecs::open(&args.specs)?;
     specs.check_root()?;
+    check_kind(&args.kind)?;
     let sources = sources(&args.specs.root, &args.driver_root);
     let inventory = read(&sources);
+    // Which GPUs have MIG mode is unknown, and so what a whole GPU is.
+    if let Some(failure) = inventory.driver.gpu_count.failure() {
+        let message = format!("no spec is written, because NVML cannot be used: {failure}");
+        return Err(Failure::new(Outcome::Findings, message).hint("run cdi-gen gpus"));
+    }
     let root = root_with_driver(&sources.driver_root);
     let version = driver_version(&inventory, &root)?;
     let files = DriverFiles::find(&root, &version);
@@ -37,9 +45,10 @@ pub(super) fn run(args: &GenerateGpu, stdout: &mut impl Write) -> Result<Outcome
         driver_root: &host_name(&args.specs.root, root.path()),
         hook: &args.hook.to_string_lossy(),
     });
+    let params = Driver::read(sources.proc.clone())?.params();
     let common = common_nodes(&inventory.host).map_err(|error| missing(&error))?;
-    edits.device_nodes = common.iter().map(cdi_node).collect();
-    let devices = devices(&inventory, &sources.proc, &args.hook)?;
+    edits.device_nodes = common.iter().map(|it| cdi_node(it, params)).collect();
+    let devices = Devices::new(&inventory, &sources.proc, &args.hook, params).all()?;
     if devices.is_empty() {
         let message = "this host has no GPU that a container can use";
         return Err(Failure::new(Outcome::Findings, message).hint("run cdi-gen gpus"));
@@ -80,8 +89,17 @@ fn root_with_driver(root: &DriverRoot) -> DriverRoot {
 /// The version of the loaded module: files of another version do not work with it. Without a module, as in an image
 /// that is being built, the version of the files.
 fn driver_version(inventory: &Inventory, root: &DriverRoot) -> Result<DriverVersion, Failure> {
-    if let Some(Ok(version)) = inventory.driver.module.known().map(|it| it.parse()) {
-        return Ok(version);
+    match &inventory.driver.module {
+        Fact::Known(version) => {
+            if let Ok(version) = version.parse() {
+                return Ok(version);
+            }
+        }
+        Fact::Failed(failure) => {
+            let message = format!("the kernel module's version is unknown: {failure}");
+            return Err(Failure::new(Outcome::Io, message).hint("run cdi-gen as root"));
+        }
+        Fact::Absent => {}
     }
     find_version(root)
         .map_err(|error| Failure::new(Outcome::Findings, error_chain(&error)).hint(error.hint()))

@@ -30,14 +30,19 @@ pub(super) fn mig_device(
         compute_profile,
         ..
     } = device;
-    let profile = mig
-        .profiles
-        .iter()
-        .find(|it| it.info.id == gpu_instance.profile);
-    let profile = profile.ok_or_else(|| {
-        let id = gpu_instance.profile;
-        format!("MIG device {uuid} has the unknown profile {id}")
-    })?;
+    let id = gpu_instance.profile;
+    let profile = match &mig.profiles {
+        Fact::Failed(failure) => {
+            return Err(format!(
+                "MIG device {uuid} has an unknown profile: {failure}"
+            ));
+        }
+        profiles => profiles
+            .known()
+            .and_then(|all| all.iter().find(|it| it.info.id == id)),
+    };
+    let profile =
+        profile.ok_or_else(|| format!("MIG device {uuid} has the unknown profile {id}"))?;
     let info = profile.info;
     if compute_slices(*compute_profile) != Some(info.slices) {
         return Err(format!(

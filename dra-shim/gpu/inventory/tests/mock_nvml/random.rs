@@ -77,7 +77,7 @@ fn mig(rng: &mut fastrand::Rng) -> MigFacts {
         enabled,
         pending: rng.bool(),
         devices,
-        profiles,
+        profiles: Fact::Known(profiles),
     }
 }
 
