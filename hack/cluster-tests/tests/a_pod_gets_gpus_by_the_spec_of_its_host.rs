@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use cluster_tests::{Cluster, Namespace, wait_until};
+use cluster_tests::{Cluster, Injector, Namespace, wait_until};
 use mock_host::{MockHost, built, generate_gpu_spec, library, make_probe_image};
 use serde_json::json;
 
@@ -50,7 +50,9 @@ fn the_pod_opens_its_two_gpus_and_no_others() -> Result<()> {
         "metadata": {
             "name": "probe",
             "namespace": namespace.name,
-            "annotations": {"cdi.k8s.io/gpus": "nvidia.com/gpu=1,nvidia.com/gpu=3"},
+            "annotations": {
+                "cdi-devices.noderesource.dev/container.main": "- nvidia.com/gpu=1\n- nvidia.com/gpu=3\n",
+            },
         },
         "spec": {
             "nodeSelector": {"kubernetes.io/hostname": "node1"},
@@ -66,6 +68,8 @@ fn the_pod_opens_its_two_gpus_and_no_others() -> Result<()> {
             }],
         },
     });
+    // containerd takes CDI devices from kubelet or from a plugin.
+    let _injector = Injector::start(&cluster, env!("CARGO_BIN_EXE_injector"), 1, 10)?;
     cluster.apply(&pod.to_string())?;
     wait_until(&cluster, "the probe has ended", || {
         let pod = cluster.json(&["get", "pod", "probe", "-n", &namespace.name])?;
