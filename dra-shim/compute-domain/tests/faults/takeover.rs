@@ -140,7 +140,7 @@ async fn a_record_aborted_by_the_go_driver_expires() {
         let node = begin(ground).await;
         if !over {
             let refused = node.prepare(&reference(&claims[0])).await.unwrap_err();
-            assert!(refused.contains("unprepared while"), "{refused}");
+            assert!(refused.contains("interrupted this Prepare"), "{refused}");
             assert_eq!(node.states()[0].0, ABORTED);
         }
         let limit = if over { GIVE_UP } else { EXPIRED_WITHIN };
