@@ -28,7 +28,7 @@ use output::{stderr, stdout};
 
 const VERSION: &str = "580.82.07";
 
-/// A host with eight GPUs, and a bundle whose image has the probe and the C library only.
+/// A host with eight GPUs, and a bundle. Its image has only the probe and the C library.
 struct Place {
     scratch: TempDir,
     runc: OsString,

@@ -10,7 +10,7 @@ use crate::libraries::split_version;
 use crate::tree::Tree;
 use crate::version::DriverVersion;
 
-/// Error of a driver root whose files do not show one version.
+/// Why the files of a driver root do not show one version.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Advice)]
 pub enum VersionNotFound {
@@ -21,7 +21,7 @@ pub enum VersionNotFound {
         hint = "install the NVIDIA driver, set its root directory, or pass the version in /proc/driver/nvidia/version"
     )]
     NoLibrary,
-    /// The libraries are those of a Tegra system, such as Jetson, whose files are of another kind.
+    /// The libraries belong to a Tegra system such as Jetson, which needs other files.
     #[error("{name} is a library of a Tegra system")]
     #[advice(
         code = "driver-tegra-unsupported",

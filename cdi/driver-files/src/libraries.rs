@@ -37,7 +37,7 @@ const EGL_PLATFORMS: [&str; 5] = [
     "libnvidia-egl-xlib",
 ];
 
-/// The compiler library for old GPUs, whose version is that of NVVM.
+/// The compiler library for old GPUs. It has the version of NVVM, not of the driver.
 const LEGACY_NVVM: &str = "libnvidia-nvvm70";
 
 /// CUDA and NVML: without them the driver is of no use in a container.

@@ -11,7 +11,7 @@ pub(crate) type Mounted = (String, String);
 pub(crate) struct Comparable {
     /// By container path. Host paths are inside the root, if they are inside.
     pub(crate) mounts: BTreeMap<String, Mounted>,
-    /// By path: all targets that are asked for, of which the last one stays.
+    /// By path: all requested targets. The last one stays.
     pub(crate) links: BTreeMap<String, Vec<String>>,
     pub(crate) folders: BTreeSet<String>,
     pub(crate) env: BTreeMap<String, String>,

@@ -37,7 +37,7 @@ pub(crate) fn library(machine: u16, soname: Option<&str>) -> Vec<u8> {
     bytes
 }
 
-/// A 32-bit library, of which only the class counts.
+/// A library with the class of 32-bit ones.
 pub(crate) fn narrow_library() -> Vec<u8> {
     let mut bytes = library(3, None);
     bytes.splice(4..5, [CLASS_32]);
