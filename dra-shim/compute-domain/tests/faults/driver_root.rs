@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
+
+use mock_host::library;
 
 const CLUSTER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
@@ -43,24 +43,4 @@ pub(crate) fn configure(root: &Path, rest: &str) {
     let lib = root.join("usr/lib64");
     fs::write(lib.join("new"), config).unwrap();
     fs::rename(lib.join("new"), lib.join("nvml-mock.json")).unwrap();
-}
-
-/// The mock, built by the cargo that runs these tests.
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "-p", "nvml-mock"])
-            .arg("--message-format=json")
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&built.stderr);
-        assert!(built.status.success(), "cannot build nvml-mock: {errors}");
-        let messages = String::from_utf8(built.stdout).unwrap();
-        let file = messages
-            .split('"')
-            .find(|text| text.ends_with("/libnvml_mock.so"));
-        file.expect("cargo reports the library").into()
-    })
 }
