@@ -22,7 +22,7 @@ const GENERAL: &[(&str, &[&str])] = &[
         "nvidia-driver-files",
         &["dra-common", "imex-cdi", "nvml-session"],
     ),
-    ("gpu-inventory", &["nvml-session"]),
+    ("gpu-inventory", &["dra-common", "nvml-session"]),
     ("nri-plugin", &["dra-common"]),
     ("dra-kubelet", &["dra-claim", "dra-common"]),
 ];

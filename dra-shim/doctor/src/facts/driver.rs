@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use gpu_inventory::module_version;
 use nvml_clique::{DriverFileNotFound, DriverRoot};
 
 use crate::host::Host;
@@ -57,7 +58,7 @@ impl DriverFacts {
     pub(crate) fn read(host: &Host, driver_root: &Path) -> (Self, Option<DriverRoot>) {
         let module = host.text_if_readable(MODULE_VERSION);
         let module = module.map(|text| KernelModule {
-            version: text.lines().next().and_then(module_version),
+            version: module_version(&text),
         });
         let root = DriverRoot::new(host.resolve_target(driver_root));
         let (library, rejected) = match root.find_library() {
@@ -82,15 +83,6 @@ pub(crate) fn with_host_names(host: &Host, mut error: DriverFileNotFound) -> Dri
         rejected.path = host.host_name(&rejected.path).into();
     }
     error
-}
-
-/// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.82.07  Mon Aug ...`.
-fn module_version(line: &str) -> Option<String> {
-    let version = line.split_whitespace().find(|word| {
-        let is_numeric = word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        is_numeric && word.contains('.')
-    });
-    version.map(str::to_owned)
 }
 
 // === impl PciGpus ===

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use dra_common::{ReadError, read_bounded};
 use nvml_session::{Fact, Failure};
 
 use crate::facts::{DrmNode, HostFacts};
@@ -176,20 +177,10 @@ fn read_information(path: &Path, facts: &mut FileFacts) {
 
 /// The text of a file without white space around it. A file that does not exist is absent.
 fn text(path: &Path) -> Fact<String> {
-    let read = fs::metadata(path).and_then(|file| {
-        // Opening a named pipe would block. The kernel's files are regular ones.
-        if !file.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
-        let mut bytes = Vec::new();
-        fs::File::open(path)?
-            .take(MAX_BYTES)
-            .read_to_end(&mut bytes)?;
-        Ok(bytes)
-    });
-    match read {
+    match read_bounded(path, MAX_BYTES) {
         Ok(bytes) => Fact::Known(String::from_utf8_lossy(&bytes).trim().to_owned()),
-        Err(error) => from_error(path, &error),
+        Err(ReadError::Io(error)) => from_error(path, &error),
+        Err(error) => failed(path, &format!("cannot be read: {error}")),
     }
 }
 
@@ -248,9 +239,9 @@ fn nvidia_majors(devices: &str) -> BTreeMap<String, u32> {
         .collect()
 }
 
-/// The version in `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  Release Build …`: the first
-/// word of digits and points.
-fn module_version(text: &str) -> Option<String> {
+/// The kernel module's version in the text of `/proc/driver/nvidia/version`: the first word of digits and points in
+/// `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  Release Build …`.
+pub fn module_version(text: &str) -> Option<String> {
     let line = text
         .lines()
         .find_map(|it| it.strip_prefix("NVRM version:"))?;

@@ -8,9 +8,9 @@ use crate::facts::GpuFacts;
 use crate::host_files::FileFacts;
 use crate::pci_address::PciAddress;
 
-/// Joins by PCI address, or else by UUID or minor. GPUs of which NVML can read none of these are joined to those of the
-/// driver that are left, if there are as many, in the order of both: NVML enumerates by PCI address. A GPU that only
-/// one of both has is a GPU, too.
+/// Joins by PCI address, or else by UUID or minor. Suppose that NVML cannot read any of these for some GPUs, and the
+/// driver has as many GPUs left. Then both are joined in their order, because NVML enumerates by PCI address. A GPU
+/// that only NVML or only the driver has is kept.
 // req: GPU-3
 pub(crate) fn join(
     nvml: Vec<GpuFacts>,

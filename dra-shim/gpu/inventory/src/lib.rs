@@ -38,6 +38,7 @@ pub mod published;
 mod read;
 
 pub use facts::{DriverFacts, DrmNode, GpuFacts, HostFacts, Inventory, MigFacts, MigProfile};
+pub use host_files::module_version;
 pub use nodes::{MissingNode, Node, common_nodes, gpu_nodes, mig_nodes};
 pub use nvml_names::{addressing_mode, architecture, brand, recovery_action};
 pub use nvml_session::{

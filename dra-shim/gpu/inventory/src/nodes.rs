@@ -1,10 +1,10 @@
 //! The device nodes that a container needs for a GPU, by number: the host needs none of them.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use dra_common::{ReadError, read_bounded};
 use nvml_session::MigDevice;
 
 use crate::facts::{GpuFacts, HostFacts};
@@ -56,6 +56,9 @@ const CONTROL_MINOR: u32 = 255;
 const MODESET_MINOR: u32 = 254;
 const UVM_MINOR: u32 = 0;
 const UVM_TOOLS_MINOR: u32 = 1;
+
+/// The limit of a capability's file in bytes: far more than it has.
+const MAX_CAPABILITY: u64 = 64 << 10;
 
 /// The nodes that every container with a GPU needs.
 ///
@@ -146,7 +149,13 @@ fn capability_minor(file: &Path) -> Result<u32, MissingNode> {
         file: file.to_owned(),
         source,
     };
-    let text = fs::read_to_string(file).map_err(|error| missing(Some(error)))?;
+    let bytes = read_bounded(file, MAX_CAPABILITY).map_err(|error| {
+        missing(Some(match error {
+            ReadError::Io(error) => error,
+            other => io::Error::other(other),
+        }))
+    })?;
+    let text = String::from_utf8_lossy(&bytes);
     let minor = text
         .lines()
         .find_map(|line| line.strip_prefix("DeviceFileMinor:")?.trim().parse().ok());
@@ -188,6 +197,8 @@ impl std::error::Error for MissingNode {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::error::Error as _;
+    use std::fs;
 
     use nvml_session::{Fact, GpuInstance, Placement};
 
@@ -302,5 +313,12 @@ mod tests {
                 .to_string()
                 .ends_with("access has no DeviceFileMinor")
         );
+
+        // An endless file must not fill the memory.
+        let padding = " ".repeat(64 << 10);
+        fs::write(instance.join("access"), padding + &lines(66)).unwrap();
+        let long = mig_nodes(&host, dir.path(), 2, &device).unwrap_err();
+        let reason = long.source().unwrap().to_string();
+        assert_eq!(reason, "it is longer than 65536 bytes");
     }
 }

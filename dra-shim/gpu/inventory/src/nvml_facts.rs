@@ -197,26 +197,28 @@ pub(crate) fn unreadable(failure: Failure) -> DriverFacts {
     }
 }
 
-/// A GPU of which NVML has nothing but the index.
+/// A GPU for which NVML has only the index.
 fn unreadable_gpu(index: u32, failure: &Failure) -> GpuFacts {
-    let failed = || Fact::Failed(failure.clone());
+    fn failed<T>(failure: &Failure) -> Fact<T> {
+        Fact::Failed(failure.clone())
+    }
     GpuFacts {
         index: Fact::Known(index),
-        pci: Fact::Failed(failure.clone()),
-        uuid: Fact::Failed(failure.clone()),
-        name: Fact::Failed(failure.clone()),
-        minor: failed(),
-        brand: failed(),
-        architecture: failed(),
-        compute_capability: Fact::Failed(failure.clone()),
-        memory: Fact::Failed(failure.clone()),
-        addressing_mode: failed(),
-        module_id: failed(),
-        virtualization_mode: failed(),
-        persistence_mode: Fact::Failed(failure.clone()),
-        compute_mode: failed(),
-        recovery_action: failed(),
-        mig: Fact::Failed(failure.clone()),
+        pci: failed(failure),
+        uuid: failed(failure),
+        name: failed(failure),
+        minor: failed(failure),
+        brand: failed(failure),
+        architecture: failed(failure),
+        compute_capability: failed(failure),
+        memory: failed(failure),
+        addressing_mode: failed(failure),
+        module_id: failed(failure),
+        virtualization_mode: failed(failure),
+        persistence_mode: failed(failure),
+        compute_mode: failed(failure),
+        recovery_action: failed(failure),
+        mig: failed(failure),
         ..GpuFacts::default()
     }
 }
